@@ -1,0 +1,1 @@
+"""Decentralised learning by a walking model."""

@@ -1,0 +1,1 @@
+"""Runs: the oracle, the kernels, and the one that chooses between them."""

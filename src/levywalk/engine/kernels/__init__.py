@@ -1,0 +1,1 @@
+"""The compiled loops; the only home of numba."""

@@ -1,0 +1,1 @@
+"""The local losses that the nodes hold."""

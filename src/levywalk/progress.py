@@ -1,0 +1,70 @@
+"""Progress of long work: a bar on a terminal's stderr, nothing anywhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Protocol, Self
+
+
+class Progress(Protocol):
+    """What long work reports to."""
+
+    def advance(self, amount: float) -> None:
+        """Say that ``amount`` more of the work is done."""
+
+
+class Bar:
+    """A rich progress bar that appears once the work has taken ``patience`` seconds and stderr is a terminal.
+
+    Examples
+    --------
+    >>> with Bar("walking", total=10, show=False) as bar:
+    ...     bar.advance(10)
+    """
+
+    def __init__(self, title: str, total: float, *, show: bool | None = None, patience: float = 0.5) -> None:
+        self.title = title
+        self.total = total
+        self.show = sys.stderr.isatty() if show is None else show
+        self.patience = patience
+        self._started = time.monotonic()
+        self._done = 0.0
+        self._bar: object | None = None
+        self._task = 0
+
+    def advance(self, amount: float) -> None:
+        """Move the bar by ``amount`` of ``total``."""
+        self._done += amount
+        if not self.show:
+            return
+        if self._bar is None:
+            if time.monotonic() - self._started < self.patience:
+                return
+            self._open()
+        from rich.progress import Progress as RichProgress
+
+        assert isinstance(self._bar, RichProgress)
+        self._bar.update(self._task, completed=self._done)  # type: ignore[arg-type]
+
+    def _open(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+
+        bar = RichProgress(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(),
+                           console=Console(stderr=True), transient=True)
+        bar.start()
+        self._bar = bar
+        self._task = bar.add_task(self.title, total=self.total)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            from rich.progress import Progress as RichProgress
+
+            assert isinstance(self._bar, RichProgress)
+            self._bar.stop()

@@ -1,0 +1,1 @@
+"""The chain that a design induces; the engine's independent judge."""
