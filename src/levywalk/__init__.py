@@ -1,1 +1,184 @@
-"""Decentralised learning by a walking model."""
+"""levywalk: decentralised learning by one model that walks over a network of nodes with private data.
+
+>>> import levywalk as lw
+>>> network, problem = lw.ring(100), lw.heterogeneous(100, important=1)
+>>> trace = lw.run(network, problem, lw.mhlj(), steps=1000, step_size="theory", replicas=4)
+
+Names are loaded when first used, so that importing levywalk loads neither numba nor matplotlib.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from levywalk.version import __version__
+
+if TYPE_CHECKING:
+    from levywalk.design import (
+        Degree,
+        Design,
+        FixedDistance,
+        Importance,
+        JumpLaw,
+        Mixed,
+        PowerLaw,
+        Scores,
+        Switching,
+        TruncatedGeometric,
+        Uniform,
+        iid_uniform,
+        iid_weighted,
+        mhlj,
+        mixed_rw,
+        simple_rw,
+        switching,
+        unif_rw,
+        weight_rw,
+    )
+    from levywalk.engine import run
+    from levywalk.errors import (
+        DataWarning,
+        DivergedWarning,
+        InvalidData,
+        InvalidNetwork,
+        InvalidParameter,
+        InvalidSpec,
+        InvalidTrace,
+        LevywalkError,
+        MissingFile,
+        NoMinimiser,
+        NotConnected,
+        TooLarge,
+    )
+    from levywalk.experiments import Comparison, compare
+    from levywalk.network import (
+        Network,
+        barabasi_albert,
+        barbell,
+        complete,
+        erdos_renyi,
+        grid,
+        path,
+        random_regular,
+        read_network,
+        ring,
+        star,
+        torus,
+        watts_strogatz,
+    )
+    from levywalk.problem import (
+        LeastSquares,
+        Logistic,
+        Problem,
+        heterogeneous,
+        homogeneous,
+        load_dataset,
+        partition,
+    )
+    from levywalk.report import plot
+    from levywalk.schedule import Constant, Decaying, Dropping
+    from levywalk.theory import stationary, transition
+    from levywalk.trace import Trace
+    from levywalk.trace.files import load_trace
+    from levywalk.update import Sgd
+
+_HOME = {
+    "levywalk.design": ("Degree", "Design", "FixedDistance", "Importance", "JumpLaw", "Mixed", "PowerLaw", "Scores", "Switching",
+                        "TruncatedGeometric", "Uniform", "iid_uniform", "iid_weighted", "mhlj", "mixed_rw", "simple_rw", "switching",
+                        "unif_rw", "weight_rw"),
+    "levywalk.engine": ("run",),
+    "levywalk.errors": ("DataWarning", "DivergedWarning", "InvalidData", "InvalidNetwork", "InvalidParameter", "InvalidSpec",
+                        "InvalidTrace", "LevywalkError", "MissingFile", "NoMinimiser", "NotConnected", "TooLarge"),
+    "levywalk.experiments": ("Comparison", "compare"),
+    "levywalk.network": ("Network", "barabasi_albert", "barbell", "complete", "erdos_renyi", "grid", "path", "random_regular",
+                         "read_network", "ring", "star", "torus", "watts_strogatz"),
+    "levywalk.problem": ("LeastSquares", "Logistic", "Problem", "heterogeneous", "homogeneous", "load_dataset", "partition"),
+    "levywalk.report": ("plot",),
+    "levywalk.schedule": ("Constant", "Decaying", "Dropping"),
+    "levywalk.theory": ("stationary", "transition"),
+    "levywalk.trace": ("Trace",),
+    "levywalk.trace.files": ("load_trace",),
+    "levywalk.update": ("Sgd",),
+}
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "Comparison",
+    "Constant",
+    "DataWarning",
+    "Decaying",
+    "Degree",
+    "Design",
+    "DivergedWarning",
+    "Dropping",
+    "FixedDistance",
+    "Importance",
+    "InvalidData",
+    "InvalidNetwork",
+    "InvalidParameter",
+    "InvalidSpec",
+    "InvalidTrace",
+    "JumpLaw",
+    "LeastSquares",
+    "LevywalkError",
+    "Logistic",
+    "MissingFile",
+    "Mixed",
+    "Network",
+    "NoMinimiser",
+    "NotConnected",
+    "PowerLaw",
+    "Problem",
+    "Scores",
+    "Sgd",
+    "Switching",
+    "TooLarge",
+    "Trace",
+    "TruncatedGeometric",
+    "Uniform",
+    "__version__",
+    "barabasi_albert",
+    "barbell",
+    "compare",
+    "complete",
+    "erdos_renyi",
+    "grid",
+    "heterogeneous",
+    "homogeneous",
+    "iid_uniform",
+    "iid_weighted",
+    "load_dataset",
+    "load_trace",
+    "mhlj",
+    "mixed_rw",
+    "partition",
+    "path",
+    "plot",
+    "random_regular",
+    "read_network",
+    "ring",
+    "run",
+    "simple_rw",
+    "star",
+    "stationary",
+    "switching",
+    "torus",
+    "transition",
+    "unif_rw",
+    "watts_strogatz",
+    "weight_rw",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE.get(name)
+    if module is None:
+        raise AttributeError(f"module 'levywalk' has no attribute {name!r}")
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,1 +1,59 @@
-"""How the model walks."""
+"""How the model walks: target, jump, rule, and the designs that the paper compares."""
+
+from levywalk.design.alias import AliasTable
+from levywalk.design.bound import Bound
+from levywalk.design.designs import (
+    AnyDesign,
+    Design,
+    Switching,
+    check_fit,
+    iid_uniform,
+    iid_weighted,
+    mhlj,
+    mixed_rw,
+    paper_designs,
+    simple_rw,
+    switching,
+    unif_rw,
+    weight_rw,
+)
+from levywalk.design.detector import Detector, DetectorState
+from levywalk.design.jump import DistanceLaw, FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric, jump_distance
+from levywalk.design.rule import LocalView, hop, metropolis_hastings
+from levywalk.design.target import Degree, Importance, Mixed, Scores, Target, Uniform, as_target
+
+__all__ = [
+    "AliasTable",
+    "AnyDesign",
+    "Bound",
+    "Degree",
+    "Design",
+    "Detector",
+    "DetectorState",
+    "DistanceLaw",
+    "FixedDistance",
+    "Importance",
+    "JumpLaw",
+    "LocalView",
+    "Mixed",
+    "PowerLaw",
+    "Scores",
+    "Switching",
+    "Target",
+    "TruncatedGeometric",
+    "Uniform",
+    "as_target",
+    "check_fit",
+    "hop",
+    "iid_uniform",
+    "iid_weighted",
+    "jump_distance",
+    "metropolis_hastings",
+    "mhlj",
+    "mixed_rw",
+    "paper_designs",
+    "simple_rw",
+    "switching",
+    "unif_rw",
+    "weight_rw",
+]

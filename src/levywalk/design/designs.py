@@ -1,0 +1,261 @@
+"""Designs: how the model walks. A design is a recipe; `Design.bind` meets it with a network and a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from levywalk import checks
+from levywalk.design.bound import Bound
+from levywalk.design.detector import Detector
+from levywalk.design.jump import DistanceLaw, JumpLaw, TruncatedGeometric
+from levywalk.design.target import Degree, Importance, Mixed, Target, Uniform, as_target
+from levywalk.errors import InvalidParameter
+from levywalk.network import Network
+from levywalk.problem import Problem, check_problem
+from levywalk.schedule import Schedule
+
+MOVES = ("walk", "iid")
+
+
+@dataclass(frozen=True)
+class Design:
+    """Target + jump law: free composition of what the paper compares.
+
+    Parameters
+    ----------
+    target
+        The law π that the walk aims at: "uniform", "importance", "degree", ``Mixed(mix)`` or one score per node.
+    jump
+        A `JumpLaw`, or None for none.
+    moves
+        "walk": Metropolis-Hastings to neighbours. "iid": each node drawn from π afresh, as only a server could.
+    reweight
+        Whether an update at v is weighted by w(v) = 1/(nπ(v)), which makes it unbiased; else w = 1.
+    name
+        How tables and figures call it.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> lw.Design(target="importance", jump=lw.JumpLaw(0.05, lw.PowerLaw(1.5, max_hops=20)), name="heavy tail").name
+    'heavy tail'
+    """
+
+    target: Any = "uniform"
+    jump: JumpLaw | None = None
+    moves: str = "walk"
+    reweight: bool = True
+    name: str = field(default="design", compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", as_target(self.target))
+        checks.choice("moves", self.moves, MOVES)
+        if self.jump is not None and not isinstance(self.jump, JumpLaw):
+            raise InvalidParameter(f"jump must be a JumpLaw or None, got {self.jump!r}; write JumpLaw(p_jump, distance)")
+        if self.jump is not None and self.moves == "iid":
+            raise InvalidParameter("jump must be None when moves is 'iid': i.i.d. sampling has nowhere to jump from")
+
+    def bind(self, network: Network, problem: Problem) -> Bound:
+        """Meet a network and a problem: check that they fit and compute every node's score and weight.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> bound = lw.weight_rw().bind(lw.ring(5), lw.homogeneous(5))
+        >>> round(float(bound.law.sum()), 12)
+        1.0
+        """
+        check_fit(network, problem)
+        smoothness = np.asarray(problem.smoothness, dtype=np.float64)
+        target: Target = self.target
+        scores = np.asarray(target.scores(network.degree, smoothness, float(smoothness.mean())), dtype=np.float64)
+        if scores.shape != (network.n,) or not np.isfinite(scores).all() or (scores <= 0).any():
+            raise InvalidParameter(f"target {target!r} must give one positive finite score per node")
+        return Bound.of(network, scores, smoothness, self.jump, self.moves, self.reweight)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the design is, for provenance."""
+        return {"name": self.name, "target": repr(self.target), "jump": repr(self.jump), "moves": self.moves,
+                "reweight": self.reweight}
+
+
+@dataclass(frozen=True)
+class Switching:
+    """Walk by ``first`` until the detector says that the model has settled, then by ``then``; see `switching`."""
+
+    first: Design
+    then: Design
+    detector: Detector = field(default_factory=Detector)
+    step_size: float | str = "theory"
+    name: str = field(default="switching", compare=False)
+
+    def __post_init__(self) -> None:
+        for label, design in (("first", self.first), ("then", self.then)):
+            if not isinstance(design, Design):
+                raise InvalidParameter(f"{label} must be a Design such as mhlj() or unif_rw(), got {design!r}")
+            if design.moves != "walk":
+                raise InvalidParameter(f"{label} must walk; i.i.d. sampling cannot be switched to or from")
+        if self.step_size != "theory":
+            object.__setattr__(self, "step_size", checks.positive("step_size of the second phase", self.step_size))
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the design is, for provenance."""
+        return {"name": self.name, "first": self.first.describe(), "then": self.then.describe(),
+                "detector": repr(self.detector), "step_size": self.step_size}
+
+
+AnyDesign = Design | Switching
+
+
+def check_fit(network: Network, problem: Problem) -> None:
+    """Refuse a network and a problem that cannot be bound, with the remedy."""
+    check_problem(problem)
+    if not isinstance(network, Network):
+        raise InvalidParameter(
+            f"network must be a levywalk Network, got {type(network).__name__}; "
+            "use lw.ring(n), lw.Network.from_networkx(graph), lw.read_network(path), …"
+        )
+    if problem.n != network.n:
+        raise InvalidParameter(
+            f"network has {network.n} nodes but problem has {problem.n}; give each node its data (see lw.partition)"
+        )
+    network.require_connected()
+
+
+def simple_rw(reweight: bool = False) -> Design:
+    """Walk to a uniform neighbour, always: nodes are visited in proportion to their degree.
+
+    ``reweight=False`` is the paper's biased form (w = 1); ``True`` corrects it by w(v) = d̄/deg(v).
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> lw.simple_rw().name
+    'SimpleRW'
+    """
+    return Design(target=Degree(), reweight=bool(reweight), name="SimpleRW (reweighted)" if reweight else "SimpleRW")
+
+
+def unif_rw() -> Design:
+    """Walk by Metropolis-Hastings to the uniform law: the paper's UnifRW.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> lw.unif_rw().target
+    Uniform()
+    """
+    return Design(target=Uniform(), name="UnifRW")
+
+
+def weight_rw() -> Design:
+    """Walk by Metropolis-Hastings to π ∝ L_v, Eq. [impmh]: the paper's WeightRW.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> lw.weight_rw().target
+    Importance()
+    """
+    return Design(target=Importance(), name="WeightRW")
+
+
+def mixed_rw(mix: float) -> Design:
+    """Walk by Metropolis-Hastings to π_λ = λ/n + (1-λ)π_IS; ``mix`` = λ is the uniform law's share: MixedRW.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> lw.mixed_rw(0.3).name
+    'MixedRW(0.3)'
+    """
+    target = Mixed(mix)
+    return Design(target=target, name=f"MixedRW({target.mix:g})")
+
+
+def mhlj(p_jump: float = 0.1, p_distance: float = 0.5, max_hops: int = 3, schedule: Schedule | None = None) -> Design:
+    """Metropolis-Hastings with Lévy jumps, Algorithm [alg:jump].
+
+    Parameters
+    ----------
+    p_jump
+        p_J, the probability to jump instead of asking the Metropolis-Hastings rule.
+    p_distance, max_hops
+        p_d and r of the truncated geometric law of the jump's distance.
+    schedule
+        p_J as a function of the step, such as ``Decaying(0.1, timescale=10_000)``; replaces ``p_jump`` when given.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> lw.mhlj(p_jump=0.05).jump
+    JumpLaw(p_jump=0.05, distance=TruncatedGeometric(p_distance=0.5, max_hops=3))
+    """
+    if schedule is not None and not isinstance(schedule, Schedule):
+        raise InvalidParameter(f"schedule must have values(start, stop), such as Decaying(0.1, 1000); got {schedule!r}")
+    distance: DistanceLaw = TruncatedGeometric(p_distance, max_hops)
+    jump = JumpLaw(checks.probability("p_jump", p_jump) if schedule is None else schedule, distance)
+    return Design(target=Importance(), jump=jump, name="MHLJ")
+
+
+def iid_uniform() -> Design:
+    """Draw each node uniformly, independently: what a server could do.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> lw.iid_uniform().moves
+    'iid'
+    """
+    return Design(target=Uniform(), moves="iid", name="i.i.d. uniform")
+
+
+def iid_weighted() -> Design:
+    """Draw each node from π ∝ L_v, independently: weighted sampling as a server could do it, Eq. [wsgd].
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> lw.iid_weighted().name
+    'i.i.d. weighted'
+    """
+    return Design(target=Importance(), moves="iid", name="i.i.d. weighted")
+
+
+def switching(first: Design, then: Design, *, threshold: float = 0.05, window: float = 1000.0,
+              patience: int = 1000, step_size: float | str = "theory") -> Switching:
+    """Walk by ``first`` until the model has settled, then by ``then``: the paper's [switch].
+
+    Parameters
+    ----------
+    first, then
+        Usually ``mhlj()`` and ``unif_rw()``.
+    threshold, window, patience
+        Of the `Detector` that travels with the model.
+    step_size
+        γ₂ of the second phase; "theory" is 1/max w(v)L_v of ``then`` (1/L_max for the uniform law).
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> lw.switching(lw.mhlj(), lw.unif_rw()).name
+    'MHLJ, then UnifRW'
+    """
+    detector = Detector(threshold, window, patience)
+    name = f"{getattr(first, 'name', first)}, then {getattr(then, 'name', then)}"
+    return Switching(first, then, detector, step_size, name)
+
+
+def paper_designs() -> Mapping[str, Design]:
+    """Return what the paper's figures compare, by name, with weighted i.i.d. sampling as the yardstick.
+
+    Examples
+    --------
+    >>> list(paper_designs())
+    ['UnifRW', 'WeightRW', 'MHLJ', 'i.i.d. weighted']
+    """
+    return {design.name: design for design in (unif_rw(), weight_rw(), mhlj(), iid_weighted())}

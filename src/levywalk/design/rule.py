@@ -1,0 +1,59 @@
+"""What one node decides, from what it may know.
+
+A node knows its own degree and score, its neighbours' degrees and scores, and the run's published constants. It is given
+random words (`levywalk.draws`) and answers with a neighbour or with itself. The oracle and the fleet call these functions; the
+kernels are their compiled twins; theory never calls them, it is the judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from levywalk.draws import split
+
+
+@dataclass(frozen=True, slots=True)
+class LocalView:
+    """All that a node knows of the network.
+
+    Under the policy "counted" a node is one of its own neighbours.
+    """
+
+    node: int
+    degree: int
+    score: float
+    neighbours: Sequence[int]
+    neighbour_degrees: Sequence[int]
+    neighbour_scores: Sequence[float]
+
+
+def metropolis_hastings(view: LocalView, word: int) -> int:
+    r"""Propose a uniform neighbour and accept it or stay; Eq. [impmh] for any target.
+
+    .. math:: P(v,u) = \frac{1}{d_v} \min\Bigl\{1, \frac{t_u / d_u}{t_v / d_v}\Bigr\}, \quad u \ne v
+
+    Examples
+    --------
+    >>> from levywalk.draws import stratified_words
+    >>> important = LocalView(0, 2, 100.0, (1, 4), (2, 2), (1.0, 1.0))
+    >>> moves = [metropolis_hastings(important, word) for word in stratified_words(20_000)]
+    >>> moves.count(1) / 20_000  # the toy ring [ringMC] by [impmh]: 1/200
+    0.005
+    """
+    index, uniform = split(word, view.degree)
+    own = view.score / view.degree
+    other = view.neighbour_scores[index] / view.neighbour_degrees[index]
+    return view.neighbours[index] if uniform * own < other else view.node
+
+
+def hop(view: LocalView, word: int) -> int:
+    """Pass the model to a uniform neighbour: one hop of a jump.
+
+    Examples
+    --------
+    >>> hop(LocalView(0, 2, 1.0, (1, 4), (2, 2), (1.0, 1.0)), word=0)
+    1
+    """
+    index, _ = split(word, view.degree)
+    return view.neighbours[index]

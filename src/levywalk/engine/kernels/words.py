@@ -1,0 +1,59 @@
+"""The compiled twin of `levywalk.draws`: same words, same integers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from levywalk import draws
+
+STEP = np.uint64(draws.STEP)
+SLOT = np.uint64(draws.SLOT)
+MIX_1 = np.uint64(draws.MIX_1)
+MIX_2 = np.uint64(draws.MIX_2)
+JUMP = np.uint64(draws.JUMP)
+HOP = np.uint64(draws.HOP)
+MINIBATCH = np.uint64(draws.MINIBATCH)
+ONE = np.uint64(1)
+LOW = np.uint64(0xFFFFFFFF)
+S11 = np.uint64(11)
+S27 = np.uint64(27)
+S30 = np.uint64(30)
+S31 = np.uint64(31)
+S32 = np.uint64(32)
+ULP = 2.0**-53
+
+
+@njit(inline="always")
+def mix64(z):  # type: ignore[no-untyped-def]
+    """Scramble 64 bits."""
+    z = (z ^ (z >> S30)) * MIX_1
+    z = (z ^ (z >> S27)) * MIX_2
+    return z ^ (z >> S31)
+
+
+@njit(inline="always")
+def step_hash(k0, k1, t):  # type: ignore[no-untyped-def]
+    """First level, once per step."""
+    return mix64(k0 + t * STEP) ^ k1
+
+
+@njit(inline="always")
+def slot_word(h, slot):  # type: ignore[no-untyped-def]
+    """Second level, once per slot."""
+    return mix64(h + (slot + ONE) * SLOT)
+
+
+@njit(inline="always")
+def unit(word):  # type: ignore[no-untyped-def]
+    """Upper 53 bits as a float in [0, 1)."""
+    return np.float64(word >> S11) * ULP
+
+
+@njit(inline="always")
+def split(word, count):  # type: ignore[no-untyped-def]
+    """A uniform index below count < 2^32 and an independent uniform, from two 32-bit products."""
+    low = (word & LOW) * count
+    total = (word >> S32) * count + (low >> S32)
+    fraction = (total << S32) | (low & LOW)
+    return total >> S32, unit(fraction)

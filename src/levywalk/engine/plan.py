@@ -1,0 +1,103 @@
+"""What a run will do (`Plan`) and where it stands (`State`): the same for every backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from levywalk.arrays import Bools, Floats, Ints, Ints32, Words
+from levywalk.design import Bound, Detector
+from levywalk.network import Network
+from levywalk.problem import Problem
+from levywalk.schedule import Constant, Schedule
+from levywalk.update import Sgd
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A way to walk and its step size; a switching design has two."""
+
+    bound: Bound
+    step_size: Schedule
+
+    def step_sizes(self, start: int, stop: int) -> Floats:
+        """Return γ of the steps; a constant comes as one number."""
+        if isinstance(self.step_size, Constant):
+            return np.array([self.step_size.value])
+        return np.asarray(self.step_size.values(start, stop), dtype=np.float64)
+
+    def jump_probabilities(self, start: int, stop: int) -> Floats:
+        """Return p_jump of the steps; none at all without a jump law, one number if constant."""
+        jump = self.bound.jump
+        if jump is None:
+            return np.empty(0)
+        if not isinstance(jump.p_jump, Schedule):
+            return np.array([jump.p_jump])
+        return jump.p_jump_at(start, stop)
+
+    def distances(self) -> Floats:
+        """Return the cumulative law of the jump distance, empty without jumps."""
+        return np.empty(0) if self.bound.jump is None else self.bound.jump.cumulative()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a backend needs to know."""
+
+    network: Network
+    problem: Problem
+    phases: tuple[Phase, ...]
+    detector: Detector | None
+    update: Sgd
+    keys: Words
+    scale: Floats  # of the first phase's step size, per replica: one batch can hold a whole grid of step sizes
+    steps: int
+    record_walk: bool
+    record_visits: bool
+
+    @property
+    def replicas(self) -> int:
+        """How many walks."""
+        return len(self.keys)
+
+
+@dataclass
+class State:
+    """Where every replica stands: plain arrays, one row per replica."""
+
+    node: Ints
+    model: Floats
+    hops: Ints
+    transfers: Ints
+    active: Bools  # False once a model has overflowed: the walk goes on, the model rests
+    diverged_at: Ints  # the step whose update overflowed, -1 if none
+    phase: Ints
+    switched_at: Ints  # the step after whose update the design switched, -1 if not
+    mean: Floats  # the detector's averages, as in design.detector
+    power: Floats
+    mass: Floats
+    streak: Ints
+    visits: Ints  # (replicas, n), or (replicas, 0) when not recorded
+    walk: Ints32  # (replicas, steps), or (replicas, 0)
+
+    @classmethod
+    def new(cls, plan: Plan, start: Ints, x0: Floats) -> State:
+        """Return the state before step 0."""
+        count, dim = plan.replicas, plan.problem.dim
+        return cls(
+            node=start.astype(np.int64),
+            model=np.array(np.broadcast_to(x0, (count, dim)), dtype=np.float64),
+            hops=np.zeros(count, np.int64),
+            transfers=np.zeros(count, np.int64),
+            active=np.ones(count, np.bool_),
+            diverged_at=np.full(count, -1, np.int64),
+            phase=np.zeros(count, np.int64),
+            switched_at=np.full(count, -1, np.int64),
+            mean=np.zeros((count, dim)),
+            power=np.zeros(count),
+            mass=np.zeros(count),
+            streak=np.zeros(count, np.int64),
+            visits=np.zeros((count, plan.network.n if plan.record_visits else 0), np.int64),
+            walk=np.zeros((count, plan.steps if plan.record_walk else 0), np.int32),
+        )

@@ -1,0 +1,202 @@
+"""Trace: the record of runs, as arrays with their provenance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from levywalk import checks
+from levywalk.arrays import Floats, Ints, Ints32
+from levywalk.errors import InvalidParameter
+from levywalk.trace.statistics import bootstrap_mean, bootstrap_steps, mean_over_walks, settled_at
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What happened in a run of several replicas.
+
+    Attributes
+    ----------
+    step
+        The checkpoints, in updates done: 0, …, steps.
+    distance2, excess_loss, loss
+        ‖x - x*‖², f(x) - f(x*) and f(x) of each (replica, checkpoint).
+    hops, transfers, bytes
+        Until each (replica, checkpoint): decisions and passes (a stay is one, a jump of distance d is d), messages between two
+        distinct nodes, and what these messages carry (8 bytes a number).
+    visits
+        Updates done at each (replica, node), or None.
+    walk
+        The node of each (replica, update), or None.
+    final_node, model
+        Where the model is after the last move, and the model, by replica.
+    diverged_at
+        The step whose update overflowed, by replica; -1 if none did.
+    switched_at
+        The step after whose update a switching design switched, by replica; -1 if it did not.
+    target
+        The law π that the walk aimed at.
+    optimum
+        x*, or None for a problem that does not know it.
+    provenance
+        What ran: versions, seed, network, problem, design, step size, seconds.
+    """
+
+    step: Ints
+    distance2: Floats
+    excess_loss: Floats
+    loss: Floats
+    hops: Ints
+    transfers: Ints
+    bytes: Ints
+    visits: Ints | None
+    walk: Ints32 | None
+    final_node: Ints
+    model: Floats
+    diverged_at: Ints
+    switched_at: Ints
+    target: Floats
+    optimum: Floats | None
+    provenance: dict[str, Any]
+
+    @property
+    def replicas(self) -> int:
+        """How many walks."""
+        return len(self.model)
+
+    @property
+    def name(self) -> str:
+        """The design's name."""
+        return str(self.provenance["design"]["name"])
+
+    @property
+    def error(self) -> Floats:
+        """distance2 over its initial value, (replicas, checkpoints)."""
+        first = self.distance2[:, :1]
+        if not (first > 0).all():
+            raise InvalidParameter("the relative error is undefined: x0 is the optimum, or the optimum is unknown; "
+                                   "give another x0, or read distance2 and loss")
+        return np.asarray(self.distance2 / first)
+
+    def steps_to(self, accuracy: float) -> float:
+        """Return the first checkpoint after which the error's mean over walks stays at or below ``accuracy``; else infinity.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> trace = lw.run(lw.complete(20), lw.homogeneous(20), lw.unif_rw(), steps=400, step_size=0.01, replicas=8)
+        >>> trace.steps_to(2.0)  # the error starts at 1
+        0.0
+        """
+        accuracy = checks.positive("accuracy", accuracy)
+        return float(settled_at(self.step, mean_over_walks(self.error)[None], accuracy)[0])
+
+    def steps_to_interval(self, accuracy: float, level: float = 0.95, seed: int = 0) -> tuple[float, float]:
+        """Return the interval of `steps_to` when the walks are drawn again (bootstrap); infinite ends are honest."""
+        accuracy = checks.positive("accuracy", accuracy)
+        return bootstrap_steps(self.step, self.error, accuracy, level, seed)
+
+    def longest_dwell(self) -> tuple[Ints, Ints]:
+        """Return, by replica, the most consecutive updates at one node, and that node; needs ``record_walk=True``."""
+        if self.walk is None:
+            raise InvalidParameter("dwell needs the walk: run with record_walk=True")
+        length, node = np.zeros(self.replicas, np.int64), np.zeros(self.replicas, np.int64)
+        for r, walk in enumerate(self.walk):
+            begins = np.append(0, np.flatnonzero(np.diff(walk)) + 1)
+            runs = np.diff(np.append(begins, len(walk)))
+            best = int(runs.argmax())
+            length[r], node[r] = runs[best], walk[begins[best]]
+        return length, node
+
+    def busiest(self) -> tuple[int, float, float]:
+        """Return the node with the most updates, its share of them, and its share under the target."""
+        if self.visits is None:
+            raise InvalidParameter("shares of visits need record_visits=True")
+        total = self.visits.sum(axis=0)
+        v = int(total.argmax())
+        return v, float(total[v] / max(total.sum(), 1)), float(self.target[v])
+
+    def summary(self) -> dict[str, Any]:
+        """Return the run in a few plain numbers, with 95 % intervals over walks.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> trace = lw.run(lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=400, step_size=0.01, replicas=8)
+        >>> sorted(trace.summary())[:3]
+        ['bytes_per_step', 'design', 'diverged']
+        """
+        steps = int(self.step[-1])
+        last = self.distance2[:, -1]
+        out: dict[str, Any] = {
+            "design": self.name,
+            "steps": steps,
+            "replicas": self.replicas,
+            "distance2": float(mean_over_walks(last[:, None])[0]),
+            "distance2_interval": bootstrap_mean(last),
+            "distance2_median": float(np.median(last)),
+            "excess_loss": float(mean_over_walks(self.excess_loss[:, -1:])[0]),
+            "loss": float(mean_over_walks(self.loss[:, -1:])[0]),
+            "hops_per_step": float(self.hops[:, -1].mean() / max(steps, 1)),
+            "transfers_per_step": float(self.transfers[:, -1].mean() / max(steps, 1)),
+            "bytes_per_step": float(self.bytes[:, -1].mean() / max(steps, 1)),
+            "diverged": int((self.diverged_at >= 0).sum()),
+            "switched": int((self.switched_at >= 0).sum()),
+        }
+        if self.visits is not None:
+            node, share, aimed = self.busiest()
+            out |= {"busiest_node": node, "busiest_share": share, "busiest_target": aimed}
+        if self.walk is not None:
+            out["longest_dwell"] = int(self.longest_dwell()[0].max())
+        return out
+
+    def to_xarray(self) -> xr.Dataset:
+        """Return a labelled dataset (dimensions replica, checkpoint, node, update, coordinate).
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> trace = lw.run(lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=100, step_size=0.01)
+        >>> trace.to_xarray().sizes["node"]
+        20
+        """
+        from levywalk.trace.files import to_xarray
+
+        return to_xarray(self)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return one row per (replica, checkpoint).
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> trace = lw.run(lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=100, step_size=0.01, replicas=2)
+        >>> len(trace.to_dataframe())
+        202
+        """
+        import pandas as pd
+
+        count, points = self.distance2.shape
+        return pd.DataFrame({
+            "replica": np.repeat(np.arange(count), points),
+            "step": np.tile(self.step, count),
+            **{name: getattr(self, name).ravel() for name in ("distance2", "excess_loss", "loss", "hops", "transfers", "bytes")},
+        })
+
+    def save(self, path: str | Path) -> Path:
+        """Write the trace as netCDF (HDF5), readable by `load_trace`, xarray and most languages."""
+        from levywalk.trace.files import save_trace
+
+        return save_trace(self, path)
+
+    def __repr__(self) -> str:
+        diverged = int((self.diverged_at >= 0).sum())
+        tail = f", {diverged} diverged" if diverged else ""
+        return f"Trace({self.name}: {self.replicas} replicas x {int(self.step[-1])} steps{tail})"
