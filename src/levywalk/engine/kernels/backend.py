@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from levywalk.arrays import AnyArray, Floats, Words
-from levywalk.engine.kernels.chain import UNROLLED, chain_kernel
-from levywalk.engine.kernels.general import Phases, Samples, Watch, general_kernel
-from levywalk.engine.kernels.moves import Graph, Rows, Table
+from levywalk.engine.kernels.loop import UNROLLED, Data, Graph, Phases, Rows, Watch, compiled_loop, record_stride
 from levywalk.engine.plan import Plan, State
 from levywalk.problem import LinearModelProblem, Logistic
 
-_RECORD_ALIGN = 8  # doubles: a record starts at a cache line
+_LINE = 8  # numbers in a cache line
 
 
 class KernelBackend:
@@ -24,16 +22,13 @@ class KernelBackend:
         self.logistic = isinstance(plan.problem, Logistic)
         network = plan.network
         self.graph = Graph(network.indptr.view(np.uint64), network.indices.view(np.uint32))
-        table = plan.phases[0].bound.table
-        self.table = Table(np.empty(0), np.empty(0, np.int32)) if table is None else Table(table.keep, table.other)
         self.simple = self.problem.samples == self.problem.n and plan.detector is None
-        if self.simple:
-            self.records, self.stride = _records(plan, self.problem)
-        else:
-            self.samples = Samples(self.problem.sorted_features, self.problem.sorted_targets, self.problem.offsets,
-                                   plan.update.minibatch or 0)
-            self.weight = _two_rows([phase.bound.weights for phase in plan.phases])
-            self.ratio = _two_rows([phase.bound.ratio for phase in plan.phases])
+        self.data = _data(plan, self.problem, self.simple)
+        bounds = [] if self.simple else [phase.bound for phase in plan.phases]
+        self.weight = _two_rows([bound.weights for bound in bounds])
+        self.ratio = _two_rows([bound.ratio for bound in bounds])
+        table = plan.phases[0].bound.table
+        self.keep, self.other = (np.empty(0), np.empty(0, np.int32)) if table is None else (table.keep, table.other)
 
     def advance(self, state: State, replicas: range, start: int, stop: int) -> None:
         """Take the replicas from step ``start`` to step ``stop``; find the step of any overflow."""
@@ -45,31 +40,24 @@ class KernelBackend:
             self._locate_overflow(state, replicas.start + int(i), before, int(i), start, stop)
 
     def _loop(self, state: State, rows: slice, keys: Words, scale: Floats, start: int, stop: int) -> None:
-        plan = self.plan
-        loop_rows = Rows(keys, state.node[rows], state.model[rows], state.active[rows], state.hops[rows],
+        plan, detector = self.plan, self.plan.detector
+        loop_rows = Rows(keys, scale, state.node[rows], state.model[rows], state.active[rows], state.hops[rows],
                          state.transfers[rows], state.visits[rows], state.walk[rows])
-        ridge = self.problem.ridge
-        if self.simple:
-            phase = plan.phases[0]
-            p_jumps = phase.jump_probabilities(start, stop)
-            dim = self.problem.dim
-            kernel = chain_kernel(self.logistic, dim if dim <= UNROLLED else 0)
-            kernel(loop_rows, start, stop, self.graph, self.table, self.records, np.uint64(self.stride), dim,
-                   p_jumps if len(p_jumps) else np.zeros(1), phase.distances(), phase.step_sizes(start, stop), scale, ridge)
-            return
-        detector = plan.detector
-        watch = Watch(state.phase[rows], state.switched_at[rows], state.mean[rows], state.power[rows], state.mass[rows],
-                      state.streak[rows], detector.threshold if detector else 0.0, detector.decay if detector else 0.0,
-                      detector.patience if detector else 1)
         phases = Phases(
             self.weight,
             self.ratio,
             _two_rows([phase.step_sizes(start, stop) for phase in plan.phases]),
             _two_rows([phase.jump_probabilities(start, stop) for phase in plan.phases]),
             _two_rows([phase.distances() for phase in plan.phases], fill=1.0),
+            self.keep,
+            self.other,
         )
-        general_kernel(self.logistic)(loop_rows, start, stop, self.graph, self.table, self.samples, phases, watch, scale,
-                                      ridge)
+        watch = Watch(state.phase[rows], state.switched_at[rows], state.mean[rows], state.power[rows], state.mass[rows],
+                      state.streak[rows], detector.threshold if detector else 0.0, detector.decay if detector else 0.0,
+                      detector.patience if detector else 1)
+        dim = self.problem.dim if self.simple and self.problem.dim <= UNROLLED else 0
+        loop = compiled_loop(self.logistic, self.simple, dim)
+        loop(loop_rows, start, stop, self.graph, self.data, phases, watch)
 
     def _locate_overflow(self, state: State, r: int, before: State, i: int, start: int, stop: int) -> None:
         """Find the step by bisection: a model that is not finite stays so, so the steps before it can be run again."""
@@ -92,13 +80,21 @@ class KernelBackend:
         return trial.model[0]
 
 
+def _data(plan: Plan, problem: LinearModelProblem, simple: bool) -> Data:
+    """Return the problem in the loop's layout; what the layout does not read is empty."""
+    if simple:
+        records, stride = _records(plan, problem)
+        return Data(records, stride, np.empty((0, 0)), np.empty(0), np.empty(0, np.int64), 0, problem.ridge)
+    return Data(np.empty(0), 0, problem.sorted_features, problem.sorted_targets, problem.offsets, plan.update.minibatch or 0,
+                problem.ridge)
+
+
 def _records(plan: Plan, problem: LinearModelProblem) -> tuple[Floats, int]:
     """Return each node's features, target, weight and ratio in one aligned record, and the record's length."""
-    bound = plan.phases[0].bound
-    dim = problem.dim
-    stride = -(-(dim + 3) // _RECORD_ALIGN) * _RECORD_ALIGN
-    raw = np.zeros(problem.n * stride + _RECORD_ALIGN)
-    shift = (-raw.ctypes.data // 8) % _RECORD_ALIGN
+    bound, dim = plan.phases[0].bound, problem.dim
+    stride = record_stride(dim)
+    raw = np.zeros(problem.n * stride + _LINE)
+    shift = (-(raw.ctypes.data // 8)) % _LINE
     flat = raw[shift : shift + problem.n * stride]
     table = flat.reshape(problem.n, stride)
     table[:, :dim] = problem.sorted_features
@@ -110,7 +106,7 @@ def _records(plan: Plan, problem: LinearModelProblem) -> tuple[Floats, int]:
 
 def _two_rows(rows: list[Floats], fill: float = 0.0) -> Floats:
     """Stack one or two rows to two of one length: a single number is repeated, a short table filled up."""
-    first, second = rows[0], rows[-1]
+    first, second = (rows[0], rows[-1]) if rows else (np.empty(0), np.empty(0))
     length = max(len(first), len(second), 1)
     out = np.full((2, length), fill)
     for row, values in zip(out, (first, second), strict=True):
