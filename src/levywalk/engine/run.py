@@ -133,7 +133,7 @@ def prepare(network: Network, problem: Problem, design: AnyDesign, *, steps: int
     if not isinstance(update, Sgd):
         raise InvalidParameter(f"update must be Sgd() or Sgd(minibatch=…), got {update!r}")
     backend = _choose_backend(backend, problem)
-    checkpoints = _checkpoints(steps, record_every)
+    checkpoints = checkpoints_of(steps, record_every)
     if record_visits and isinstance(network, Network):
         require_room("visits", (replicas, network.n), 8, "use record_visits=False or fewer replicas")
     if record_walk:
@@ -223,7 +223,8 @@ def _backend(job: Job) -> Advance:
     return KernelBackend(job.plan).advance
 
 
-def _checkpoints(steps: int, record_every: int | None) -> Ints:
+def checkpoints_of(steps: int, record_every: int | None) -> Ints:
+    """Return the steps at which a run is measured: 0 and the last always among them."""
     if record_every is None:
         return np.unique(np.round(np.linspace(0, steps, CHECKPOINTS + 1)).astype(np.int64))
     every = checks.integer("record_every", record_every, low=1)

@@ -1,0 +1,423 @@
+"""Least squares and logistic regression over the nodes' own samples, with all that theory asks of them."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit
+
+from levywalk import checks
+from levywalk.arrays import Floats, Ints
+from levywalk.errors import DataWarning, InvalidData, InvalidParameter
+from levywalk.problem import factor, logistic_fit
+from levywalk.problem.samples import clean_features, clean_labels, clean_nodes, clean_targets, read_only
+from levywalk.problem.spectra import gram_extremes, node_traces
+
+_SMALLEST = 1e-300  # a node's curvature below is zero for float64: its importance weight would overflow
+_LARGEST = 1e300
+_DENSE_DIM = 2_048  # up to here the excess loss goes through the dim x dim Hessian, above through the samples
+_BLOCK = 1 << 20  # entries of a block of local gradients: 8 MiB
+
+
+class LinearModelProblem(ABC):
+    """A loss φ(aᵀx, y) per sample; f_v is node v's mean plus (ridge/2)‖x‖², and f is the mean over nodes.
+
+    The base of `LeastSquares` and `Logistic`, which differ in φ alone. What costs a pass over the data
+    (``smoothness``, ``optimum``, …) is computed when it is first asked for, and kept.
+
+    Attributes
+    ----------
+    features, targets
+        The samples in the caller's order, float64, read-only.
+    node
+        Each sample's node.
+    n, dim, samples, ridge
+        The numbers of nodes, of features and of samples in total; the ridge.
+    sorted_features, sorted_targets, offsets
+        The samples in the order of the nodes: node v has the rows ``offsets[v]`` to ``offsets[v + 1] - 1``.
+    """
+
+    kind: ClassVar[str]
+    _curvature_max: ClassVar[float]  # sup of φ'' in its first argument
+    _curvature_min: ClassVar[float]  # inf of φ''
+
+    def __init__(self, features: Any, targets: Any, node: Any = None, ridge: float = 0.0) -> None:
+        clean = clean_features(features)
+        values = self._clean_targets(clean_targets(targets, len(clean)))
+        self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
+        self.features: Floats = read_only(clean)
+        self.targets: Floats = read_only(values)
+        self.samples, self.dim = clean.shape
+        self._assign(None if node is None else clean_nodes(node, self.samples))
+        self._check_curvature()
+
+    def _assign(self, node: Ints | None) -> None:
+        self.sorted_features, self.sorted_targets = self.features, self.targets
+        if node is None:
+            self.n = self.samples
+            self.offsets: Ints = read_only(np.arange(self.n + 1))
+            self.node: Ints = self.offsets[:-1]
+        else:
+            counts = np.bincount(node)
+            self.n = len(counts)
+            self.offsets = read_only(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+            self.node = read_only(node)
+            if (node[1:] < node[:-1]).any():
+                order = np.argsort(node, kind="stable")
+                self.sorted_features = read_only(self.features[order])
+                self.sorted_targets = read_only(self.targets[order])
+        if self.n < 2:
+            raise InvalidData(f"node must name at least 2 nodes, got {self.n}; see partition()")
+
+    def _check_curvature(self) -> None:
+        with np.errstate(over="ignore"):
+            traces = node_traces(self.sorted_features, self.offsets)
+        if not (traces < _LARGEST).all():
+            v = int(np.argmin(traces < _LARGEST))
+            raise InvalidData(f"features of node {v} are too large to be squared in float64; rescale them")
+        if self.ridge < _SMALLEST and not (traces > _SMALLEST).all():
+            v = int(np.argmin(traces > _SMALLEST))
+            raise InvalidData(
+                f"node {v} has only zero features: its smoothness is 0, importance sampling is impossible; "
+                "drop its samples or give a ridge above 0"
+            )
+
+    def _clean_targets(self, targets: Floats) -> Floats:
+        return targets
+
+    @abstractmethod
+    def _losses(self, z: Floats, y: Floats) -> Floats:
+        """Return φ(z, y)."""
+
+    @abstractmethod
+    def _slopes(self, z: Floats, y: Floats) -> Floats:
+        """Return the derivative of φ in z."""
+
+    @abstractmethod
+    def _minimise(self) -> tuple[Floats, bool]:
+        """Return a minimiser of f and whether it is the only one."""
+
+    @abstractmethod
+    def excess_loss(self, x: Any) -> float:
+        """Return f(x) - f(x*) without cancellation; inf when x has overflowed."""
+
+    def __repr__(self) -> str:
+        return (f"{type(self).__name__}(n={self.n}, dim={self.dim}, samples={self.samples}, "
+                f"ridge={self.ridge!r})")
+
+    def fingerprint(self) -> str:
+        """Return 16 hexadecimal digits that change with the loss, the ridge, the samples or their nodes."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        digest = hashlib.sha256(f"{self.kind} {self.n} {self.dim} {self.samples} {self.ridge!r}".encode())
+        for array in (self.sorted_features, self.sorted_targets, self.offsets):
+            digest.update(array.data)
+        return digest.hexdigest()[:16]
+
+    @cached_property
+    def _counts(self) -> Ints:
+        return np.diff(self.offsets)
+
+    @cached_property
+    def _weights(self) -> Floats:
+        """Each sorted sample's share of f: 1/(n m_v)."""
+        if self.samples == self.n:
+            return np.broadcast_to(1.0 / self.n, self.samples)
+        return np.repeat(1.0 / (self.n * self._counts), self._counts)
+
+    @cached_property
+    def _extremes(self) -> tuple[Floats, Floats]:
+        return gram_extremes(self.sorted_features, self.offsets)
+
+    @cached_property
+    def smoothness(self) -> Floats:
+        """The smoothness constants L_v: the gradient of f_v is L_v-Lipschitz."""
+        return read_only(self._curvature_max * self._extremes[0] + self.ridge)
+
+    @cached_property
+    def local_strong_convexity(self) -> Floats:
+        """The strong convexity μ_v of every f_v: the ridge where the node's samples do not span the space."""
+        return read_only(self._curvature_min * self._extremes[1] + self.ridge)
+
+    @cached_property
+    def strong_convexity(self) -> float:
+        """The strong convexity μ of f."""
+        return self.ridge
+
+    @cached_property
+    def optimum(self) -> Floats:
+        """The minimiser x* of f; of several the one of smallest norm, with a `DataWarning`."""
+        x, unique = self._minimise()
+        if not unique:
+            warnings.warn(
+                f"the minimiser is not unique: {self.samples} samples do not span the {self.dim} dimensions; "
+                "optimum is the one of smallest norm (a ridge above 0 makes it unique)",
+                DataWarning, stacklevel=3,
+            )
+        return read_only(x)
+
+    @cached_property
+    def _noise(self) -> tuple[float, float]:
+        total = largest = 0.0
+        for _, gradients in self._gradient_blocks(self.optimum):
+            squares = np.einsum("ij,ij->i", gradients, gradients)
+            total += float(squares.sum())
+            largest = max(largest, float(squares.max()))
+        return total / self.n, largest
+
+    @property
+    def sigma_star2(self) -> float:
+        """The mean over nodes of ‖∇f_v(x*)‖²."""
+        return self._noise[0]
+
+    @property
+    def sigma_max2(self) -> float:
+        """The largest ‖∇f_v(x*)‖² of all nodes."""
+        return self._noise[1]
+
+    def sample_count(self, v: int) -> int:
+        """Return the number of node v's samples."""
+        rows = self._rows(v)
+        return int(rows.stop - rows.start)
+
+    def loss(self, x: Any) -> float:
+        """Return f(x); inf when x has overflowed."""
+        model = self._model(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses = self._losses(self.sorted_features @ model, self.sorted_targets)
+            if self.samples != self.n:
+                losses = np.add.reduceat(losses, self.offsets[:-1]) / self._counts
+            value = float(losses.mean() + 0.5 * self.ridge * (model @ model))
+        return value if np.isfinite(value) else float("inf")
+
+    def local_loss(self, v: int, x: Any) -> float:
+        """Return f_v(x)."""
+        rows, model = self._rows(v), self._model(x)
+        losses = self._losses(self.sorted_features[rows] @ model, self.sorted_targets[rows])
+        return float(losses.mean() + 0.5 * self.ridge * (model @ model))
+
+    def local_gradient(self, v: int, x: Any, samples: Any = None) -> Floats:
+        """Return the gradient of f_v at x, over all of the node's samples or the given ones.
+
+        Parameters
+        ----------
+        v
+            The node.
+        x
+            The model.
+        samples
+            Positions 0 to ``sample_count(v) - 1`` among the node's own samples, repeated as often as they
+            count: a minibatch.
+        """
+        rows, model = self._rows(v), self._model(x)
+        a, y = self.sorted_features[rows], self.sorted_targets[rows]
+        if samples is not None:
+            chosen = self._minibatch(samples, len(y), v)
+            a, y = a[chosen], y[chosen]
+        gradient: Floats = self._slopes(a @ model, y) @ a / len(y) + self.ridge * model
+        return gradient
+
+    def local_gradients(self, x: Any) -> Floats:
+        """Return the gradients of all f_v at x as rows."""
+        gradients = np.empty((self.n, self.dim))
+        for nodes, block in self._gradient_blocks(self._model(x)):
+            gradients[nodes] = block
+        return gradients
+
+    def _gradient_blocks(self, x: Floats) -> Iterator[tuple[slice, Floats]]:
+        for nodes in self._node_blocks():
+            start, stop = int(self.offsets[nodes.start]), int(self.offsets[nodes.stop])
+            a, y = self.sorted_features[start:stop], self.sorted_targets[start:stop]
+            slopes = self._slopes(a @ x, y)
+            if nodes.stop - nodes.start == 1:  # a large node: no temporary of its size
+                block = (slopes @ a)[None]
+            elif stop - start == nodes.stop - nodes.start:
+                block = a * slopes[:, None]
+            else:
+                block = np.add.reduceat(a * slopes[:, None], self.offsets[nodes] - start, axis=0)
+            block = block / self._counts[nodes, None]
+            yield nodes, block + self.ridge * x
+
+    def _node_blocks(self) -> Iterator[slice]:
+        size = max(1, _BLOCK // self.dim)
+        start = 0
+        while start < self.n:
+            stop = int(np.searchsorted(self.offsets, self.offsets[start] + size, side="right")) - 1
+            stop = min(max(stop, start + 1), self.n)
+            yield slice(start, stop)
+            start = stop
+
+    def _rows(self, v: int) -> slice:
+        if not 0 <= v < self.n:
+            raise InvalidParameter(f"v must be a node in [0, {self.n - 1}], got {v!r}")
+        return slice(int(self.offsets[v]), int(self.offsets[v + 1]))
+
+    def _model(self, x: Any) -> Floats:
+        try:
+            model = np.asarray(x, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidParameter(f"x must be an array of {self.dim} numbers, got {x!r}") from None
+        if model.shape != (self.dim,):
+            raise InvalidParameter(f"x must have shape ({self.dim},), got {model.shape}")
+        return model
+
+    @staticmethod
+    def _minibatch(samples: Any, count: int, v: int) -> Ints:
+        chosen = np.asarray(samples)
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or len(chosen) == 0:
+            raise InvalidParameter(f"samples must be a list of at least one position, got {samples!r}")
+        if int(chosen.min()) < 0 or int(chosen.max()) >= count:
+            raise InvalidParameter(f"samples of node {v} must lie in [0, {count - 1}], got {samples!r}")
+        return chosen.astype(np.int64)
+
+
+class LeastSquares(LinearModelProblem):
+    """Least squares: the loss of a sample is (y - aᵀx)².
+
+    Parameters
+    ----------
+    features
+        One row per sample.
+    targets
+        One number per sample.
+    node
+        Each sample's node; None is one sample per node.
+    ridge
+        Half of it times ‖x‖² is added to every f_v.
+
+    Examples
+    --------
+    >>> problem = LeastSquares([[1.0], [2.0], [2.0]], [1.0, 2.0, 4.0], node=[0, 1, 1])
+    >>> problem
+    LeastSquares(n=2, dim=1, samples=3, ridge=0.0)
+    >>> problem.smoothness, problem.optimum
+    (array([2., 8.]), array([1.4]))
+    >>> problem.local_gradient(1, [0.0]), problem.local_gradient(1, [0.0], samples=[1, 1])
+    (array([-12.]), array([-16.]))
+    """
+
+    kind: ClassVar[str] = "least_squares"
+    _curvature_max: ClassVar[float] = 2.0
+    _curvature_min: ClassVar[float] = 2.0
+
+    def _losses(self, z: Floats, y: Floats) -> Floats:
+        return np.square(z - y)
+
+    def _slopes(self, z: Floats, y: Floats) -> Floats:
+        return 2.0 * (z - y)
+
+    @cached_property
+    def _factor(self) -> Floats:
+        return factor.triangle(self.sorted_features, self.sorted_targets, self._weights)
+
+    def _minimise(self) -> tuple[Floats, bool]:
+        return factor.solve(self._factor, self.ridge)
+
+    @cached_property
+    def hessian(self) -> Floats:
+        """The Hessian of f, ridge included: (dim, dim)."""
+        triangle = self._factor[:, :-1]
+        return read_only(2.0 * (triangle.T @ triangle) + self.ridge * np.eye(self.dim))
+
+    @cached_property
+    def strong_convexity(self) -> float:
+        """The strong convexity μ of f: the smallest eigenvalue of the Hessian."""
+        return 2.0 * factor.smallest_singular_value(self._factor) ** 2 + self.ridge
+
+    def excess_loss(self, x: Any) -> float:
+        """Return f(x) - f(x*), which is ½(x-x*)ᵀH(x-x*): no cancellation; inf when x has overflowed.
+
+        Examples
+        --------
+        >>> problem = LeastSquares([[1.0], [1.0]], [0.0, 2.0])
+        >>> problem.excess_loss([1.0 + 1e-9]) > 0, problem.excess_loss([float("inf")])
+        (True, inf)
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            error = self._model(x) - self.optimum
+            if self.dim <= _DENSE_DIM:
+                value = 0.5 * float(error @ (self.hessian @ error))
+            else:
+                squares = np.square(self.sorted_features @ error)
+                value = float(self._weights @ squares) + 0.5 * self.ridge * float(error @ error)
+        return max(value, 0.0) if np.isfinite(value) else float("inf")
+
+
+class Logistic(LinearModelProblem):
+    """Logistic regression: the loss of a sample is log(1 + e^{aᵀx}) - y aᵀx with y in {0, 1}.
+
+    Parameters
+    ----------
+    features
+        One row per sample; an intercept is a column of ones.
+    targets
+        Labels {0, 1} or {-1, 1}; kept as {0, 1}.
+    node
+        Each sample's node; None is one sample per node.
+    ridge
+        Half of it times ‖x‖² is added to every f_v.
+
+    Notes
+    -----
+    When a direction separates the labels, the loss has no minimiser without ridge, and ``optimum`` raises
+    `NoMinimiser`.
+
+    Examples
+    --------
+    >>> problem = Logistic([[1.0], [1.0], [1.0]], [1, 1, -1])
+    >>> problem.smoothness
+    array([0.25, 0.25, 0.25])
+    >>> problem.optimum.round(6)  # two of three: log 2
+    array([0.693147])
+    >>> Logistic([[1.0], [2.0]], [1, 1]).optimum
+    Traceback (most recent call last):
+    levywalk.errors.NoMinimiser: the logistic loss has no minimiser: ... add a ridge, for example ridge=1e-3
+    """
+
+    kind: ClassVar[str] = "logistic"
+    _curvature_max: ClassVar[float] = 0.25
+    _curvature_min: ClassVar[float] = 0.0
+
+    def _clean_targets(self, targets: Floats) -> Floats:
+        return clean_labels(targets)
+
+    # With the sign t = 1 - 2y both are free of cancellation at any margin.
+    def _losses(self, z: Floats, y: Floats) -> Floats:
+        return np.logaddexp(0.0, (1.0 - 2.0 * y) * z)
+
+    def _slopes(self, z: Floats, y: Floats) -> Floats:
+        sign = 1.0 - 2.0 * y
+        slopes: Floats = sign * expit(sign * z)
+        return slopes
+
+    def _minimise(self) -> tuple[Floats, bool]:
+        return logistic_fit.minimise(self.sorted_features, self.sorted_targets, self._weights, self.ridge)
+
+    @cached_property
+    def _scores(self) -> Floats:
+        """The values aᵀx* that every excess loss is measured from."""
+        scores: Floats = self.sorted_features @ self.optimum
+        return scores
+
+    def excess_loss(self, x: Any) -> float:
+        """Return f(x) - f(x*) as a mean of divergences: no cancellation; inf when x has overflowed.
+
+        Examples
+        --------
+        >>> problem = Logistic([[1.0], [1.0]], [0, 1])
+        >>> problem.excess_loss([0.0]), problem.excess_loss([1e-9])
+        (0.0, 1.25e-19)
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            error = self._model(x) - self.optimum
+            divergences = logistic_fit.divergence(self.sorted_features @ error, self._scores)
+            value = float(self._weights @ divergences) + 0.5 * self.ridge * float(error @ error)
+        return max(value, 0.0) if np.isfinite(value) else float("inf")

@@ -1,0 +1,115 @@
+"""What a walk needs to know about a problem: local losses, their gradients and their smoothness."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from levywalk import checks
+from levywalk.arrays import Floats
+from levywalk.errors import InvalidData
+
+_REQUIRED = ("n", "dim", "smoothness", "local_loss", "local_gradient")
+
+
+@runtime_checkable
+class Problem(Protocol):
+    """The local losses f_v of n nodes over models of ``dim`` numbers; f is their mean.
+
+    Any object with these five names is a problem. A sixth, ``optimum`` (the minimiser of f, an array of
+    ``dim`` numbers, or None), is optional: without it a run has no error to measure, see `optimum_of`.
+
+    Examples
+    --------
+    >>> class Bowls:
+    ...     n, dim, smoothness = 3, 1, np.ones(3)
+    ...     def local_loss(self, v, x):
+    ...         return 0.5 * float((x[0] - v) ** 2)
+    ...     def local_gradient(self, v, x):
+    ...         return x - v
+    >>> isinstance(Bowls(), Problem)
+    True
+    """
+
+    @property
+    def n(self) -> int:
+        """The number of nodes."""
+
+    @property
+    def dim(self) -> int:
+        """The number of a model's entries."""
+
+    @property
+    def smoothness(self) -> Floats:
+        """The smoothness constants L_v, one per node, all above 0."""
+
+    def local_loss(self, v: int, x: Floats) -> float:
+        """Return f_v(x)."""
+
+    def local_gradient(self, v: int, x: Floats) -> Floats:
+        """Return the gradient of f_v at x."""
+
+
+def optimum_of(problem: Problem) -> Floats | None:
+    """Return the problem's minimiser, or None when the problem does not offer one.
+
+    Raises
+    ------
+    NoMinimiser
+        The problem knows that it has none, as a separable logistic regression without ridge does.
+
+    Examples
+    --------
+    >>> from levywalk.problem import LeastSquares
+    >>> optimum_of(LeastSquares([[1.0], [1.0]], [0.0, 2.0]))
+    array([1.])
+    """
+    optimum = getattr(problem, "optimum", None)
+    if optimum is None:
+        return None
+    return _vector("optimum", optimum, problem.dim)
+
+
+def check_problem(problem: Any) -> None:
+    """Refuse an object that is no problem, and name what is missing.
+
+    Examples
+    --------
+    >>> check_problem(object())
+    Traceback (most recent call last):
+    levywalk.errors.InvalidData: problem (of type object) lacks n, dim, smoothness, ...
+    """
+    missing = [name for name in _REQUIRED if not hasattr(problem, name)]
+    if missing:
+        raise InvalidData(
+            f"problem (of type {type(problem).__name__}) lacks {', '.join(missing)}; "
+            f"a problem has {', '.join(_REQUIRED)} and optionally optimum"
+        )
+    for name in ("local_loss", "local_gradient"):
+        if not callable(getattr(problem, name)):
+            raise InvalidData(f"problem.{name} must be a method (v, x), got {getattr(problem, name)!r}")
+    n = checks.integer("problem.n", problem.n, low=2)
+    dim = checks.integer("problem.dim", problem.dim, low=1)
+    smoothness = _vector("problem.smoothness", problem.smoothness, n)
+    if not (smoothness > 0).all():
+        v = int(np.argmin(smoothness > 0))
+        raise InvalidData(
+            f"problem.smoothness must be above 0 at every node, got {float(smoothness[v])!r} at node {v}; "
+            "a node without curvature can be given a ridge"
+        )
+    # One call at the origin finds a wrong shape now rather than in the middle of a run.
+    _vector("problem.local_gradient(0, zeros)", problem.local_gradient(0, np.zeros(dim)), dim)
+
+
+def _vector(name: str, value: Any, length: int) -> Floats:
+    try:
+        clean = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidData(f"{name} must be an array of {length} numbers, got {value!r}") from None
+    if clean.shape != (length,):
+        raise InvalidData(f"{name} must have shape ({length},), got {clean.shape}")
+    if not np.isfinite(clean).all():
+        position = int(np.argmin(np.isfinite(clean)))
+        raise InvalidData(f"{name} must be finite, got {float(clean[position])!r} at position {position}")
+    return clean

@@ -1,0 +1,98 @@
+"""Extreme eigenvalues of every node's mean of a aᵀ: what smoothness and strong convexity are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from levywalk.arrays import Floats, Ints
+from levywalk.problem.samples import row_blocks
+
+_BATCH = 1 << 21  # entries gathered at once: 16 MiB
+_ROUNDING = 4 * float(np.finfo(np.float64).eps)  # times dim: share of the largest that is noise
+
+
+def row_squares(features: Floats) -> Floats:
+    """Return ‖a‖² of every row, without a temporary as large as the data.
+
+    Examples
+    --------
+    >>> row_squares(np.array([[3.0, 4.0]]))
+    array([25.])
+    """
+    squares: Floats = np.einsum("ij,ij->i", features, features)
+    return squares
+
+
+def node_traces(features: Floats, offsets: Ints) -> Floats:
+    """Return the trace of every node's mean of a aᵀ: zero where a node has no curvature.
+
+    Examples
+    --------
+    >>> node_traces(np.array([[1.0], [3.0], [2.0]]), np.array([0, 2, 3]))
+    array([5., 4.])
+    """
+    squares = row_squares(features)
+    if len(squares) == len(offsets) - 1:
+        return squares
+    sums: Floats = np.add.reduceat(squares, offsets[:-1])
+    return sums / np.diff(offsets)
+
+
+def gram_extremes(features: Floats, offsets: Ints) -> tuple[Floats, Floats]:
+    """Return the largest and the smallest eigenvalue of every node's mean of a aᵀ (dim x dim).
+
+    Nodes with equally many samples are solved together, on the smaller side of their data. The smallest
+    eigenvalue is exactly 0 where the node's samples do not span the space.
+
+    Examples
+    --------
+    >>> gram_extremes(np.array([[2.0, 0.0], [0.0, 4.0], [1.0, 1.0]]), np.array([0, 2, 3]))
+    (array([8., 2.]), array([2., 0.]))
+    """
+    n, dim = len(offsets) - 1, features.shape[1]
+    if len(features) == n:  # the paper's case, one sample per node: no grouping over millions of nodes
+        squares = row_squares(features)
+        return squares, squares if dim == 1 else np.zeros(n)
+    largest, smallest = np.empty(n), np.zeros(n)
+    counts = np.diff(offsets)
+    for count in np.unique(counts):
+        nodes = np.flatnonzero(counts == count)
+        if count == 1:
+            largest[nodes] = row_squares(features[offsets[nodes]])
+            if dim == 1:
+                smallest[nodes] = largest[nodes]
+            continue
+        size = max(1, _BATCH // (int(count) * dim))
+        for start in range(0, len(nodes), size):
+            batch = nodes[start : start + size]
+            eigenvalues = _batch_eigenvalues(features, offsets[batch], int(count))
+            largest[batch] = eigenvalues[:, -1]
+            if count >= dim:
+                low = eigenvalues[:, 0]
+                smallest[batch] = np.where(low > _ROUNDING * dim * eigenvalues[:, -1], low, 0.0)
+    return largest, smallest
+
+
+def _batch_eigenvalues(features: Floats, starts: Ints, count: int) -> Floats:
+    dim = features.shape[1]
+    if len(starts) == 1:  # a large node: a view, not a gather
+        stack = features[None, int(starts[0]) : int(starts[0]) + count]
+    else:
+        stack = features[starts[:, None] + np.arange(count)]
+    sides = stack.transpose(0, 2, 1)
+    gram = stack @ sides if count < dim else sides @ stack
+    return np.asarray(np.linalg.eigvalsh(gram / count), dtype=np.float64)
+
+
+def column_squares(features: Floats, weights: Floats) -> Floats:
+    """Return the weighted sum of squares of every column, by blocks; 1 for a column of zeros.
+
+    Examples
+    --------
+    >>> column_squares(np.array([[1.0, 0.0], [2.0, 0.0]]), np.ones(2))
+    array([5., 1.])
+    """
+    total = np.zeros(features.shape[1])
+    for rows in row_blocks(*features.shape):
+        total += weights[rows] @ np.square(features[rows])
+    return np.where(total > 0.0, total, 1.0)

@@ -1,0 +1,139 @@
+"""The paper's data laws (section "Simulation Settings"): one sample per node, y = Aᵀx + ε."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from levywalk import checks
+from levywalk.arrays import Floats, Ints
+from levywalk.draws import Domain, generator
+from levywalk.errors import TooLarge
+from levywalk.problem.glm import LeastSquares
+from levywalk.problem.samples import read_only
+
+# Own streams: at one seed both laws share x, ε and the directions of A, and differ in A's scale alone.
+_TRUTH, _FEATURES, _NOISE, _IMPORTANT = range(4)
+
+
+class SyntheticLeastSquares(LeastSquares):
+    """A least-squares problem that remembers the law it was drawn from.
+
+    Parameters
+    ----------
+    features, targets
+        As for `LeastSquares`, one sample per node.
+    truth
+        The x that generated the targets (not the optimum: the noise moves that).
+    important_nodes
+        The nodes whose features have the large variance, sorted.
+
+    Examples
+    --------
+    >>> problem = SyntheticLeastSquares([[1.0], [2.0]], [1.0, 2.0], truth=[1.0], important_nodes=[1])
+    >>> problem.truth, problem.important_nodes
+    (array([1.]), array([1]))
+    """
+
+    def __init__(self, features: Any, targets: Any, *, truth: Any, important_nodes: Any = ()) -> None:
+        super().__init__(features, targets)
+        self.truth: Floats = read_only(np.asarray(truth, dtype=np.float64))
+        self.important_nodes: Ints = read_only(np.asarray(important_nodes, dtype=np.int64))
+
+
+def homogeneous(n: int, dim: int = 10, sigma2: float = 1.0, noise: float = 1.0,
+                seed: int = 0) -> SyntheticLeastSquares:
+    """Draw the paper's homogeneous data: A_v ~ N(0, σ² I), x ~ N(0, I), y_v = A_vᵀx + ε_v.
+
+    Parameters
+    ----------
+    n
+        The number of nodes, one sample each.
+    dim
+        The number of features.
+    sigma2
+        The variance σ² of every feature.
+    noise
+        The standard deviation of ε (the paper's is 1).
+    seed
+        Same seed, same data.
+
+    Returns
+    -------
+    LeastSquares
+        With ``truth``, the x of the law.
+
+    Examples
+    --------
+    >>> problem = homogeneous(1000)
+    >>> problem.n, problem.dim, bool(np.linalg.norm(problem.optimum - problem.truth) < 0.3)
+    (1000, 10, True)
+    """
+    n, dim = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)
+    sigma2, noise = checks.positive("sigma2", sigma2), _noise(noise)
+    return _draw(n, dim, sigma2, noise, checks.seed(seed))
+
+
+def heterogeneous(n: int, dim: int = 10, sigma2_low: float = 1.0, sigma2_high: float = 100.0,
+                  p_high: float = 0.002, noise: float = 1.0, important: int | None = None,
+                  seed: int = 0) -> SyntheticLeastSquares:
+    """Draw the paper's heterogeneous data: few important nodes have features of a far larger variance.
+
+    Every node is important with probability ``p_high``, independently; A_v ~ N(0, σ²_H I) at important nodes
+    and N(0, σ²_L I) elsewhere. The rest is as in `homogeneous`.
+
+    Parameters
+    ----------
+    n, dim, noise, seed
+        As in `homogeneous`.
+    sigma2_low, sigma2_high
+        The variances σ²_L and σ²_H of the features.
+    p_high
+        The probability of an important node; unused when ``important`` is given.
+    important
+        Their exact number instead, placed uniformly at random.
+
+    Returns
+    -------
+    LeastSquares
+        With ``truth`` and ``important_nodes`` (sorted).
+
+    Examples
+    --------
+    >>> problem = heterogeneous(1000, important=2, seed=1)
+    >>> problem.important_nodes.shape, bool(problem.smoothness.max() > 20 * problem.smoothness.mean())
+    ((2,), True)
+    """
+    n, dim = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)
+    low, high = checks.positive("sigma2_low", sigma2_low), checks.positive("sigma2_high", sigma2_high)
+    p_high, noise, seed = checks.probability("p_high", p_high), _noise(noise), checks.seed(seed)
+    rng = generator(seed, Domain.DATA, _IMPORTANT)
+    if important is None:
+        chosen = np.flatnonzero(rng.random(n) < p_high)
+    else:
+        count = checks.integer("important", important, low=0, high=n)
+        chosen = np.sort(rng.choice(n, count, replace=False))
+    return _draw(n, dim, low, noise, seed, chosen, high)
+
+
+def _noise(value: Any) -> float:
+    return checks.real("noise", value, "at least 0 (a standard deviation)", low=0.0)
+
+
+def _draw(n: int, dim: int, sigma2: float, noise: float, seed: int, important: Ints | None = None,
+          sigma2_high: float = 1.0) -> SyntheticLeastSquares:
+    truth = generator(seed, Domain.DATA, _TRUTH).standard_normal(dim)
+    try:
+        features = generator(seed, Domain.DATA, _FEATURES).standard_normal((n, dim))
+        targets = generator(seed, Domain.DATA, _NOISE).standard_normal(n)
+    except (MemoryError, ValueError):
+        raise TooLarge(f"n = {n} and dim = {dim} need {8.0 * n * dim:.3g} bytes; draw fewer nodes") from None
+    chosen = np.empty(0, dtype=np.int64) if important is None else important
+    rest = features[chosen] * np.sqrt(sigma2_high)
+    if sigma2 != 1.0:
+        features *= np.sqrt(sigma2)
+    features[chosen] = rest
+    targets *= noise
+    targets += features @ truth
+    return SyntheticLeastSquares(features, targets, truth=truth, important_nodes=chosen)
