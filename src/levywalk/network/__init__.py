@@ -1,1 +1,35 @@
-"""The graph the model walks on."""
+"""The graph the model walks on: an immutable `Network`, its families and its files."""
+
+from __future__ import annotations
+
+from levywalk.network.families import (
+    barabasi_albert,
+    barbell,
+    complete,
+    erdos_renyi,
+    grid,
+    path,
+    random_regular,
+    ring,
+    star,
+    torus,
+    watts_strogatz,
+)
+from levywalk.network.files import read_network
+from levywalk.network.network import Network
+
+__all__ = [
+    "Network",
+    "barabasi_albert",
+    "barbell",
+    "complete",
+    "erdos_renyi",
+    "grid",
+    "path",
+    "random_regular",
+    "read_network",
+    "ring",
+    "star",
+    "torus",
+    "watts_strogatz",
+]

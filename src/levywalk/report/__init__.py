@@ -1,1 +1,5 @@
 """Tables and figures."""
+
+from levywalk.report.figures import plot
+
+__all__ = ["plot"]

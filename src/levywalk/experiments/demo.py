@@ -1,0 +1,54 @@
+"""The demo: the paper's own example, [simentrap], on one instance."""
+
+from __future__ import annotations
+
+import math
+
+from levywalk.design import paper_designs
+from levywalk.experiments.compare import Comparison, compare
+from levywalk.network import ring
+from levywalk.problem import heterogeneous
+
+NODES = 1000
+IMPORTANT = 2
+STEPS = 150_000
+REPLICAS = 64
+
+
+def demo(seed: int = 0, *, steps: int = STEPS, replicas: int = REPLICAS, threads: int | None = None,
+         progress: bool | None = None) -> Comparison:
+    """Compare UnifRW, WeightRW, MHLJ and weighted i.i.d. sampling on Ring(1000) with two important nodes, tuned.
+
+    Examples
+    --------
+    >>> result = demo(steps=400, replicas=2)
+    >>> list(result.traces)
+    ['UnifRW', 'WeightRW', 'MHLJ', 'i.i.d. weighted']
+    """
+    problem = heterogeneous(NODES, important=IMPORTANT, seed=seed)
+    return compare(ring(NODES), problem, paper_designs(), steps=steps, replicas=replicas, seed=seed,
+                   record_every=max(1, steps // 1000), record_walk=True, threads=threads, progress=progress)
+
+
+def sentence(result: Comparison) -> str:
+    """Say in one sentence what the reader of the demo's table is looking at, from its own numbers."""
+    dwell = {name: int(trace.longest_dwell()[0].max()) for name, trace in result.traces.items()}
+    steps = result.steps_to
+    percent = f"{100 * result.accuracy:g} %"
+
+    def reached(name: str) -> str:
+        return f"{steps[name]:,.0f}" if math.isfinite(steps[name]) else f"more than {int(result.traces[name].step[-1]):,}"
+
+    weight, jump, server = "WeightRW", "MHLJ", "i.i.d. weighted"
+    if math.isfinite(steps[jump]) and math.isfinite(steps[weight]):
+        ratio = steps[weight] / steps[jump]
+        effect = f", {ratio:.1f} times fewer than WeightRW" if ratio >= 1.0 else f", {1 / ratio:.1f} times more than WeightRW"
+    else:
+        effect = ""
+    return (
+        f"A few important nodes should get a large share of the updates: a server that samples them freely needs "
+        f"{reached(server)} steps to {percent} of the initial error, but a model that walks there by Metropolis-Hastings "
+        f"(WeightRW) is trapped, up to {dwell[weight]:,} updates in a row at one node, and needs {reached(weight)}; with Lévy jumps "
+        f"(MHLJ) it never stayed longer than {dwell[jump]:,} and needed {reached(jump)}{effect}, where uniform "
+        f"sampling (UnifRW) needed {reached('UnifRW')}."
+    )

@@ -1,0 +1,91 @@
+"""Edges to compressed rows: one sort of 64-bit keys ``u << 32 | v``, no division and no Python objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from levywalk.arrays import Ints, Ints32
+from levywalk.errors import TooLarge
+
+IntArray = npt.NDArray[np.integer[Any]]
+
+MAX_ENTRIES = 2**31 - 1  # node ids are int32, and scipy's graph routines count entries in int32 too
+_SHIFT = 32
+_LOOP = (1 << _SHIFT) + 1  # v * _LOOP is the key of the loop at v
+
+
+def require_size(n: int, entries: int) -> None:
+    """Refuse a network that 32-bit ids cannot number, before anything is allocated.
+
+    Examples
+    --------
+    >>> require_size(10, 20)
+    >>> require_size(10**10, 20)
+    Traceback (most recent call last):
+    levywalk.errors.TooLarge: a network holds at most 2147483647 nodes and adjacency entries, got ...
+    """
+    if max(n, entries) > MAX_ENTRIES:
+        raise TooLarge(
+            f"a network holds at most {MAX_ENTRIES} nodes and adjacency entries, "
+            f"got {n} nodes and {entries} entries; take a smaller or sparser network"
+        )
+
+
+def pair_keys(u: IntArray, v: IntArray, out: Ints | None = None) -> Ints:
+    """Return ``u << 32 | v``: keys whose order is the order of rows, then columns.
+
+    Examples
+    --------
+    >>> pair_keys(np.array([0, 1]), np.array([3, 2]))
+    array([         3, 4294967298])
+    """
+    keys = np.left_shift(u, _SHIFT, out=out, dtype=np.int64, casting="unsafe")
+    return np.bitwise_or(keys, v, out=keys, dtype=np.int64, casting="unsafe")
+
+
+def distinct_sorted(keys: Ints) -> Ints:
+    """Return sorted keys without repetitions.
+
+    Examples
+    --------
+    >>> distinct_sorted(np.array([1, 1, 2, 5, 5]))
+    array([1, 2, 5])
+    """
+    first = np.ones(keys.size, dtype=np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    return keys if first.all() else keys[first]
+
+
+def symmetric_csr(n: int, u: IntArray, v: IntArray, *, loops: bool) -> tuple[Ints, Ints32]:
+    """Return (indptr, indices) of the undirected simple graph with edges (u, v), rows sorted.
+
+    ``u`` and ``v`` differ elementwise and lie in [0, n); repetitions in either direction collapse.
+    With ``loops`` every node gets one loop.
+
+    Examples
+    --------
+    >>> symmetric_csr(3, np.array([2, 1, 0]), np.array([1, 2, 1]), loops=False)
+    (array([0, 1, 3, 4]), array([1, 0, 2, 1], dtype=int32))
+    """
+    m = u.size
+    size = 2 * m + (n if loops else 0)
+    require_size(n, size)
+    keys = np.empty(size, dtype=np.int64)
+    pair_keys(u, v, out=keys[:m])
+    pair_keys(v, u, out=keys[m : 2 * m])
+    if loops:
+        keys[2 * m :] = np.arange(n, dtype=np.int64) * _LOOP
+    keys.sort()
+    return _compress(n, distinct_sorted(keys))
+
+
+def _compress(n: int, keys: Ints) -> tuple[Ints, Ints32]:
+    """Split sorted keys into row pointers and columns; the keys are used up."""
+    indices = keys.astype(np.int32)  # keeps the low 32 bits, the column
+    keys >>= _SHIFT
+    indptr = np.zeros(n + 1, dtype=np.int64)
+    np.cumsum(np.bincount(keys, minlength=n), out=indptr[1:])
+    return indptr, indices

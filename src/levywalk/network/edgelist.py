@@ -1,0 +1,193 @@
+"""Edge lists as text: a fast pass with numpy's reader, and a careful one that names the offending line."""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from levywalk.arrays import AnyArray, Bools, Ints
+from levywalk.errors import InvalidNetwork
+
+_SHAPE = (
+    "a line should hold two node ids, such as '17 42' or '17,42', and perhaps a weight; "
+    "comments start with # or %"
+)
+_HEADER = {
+    "source", "target", "from", "to", "src", "dst", "u", "v", "fromnodeid", "tonodeid", "fromid", "toid",
+    "node1", "node2", "node_1", "node_2", "id1", "id2", "id_1", "id_2",
+}  # fmt: skip
+_LARGEST = np.iinfo(np.int64).max
+_SHOWN = 60  # characters of an offending line in a message
+
+Parsed = tuple[Ints, Ints, AnyArray | None, int]
+
+
+def parse_edges(name: str, data: bytes) -> Parsed:
+    r"""Return (u, v, labels, number of weights); ids are numbered 0..n-1 in ascending order.
+
+    ``labels`` is None where the ids are 0..n-1 already.
+
+    Examples
+    --------
+    >>> parse_edges("example", b"# three friends\n3 7\n7,9,0.5\n")
+    (array([0, 1]), array([1, 2]), array([3, 7, 9]), 1)
+    """
+    text = _text(name, data)
+    ids, weights = _fast(text) or _careful(name, text)
+    numbered, labels = _number(ids)
+    return numbered[:, 0], numbered[:, 1], labels, weights
+
+
+def _text(name: str, data: bytes) -> str:
+    """Decode, or say that this is no text."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise InvalidNetwork(f"{name}: not a text file; {_SHAPE} (other formats: format=)")
+    return text
+
+
+def _fast(text: str) -> tuple[Ints, int] | None:
+    """Read plain integers with numpy's reader; None when the file is not that plain."""
+    if ",," in text:  # an empty field, which the careful pass refuses
+        return None
+    plain = text.replace(",", " ").replace("%", "#")
+    columns = _first_width(plain)
+    if columns < 2:
+        return None
+    row = np.dtype([("ids", np.int64, (2,)), ("weights", np.float64, (columns - 2,))])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # numpy only warns about 1.5 for an integer
+            table = np.loadtxt(io.StringIO(plain), dtype=row, comments="#", ndmin=1)
+    except (ValueError, TypeError, OverflowError, Warning):
+        return None
+    ids = np.ascontiguousarray(table["ids"])
+    if not ids.size or ids.min() < 0:
+        return None
+    return ids, int((table["weights"] != 1).any(axis=1).sum())
+
+
+def _first_width(plain: str) -> int:
+    """Return the number of columns of the first line with data."""
+    for line in io.StringIO(plain):
+        fields = line.partition("#")[0].split()
+        if fields:
+            return len(fields)
+    return 0
+
+
+def _careful(name: str, text: str) -> tuple[AnyArray, int]:
+    """Read line by line: names as ids, headers, ragged columns; or name the first line that is wrong."""
+    pairs: list[tuple[str, str]] = []
+    numbers: list[int] = []
+    weights = 0
+    for number, line in enumerate(io.StringIO(text), start=1):
+        fields = _fields(line)
+        if not fields or (not pairs and _is_header(fields)):
+            continue
+        problem = _problem(fields)
+        if problem:
+            raise _bad_line(name, number, line, problem)
+        weights += any(_is_weight(field) for field in fields[2:])
+        pairs.append((fields[0], fields[1]))
+        numbers.append(number)
+    if not pairs:
+        raise InvalidNetwork(f"{name}: no line with an edge, only comments or blank lines; {_SHAPE}")
+    return _ids(name, text, pairs, numbers), weights
+
+
+def _fields(line: str) -> list[str]:
+    """Split a line without its comment; an empty field between commas stays, to be refused."""
+    content = line.replace("%", "#").partition("#")[0].strip()
+    if "," not in content:
+        return content.split()
+    fields = [part for field in content.split(",") for part in (field.split() or [""])]
+    return fields[:-1] if fields[-1] == "" else fields  # 1,2, is a habit of some writers
+
+
+def _is_header(fields: list[str]) -> bool:
+    return len(fields) >= 2 and {fields[0].lower(), fields[1].lower()} <= _HEADER
+
+
+def _problem(fields: list[str]) -> str | None:
+    """Return what is wrong with a line, if anything."""
+    if len(fields) < 2:
+        return "only one id"
+    for field in fields[:2]:
+        if not field:
+            return "an empty id"
+        if _is_integer(field):
+            if int(field) < 0:
+                return f"the negative id {field}"
+            if int(field) > _LARGEST:
+                return f"the id {field[:_SHOWN]}, which does not fit in 64 bits"
+        elif _is_number(field):
+            return f"the id {field[:_SHOWN]}, which is not an integer"
+    if not (_is_integer(fields[0]) or len(fields) == 2 or _is_number(fields[2]) or fields[2].startswith("{")):
+        return "more than two names"
+    return None
+
+
+def _is_integer(field: str) -> bool:
+    digits = field[1:] if field[:1] in ("+", "-") else field
+    return digits.isascii() and digits.isdigit() and len(digits) < 4000  # Python refuses longer ones
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return field[-1].isdigit() or field[-1] == "."  # 'nan' and 'infinity' may be names
+
+
+def _is_weight(field: str) -> bool:
+    """Whether a further column says more than that there is an edge; {} is networkx's 'no data'."""
+    if field == "{}":
+        return False
+    try:
+        return not math.isclose(float(field), 1.0, rel_tol=0.0)
+    except ValueError:
+        return True
+
+
+def _ids(name: str, text: str, pairs: list[tuple[str, str]], numbers: list[int]) -> AnyArray:
+    """Return ids as integers where all are, as text where no line is two integers; a mixture is a mistake."""
+    integral = [_is_integer(a) and _is_integer(b) for a, b in pairs]
+    if all(integral):
+        return np.array([(int(a), int(b)) for a, b in pairs], dtype=np.int64)
+    if not any(integral):
+        return np.array(pairs, dtype=np.str_)
+    number = numbers[integral.index(False)]
+    line = text.splitlines()[number - 1] if number <= text.count("\n") + 1 else ""
+    raise _bad_line(name, number, line, "a name where other lines have integers")
+
+
+def _bad_line(name: str, number: int, line: str, problem: str) -> InvalidNetwork:
+    shown = line.strip()
+    shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
+    return InvalidNetwork(f"{name}, line {number}: {problem} in {shown!r}; {_SHAPE}")
+
+
+def _number(ids: AnyArray) -> tuple[Ints, AnyArray | None]:
+    """Number ids 0..n-1 in ascending order; labels are None when that changes nothing."""
+    if ids.dtype.kind != "i":
+        labels, inverse = np.unique(ids, return_inverse=True)
+        return inverse.reshape(ids.shape), labels
+    largest = int(ids.max())
+    if largest > 8 * ids.size + 1000:  # sparse ids: sort them
+        labels, inverse = np.unique(ids, return_inverse=True)
+        return inverse.reshape(ids.shape), labels
+    used: Bools = np.zeros(largest + 1, dtype=np.bool_)
+    used[ids] = True
+    if used.all():
+        return ids, None
+    rank: Any = np.cumsum(used) - 1
+    return rank[ids], np.flatnonzero(used)

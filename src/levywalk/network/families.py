@@ -1,0 +1,394 @@
+"""Families of networks, numbered as networkx numbers them and, where random, equal to networkx's in law.
+
+What cannot be vectorised (rewiring, attachment) loops over the random choices alone, drawn in bulk.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from itertools import chain, repeat
+
+import numpy as np
+
+from levywalk import checks
+from levywalk.arrays import Bools, Ints
+from levywalk.draws import Domain, generator
+from levywalk.errors import InvalidParameter
+from levywalk.network.csr import MAX_ENTRIES, distinct_sorted, pair_keys, require_size
+from levywalk.network.network import SELF_LOOPS, Network, from_clean
+
+_DENSE = 0.1  # above, drawing pairs until enough are distinct costs more than one coin per pair
+
+
+def ring(n: int, *, self_loops: str = "none") -> Network:
+    """Return the cycle 0-1-...-(n-1)-0.
+
+    Examples
+    --------
+    >>> ring(5).neighbours(0)
+    array([1, 4], dtype=int32)
+    """
+    n = checks.integer("n", n, low=3, high=MAX_ENTRIES)
+    v = np.arange(n, dtype=np.int32)
+    return from_clean(n, v, np.roll(v, -1), self_loops=self_loops, name=f"ring({n})")
+
+
+def path(n: int, *, self_loops: str = "none") -> Network:
+    """Return the line 0-1-...-(n-1).
+
+    Examples
+    --------
+    >>> path(4).degree
+    array([1, 2, 2, 1])
+    """
+    n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
+    v = np.arange(n, dtype=np.int32)
+    return from_clean(n, v[:-1], v[1:], self_loops=self_loops, name=f"path({n})")
+
+
+def grid(rows: int, cols: int, *, self_loops: str = "none") -> Network:
+    """Return the rows x cols lattice; row r, column c is node ``r * cols + c``.
+
+    Examples
+    --------
+    >>> grid(2, 3).neighbours(1)
+    array([0, 2, 4], dtype=int32)
+    """
+    return _lattice("grid", rows, cols, self_loops, wrap=False)
+
+
+def torus(rows: int, cols: int, *, self_loops: str = "none") -> Network:
+    """Return the rows x cols lattice whose sides of more than two nodes close into rings.
+
+    Examples
+    --------
+    >>> torus(3, 4).degree.min()
+    np.int64(4)
+    """
+    return _lattice("torus", rows, cols, self_loops, wrap=True)
+
+
+def complete(n: int, *, self_loops: str = "none") -> Network:
+    """Return the network in which everyone is everyone's neighbour.
+
+    Examples
+    --------
+    >>> complete(4).neighbours(2)
+    array([0, 1, 3], dtype=int32)
+    """
+    n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
+    counted = checks.choice("self_loops", self_loops, SELF_LOOPS) == "counted"
+    width = n if counted else n - 1
+    require_size(n, n * width)
+    row = np.arange(n, dtype=np.int32)[:, None]
+    column = np.arange(width, dtype=np.int32)
+    indices = np.broadcast_to(column, (n, width)) if counted else column + (column >= row)
+    indptr = np.arange(n + 1, dtype=np.int64) * width
+    return Network(indptr, indices.astype(np.int32, copy=False).reshape(-1), self_loops, f"complete({n})")
+
+
+def star(n: int, *, self_loops: str = "none") -> Network:
+    """Return n nodes in all: node 0 in the centre, joined to every other.
+
+    Examples
+    --------
+    >>> star(4).degree
+    array([3, 1, 1, 1])
+    """
+    n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
+    leaf = np.arange(1, n, dtype=np.int32)
+    return from_clean(n, np.zeros_like(leaf), leaf, self_loops=self_loops, name=f"star({n})")
+
+
+def barbell(m: int, bridge: int, *, self_loops: str = "none") -> Network:
+    """Return two complete graphs of m nodes joined by a path of ``bridge`` further nodes.
+
+    Examples
+    --------
+    >>> barbell(3, 1).neighbours(3)
+    array([2, 4], dtype=int32)
+    """
+    m = checks.integer("m", m, low=2)
+    bridge = checks.integer("bridge", bridge, low=0)
+    n = 2 * m + bridge
+    require_size(n, 2 * m * m + 2 * bridge)
+    u, v = _all_pairs(m)
+    link = np.arange(m - 1, m + bridge, dtype=np.int64)
+    right = m + bridge
+    return from_clean(n, np.concatenate((u, link, u + right)), np.concatenate((v, link + 1, v + right)),
+                      self_loops=self_loops, name=f"barbell({m}, {bridge})")
+
+
+def erdos_renyi(n: int, p: float, *, seed: int = 0, self_loops: str = "none") -> Network:
+    """Return n nodes of which every pair is joined with probability p, independently.
+
+    It may fall into several pieces: see `Network.largest_component`.
+
+    Examples
+    --------
+    >>> erdos_renyi(1000, 0.01, seed=1)
+    Network('erdos_renyi(1000, 0.01)', n=1000, edges=..., self_loops='none')
+    """
+    n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
+    p = checks.probability("p", p)
+    rng = generator(checks.seed(seed), Domain.NETWORK)
+    pairs = n * (n - 1) // 2
+    require_size(n, int(2 * p * pairs))
+    if p > _DENSE:
+        u, v = _pair_of_index(n, np.flatnonzero(rng.random(pairs) < p))
+    else:
+        keys = _distinct_pairs(rng, n, int(rng.binomial(pairs, p)))
+        u, v = keys >> 32, keys & 0xFFFFFFFF
+    return from_clean(n, u, v, self_loops=self_loops, name=f"erdos_renyi({n}, {p:g})")
+
+
+def watts_strogatz(n: int, k: int, p: float, *, seed: int = 0, self_loops: str = "none") -> Network:
+    """Return a ring with edges to the ``k // 2`` nearest on either side, each rewired with probability p.
+
+    Examples
+    --------
+    >>> watts_strogatz(1000, 4, 0.1).edges
+    2000
+    """
+    n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
+    k = checks.integer("k", k, low=2)
+    p = checks.probability("p", p)
+    if k > n:
+        raise InvalidParameter(f"k must be at most n = {n}, got {k}; choose a smaller k or a larger n")
+    rng = generator(checks.seed(seed), Domain.NETWORK)
+    name = f"watts_strogatz({n}, {k}, {p:g})"
+    if k == n:  # networkx: complete, nothing left to rewire to
+        whole = complete(n, self_loops=self_loops)
+        return Network(whole.indptr, whole.indices, self_loops, name)
+    half = k // 2
+    require_size(n, 2 * n * half)
+    u = np.tile(np.arange(n, dtype=np.int32), half)
+    v = np.concatenate([np.roll(u[:n], -j) for j in range(1, half + 1)])
+    coins = np.flatnonzero(rng.random(n * half) < p)
+    for position, target in _rewire(rng, n, half, coins):
+        v[position] = target
+    return from_clean(n, u, v, self_loops=self_loops, name=name)
+
+
+def random_regular(n: int, degree: int, *, seed: int = 0, self_loops: str = "none") -> Network:
+    """Return a random network in which every node has ``degree`` others as neighbours.
+
+    Examples
+    --------
+    >>> set(random_regular(100, 3).degree.tolist())
+    {3}
+    """
+    n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
+    degree = checks.integer("degree", degree, low=1)
+    if degree >= n:
+        raise InvalidParameter(f"degree must be below n = {n}, got {degree}; choose a smaller degree")
+    if n * degree % 2:
+        raise InvalidParameter(f"n * degree must be even, got {n} * {degree}; change one of them by 1")
+    rng = generator(checks.seed(seed), Domain.NETWORK)
+    name = f"random_regular({n}, {degree})"
+    if degree == n - 1:  # there is only one, and pairing stubs would hardly ever find it
+        whole = complete(n, self_loops=self_loops)
+        return Network(whole.indptr, whole.indices, self_loops, name)
+    require_size(n, n * degree)
+    keys = None
+    while keys is None:
+        keys = _pair_stubs(rng, n, degree)
+    return from_clean(n, keys >> 32, keys & 0xFFFFFFFF, self_loops=self_loops, name=name)
+
+
+def barabasi_albert(n: int, m: int, *, seed: int = 0, self_loops: str = "none") -> Network:
+    """Return a network grown from a star of m + 1 nodes: newcomers join m others in proportion to degree.
+
+    Examples
+    --------
+    >>> barabasi_albert(1000, 2).edges
+    1996
+    """
+    n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
+    m = checks.integer("m", m, low=1)
+    if m >= n:
+        raise InvalidParameter(f"m must be below n = {n}, got {m}; choose a smaller m or a larger n")
+    rng = generator(checks.seed(seed), Domain.NETWORK)
+    require_size(n, 2 * n * m)
+    ends = _attach(rng, n, m)
+    newcomer = np.repeat(np.arange(m + 1, n), m)
+    u = np.concatenate((np.zeros(m, dtype=np.int64), newcomer))
+    v = np.concatenate((np.arange(1, m + 1), ends))
+    return from_clean(n, u, v, self_loops=self_loops, name=f"barabasi_albert({n}, {m})")
+
+
+# ---- deterministic parts -------------------------------------------------------------
+
+
+def _lattice(name: str, rows: int, cols: int, self_loops: str, *, wrap: bool) -> Network:
+    rows = checks.integer("rows", rows, low=1)
+    cols = checks.integer("cols", cols, low=1)
+    n = rows * cols
+    if n < 2:
+        raise InvalidParameter(f"rows * cols must be at least 2, got {rows} * {cols}; choose a larger grid")
+    require_size(n, 4 * n)
+    node = np.arange(n, dtype=np.int32).reshape(rows, cols)
+    ends = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]
+    if wrap and cols > 2:  # a side of two nodes would close onto the edge it already has
+        ends.append((node[:, -1], node[:, 0]))
+    if wrap and rows > 2:
+        ends.append((node[-1], node[0]))
+    u = np.concatenate([a.reshape(-1) for a, _ in ends])
+    v = np.concatenate([b.reshape(-1) for _, b in ends])
+    return from_clean(n, u, v, self_loops=self_loops, name=f"{name}({rows}, {cols})")
+
+
+def _pair_of_index(n: int, index: Ints) -> tuple[Ints, Ints]:
+    """Return the pair u < v at each place of the list (0, 1), (0, 2), ..., (n-2, n-1)."""
+    rows = np.arange(n - 1, dtype=np.int64)
+    start = rows * (2 * n - rows - 1) // 2  # where row u begins
+    u = np.searchsorted(start, index, side="right") - 1
+    return u, index - start[u] + u + 1
+
+
+def _all_pairs(n: int) -> tuple[Ints, Ints]:
+    return _pair_of_index(n, np.arange(n * (n - 1) // 2, dtype=np.int64))
+
+
+# ---- random parts -------------------------------------------------------------
+
+
+def _distinct_pairs(rng: np.random.Generator, n: int, count: int) -> Ints:
+    """Return a uniform set of ``count`` distinct pairs, as sorted keys.
+
+    Only as many pairs as are missing are drawn, so none is ever thrown away for being one too many: throwing
+    away by order would favour small nodes, while here no step tells one pair from another.
+    """
+    keys = np.empty(0, dtype=np.int64)
+    while keys.size < count:
+        u = rng.integers(n, size=count - keys.size)
+        v = rng.integers(n - 1, size=u.size)
+        v += v >= u  # uniform over the others
+        keys = np.concatenate((keys, pair_keys(np.minimum(u, v), np.maximum(u, v))))
+        keys.sort()
+        keys = distinct_sorted(keys)
+    return keys
+
+
+def _integers(rng: np.random.Generator, n: int) -> Iterator[int]:
+    """Yield uniform integers below n for ever, drawn in bulk."""
+    for size in _block_sizes():
+        yield from rng.integers(n, size=size).tolist()
+
+
+def _rewire(rng: np.random.Generator, n: int, half: int, coins: Ints) -> Iterator[tuple[int, int]]:
+    """Yield (lattice edge, new end) for the edges that the coins rewire, in networkx's order.
+
+    Lattice edge ``(j - 1) * n + u`` joins u and u + j. A new end must differ from u and from u's neighbours
+    at that moment: through lattice edges not yet rewired (``gone``) or through new ones (``fresh``). Where
+    all others are neighbours, the edge stays.
+    """
+    gone = bytearray(n * half)
+    fresh: set[int] = set()
+    degree = array("i", [2 * half]) * n
+    draw = _integers(rng, n)
+
+    def joined(u: int, w: int) -> bool:
+        ahead, back = (w - u) % n, (u - w) % n
+        if ahead <= half and not gone[(ahead - 1) * n + u]:
+            return True
+        if back <= half and not gone[(back - 1) * n + w]:
+            return True
+        return (u * n + w if u < w else w * n + u) in fresh
+
+    for position in coins.tolist():
+        j, u = divmod(position, n)
+        if degree[u] >= n - 1:
+            continue
+        w = next(draw)
+        while w == u or joined(u, w):
+            w = next(draw)
+        gone[position] = 1
+        fresh.add(u * n + w if u < w else w * n + u)
+        degree[(u + j + 1) % n] -= 1
+        degree[w] += 1
+        yield position, w
+
+
+def _pair_stubs(rng: np.random.Generator, n: int, degree: int) -> Ints | None:
+    """Pair shuffled stubs, keep what makes a simple graph, shuffle the rest again; None when stuck."""
+    edges = np.empty(0, dtype=np.int64)
+    stubs = np.tile(np.arange(n, dtype=np.int64), degree)
+    while stubs.size:
+        rng.shuffle(stubs)
+        low, high = np.minimum(stubs[::2], stubs[1::2]), np.maximum(stubs[::2], stubs[1::2])
+        keys = pair_keys(low, high)
+        keep = (low != high) & ~_contains(edges, keys) & _first_of_equals(keys)
+        edges = np.concatenate((edges, keys[keep]))
+        edges.sort()
+        stubs = np.stack((low[~keep], high[~keep]), axis=1).reshape(-1)
+        if stubs.size and not _suitable(edges, list(dict.fromkeys(stubs.tolist()))):
+            return None
+    return edges
+
+
+def _contains(sorted_keys: Ints, keys: Ints) -> Bools:
+    """Whether each key is among the sorted ones."""
+    if not sorted_keys.size:
+        return np.zeros(keys.size, dtype=np.bool_)
+    place = np.minimum(np.searchsorted(sorted_keys, keys), sorted_keys.size - 1)
+    found: Bools = sorted_keys[place] == keys
+    return found
+
+
+def _first_of_equals(keys: Ints) -> Bools:
+    """Whether each key is the first of its value; repetitions are few, so only they are put in order."""
+    first = np.ones(keys.size, dtype=np.bool_)
+    ordered = np.sort(keys)
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    if repeated.size:
+        places = np.flatnonzero(_contains(distinct_sorted(repeated), keys))
+        first[places] = False
+        first[places[np.unique(keys[places], return_index=True)[1]]] = True
+    return first
+
+
+def _suitable(edges: Ints, nodes: list[int]) -> bool:
+    """Whether networkx finds two of the nodes that may still be joined.
+
+    The inner swap carries over to the next turn of the inner loop, so networkx does not look at every pair
+    and starts again a little too often. That is part of its law, and is kept.
+    """
+    for s1 in nodes:
+        for s2 in nodes:
+            if s1 == s2:
+                break
+            if s1 > s2:
+                s1, s2 = s2, s1
+            if not _contains(edges, np.array([s1 << 32 | s2]))[0]:
+                return True
+    return False
+
+
+def _attach(rng: np.random.Generator, n: int, m: int) -> Ints:
+    """Return the m neighbours that each newcomer m+1, ..., n-1 chooses, one newcomer after the other."""
+    # every node as often as it has edges, so that a uniform entry is a node in proportion to its degree
+    ends = [0] * m + list(range(1, m + 1))
+    chosen: list[int] = []
+    uniform = _uniforms(rng)
+    for newcomer in range(m + 1, n):
+        size = len(ends)
+        targets: dict[int, None] = {}  # a set in order of drawing, so that the seed decides alone
+        while len(targets) < m:
+            targets[ends[int(next(uniform) * size)]] = None
+        chosen.extend(targets)
+        ends.extend(targets)
+        ends.extend([newcomer] * m)
+    return np.array(chosen, dtype=np.int64)
+
+
+def _uniforms(rng: np.random.Generator) -> Iterator[float]:
+    """Yield uniform floats in [0, 1) for ever, drawn in bulk."""
+    for size in _block_sizes():
+        yield from rng.random(size).tolist()
+
+
+def _block_sizes() -> Iterator[int]:
+    """Yield how many numbers to draw at once: few for small networks, more for large ones."""
+    return chain((1 << i for i in range(6, 16)), repeat(1 << 16))
