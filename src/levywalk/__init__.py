@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         unif_rw,
         weight_rw,
     )
-    from levywalk.engine import run
+    from levywalk.engine.run import run
     from levywalk.errors import (
         DataWarning,
         DivergedWarning,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         NotConnected,
         TooLarge,
     )
-    from levywalk.experiments import Comparison, compare
+    from levywalk.experiments.compare import Comparison, compare
     from levywalk.network import (
         Network,
         barabasi_albert,
@@ -74,26 +74,78 @@ if TYPE_CHECKING:
         heterogeneous,
         homogeneous,
         load_dataset,
-        partition,
     )
+    from levywalk.problem.partition import partition
     from levywalk.report import plot
     from levywalk.schedule import Constant, Decaying, Dropping
-    from levywalk.theory import stationary, transition
+    from levywalk.theory.spectrum import stationary
+    from levywalk.theory.transition import transition
     from levywalk.trace import Trace
     from levywalk.trace.files import load_trace
     from levywalk.update import Sgd
 
 _HOME = {
-    "levywalk.design": ("Degree", "Design", "FixedDistance", "Importance", "JumpLaw", "Mixed", "PowerLaw", "Scores", "Switching",
-                        "TruncatedGeometric", "Uniform", "iid_uniform", "iid_weighted", "mhlj", "mixed_rw", "simple_rw", "switching",
-                        "unif_rw", "weight_rw"),
+    "levywalk.design": (
+        "Degree",
+        "Design",
+        "FixedDistance",
+        "Importance",
+        "JumpLaw",
+        "Mixed",
+        "PowerLaw",
+        "Scores",
+        "Switching",
+        "TruncatedGeometric",
+        "Uniform",
+        "iid_uniform",
+        "iid_weighted",
+        "mhlj",
+        "mixed_rw",
+        "simple_rw",
+        "switching",
+        "unif_rw",
+        "weight_rw",
+    ),
     "levywalk.engine": ("run",),
-    "levywalk.errors": ("DataWarning", "DivergedWarning", "InvalidData", "InvalidNetwork", "InvalidParameter", "InvalidSpec",
-                        "InvalidTrace", "LevywalkError", "MissingFile", "NoMinimiser", "NotConnected", "TooLarge"),
+    "levywalk.errors": (
+        "DataWarning",
+        "DivergedWarning",
+        "InvalidData",
+        "InvalidNetwork",
+        "InvalidParameter",
+        "InvalidSpec",
+        "InvalidTrace",
+        "LevywalkError",
+        "MissingFile",
+        "NoMinimiser",
+        "NotConnected",
+        "TooLarge",
+    ),
     "levywalk.experiments": ("Comparison", "compare"),
-    "levywalk.network": ("Network", "barabasi_albert", "barbell", "complete", "erdos_renyi", "grid", "path", "random_regular",
-                         "read_network", "ring", "star", "torus", "watts_strogatz"),
-    "levywalk.problem": ("LeastSquares", "Logistic", "Problem", "heterogeneous", "homogeneous", "load_dataset", "partition"),
+    "levywalk.network": (
+        "Network",
+        "barabasi_albert",
+        "barbell",
+        "complete",
+        "erdos_renyi",
+        "grid",
+        "path",
+        "random_regular",
+        "read_network",
+        "ring",
+        "star",
+        "torus",
+        "watts_strogatz",
+    ),
+    "levywalk.problem": (
+        "LeastSquares",
+        "Logistic",
+        "Problem",
+        "heterogeneous",
+        "homogeneous",
+        "load_dataset",
+        "partition",
+    ),
     "levywalk.report": ("plot",),
     "levywalk.schedule": ("Constant", "Decaying", "Dropping"),
     "levywalk.theory": ("stationary", "transition"),

@@ -64,7 +64,7 @@ class Comparison:
 
     @property
     def steps_to(self) -> dict[str, float]:
-        """Steps to the accuracy by design: the first checkpoint after which the mean over walks stays there, or infinity."""
+        """By design, the first checkpoint after which the mean over walks stays at the accuracy, or infinity."""
         return {name: trace.steps_to(self.accuracy) for name, trace in self.traces.items()}
 
     def table(self) -> pd.DataFrame:
@@ -87,11 +87,22 @@ def _row(trace: Trace, step_size: float, accuracies: list[float]) -> dict[str, A
     }
     for accuracy in accuracies:
         low, high = trace.steps_to_interval(accuracy)
-        row |= {f"steps_to_{accuracy:g}": trace.steps_to(accuracy), f"steps_to_{accuracy:g}_low": low,
-                f"steps_to_{accuracy:g}_high": high}
+        row |= {
+            f"steps_to_{accuracy:g}": trace.steps_to(accuracy),
+            f"steps_to_{accuracy:g}_low": low,
+            f"steps_to_{accuracy:g}_high": high,
+        }
     summary = trace.summary()
     row["final_error"] = float(mean_over_walks(trace.error)[-1])
-    wanted = ("busiest_node", "busiest_share", "busiest_target", "longest_dwell", "hops_per_step", "transfers_per_step", "diverged")
+    wanted = (
+        "busiest_node",
+        "busiest_share",
+        "busiest_target",
+        "longest_dwell",
+        "hops_per_step",
+        "transfers_per_step",
+        "diverged",
+    )
     return row | {key: summary[key] for key in wanted if key in summary}
 
 
@@ -115,9 +126,10 @@ def compare(
 ) -> Comparison:
     """Run several designs, each at the step size that serves it best.
 
-    With ``step_size="tuned"`` each design gets the step size, on one log grid in γL* (L* = max w(v)L_v, its own), that
-    reaches ``accuracy`` in the fewest steps; if none does, the one with the least error at the end. The grid is extended while the
-    winner lies at its edge. Tuning uses as many replicas as the report, with keys that the report never reuses.
+    With ``step_size="tuned"`` each design gets the step size, on one log grid in γL* (L* = max w(v)L_v, its own),
+    that reaches ``accuracy`` in the fewest steps; if none does, the one with the least error at the end. The grid is
+    extended while the winner lies at its edge. Tuning uses as many replicas as the report, with keys that the report
+    never reuses.
 
     Parameters
     ----------
@@ -141,8 +153,17 @@ def compare(
     accuracy = checks.positive("accuracy", accuracy)
     if not isinstance(designs, Mapping) or not designs:
         raise InvalidParameter(f"designs must be a non-empty dict of names and designs, got {designs!r}")
-    shared: dict[str, Any] = {"steps": steps, "replicas": replicas, "seed": seed, "record_every": record_every, "start": start,
-                              "x0": x0, "threads": threads, "update": update, "progress": progress}
+    shared: dict[str, Any] = {
+        "steps": steps,
+        "replicas": replicas,
+        "seed": seed,
+        "record_every": record_every,
+        "start": start,
+        "x0": x0,
+        "threads": threads,
+        "update": update,
+        "progress": progress,
+    }
     traces: dict[str, Trace] = {}
     sizes: dict[str, float] = {}
     sweep: dict[str, tuple[Trial, ...]] = {}
@@ -189,14 +210,25 @@ def best(trials: tuple[Trial, ...]) -> Trial:
     return min(trials, key=lambda trial: (trial.steps_to, trial.final_error))
 
 
-def tune_step_size(network: Network, problem: Problem, design: AnyDesign, largest: float, accuracy: float, *, steps: int,
-                   record_every: int | None, **options: Any) -> tuple[Trial, ...]:
+def tune_step_size(
+    network: Network,
+    problem: Problem,
+    design: AnyDesign,
+    largest: float,
+    accuracy: float,
+    *,
+    steps: int,
+    record_every: int | None,
+    **options: Any,
+) -> tuple[Trial, ...]:
     """Return every step size tried, in increasing order: the grid, extended while its winner is at an edge."""
     step = checkpoints_of(steps, record_every)
 
     def try_out(exponents: list[int]) -> list[Trial]:
         relative = np.array([10.0 ** (k / PER_DECADE) for k in exponents])
-        errors = run_step_sizes(network, problem, design, relative / largest, steps=steps, record_every=record_every, **options)
+        errors = run_step_sizes(
+            network, problem, design, relative / largest, steps=steps, record_every=record_every, **options
+        )
         return [_trial(step, errors[i], float(relative[i]), largest, accuracy) for i in range(len(exponents))]
 
     trials = try_out(list(GRID))

@@ -15,8 +15,14 @@ STEPS = 150_000
 REPLICAS = 64
 
 
-def demo(seed: int = 0, *, steps: int = STEPS, replicas: int = REPLICAS, threads: int | None = None,
-         progress: bool | None = None) -> Comparison:
+def demo(
+    seed: int = 0,
+    *,
+    steps: int = STEPS,
+    replicas: int = REPLICAS,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> Comparison:
     """Compare UnifRW, WeightRW, MHLJ and weighted i.i.d. sampling on Ring(1000) with two important nodes, tuned.
 
     Examples
@@ -26,8 +32,18 @@ def demo(seed: int = 0, *, steps: int = STEPS, replicas: int = REPLICAS, threads
     ['UnifRW', 'WeightRW', 'MHLJ', 'i.i.d. weighted']
     """
     problem = heterogeneous(NODES, important=IMPORTANT, seed=seed)
-    return compare(ring(NODES), problem, paper_designs(), steps=steps, replicas=replicas, seed=seed,
-                   record_every=max(1, steps // 1000), record_walk=True, threads=threads, progress=progress)
+    return compare(
+        ring(NODES),
+        problem,
+        paper_designs(),
+        steps=steps,
+        replicas=replicas,
+        seed=seed,
+        record_every=max(1, steps // 1000),
+        record_walk=True,
+        threads=threads,
+        progress=progress,
+    )
 
 
 def sentence(result: Comparison) -> str:
@@ -37,18 +53,24 @@ def sentence(result: Comparison) -> str:
     percent = f"{100 * result.accuracy:g} %"
 
     def reached(name: str) -> str:
-        return f"{steps[name]:,.0f}" if math.isfinite(steps[name]) else f"more than {int(result.traces[name].step[-1]):,}"
+        return (
+            f"{steps[name]:,.0f}" if math.isfinite(steps[name]) else f"more than {int(result.traces[name].step[-1]):,}"
+        )
 
     weight, jump, server = "WeightRW", "MHLJ", "i.i.d. weighted"
     if math.isfinite(steps[jump]) and math.isfinite(steps[weight]):
         ratio = steps[weight] / steps[jump]
-        effect = f", {ratio:.1f} times fewer than WeightRW" if ratio >= 1.0 else f", {1 / ratio:.1f} times more than WeightRW"
+        effect = (
+            f", {ratio:.1f} times fewer than WeightRW"
+            if ratio >= 1.0
+            else f", {1 / ratio:.1f} times more than WeightRW"
+        )
     else:
         effect = ""
     return (
         f"A few important nodes should get a large share of the updates: a server that samples them freely needs "
-        f"{reached(server)} steps to {percent} of the initial error, but a model that walks there by Metropolis-Hastings "
-        f"(WeightRW) is trapped, up to {dwell[weight]:,} updates in a row at one node, and needs {reached(weight)}; with Lévy jumps "
-        f"(MHLJ) it never stayed longer than {dwell[jump]:,} and needed {reached(jump)}{effect}, where uniform "
+        f"{reached(server)} steps to {percent} of the initial error, but a model that walks there by "
+        f"Metropolis-Hastings (WeightRW) is trapped, up to {dwell[weight]:,} updates in a row at one node, and needs "
+        f"{reached(weight)}; with Lévy jumps (MHLJ) it never stayed longer than {dwell[jump]:,} and needed {reached(jump)}{effect}, where uniform "
         f"sampling (UnifRW) needed {reached('UnifRW')}."
     )

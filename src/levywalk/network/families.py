@@ -116,8 +116,13 @@ def barbell(m: int, bridge: int, *, self_loops: str = "none") -> Network:
     u, v = _all_pairs(m)
     link = np.arange(m - 1, m + bridge, dtype=np.int64)
     right = m + bridge
-    return from_clean(n, np.concatenate((u, link, u + right)), np.concatenate((v, link + 1, v + right)),
-                      self_loops=self_loops, name=f"barbell({m}, {bridge})")
+    return from_clean(
+        n,
+        np.concatenate((u, link, u + right)),
+        np.concatenate((v, link + 1, v + right)),
+        self_loops=self_loops,
+        name=f"barbell({m}, {bridge})",
+    )
 
 
 def erdos_renyi(n: int, p: float, *, seed: int = 0, self_loops: str = "none") -> Network:

@@ -133,8 +133,7 @@ def _read_graphml(file: Path, data: bytes, self_loops: str) -> Network:
         raise InvalidNetwork(f"{file}: GraphML is read in UTF-8 only; save it so")
     if re.search(rb"<!\s*(DOCTYPE|ENTITY)", data, re.IGNORECASE):
         raise InvalidNetwork(
-            f"{file}: a DOCTYPE or ENTITY declaration is refused, because entities can blow up a small file; "
-            "remove it"
+            f"{file}: a DOCTYPE or ENTITY declaration is refused, because entities can blow up a small file; remove it"
         )
     graph = _parsed(file, "GraphML", lambda: nx.read_graphml(io.BytesIO(data)))
     if all(re.fullmatch(r"0|[1-9][0-9]{0,17}", node) for node in graph):
@@ -143,7 +142,10 @@ def _read_graphml(file: Path, data: bytes, self_loops: str) -> Network:
 
 
 _READERS: dict[str, Callable[[Path, bytes, str], Network]] = {
-    "edges": _read_edges, "mtx": _read_mtx, "graphml": _read_graphml, "npz": _read_npz,
+    "edges": _read_edges,
+    "mtx": _read_mtx,
+    "graphml": _read_graphml,
+    "npz": _read_npz,
 }
 
 
@@ -161,9 +163,7 @@ def _parsed(file: Path, what: str, parse: Callable[[], Any]) -> Any:
             return parse()
     except Exception as error:  # on hostile bytes the parsers raise nearly any type
         detail = " ".join(str(error).split())[:200]
-        raise InvalidNetwork(
-            f"{file}: not {what}: {type(error).__name__}: {detail}; other formats: format="
-        ) from error
+        raise InvalidNetwork(f"{file}: not {what}: {type(error).__name__}: {detail}; other formats: format=") from error
 
 
 def _named(file: Path, build: Callable[[], Network]) -> Network:

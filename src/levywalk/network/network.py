@@ -116,9 +116,7 @@ class Network:
         return assemble(n, u, v, self_loops=self_loops, name=name)
 
     @classmethod
-    def from_networkx(
-        cls, graph: nx.Graph[Any], self_loops: str = "none", name: str | None = None
-    ) -> Network:
+    def from_networkx(cls, graph: nx.Graph[Any], self_loops: str = "none", name: str | None = None) -> Network:
         """Build a network from any networkx graph, taken undirected, simple and unweighted.
 
         Nodes that are the integers 0..n-1 keep their numbers; others are numbered in the graph's order and
@@ -143,8 +141,9 @@ class Network:
         v = np.fromiter((number[b] for _, b in graph.edges()), dtype=np.int64)
         weighted = sum(not is_one(weight) for _, _, weight in graph.edges(data="weight", default=1))
         title = name if name is not None else (str(graph.name) or "networkx")
-        return assemble(n, u, v, self_loops=self_loops, name=title, labels=labels, weights=weighted,
-                         directed=graph.is_directed())
+        return assemble(
+            n, u, v, self_loops=self_loops, name=title, labels=labels, weights=weighted, directed=graph.is_directed()
+        )
 
     @classmethod
     def from_scipy(cls, matrix: Any, self_loops: str = "none", name: str = "matrix") -> Network:
@@ -254,8 +253,7 @@ class Network:
         if pieces > 1:
             v = int(np.argmax(self._membership != self._membership[0]))
             raise NotConnected(
-                f"node {v} cannot be reached from node 0 ({pieces} components); "
-                "keep network.largest_component()"
+                f"node {v} cannot be reached from node 0 ({pieces} components); keep network.largest_component()"
             )
 
     def fingerprint(self) -> str:
@@ -343,8 +341,15 @@ def from_clean(
 
 
 def assemble(
-    n: int, u: Ints, v: Ints, *, self_loops: str, name: str,
-    labels: AnyArray | None = None, weights: int = 0, directed: bool = False,
+    n: int,
+    u: Ints,
+    v: Ints,
+    *,
+    self_loops: str,
+    name: str,
+    labels: AnyArray | None = None,
+    weights: int = 0,
+    directed: bool = False,
 ) -> Network:
     """Clean the edges, say in one warning what was dropped, and build.
 

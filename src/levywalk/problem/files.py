@@ -21,8 +21,15 @@ from levywalk.errors import InvalidData, InvalidParameter, TooLarge
 from levywalk.problem.samples import clean_features, clean_targets
 
 _FORMATS = ("libsvm", "csv", "npz")
-_SUFFIXES = {".svm": "libsvm", ".libsvm": "libsvm", ".t": "libsvm", ".txt": "libsvm",
-             ".csv": "csv", ".tsv": "csv", ".npz": "npz"}
+_SUFFIXES = {
+    ".svm": "libsvm",
+    ".libsvm": "libsvm",
+    ".t": "libsvm",
+    ".txt": "libsvm",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".npz": "npz",
+}
 _DELIMITERS = (",", "\t", ";")
 _NPZ_NAMES = (("features", "targets"), ("X", "y"))
 _LIMIT = 4 << 30  # bytes of a dense matrix; the arrays of a problem need it twice
@@ -30,8 +37,9 @@ _SHOWN = 60  # characters of an offending line in a message
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-def load_dataset(path: str | Path, *, format: str | None = None, target: str | int | None = None,
-                 dim: int | None = None) -> tuple[Floats, Floats]:
+def load_dataset(
+    path: str | Path, *, format: str | None = None, target: str | int | None = None, dim: int | None = None
+) -> tuple[Floats, Floats]:
     r"""Return the features (samples, dim) and the targets of a data file, both float64.
 
     Parameters

@@ -108,8 +108,7 @@ class LinearModelProblem(ABC):
         """Return f(x) - f(x*) without cancellation; inf when x has overflowed."""
 
     def __repr__(self) -> str:
-        return (f"{type(self).__name__}(n={self.n}, dim={self.dim}, samples={self.samples}, "
-                f"ridge={self.ridge!r})")
+        return f"{type(self).__name__}(n={self.n}, dim={self.dim}, samples={self.samples}, ridge={self.ridge!r})"
 
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that change with the loss, the ridge, the samples or their nodes."""
@@ -160,7 +159,8 @@ class LinearModelProblem(ABC):
             warnings.warn(
                 f"the minimiser is not unique: {self.samples} samples do not span the {self.dim} dimensions; "
                 "optimum is the one of smallest norm (a ridge above 0 makes it unique)",
-                DataWarning, stacklevel=3,
+                DataWarning,
+                stacklevel=3,
             )
         return read_only(x)
 

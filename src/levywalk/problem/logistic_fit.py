@@ -194,7 +194,11 @@ def _steepest(rows: Floats, total: Floats) -> Floats:
     if scale == 0.0:
         return np.zeros(len(total))
     answer = linprog(
-        -total / scale, A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1.0, 1.0), method="highs",
+        -total / scale,
+        A_ub=-rows,
+        b_ub=np.zeros(len(rows)),
+        bounds=(-1.0, 1.0),
+        method="highs",
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
     if answer.x is None or float(total @ answer.x) <= 0.0:
@@ -220,11 +224,15 @@ def divergence(shift: Floats, z_star: Floats) -> Floats:
     near = np.abs(d) < _SERIES
     e = np.where(near, d, 0.0)
     terms = 1 / 2 + e * (
-        (1 - 2 * p) / 6 + e * (
-            (1 - 6 * q) / 24 + e * ((1 - 2 * p) * (1 - 12 * q) / 120 + e * (1 - 30 * q + 120 * q**2) / 720)))
-    closed = np.where(
-        d < 1.0,
-        np.log1p(p * np.expm1(np.minimum(d, 1.0))),
-        np.logaddexp(np.log1p(-p), np.maximum(d, 1.0) - np.logaddexp(0.0, np.abs(z_star))),
-    ) - p * d
+        (1 - 2 * p) / 6
+        + e * ((1 - 6 * q) / 24 + e * ((1 - 2 * p) * (1 - 12 * q) / 120 + e * (1 - 30 * q + 120 * q**2) / 720))
+    )
+    closed = (
+        np.where(
+            d < 1.0,
+            np.log1p(p * np.expm1(np.minimum(d, 1.0))),
+            np.logaddexp(np.log1p(-p), np.maximum(d, 1.0) - np.logaddexp(0.0, np.abs(z_star))),
+        )
+        - p * d
+    )
     return np.where(near, q * e * e * terms, closed)

@@ -19,8 +19,7 @@ _BINS = 10
 HOW = ("iid", "label", "dirichlet", "size")
 
 
-def partition(features: Any, targets: Any, n: int, how: str = "iid", seed: int = 0, *,
-              alpha: float = 0.5) -> Ints:
+def partition(features: Any, targets: Any, n: int, how: str = "iid", seed: int = 0, *, alpha: float = 0.5) -> Ints:
     """Return each sample's node, for ``LeastSquares(features, targets, node=...)``; every node has a sample.
 
     Parameters

@@ -42,8 +42,7 @@ class SyntheticLeastSquares(LeastSquares):
         self.important_nodes: Ints = read_only(np.asarray(important_nodes, dtype=np.int64))
 
 
-def homogeneous(n: int, dim: int = 10, sigma2: float = 1.0, noise: float = 1.0,
-                seed: int = 0) -> SyntheticLeastSquares:
+def homogeneous(n: int, dim: int = 10, sigma2: float = 1.0, noise: float = 1.0, seed: int = 0) -> SyntheticLeastSquares:
     """Draw the paper's homogeneous data: A_v ~ N(0, σ² I), x ~ N(0, I), y_v = A_vᵀx + ε_v.
 
     Parameters
@@ -75,9 +74,16 @@ def homogeneous(n: int, dim: int = 10, sigma2: float = 1.0, noise: float = 1.0,
     return _draw(n, dim, sigma2, noise, checks.seed(seed))
 
 
-def heterogeneous(n: int, dim: int = 10, sigma2_low: float = 1.0, sigma2_high: float = 100.0,
-                  p_high: float = 0.002, noise: float = 1.0, important: int | None = None,
-                  seed: int = 0) -> SyntheticLeastSquares:
+def heterogeneous(
+    n: int,
+    dim: int = 10,
+    sigma2_low: float = 1.0,
+    sigma2_high: float = 100.0,
+    p_high: float = 0.002,
+    noise: float = 1.0,
+    important: int | None = None,
+    seed: int = 0,
+) -> SyntheticLeastSquares:
     """Draw the paper's heterogeneous data: few important nodes have features of a far larger variance.
 
     Every node is important with probability ``p_high``, independently; A_v ~ N(0, σ²_H I) at important nodes
@@ -121,8 +127,9 @@ def _noise(value: Any) -> float:
     return checks.real("noise", value, "at least 0 (a standard deviation)", low=0.0)
 
 
-def _draw(n: int, dim: int, sigma2: float, noise: float, seed: int, important: Ints | None = None,
-          sigma2_high: float = 1.0) -> SyntheticLeastSquares:
+def _draw(
+    n: int, dim: int, sigma2: float, noise: float, seed: int, important: Ints | None = None, sigma2_high: float = 1.0
+) -> SyntheticLeastSquares:
     truth = generator(seed, Domain.DATA, _TRUTH).standard_normal(dim)
     try:
         features = generator(seed, Domain.DATA, _FEATURES).standard_normal((n, dim))

@@ -20,8 +20,18 @@ from levywalk.trace.statistics import mean_over_walks, resampled_means
 # Okabe and Ito's colours: told apart by everyone, and by grey level when printed.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#7F7F7F", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "-", "-", "--", "-.", ":", "--", "-.")
-X_AXES = {"steps": "steps (updates)", "hops": "hops", "transfers": "transfers (messages between nodes)", "bytes": "bytes sent"}
-Y_AXES = {"error": "error  ‖x − x*‖² / ‖x⁰ − x*‖²", "distance2": "‖x − x*‖²", "excess_loss": "f(x) − f(x*)", "loss": "f(x)"}
+X_AXES = {
+    "steps": "steps (updates)",
+    "hops": "hops",
+    "transfers": "transfers (messages between nodes)",
+    "bytes": "bytes sent",
+}
+Y_AXES = {
+    "error": "error  ‖x − x*‖² / ‖x⁰ − x*‖²",
+    "distance2": "‖x − x*‖²",
+    "excess_loss": "f(x) − f(x*)",
+    "loss": "f(x)",
+}
 _MOST_POINTS = 4000
 
 
@@ -34,7 +44,13 @@ class HasTraces(Protocol):
         """The traces."""
 
 
-def plot(thing: Trace | HasTraces | Mapping[str, Trace], *, x: str | None = None, y: str = "error", path: str | Path | None = None) -> Figure:
+def plot(
+    thing: Trace | HasTraces | Mapping[str, Trace],
+    *,
+    x: str | None = None,
+    y: str = "error",
+    path: str | Path | None = None,
+) -> Figure:
     """Draw a trace, a comparison or a dict of traces.
 
     Parameters
@@ -86,7 +102,9 @@ def _save(figure: Figure, path: Path) -> None:
     if path.suffix.lower() not in known:
         raise InvalidParameter(f"path must end in one of {', '.join(known)}, got {str(path)!r}")
     if not path.parent.is_dir():
-        raise InvalidParameter(f"path must lie in a folder that exists, got {str(path)!r}; create {str(path.parent)!r} first")
+        raise InvalidParameter(
+            f"path must lie in a folder that exists, got {str(path)!r}; create {str(path.parent)!r} first"
+        )
     figure.savefig(path)
 
 
@@ -124,8 +142,14 @@ def _curves(axes: Axes, traces: dict[str, Trace], x: str, y: str) -> None:
         axes.plot(where[shown], line[shown], label=name, linewidth=1.6, **_style(i))
         if trace.replicas > 1:
             low, high = np.quantile(resampled_means(values, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf")
-            axes.fill_between(where[shown], low[shown], np.where(np.isfinite(high), high, line)[shown],
-                              color=COLOURS[i % len(COLOURS)], alpha=0.2, linewidth=0)
+            axes.fill_between(
+                where[shown],
+                low[shown],
+                np.where(np.isfinite(high), high, line)[shown],
+                color=COLOURS[i % len(COLOURS)],
+                alpha=0.2,
+                linewidth=0,
+            )
     axes.set_yscale("log")
     axes.set_xlabel(X_AXES[x])
     axes.set_ylabel(Y_AXES[y])
@@ -135,7 +159,7 @@ def _curves(axes: Axes, traces: dict[str, Trace], x: str, y: str) -> None:
 
 
 def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
-    """Draw each node's share of updates against its share under the target; on the diagonal the walk does as it aims."""
+    """Draw each node's share of updates against the target's; on the diagonal the walk does as it aims."""
     edges: list[float] = []
     for name, trace in traces.items():
         assert trace.visits is not None
@@ -144,8 +168,16 @@ def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
         keep = _spread(trace.target)
         aimed, got = trace.target[keep], share[keep]
         seen = got > 0
-        axes.plot(aimed[seen], got[seen], linestyle="none", marker="o^sDvP*X"[i % 8], markersize=3.5, alpha=0.6,
-                  color=COLOURS[i % len(COLOURS)], markeredgewidth=0)
+        axes.plot(
+            aimed[seen],
+            got[seen],
+            linestyle="none",
+            marker="o^sDvP*X"[i % 8],
+            markersize=3.5,
+            alpha=0.6,
+            color=COLOURS[i % len(COLOURS)],
+            markeredgewidth=0,
+        )
         edges += [float(aimed.min()), float(aimed.max())]
     low, high = min(edges) / 1.5, max(edges) * 1.5
     axes.plot([low, high], [low, high], color="black", linewidth=0.8)
@@ -167,15 +199,22 @@ def _spread(target: Floats) -> Any:
 
 
 def _walks(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
-    """Draw where the model was, in the replica whose model was held most by one node: a level line is a trapped model."""
+    """Draw where the model was, in the replica that one node held most: a level line is a trapped model."""
     paths = {name: trace.walk for name, trace in traces.items() if trace.walk is not None}
     held = [[np.bincount(walk).max() for walk in walks[: min(map(len, paths.values()))]] for walks in paths.values()]
     r = int(np.max(held, axis=0).argmax())
     for name, walks in paths.items():
         i = names.index(name)
         every = max(1, walks.shape[1] // _MOST_POINTS)
-        axes.plot(np.arange(0, walks.shape[1], every), walks[r, ::every], linestyle="none", marker=".", markersize=1.6,
-                  color=COLOURS[i % len(COLOURS)], alpha=0.7)
+        axes.plot(
+            np.arange(0, walks.shape[1], every),
+            walks[r, ::every],
+            linestyle="none",
+            marker=".",
+            markersize=1.6,
+            color=COLOURS[i % len(COLOURS)],
+            alpha=0.7,
+        )
     axes.set_xlabel(X_AXES["steps"])
     axes.set_ylabel("node that holds the model")
     axes.xaxis.set_major_formatter(FuncFormatter(_thousands))

@@ -35,17 +35,28 @@ def with_interval(value: float, low: float, high: float) -> str:
 
 def comparison_text(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     """Return the headers and the cells of ``Comparison.table()`` in words."""
-    accuracies = [name.removeprefix("steps_to_") for name in table.columns
-                  if name.startswith("steps_to_") and not name.endswith(("_low", "_high"))]
-    headers = ["design", "step size (γL*)", *[f"steps to {float(a) * 100:g} %" for a in accuracies],
-               "busiest node: share (target)"]
+    accuracies = [
+        name.removeprefix("steps_to_")
+        for name in table.columns
+        if name.startswith("steps_to_") and not name.endswith(("_low", "_high"))
+    ]
+    headers = [
+        "design",
+        "step size (γL*)",
+        *[f"steps to {float(a) * 100:g} %" for a in accuracies],
+        "busiest node: share (target)",
+    ]
     headers += ["longest dwell"] if "longest_dwell" in table else []
     headers += ["transfers per step"]
     rows = []
     for name, row in table.iterrows():
         cells = [str(name), f"{row['step_size']:.2e} ({row['relative_step_size']:.2g})"]
-        cells += [with_interval(row[f"steps_to_{a}"], row[f"steps_to_{a}_low"], row[f"steps_to_{a}_high"]) for a in accuracies]
-        cells.append(f"{int(row['busiest_node'])}: {100 * row['busiest_share']:.2f} % ({100 * row['busiest_target']:.2f} %)")
+        cells += [
+            with_interval(row[f"steps_to_{a}"], row[f"steps_to_{a}_low"], row[f"steps_to_{a}_high"]) for a in accuracies
+        ]
+        cells.append(
+            f"{int(row['busiest_node'])}: {100 * row['busiest_share']:.2f} % ({100 * row['busiest_target']:.2f} %)"
+        )
         cells += [whole(row["longest_dwell"])] if "longest_dwell" in table else []
         cells.append(f"{row['transfers_per_step']:.2f}")
         rows.append(cells)

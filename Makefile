@@ -1,0 +1,34 @@
+# levywalk: `make demo` and `make test` set up all they need in .venv; no root, no other tools than python3.11, make and git.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: demo test check bench figures clean help
+
+help:  ## Say what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "levywalk needs Python 3.11 or newer; set PYTHON=…"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,check]'
+	@touch $@
+
+demo: $(STAMP)  ## Set up and run the demo: a walk gets trapped, a jump sets it free
+	$(BIN)/levywalk demo --out levywalk-demo
+
+test: $(STAMP)  ## Set up and run all tests
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+check: $(STAMP)  ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)  ## Run the benchmarks
+	$(BIN)/python -m benchmarks
+
+clean:  ## Remove the environment and all caches
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache levywalk-demo
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,6 @@
+"""``python -m levywalk``."""
+
+from levywalk.cli.main import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Carry out an experiment file and write what it asks for."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from levywalk.errors import InvalidParameter
+from levywalk.experiments.compare import Comparison, compare
+from levywalk.experiments.spec import Experiment
+
+
+def execute(experiment: Experiment, folder: Path, progress: bool | None = None) -> Comparison:
+    """Run every design of the experiment; files named in it are relative to ``folder``."""
+    network, problem, designs = experiment.build(folder)
+    return compare(network, problem, designs, progress=progress, **experiment.run.options())
+
+
+def writable_folder(path: str | Path) -> Path:
+    """Create the folder for results; refuse a file of that name before any work is done."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".levywalk-probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InvalidParameter(
+            f"out must be a folder that can be written, got {str(folder)!r}: {error.strerror}"
+        ) from None
+    return folder
+
+
+def write_results(
+    result: Comparison,
+    folder: Path,
+    *,
+    traces: bool = True,
+    table: bool = True,
+    figure: str = "png",
+    settings: dict[str, Any] | None = None,
+) -> list[Path]:
+    """Write traces, table, figure and a JSON of everything in numbers; return the files."""
+    written: list[Path] = []
+    if traces:
+        written += [trace.save(folder / f"{_file_name(name)}.nc") for name, trace in result.traces.items()]
+    if table:
+        result.table().to_csv(folder / "table.csv")
+        written.append(folder / "table.csv")
+    if figure != "none":
+        from levywalk.report import plot
+
+        plot(result, path=folder / f"figure.{figure}")
+        written.append(folder / f"figure.{figure}")
+    (folder / "result.json").write_text(json.dumps(as_json(result) | {"settings": settings or {}}, indent=2) + "\n")
+    return [*written, folder / "result.json"]
+
+
+def as_json(result: Comparison) -> dict[str, Any]:
+    """Return the comparison as plain JSON; infinity is null.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> result = lw.compare(lw.ring(9), lw.homogeneous(9), {"a": lw.unif_rw()}, steps=9, replicas=2, step_size=0.01)
+    >>> as_json(result)["designs"]["a"]["steps_to_0.01"] is None
+    True
+    """
+    rows = result.table().to_dict(orient="index")
+    designs = {
+        str(name): {str(key): value for key, value in row.items()}
+        | {
+            "sweep": [asdict(trial) for trial in result.sweep[str(name)]],
+            "provenance": result.traces[str(name)].provenance,
+        }
+        for name, row in rows.items()
+    }
+    clean: dict[str, Any] = _finite({"accuracy": result.accuracy, "designs": designs})
+    return clean
+
+
+def _finite(value: Any) -> Any:
+    """Return the value with plain numbers, and None for what JSON has no number for."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "design"
