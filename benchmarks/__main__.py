@@ -1,0 +1,5 @@
+"""Run with ``python -m benchmarks``."""
+
+from benchmarks.bench import main
+
+main()

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from levywalk.experiments.compare import Comparison
+from levywalk.experiments.demo import demo, sentence
+
+
+@pytest.fixture(scope="module")
+def result() -> Comparison:
+    return demo(steps=3000, replicas=4)
+
+
+def test_demo_is_the_papers_example(result: Comparison) -> None:
+    provenance = result.traces["MHLJ"].provenance
+    assert provenance["network"]["name"] == "ring(1000)"
+    assert list(result.traces) == ["UnifRW", "WeightRW", "MHLJ", "i.i.d. weighted"]
+
+
+def test_sentence_speaks_with_the_numbers_of_the_run(result: Comparison) -> None:
+    text = sentence(result)
+    dwell = int(result.traces["WeightRW"].longest_dwell()[0].max())
+    assert f"up to {dwell:,} updates in a row" in text
+    for steps in result.steps_to.values():
+        assert (f"{steps:,.0f}" if math.isfinite(steps) else "more than 3,000") in text
+
+
+def test_sentence_does_not_claim_a_speed_up_that_was_not_there(result: Comparison) -> None:
+    swapped = dict(result.traces)
+    swapped["WeightRW"], swapped["MHLJ"] = swapped["MHLJ"], swapped["WeightRW"]
+    generous = replace(result, traces=swapped, accuracy=0.99)
+    text = sentence(generous)
+    steps = generous.steps_to
+    if math.isfinite(steps["MHLJ"]) and math.isfinite(steps["WeightRW"]):
+        assert ("times fewer" in text) == (steps["WeightRW"] >= steps["MHLJ"])
+    else:
+        assert "times fewer" not in text
