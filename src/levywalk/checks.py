@@ -40,8 +40,16 @@ def integer(name: str, value: Any, *, low: int | None = None, high: int | None =
     return clean
 
 
-def real(name: str, value: Any, domain: str, *, low: float, high: float = math.inf,
-         low_open: bool = False, high_open: bool = False) -> float:
+def real(
+    name: str,
+    value: Any,
+    domain: str,
+    *,
+    low: float,
+    high: float = math.inf,
+    low_open: bool = False,
+    high_open: bool = False,
+) -> float:
     """Return ``value`` as a finite float in the interval; ``domain`` is how the message names it.
 
     Examples

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
 from levywalk import checks
 from levywalk.arrays import Floats
+from levywalk.errors import InvalidParameter
 
 
 @runtime_checkable
@@ -90,3 +92,42 @@ class Dropping:
     def values(self, start: int, stop: int) -> Floats:
         """Return the values of the steps."""
         return np.where(np.arange(start, stop) < self.at, self.initial, self.then)
+
+
+def is_schedule(value: Any) -> TypeGuard[Schedule]:
+    """Return whether ``value`` can be asked for values by step; a dict, whose ``values`` means another thing, cannot.
+
+    Examples
+    --------
+    >>> is_schedule(Constant(0.1)), is_schedule({"MHLJ": 0.1})
+    (True, False)
+    """
+    return isinstance(value, Schedule) and callable(value.values) and not isinstance(value, Mapping)
+
+
+def schedule_values(name: str, schedule: Schedule, start: int, stop: int, high: float = np.inf) -> Floats:
+    """Return the schedule's numbers of the steps start, …, stop-1, each checked to be finite and in [0, high].
+
+    Examples
+    --------
+    >>> schedule_values("p_jump", Constant(0.1), 5, 7, high=1.0)
+    array([0.1, 0.1])
+    """
+    try:
+        values = np.asarray(schedule.values(start, stop), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter(
+            f"{name} schedule {schedule!r} must give numbers for values(start, stop): {error}"
+        ) from None
+    if values.shape != (stop - start,):
+        raise InvalidParameter(
+            f"{name} schedule must give {stop - start} values for the steps {start} to {stop - 1}, "
+            f"got an array of shape {values.shape}"
+        )
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0.0) & (values <= high)))
+    if bad.size:
+        domain = f"lie in [0, {high:g}]" if np.isfinite(high) else "be a finite number of at least 0"
+        raise InvalidParameter(
+            f"{name} must {domain}, got {float(values[bad[0]])!r} at step {start + int(bad[0])} of the schedule"
+        )
+    return values

@@ -19,7 +19,7 @@ class AliasTable:
     >>> from levywalk.draws import stratified_words
     >>> table = AliasTable.of(np.array([0.5, 0.25, 0.25]))
     >>> [table.pick(word) for word in stratified_words(4)]
-    [0, 1, 2, 0]
+    [0, 1, 0, 2]
     """
 
     keep: Floats

@@ -40,8 +40,9 @@ class Bound:
     _views: dict[int, LocalView] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, network: Network, scores: Floats, smoothness: Floats, jump: JumpLaw | None, moves: str,
-           reweight: bool) -> Bound:
+    def of(
+        cls, network: Network, scores: Floats, smoothness: Floats, jump: JumpLaw | None, moves: str, reweight: bool
+    ) -> Bound:
         """Derive the law and the weights from the scores."""
         weights = scores.mean() / scores if reweight else np.ones(network.n)
         law = scores / scores.sum()
@@ -58,7 +59,13 @@ class Bound:
         view = self._views.get(v)
         if view is None:
             near = self.network.neighbours(v)
-            view = LocalView(v, int(self.network.degree[v]), float(self.scores[v]), near.tolist(),
-                             self.network.degree[near].tolist(), self.scores[near].tolist())
+            view = LocalView(
+                v,
+                int(self.network.degree[v]),
+                float(self.scores[v]),
+                near.tolist(),
+                self.network.degree[near].tolist(),
+                self.scores[near].tolist(),
+            )
             self._views[v] = view
         return view

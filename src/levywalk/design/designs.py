@@ -16,7 +16,7 @@ from levywalk.design.target import Degree, Importance, Mixed, Target, Uniform, a
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import Problem, check_problem
-from levywalk.schedule import Schedule
+from levywalk.schedule import Schedule, is_schedule
 
 MOVES = ("walk", "iid")
 
@@ -55,7 +55,9 @@ class Design:
         object.__setattr__(self, "target", as_target(self.target))
         checks.choice("moves", self.moves, MOVES)
         if self.jump is not None and not isinstance(self.jump, JumpLaw):
-            raise InvalidParameter(f"jump must be a JumpLaw or None, got {self.jump!r}; write JumpLaw(p_jump, distance)")
+            raise InvalidParameter(
+                f"jump must be a JumpLaw or None, got {self.jump!r}; write JumpLaw(p_jump, distance)"
+            )
         if self.jump is not None and self.moves == "iid":
             raise InvalidParameter("jump must be None when moves is 'iid': i.i.d. sampling has nowhere to jump from")
 
@@ -79,13 +81,25 @@ class Design:
 
     def describe(self) -> dict[str, Any]:
         """Return what the design is, for provenance."""
-        return {"name": self.name, "target": repr(self.target), "jump": repr(self.jump), "moves": self.moves,
-                "reweight": self.reweight}
+        return {
+            "name": self.name,
+            "target": repr(self.target),
+            "jump": repr(self.jump),
+            "moves": self.moves,
+            "reweight": self.reweight,
+        }
 
 
 @dataclass(frozen=True)
 class Switching:
-    """Walk by ``first`` until the detector says that the model has settled, then by ``then``; see `switching`."""
+    """Walk by ``first`` until the detector says that the model has settled, then by ``then``; see `switching`.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> lw.Switching(lw.mhlj(), lw.unif_rw()).detector
+    Detector(threshold=0.05, window=1000.0, patience=1000)
+    """
 
     first: Design
     then: Design
@@ -99,13 +113,20 @@ class Switching:
                 raise InvalidParameter(f"{label} must be a Design such as mhlj() or unif_rw(), got {design!r}")
             if design.moves != "walk":
                 raise InvalidParameter(f"{label} must walk; i.i.d. sampling cannot be switched to or from")
-        if self.step_size != "theory":
+        if not isinstance(self.detector, Detector):
+            raise InvalidParameter(f"detector must be a Detector(threshold, window, patience), got {self.detector!r}")
+        if not (isinstance(self.step_size, str) and self.step_size == "theory"):
             object.__setattr__(self, "step_size", checks.positive("step_size of the second phase", self.step_size))
 
     def describe(self) -> dict[str, Any]:
         """Return what the design is, for provenance."""
-        return {"name": self.name, "first": self.first.describe(), "then": self.then.describe(),
-                "detector": repr(self.detector), "step_size": self.step_size}
+        return {
+            "name": self.name,
+            "first": self.first.describe(),
+            "then": self.then.describe(),
+            "detector": repr(self.detector),
+            "step_size": self.step_size,
+        }
 
 
 AnyDesign = Design | Switching
@@ -195,7 +216,7 @@ def mhlj(p_jump: float = 0.1, p_distance: float = 0.5, max_hops: int = 3, schedu
     >>> lw.mhlj(p_jump=0.05).jump
     JumpLaw(p_jump=0.05, distance=TruncatedGeometric(p_distance=0.5, max_hops=3))
     """
-    if schedule is not None and not isinstance(schedule, Schedule):
+    if schedule is not None and not is_schedule(schedule):
         raise InvalidParameter(f"schedule must have values(start, stop), such as Decaying(0.1, 1000); got {schedule!r}")
     distance: DistanceLaw = TruncatedGeometric(p_distance, max_hops)
     jump = JumpLaw(checks.probability("p_jump", p_jump) if schedule is None else schedule, distance)
@@ -226,8 +247,15 @@ def iid_weighted() -> Design:
     return Design(target=Importance(), moves="iid", name="i.i.d. weighted")
 
 
-def switching(first: Design, then: Design, *, threshold: float = 0.05, window: float = 1000.0,
-              patience: int = 1000, step_size: float | str = "theory") -> Switching:
+def switching(
+    first: Design,
+    then: Design,
+    *,
+    threshold: float = 0.05,
+    window: float = 1000.0,
+    patience: int = 1000,
+    step_size: float | str = "theory",
+) -> Switching:
     """Walk by ``first`` until the model has settled, then by ``then``: the paper's [switch].
 
     Parameters

@@ -14,11 +14,11 @@ from levywalk.arrays import Floats
 class Detector:
     """Switch when the averaged update has nearly vanished against the size of single updates.
 
-    The token carries exponential averages over about ``window`` updates: m of the scaled gradients g = w∇f, s of ‖g‖², and their
-    common mass c = 1 - β^t that corrects the start at zero; β = 1 - 1/window. While the model still travels, gradients agree and
-    ‖m‖² is of the order of s; near the limit they cancel. The switch comes when ‖m/c‖² < threshold · s/c held for ``patience``
-    updates in a row. The average of correlated gradients never vanishes: ``threshold`` must exceed its noise level, about
-    (1-β)/(1+β) · 2/η with η the chain's spectral gap.
+    The token carries exponential averages over about ``window`` updates: m of the scaled gradients g = w∇f, s of
+    ‖g‖², and their common mass c = 1 - β^t that corrects the start at zero; β = 1 - 1/window. While the model still
+    travels, gradients agree and ‖m‖² is of the order of s; near the limit they cancel. The switch comes when ‖m/c‖² <
+    threshold · s/c held for ``patience`` updates in a row. The average of correlated gradients never vanishes:
+    ``threshold`` must exceed its noise level, about (1-β)/(1+β) · 2/η with η the chain's spectral gap.
 
     Examples
     --------
@@ -26,7 +26,7 @@ class Detector:
     >>> state = DetectorState.new(dim=1)
     >>> signs = [1.0] * 10 + [-1.0, 1.0] * 40
     >>> [t for t, g in enumerate(signs) if detector.observe(state, np.array([g]))][0]
-    27
+    24
     """
 
     threshold: float = 0.05

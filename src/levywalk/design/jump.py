@@ -9,8 +9,8 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.schedule import Constant, Schedule
 from levywalk.errors import InvalidParameter
+from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
 
 MOST_HOPS = 1 << 20
 
@@ -115,7 +115,7 @@ class JumpLaw:
     distance: DistanceLaw = TruncatedGeometric()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.p_jump, Schedule):
+        if not is_schedule(self.p_jump):
             object.__setattr__(self, "p_jump", checks.probability("p_jump", self.p_jump))
         if not isinstance(self.distance, DistanceLaw):
             raise InvalidParameter(
@@ -125,24 +125,13 @@ class JumpLaw:
 
     def p_jump_at(self, start: int, stop: int) -> Floats:
         """Return p_jump of the steps start, …, stop-1, each checked to lie in [0, 1]."""
-        schedule = self.p_jump if isinstance(self.p_jump, Schedule) else Constant(self.p_jump)
-        values = np.asarray(schedule.values(start, stop), dtype=np.float64)
-        if values.shape != (stop - start,):
-            raise InvalidParameter(
-                f"p_jump schedule must give {stop - start} values for the steps {start} to {stop - 1}, "
-                f"got an array of shape {values.shape}"
-            )
-        bad = np.flatnonzero(~((values >= 0.0) & (values <= 1.0)))
-        if bad.size:
-            raise InvalidParameter(
-                f"p_jump must lie in [0, 1], got {float(values[bad[0]])!r} at step {start + int(bad[0])} of the schedule"
-            )
-        return values
+        schedule = self.p_jump if is_schedule(self.p_jump) else Constant(self.p_jump)  # type: ignore[arg-type]
+        return schedule_values("p_jump", schedule, start, stop, high=1.0)
 
     def cumulative(self) -> Floats:
         """Return P(d ≤ 1), …, P(d ≤ max_hops), the last exactly 1."""
         law = np.asarray(self.distance.probabilities(), dtype=np.float64)
-        if law.ndim != 1 or not law.size or (law < 0).any() or abs(law.sum() - 1.0) > 1e-9:
+        if law.ndim != 1 or not law.size or not (law >= 0).all() or not abs(law.sum() - 1.0) <= 1e-9:
             raise InvalidParameter(f"distance must give probabilities that sum to 1, got {law!r}")
         cumulative = np.cumsum(law)
         cumulative[-1] = 1.0

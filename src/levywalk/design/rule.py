@@ -1,8 +1,8 @@
 """What one node decides, from what it may know.
 
-A node knows its own degree and score, its neighbours' degrees and scores, and the run's published constants. It is given
-random words (`levywalk.draws`) and answers with a neighbour or with itself. The oracle and the fleet call these functions; the
-kernels are their compiled twins; theory never calls them, it is the judge.
+A node knows its own degree and score, its neighbours' degrees and scores, and the run's published constants. It is
+given random words (`levywalk.draws`) and answers with a neighbour or with itself. The oracle and the fleet call these
+functions; the kernels are their compiled twins; theory never calls them, it is the judge.
 """
 
 from __future__ import annotations

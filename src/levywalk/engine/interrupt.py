@@ -31,12 +31,16 @@ class Interruptible:
         self.requested = True
 
     def __enter__(self) -> Self:
-        self._mine = (threading.current_thread() is threading.main_thread()
-                      and signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+        self._mine = (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
         if self._mine:
             self._before = signal.signal(signal.SIGINT, self._on_signal)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._mine:
             signal.signal(signal.SIGINT, self._before)

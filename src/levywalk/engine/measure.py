@@ -20,8 +20,12 @@ class Measure:
         self.optimum = optimum_of(problem)
         self.least = np.nan if self.optimum is None else self._losses(self.optimum[None])[0]
         if self.optimum is None:
-            warnings.warn("problem has no optimum, so distance2 and excess_loss are NaN; give it an attribute `optimum`, or "
-                          "read the trace's loss", DataWarning, stacklevel=4)
+            warnings.warn(
+                "problem has no optimum, so distance2 and excess_loss are NaN; give it an attribute `optimum`, or "
+                "read the trace's loss",
+                DataWarning,
+                stacklevel=4,
+            )
 
     def _losses(self, models: Floats) -> Floats:
         problem = self.problem

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from levywalk.errors import TooLarge
 
-# One recorded array never takes more than this, on any machine: what is recorded must also be saved, loaded and plotted.
+# One recorded array never takes more than this, on any machine: what is recorded must also be saved, loaded and
+# plotted.
 LARGEST_ARRAY = 4 * 2**30
 
 
@@ -34,7 +35,7 @@ def require_room(name: str, shape: tuple[int, ...], itemsize: int, remedy: str) 
     --------
     >>> require_room("visits", (64, 10_000_000), 8, "use record_visits=False")
     Traceback (most recent call last):
-    levywalk.errors.TooLarge: visits of shape 64 x 10000000 would take 4.8 GiB, more than the limit of 4.0 GiB; use record_visits=False
+    levywalk.errors.TooLarge: visits of shape 64 x 10000000 would take 4.8 GiB, more than the limit of ... GiB; use ...
     """
     size = itemsize
     for length in shape:
@@ -42,5 +43,7 @@ def require_room(name: str, shape: tuple[int, ...], itemsize: int, remedy: str) 
     limit = min(LARGEST_ARRAY, available_bytes() // 2)
     if size > limit:
         text = " x ".join(map(str, shape))
-        raise TooLarge(f"{name} of shape {text} would take {size / 2**30:.1f} GiB, more than the limit of "
-                       f"{limit / 2**30:.1f} GiB; {remedy}")
+        raise TooLarge(
+            f"{name} of shape {text} would take {size / 2**30:.1f} GiB, more than the limit of "
+            f"{limit / 2**30:.1f} GiB; {remedy}"
+        )

@@ -10,7 +10,7 @@ from levywalk.arrays import Bools, Floats, Ints, Ints32, Words
 from levywalk.design import Bound, Detector
 from levywalk.network import Network
 from levywalk.problem import Problem
-from levywalk.schedule import Constant, Schedule
+from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
 from levywalk.update import Sgd
 
 
@@ -25,14 +25,14 @@ class Phase:
         """Return γ of the steps; a constant comes as one number."""
         if isinstance(self.step_size, Constant):
             return np.array([self.step_size.value])
-        return np.asarray(self.step_size.values(start, stop), dtype=np.float64)
+        return schedule_values("step_size", self.step_size, start, stop)
 
     def jump_probabilities(self, start: int, stop: int) -> Floats:
         """Return p_jump of the steps; none at all without a jump law, one number if constant."""
         jump = self.bound.jump
         if jump is None:
             return np.empty(0)
-        if not isinstance(jump.p_jump, Schedule):
+        if not is_schedule(jump.p_jump):
             return np.array([jump.p_jump])
         return jump.p_jump_at(start, stop)
 

@@ -1,11 +1,13 @@
 """The reference backend: Algorithm [alg:jump] as a reader would write it. The oracle of every kernel, to be read.
 
 Step t: the node that holds the model updates it with its own data, then decides where the model goes next. With
-probability p_jump the model jumps: d hops to uniform neighbours, without updates. Otherwise the node proposes one neighbour and
-accepts or keeps the model, by the Metropolis-Hastings rule.
+probability p_jump the model jumps: d hops to uniform neighbours, without updates. Otherwise the node proposes one
+neighbour and accepts or keeps the model, by the Metropolis-Hastings rule.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 
@@ -16,14 +18,17 @@ from levywalk.engine.plan import Plan, State
 
 def advance(plan: Plan, state: State, replicas: range, start: int, stop: int) -> None:
     """Take the replicas from step ``start`` to step ``stop``."""
-    tables = [(phase.step_sizes(start, stop), phase.jump_probabilities(start, stop), phase.distances())
-              for phase in plan.phases]
+    tables = [
+        (phase.step_sizes(start, stop), phase.jump_probabilities(start, stop), phase.distances())
+        for phase in plan.phases
+    ]
     for r in replicas:
         _advance_one(plan, state, r, start, stop, tables)
 
 
-def _advance_one(plan: Plan, state: State, r: int, start: int, stop: int,
-                 tables: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
+def _advance_one(
+    plan: Plan, state: State, r: int, start: int, stop: int, tables: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
+) -> None:
     key = Key(int(plan.keys[r, 0]), int(plan.keys[r, 1]))
     v, x, phase = int(state.node[r]), state.model[r].copy(), int(state.phase[r])
     watch = DetectorState(state.mean[r].copy(), float(state.power[r]), float(state.mass[r]), int(state.streak[r]))
@@ -40,7 +45,8 @@ def _advance_one(plan: Plan, state: State, r: int, start: int, stop: int,
         # Update: x ← x - γ w(v) ∇f_v(x)
         if state.active[r]:
             with np.errstate(over="ignore", invalid="ignore"):
-                scaled = bound.weights[v] * plan.update.gradient(plan.problem, v, x, lambda slot: key.word(t, slot))
+                gradient = plan.update.gradient(plan.problem, v, x, partial(key.word, t))
+                scaled = bound.weights[v] * gradient
                 step_size = step_sizes[(t - start) % len(step_sizes)] * (plan.scale[r] if phase == 0 else 1.0)
                 moved = x - step_size * scaled
                 if np.isfinite(moved).all():

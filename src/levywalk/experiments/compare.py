@@ -13,7 +13,7 @@ import numpy.typing as npt
 from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.design import AnyDesign, Switching
-from levywalk.engine import checkpoints_of, run, run_step_sizes
+from levywalk.engine import check_sizes, checkpoints_of, run, run_step_sizes
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import Problem
@@ -55,6 +55,14 @@ class Comparison:
         The step size of each design.
     sweep
         Every step size that was tried for each design, in increasing order; empty where it was given.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> designs = {"UnifRW": lw.unif_rw()}
+    >>> result = lw.compare(lw.complete(20), lw.homogeneous(20), designs, steps=50, replicas=2, step_size=0.01)
+    >>> result.step_size, result.sweep
+    ({'UnifRW': 0.01}, {'UnifRW': ()})
     """
 
     traces: dict[str, Trace]
@@ -153,6 +161,12 @@ def compare(
     accuracy = checks.positive("accuracy", accuracy)
     if not isinstance(designs, Mapping) or not designs:
         raise InvalidParameter(f"designs must be a non-empty dict of names and designs, got {designs!r}")
+    steps, replicas = check_sizes(steps, replicas, record_every)
+    seed = checks.seed(seed)
+    tuned = isinstance(step_size, str) and step_size == "tuned"
+    # All designs are bound, and all given sizes read, before the first walk: an error should not cost an hour.
+    largest = {name: _largest(design, network, problem) for name, design in designs.items()}
+    given = {} if tuned else {name: _given_size(step_size, name, largest[name]) for name in designs}
     shared: dict[str, Any] = {
         "steps": steps,
         "replicas": replicas,
@@ -168,13 +182,8 @@ def compare(
     sizes: dict[str, float] = {}
     sweep: dict[str, tuple[Trial, ...]] = {}
     for name, design in designs.items():
-        largest = _largest(design, network, problem)
-        if step_size == "tuned":
-            sweep[name] = tune_step_size(network, problem, design, largest, accuracy, **shared)
-            sizes[name] = best(sweep[name]).step_size
-        else:
-            sweep[name] = ()
-            sizes[name] = _given_size(step_size, name, largest)
+        sweep[name] = tune_step_size(network, problem, design, largest[name], accuracy, **shared) if tuned else ()
+        sizes[name] = best(sweep[name]).step_size if tuned else given[name]
         traces[name] = run(network, problem, design, step_size=sizes[name], record_walk=record_walk, **shared)
         if traces[name].provenance["interrupted"]:
             break

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
@@ -26,20 +28,29 @@ def stationary(P: sparse.csr_array | Floats) -> Floats:
     >>> stationary(np.array([[0.9, 0.1], [0.3, 0.7]]))
     array([0.75, 0.25])
     """
-    matrix = sparse.csr_array(P)
-    n = matrix.shape[0]
-    rows = matrix.sum(axis=1)
-    if matrix.shape != (n, n) or n < 1 or (matrix.data < 0).any() or not np.allclose(rows, 1.0, atol=1e-9):
-        raise InvalidParameter("P must be a square matrix with rows that are probabilities and sum to 1")
-    pieces = csgraph.connected_components(matrix, directed=True, connection="strong", return_labels=False)
+    try:
+        matrix: Any = sparse.csr_array(P).astype(np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameter(f"P must be a square matrix of numbers, got {P!r:.80}; see transition()") from None
+    shape: tuple[int, ...] = tuple(matrix.shape)
+    n = shape[0]
+    if shape != (n, n) or n < 1:
+        raise InvalidParameter(f"P must be a square matrix, got the shape {shape}; see transition()")
+    if not (matrix.data >= 0).all() or not np.allclose(matrix.sum(axis=1), 1.0, rtol=0.0, atol=1e-9):
+        raise InvalidParameter("P must have rows that are probabilities and sum to 1; see transition()")
+    pieces, _ = csgraph.connected_components(matrix, directed=True, connection="strong")
     if pieces > 1:
-        raise InvalidParameter(f"P must be irreducible, but its states fall into {pieces} classes; "
-                               "a chain on a connected network with positive target is")
+        raise InvalidParameter(
+            f"P must be irreducible, but its states fall into {pieces} classes; "
+            "a chain on a connected network with positive target is"
+        )
     if n <= _GTH_LIMIT:
         return _gth(matrix.toarray())
     if n > _DIRECT_LIMIT:
-        raise InvalidParameter(f"P has {n} states, more than the {_DIRECT_LIMIT} that a direct solution can take; "
-                               "start='target' is the stationary law of a walk without jumps")
+        raise InvalidParameter(
+            f"P has {n} states, more than the {_DIRECT_LIMIT} that a direct solution can take; "
+            "start='target' is the stationary law of a walk without jumps"
+        )
     law = _direct(matrix)
     residual = float(np.abs(matrix.T @ law - law).sum())
     if not residual <= _RESIDUAL:

@@ -37,8 +37,10 @@ def transition(network: Network, problem: Problem, design: Design, *, step: int 
     array([1., 1., 1., 1., 1.])
     """
     if not isinstance(design, Design):
-        raise InvalidParameter(f"design must be a Design with one matrix, such as lw.mhlj(), got {design!r}; "
-                               "give a switching design's .first or .then")
+        raise InvalidParameter(
+            f"design must be a Design with one matrix, such as lw.mhlj(), got {design!r}; "
+            "give a switching design's .first or .then"
+        )
     step = checks.integer("step", step, low=0)
     law = design.bind(network, problem).law
     if design.moves == "iid":

@@ -48,10 +48,16 @@ def save_trace(trace: Trace, path: str | Path) -> Path:
     """Write a netCDF file: whole or not at all."""
     path = Path(path)
     if not path.parent.is_dir():
-        raise InvalidParameter(f"path must lie in a folder that exists, got {str(path)!r}; create {str(path.parent)!r} first")
+        raise InvalidParameter(
+            f"path must lie in a folder that exists, got {str(path)!r}; create {str(path.parent)!r} first"
+        )
+    if path.is_dir():
+        raise InvalidParameter(f"path must name a file, got the folder {str(path)!r}")
     partial = path.with_name(path.name + ".partial")
     dataset = to_xarray(trace)
-    packing = {name: {"zlib": True, "complevel": 1} for name in ("visits", "walk") if name in dataset and dataset[name].size}
+    packing = {
+        name: {"zlib": True, "complevel": 1} for name in ("visits", "walk") if name in dataset and dataset[name].size
+    }
     try:
         dataset.to_netcdf(partial, engine="h5netcdf", encoding=packing)
         partial.replace(path)
@@ -78,8 +84,10 @@ def load_trace(path: str | Path) -> Trace:
             dataset.load()
     except Exception as error:  # h5py and xarray raise whatever a damaged file makes them meet
         raise InvalidTrace(f"{path} is not a trace: {error}; traces are written by Trace.save") from None
-    if dataset.attrs.get("format") != _FORMAT:
-        raise InvalidTrace(f"{path} is a netCDF file but not a trace of format {_FORMAT!r}; traces are written by Trace.save")
+    if str(dataset.attrs.get("format")) != _FORMAT:
+        raise InvalidTrace(
+            f"{path} is a netCDF file but not a trace of format {_FORMAT!r}; traces are written by Trace.save"
+        )
     try:
         provenance = json.loads(dataset.attrs["provenance"])
         str(provenance["design"]["name"])
@@ -97,5 +105,7 @@ def _array(dataset: xr.Dataset, name: str, path: Path) -> Any:
     wanted = ("checkpoint",) if name == "step" else _DIMS[name]
     kinds = "iu" if name in _WHOLE else "f"
     if dataset[name].dims != wanted or values.dtype.kind not in kinds:
-        raise InvalidTrace(f"{path}: {name!r} has dimensions {dataset[name].dims} and type {values.dtype}; the file is damaged")
+        raise InvalidTrace(
+            f"{path}: {name!r} has dimensions {dataset[name].dims} and type {values.dtype}; the file is damaged"
+        )
     return np.asarray(values, dtype=np.int32 if name == "walk" else np.int64 if name in _WHOLE else np.float64)

@@ -62,14 +62,14 @@ def bootstrap_steps(step: Ints, errors: Floats, accuracy: float, level: float, s
 
 
 def bootstrap_mean(values: Floats, level: float = 0.95, seed: int = 0) -> tuple[float, float] | None:
-    """Return the percentile interval of the mean, or None for a single value.
+    """Return the percentile interval of the mean, or None for a single value and for unknown ones (NaN).
 
     Examples
     --------
     >>> bootstrap_mean(np.array([1.0])) is None
     True
     """
-    if len(values) < 2:
+    if len(values) < 2 or np.isnan(values).any():
         return None
     tail = (1.0 - level) / 2.0
     means = resampled_means(values[:, None], seed)[:, 0]

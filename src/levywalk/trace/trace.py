@@ -29,8 +29,8 @@ class Trace:
     distance2, excess_loss, loss
         ‖x - x*‖², f(x) - f(x*) and f(x) of each (replica, checkpoint).
     hops, transfers, bytes
-        Until each (replica, checkpoint): decisions and passes (a stay is one, a jump of distance d is d), messages between two
-        distinct nodes, and what these messages carry (8 bytes a number).
+        Until each (replica, checkpoint): decisions and passes (a stay is one, a jump of distance d is d), messages
+        between two distinct nodes, and what these messages carry (8 bytes a number).
     visits
         Updates done at each (replica, node), or None.
     walk
@@ -47,6 +47,15 @@ class Trace:
         x*, or None for a problem that does not know it.
     provenance
         What ran: versions, seed, network, problem, design, step size, seconds.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> trace = lw.run(lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=100, step_size=0.01, replicas=2)
+    >>> trace
+    Trace(MHLJ: 2 replicas x 100 steps)
+    >>> trace.visits.sum(axis=1)
+    array([100, 100])
     """
 
     step: Ints
@@ -80,13 +89,17 @@ class Trace:
     def error(self) -> Floats:
         """distance2 over its initial value, (replicas, checkpoints)."""
         first = self.distance2[:, :1]
-        if not (first > 0).all():
-            raise InvalidParameter("the relative error is undefined: x0 is the optimum, or the optimum is unknown; "
-                                   "give another x0, or read distance2 and loss")
-        return np.asarray(self.distance2 / first)
+        if not ((first > 0) & np.isfinite(first)).all():
+            raise InvalidParameter(
+                "the relative error is undefined: x0 is the optimum or too far from it, or the optimum is unknown; "
+                "give another x0, or read distance2 and loss"
+            )
+        with np.errstate(over="ignore"):
+            return np.asarray(self.distance2 / first)
 
     def steps_to(self, accuracy: float) -> float:
-        """Return the first checkpoint after which the error's mean over walks stays at or below ``accuracy``; else infinity.
+        """Return the first checkpoint after which the error's mean over walks stays at or below ``accuracy``; else
+        infinity.
 
         Examples
         --------
@@ -109,6 +122,9 @@ class Trace:
             raise InvalidParameter("dwell needs the walk: run with record_walk=True")
         length, node = np.zeros(self.replicas, np.int64), np.zeros(self.replicas, np.int64)
         for r, walk in enumerate(self.walk):
+            if not len(walk):  # interrupted before the first update
+                node[r] = self.final_node[r]
+                continue
             begins = np.append(0, np.flatnonzero(np.diff(walk)) + 1)
             runs = np.diff(np.append(begins, len(walk)))
             best = int(runs.argmax())
@@ -131,7 +147,7 @@ class Trace:
         >>> import levywalk as lw
         >>> trace = lw.run(lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=400, step_size=0.01, replicas=8)
         >>> sorted(trace.summary())[:3]
-        ['bytes_per_step', 'design', 'diverged']
+        ['busiest_node', 'busiest_share', 'busiest_target']
         """
         steps = int(self.step[-1])
         last = self.distance2[:, -1]
@@ -184,11 +200,16 @@ class Trace:
         import pandas as pd
 
         count, points = self.distance2.shape
-        return pd.DataFrame({
-            "replica": np.repeat(np.arange(count), points),
-            "step": np.tile(self.step, count),
-            **{name: getattr(self, name).ravel() for name in ("distance2", "excess_loss", "loss", "hops", "transfers", "bytes")},
-        })
+        return pd.DataFrame(
+            {
+                "replica": np.repeat(np.arange(count), points),
+                "step": np.tile(self.step, count),
+                **{
+                    name: getattr(self, name).ravel()
+                    for name in ("distance2", "excess_loss", "loss", "hops", "transfers", "bytes")
+                },
+            }
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write the trace as netCDF (HDF5), readable by `load_trace`, xarray and most languages."""

@@ -12,7 +12,7 @@ from levywalk.arrays import Floats
 from levywalk.draws import MINIBATCH, split
 from levywalk.errors import InvalidParameter
 from levywalk.problem import LinearModelProblem, Problem
-from levywalk.schedule import Constant, Schedule
+from levywalk.schedule import Constant, Schedule, is_schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class Sgd:
     Parameters
     ----------
     minibatch
-        How many of its samples a node draws for one update, uniformly with replacement; None, and a node that has no more than
-        that, takes them all.
+        How many of its samples a node draws for one update, uniformly with replacement; None, and a node that has no
+        more than that, takes them all.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Sgd:
         """Refuse minibatches of a problem that has no samples to draw from."""
         if self.minibatch is not None and not isinstance(problem, LinearModelProblem):
             raise InvalidParameter(
-                f"minibatch must be None for a {type(problem).__name__}: only LeastSquares and Logistic know their samples"
+                f"minibatch must be None for a {type(problem).__name__}: only LeastSquares and Logistic have samples"
             )
 
     def gradient(self, problem: Problem, v: int, x: Floats, word: Callable[[int], int]) -> Floats:
@@ -64,10 +64,10 @@ def as_step_size(value: object, largest: float) -> Schedule:
     >>> as_step_size("theory", largest=4.0)
     Constant(value=0.25)
     """
-    if isinstance(value, Schedule):
+    if is_schedule(value):
         return value
-    if value == "theory":
-        return Constant(1.0 / largest)
     if isinstance(value, str):
+        if value == "theory":
+            return Constant(1.0 / largest)
         raise InvalidParameter(f"step_size must be a number above 0, 'theory' or a schedule, got {value!r}")
     return Constant(checks.positive("step_size", value))

@@ -41,8 +41,17 @@ class KernelBackend:
 
     def _loop(self, state: State, rows: slice, keys: Words, scale: Floats, start: int, stop: int) -> None:
         plan, detector = self.plan, self.plan.detector
-        loop_rows = Rows(keys, scale, state.node[rows], state.model[rows], state.active[rows], state.hops[rows],
-                         state.transfers[rows], state.visits[rows], state.walk[rows])
+        loop_rows = Rows(
+            keys,
+            scale,
+            state.node[rows],
+            state.model[rows],
+            state.active[rows],
+            state.hops[rows],
+            state.transfers[rows],
+            state.visits[rows],
+            state.walk[rows],
+        )
         phases = Phases(
             self.weight,
             self.ratio,
@@ -52,9 +61,17 @@ class KernelBackend:
             self.keep,
             self.other,
         )
-        watch = Watch(state.phase[rows], state.switched_at[rows], state.mean[rows], state.power[rows], state.mass[rows],
-                      state.streak[rows], detector.threshold if detector else 0.0, detector.decay if detector else 0.0,
-                      detector.patience if detector else 1)
+        watch = Watch(
+            state.phase[rows],
+            state.switched_at[rows],
+            state.mean[rows],
+            state.power[rows],
+            state.mass[rows],
+            state.streak[rows],
+            detector.threshold if detector else 0.0,
+            detector.decay if detector else 0.0,
+            detector.patience if detector else 1,
+        )
         dim = self.problem.dim if self.simple and self.problem.dim <= UNROLLED else 0
         loop = compiled_loop(self.logistic, self.simple, dim)
         loop(loop_rows, start, stop, self.graph, self.data, phases, watch)
@@ -77,7 +94,7 @@ class KernelBackend:
         trial = _snapshot(before, slice(i, i + 1))
         one = slice(r, r + 1)
         self._loop(trial, slice(0, 1), self.plan.keys[one], self.plan.scale[one], start, stop)
-        return trial.model[0]
+        return np.asarray(trial.model[0])
 
 
 def _data(plan: Plan, problem: LinearModelProblem, simple: bool) -> Data:
@@ -85,8 +102,15 @@ def _data(plan: Plan, problem: LinearModelProblem, simple: bool) -> Data:
     if simple:
         records, stride = _records(plan, problem)
         return Data(records, stride, np.empty((0, 0)), np.empty(0), np.empty(0, np.int64), 0, problem.ridge)
-    return Data(np.empty(0), 0, problem.sorted_features, problem.sorted_targets, problem.offsets, plan.update.minibatch or 0,
-                problem.ridge)
+    return Data(
+        np.empty(0),
+        0,
+        problem.sorted_features,
+        problem.sorted_targets,
+        problem.offsets,
+        plan.update.minibatch or 0,
+        problem.ridge,
+    )
 
 
 def _records(plan: Plan, problem: LinearModelProblem) -> tuple[Floats, int]:
@@ -123,9 +147,18 @@ def _snapshot(state: State, rows: slice) -> State:
         return array[rows].copy()
 
     return State(
-        node=copy(state.node), model=copy(state.model), hops=copy(state.hops), transfers=copy(state.transfers),
-        active=copy(state.active), diverged_at=copy(state.diverged_at), phase=copy(state.phase),
-        switched_at=copy(state.switched_at), mean=copy(state.mean), power=copy(state.power), mass=copy(state.mass),
-        streak=copy(state.streak), visits=state.visits[rows, :0], walk=state.walk[rows, :0],
+        node=copy(state.node),
+        model=copy(state.model),
+        hops=copy(state.hops),
+        transfers=copy(state.transfers),
+        active=copy(state.active),
+        diverged_at=copy(state.diverged_at),
+        phase=copy(state.phase),
+        switched_at=copy(state.switched_at),
+        mean=copy(state.mean),
+        power=copy(state.power),
+        mass=copy(state.mass),
+        streak=copy(state.streak),
+        visits=state.visits[rows, :0],
+        walk=state.walk[rows, :0],
     )
-

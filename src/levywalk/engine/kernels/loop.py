@@ -1,12 +1,13 @@
 """The compiled loop: `levywalk.engine.reference`, statement for statement.
 
-One source serves two machines. With one sample per node and one phase ("simple"), a node's data lie in one aligned record
-(features, target, weight w(v), ratio t_v/d_v) and the dimension is a constant of the compiled code up to `UNROLLED`. Every other case
-(many samples, minibatches, a switching design) reads samples and phases from tables. Which of the two, the loss and the dimension are
-closed over as plain numbers: the compiler drops what is not needed, and numba caches the result on disk.
+One source serves two machines. With one sample per node and one phase ("simple"), a node's data lie in one aligned
+record (features, target, weight w(v), ratio t_v/d_v) and the dimension is a constant of the compiled code up to
+`UNROLLED`. Every other case (many samples, minibatches, a switching design) reads samples and phases from tables.
+Which of the two, the loss and the dimension are closed over as plain numbers: the compiler drops what is not needed,
+and numba caches the result on disk.
 
-Arrays are taken out of their tuples before the loop, and the loop calls only functions of numbers: passing an array to a
-function, even an inlined one, costs two atomic reference counts a step, four times the update itself.
+Arrays are taken out of their tuples before the loop, and the loop calls only functions of numbers: passing an array to
+a function, even an inlined one, costs two atomic reference counts a step, four times the update itself.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ def record_stride(dim: int) -> int:
 def _source_tag() -> int:
     """Return a number that changes with any source file of the kernels.
 
-    numba keys its cache on the file of the outermost function alone; a loop that closes over this number is compiled anew when a
-    file that it calls into has changed.
+    numba keys its cache on the file of the outermost function alone; a loop that closes over this number is compiled
+    anew when a file that it calls into has changed.
     """
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
@@ -248,4 +249,4 @@ def compiled_loop(logistic: bool, simple: bool, dim: int) -> Callable[..., None]
             rows.transfers[r] += transfers
             watch.phase[r] = phase
 
-    return loop  # type: ignore[no-any-return]
+    return loop

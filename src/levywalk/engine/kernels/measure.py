@@ -51,5 +51,3 @@ def logistic_loss(models, features, targets, offsets, ridge, out):  # type: igno
         for j in range(dim):
             square += models[r, j] * models[r, j]
         out[r] = total / nodes + 0.5 * ridge * square
-
-

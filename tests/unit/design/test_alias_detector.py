@@ -1,0 +1,79 @@
+"""The alias table holds its law exactly; the detector is the ruling's recursion."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from levywalk.design import AliasTable, Detector, DetectorState
+from levywalk.draws import stratified_words
+
+
+def law_of(table):
+    """The law that the table gives, summed over its columns."""
+    law = np.zeros(len(table.keep))
+    for i, keep in enumerate(table.keep):
+        law[i] += keep / len(law)
+        law[table.other[i]] += (1.0 - keep) / len(law)
+    return law
+
+
+@given(weights=st.lists(st.floats(0.0, 1e6), min_size=1, max_size=60).filter(lambda w: sum(w) > 0))
+def test_the_alias_table_gives_its_law(weights):
+    law = np.array(weights) / sum(weights)
+    table = AliasTable.of(law)
+    assert ((table.keep >= 0) & (table.keep <= 1)).all()
+    assert law_of(table) == pytest.approx(law, abs=1e-12)
+
+
+@pytest.mark.parametrize("law", [[1.0], [0.5, 0.5], [0.9, 0.1], [0.0, 1.0], [1e-12, 1 - 1e-12], np.full(7, 1 / 7)])
+def test_picks_follow_the_table(law):
+    law = np.array(law)
+    table = AliasTable.of(law)
+    count = 1000 * len(law)
+    found = np.bincount([table.pick(word) for word in stratified_words(count)], minlength=len(law)) / count
+    assert np.abs(found - law).max() <= len(law) / count
+
+
+def test_a_law_need_not_be_normalised():
+    assert law_of(AliasTable.of(np.array([2.0, 6.0]))) == pytest.approx([0.25, 0.75])
+
+
+def observed(detector, gradients):
+    state = DetectorState.new(np.shape(gradients)[1])
+    return [detector.observe(state, np.asarray(g)) for g in gradients]
+
+
+@given(data=st.data(), threshold=st.floats(0.05, 0.95), window=st.floats(1.0, 30.0), patience=st.integers(1, 6))
+def test_the_detector_compares_the_exponential_averages_of_the_ruling(data, threshold, window, patience):
+    numbers = st.floats(-10, 10).map(lambda x: round(x, 3))
+    gradients = np.array(data.draw(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=40)))
+    beta = 1 - 1 / window
+    quiet = []
+    for t in range(len(gradients)):
+        powers = (1 - beta) * beta ** np.arange(t, -1, -1.0)
+        mean, power = powers @ gradients[: t + 1], powers @ (gradients[: t + 1] ** 2).sum(axis=1)
+        gap = (mean @ mean) / powers.sum() ** 2 - threshold * power / powers.sum()
+        if abs(gap) <= 1e-9 * max(power, 1e-30):
+            return  # a near-tie is nobody's fault
+        quiet.append(gap < 0)
+    expected = [t + 1 >= patience and all(quiet[t + 1 - patience : t + 1]) for t in range(len(quiet))]
+    assert observed(Detector(threshold, window, patience), gradients) == expected
+
+
+def test_agreeing_gradients_never_switch_and_cancelling_ones_do():
+    detector = Detector(0.2, window=10, patience=3)
+    assert not any(observed(detector, [[1.0, 2.0]] * 200))
+    assert any(observed(detector, [[1.0, 2.0], [-1.0, -2.0]] * 50))
+
+
+def test_vanished_gradients_do_not_switch():
+    # 0 < 0 is false: a model at rest has nothing to say about noise.
+    assert not any(observed(Detector(0.2, window=10, patience=1), [[0.0]] * 20))
+
+
+def test_the_bias_of_the_start_at_zero_is_corrected():
+    # Without the mass c the first comparison would be (1-β)²g² against (1-β)τg², and would switch at once.
+    assert not any(observed(Detector(0.5, window=1000, patience=1), [[3.0]] * 5))
