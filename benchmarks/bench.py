@@ -60,8 +60,9 @@ def chains(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
         "logistic": Chain(ring, logistic(1000, 10), steps).kernel(),
         "least squares, 10 samples a node": Chain(ring, many_samples(1000, 10, 10), steps).kernel(),
     }
-    yield from interleave("chain", "ring(1000), dim 10, kernel", losses, scale.repetitions, unit=NS,
-                          baseline="least squares")
+    yield from interleave(
+        "chain", "ring(1000), dim 10, kernel", losses, scale.repetitions, unit=NS, baseline="least squares"
+    )
 
     for network in (lw.erdos_renyi(1000, 0.1), lw.watts_strogatz(scale.nodes, 4, 0.1)):
         steps = scale.steps if network.n == 1000 else scale.large_steps
@@ -86,8 +87,10 @@ def _check(case: str, chain: Chain, compiler: ReferenceC | None) -> None:
     found = chain.disagreements(compiler, steps)
     if found:
         raise SystemExit(f"check: {case}: the kernel and C differ after {steps:,} steps: {', '.join(found)}")
-    print(f"check: {case}: C and the kernel agree over {steps:,} steps: walk, visits, final node, hops and transfers "
-          f"exactly, models to {TOLERANCE:g}")
+    print(
+        f"check: {case}: C and the kernel agree over {steps:,} steps: walk, visits, final node, hops and transfers "
+        f"exactly, models to {TOLERANCE:g}"
+    )
 
 
 def replicas(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
@@ -96,8 +99,18 @@ def replicas(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
 
     def contender(threads: int, record_every: int | None) -> Contender:
         def work() -> object:
-            return lw.run(network, problem, lw.mhlj(), steps=steps, step_size="theory", replicas=count, threads=threads,
-                          record_every=record_every, record_visits=False, progress=False)
+            return lw.run(
+                network,
+                problem,
+                lw.mhlj(),
+                steps=steps,
+                step_size="theory",
+                replicas=count,
+                threads=threads,
+                record_every=record_every,
+                record_visits=False,
+                progress=False,
+            )
 
         return lambda: 1e9 / (count * steps) * seconds(work)
 
@@ -130,8 +143,9 @@ def generators(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
         network.name: lambda maker=maker: seconds(maker)  # type: ignore[misc]
         for network, maker in zip(networks, makers, strict=True)
     }
-    rows = interleave("generators", f"networks of {n:,} nodes", contenders, scale.generations, unit="s",
-                      baseline=networks[0].name)
+    rows = interleave(
+        "generators", f"networks of {n:,} nodes", contenders, scale.generations, unit="s", baseline=networks[0].name
+    )
     for row in rows:
         yield replace(row, ratio_to="", note=notes[row.contender])  # a ratio of two families says nothing
 
@@ -150,8 +164,10 @@ def main() -> None:
         print("\n".join(f"{name + ':':10}{value}" for name, value in about.items()), end="\n\n")
         rows = [row for name in options.only for row in SECTIONS[name](scale, compiler)]
     print(f"\n{table(rows)}\n")
-    print(f"Medians of {scale.repetitions} interleaved repetitions ({scale.generations} for networks); a ratio is the "
-          f"median of the ratios within repetitions. {time.perf_counter() - began:.0f} s in all.")
+    print(
+        f"Medians of {scale.repetitions} interleaved repetitions ({scale.generations} for networks); a ratio is the "
+        f"median of the ratios within repetitions. {time.perf_counter() - began:.0f} s in all."
+    )
     if options.json:
         options.json.write_text(json.dumps({"machine": about, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
 
@@ -159,8 +175,9 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="less work, smaller networks: a third of the time")
-    parser.add_argument("--only", type=_sections, default=list(SECTIONS), metavar="NAME,…",
-                        help=f"of {', '.join(SECTIONS)}")
+    parser.add_argument(
+        "--only", type=_sections, default=list(SECTIONS), metavar="NAME,…", help=f"of {', '.join(SECTIONS)}"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to a file")
     return parser.parse_args()
 

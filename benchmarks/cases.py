@@ -15,7 +15,7 @@ from levywalk.draws import Domain, keys
 from levywalk.engine import reference
 from levywalk.engine.kernels import KernelBackend
 from levywalk.engine.plan import State
-from levywalk.engine.run import Job, prepare
+from levywalk.engine.prepare import Job, prepare
 from levywalk.problem import LinearModelProblem
 
 KERNEL = "kernel"
@@ -25,9 +25,21 @@ TOLERANCE = 1e-9
 def chain_job(network: lw.Network, problem: LinearModelProblem, steps: int, *, visits: bool, walk: bool) -> Job:
     """Return one MHLJ chain as `levywalk.run` would prepare it."""
     return prepare(
-        network, problem, lw.mhlj(), steps=steps, step_size="theory", keys=keys(0, Domain.WALK, range(1)),
-        start_keys=keys(0, Domain.START, range(1)), start="uniform", x0=None, record_every=steps, record_walk=walk,
-        record_visits=visits, threads=1, backend="auto", update=None,
+        network,
+        problem,
+        lw.mhlj(),
+        steps=steps,
+        step_size="theory",
+        keys=keys(0, Domain.WALK, range(1)),
+        start_keys=keys(0, Domain.START, range(1)),
+        start="uniform",
+        x0=None,
+        record_every=steps,
+        record_walk=walk,
+        record_visits=visits,
+        threads=1,
+        backend="auto",
+        update=None,
     )
 
 
@@ -57,10 +69,10 @@ class Chain:
     visits: bool = False
 
     def kernel(self) -> Contender:
-        """`KernelBackend.advance` alone."""
+        """`Block.advance` alone."""
         job = self._job()
         backend = KernelBackend(job.plan)
-        return self._timed(job, lambda state: backend.advance(state, range(1), 0, self.steps))
+        return self._timed(job, lambda state: backend.block(state, range(1)).advance(0, self.steps))
 
     def c(self, compiler: ReferenceC) -> dict[str, Contender]:
         """The C reference, under all of `FLAGS`."""
@@ -75,9 +87,21 @@ class Chain:
 
     def run(self) -> Contender:
         """`levywalk.run`: checks, binding, 200 measured checkpoints, the trace."""
-        return lambda: 1e9 / self.steps * seconds(
-            lambda: lw.run(self.network, self.problem, lw.mhlj(), steps=self.steps, step_size="theory", threads=1,
-                           record_visits=self.visits, progress=False)
+        return lambda: (
+            1e9
+            / self.steps
+            * seconds(
+                lambda: lw.run(
+                    self.network,
+                    self.problem,
+                    lw.mhlj(),
+                    steps=self.steps,
+                    step_size="theory",
+                    threads=1,
+                    record_visits=self.visits,
+                    progress=False,
+                )
+            )
         )
 
     def oracle(self, steps: int) -> Contender:
@@ -95,13 +119,16 @@ class Chain:
         job = chain_job(self.network, self.problem, steps, visits=True, walk=True)
         backend = KernelBackend(job.plan)
         ours = State.new(job.plan, job.start, job.x0)
-        backend.advance(ours, range(1), 0, steps)
+        backend.block(ours, range(1)).advance(0, steps)
         found = []
         for flags in FLAGS:
             theirs = State.new(job.plan, job.start, job.x0)
             ChainC(compiler.build(self.problem.dim, flags), backend).advance(theirs, 0, steps)
-            found += [f"{flags}: {name}" for name in ("walk", "visits", "node", "hops", "transfers")
-                      if not np.array_equal(getattr(ours, name), getattr(theirs, name))]
+            found += [
+                f"{flags}: {name}"
+                for name in ("walk", "visits", "node", "hops", "transfers")
+                if not np.array_equal(getattr(ours, name), getattr(theirs, name))
+            ]
             error = np.linalg.norm(ours.model - theirs.model) / np.linalg.norm(ours.model)
             if not error <= TOLERANCE:
                 found.append(f"{flags}: model by {error:.1e}")

@@ -14,6 +14,7 @@ import numpy as np
 from levywalk.arrays import AnyArray
 from levywalk.engine.kernels import KernelBackend
 from levywalk.engine.plan import State
+from levywalk.problem import Logistic
 
 SOURCE = Path(__file__).with_name("chain.c")
 BASE = ("-O3", "-march=native")
@@ -59,7 +60,7 @@ class ChainC:
         plan = backend.plan
         (phase,) = plan.phases
         assert backend.simple, "chain.c knows one sample per node"
-        assert not backend.logistic, "chain.c knows least squares"
+        assert not isinstance(backend.problem, Logistic), "chain.c knows least squares"
         assert backend.problem.ridge == 0.0, "chain.c knows no ridge"
         self.chain, self.backend = chain, backend
         self.keys = [int(half) for half in plan.keys[0]]
@@ -72,8 +73,18 @@ class ChainC:
         """Take the replica from step ``start`` to step ``stop``."""
         graph, records = self.backend.graph, self.backend.data.records
         outputs: list[AnyArray] = [state.node, state.model, state.hops, state.transfers, state.visits, state.walk]
-        self.chain(*self.keys, start, stop, _address(graph.indptr), _address(graph.indices), _address(records),
-                   self.step_size, self.p_jump, _address(self.distances), *[_address(output) for output in outputs])
+        self.chain(
+            *self.keys,
+            start,
+            stop,
+            _address(graph.indptr),
+            _address(graph.indices),
+            _address(records),
+            self.step_size,
+            self.p_jump,
+            _address(self.distances),
+            *[_address(output) for output in outputs],
+        )
 
 
 def _address(array: AnyArray) -> int | None:

@@ -58,8 +58,18 @@ def interleave(
     for name, values in measured.items():
         ratios = [value / base for value, base in zip(values, measured[baseline], strict=True)]
         rows.append(
-            Row(section, case, name, unit, statistics.median(values), min(values), max(values),
-                statistics.median(ratios), baseline, repetitions)
+            Row(
+                section,
+                case,
+                name,
+                unit,
+                statistics.median(values),
+                min(values),
+                max(values),
+                statistics.median(ratios),
+                baseline,
+                repetitions,
+            )
         )
     return rows
 
@@ -71,15 +81,24 @@ def table(rows: Sequence[Row]) -> str:
     previous = ""
     for row in rows:
         lines.append(
-            (row.case if row.case != previous else "", row.contender, *map(_short, (row.median, row.low, row.high)),
-             row.unit, f"{row.ratio:.2f}" if row.ratio_to else "", row.ratio_to, row.note)
+            (
+                row.case if row.case != previous else "",
+                row.contender,
+                *map(_short, (row.median, row.low, row.high)),
+                row.unit,
+                f"{row.ratio:.2f}" if row.ratio_to else "",
+                row.ratio_to,
+                row.note,
+            )
         )
         previous = row.case
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     numbers = {2, 3, 4, 6}
     texts = [
-        "  ".join(cell.rjust(width) if i in numbers else cell.ljust(width)
-                  for i, (cell, width) in enumerate(zip(line, widths, strict=True))).rstrip()
+        "  ".join(
+            cell.rjust(width) if i in numbers else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
         for line in lines
     ]
     return "\n".join((texts[0], "-" * max(map(len, texts)), *texts[1:]))

@@ -61,7 +61,7 @@ def real(
         if isinstance(value, (bool, str)):
             raise TypeError
         clean = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(f"{name} must be a number {domain}, got {value!r}") from None
     outside = clean < low or clean > high or (low_open and clean == low) or (high_open and clean == high)
     if not math.isfinite(clean) or outside:
@@ -108,7 +108,10 @@ def seed(value: Any) -> int:
 
 def existing_file(path: str | Path) -> Path:
     """Return ``path`` as a Path to a file that exists."""
-    clean = Path(path)
+    try:
+        clean = Path(path)
+    except TypeError:
+        raise InvalidParameter(f"path must be a path, got {path!r}") from None
     if not clean.exists():
         raise MissingFile(f"no file at {str(clean)!r}; check the path (relative paths start at {str(Path.cwd())!r})")
     if not clean.is_file():

@@ -202,7 +202,7 @@ def test_kernel_walks_do_not_depend_on_where_pieces_end(every, monkeypatch):
     design = lw.switching(lw.mhlj(schedule=lw.Decaying(0.9, 9)), lw.unif_rw(), threshold=0.5, window=4, patience=3)
     arguments = {"steps": 300, "step_size": lw.Decaying(0.01, 50), "replicas": 3, "record_walk": True}
     whole = lw.run(network, problem, design, record_every=300, **arguments)
-    monkeypatch.setattr(import_module("levywalk.engine.run"), "_PIECE", 7)
+    monkeypatch.setattr(import_module("levywalk.engine.drive"), "_PIECE", 7)
     pieces = lw.run(network, problem, design, record_every=every, **arguments)
     for name in ("walk", "final_node", "switched_at", "visits", "model"):
         assert np.array_equal(getattr(whole, name), getattr(pieces, name)), name

@@ -136,13 +136,16 @@ def test_the_order_of_samples_changes_nothing(problem, seed):
     arrays = (array[order] for array in (problem.features, problem.targets, problem.node))
     shuffled = type(problem)(*arrays, problem.ridge)
     np.testing.assert_allclose(shuffled.smoothness, problem.smoothness, rtol=1e-12)
-    np.testing.assert_allclose(shuffled.optimum, problem.optimum, rtol=1e-8,
-                               atol=1e-10 * np.abs(problem.optimum).max())
+    np.testing.assert_allclose(shuffled.optimum, problem.optimum, rtol=1e-8, atol=1e-10 * np.abs(problem.optimum).max())
     assert shuffled.sigma_star2 == pytest.approx(problem.sigma_star2, rel=1e-7, abs=1e-20)
     x = points(problem, 1)[0]
     assert shuffled.loss(x) == pytest.approx(problem.loss(x), rel=1e-12)
-    np.testing.assert_allclose(shuffled.local_gradients(x), problem.local_gradients(x), rtol=1e-9,
-                               atol=1e-11 * np.abs(problem.local_gradients(x)).max())
+    np.testing.assert_allclose(
+        shuffled.local_gradients(x),
+        problem.local_gradients(x),
+        rtol=1e-9,
+        atol=1e-11 * np.abs(problem.local_gradients(x)).max(),
+    )
 
 
 @SETTINGS

@@ -40,7 +40,8 @@ def features_are_uncorrelated(features, sigma2) -> bool:
 def residuals_have_deviation(problem, noise) -> bool:
     residuals = (problem.targets - problem.features @ problem.truth) / noise
     return within(stats.chi2(problem.n), np.sum(residuals**2)) and within(
-        stats.norm(), residuals.sum() / np.sqrt(problem.n))
+        stats.norm(), residuals.sum() / np.sqrt(problem.n)
+    )
 
 
 def optimum_is_centred_on_the_truth(problem, noise) -> bool:

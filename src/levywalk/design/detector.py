@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +52,8 @@ class Detector:
         state.mean = beta * state.mean + fresh * gradient
         state.power = beta * state.power + fresh * float(gradient @ gradient)
         state.mass = beta * state.mass + fresh
-        quiet = float(state.mean @ state.mean) < self.threshold * state.power * state.mass
+        # An infinite power is a model on its way out, not one that has settled.
+        quiet = float(state.mean @ state.mean) < self.threshold * state.power * state.mass < math.inf
         state.streak = state.streak + 1 if quiet else 0
         return state.streak >= self.patience
 

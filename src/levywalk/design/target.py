@@ -100,7 +100,12 @@ class Scores:
     """
 
     def __init__(self, values: npt.ArrayLike) -> None:
-        clean = np.array(values, dtype=np.float64)
+        try:
+            clean = np.array(values, dtype=np.float64)
+        except OverflowError:
+            raise InvalidParameter(
+                "target scores must be positive and finite, got an integer too large for a float"
+            ) from None
         if clean.ndim != 1:
             raise InvalidParameter(f"target scores must be one number per node, got an array of shape {clean.shape}")
         bad = np.flatnonzero(~(np.isfinite(clean) & (clean > 0)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -61,6 +61,14 @@ class Plan:
         """How many walks."""
         return len(self.keys)
 
+    @property
+    def scheduled(self) -> bool:
+        """Whether a step size or p_jump changes with the step."""
+        jumps = [phase.bound.jump for phase in self.phases]
+        return any(not isinstance(phase.step_size, Constant) for phase in self.phases) or any(
+            jump is not None and is_schedule(jump.p_jump) for jump in jumps
+        )
+
 
 @dataclass
 class State:
@@ -101,3 +109,19 @@ class State:
             visits=np.zeros((count, plan.network.n if plan.record_visits else 0), np.int64),
             walk=np.zeros((count, plan.steps if plan.record_walk else 0), np.int32),
         )
+
+    def rows(self, rows: slice) -> State:
+        """Return the state of some replicas: views, not copies."""
+        return State(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+    def copy(self) -> State:
+        """Return a copy that records neither visits nor walk."""
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        records = {"visits": self.visits[:, :0], "walk": self.walk[:, :0]}
+        return State(**{name: array.copy() for name, array in (arrays | records).items()})
+
+    def overwrite(self, other: State) -> None:
+        """Take over another state's values, but for visits and walk."""
+        for field in fields(self):
+            if field.name not in ("visits", "walk"):
+                np.copyto(getattr(self, field.name), getattr(other, field.name))

@@ -1,44 +1,27 @@
-"""`run`: check the arguments, choose a backend, take all replicas from checkpoint to checkpoint, return a Trace."""
+"""`run`: let the model walk."""
 
 from __future__ import annotations
 
-import os
 import platform
-import time
 import warnings
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from levywalk import checks
-from levywalk.arrays import Floats, Ints, Words
-from levywalk.design import AliasTable, AnyDesign, Bound, Design, Switching
-from levywalk.draws import Domain, Key, keys, split
-from levywalk.engine import reference
-from levywalk.engine.interrupt import Interruptible
-from levywalk.engine.measure import Measure
-from levywalk.engine.memory import require_room
-from levywalk.engine.plan import Phase, Plan, State
-from levywalk.errors import DivergedWarning, InvalidParameter
+from levywalk.arrays import Floats
+from levywalk.design import AnyDesign
+from levywalk.draws import Domain, keys
+from levywalk.engine.drive import drive
+from levywalk.engine.prepare import Job, check_sizes, prepare
+from levywalk.errors import DivergedWarning
 from levywalk.network import Network
-from levywalk.problem import LinearModelProblem, Problem
-from levywalk.progress import Bar
+from levywalk.problem import Problem
 from levywalk.schedule import Schedule
-from levywalk.theory import stationary, transition
 from levywalk.trace import Trace
-from levywalk.update import Sgd, as_step_size
+from levywalk.update import Sgd
 from levywalk.version import __version__
-
-BACKENDS = ("auto", "kernel", "reference")
-CHECKPOINTS = 200
-MOST_STEPS = 2**53  # checkpoints are computed in float64
-_PIECE = 1 << 16  # steps between two looks at Ctrl-C and the progress bar
-
-Advance = Callable[[State, range, int, int], None]
 
 
 def run(
@@ -126,289 +109,6 @@ def run(
     return drive(job, provenance, progress)
 
 
-def check_sizes(steps: Any, replicas: Any, record_every: Any) -> tuple[int, int]:
-    """Return steps and replicas as integers; refuse what could not be measured before anything is allocated."""
-    steps = checks.integer("steps", steps, low=1, high=MOST_STEPS)
-    replicas = checks.integer("replicas", replicas, low=1)
-    points = CHECKPOINTS if record_every is None else -(-steps // checks.integer("record_every", record_every, low=1))
-    remedy = "use a larger record_every or fewer replicas"
-    require_room("checkpoints", (6, replicas, min(points, steps) + 1), 8, remedy)
-    return steps, replicas
-
-
-@dataclass(frozen=True)
-class Job:
-    """A plan, its first state's ingredients and how to carry it out."""
-
-    plan: Plan
-    start: Ints
-    x0: Floats
-    checkpoints: Ints
-    threads: int
-    backend: str
-
-
-def prepare(
-    network: Network,
-    problem: Problem,
-    design: AnyDesign,
-    *,
-    steps: int,
-    step_size: float | str | Schedule,
-    keys: Words,
-    start_keys: Words,
-    start: Any,
-    x0: Any,
-    record_every: int | None,
-    record_walk: bool,
-    record_visits: bool,
-    threads: int | None,
-    backend: str,
-    update: Sgd | None,
-    scale: Floats | None = None,
-) -> Job:
-    """Check every argument and bind the design; allocate nothing large."""
-    replicas = len(keys)
-    update = Sgd() if update is None else update
-    if not isinstance(update, Sgd):
-        raise InvalidParameter(f"update must be Sgd() or Sgd(minibatch=…), got {update!r}")
-    backend = _choose_backend(backend, problem)
-    checkpoints = checkpoints_of(steps, record_every)
-    if record_visits and isinstance(network, Network):
-        require_room("visits", (replicas, network.n), 8, "use record_visits=False or fewer replicas")
-    if record_walk:
-        require_room("walk", (replicas, steps), 4, "use record_walk=False, fewer steps or fewer replicas")
-    require_room("checkpoints", (6, replicas, len(checkpoints)), 8, "use a larger record_every or fewer replicas")
-    phases = _phases(network, problem, design, step_size)
-    update.check(problem)
-    plan = Plan(
-        network,
-        problem,
-        phases,
-        design.detector if isinstance(design, Switching) else None,
-        update,
-        keys,
-        np.ones(replicas) if scale is None else scale,
-        steps,
-        bool(record_walk),
-        bool(record_visits),
-    )
-    nodes = _start_nodes(start, design, plan, start_keys)
-    return Job(plan, nodes, _first_model(x0, replicas, problem.dim), checkpoints, _threads(threads), backend)
-
-
-def drive(job: Job, provenance: dict[str, Any], progress: bool | None) -> Trace:
-    """Take all replicas from checkpoint to checkpoint."""
-    plan = job.plan
-    began = time.perf_counter()
-    measure = Measure(plan.problem)
-    state = State.new(plan, job.start, job.x0)
-    advance = _backend(job)
-    rows: list[tuple[Floats | Ints, ...]] = []
-    done: list[int] = []
-
-    def checkpoint(t: int) -> None:
-        done.append(t)
-        rows.append((*measure(state), state.hops.copy(), state.transfers.copy()))
-
-    parts = np.array_split(np.arange(plan.replicas), min(job.threads, plan.replicas))
-    blocks = [range(part[0], part[-1] + 1) for part in parts]
-    title = f"walking {provenance['design']['name']}"
-    with (
-        Interruptible() as interrupt,
-        Bar(title, plan.steps, show=progress) as bar,
-        ThreadPoolExecutor(len(blocks)) as pool,
-    ):
-        checkpoint(0)
-        for goal in job.checkpoints[1:].tolist():
-            t = done[-1]
-            while t < goal and not interrupt.requested:
-                stop = min(t + _PIECE, goal)
-                if len(blocks) == 1:
-                    advance(state, blocks[0], t, stop)
-                else:
-                    list(pool.map(advance, *zip(*[(state, block, t, stop) for block in blocks], strict=True)))
-                bar.advance(stop - t)
-                t = stop
-            if t > done[-1]:
-                checkpoint(t)
-            if interrupt.requested:
-                break
-    provenance["interrupted"] = done[-1] < plan.steps
-    provenance["seconds"] = time.perf_counter() - began
-    return _trace(plan, state, measure, np.array(done), rows, provenance)
-
-
-def _trace(
-    plan: Plan,
-    state: State,
-    measure: Measure,
-    step: Ints,
-    rows: list[tuple[Floats | Ints, ...]],
-    provenance: dict[str, Any],
-) -> Trace:
-    distance2, excess, loss, hops, transfers = (np.stack(column, axis=1) for column in zip(*rows, strict=True))
-    diverged = int((state.diverged_at >= 0).sum())
-    if diverged:
-        first = int(state.diverged_at[state.diverged_at >= 0].min())
-        warnings.warn(
-            f"{diverged} of {plan.replicas} replicas diverged, the first at step {first}; their errors are infinite "
-            "from there on (trace.diverged_at); use a smaller step_size: up to 'theory' is stable",
-            DivergedWarning,
-            stacklevel=4,
-        )
-    token = 8 * plan.problem.dim + (8 * (plan.problem.dim + 3) if plan.detector is not None else 0)
-    return Trace(
-        step=step,
-        distance2=distance2,
-        excess_loss=excess,
-        loss=loss,
-        hops=hops.astype(np.int64),
-        transfers=transfers.astype(np.int64),
-        bytes=transfers.astype(np.int64) * token,
-        visits=state.visits if plan.record_visits else None,
-        walk=state.walk[:, : int(step[-1])] if plan.record_walk else None,
-        final_node=state.node,
-        model=state.model,
-        diverged_at=state.diverged_at,
-        switched_at=state.switched_at,
-        target=plan.phases[0].bound.law,
-        optimum=measure.optimum,
-        provenance=provenance,
-    )
-
-
-def _choose_backend(backend: str, problem: Problem) -> str:
-    checks.choice("backend", backend, BACKENDS)
-    compiled = isinstance(problem, LinearModelProblem)
-    if backend == "kernel" and not compiled:
-        raise InvalidParameter(
-            f"backend must be 'reference' or 'auto' for a {type(problem).__name__}: "
-            "kernels exist for LeastSquares and Logistic"
-        )
-    if backend == "auto":
-        return "kernel" if compiled else "reference"
-    return backend
-
-
-def _backend(job: Job) -> Advance:
-    if job.backend == "reference":
-        return lambda state, block, start, stop: reference.advance(job.plan, state, block, start, stop)
-    from levywalk.engine.kernels import KernelBackend
-
-    return KernelBackend(job.plan).advance
-
-
-def checkpoints_of(steps: int, record_every: int | None) -> Ints:
-    """Return the steps at which a run is measured: 0 and the last always among them."""
-    if record_every is None:
-        return np.unique(np.round(np.linspace(0, steps, CHECKPOINTS + 1)).astype(np.int64))
-    every = checks.integer("record_every", record_every, low=1)
-    return np.unique(np.append(np.arange(0, steps, every, dtype=np.int64), steps))
-
-
-def _phases(
-    network: Network, problem: Problem, design: AnyDesign, step_size: float | str | Schedule
-) -> tuple[Phase, ...]:
-    if isinstance(design, Switching):
-        first, then = design.first.bind(network, problem), design.then.bind(network, problem)
-        return (
-            Phase(first, as_step_size(step_size, first.largest)),
-            Phase(then, as_step_size(design.step_size, then.largest)),
-        )
-    if not isinstance(design, Design):
-        raise InvalidParameter(f"design must be a Design such as lw.mhlj(), got {design!r}")
-    bound = design.bind(network, problem)
-    return (Phase(bound, as_step_size(step_size, bound.largest)),)
-
-
-def _start_nodes(start: Any, design: AnyDesign, plan: Plan, start_keys: Words) -> Ints:
-    n, replicas = plan.network.n, plan.replicas
-    if isinstance(start, str):
-        law = _start_law(checks.choice("start", start, ("uniform", "target", "stationary")), design, plan)
-        words = [Key(int(k0), int(k1)).word(0, 0) for k0, k1 in start_keys]
-        if law is None:
-            return np.array([split(word, n)[0] for word in words], dtype=np.int64)
-        table = AliasTable.of(law)
-        return np.array([table.pick(word) for word in words], dtype=np.int64)
-    try:
-        nodes = np.asarray(start)
-    except ValueError:  # rows of different lengths
-        nodes = np.empty(0)
-    if nodes.dtype.kind not in "iu" or nodes.shape not in ((), (replicas,)):
-        raise InvalidParameter(
-            "start must be 'uniform', 'target', 'stationary', a node, or one node per replica "
-            f"({replicas}), got {start!r}"
-        )
-    if nodes.size and (nodes.min() < 0 or nodes.max() >= n):
-        raise InvalidParameter(f"start must lie in [0, {n - 1}], got {start!r}")
-    return np.array(np.broadcast_to(nodes, (replicas,)), dtype=np.int64)
-
-
-def _start_law(start: str, design: AnyDesign, plan: Plan) -> Floats | None:
-    bound: Bound = plan.phases[0].bound
-    if start == "uniform":
-        return None
-    if start == "target" or bound.jump is None:  # without jumps the target is the stationary law
-        return bound.law
-    first = design.first if isinstance(design, Switching) else design
-    return stationary(transition(plan.network, plan.problem, first))
-
-
-def _first_model(x0: Any, replicas: int, dim: int) -> Floats:
-    if x0 is None:
-        return np.zeros(dim)
-    try:
-        clean = np.array(x0, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidParameter(f"x0 must be numbers, got {x0!r}") from None
-    if clean.shape not in ((dim,), (replicas, dim)):
-        raise InvalidParameter(f"x0 must have shape ({dim},) or ({replicas}, {dim}), got {clean.shape}")
-    if not np.isfinite(clean).all():
-        raise InvalidParameter("x0 must be finite, got NaN or infinity")
-    return clean
-
-
-def _threads(threads: int | None) -> int:
-    if threads is not None:
-        return checks.integer("threads", threads, low=1)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _provenance(
-    network: Network, problem: Problem, design: AnyDesign, seed: int, step_size: Any, start: Any, job: Job
-) -> dict[str, Any]:
-    phases = job.plan.phases
-    fingerprint = getattr(problem, "fingerprint", None)
-    return {
-        "levywalk": __version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "backend": job.backend,
-        "seed": int(seed),
-        "steps": job.plan.steps,
-        "replicas": job.plan.replicas,
-        "network": {
-            "name": network.name,
-            "n": network.n,
-            "edges": network.edges,
-            "self_loops": network.self_loops,
-            "fingerprint": network.fingerprint(),
-        },
-        "problem": {
-            "kind": type(problem).__name__,
-            "dim": problem.dim,
-            "fingerprint": fingerprint() if fingerprint else None,
-        },
-        "design": design.describe(),
-        "update": repr(job.plan.update),
-        "step_size": [repr(phase.step_size) for phase in phases],
-        "largest_weighted_smoothness": phases[0].bound.largest,
-        "start": start if isinstance(start, (str, int)) else np.asarray(start).tolist(),
-    }
-
-
 def run_step_sizes(
     network: Network,
     problem: Problem,
@@ -461,3 +161,37 @@ def run_step_sizes(
     if trace.provenance["interrupted"]:
         raise KeyboardInterrupt
     return trace.error.reshape(count, replicas, -1)
+
+
+def _provenance(
+    network: Network, problem: Problem, design: AnyDesign, seed: int, step_size: Any, start: Any, job: Job
+) -> dict[str, Any]:
+    phases = job.plan.phases
+    fingerprint = getattr(problem, "fingerprint", None)
+    return {
+        "levywalk": __version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "backend": job.backend,
+        "seed": int(seed),
+        "steps": job.plan.steps,
+        "replicas": job.plan.replicas,
+        "network": {
+            "name": network.name,
+            "n": network.n,
+            "edges": network.edges,
+            "self_loops": network.self_loops,
+            "fingerprint": network.fingerprint(),
+        },
+        "problem": {
+            "kind": type(problem).__name__,
+            "dim": problem.dim,
+            "fingerprint": fingerprint() if fingerprint else None,
+        },
+        "design": design.describe(),
+        "update": repr(job.plan.update),
+        "step_size": [repr(phase.step_size) for phase in phases],
+        "largest_weighted_smoothness": phases[0].bound.largest,
+        "start": start if isinstance(start, (str, int)) else np.asarray(start).tolist(),
+    }

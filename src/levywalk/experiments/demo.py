@@ -71,6 +71,6 @@ def sentence(result: Comparison) -> str:
         f"A few important nodes should get a large share of the updates: a server that samples them freely needs "
         f"{reached(server)} steps to {percent} of the initial error, but a model that walks there by "
         f"Metropolis-Hastings (WeightRW) is trapped, up to {dwell[weight]:,} updates in a row at one node, and needs "
-        f"{reached(weight)}; with Lévy jumps (MHLJ) it never stayed longer than {dwell[jump]:,} and needed {reached(jump)}{effect}, where uniform "
-        f"sampling (UnifRW) needed {reached('UnifRW')}."
+        f"{reached(weight)}; with Lévy jumps (MHLJ) it never stayed longer than {dwell[jump]:,} and needed "
+        f"{reached(jump)}{effect}, where uniform sampling (UnifRW) needed {reached('UnifRW')}."
     )

@@ -66,7 +66,7 @@ def as_json(result: Comparison) -> dict[str, Any]:
     Examples
     --------
     >>> import levywalk as lw
-    >>> result = lw.compare(lw.ring(9), lw.homogeneous(9), {"a": lw.unif_rw()}, steps=9, replicas=2, step_size=0.01)
+    >>> result = lw.compare(lw.ring(20), lw.homogeneous(20), {"a": lw.unif_rw()}, steps=9, replicas=2, step_size=0.01)
     >>> as_json(result)["designs"]["a"]["steps_to_0.01"] is None
     True
     """

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from levywalk import checks
+from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidParameter, InvalidTrace
 from levywalk.trace.trace import Trace
 
@@ -93,7 +94,26 @@ def load_trace(path: str | Path) -> Trace:
         str(provenance["design"]["name"])
     except (KeyError, TypeError, ValueError):
         raise InvalidTrace(f"{path} has no readable provenance; the file is damaged") from None
-    return Trace(**{name: _array(dataset, name, path) for name in ("step", *_DIMS)}, provenance=provenance)
+    trace = Trace(**{name: _array(dataset, name, path) for name in ("step", *_DIMS)}, provenance=provenance)
+    _check_contents(trace, path)
+    return trace
+
+
+def _check_contents(trace: Trace, path: Path) -> None:
+    """Refuse numbers that no run could have written."""
+    n, step = len(trace.target), trace.step
+    nodes: list[AnyArray] = [trace.final_node] if trace.walk is None else [trace.final_node, trace.walk]
+    wrong = (
+        not len(step)
+        or step[0] != 0
+        or (np.diff(step) <= 0).any()
+        or any(((array < 0) | (array >= n)).any() for array in nodes)
+        or (trace.walk is not None and trace.walk.shape[1] != step[-1])
+        or (trace.visits is not None and (trace.visits.sum(axis=1) != step[-1]).any())
+        or not np.isfinite(trace.model).all()
+    )
+    if wrong:
+        raise InvalidTrace(f"{path} contradicts itself (steps, nodes, visits or models); the file is damaged")
 
 
 def _array(dataset: xr.Dataset, name: str, path: Path) -> Any:

@@ -16,7 +16,12 @@ SMALL = ["--set", "network.n=60", "--set", "run.steps=600", "--set", "run.replic
 
 def levywalk(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "levywalk", *arguments], cwd=cwd, capture_output=True, text=True, timeout=240, check=False
+        [sys.executable, "-m", "levywalk", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
     )
 
 
@@ -36,8 +41,13 @@ def test_version_is_printed(tmp_path: Path) -> None:
 
 
 def test_help_loads_no_heavy_library() -> None:
-    code = "import sys; sys.argv = ['levywalk', '--help']\nfrom levywalk.cli.main import main\ntry:\n    main()\nfinally:\n" \
-           "    print([m for m in ('numpy', 'scipy', 'numba', 'matplotlib', 'pandas') if m in sys.modules], file=sys.stderr)"
+    code = (
+        "import sys; sys.argv = ['levywalk', '--help']\n"
+        "from levywalk.cli.main import main\n"
+        "try:\n    main()\nfinally:\n"
+        "    heavy = ('numpy', 'scipy', 'numba', 'matplotlib', 'pandas')\n"
+        "    print([name for name in heavy if name in sys.modules], file=sys.stderr)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0
     assert "demo" in done.stdout
@@ -80,7 +90,10 @@ def test_json_is_alone_on_stdout_and_numbers_equal_the_saved_trace(experiment: P
         (["run", "experiment.toml", "--set", "network.family=rng"], ["network.family", "'ring'", "rng"]),
         (["run", "experiment.toml", "--set", "network.p=2.0"], ["network", "p", "2.0"]),
         (["run", "experiment.toml", "--set", "designs.MHLJ.kind=mh"], ["designs.MHLJ.kind", "'mhlj'"]),
-        (["run", "experiment.toml", "--set", "designs.MHLJ.schedule.kind=falling"], ["schedule", "decaying", "falling"]),
+        (
+            ["run", "experiment.toml", "--set", "designs.MHLJ.schedule.kind=falling"],
+            ["schedule", "decaying", "falling"],
+        ),
         (["run", "experiment.toml", "--set", "problem.importnat=2"], ["problem.importnat", "important"]),
         (["run", "experiment.toml", "--set", "nonsense"], ["KEY=VALUE", "nonsense"]),
         (["run", "experiment.toml", "--out", "experiment.toml"], ["folder", "experiment.toml"]),
@@ -105,7 +118,8 @@ def test_files_of_the_experiment_are_found_beside_it(experiment: Path, tmp_path:
     (folder / "graph.edges").write_text("\n".join(f"{i} {(i + 1) % 12}" for i in range(12)))
     (folder / "data.csv").write_text("\n".join(f"{i % 5}.5,{(i * 7) % 11},{i % 2}" for i in range(48)))
     (folder / "own.toml").write_text(
-        '[network]\nfamily = "file"\nfile = "graph.edges"\n[problem]\ndata = "file"\nfile = "data.csv"\nloss = "logistic"\n'
+        '[network]\nfamily = "file"\nfile = "graph.edges"\n'
+        '[problem]\ndata = "file"\nfile = "data.csv"\nloss = "logistic"\n'
         'ridge = 0.1\npartition = "dirichlet"\n[run]\nsteps = 200\nreplicas = 2\nstep_size = "theory"\nminibatch = 2\n'
         '[designs.walk]\nkind = "mhlj"\n[designs.custom]\nkind = "custom"\ntarget = "mixed"\nmix = 0.4\np_jump = 0.2\n'
         'distance = "power"\nmax_hops = 5\n[designs.switch]\nkind = "switching"\nfirst = { kind = "mhlj" }\n'
@@ -117,13 +131,37 @@ def test_files_of_the_experiment_are_found_beside_it(experiment: Path, tmp_path:
 
 
 def test_ctrl_c_keeps_what_was_done_and_exits_130(experiment: Path) -> None:
-    arguments = ["run", "experiment.toml", "--set", "run.steps=4000000000", "--set", "run.step_size=0.0001", "--set",
-                 "run.record_walk=false", "--set", "run.replicas=1", "--json"]
+    arguments = [
+        "run",
+        "experiment.toml",
+        "--set",
+        "run.steps=4000000000",
+        "--set",
+        "run.step_size=0.0001",
+        "--set",
+        "run.record_walk=false",
+        "--set",
+        "run.replicas=1",
+        "--json",
+    ]
+    # The first measurement says when the walk is under way, so that the signal meets it there.
+    code = (
+        "import sys\n"
+        "from levywalk.cli.main import main\n"
+        "from levywalk.engine.measure import Measure\n"
+        "before = Measure.__call__\n"
+        "def measured(self, state):\n"
+        "    print('walking', file=sys.stderr, flush=True)\n"
+        "    return before(self, state)\n"
+        "Measure.__call__ = measured\n"
+        "main()"
+    )
     process = subprocess.Popen(
-        [sys.executable, "-c", "import levywalk.engine.run as r, levywalk.cli.main as m, sys\n"
-         "before = r.drive\ndef drive(*a, **k):\n    print('walking', file=sys.stderr, flush=True)\n    return before(*a, **k)\n"
-         "r.drive = drive\nsys.argv[0] = 'levywalk'\nm.main()", *arguments],
-        cwd=experiment.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-c", code, *arguments],
+        cwd=experiment.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stderr is not None
     assert process.stderr.readline().strip() == "walking"

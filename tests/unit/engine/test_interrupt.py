@@ -12,7 +12,7 @@ import pytest
 import levywalk as lw
 from levywalk.engine.interrupt import Interruptible
 
-ENGINE = import_module("levywalk.engine.run")
+ENGINE = import_module("levywalk.engine.drive")
 NETWORK, PROBLEM = lw.ring(12), lw.homogeneous(12, dim=3)
 
 

@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 import levywalk as lw
-from levywalk.engine import memory
-from levywalk.engine.run import checkpoints_of
+from levywalk.engine import checkpoints_of, memory
 
 NETWORK = lw.watts_strogatz(20, 4, 0.3, seed=1)
 PROBLEM = lw.heterogeneous(20, dim=3, important=2)

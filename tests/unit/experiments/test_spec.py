@@ -39,12 +39,24 @@ def test_defaults_of_the_file_are_those_of_python() -> None:
         ({"kind": "simple_rw", "reweight": True}, lw.simple_rw(reweight=True)),
         ({"kind": "mixed_rw", "mix": 0.25}, lw.mixed_rw(0.25)),
         ({"kind": "iid_uniform"}, lw.iid_uniform()),
-        ({"kind": "mhlj", "schedule": {"kind": "decaying", "initial": 0.2, "timescale": 50}},
-         lw.mhlj(schedule=lw.Decaying(0.2, 50.0))),
-        ({"kind": "custom", "target": "degree", "p_jump": 0.3, "distance": "fixed", "max_hops": 2},
-         lw.Design("degree", lw.JumpLaw(0.3, lw.FixedDistance(2)))),
-        ({"kind": "switching", "first": {"kind": "mhlj"}, "then": {"kind": "unif_rw"}, "window": 50.0, "patience": 9},
-         lw.switching(lw.mhlj(), lw.unif_rw(), window=50, patience=9)),
+        (
+            {"kind": "mhlj", "schedule": {"kind": "decaying", "initial": 0.2, "timescale": 50}},
+            lw.mhlj(schedule=lw.Decaying(0.2, 50.0)),
+        ),
+        (
+            {"kind": "custom", "target": "degree", "p_jump": 0.3, "distance": "fixed", "max_hops": 2},
+            lw.Design("degree", lw.JumpLaw(0.3, lw.FixedDistance(2))),
+        ),
+        (
+            {
+                "kind": "switching",
+                "first": {"kind": "mhlj"},
+                "then": {"kind": "unif_rw"},
+                "window": 50.0,
+                "patience": 9,
+            },
+            lw.switching(lw.mhlj(), lw.unif_rw(), window=50, patience=9),
+        ),
     ],
 )
 def test_every_kind_of_design_can_be_written(section: dict[str, object], expected: object) -> None:
@@ -54,8 +66,12 @@ def test_every_kind_of_design_can_be_written(section: dict[str, object], expecte
 
 @pytest.mark.parametrize(
     "family",
-    [{"family": "grid", "rows": 2, "cols": 4}, {"family": "watts_strogatz", "n": 8, "k": 4, "p": 0.2, "seed": 3},
-     {"family": "barbell", "m": 3, "bridge": 2}, {"family": "star", "n": 8, "self_loops": "counted"}],
+    [
+        {"family": "grid", "rows": 2, "cols": 4},
+        {"family": "watts_strogatz", "n": 8, "k": 4, "p": 0.2, "seed": 3},
+        {"family": "barbell", "m": 3, "bridge": 2},
+        {"family": "star", "n": 8, "self_loops": "counted"},
+    ],
 )
 def test_every_family_takes_the_arguments_of_its_function(family: dict[str, object]) -> None:
     made, _, _ = spec.check_experiment({**MINIMAL, "network": family}).build(Path())
@@ -75,7 +91,9 @@ def test_all_mistakes_are_told_at_once() -> None:
 
 def test_mistakes_inside_unions_name_the_key_as_written() -> None:
     wrong = with_design(kind="switching", first={"kind": "mhlj", "p_jmup": 1}, then={"kind": "unif_rw"})
-    with pytest.raises(lw.InvalidSpec, match=r"designs\.walk\.first\.p_jmup: unknown key \(value 1\); did you mean 'p_jump'"):
+    with pytest.raises(
+        lw.InvalidSpec, match=r"designs\.walk\.first\.p_jmup: unknown key \(value 1\); did you mean 'p_jump'"
+    ):
         spec.check_experiment(wrong)
 
 

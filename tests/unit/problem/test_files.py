@@ -55,7 +55,7 @@ def test_libsvm_suffixes_comments_blank_lines_and_line_ends(tmp_path, name):
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
 @pytest.mark.parametrize("header", ["", "a, b ,y\n"])
 def test_csv_takes_the_last_column_with_or_without_header(tmp_path, name, header):
-    features, targets = load_dataset(written(tmp_path, name, header + "1,2,3\n\n4,5e0,\"6\"\n"))
+    features, targets = load_dataset(written(tmp_path, name, header + '1,2,3\n\n4,5e0,"6"\n'))
     np.testing.assert_array_equal(features, [[1, 2], [4, 5]])
     np.testing.assert_array_equal(targets, [3, 6])
 
@@ -124,7 +124,7 @@ BAD = [
     ("a.csv", "a,b\n1,2\n3,\n", "line 3: column 'b' holds '', not a finite number"),
     ("a.csv", "1,2\n3,NaN\n", "line 2: column 1 holds 'NaN'"),
     ("a.csv", "1,x,2\n3,4,5\n", "line 1: column 1 holds 'x'"),
-    ("a.csv", "a,b\n1,\"2\n", "line 2: not CSV"),
+    ("a.csv", 'a,b\n1,"2\n', "line 2: not CSV"),
     ("a.csv", "a,b\n", "no sample in the file"),
     ("a.csv", "", "no sample in the file"),
     ("a.csv", "1\n2\n", "line 1: one column"),

@@ -54,8 +54,9 @@ def test_least_squares_optimum_with_ridge_solves_the_normal_equations():
 @pytest.mark.parametrize("ridge", [1e-3, 0.1, 10.0])
 def test_logistic_optimum_equals_sklearn(ridge):
     problem = Logistic(X, LABELS, ridge=ridge)
-    judge = LogisticRegression(C=1 / (60 * ridge), fit_intercept=False, solver="newton-cholesky", tol=1e-13,
-                               max_iter=1000).fit(X, LABELS)
+    judge = LogisticRegression(
+        C=1 / (60 * ridge), fit_intercept=False, solver="newton-cholesky", tol=1e-13, max_iter=1000
+    ).fit(X, LABELS)
     np.testing.assert_allclose(problem.optimum, judge.coef_[0], rtol=1e-7, atol=1e-10)
 
 
@@ -107,12 +108,16 @@ def _quasi_separable():
     return features, LABELS
 
 
-@pytest.mark.parametrize(("features", "labels"), [
-    (X, X @ np.ones(4) > 0),
-    _quasi_separable(),
-    (np.column_stack([X, np.ones(60)]), np.ones(60)),
-    (np.hstack([X, X]), X @ np.ones(4) > 0),
-], ids=["separable", "quasi-separable", "equal labels with intercept", "separable and collinear"])
+@pytest.mark.parametrize(
+    ("features", "labels"),
+    [
+        (X, X @ np.ones(4) > 0),
+        _quasi_separable(),
+        (np.column_stack([X, np.ones(60)]), np.ones(60)),
+        (np.hstack([X, X]), X @ np.ones(4) > 0),
+    ],
+    ids=["separable", "quasi-separable", "equal labels with intercept", "separable and collinear"],
+)
 def test_separable_labels_have_no_minimiser_until_there_is_a_ridge(features, labels):
     problem = Logistic(features, labels)
     with pytest.raises(NoMinimiser, match="add a ridge"):
@@ -233,16 +238,28 @@ def test_samples_are_grouped_stably_and_copied_only_when_needed():
 def test_arrays_are_read_only_and_the_callers_stay_writable():
     mine = X.copy()
     problem = LeastSquares(mine, Y)
-    for array in (problem.features, problem.targets, problem.node, problem.offsets, problem.smoothness,
-                  problem.optimum, problem.hessian):
+    for array in (
+        problem.features,
+        problem.targets,
+        problem.node,
+        problem.offsets,
+        problem.smoothness,
+        problem.optimum,
+        problem.hessian,
+    ):
         assert not array.flags.writeable
     assert mine.flags.writeable
 
 
 def test_fingerprint_changes_with_everything_that_matters():
     base = LeastSquares(X, Y)
-    others = [LeastSquares(X + 1e-12, Y), LeastSquares(X, Y + 1e-12), LeastSquares(X, Y, ridge=1e-9),
-              LeastSquares(X, Y, node=np.sort(NODE)), Logistic(X, LABELS)]
+    others = [
+        LeastSquares(X + 1e-12, Y),
+        LeastSquares(X, Y + 1e-12),
+        LeastSquares(X, Y, ridge=1e-9),
+        LeastSquares(X, Y, node=np.sort(NODE)),
+        Logistic(X, LABELS),
+    ]
     assert len({base.fingerprint(), *(other.fingerprint() for other in others)}) == 6
     assert base.fingerprint() == LeastSquares(X.copy(), Y.tolist()).fingerprint()
 
@@ -342,16 +359,19 @@ def test_foreign_objects_are_problems_when_they_have_the_names():
     assert isinstance(LeastSquares(X, Y), LinearModelProblem)
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"n": 1}, "problem.n must be an integer of at least 2"),
-    ({"dim": 0}, "problem.dim"),
-    ({"smoothness": np.ones(2)}, r"problem.smoothness must have shape \(3,\), got \(2,\)"),
-    ({"smoothness": np.array([1.0, 0.0, 1.0])}, "above 0 at every node, got 0.0 at node 1"),
-    ({"smoothness": np.array([1.0, np.nan, 1.0])}, "finite, got nan at position 1"),
-    ({"smoothness": "L"}, "must be an array of 3 numbers"),
-    ({"local_loss": 3}, "problem.local_loss must be a method"),
-    ({"local_gradient": lambda v, x: x[:1]}, r"local_gradient\(0, zeros\) must have shape \(2,\)"),
-])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n": 1}, "problem.n must be an integer of at least 2"),
+        ({"dim": 0}, "problem.dim"),
+        ({"smoothness": np.ones(2)}, r"problem.smoothness must have shape \(3,\), got \(2,\)"),
+        ({"smoothness": np.array([1.0, 0.0, 1.0])}, "above 0 at every node, got 0.0 at node 1"),
+        ({"smoothness": np.array([1.0, np.nan, 1.0])}, "finite, got nan at position 1"),
+        ({"smoothness": "L"}, "must be an array of 3 numbers"),
+        ({"local_loss": 3}, "problem.local_loss must be a method"),
+        ({"local_gradient": lambda v, x: x[:1]}, r"local_gradient\(0, zeros\) must have shape \(2,\)"),
+    ],
+)
 def test_foreign_objects_with_a_flaw_are_refused_by_name(changes, message):
     with pytest.raises((InvalidData, InvalidParameter), match=message):
         check_problem(Bowls(**changes))

@@ -19,8 +19,14 @@ def data(samples, classes=3, seed=0):
 
 
 @settings(max_examples=60, deadline=None)
-@given(n=st.integers(2, 40), extra=st.integers(0, 60), how=st.sampled_from(HOWS), seed=st.integers(0, 9),
-       alpha=st.sampled_from([1e-3, 0.5, 100.0]), continuous=st.booleans())
+@given(
+    n=st.integers(2, 40),
+    extra=st.integers(0, 60),
+    how=st.sampled_from(HOWS),
+    seed=st.integers(0, 9),
+    alpha=st.sampled_from([1e-3, 0.5, 100.0]),
+    continuous=st.booleans(),
+)
 def test_every_node_gets_a_sample_and_every_sample_a_node(n, extra, how, seed, alpha, continuous):
     features, targets = data(n + extra)
     targets = features[:, 0] if continuous else targets
@@ -62,8 +68,10 @@ def entropy_of_labels(node, targets):
 
 def test_dirichlet_goes_from_one_label_per_node_to_iid_as_alpha_grows():
     features, targets = data(20_000, classes=10)
-    entropies = [entropy_of_labels(partition(features, targets, 10, "dirichlet", alpha=alpha), targets)
-                 for alpha in (0.01, 0.5, 1000.0)]
+    entropies = [
+        entropy_of_labels(partition(features, targets, 10, "dirichlet", alpha=alpha), targets)
+        for alpha in (0.01, 0.5, 1000.0)
+    ]
     assert entropies[0] < entropies[1] < entropies[2]
     assert entropies[0] < 0.7
     assert entropies[2] > 0.99 * np.log(10)
@@ -94,12 +102,15 @@ def test_seeds_differ_and_the_result_is_a_problem():
     assert LeastSquares(features, targets, node=partition(features, targets, 6)).n == 6
 
 
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    ((*data(5), 6), InvalidData, "5 samples cannot give each of n = 6 nodes one; use n <= 5"),
-    ((*data(5), 1), InvalidParameter, "n must be an integer of at least 2"),
-    ((*data(5), 2, "random"), InvalidParameter, "how must be one of 'iid', 'label', 'dirichlet', 'size'"),
-    ((data(5)[0], [1, 2], 2), InvalidData, "targets must have one entry per row"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((*data(5), 6), InvalidData, "5 samples cannot give each of n = 6 nodes one; use n <= 5"),
+        ((*data(5), 1), InvalidParameter, "n must be an integer of at least 2"),
+        ((*data(5), 2, "random"), InvalidParameter, "how must be one of 'iid', 'label', 'dirichlet', 'size'"),
+        ((data(5)[0], [1, 2], 2), InvalidData, "targets must have one entry per row"),
+    ],
+)
 def test_bad_arguments_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         partition(*arguments)

@@ -39,17 +39,20 @@ def test_without_noise_the_truth_is_the_optimum():
     assert problem.sigma_max2 < 1e-20
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda: homogeneous(1), "n must be an integer of at least 2"),
-    (lambda: homogeneous(5, dim=0), "dim"),
-    (lambda: homogeneous(5, sigma2=0), "sigma2 must be a number above 0, got 0"),
-    (lambda: homogeneous(5, noise=-1), "noise must be a number at least 0"),
-    (lambda: homogeneous(5, seed=-1), "seed"),
-    (lambda: heterogeneous(5, sigma2_high=np.inf), "sigma2_high"),
-    (lambda: heterogeneous(5, p_high=1.5), r"p_high must be a number in \[0, 1\]"),
-    (lambda: heterogeneous(5, important=6), r"important must be an integer in \[0, 5\], got 6"),
-    (lambda: heterogeneous(5, important=2.5), "important"),
-])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: homogeneous(1), "n must be an integer of at least 2"),
+        (lambda: homogeneous(5, dim=0), "dim"),
+        (lambda: homogeneous(5, sigma2=0), "sigma2 must be a number above 0, got 0"),
+        (lambda: homogeneous(5, noise=-1), "noise must be a number at least 0"),
+        (lambda: homogeneous(5, seed=-1), "seed"),
+        (lambda: heterogeneous(5, sigma2_high=np.inf), "sigma2_high"),
+        (lambda: heterogeneous(5, p_high=1.5), r"p_high must be a number in \[0, 1\]"),
+        (lambda: heterogeneous(5, important=6), r"important must be an integer in \[0, 5\], got 6"),
+        (lambda: heterogeneous(5, important=2.5), "important"),
+    ],
+)
 def test_bad_arguments_are_refused_by_name(call, message):
     with pytest.raises(InvalidParameter, match=message):
         call()

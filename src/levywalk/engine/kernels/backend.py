@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from levywalk.arrays import AnyArray, Floats, Words
+from levywalk.arrays import Floats, Words
+from levywalk.design import Detector
 from levywalk.engine.kernels.loop import UNROLLED, Data, Graph, Phases, Rows, Watch, compiled_loop, record_stride
 from levywalk.engine.plan import Plan, State
 from levywalk.problem import LinearModelProblem, Logistic
@@ -13,13 +14,12 @@ _LINE = 8  # numbers in a cache line
 
 
 class KernelBackend:
-    """Advances the replicas of one plan."""
+    """A plan in the arrays that the compiled loop reads."""
 
     def __init__(self, plan: Plan) -> None:
         assert isinstance(plan.problem, LinearModelProblem)
         self.plan = plan
         self.problem = plan.problem
-        self.logistic = isinstance(plan.problem, Logistic)
         network = plan.network
         self.graph = Graph(network.indptr.view(np.uint64), network.indices.view(np.uint32))
         self.simple = self.problem.samples == self.problem.n and plan.detector is None
@@ -29,72 +29,99 @@ class KernelBackend:
         self.ratio = _two_rows([bound.ratio for bound in bounds])
         table = plan.phases[0].bound.table
         self.keep, self.other = (np.empty(0), np.empty(0, np.int32)) if table is None else (table.keep, table.other)
+        dim = self.problem.dim if self.simple and self.problem.dim <= UNROLLED else 0
+        self.loop = compiled_loop(isinstance(self.problem, Logistic), self.simple, dim)
 
-    def advance(self, state: State, replicas: range, start: int, stop: int) -> None:
-        """Take the replicas from step ``start`` to step ``stop``; find the step of any overflow."""
+    def block(self, state: State, replicas: range) -> Block:
+        """Return what advances these replicas of the state."""
         rows = slice(replicas.start, replicas.stop)
-        before = _snapshot(state, rows)
-        self._loop(state, rows, self.plan.keys[rows], self.plan.scale[rows], start, stop)
-        overflowed = state.active[rows] & ~np.isfinite(state.model[rows]).all(axis=1)
-        for i in np.flatnonzero(overflowed):
-            self._locate_overflow(state, replicas.start + int(i), before, int(i), start, stop)
+        return Block(self, state.rows(rows), self.plan.keys[rows], self.plan.scale[rows])
 
-    def _loop(self, state: State, rows: slice, keys: Words, scale: Floats, start: int, stop: int) -> None:
-        plan, detector = self.plan, self.plan.detector
-        loop_rows = Rows(
-            keys,
-            scale,
-            state.node[rows],
-            state.model[rows],
-            state.active[rows],
-            state.hops[rows],
-            state.transfers[rows],
-            state.visits[rows],
-            state.walk[rows],
-        )
-        phases = Phases(
+    def phases(self, start: int, stop: int) -> Phases:
+        """Return how to walk in the steps start, …, stop-1."""
+        phases = self.plan.phases
+        return Phases(
             self.weight,
             self.ratio,
-            _two_rows([phase.step_sizes(start, stop) for phase in plan.phases]),
-            _two_rows([phase.jump_probabilities(start, stop) for phase in plan.phases]),
-            _two_rows([phase.distances() for phase in plan.phases], fill=1.0),
+            _two_rows([phase.step_sizes(start, stop) for phase in phases]),
+            _two_rows([phase.jump_probabilities(start, stop) for phase in phases]),
+            _two_rows([phase.distances() for phase in phases], fill=1.0),
             self.keep,
             self.other,
         )
-        watch = Watch(
-            state.phase[rows],
-            state.switched_at[rows],
-            state.mean[rows],
-            state.power[rows],
-            state.mass[rows],
-            state.streak[rows],
-            detector.threshold if detector else 0.0,
-            detector.decay if detector else 0.0,
-            detector.patience if detector else 1,
-        )
-        dim = self.problem.dim if self.simple and self.problem.dim <= UNROLLED else 0
-        loop = compiled_loop(self.logistic, self.simple, dim)
-        loop(loop_rows, start, stop, self.graph, self.data, phases, watch)
 
-    def _locate_overflow(self, state: State, r: int, before: State, i: int, start: int, stop: int) -> None:
+
+class Block:
+    """Some replicas, packed for the compiled loop once: packing costs as much as a thousand updates."""
+
+    def __init__(self, backend: KernelBackend, state: State, keys: Words, scale: Floats) -> None:
+        self.backend = backend
+        self.state = state
+        self.keys, self.scale = keys, scale
+        self.before = state.copy()
+        self.packed = _pack(state, keys, scale, backend.plan.detector)
+        self.constant = None if backend.plan.scheduled else backend.phases(0, 1)
+
+    def advance(self, start: int, stop: int) -> None:
+        """Take the replicas from step ``start`` to step ``stop``; find the step of any overflow."""
+        self.before.overwrite(self.state)
+        self._loop(self.packed, start, stop)
+        model = self.state.model
+        if not np.isfinite(model).all():
+            for r in np.flatnonzero(self.state.active & ~np.isfinite(model).all(axis=1)):
+                self._locate_overflow(int(r), start, stop)
+
+    def _loop(self, packed: tuple[Rows, Watch], start: int, stop: int) -> None:
+        backend = self.backend
+        phases = self.constant or backend.phases(start, stop)
+        backend.loop(packed[0], start, stop, backend.graph, backend.data, phases, packed[1])
+
+    def _locate_overflow(self, r: int, start: int, stop: int) -> None:
         """Find the step by bisection: a model that is not finite stays so, so the steps before it can be run again."""
         finite, broken = start, stop
         while broken - finite > 1:
             middle = (finite + broken) // 2
-            if np.isfinite(self._rerun(before, i, r, start, middle)).all():
+            if np.isfinite(self._model_at(middle, r, start)).all():
                 finite = middle
             else:
                 broken = middle
-        state.model[r] = self._rerun(before, i, r, start, finite)
-        state.active[r] = False
-        state.diverged_at[r] = finite
+        self.state.model[r] = self._model_at(finite, r, start)
+        self.state.active[r] = False
+        self.state.diverged_at[r] = finite
 
-    def _rerun(self, before: State, i: int, r: int, start: int, stop: int) -> Floats:
-        """Return replica r's model at ``stop``, from its state at ``start``, touching nothing else."""
-        trial = _snapshot(before, slice(i, i + 1))
+    def _model_at(self, stop: int, r: int, start: int) -> Floats:
+        """Return replica r's model at step ``stop``, walked again from ``start``."""
         one = slice(r, r + 1)
-        self._loop(trial, slice(0, 1), self.plan.keys[one], self.plan.scale[one], start, stop)
+        trial = self.before.rows(one).copy()
+        self._loop(_pack(trial, self.keys[one], self.scale[one], self.backend.plan.detector), start, stop)
         return np.asarray(trial.model[0])
+
+
+def _pack(state: State, keys: Words, scale: Floats, detector: Detector | None) -> tuple[Rows, Watch]:
+    """Return the loop's view of a state."""
+    rows = Rows(
+        keys,
+        scale,
+        state.node,
+        state.model,
+        state.active,
+        state.hops,
+        state.transfers,
+        state.visits,
+        state.walk,
+    )
+    watch = Watch(
+        state.phase,
+        state.switched_at,
+        state.mean,
+        state.power,
+        state.mass,
+        state.streak,
+        detector.threshold if detector else 0.0,
+        detector.decay if detector else 0.0,
+        detector.patience if detector else 1,
+    )
+    return rows, watch
 
 
 def _data(plan: Plan, problem: LinearModelProblem, simple: bool) -> Data:
@@ -138,27 +165,3 @@ def _two_rows(rows: list[Floats], fill: float = 0.0) -> Floats:
         if len(values) == 1:
             row[:] = values[0]
     return out
-
-
-def _snapshot(state: State, rows: slice) -> State:
-    """Copy the rows' state, without visits and walk."""
-
-    def copy(array: AnyArray) -> AnyArray:
-        return array[rows].copy()
-
-    return State(
-        node=copy(state.node),
-        model=copy(state.model),
-        hops=copy(state.hops),
-        transfers=copy(state.transfers),
-        active=copy(state.active),
-        diverged_at=copy(state.diverged_at),
-        phase=copy(state.phase),
-        switched_at=copy(state.switched_at),
-        mean=copy(state.mean),
-        power=copy(state.power),
-        mass=copy(state.mass),
-        streak=copy(state.streak),
-        visits=state.visits[rows, :0],
-        walk=state.walk[rows, :0],
-    )

@@ -197,7 +197,7 @@ def compiled_loop(logistic: bool, simple: bool, dim: int) -> Callable[..., None]
                             square += gradient[j] * gradient[j]
                         power[r] = watch.decay * power[r] + fresh * square
                         mass[r] = watch.decay * mass[r] + fresh
-                        quiet = length < watch.threshold * power[r] * mass[r]
+                        quiet = length < watch.threshold * power[r] * mass[r] < np.inf
                         streak[r] = streak[r] + 1 if quiet else 0
                         if streak[r] >= watch.patience:
                             phase = 1

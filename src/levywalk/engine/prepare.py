@@ -1,0 +1,188 @@
+"""Check every argument of a run and bind its design, before anything large is allocated."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from levywalk import checks
+from levywalk.arrays import Floats, Ints, Words
+from levywalk.design import AliasTable, AnyDesign, Bound, Design, Switching
+from levywalk.draws import Key, split
+from levywalk.engine.memory import require_room
+from levywalk.engine.plan import Phase, Plan
+from levywalk.errors import InvalidParameter
+from levywalk.network import Network
+from levywalk.problem import LinearModelProblem, Problem
+from levywalk.schedule import Schedule
+from levywalk.theory import stationary, transition
+from levywalk.update import Sgd, as_step_size
+
+BACKENDS = ("auto", "kernel", "reference")
+CHECKPOINTS = 200
+MOST_STEPS = 2**53  # checkpoints are computed in float64
+
+
+@dataclass(frozen=True)
+class Job:
+    """A plan, its first state's ingredients and how to carry it out."""
+
+    plan: Plan
+    start: Ints
+    x0: Floats
+    checkpoints: Ints
+    threads: int
+    backend: str
+
+
+def check_sizes(steps: Any, replicas: Any, record_every: Any) -> tuple[int, int]:
+    """Return steps and replicas as integers; refuse what could not be measured before anything is allocated."""
+    steps = checks.integer("steps", steps, low=1)
+    if steps > MOST_STEPS:
+        raise InvalidParameter(f"steps must be an integer of at most 2^53, got {steps}")
+    replicas = checks.integer("replicas", replicas, low=1)
+    points = CHECKPOINTS if record_every is None else -(-steps // checks.integer("record_every", record_every, low=1))
+    remedy = "use a larger record_every or fewer replicas"
+    require_room("checkpoints", (6, replicas, min(points, steps) + 1), 8, remedy)
+    return steps, replicas
+
+
+def prepare(
+    network: Network,
+    problem: Problem,
+    design: AnyDesign,
+    *,
+    steps: int,
+    step_size: float | str | Schedule,
+    keys: Words,
+    start_keys: Words,
+    start: Any,
+    x0: Any,
+    record_every: int | None,
+    record_walk: bool,
+    record_visits: bool,
+    threads: int | None,
+    backend: str,
+    update: Sgd | None,
+    scale: Floats | None = None,
+) -> Job:
+    """Check every argument and bind the design; allocate nothing large."""
+    replicas = len(keys)
+    update = Sgd() if update is None else update
+    if not isinstance(update, Sgd):
+        raise InvalidParameter(f"update must be Sgd() or Sgd(minibatch=…), got {update!r}")
+    backend = _choose_backend(backend, problem)
+    checkpoints = checkpoints_of(steps, record_every)
+    if record_visits and isinstance(network, Network):
+        require_room("visits", (replicas, network.n), 8, "use record_visits=False or fewer replicas")
+    if record_walk:
+        require_room("walk", (replicas, steps), 4, "use record_walk=False, fewer steps or fewer replicas")
+    require_room("checkpoints", (6, replicas, len(checkpoints)), 8, "use a larger record_every or fewer replicas")
+    phases = _phases(network, problem, design, step_size)
+    update.check(problem)
+    plan = Plan(
+        network,
+        problem,
+        phases,
+        design.detector if isinstance(design, Switching) else None,
+        update,
+        keys,
+        np.ones(replicas) if scale is None else scale,
+        steps,
+        bool(record_walk),
+        bool(record_visits),
+    )
+    nodes = _start_nodes(start, design, plan, start_keys)
+    return Job(plan, nodes, _first_model(x0, replicas, problem.dim), checkpoints, _threads(threads), backend)
+
+
+def _choose_backend(backend: str, problem: Problem) -> str:
+    checks.choice("backend", backend, BACKENDS)
+    compiled = isinstance(problem, LinearModelProblem)
+    if backend == "kernel" and not compiled:
+        raise InvalidParameter(
+            f"backend must be 'reference' or 'auto' for a {type(problem).__name__}: "
+            "kernels exist for LeastSquares and Logistic"
+        )
+    if backend == "auto":
+        return "kernel" if compiled else "reference"
+    return backend
+
+
+def checkpoints_of(steps: int, record_every: int | None) -> Ints:
+    """Return the steps at which a run is measured: 0 and the last always among them."""
+    if record_every is None:
+        return np.unique(np.round(np.linspace(0, steps, CHECKPOINTS + 1)).astype(np.int64))
+    every = checks.integer("record_every", record_every, low=1)
+    return np.unique(np.append(np.arange(0, steps, every, dtype=np.int64), steps))
+
+
+def _phases(
+    network: Network, problem: Problem, design: AnyDesign, step_size: float | str | Schedule
+) -> tuple[Phase, ...]:
+    if isinstance(design, Switching):
+        first, then = design.first.bind(network, problem), design.then.bind(network, problem)
+        return (
+            Phase(first, as_step_size(step_size, first.largest)),
+            Phase(then, as_step_size(design.step_size, then.largest)),
+        )
+    if not isinstance(design, Design):
+        raise InvalidParameter(f"design must be a Design such as lw.mhlj(), got {design!r}")
+    bound = design.bind(network, problem)
+    return (Phase(bound, as_step_size(step_size, bound.largest)),)
+
+
+def _start_nodes(start: Any, design: AnyDesign, plan: Plan, start_keys: Words) -> Ints:
+    n, replicas = plan.network.n, plan.replicas
+    if isinstance(start, str):
+        law = _start_law(checks.choice("start", start, ("uniform", "target", "stationary")), design, plan)
+        words = [Key(int(k0), int(k1)).word(0, 0) for k0, k1 in start_keys]
+        if law is None:
+            return np.array([split(word, n)[0] for word in words], dtype=np.int64)
+        table = AliasTable.of(law)
+        return np.array([table.pick(word) for word in words], dtype=np.int64)
+    try:
+        nodes = np.asarray(start)
+    except ValueError:  # rows of different lengths
+        nodes = np.empty(0)
+    if nodes.dtype.kind not in "iu" or nodes.shape not in ((), (replicas,)):
+        raise InvalidParameter(
+            "start must be 'uniform', 'target', 'stationary', a node, or one node per replica "
+            f"({replicas}), got {start!r}"
+        )
+    if nodes.size and (nodes.min() < 0 or nodes.max() >= n):
+        raise InvalidParameter(f"start must lie in [0, {n - 1}], got {start!r}")
+    return np.array(np.broadcast_to(nodes, (replicas,)), dtype=np.int64)
+
+
+def _start_law(start: str, design: AnyDesign, plan: Plan) -> Floats | None:
+    bound: Bound = plan.phases[0].bound
+    if start == "uniform":
+        return None
+    if start == "target" or bound.jump is None:  # without jumps the target is the stationary law
+        return bound.law
+    first = design.first if isinstance(design, Switching) else design
+    return stationary(transition(plan.network, plan.problem, first))
+
+
+def _first_model(x0: Any, replicas: int, dim: int) -> Floats:
+    if x0 is None:
+        return np.zeros(dim)
+    try:
+        clean = np.array(x0, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidParameter(f"x0 must be numbers, got {x0!r}") from None
+    if clean.shape not in ((dim,), (replicas, dim)):
+        raise InvalidParameter(f"x0 must have shape ({dim},) or ({replicas}, {dim}), got {clean.shape}")
+    if not np.isfinite(clean).all():
+        raise InvalidParameter("x0 must be finite, got NaN or infinity")
+    return clean
+
+
+def _threads(threads: int | None) -> int:
+    if threads is not None:
+        return checks.integer("threads", threads, low=1)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
