@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -166,6 +166,7 @@ def compare(
     tuned = isinstance(step_size, str) and step_size == "tuned"
     # All designs are bound, and all given sizes read, before the first walk: an error should not cost an hour.
     largest = {name: _largest(design, network, problem) for name, design in designs.items()}
+    designs = {name: replace(design, name=str(name)) for name, design in designs.items()}  # as the caller calls them
     given = {} if tuned else {name: _given_size(step_size, name, largest[name]) for name in designs}
     shared: dict[str, Any] = {
         "steps": steps,

@@ -218,7 +218,7 @@ def _walks(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
     axes.set_xlabel(X_AXES["steps"])
     axes.set_ylabel("node that holds the model")
     axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
-    axes.set_title(f"where the model is (walk {r}, the most trapped one): a level line is a trapped model", fontsize=9)
+    axes.set_title(f"where the model is, walk {r}: a level line is a trapped model", fontsize=9)
     _tidy(axes)
 
 
