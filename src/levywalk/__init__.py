@@ -78,8 +78,18 @@ if TYPE_CHECKING:
     from levywalk.problem.partition import partition
     from levywalk.report import plot
     from levywalk.schedule import Constant, Decaying, Dropping
-    from levywalk.theory.spectrum import stationary
+    from levywalk.theory.assumptions import Assumptions, assumptions
+    from levywalk.theory.balance import detailed_balance_violation, is_reversible
+    from levywalk.theory.bounds import Bounds, bounds
+    from levywalk.theory.chain import period, total_variation
+    from levywalk.theory.entrapment import EntrapmentReport, entrapment, update_correlation
+    from levywalk.theory.floor import ErrorFloor, error_floor
+    from levywalk.theory.predict import Prediction, predict
+    from levywalk.theory.spectrum import SpectralGap, spectral_gap
+    from levywalk.theory.stationary import StationaryReport, stationary, stationary_report
+    from levywalk.theory.times import MixingTime, hitting_times, kemeny_constant, mixing_time
     from levywalk.theory.transition import transition
+    from levywalk.theory.tune import Tuning, tune
     from levywalk.trace import Trace
     from levywalk.trace.files import load_trace
     from levywalk.update import Sgd
@@ -148,7 +158,35 @@ _HOME = {
     ),
     "levywalk.report": ("plot",),
     "levywalk.schedule": ("Constant", "Decaying", "Dropping"),
-    "levywalk.theory": ("stationary", "transition"),
+    "levywalk.theory": (
+        "Assumptions",
+        "Bounds",
+        "EntrapmentReport",
+        "ErrorFloor",
+        "MixingTime",
+        "Prediction",
+        "SpectralGap",
+        "StationaryReport",
+        "Tuning",
+        "assumptions",
+        "bounds",
+        "detailed_balance_violation",
+        "entrapment",
+        "error_floor",
+        "hitting_times",
+        "is_reversible",
+        "kemeny_constant",
+        "mixing_time",
+        "period",
+        "predict",
+        "spectral_gap",
+        "stationary",
+        "stationary_report",
+        "total_variation",
+        "transition",
+        "tune",
+        "update_correlation",
+    ),
     "levywalk.trace": ("Trace",),
     "levywalk.trace.files": ("load_trace",),
     "levywalk.update": ("Sgd",),
@@ -156,6 +194,8 @@ _HOME = {
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
+    "Assumptions",
+    "Bounds",
     "Comparison",
     "Constant",
     "DataWarning",
@@ -164,6 +204,8 @@ __all__ = [
     "Design",
     "DivergedWarning",
     "Dropping",
+    "EntrapmentReport",
+    "ErrorFloor",
     "FixedDistance",
     "Importance",
     "InvalidData",
@@ -177,47 +219,68 @@ __all__ = [
     "Logistic",
     "MissingFile",
     "Mixed",
+    "MixingTime",
     "Network",
     "NoMinimiser",
     "NotConnected",
     "PowerLaw",
+    "Prediction",
     "Problem",
     "Scores",
     "Sgd",
+    "SpectralGap",
+    "StationaryReport",
     "Switching",
     "TooLarge",
     "Trace",
     "TruncatedGeometric",
+    "Tuning",
     "Uniform",
     "__version__",
+    "assumptions",
     "barabasi_albert",
     "barbell",
+    "bounds",
     "compare",
     "complete",
+    "detailed_balance_violation",
+    "entrapment",
     "erdos_renyi",
+    "error_floor",
     "grid",
     "heterogeneous",
+    "hitting_times",
     "homogeneous",
     "iid_uniform",
     "iid_weighted",
+    "is_reversible",
+    "kemeny_constant",
     "load_dataset",
     "load_trace",
     "mhlj",
     "mixed_rw",
+    "mixing_time",
     "partition",
     "path",
+    "period",
     "plot",
+    "predict",
     "random_regular",
     "read_network",
     "ring",
     "run",
     "simple_rw",
+    "spectral_gap",
     "star",
     "stationary",
+    "stationary_report",
     "switching",
     "torus",
+    "total_variation",
     "transition",
+    "tune",
     "unif_rw",
+    "update_correlation",
     "watts_strogatz",
     "weight_rw",
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from levywalk.cli.inspect import inspect
 from levywalk.errors import LevywalkError
 from levywalk.version import __version__
 
@@ -108,6 +109,9 @@ def run(
         figure=spec.output.figure,
         settings=spec.model_dump(mode="json"),
     )
+
+
+app.command()(inspect)
 
 
 def _interrupted(result: Comparison) -> bool:

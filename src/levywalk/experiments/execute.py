@@ -79,16 +79,22 @@ def as_json(result: Comparison) -> dict[str, Any]:
         }
         for name, row in rows.items()
     }
-    clean: dict[str, Any] = _finite({"accuracy": result.accuracy, "designs": designs})
+    clean: dict[str, Any] = finite({"accuracy": result.accuracy, "designs": designs})
     return clean
 
 
-def _finite(value: Any) -> Any:
-    """Return the value with plain numbers, and None for what JSON has no number for."""
+def finite(value: Any) -> Any:
+    """Return the value with plain numbers, and None for what JSON has no number for.
+
+    Examples
+    --------
+    >>> finite({"steps": math.inf, "nodes": (1, 2)})
+    {'steps': None, 'nodes': [1, 2]}
+    """
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,84 +1,365 @@
-"""The stationary law of a chain, with its residual checked."""
+"""Spectral gaps of a chain, with the residual judged against the gap itself.
+
+A chain is looked at as S = D^½ P D^-½, D = diag(π): then √π is a left and a right eigenvector of the Perron root 1, and
+what is orthogonal to it is the rest of the spectrum. S is symmetric if and only if the chain is reversible.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from scipy import sparse
-from scipy.sparse import csgraph
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigs
 
-from levywalk.arrays import Floats
+from levywalk import checks
+from levywalk.arrays import AnyArray, Floats
 from levywalk.errors import InvalidParameter
+from levywalk.theory.chain import SMALL, as_chain, matrix_period, reversible
+from levywalk.theory.davidson import Pair, davidson, seeds
+from levywalk.theory.factor import Grounded, factorise
+from levywalk.theory.stationary import given_or_solved
+from levywalk.theory.views import MatrixView, OperatorView, View
 
-_GTH_LIMIT = 300  # GTH takes n³ operations and loses no digit to cancellation
-_DIRECT_LIMIT = 50_000  # above, the factors of a small-world network would not fit
-_RESIDUAL = 1e-10
+KINDS = ("right", "absolute", "singular")
+_SMALL_EIG = 1_500  # an unsymmetric dense spectrum takes about ten times as long as a symmetric one
+_TRUST = 1e-3  # the largest error, in shares of the gap, that is returned as a value
+_MARGIN = 1e-3  # inertia is counted this share below the gap
+_ITERATIONS = {"shift-invert": 60, "davidson": 1_500}
+_SWEEP = 2  # restarts of the Arnoldi sweep that looks for eigenvalues away from the ends
 
 
-def stationary(P: sparse.csr_array | Floats) -> Floats:
-    """Return the law π with πP = π.
+@dataclass(frozen=True)
+class SpectralGap:
+    """A spectral gap and how far it can be relied on.
 
-    Small chains by the Grassmann-Taksar-Heyman elimination, which subtracts nothing; larger ones by a sparse
-    factorisation whose residual is checked.
+    Attributes
+    ----------
+    value
+        The gap. If it cannot be trusted, a number that the gap does not exceed.
+    kind
+        "right", "absolute" or "singular".
+    method
+        "dense", "shift-invert", "davidson" (diagonally preconditioned) or "period" (periodic: the absolute gap is 0).
+    residual
+        ‖Ax - μx‖ for a unit vector x, A = I - S (or I + S, I - SᵀS) and its eigenvalue μ, times the eigenvalue's
+        condition 1/|y*x| if the chain is not reversible: the error of μ is at most this (then, to first order).
+    trusted
+        Whether the residual is below a thousandth of the gap and, with sparse factors of a symmetric A, the count of
+        negative pivots confirms that no smaller eigenvalue was missed.
+    is_bound
+        Whether ``value`` is only an upper bound: the Rayleigh quotient of a vector orthogonal to √π, or, for the
+        eigenvalues of a chain that is not reversible, what the trace of P allows.
+    estimate
+        What the iteration held when it stopped; equal to ``value`` if trusted.
+    """
+
+    value: float
+    kind: str
+    method: str
+    residual: float
+    trusted: bool
+    is_bound: bool
+    estimate: float
+
+    def __str__(self) -> str:
+        sign = "≤" if self.is_bound else "="
+        note = "" if self.trusted else ", not trusted"
+        return f"{self.kind} spectral gap {sign} {self.value:.6g} ({self.method}, residual {self.residual:.1e}{note})"
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def spectral_gap(P: Any, kind: str = "right", *, stationary: Any = None) -> SpectralGap:
+    r"""Return a spectral gap of the chain, or an upper bound that says so.
+
+    Parameters
+    ----------
+    P
+        A matrix or operator, as `transition` makes them.
+    kind
+        "right": 1 - max Re λ over the eigenvalues but the Perron root, [thmnojump]'s η of a reversible chain.
+        "absolute": 1 - max |λ|, zero for a periodic chain.
+        "singular": 1 - σ₂ of :math:`D^{1/2} P D^{-1/2}`, the one that is valid for a chain that is not reversible,
+        such as P_MHLJ; equal to the absolute gap of a reversible one.
+    stationary
+        P's stationary law, if it is known already.
+
+    Notes
+    -----
+    Small chains are solved densely; where sparse factors are cheap (rings, grids, trees) the matrix is inverted; else
+    Davidson's method with the probabilities to leave as preconditioner, for traps are what slows a walk down. The
+    residual is judged against the gap, not against 1. The iterations start from random vectors and from the states
+    that are hardest to leave, and follow the second eigenvalue too; without factors of a symmetric matrix a missed
+    eigenvalue is unlikely, not impossible.
 
     Examples
     --------
-    >>> stationary(np.array([[0.9, 0.1], [0.3, 0.7]]))
-    array([0.75, 0.25])
+    >>> import levywalk as lw
+    >>> network, problem = lw.ring(1000), lw.heterogeneous(1000, important=1)
+    >>> trapped = lw.spectral_gap(lw.transition(network, problem, lw.weight_rw()))
+    >>> free = lw.spectral_gap(lw.transition(network, problem, lw.unif_rw()))
+    >>> trapped.value < free.value
+    True
+    >>> print(free)
+    right spectral gap = 1.97391e-05 (dense, residual ...)
+    >>> lw.spectral_gap(lw.transition(network, problem, lw.unif_rw()), kind="absolute").value
+    0.0
     """
+    checks.choice("kind", kind, KINDS)
+    chain = as_chain(P)
+    matrix = not isinstance(chain, LinearOperator)
+    if kind == "absolute" and matrix and matrix_period(chain) > 1:
+        return SpectralGap(0.0, kind, "period", 0.0, True, False, 0.0)
+    law = given_or_solved(chain, stationary)
+    if not (law > 0).all():
+        raise InvalidParameter(
+            "P's stationary law has masses too small for a float; no gap can be had in this precision"
+        )
+    symmetric = reversible(chain, law)
+    if kind == "singular" and symmetric and matrix and matrix_period(chain) > 1:
+        return SpectralGap(0.0, kind, "period", 0.0, True, False, 0.0)
+    view: View = MatrixView(chain, law, symmetric) if matrix else OperatorView(chain, law, symmetric)
+    if symmetric and kind != "right":
+        ends = [_symmetric(view, "right", kind), _symmetric(view, "left", kind)]
+        return _smaller(ends)
+    if symmetric:
+        return _symmetric(view, "right", kind)
+    if kind == "singular":
+        return _singular(view)
+    return _unsymmetric(view, kind)
+
+
+def _symmetric(view: View, side: str, kind: str) -> SpectralGap:
+    """Return the smallest eigenvalue of I - S beyond √π, or that of I + S."""
+    null = view.root if side == "right" else None
+    if view.n <= SMALL:
+        assert isinstance(view, MatrixView)
+        return _dense_symmetric(view.made(side).toarray(), null, kind, squared=False)
+    apply, _, diagonal = view.end(side)
+    return _iterated(view, view.explicit(side), apply, diagonal, null, kind, squared=False)
+
+
+def _singular(view: View) -> SpectralGap:
+    if view.n <= SMALL:
+        assert isinstance(view, MatrixView)
+        return _dense_symmetric(view.made("squared").toarray(), view.root, "singular", squared=True)
+    apply, diagonal = view.squared()
+    return _iterated(view, view.explicit("squared"), apply, diagonal, view.root, "singular", squared=True)
+
+
+def _iterated(
+    view: View, matrix: Any, apply: Any, diagonal: Floats, null: Floats | None, kind: str, *, squared: bool
+) -> SpectralGap:
+    """Iterate on a symmetric A; with factors at hand, count the eigenvalues below the answer."""
+    solve = _inverse(matrix, null)
+    method = "davidson" if solve is None else "shift-invert"
+    pair = _smallest(apply, solve, diagonal, null, symmetric=True, most=_ITERATIONS[method])
+    missed = False
+    if solve is not None and pair.value.real > 0:
+        shifted = sparse.csr_array(matrix - (1.0 - _MARGIN) * pair.value.real * sparse.eye_array(view.n))
+        factor = factorise(shifted)
+        below = None if factor is None else factor.negatives()
+        missed = below is not None and below > (null is not None)
+    return _judged(pair.value.real, pair.residual, kind, method, squared=squared, missed=missed)
+
+
+def _inverse(matrix: Any, null: Floats | None) -> Any:
+    """Return x ↦ A⁻¹x by sparse factors, orthogonal to the null vector if there is one; None where there are none."""
+    if matrix is None:
+        return None
+    if null is None:
+        factor = factorise(matrix)
+        return None if factor is None else factor.solve
     try:
-        matrix: Any = sparse.csr_array(P).astype(np.float64)
-    except (TypeError, ValueError):
-        raise InvalidParameter(f"P must be a square matrix of numbers, got {P!r:.80}; see transition()") from None
-    shape: tuple[int, ...] = tuple(matrix.shape)
-    n = shape[0]
-    if shape != (n, n) or n < 1:
-        raise InvalidParameter(f"P must be a square matrix, got the shape {shape}; see transition()")
-    if not (matrix.data >= 0).all() or not np.allclose(matrix.sum(axis=1), 1.0, rtol=0.0, atol=1e-9):
-        raise InvalidParameter("P must have rows that are probabilities and sum to 1; see transition()")
-    pieces, _ = csgraph.connected_components(matrix, directed=True, connection="strong")
-    if pieces > 1:
-        raise InvalidParameter(
-            f"P must be irreducible, but its states fall into {pieces} classes; "
-            "a chain on a connected network with positive target is"
+        return Grounded(matrix, int(null.argmax())).solve
+    except RuntimeError:
+        return None
+
+
+def _smallest(
+    apply: Any, solve: Any, diagonal: Floats, null: Floats | None, *, symmetric: bool, most: int, start: Any = None
+) -> Pair:
+    """Find the eigenvalue of smallest real part, by factors or by the diagonal."""
+
+    def precondition(residue: Any, value: complex) -> Any:
+        if solve is not None:
+            return solve(residue.real) + (1j * solve(residue.imag) if np.iscomplexobj(residue) else 0.0)
+        shift = diagonal - (value if np.iscomplexobj(residue) else value.real)
+        small = 0.1 * np.maximum(abs(value), np.finfo(float).eps)
+        return residue / np.where(np.abs(shift) < small, small, shift)
+
+    first = seeds(diagonal, 4) if start is None else np.column_stack((start.real, start.imag, seeds(diagonal, 0)))
+    if solve is not None:
+        first = np.column_stack(
+            (first, solve(first[:, 0] if null is None else first[:, 0] - null * (null @ first[:, 0])))
         )
-    if n <= _GTH_LIMIT:
-        return _gth(matrix.toarray())
-    if n > _DIRECT_LIMIT:
-        raise InvalidParameter(
-            f"P has {n} states, more than the {_DIRECT_LIMIT} that a direct solution can take; "
-            "start='target' is the stationary law of a walk without jumps"
+    return davidson(apply, precondition, first, null=null, symmetric=symmetric, most=most)
+
+
+def _dense_symmetric(matrix: Floats, null: Floats | None, kind: str, *, squared: bool) -> SpectralGap:
+    small = matrix if null is None else _without(matrix, null)
+    values, vectors = scipy.linalg.eigh(small, subset_by_index=[0, 0])
+    residual = float(np.linalg.norm(small @ vectors[:, 0] - values[0] * vectors[:, 0]))
+    return _judged(float(values[0]), residual, kind, "dense", squared=squared)
+
+
+def _without(matrix: Floats, null: Floats) -> Floats:
+    """Return the matrix on the complement of a left and right eigenvector, in an orthonormal basis of it."""
+    mirror = null.copy()
+    mirror[0] += np.copysign(1.0, null[0])
+    mirror /= np.linalg.norm(mirror)  # I - 2mmᵀ takes the vector to the first axis
+    work = matrix - 2.0 * np.outer(mirror, mirror @ matrix)
+    work -= 2.0 * np.outer(work @ mirror, mirror)
+    return np.asarray(work[1:, 1:])
+
+
+def _judged(
+    value: float, residual: float, kind: str, method: str, *, squared: bool = False, missed: bool = False
+) -> SpectralGap:
+    """Turn an eigenvalue of A and its residual into a gap: a value where the residual is small, else a bound."""
+    value = max(value, 0.0)
+    gap = value / (1.0 + np.sqrt(max(1.0 - value, 0.0))) if squared else value  # 1 - √(1-μ) without cancellation
+    trusted = residual <= _TRUST * value and not missed
+    return SpectralGap(float(gap), kind, method, residual, trusted, not trusted, float(gap))
+
+
+def _smaller(gaps: list[SpectralGap]) -> SpectralGap:
+    """Return the smaller gap; it is a bound unless both are values, or the other bound's reach stays above it."""
+    least = min(gaps, key=lambda gap: gap.value)
+    other = max(gaps, key=lambda gap: gap.value)
+    sure = least.trusted and (other.trusted or other.value - other.residual > least.value)
+    return SpectralGap(least.value, least.kind, least.method, least.residual, sure, not sure, least.estimate)
+
+
+# ---- chains that are not reversible ------------------------------------------
+
+
+def _unsymmetric(view: View, kind: str) -> SpectralGap:
+    """Return 1 - max Re λ or 1 - max |λ| over the spectrum beyond the Perron root."""
+    if view.n <= _SMALL_EIG:
+        assert isinstance(view, MatrixView)
+        return _dense_unsymmetric(view, kind)
+    ends = [_one_end(view, "right")]
+    value = ends[0].gap(kind)
+    if kind == "absolute":  # no root is larger than the second singular value, so that the two may pin it down
+        below = _singular(view)
+        if ends[0].sure(kind) and below.trusted and value - below.value <= _TRUST * value:
+            return SpectralGap(value, kind, ends[0].method, ends[0].error, True, False, value)
+        ends.append(_one_end(view, "left"))
+    least = min(ends, key=lambda end: end.gap(kind))
+    value = least.gap(kind)
+    seen = _sweep(view, kind)
+    sure = least.sure(kind) and all(end.sure(kind) or end.clear_of(value, kind) for end in ends)
+    if sure and 1.0 - seen >= 0.95 * value - least.error:
+        return SpectralGap(value, kind, least.method, least.error, True, False, value)
+    return _bounded_by_trace(view, kind, least.method, least.error, min(value, 1.0 - seen))
+
+
+def _bounded_by_trace(view: View, kind: str, method: str, error: float, estimate: float) -> SpectralGap:
+    """Return the gap that the mean of all roots but Perron's allows: the largest is no smaller than their mean."""
+    mean = (view.trace() - 1.0) / (view.n - 1.0)
+    bound = 1.0 - (mean if kind == "right" else max(mean, 0.0))
+    return SpectralGap(bound, kind, method, error, False, True, estimate)
+
+
+@dataclass(frozen=True)
+class _End:
+    """A root of P at one end of the spectrum, with its residual and that times its condition."""
+
+    root: complex
+    residual: float
+    error: float
+    method: str
+
+    def gap(self, kind: str) -> float:
+        return 1.0 - (self.root.real if kind == "right" else abs(self.root))
+
+    def sure(self, kind: str) -> bool:
+        return self.error <= _TRUST * self.gap(kind)
+
+    def clear_of(self, value: float, kind: str) -> bool:
+        """Return whether a roughly known root lies far from deciding the gap."""
+        return self.gap(kind) > 1.2 * value and self.residual <= 0.05 * self.gap(kind)
+
+
+def _one_end(view: View, side: str) -> _End:
+    null = view.root
+    apply, back, diagonal = view.end(side)
+    matrix = view.explicit(side)
+    solver: Any = None
+    if matrix is not None:
+        solver = Grounded(matrix, int(null.argmax())) if side == "right" else factorise(matrix)
+    method = "davidson" if solver is None else "shift-invert"
+    most = _ITERATIONS[method]
+    forth = None if solver is None else solver.solve
+    pair = _smallest(apply, forth, diagonal, null, symmetric=False, most=most)
+    adjoint = None if solver is None else (lambda x: solver.solve(x, transposed=True))
+    left = _smallest(back, adjoint, diagonal, null, symmetric=False, most=most, start=np.conj(pair.vector))
+    overlap = max(
+        abs(complex(np.vdot(left.vector, pair.vector))), abs(complex(left.vector @ pair.vector))
+    )  # of two conjugates, either
+    same = abs(left.value.real - pair.value.real) <= max(0.01 * abs(pair.value), 10 * (left.residual + pair.residual))
+    condition = 1.0 / overlap if overlap > 0 and same else np.inf
+    root = 1.0 - pair.value if side == "right" else pair.value - 1.0
+    return _End(root, pair.residual, pair.residual * condition, method)
+
+
+def _sweep(view: View, kind: str) -> float:
+    """Return the largest Re λ or |λ| that a short Arnoldi iteration meets: roots away from the ends show here."""
+    forth, _, _ = view.end("right")
+    null = view.root
+
+    def apply(x: Floats) -> Floats:
+        x = x - null * (null @ x)
+        return np.asarray(x - forth(x))
+
+    system = LinearOperator((view.n, view.n), matvec=apply, dtype=np.float64)
+    start = np.random.default_rng(1).standard_normal(view.n)
+    try:
+        values: AnyArray = eigs(
+            system,
+            k=2,
+            which="LR" if kind == "right" else "LM",
+            ncv=24,
+            maxiter=_SWEEP,
+            tol=1e-3,
+            v0=start,
+            return_eigenvectors=False,
         )
-    law = _direct(matrix)
-    residual = float(np.abs(matrix.T @ law - law).sum())
-    if not residual <= _RESIDUAL:
-        raise InvalidParameter(f"P's stationary law could not be trusted: residual {residual:.1e} in l1")
-    return law
+    except ArpackNoConvergence as stopped:
+        values = np.asarray(stopped.eigenvalues)
+    except ArpackError:
+        return 0.0
+    return float(np.max(values.real if kind == "right" else np.abs(values), initial=-1.0))
 
 
-def _gth(P: Floats) -> Floats:
-    work = P.copy()
-    n = len(work)
-    for k in range(n - 1, 0, -1):
-        out = work[k, :k].sum()
-        work[:k, k] /= out
-        work[:k, :k] += np.outer(work[:k, k], work[k, :k])
-    law = np.zeros(n)
-    law[0] = 1.0
-    for k in range(1, n):
-        law[k] = law[:k] @ work[:k, k]
-    return np.asarray(law / law.sum())
+def _dense_unsymmetric(view: MatrixView, kind: str) -> SpectralGap:
+    small = _without(view.made("right").toarray(), view.root)
+    values = scipy.linalg.eigvals(small)
+    chosen = complex(values[np.argmin(values.real)] if kind == "right" else values[np.argmax(np.abs(1.0 - values))])
+    gap = chosen.real if kind == "right" else 1.0 - abs(1.0 - chosen)
+    error = _dense_error(small, chosen)
+    if error <= _TRUST * gap:
+        return SpectralGap(gap, kind, "dense", error, True, False, gap)
+    return _bounded_by_trace(view, kind, "dense", error, gap)
 
 
-def _direct(matrix: sparse.csr_array) -> Floats:
-    """Fix the last state's mass and solve for the others: the rest of I - Pᵀ is a regular M-matrix."""
-    n = matrix.shape[0]
-    transposed = sparse.csc_array(sparse.eye_array(n) - matrix.T)
-    solver = splu(sparse.csc_array(transposed[: n - 1, : n - 1]))
-    right = -transposed[: n - 1, [n - 1]].toarray().ravel()
-    head = solver.solve(right)
-    head += solver.solve(right - transposed[: n - 1, : n - 1] @ head)
-    law = np.append(np.maximum(head, 0.0), 1.0)
-    return np.asarray(law / law.sum())
+def _dense_error(matrix: Floats, value: complex) -> float:
+    """Return the residual of a computed eigenvalue times its condition, by inverse iteration from both sides."""
+    n = len(matrix)
+    complex_value = value if value.imag else value.real
+    shifted = matrix - (complex_value + 1e-14 * max(1.0, np.abs(matrix).sum(axis=1).max())) * np.eye(n)
+    factors = scipy.linalg.lu_factor(shifted)
+    start = np.random.default_rng(0).standard_normal(n)
+    right, left = start, start
+    for _ in range(3):
+        right = scipy.linalg.lu_solve(factors, right)
+        right = right / np.linalg.norm(right)
+        left = scipy.linalg.lu_solve(factors, left, trans=2)
+        left = left / np.linalg.norm(left)
+    overlap = float(abs(np.vdot(left, right)))
+    return float(np.linalg.norm(matrix @ right - complex_value * right)) / max(overlap, 1e-300)

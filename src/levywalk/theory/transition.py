@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal, overload
+
 import numpy as np
 from scipy import sparse
 
 from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.design import Design, JumpLaw
-from levywalk.errors import InvalidParameter
+from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.network import Network
 from levywalk.problem import Problem
+from levywalk.theory.chain import ChainOperator
 
-_DENSE_LIMIT = 5_000  # i.i.d. sampling fills its matrix: 8 n² bytes
+_MOST_ENTRIES = 200_000_000  # 12 bytes each
+_SAMPLE = 256  # nodes whose neighbourhoods forecast the fill of powers
+
+FORMS = ("matrix", "operator")
+LEVY = ("algorithm", "printed")
 
 
-def transition(network: Network, problem: Problem, design: Design, *, step: int = 0) -> sparse.csr_array:
+@overload
+def transition(
+    network: Network,
+    problem: Problem,
+    design: Design,
+    form: Literal["matrix"] = "matrix",
+    *,
+    levy: str = "algorithm",
+    step: int = 0,
+) -> sparse.csr_array: ...
+@overload
+def transition(
+    network: Network, problem: Problem, design: Design, form: str, *, levy: str = "algorithm", step: int = 0
+) -> Any: ...
+def transition(
+    network: Network, problem: Problem, design: Design, form: str = "matrix", *, levy: str = "algorithm", step: int = 0
+) -> Any:
     r"""Return P(v, u), the probability that the model goes from v to u between two updates.
 
     .. math:: P = (1-p_J) P_{MH} + p_J \sum_{i=1}^r q_i (D^{-1}A)^i
@@ -26,15 +49,32 @@ def transition(network: Network, problem: Problem, design: Design, *, step: int 
     ----------
     network, problem, design
         As for `levywalk.run`; a switching design has one matrix per phase: give its ``first`` or ``then``.
+    form
+        "matrix": a csr_array. "operator": a LinearOperator with matvec, rmatvec and matmat that forms no power,
+        in memory of the order of nodes and edges; for long jumps, and for i.i.d. sampling, whose matrix is full.
+    levy
+        "algorithm": (D⁻¹A)ⁱ, what Algorithm [alg:jump] does. "printed": diag(Aⁱ1)⁻¹Aⁱ, the paper's formula, which
+        weighs all walks of i moves alike; the two agree on regular networks only (with loops counted in A or not).
     step
         For a scheduled p_jump: the step whose matrix to return.
+
+    Returns
+    -------
+    csr_array or LinearOperator
+
+    Raises
+    ------
+    TooLarge
+        If the matrix would hold more than 2·10⁸ entries.
 
     Examples
     --------
     >>> import levywalk as lw
-    >>> P = lw.transition(lw.ring(5), lw.homogeneous(5), lw.mhlj())
-    >>> P.sum(axis=1)
+    >>> network, problem = lw.ring(5), lw.heterogeneous(5, important=1)
+    >>> lw.transition(network, problem, lw.mhlj()).sum(axis=1)
     array([1., 1., 1., 1., 1.])
+    >>> lw.transition(network, problem, lw.mhlj(), form="operator").shape
+    (5, 5)
     """
     if not isinstance(design, Design):
         raise InvalidParameter(
@@ -42,16 +82,18 @@ def transition(network: Network, problem: Problem, design: Design, *, step: int 
             "give a switching design's .first or .then"
         )
     step = checks.integer("step", step, low=0)
+    operator = checks.choice("form", form, FORMS) == "operator"
+    checks.choice("levy", levy, LEVY)
     law = design.bind(network, problem).law
     if design.moves == "iid":
-        if network.n > _DENSE_LIMIT:
-            raise InvalidParameter(f"design draws nodes i.i.d., so its matrix is full: {network.n} nodes are too many")
-        return sparse.csr_array(np.tile(law, (network.n, 1)))
-    matrix = metropolis_hastings_matrix(network, law)
-    if design.jump is None:
-        return matrix
-    p_jump = float(design.jump.p_jump_at(step, step + 1)[0])
-    return sparse.csr_array((1.0 - p_jump) * matrix + p_jump * levy_matrix(network, design.jump))
+        return _RankOne(law) if operator else _full(law)
+    mh = metropolis_hastings_matrix(network, law)
+    p_jump = 0.0 if design.jump is None else float(design.jump.p_jump_at(step, step + 1)[0])
+    if design.jump is None or p_jump == 0.0:
+        return _Plain(mh, law) if operator else mh
+    if operator:
+        return _Jumping(network, mh, p_jump, design.jump, printed=levy == "printed")
+    return sparse.csr_array((1.0 - p_jump) * mh + p_jump * levy_matrix(network, design.jump, levy))
 
 
 def metropolis_hastings_matrix(network: Network, law: Floats) -> sparse.csr_array:
@@ -67,19 +109,20 @@ def metropolis_hastings_matrix(network: Network, law: Floats) -> sparse.csr_arra
     0.005
     """
     n = network.n
-    v = np.repeat(np.arange(n), np.diff(network.indptr))
+    v = np.repeat(np.arange(n, dtype=np.int32), np.diff(network.indptr))
     u = network.indices
     degree = network.degree.astype(np.float64)
     other = v != u
     v, u = v[other], u[other]
     rate = np.minimum(1.0 / degree[v], law[u] / (degree[u] * law[v]))
     stay = 1.0 - np.bincount(v, weights=rate, minlength=n)
-    rows, columns = np.concatenate([v, np.arange(n)]), np.concatenate([u, np.arange(n)])
+    nodes = np.arange(n, dtype=np.int32)
+    rows, columns = np.concatenate([v, nodes]), np.concatenate([u, nodes])
     return sparse.csr_array((np.concatenate([rate, np.maximum(stay, 0.0)]), (rows, columns)), shape=(n, n))
 
 
-def levy_matrix(network: Network, jump: JumpLaw) -> sparse.csr_array:
-    """Build Σ qᵢ (D⁻¹A)ⁱ, the law of where a jump ends.
+def levy_matrix(network: Network, jump: JumpLaw, levy: str = "algorithm") -> sparse.csr_array:
+    """Build Σ qᵢ (D⁻¹A)ⁱ, the law of where a jump ends; ``levy="printed"`` is the paper's Σ qᵢ diag(Aⁱ1)⁻¹Aⁱ.
 
     Examples
     --------
@@ -88,11 +131,144 @@ def levy_matrix(network: Network, jump: JumpLaw) -> sparse.csr_array:
     array([0.5 , 0.  , 0.25, 0.25, 0.  ])
     """
     n = network.n
-    share = np.repeat(1.0 / network.degree, np.diff(network.indptr))
-    hop = sparse.csr_array((share, network.indices, network.indptr), shape=(n, n))
-    law = jump.distance.probabilities()
-    identity = sparse.eye_array(n, format="csr")
+    distance = jump.distance.probabilities()
+    _require_affordable(network, len(distance))
     total = sparse.csr_array((n, n))
-    for probability in law[::-1]:  # Horner's scheme: W (q₁ I + W (q₂ I + …))
-        total = sparse.csr_array(hop @ (probability * identity + total))
+    if checks.choice("levy", levy, LEVY) == "algorithm":
+        hop = sparse.csr_array(sparse.diags_array(1.0 / network.degree) @ adjacency_matrix(network))
+        identity = sparse.eye_array(n, format="csr")
+        for probability in distance[::-1]:  # Horner's scheme: W (q₁ I + W (q₂ I + …))
+            total = sparse.csr_array(hop @ (probability * identity + total))
+        return total
+    adjacency = adjacency_matrix(network)
+    power = sparse.eye_array(n, format="csr")
+    for probability in distance:  # rows may be scaled at every power, for only their proportions count
+        power = power @ adjacency
+        power = sparse.csr_array(sparse.diags_array(1.0 / power.sum(axis=1)) @ power)
+        total = sparse.csr_array(total + probability * power)
     return total
+
+
+def adjacency_matrix(network: Network) -> sparse.csr_array:
+    """Return A_G under the network's self-loop policy."""
+    parts = (np.ones(network.indices.size), network.indices, network.indptr.astype(np.int32))
+    return sparse.csr_array(parts, shape=(network.n, network.n))
+
+
+def _require_affordable(network: Network, hops: int) -> None:
+    """Refuse powers that would fill in, from the neighbourhoods of evenly spread nodes."""
+    n = network.n
+    if n * n <= _MOST_ENTRIES:
+        return
+    some = np.unique(np.linspace(0, n - 1, _SAMPLE).astype(np.int64))
+    adjacency = adjacency_matrix(network)
+    reached = sparse.csr_array((np.ones(len(some)), (np.arange(len(some)), some)), shape=(len(some), n))
+    for _ in range(hops):
+        before = reached.nnz
+        reached = sparse.csr_array(reached + reached @ adjacency)
+        reached.data[:] = 1.0
+        entries = reached.nnz / len(some) * n
+        if entries > _MOST_ENTRIES:
+            raise TooLarge(
+                f"a matrix of jumps of up to {hops} hops on {n} nodes would hold more than {_MOST_ENTRIES:.0e} entries "
+                "(nothing was allocated); use form='operator'"
+            )
+        if reached.nnz == before:
+            return
+
+
+def _full(law: Floats) -> sparse.csr_array:
+    n = len(law)
+    if n * n > _MOST_ENTRIES // 4:
+        raise TooLarge(
+            f"design draws nodes i.i.d., so its matrix is full: {n} nodes would take {n * n:.1e} entries; "
+            "use form='operator'"
+        )
+    return sparse.csr_array(np.tile(law, (n, 1)))
+
+
+def _column(values: Floats, X: Floats) -> Floats:
+    """Return the values in a shape that multiplies each column of X."""
+    return values[:, None] if X.ndim == 2 else values
+
+
+class _RankOne(ChainOperator):
+    """1πᵀ: each node drawn afresh."""
+
+    def __init__(self, law: Floats) -> None:
+        super().__init__(len(law))
+        self.law = law
+        self.stay = law
+
+    def _matvec(self, X: Floats) -> Floats:
+        return np.asarray(np.ones(_column(self.stay, X).shape) * (self.stay @ X))
+
+    def _rmatvec(self, X: Floats) -> Floats:
+        return np.asarray(_column(self.stay, X) * X.sum(axis=0))
+
+
+class _Plain(ChainOperator):
+    """A chain without jumps: sparse as it is."""
+
+    def __init__(self, matrix: sparse.csr_array, law: Floats) -> None:
+        super().__init__(matrix.shape[0])
+        self.matrix, self.law, self.stay = matrix, law, matrix.diagonal()
+        self._back = matrix.T
+
+    def _matvec(self, X: Floats) -> Floats:
+        assert self.matrix is not None
+        return np.asarray(self.matrix @ X)
+
+    def _rmatvec(self, X: Floats) -> Floats:
+        return np.asarray(self._back @ X)
+
+
+class _Jumping(ChainOperator):
+    """(1-p_J) P_MH + p_J Σ qᵢ Wⁱ, hop by hop."""
+
+    def __init__(self, network: Network, mh: sparse.csr_array, p_jump: float, jump: JumpLaw, *, printed: bool) -> None:
+        super().__init__(mh.shape[0])
+        self._mh, self._mh_back = mh, mh.T
+        self._adjacency = adjacency_matrix(network)
+        self._share = 1.0 / network.degree
+        self._p_jump = p_jump
+        self._distance = np.asarray(jump.distance.probabilities(), dtype=np.float64)
+        self._walks: list[Floats] | None = None
+        if printed:
+            self._adjacency = sparse.csr_array(self._adjacency / float(network.degree.max()))
+            self._walks = [np.asarray(self._adjacency.sum(axis=1), dtype=np.float64)]  # Aⁱ1, scaled
+            for _ in self._distance[1:]:
+                self._walks.append(self._adjacency @ self._walks[-1])
+        self.stay = (1.0 - p_jump) * mh.diagonal() + p_jump * self._returns()
+
+    def _returns(self) -> Floats:
+        """Return the probability that a jump of one or two hops ends where it began; longer ones are left out."""
+        loops = self._share * (self._adjacency.diagonal() > 0)
+        back = (
+            self._share * (self._adjacency @ self._share) if self._walks is None else np.zeros(self.shape[0])
+        )  # W²(v,v) = Σ_u W(v,u) W(u,v)
+        return np.asarray(self._distance[0] * loops + self._distance[1:2].sum() * back)
+
+    def _matvec(self, X: Floats) -> Floats:
+        total = np.zeros_like(X, dtype=np.float64)
+        if self._walks is None:
+            share = _column(self._share, X)
+            for probability in self._distance[::-1]:  # Horner's scheme
+                total = share * (self._adjacency @ (probability * X + total))
+        else:
+            power = X
+            for probability, walks in zip(self._distance, self._walks, strict=True):
+                power = self._adjacency @ power
+                total += probability * power / _column(walks, X)
+        return np.asarray((1.0 - self._p_jump) * (self._mh @ X) + self._p_jump * total)
+
+    def _rmatvec(self, X: Floats) -> Floats:
+        total = np.zeros_like(X, dtype=np.float64)
+        if self._walks is None:
+            share = _column(self._share, X)
+            for probability in self._distance[::-1]:
+                total = self._adjacency @ (share * (probability * X + total))
+        else:
+            for probability, walks in zip(self._distance[::-1], self._walks[::-1], strict=True):
+                total = self._adjacency @ (probability * X / _column(walks, X) + total)
+        return np.asarray((1.0 - self._p_jump) * (self._mh_back @ X) + self._p_jump * total)

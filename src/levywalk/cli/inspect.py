@@ -1,0 +1,124 @@
+"""``levywalk inspect``: will this walk be trapped?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from levywalk.experiments.inspect import Inspection
+
+
+def inspect(
+    network: Annotated[
+        str, typer.Argument(help="ring:1000, grid:25,40, er:1000,0.1, ws:1000,4,0.1, …, or a network file.")
+    ],
+    data: Annotated[str, typer.Option("--data", help="heterogeneous, homogeneous, or a data file.")] = "heterogeneous",
+    important: Annotated[int | None, typer.Option("--important", min=0, help="How many important nodes.")] = None,
+    smoothness: Annotated[
+        str | None, typer.Option("--smoothness", metavar="FILE", help="One L per node instead of data.")
+    ] = None,
+    loss: Annotated[str, typer.Option("--loss", help="least_squares or logistic, for a data file.")] = "least_squares",
+    ridge: Annotated[float, typer.Option("--ridge", min=0.0, help="Of a data file's problem.")] = 0.0,
+    p_jump: Annotated[float, typer.Option("--p-jump", help="Of MHLJ.")] = 0.1,
+    p_distance: Annotated[float, typer.Option("--p-distance", help="Of MHLJ.")] = 0.5,
+    max_hops: Annotated[int, typer.Option("--max-hops", help="Of MHLJ.")] = 3,
+    self_loops: Annotated[str, typer.Option("--self-loops", help="none or counted.")] = "none",
+    accuracy: Annotated[float, typer.Option("--accuracy", help="To predict the steps for.")] = 0.01,
+    tune: Annotated[bool, typer.Option("--tune", help="Also search the best p_jump, p_distance and max_hops.")] = False,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write a figure and a JSON file there.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")] = False,
+) -> None:
+    """Judge UnifRW, WeightRW and MHLJ before anything runs: entrapment, spectral gaps, bias, predicted steps."""
+    from levywalk.design import mhlj, unif_rw, weight_rw
+    from levywalk.experiments.execute import finite, writable_folder
+    from levywalk.experiments.inspect import inspect as judge
+    from levywalk.experiments.shorthand import problem_from_smoothness, read_network_text, read_problem_text
+
+    graph = read_network_text(network, seed=seed, self_loops=self_loops)
+    if smoothness is not None:
+        problem = problem_from_smoothness(smoothness, graph.n)
+    else:
+        problem = read_problem_text(data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed)
+    designs = {design.name: design for design in (unif_rw(), weight_rw(), mhlj(p_jump, p_distance, max_hops))}
+    folder = writable_folder(out) if out is not None else None
+    found = judge(graph, problem, designs, accuracy=accuracy)
+    document: dict[str, Any] = {
+        "network": graph.name,
+        "seed": seed,
+        "accuracy": accuracy,
+        "designs": found.rows(),
+        "sentences": found.sentences,
+        "assumptions": [{"name": a.name, "holds": a.holds, "why": a.why} for a in found.assumptions],
+    }
+    if tune:
+        from levywalk.theory import tune as search
+
+        best = search(graph, problem, accuracy=accuracy)
+        document["tuned"] = {"parameters": best.parameters, "steps": best.cost, "curve": list(best.curve)}
+    document = finite(document)
+    files = _write(found, document, folder) if folder is not None else []
+    if as_json:
+        print(json.dumps(document | {"files": [str(path) for path in files]}, indent=2))
+        return
+    _show(found, document)
+    if files:
+        print("\nWritten: " + ", ".join(str(path) for path in files))
+
+
+def _write(found: Inspection, document: dict[str, Any], folder: Path) -> list[Path]:
+    from levywalk.report.figures import plot_inspection
+
+    laws = {name: (judgement.target, judgement.law) for name, judgement in found.judgements.items()}
+    figure, table = folder / "inspect.png", folder / "inspect.json"
+    plot_inspection(found.rows(), laws, path=figure)
+    table.write_text(json.dumps(document, indent=2) + "\n")
+    return [figure, table]
+
+
+def _show(found: Inspection, document: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    L = found.smoothness
+    print(f"{found.network!r}; L from {L.min():.3g} to {L.max():.3g}, mean {L.mean():.3g}")
+    table = Table(title="before anything runs", title_justify="left")
+    rows = found.rows()
+    table.add_column("")
+    for row in rows:
+        table.add_column(row["design"], justify="right")
+    lines: dict[str, Callable[[dict[str, Any]], str]] = {
+        "steps per visit, worst region": lambda row: f"{row['dwell']:.3g}",
+        "… i.i.d. from the same law": lambda row: f"{row['iid_dwell']:.3g}",
+        "steps to escape it": lambda row: f"{row['escape']:.3g}",
+        "its share under π": lambda row: f"{row['target']:.3g}",
+        "its share under the chain": lambda row: f"{row['mass']:.3g}",
+        "total variation π, chain": lambda row: f"{row['total_variation']:.3g}",
+        "right spectral gap": lambda row: f"{'' if row['spectral_gap_trusted'] else '≤ '}{row['spectral_gap']:.3g}",
+        f"predicted steps to {100 * found.accuracy:g} %": lambda row: _count(row["steps"]),
+        "predicted transfers": lambda row: _count(row["transfers"]),
+    }
+    for label, cell in lines.items():
+        table.add_row(label, *[cell(row) for row in rows])
+    Console().print(table)
+    for sentence in found.sentences:
+        print(sentence)
+    print("\nThe theorems' assumptions here:")
+    print(found.assumptions)
+    if "tuned" in document:
+        best = document["tuned"]
+        chosen = ", ".join(f"{key} = {value:g}" for key, value in best["parameters"].items())
+        print(f"\nLeast predicted steps among MHLJ's parameters: {_count(best['steps'])} with {chosen}")
+
+
+def _count(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if value < 1e15 else "never"

@@ -1,0 +1,71 @@
+"""Mistakes in an experiment file, in words: the key as the user wrote it, what is wrong, the value, the remedy."""
+
+from __future__ import annotations
+
+import difflib
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+
+def explain(model: type[BaseModel], item: Any) -> str:
+    """Turn one of pydantic's findings into: key, what is wrong, the value, the remedy."""
+    known = _known_keys(model, list(item["loc"]))
+    key = ".".join(str(part) for part in known[0])
+    kind, value = item["type"], item["input"]
+    if kind == "extra_forbidden":
+        near = difflib.get_close_matches(str(item["loc"][-1]), known[1], n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        return f"{key}: unknown key (value {value!r}); {hint}known here: {', '.join(known[1])}"
+    if kind == "missing":
+        return f"{key}: missing; add it"
+    if kind == "union_tag_not_found":
+        return f"{key}: {item['ctx']['discriminator'].strip(chr(39))!r} is missing; it says which kind this is"
+    if kind == "union_tag_invalid":
+        tag, tags = item["ctx"]["tag"], item["ctx"]["expected_tags"]
+        return f"{key}.{item['ctx']['discriminator'].strip(chr(39))}: must be one of {tags}, got {tag!r}"
+    message = item["msg"].removeprefix("Input should be ").replace("Value error, ", "")
+    return f"{key}: must be {message}, got {value!r}"
+
+
+def _known_keys(model: Any, loc: list[Any]) -> tuple[list[Any], list[str]]:
+    """Return the location as the user wrote it (without pydantic's union tags) and the keys known where it ends."""
+    written: list[Any] = []
+    keys: list[str] = []
+    types = [model]
+    for part in loc:
+        sections = [item for item in types if isinstance(item, type) and issubclass(item, BaseModel)]
+        tagged = [item for item in sections if _tag_matches(item, part)]
+        if len(sections) > 1 and tagged:  # a union's tag: it narrows the kinds and is not a key
+            types = tagged
+            continue
+        written.append(part)
+        keys = sorted({name for item in sections for name in item.model_fields})
+        types = [found for item in types for found in _children(item, part)]
+    return written, keys
+
+
+def _tag_matches(section: type[BaseModel], part: Any) -> bool:
+    for name in ("family", "data", "kind"):
+        field = section.model_fields.get(name)
+        if field is not None and part in get_args(field.annotation):
+            return True
+    return False
+
+
+def _children(item: Any, part: Any) -> list[Any]:
+    if isinstance(item, type) and issubclass(item, BaseModel):
+        field = item.model_fields.get(str(part))
+        return _flatten(field.annotation) if field is not None else []
+    if get_origin(item) is dict:
+        return _flatten(get_args(item)[1])
+    return []
+
+
+def _flatten(annotation: Any) -> list[Any]:
+    if get_origin(annotation) is Annotated:
+        return _flatten(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return [found for part in get_args(annotation) for found in _flatten(part)]
+    return [annotation]

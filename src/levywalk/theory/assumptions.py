@@ -1,0 +1,179 @@
+"""Which of the paper's assumptions hold here, with the numbers, and why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csgraph
+
+from levywalk.arrays import Floats
+from levywalk.design import Design
+from levywalk.errors import InvalidParameter, NoMinimiser
+from levywalk.network import Network
+from levywalk.problem import Problem, optimum_of
+from levywalk.theory.chain import period
+from levywalk.theory.setting import local_gradients, local_strong_convexity
+from levywalk.theory.transition import transition
+
+ABOUT = 2.0  # what the paper's ≈ in [hetedata] is taken to mean: within a factor of 2
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """One assumption.
+
+    Attributes
+    ----------
+    name
+        "Assumption 1" to "Assumption 4", or "hetedata".
+    says
+        What the paper assumes.
+    holds
+        Whether it holds here; None when the problem does not say enough.
+    why
+        One plain sentence, with the remedy when it does not hold.
+    numbers
+        What was measured.
+    """
+
+    name: str
+    says: str
+    holds: bool | None
+    why: str
+    numbers: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """All of them, by name; iterates in the paper's order."""
+
+    found: tuple[Assumption, ...]
+
+    def __iter__(self) -> Any:
+        return iter(self.found)
+
+    def __getitem__(self, name: str) -> Assumption:
+        for assumption in self.found:
+            if assumption.name == name:
+                return assumption
+        names = ", ".join(repr(assumption.name) for assumption in self.found)
+        raise InvalidParameter(f"name must be one of {names}, got {name!r}")
+
+    def __str__(self) -> str:
+        marks = {True: "holds", False: "FAILS", None: "unknown"}
+        return "\n".join(f"{a.name:<13} {marks[a.holds]:<8} {a.why}" for a in self.found)
+
+    @property
+    def hold(self) -> bool:
+        """Whether Assumptions 1 to 4, on which the theorems rest, are all known to hold."""
+        return all(a.holds is True for a in self.found if a.name != "hetedata")
+
+
+def assumptions(network: Network, problem: Problem, design: Design) -> Assumptions:
+    """Say which of Assumptions 1 to 4 and [hetedata] hold on this network, problem and design, and why not.
+
+    Parameters
+    ----------
+    network, problem, design
+        As for `levywalk.run`; one design with one chain. A scheduled p_jump is judged at its first step.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> print(lw.assumptions(lw.ring(100), lw.homogeneous(100, dim=2), lw.unif_rw()))
+    Assumption 1  holds    L_v is known at every node, at most ...
+    Assumption 2  FAILS    μ_v = 0 at 100 of 100 nodes: ... ridge above 0 ...
+    Assumption 3  holds    ...
+    Assumption 4  FAILS    the chain has period 2: ...
+    hetedata      FAILS    L̄/L_min = ...
+    """
+    if not isinstance(design, Design):
+        raise InvalidParameter(
+            f"design must be a Design with one matrix, such as lw.mhlj(), got {design!r}; "
+            "give a switching design's .first or .then"
+        )
+    P = transition(network, problem, design)
+    smoothness = np.asarray(problem.smoothness, dtype=np.float64)
+    return Assumptions(
+        (
+            _smooth(smoothness),
+            _strongly_convex(problem),
+            _bounded(problem),
+            _ergodic(P),
+            _heterogeneous(smoothness),
+        )
+    )
+
+
+def _smooth(smoothness: Floats) -> Assumption:
+    why = f"L_v is known at every node, at most {smoothness.max():.4g} and {smoothness.mean():.4g} on average"
+    numbers = {"L_min": float(smoothness.min()), "L_mean": float(smoothness.mean()), "L_max": float(smoothness.max())}
+    return Assumption("Assumption 1", "every ∇f_v is L_v-Lipschitz", True, why, numbers)
+
+
+def _strongly_convex(problem: Problem) -> Assumption:
+    says = "every f_v is μ-strongly convex"
+    local = local_strong_convexity(problem)
+    if local is None:
+        why = f"a {type(problem).__name__} does not say its local_strong_convexity"
+        return Assumption("Assumption 2", says, None, why, {})
+    flat = int((local <= 0.0).sum())
+    numbers = {"mu_min": float(local.min()), "flat_nodes": float(flat)}
+    world = getattr(problem, "strong_convexity", None)
+    if world is not None:
+        numbers["mu_global"] = float(world)
+    if flat == 0:
+        why = f"the smallest μ_v is {local.min():.4g}"
+        return Assumption("Assumption 2", says, True, why, numbers)
+    average = "" if world is None else f" (f itself has μ = {float(world):.4g})"
+    why = (
+        f"μ_v = 0 at {flat} of {len(local)} nodes: their own samples leave directions of the {problem.dim} flat"
+        f"{average}; a ridge above 0 makes it true"
+    )
+    return Assumption("Assumption 2", says, False, why, numbers)
+
+
+def _bounded(problem: Problem) -> Assumption:
+    says = "‖∇f_v(x*)‖² ≤ σ²max at every node"
+    try:
+        optimum = optimum_of(problem)
+    except NoMinimiser as error:
+        return Assumption("Assumption 3", says, False, f"there is no x*: {error}", {})
+    if optimum is None:
+        why = f"a {type(problem).__name__} does not say its optimum"
+        return Assumption("Assumption 3", says, None, why, {})
+    squares = np.square(local_gradients(problem, optimum)).sum(axis=1)
+    largest, mean = float(squares.max()), float(squares.mean())
+    why = f"σ²max = {largest:.4g} at node {int(squares.argmax())}, σ*² = {mean:.4g} on average"
+    return Assumption("Assumption 3", says, True, why, {"sigma_max2": largest, "sigma_star2": mean})
+
+
+def _ergodic(P: Any) -> Assumption:
+    says = "P is irreducible and aperiodic, and v₀ is drawn from its stationary law"
+    classes, _ = csgraph.connected_components(P, directed=True, connection="strong")
+    if classes > 1:
+        why = f"the chain falls into {classes} classes that it cannot leave both ways"
+        return Assumption("Assumption 4", says, False, why, {"classes": float(classes), "period": 0.0})
+    turns = period(P)
+    numbers = {"classes": 1.0, "period": float(turns)}
+    if turns > 1:
+        why = (
+            f"the chain has period {turns}: it visits {turns} groups of nodes in turn and never forgets which; "
+            "self_loops='counted' or a jump of even and odd distances breaks it, and the walk runs either way"
+        )
+        return Assumption("Assumption 4", says, False, why, numbers)
+    return Assumption(
+        "Assumption 4", says, True, "the chain is irreducible and aperiodic; run with start='stationary'", numbers
+    )
+
+
+def _heterogeneous(smoothness: Floats) -> Assumption:
+    low = float(smoothness.mean() / smoothness.min())
+    high = float(smoothness.max() / smoothness.mean())
+    holds = low <= ABOUT
+    verdict = "L_min ≈ L̄" if holds else f"not L_min ≈ L̄, taken as a factor of at most {ABOUT:g}"
+    why = f"L̄/L_min = {low:.4g}, L_max/L̄ = {high:.4g}: {verdict}"
+    numbers = {"L_mean_over_L_min": low, "L_max_over_L_mean": high}
+    return Assumption("hetedata", "L_min ≈ L̄ ≤ L_max", holds, why, numbers)

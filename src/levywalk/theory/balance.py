@@ -1,0 +1,51 @@
+"""Whether a walk runs backwards as it runs forwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
+
+from levywalk import checks
+from levywalk.errors import InvalidParameter
+from levywalk.theory.chain import REVERSIBLE, as_chain, reversible
+from levywalk.theory.stationary import given_or_solved
+
+
+def is_reversible(P: Any, tol: float = REVERSIBLE, *, stationary: Any = None) -> bool:
+    """Return whether detailed balance π(v)P(v,u) = π(u)P(u,v) holds, to the share ``tol`` of each flow.
+
+    Metropolis-Hastings chains are reversible; P_MHLJ is not where L_v differ. Of an operator random flows are compared.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> network, problem = lw.ring(5), lw.heterogeneous(5, important=1)
+    >>> lw.is_reversible(lw.transition(network, problem, lw.weight_rw()))
+    True
+    >>> lw.is_reversible(lw.transition(network, problem, lw.mhlj()))
+    False
+    """
+    tol = checks.positive("tol", tol)
+    chain = as_chain(P)
+    return reversible(chain, given_or_solved(chain, stationary), tol)
+
+
+def detailed_balance_violation(P: Any, *, stationary: Any = None) -> float:
+    """Return ½ Σ |π(v)P(v,u) - π(u)P(u,v)|: the share of all moves that has no counterpart in the reversed walk.
+
+    Zero for a reversible chain, 1 for a walk that never goes back.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(detailed_balance_violation(np.roll(np.eye(3), 1, axis=1)), 12)
+    1.0
+    """
+    chain = as_chain(P)
+    if isinstance(chain, LinearOperator):
+        raise InvalidParameter("P must be a matrix, not an operator, to compare its entries; use form='matrix'")
+    flow = sparse.diags_array(given_or_solved(chain, stationary)) @ chain
+    return float(np.abs(sparse.csr_array(flow - flow.T).data).sum() / 2.0)

@@ -1,0 +1,115 @@
+"""Sparse factorisation where it is cheap: a forecast of the fill, and solvers with one state grounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+from scipy.sparse.linalg import splu
+
+from levywalk.arrays import Floats
+from levywalk.theory.chain import narrow
+
+_OPERATIONS = 3e10  # about half a minute: the squared widths of the profile, summed
+_PLANAR = 2.5  # a grid's profile is at most 4/3 √n wide, and its factors are far smaller than its profile
+_LARGEST_PLANAR = 1_500_000
+_THIN = 32.0  # a mean width up to which the profile order itself is used: minimum degree is slow around hubs
+
+Solve = Callable[[Floats], Floats]
+
+
+def low_fill(matrix: Any) -> bool:
+    """Return whether factorising the matrix is cheap: rings, grids, trees and anything small, but no expander.
+
+    Judged from the profile under the reverse Cuthill-McKee order, which bounds the fill.
+    """
+    n = int(matrix.shape[0])
+    if _is_tree(matrix):
+        return True
+    width = _widths(matrix, _order(matrix)).astype(np.float64)
+    planar = n <= _LARGEST_PLANAR and float(width.mean()) <= _PLANAR * float(np.sqrt(n))
+    return bool(planar or float(width @ width) <= _OPERATIONS)
+
+
+def _is_tree(matrix: Any) -> bool:
+    n = int(matrix.shape[0])
+    moves = int(matrix.nnz) - int(np.count_nonzero(matrix.diagonal()))
+    return moves <= 2 * (n + 8)
+
+
+def _order(matrix: Any) -> Any:
+    pattern = narrow(sparse.csr_array(matrix))
+    return csgraph.reverse_cuthill_mckee(pattern, symmetric_mode=False)
+
+
+def _widths(matrix: Any, order: Any) -> Any:
+    """Return how far left of the diagonal each row reaches, in the given order."""
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    pattern = sparse.coo_array(matrix)
+    rows, columns = place[pattern.row], place[pattern.col]
+    first = np.arange(len(order))
+    np.minimum.at(first, np.maximum(rows, columns), np.minimum(rows, columns))
+    return np.arange(len(order)) - first
+
+
+class Factor:
+    """LU factors of a structurally symmetric matrix, eliminated on the diagonal."""
+
+    def __init__(self, matrix: Any) -> None:
+        order = _order(matrix)
+        self._order = order if _widths(matrix, order).mean() <= _THIN else None
+        work = narrow(sparse.csc_array(matrix))
+        if self._order is not None:
+            work = sparse.csc_array(work[self._order][:, self._order])
+        self._lu: Any = splu(
+            work,
+            permc_spec="MMD_AT_PLUS_A" if self._order is None else "NATURAL",
+            diag_pivot_thresh=0.0,
+            options={"SymmetricMode": True},
+        )
+
+    def solve(self, right: Floats, transposed: bool = False) -> Floats:
+        """Return the solution for one right-hand side."""
+        trans = "T" if transposed else "N"
+        if self._order is None:
+            return np.asarray(self._lu.solve(right, trans))
+        result = np.empty_like(right)
+        result[self._order] = self._lu.solve(right[self._order], trans)
+        return result
+
+    def negatives(self) -> int | None:
+        """Return the number of negative eigenvalues of a symmetric matrix, or None if pivots left the diagonal."""
+        if not np.array_equal(self._lu.perm_r, self._lu.perm_c):
+            return None
+        return int((self._lu.U.diagonal() < 0).sum())
+
+
+def factorise(matrix: Any) -> Factor | None:
+    """Return the factors, or None where elimination meets a zero pivot."""
+    try:
+        return Factor(matrix)
+    except RuntimeError:
+        return None
+
+
+class Grounded:
+    """A solver of the singular system Ax = b, A = I - P up to scaling, that holds one state at zero."""
+
+    def __init__(self, matrix: Any, ground: int) -> None:
+        self._keep = np.delete(np.arange(matrix.shape[0]), ground)
+        self._matrix = sparse.csc_array(sparse.csr_array(matrix)[self._keep][:, self._keep])
+        self._factor = Factor(self._matrix)
+
+    def solve(self, right: Floats, transposed: bool = False) -> Floats:
+        """Return the solution that is zero at the grounded state, once refined."""
+        matrix = self._matrix.T if transposed else self._matrix
+        part = right[self._keep]
+        head = self._factor.solve(part, transposed)
+        head += self._factor.solve(part - matrix @ head, transposed)
+        result = np.zeros(len(right))
+        result[self._keep] = head
+        return result

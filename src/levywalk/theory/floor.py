@@ -1,0 +1,258 @@
+"""Where constant-step random-walk SGD ends: fixed point, limit mean, limit covariance, and how far from the optimum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from levywalk.arrays import Floats
+from levywalk.design import Design
+from levywalk.errors import InvalidData, InvalidParameter
+from levywalk.network import Network
+from levywalk.problem import LeastSquares, LinearModelProblem, Logistic, Problem, factor, logistic_fit
+from levywalk.theory.blocks import Blocks
+from levywalk.theory.moments import contractions, squared
+from levywalk.theory.setting import Setting, make_setting
+
+_MEAN_UNKNOWNS = 20_000_000
+_SECOND_UNKNOWNS = 20_000  # seconds; a hundred times as many take minutes
+_SECOND_MOST = 2_000_000
+_SECOND_DIM = 24  # the coarse system of the second moment has dim⁴ entries
+_BLOCK = 1 << 21  # entries of Hessians held at once
+
+
+@dataclass(frozen=True)
+class ErrorFloor:
+    """Where the model ends up in the long run; distances are squared, from the optimum x*.
+
+    Attributes
+    ----------
+    step_size
+        γ.
+    fixed_point
+        x̃ with E_ν[w(v)∇f_v(x̃)] = 0 under the chain's own law ν: the limit for γ → 0.
+    limit_mean
+        lim E x^t at this γ; None unless the problem is least squares.
+    limit_covariance
+        lim Cov x^t; None unless the problem is least squares and small.
+    bias2
+        ‖x̃ - x*‖²: what jumps cost however small γ is.
+    mean_bias2
+        ‖lim E x^t - x*‖², or None.
+    floor
+        lim E‖x^t - x*‖² = mean_bias2 + trace of the covariance, or None.
+    initial2
+        ‖x*‖², the error of the model 0: what relative figures are relative to.
+    residual
+        The largest relative residual of the systems solved.
+    notes
+        Why a figure is missing.
+    """
+
+    step_size: float
+    fixed_point: Floats
+    limit_mean: Floats | None
+    limit_covariance: Floats | None
+    bias2: float
+    mean_bias2: float | None
+    floor: float | None
+    initial2: float
+    residual: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def relative_bias2(self) -> float:
+        """``bias2`` over the error of the model 0."""
+        return self._relative(self.bias2)
+
+    @property
+    def relative_mean_bias2(self) -> float | None:
+        """``mean_bias2`` over the error of the model 0."""
+        return None if self.mean_bias2 is None else self._relative(self.mean_bias2)
+
+    @property
+    def relative_floor(self) -> float | None:
+        """``floor`` over the error of the model 0."""
+        return None if self.floor is None else self._relative(self.floor)
+
+    def _relative(self, value: float) -> float:
+        return value / self.initial2 if self.initial2 > 0.0 else float("inf") if value > 0.0 else 0.0
+
+
+def error_floor(
+    network: Network,
+    problem: Problem,
+    design: Design,
+    *,
+    step_size: float | str = "theory",
+    covariance: bool | None = None,
+) -> ErrorFloor:
+    r"""Return where the model ends up with a constant step size, and how far that is from the optimum.
+
+    .. math:: m_u = \sum_v P(v,u) [(I - \gamma w_v H_v) m_v + \gamma w_v b_v \nu_v], \quad E x_\infty = \sum_u m_u
+
+    The paper calls x̃, the zero of E_ν[w∇f], the limit. The mean of a model that walks has a bias of its own that grows
+    with γ, because the model remembers where it came from; it tends to x̃ for γ → 0.
+
+    Parameters
+    ----------
+    network, problem, design
+        As for `levywalk.run`; least squares or logistic regression, one design, constant p_jump.
+    step_size
+        γ: a number or "theory" (1/max w(v)L_v).
+    covariance
+        Whether to solve for the limit covariance, with n·dim² unknowns: by default when that takes seconds.
+
+    Raises
+    ------
+    InvalidParameter
+        There is no limit: step_size is too large (the recursion of the mean or of the second moment has a spectral
+        radius of 1 or more), or the optimum is not unique.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> network, problem = lw.ring(50), lw.heterogeneous(50, dim=3, important=1)
+    >>> jumps, plain = (lw.error_floor(network, problem, design) for design in (lw.mhlj(), lw.weight_rw()))
+    >>> jumps.bias2 > 1e-4, plain.bias2 < 1e-20  # jumps move the fixed point, Metropolis-Hastings alone does not
+    (True, True)
+    >>> quiet = lw.heterogeneous(50, dim=3, important=1, noise=0.0)
+    >>> lw.error_floor(network, quiet, lw.mhlj()).floor < 1e-20  # interpolation: nothing to be biased about
+    True
+    """
+    setting = make_setting(network, problem, design, step_size)
+    centre = fixed_point(setting)
+    initial2 = float(setting.optimum @ setting.optimum)
+    offset = centre - setting.optimum
+    bias2 = float(offset @ offset)
+    if not isinstance(problem, LeastSquares):
+        note = "limit_mean, limit_covariance and floor are None: they are known for least squares only"
+        return ErrorFloor(setting.step_size, centre, None, None, bias2, None, None, initial2, 0.0, (note,))
+    most = _SECOND_UNKNOWNS if covariance is None else _SECOND_MOST if covariance else 0
+    mean, spread, residual, notes = _limits(setting, problem, centre, most)
+    if mean is None:
+        return ErrorFloor(setting.step_size, centre, None, None, bias2, None, None, initial2, residual, notes)
+    away = mean - setting.optimum
+    mean_bias2 = float(away @ away)
+    floor = None if spread is None else mean_bias2 + float(np.trace(spread))
+    return ErrorFloor(setting.step_size, centre, mean, spread, bias2, mean_bias2, floor, initial2, residual, notes)
+
+
+def fixed_point(setting: Setting) -> Floats:
+    """Minimise Σ_v ν_v w(v) f_v, whose gradient is E_ν[w∇f]: by factorisation or by Newton's method."""
+    problem = setting.problem
+    if not isinstance(problem, LinearModelProblem):
+        raise InvalidParameter(
+            f"problem must be LeastSquares or Logistic for error_floor, got {type(problem).__name__}; "
+            "measure another problem's floor with lw.run"
+        )
+    share = setting.law * setting.weights
+    counts = np.diff(problem.offsets)
+    weights, ridge = np.repeat(share / counts, counts), problem.ridge * float(share.sum())
+    if isinstance(problem, Logistic):
+        x, unique = logistic_fit.minimise(problem.sorted_features, problem.sorted_targets, weights, ridge)
+    else:
+        x, unique = factor.solve(factor.triangle(problem.sorted_features, problem.sorted_targets, weights), ridge)
+    if not unique:
+        raise InvalidData(
+            f"problem has no unique optimum: {problem.samples} samples do not span the {problem.dim} dimensions, "
+            "so the limit depends on x0; give the problem a ridge above 0"
+        )
+    return x
+
+
+def _limits(
+    setting: Setting, problem: LeastSquares, centre: Floats, most: int
+) -> tuple[Floats | None, Floats | None, float, tuple[str, ...]]:
+    """Solve for the mean and the second moment of x - x̃: small numbers, so that no bias drowns in rounding."""
+    n, dim = problem.n, problem.dim
+    if n * dim > _MEAN_UNKNOWNS:
+        return None, None, 0.0, (f"limit_mean is None: {n * dim} unknowns are more than {_MEAN_UNKNOWNS}",)
+    push = setting.step_size * setting.weighted_gradients(centre)  # γw(v)∇f_v(x̃), of mean 0 under ν
+    mean_system = _mean_system(setting, problem)
+    _require_contraction(setting, mean_system, "mean")
+    found = mean_system.solve(-np.asarray(setting.P.T @ (setting.law[:, None] * push)))
+    if found is None:
+        return None, None, 0.0, ("limit_mean is None: the iterative solution did not reach a residual of 1e-9",)
+    first, residual, _ = found
+    shift = first.sum(axis=0)
+    if dim > _SECOND_DIM or n * dim * dim > most:
+        note = f"limit_covariance and floor are None: {n} nodes x {dim}² entries are more than {most} unknowns"
+        return centre + shift, None, residual, (note,)
+    system = _second_system(setting, problem)
+    _require_contraction(setting, system, "second moment")
+    moved = np.einsum("vij,vj->vi", contractions(setting, problem), first)
+    cross = np.einsum("vi,vj->vij", moved, push)
+    inflow = setting.law[:, None, None] * np.einsum("vi,vj->vij", push, push) - cross - cross.transpose(0, 2, 1)
+    found = system.solve(np.asarray(setting.P.T @ inflow.reshape(n, dim * dim)))
+    if found is None:
+        note = "limit_covariance and floor are None: the iterative solution did not reach a residual of 1e-9"
+        return centre + shift, None, residual, (note,)
+    second, second_residual, _ = found
+    covariance = second.sum(axis=0).reshape(dim, dim) - np.outer(shift, shift)
+    return centre + shift, 0.5 * (covariance + covariance.T), max(residual, second_residual), ()
+
+
+def _mean_system(setting: Setting, problem: LeastSquares) -> Blocks:
+    scale = setting.step_size * setting.weights
+    a, offsets, counts = problem.sorted_features, problem.offsets, np.diff(problem.offsets)
+
+    def local(z: Floats) -> Floats:
+        """Return z_v - γw(v)H_v z_v without forming H_v."""
+        slopes = 2.0 * np.einsum("si,si->s", a, np.repeat(z, counts, axis=0))
+        pulls = a * slopes[:, None]
+        if problem.samples != problem.n:
+            pulls = np.add.reduceat(pulls, offsets[:-1], axis=0) / counts[:, None]
+        return np.asarray(z - scale[:, None] * (pulls + problem.ridge * z))
+
+    share = setting.law * scale
+    weights = np.repeat(share / counts, counts)
+    coarse = 2.0 * (a.T * weights) @ a + problem.ridge * float(share.sum()) * np.eye(problem.dim)
+    return Blocks(
+        setting.P,
+        setting.law,
+        problem.dim,
+        local,
+        lambda: contractions(setting, problem),
+        _average_contraction(setting, problem),
+        coarse,
+    )
+
+
+def _second_system(setting: Setting, problem: LeastSquares) -> Blocks:
+    n, dim = problem.n, problem.dim
+    contraction = contractions(setting, problem)
+
+    def local(z: Floats) -> Floats:
+        return np.asarray(contraction @ z.reshape(n, dim, dim) @ contraction).reshape(n, dim * dim)
+
+    coarse = np.eye(dim * dim)
+    rows = max(1, _BLOCK // dim**4)
+    for start in range(0, n, rows):
+        part = slice(start, start + rows)
+        coarse -= np.einsum("v,vij->ij", setting.law[part], squared(contraction[part]))
+    shift = np.clip(2.0 * _average_contraction(setting, problem), 1e-12, 1.0)
+    return Blocks(setting.P, setting.law, dim * dim, local, lambda: squared(contraction), shift, coarse)
+
+
+def _average_contraction(setting: Setting, problem: LeastSquares) -> Floats:
+    """Return γw(v) tr(H_v)/dim, within (0, 1]."""
+    squares = np.einsum("si,si->s", problem.sorted_features, problem.sorted_features)
+    traces = 2.0 * np.add.reduceat(squares, problem.offsets[:-1]) / np.diff(problem.offsets)
+    return np.asarray(np.clip(setting.step_size * setting.weights * (traces / problem.dim + problem.ridge), 1e-12, 1.0))
+
+
+def _require_contraction(setting: Setting, system: Blocks, what: str) -> None:
+    # Below 2/L* no update lengthens an error, and one that is orthogonal to no sample is shortened on the way.
+    limit = 2.0 / setting.bound.largest
+    if setting.step_size < limit * (1.0 - 1e-9):
+        return
+    radius = system.radius()
+    if radius is not None and radius < 1.0:
+        return
+    found = "could not be shown to be below 1" if radius is None else f"is {radius:.6g}, not below 1"
+    raise InvalidParameter(
+        f"step_size {setting.step_size:.6g} has no limit: the spectral radius of the {what}'s recursion {found}; "
+        f"take step_size below {limit:.6g}, or 'theory' = {1.0 / setting.bound.largest:.6g}"
+    )

@@ -1,0 +1,216 @@
+"""Exact first and second moments of random-walk SGD on least squares: the truth that every bound is held against.
+
+With e = x - x*, A_v = I - γw(v)H_v and h_v = w(v)∇f_v(x*), an update at v is e ← A_v e - γh_v. So the triple
+(P(v_t = v), E[e 1{v_t = v}], E[eeᵀ 1{v_t = v}]) obeys a linear recursion, one block of 1 + dim + dim² numbers per node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from levywalk import checks
+from levywalk.arrays import Floats, Ints
+from levywalk.design import Design
+from levywalk.errors import InvalidParameter, TooLarge
+from levywalk.network import Network
+from levywalk.problem import LeastSquares, Problem
+from levywalk.theory.setting import Setting, make_setting, start_model
+
+_ENTRIES = 4_000_000  # of the recursion's sparse matrix
+_WORK = 2_000_000_000  # multiplications of stepping: a few seconds
+_DENSE = 800  # unknowns up to which powers of the matrix are squared
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Exact moments at some steps.
+
+    Attributes
+    ----------
+    step
+        The steps.
+    error2
+        E‖x - x*‖² after so many updates.
+    mean
+        E x after so many updates, one row per step.
+    """
+
+    step: Ints
+    error2: Floats
+    mean: Floats
+
+
+def exact_moments(
+    network: Network,
+    problem: Problem,
+    design: Design,
+    *,
+    steps: int | Sequence[int],
+    step_size: float | str = "theory",
+    x0: Any = None,
+    start: Any = None,
+) -> Moments:
+    """Compute E‖x^T - x*‖² and E x^T for least squares, exactly up to rounding.
+
+    Parameters
+    ----------
+    network, problem, design, step_size
+        As for `levywalk.run`; the step size is constant and the problem is least squares.
+    steps
+        T, or several in increasing order.
+    x0
+        The first model, zeros by default.
+    start
+        The law of the first node; the chain's own stationary law by default.
+
+    Raises
+    ------
+    TooLarge
+        The recursion has n(1 + dim + dim²) unknowns; beyond a few million entries it is refused.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> problem = lw.LeastSquares([[1.0], [2.0], [1.0]], [1.0, 2.0, 1.0])
+    >>> exact_moments(lw.ring(3), problem, lw.weight_rw(), steps=[0, 1, 50], step_size=0.1).error2.round(6)
+    array([1.  , 0.36, 0.  ])
+    """
+    setting = make_setting(network, problem, design, step_size)
+    points = np.atleast_1d(np.asarray(steps, dtype=np.int64))
+    if points.ndim != 1 or not points.size or points[0] < 0 or (np.diff(points) <= 0).any():
+        raise InvalidParameter(f"steps must be an integer of at least 0 or an increasing list of such, got {steps!r}")
+    first = setting.law if start is None else np.asarray(start, dtype=np.float64)
+    if first.shape != (network.n,) or not (first >= 0).all() or not np.isclose(first.sum(), 1.0):
+        raise InvalidParameter(f"start must be a law over {network.n} nodes, got an array of shape {first.shape}")
+    return recur(setting, points, start_model(problem, x0), first)
+
+
+def affordable(setting: Setting, steps: int) -> bool:
+    """Return whether the exact error after ``steps`` updates takes seconds rather than minutes."""
+    if not isinstance(setting.problem, LeastSquares):
+        return False
+    width = 1 + setting.problem.dim + setting.problem.dim**2
+    entries = setting.P.nnz * width**2
+    return bool(entries <= _ENTRIES and (setting.problem.n * width <= _DENSE or entries * steps <= _WORK))
+
+
+def recur(setting: Setting, points: Ints, x0: Floats, start: Floats) -> Moments:
+    """Run the recursion from x0 and the start law through the steps in ``points``."""
+    problem = require_least_squares(setting.problem)
+    dim = problem.dim
+    width = 1 + dim + dim**2
+    if setting.P.nnz * width**2 > _ENTRIES:
+        raise TooLarge(
+            f"exact moments of {problem.n} nodes and {dim} dimensions need a matrix of {setting.P.nnz * width**2:.1e} "
+            f"entries, more than {_ENTRIES:.0e}; take fewer nodes or dimensions, or measure with lw.run"
+        )
+    matrix = spread(setting.P, _local_maps(setting, problem))
+    error = x0 - setting.optimum
+    block = np.concatenate([[1.0], error, np.outer(error, error).ravel()])
+    state = np.outer(start, block).ravel()
+    means, errors, done = [], [], 0
+    for point in points.tolist():
+        state = _advance(matrix, state, point - done)
+        done = point
+        total = state.reshape(problem.n, width).sum(axis=0)
+        means.append(setting.optimum + total[1 : 1 + dim])
+        errors.append(float(np.trace(total[1 + dim :].reshape(dim, dim))))
+    return Moments(points, np.array(errors), np.array(means))
+
+
+def _advance(matrix: Any, state: Floats, steps: int) -> Floats:
+    if matrix.shape[0] > _DENSE or steps * matrix.nnz <= 20.0 * matrix.shape[0] ** 3:
+        for _ in range(steps):
+            state = matrix @ state
+        return state
+    power: Floats = matrix.toarray()
+    while steps:
+        if steps & 1:
+            state = power @ state
+        steps >>= 1
+        if steps:
+            power = power @ power
+    return state
+
+
+def _local_maps(setting: Setting, problem: LeastSquares) -> Floats:
+    """Return what an update at v does to (1, e, eeᵀ), as a matrix per node."""
+    n, dim, gamma = problem.n, problem.dim, setting.step_size
+    contraction = contractions(setting, problem)
+    push = gamma * setting.weighted_gradients(setting.optimum)
+    width = 1 + dim + dim**2
+    maps = np.zeros((n, width, width))
+    mean, second = slice(1, 1 + dim), slice(1 + dim, width)
+    maps[:, 0, 0] = 1.0
+    maps[:, mean, 0] = -push
+    maps[:, mean, mean] = contraction
+    maps[:, second, 0] = np.einsum("vi,vj->vij", push, push).reshape(n, dim * dim)
+    cross = np.einsum("vik,vj->vijk", contraction, push) + np.einsum("vi,vjk->vijk", push, contraction)
+    maps[:, second, mean] = -cross.reshape(n, dim * dim, dim)
+    maps[:, second, second] = squared(contraction)
+    return maps
+
+
+def require_least_squares(problem: Problem) -> LeastSquares:
+    """Return the problem if its losses are quadratic."""
+    if not isinstance(problem, LeastSquares):
+        raise InvalidParameter(
+            f"problem must be LeastSquares for exact moments, got {type(problem).__name__}: "
+            "only quadratic losses have a closed recursion"
+        )
+    return problem
+
+
+def local_hessians(problem: LeastSquares) -> Floats:
+    """Return the Hessian H_v of every f_v, ridge included: (n, dim, dim).
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> local_hessians(lw.LeastSquares([[1.0], [2.0], [2.0]], [1.0, 2.0, 4.0], node=[0, 1, 1])).ravel()
+    array([2., 8.])
+    """
+    a, offsets = problem.sorted_features, problem.offsets
+    products = np.einsum("si,sj->sij", a, a)
+    if problem.samples != problem.n:
+        products = np.add.reduceat(products, offsets[:-1], axis=0) / np.diff(offsets)[:, None, None]
+    return np.asarray(2.0 * products + problem.ridge * np.eye(problem.dim))
+
+
+def contractions(setting: Setting, problem: LeastSquares) -> Floats:
+    """Return A_v = I - γw(v)H_v: (n, dim, dim)."""
+    scale = (setting.step_size * setting.weights)[:, None, None]
+    return np.asarray(np.eye(problem.dim) - scale * local_hessians(problem))
+
+
+def squared(contraction: Floats) -> Floats:
+    """Return A_v ⊗ A_v, which maps vec(S) to vec(A_v S A_v): (n, dim², dim²)."""
+    n, dim, _ = contraction.shape
+    products: Floats = np.einsum("vik,vjl->vijkl", contraction, contraction)
+    return products.reshape(n, dim * dim, dim * dim)
+
+
+def spread(P: Any, maps: Floats) -> sparse.csr_array:
+    """Return the sparse matrix whose block (u, v) is P(v, u) · maps[v]: a local map, then a move.
+
+    Examples
+    --------
+    >>> spread(sparse.csr_array([[0.0, 1.0], [1.0, 0.0]]), np.array([[[2.0]], [[3.0]]])).toarray()
+    array([[0., 3.],
+           [2., 0.]])
+    """
+    flow = sparse.coo_array(P)
+    width = maps.shape[1]
+    inner = np.arange(width)
+    rows = (flow.col[:, None, None] * width + inner[None, :, None]) + 0 * inner[None, None, :]
+    columns = (flow.row[:, None, None] * width + inner[None, None, :]) + 0 * inner[None, :, None]
+    values = flow.data[:, None, None] * maps[flow.row]
+    size = checks.integer("size", P.shape[0] * width)
+    matrix = sparse.csr_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=(size, size))
+    matrix.eliminate_zeros()
+    return matrix

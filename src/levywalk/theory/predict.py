@@ -1,0 +1,182 @@
+r"""Steps to an accuracy, predicted before anything runs: random-walk SGD in its small-step limit.
+
+For small γ the model follows dx = -H(x - x̃) ds + √γ Σ^{1/2} dB in the time s = γt, where x̃ is the fixed point under
+the chain's own law ν, H = E_ν[w∇²f] and Σ the chain's asymptotic covariance of the scaled gradients h(v) =
+w(v)∇f_v(x̃): all of the walk's correlation is in Σ. So after t updates
+
+.. math:: E\|x^t - x^*\|^2 \approx \|\tilde x + e^{-H\gamma t}(x^0-\tilde x) - x^*\|^2 + \gamma \operatorname{tr} C,
+          \qquad HC + CH = \Sigma
+
+The first term holds the speed and the bias of jumps, the second what entrapment costs. Σ comes from one sparse solve
+per design (Poisson's equation (I-P)g = h - E_ν h), so a whole grid of designs is judged in seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import solve_continuous_lyapunov
+from scipy.optimize import brentq
+from scipy.sparse.linalg import splu
+
+from levywalk import checks
+from levywalk.arrays import Floats
+from levywalk.design import Bound, Design, FixedDistance, JumpLaw
+from levywalk.errors import InvalidParameter
+from levywalk.network import Network
+from levywalk.problem import LinearModelProblem, Logistic, Problem
+from levywalk.theory.floor import fixed_point
+from levywalk.theory.setting import make_setting
+from levywalk.theory.transition import levy_matrix, metropolis_hastings_matrix
+
+_GRID = np.logspace(-6, 0, 121)  # of γL*
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a design will need, in the small-step limit.
+
+    Attributes
+    ----------
+    steps
+        Updates to the accuracy at the best step size; infinite if the bias alone exceeds it.
+    step_size, relative_step_size
+        That step size γ, and γL*.
+    bias2
+        ‖x̃ - x*‖² over ‖x⁰ - x*‖²: what no step size removes.
+    noise
+        tr C: the noise floor is γ·tr C, relative to ‖x⁰ - x*‖².
+    transfers_per_step, hops_per_step
+        Exact, under the chain's own law.
+    """
+
+    steps: float
+    step_size: float
+    relative_step_size: float
+    bias2: float
+    noise: float
+    transfers_per_step: float
+    hops_per_step: float
+
+    @property
+    def transfers(self) -> float:
+        """Messages between nodes to the accuracy."""
+        return self.steps * self.transfers_per_step
+
+
+def predict(network: Network, problem: Problem, design: Design, *, accuracy: float = 0.01) -> Prediction:
+    """Predict the steps that a tuned design needs to bring the error from x⁰ = 0 to ``accuracy`` of its initial value.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> network, problem = lw.ring(60), lw.heterogeneous(60, important=1)
+    >>> trapped = predict(network, problem, lw.weight_rw(), accuracy=0.1)
+    >>> free = predict(network, problem, lw.iid_weighted(), accuracy=0.1)
+    >>> trapped.steps > free.steps
+    True
+    """
+    accuracy = checks.positive("accuracy", accuracy)
+    if not isinstance(problem, LinearModelProblem):
+        raise InvalidParameter(
+            f"problem must be LeastSquares or Logistic to predict its cost, got {type(problem).__name__}"
+        )
+    setting = make_setting(network, problem, design, "theory")
+    bound, law = setting.bound, setting.law
+    fixed = fixed_point(setting)
+    hessian = mean_hessian(problem, law * setting.weights, fixed)
+    covariance = asymptotic_covariance(setting.P, law, setting.weighted_gradients(fixed))
+    noise = float(np.trace(solve_continuous_lyapunov(hessian, covariance)))
+    first = float(problem.optimum @ problem.optimum)
+    if first == 0.0:
+        raise InvalidParameter("problem has its optimum at 0, where every run starts: there is no error to reduce")
+    steps, gamma = _fewest_steps(hessian, fixed, problem.optimum, noise, bound.largest, accuracy * first)
+    hops, transfers = communication(bound, law)
+    bias2 = float(((fixed - problem.optimum) ** 2).sum())
+    return Prediction(steps, gamma, gamma * bound.largest, bias2 / first, noise / first, transfers, hops)
+
+
+def mean_hessian(problem: LinearModelProblem, mass: Floats, x: Floats) -> Floats:
+    """Return Σ mass(v) ∇²f_v(x)."""
+    features = problem.sorted_features
+    counts = np.diff(problem.offsets)
+    share = np.repeat(mass / counts, counts)
+    if isinstance(problem, Logistic):
+        sigmoid = 1.0 / (1.0 + np.exp(-(features @ x)))
+        share = share * sigmoid * (1.0 - sigmoid)
+    else:
+        share = 2.0 * share
+    return np.asarray(features.T @ (share[:, None] * features) + problem.ridge * mass.sum() * np.eye(problem.dim))
+
+
+def asymptotic_covariance(P: sparse.csr_array, law: Floats, values: Floats) -> Floats:
+    """Return lim T · Cov(mean of values along a stationary walk of T steps): Σₖ Cov(h₀, hₖ) over all lags.
+
+    Examples
+    --------
+    >>> flip = sparse.csr_array(np.array([[0.9, 0.1], [0.1, 0.9]]))  # autocorrelation 0.8^k: 1 + 2·0.8/0.2 = 9
+    >>> asymptotic_covariance(flip, np.array([0.5, 0.5]), np.array([[1.0], [-1.0]]))
+    array([[9.]])
+    """
+    n = P.shape[0]
+    centred = values - law @ values
+    # The last node's solution is set to 0: the rest of I - P is regular, and constants do not matter.
+    reduced = sparse.csc_array(sparse.eye_array(n - 1) - P[: n - 1, : n - 1])
+    head = splu(reduced).solve(np.ascontiguousarray(centred[: n - 1]))
+    solution = np.vstack([head, np.zeros((1, values.shape[1]))])
+    solution -= law @ solution
+    weighted = law[:, None] * centred
+    cross = weighted.T @ solution
+    return np.asarray(cross + cross.T - weighted.T @ centred)
+
+
+def communication(bound: Bound, law: Floats) -> tuple[float, float]:
+    """Return the exact hops and transfers per step of a bound design, when nodes are visited by ``law``.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> bound = lw.mhlj().bind(lw.ring(5), lw.homogeneous(5, dim=1))
+    >>> hops, transfers = communication(bound, np.full(5, 0.2))
+    >>> round(hops, 6)
+    1.057143
+    """
+    if bound.moves == "iid":
+        return 1.0, float(1.0 - bound.law @ bound.law)
+    network = bound.network
+    moved = 1.0 - float(law @ metropolis_hastings_matrix(network, bound.law).diagonal())
+    if bound.jump is None:
+        return 1.0, moved
+    p_jump = float(bound.jump.p_jump_at(0, 1)[0])
+    hop = levy_matrix(network, JumpLaw(1.0, FixedDistance(1)))
+    loops = hop.diagonal()
+    mass, passes = law, 0.0
+    for longer in 1.0 - np.append(0.0, bound.jump.cumulative()[:-1]):  # P(d ≥ 1), P(d ≥ 2), …
+        passes += float(longer * (1.0 - mass @ loops))
+        mass = hop.T @ mass
+    hops = 1.0 + p_jump * (bound.jump.mean_distance() - 1.0)
+    return hops, (1.0 - p_jump) * moved + p_jump * passes
+
+
+def _fewest_steps(
+    hessian: Floats, fixed: Floats, optimum: Floats, noise: float, largest: float, goal: float
+) -> tuple[float, float]:
+    """Return the fewest steps to ‖·‖² ≤ goal over a grid of step sizes up to 1/L*, and the step size."""
+    rates, modes = np.linalg.eigh(hessian)
+    start, bias = modes.T @ -fixed, modes.T @ (fixed - optimum)
+
+    def distance2(s: float) -> float:
+        return float(((bias + np.exp(-rates * s) * start) ** 2).sum())
+
+    slowest = max(float(rates.min()), 1e-300)
+    best = (np.inf, float(_GRID[0] / largest))
+    for gamma in _GRID / largest:
+        room = goal - gamma * noise
+        horizon = 60.0 / slowest
+        if room <= 0 or distance2(horizon) > room:
+            continue
+        s = 0.0 if distance2(0.0) <= room else brentq(lambda s, room=room: distance2(s) - room, 0.0, horizon)
+        best = min(best, (float(s / gamma), float(gamma)))
+    return best

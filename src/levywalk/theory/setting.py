@@ -1,0 +1,134 @@
+"""What the theorems speak of: a chain with its own law, the update's weights, one constant step size, the optimum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from levywalk.arrays import Floats
+from levywalk.design import Bound, Design
+from levywalk.errors import InvalidParameter
+from levywalk.network import Network
+from levywalk.problem import LinearModelProblem, Problem, optimum_of
+from levywalk.schedule import Constant, is_schedule
+from levywalk.theory.chain import reversible
+from levywalk.theory.stationary import stationary
+from levywalk.theory.transition import transition
+from levywalk.update import as_step_size
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A walk with constant step size, seen by the theorems.
+
+    Attributes
+    ----------
+    P, law
+        The chain and its own stationary law ν, which jumps move away from the target.
+    bound
+        The target π, the weights w(v) and L* = max w(v)L_v.
+    p_jump
+        p_J, 0 without jumps.
+    step_size
+        γ.
+    optimum
+        x*.
+    """
+
+    problem: Problem
+    design: Design
+    bound: Bound
+    P: Any
+    law: Floats
+    p_jump: float
+    step_size: float
+    optimum: Floats
+
+    @property
+    def weights(self) -> Floats:
+        """The weights w(v)."""
+        return self.bound.weights
+
+    def weighted_gradients(self, x: Floats) -> Floats:
+        """Return h_v = w(v)∇f_v(x) as rows."""
+        return self.weights[:, None] * local_gradients(self.problem, x)
+
+    def is_reversible(self) -> bool:
+        """Return whether ν(v)P(v,u) = ν(u)P(u,v), entry by entry relative to the entry itself."""
+        if self.p_jump == 0.0:
+            return True  # Metropolis-Hastings and i.i.d. sampling are by construction
+        return reversible(sparse.csr_array(self.P), self.law)
+
+
+def make_setting(network: Network, problem: Problem, design: Design, step_size: Any) -> Setting:
+    """Bind a design and refuse what the theorems do not cover, with the remedy."""
+    if not isinstance(design, Design):
+        raise InvalidParameter(
+            f"design must be a Design with one matrix, such as lw.mhlj(), got {design!r}; "
+            "give a switching design's .first or .then"
+        )
+    bound = design.bind(network, problem)
+    gamma = as_step_size(step_size, bound.largest)
+    if not isinstance(gamma, Constant) or gamma.value <= 0.0:
+        raise InvalidParameter(
+            f"step_size must be one number above 0 or 'theory', got {step_size!r}: the theory is of constant steps"
+        )
+    p_jump = _constant_p_jump(design)
+    P = transition(network, problem, design)
+    # Without jumps the law is known to the last digit; no solver has to find it.
+    law = bound.law if p_jump == 0.0 else np.asarray(stationary(P), dtype=np.float64)
+    optimum = optimum_of(problem)
+    if optimum is None:
+        raise InvalidParameter(
+            f"problem (of type {type(problem).__name__}) has no optimum to measure from; give it an attribute optimum"
+        )
+    return Setting(problem, design, bound, P, law, p_jump, float(gamma.value), optimum)
+
+
+def local_gradients(problem: Problem, x: Floats) -> Floats:
+    """Return the gradients of all f_v at x as rows.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> local_gradients(lw.LeastSquares([[1.0], [1.0]], [0.0, 2.0]), np.array([1.0]))
+    array([[ 2.],
+           [-2.]])
+    """
+    if isinstance(problem, LinearModelProblem):
+        return problem.local_gradients(x)
+    return np.array([problem.local_gradient(v, x) for v in range(problem.n)], dtype=np.float64)
+
+
+def local_strong_convexity(problem: Problem) -> Floats | None:
+    """Return μ_v of every node, or None when the problem does not say."""
+    values = getattr(problem, "local_strong_convexity", None)
+    return None if values is None else np.asarray(values, dtype=np.float64)
+
+
+def start_model(problem: Problem, x0: Any) -> Floats:
+    """Return the first model: zeros by default."""
+    if x0 is None:
+        return np.zeros(problem.dim)
+    try:
+        clean = np.asarray(x0, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameter(f"x0 must be an array of {problem.dim} numbers, got {x0!r}") from None
+    if clean.shape != (problem.dim,) or not np.isfinite(clean).all():
+        raise InvalidParameter(f"x0 must be {problem.dim} finite numbers, got an array of shape {clean.shape}")
+    return clean
+
+
+def _constant_p_jump(design: Design) -> float:
+    if design.jump is None:
+        return 0.0
+    p_jump = design.jump.p_jump
+    if is_schedule(p_jump) and not isinstance(p_jump, Constant):
+        raise InvalidParameter(
+            f"design must have a constant p_jump, got the schedule {p_jump!r}: its chain changes with the step; "
+            "judge one step by mhlj(p_jump=…)"
+        )
+    return float(design.jump.p_jump_at(0, 1)[0])

@@ -1,0 +1,225 @@
+"""The stationary law of a chain, by the method that its size and structure ask for, with its residual checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, bicgstab, gmres
+
+from levywalk.arrays import Floats
+from levywalk.errors import InvalidParameter
+from levywalk.theory.chain import Chain, ChainOperator, as_chain, balanced_law
+from levywalk.theory.factor import Grounded, low_fill
+
+_GTH_LIMIT = 500  # n³ operations in n steps, which lose no digit to cancellation
+_ACCEPTED = 1e-10  # a law is returned only if its l1 residual is below this
+_AIM = 1e-13  # what iterations aim at
+_MOST_ITERATIONS = 4_000
+_METHODS = {
+    "gth": "elimination without subtraction",
+    "balance": "detailed balance along a spanning tree",
+    "lu": "sparse factorisation",
+    "krylov": "preconditioned Krylov iteration",
+    "known": "known from the design",
+}
+
+
+@dataclass(frozen=True)
+class StationaryReport:
+    """A stationary law and how far it can be relied on.
+
+    Attributes
+    ----------
+    law
+        π with πP = π.
+    method
+        "gth" (Grassmann-Taksar-Heyman elimination: every entry to full precision), "balance" (detailed balance along a
+        spanning tree, checked on all edges), "lu" (sparse factors), "krylov" (BiCGSTAB, then GMRES) or "known".
+    residual
+        The l1 norm of πP - π.
+    """
+
+    law: Floats = field(repr=False)
+    method: str
+    residual: float
+
+    def __str__(self) -> str:
+        return (
+            f"stationary law of {len(self.law)} states by {_METHODS[self.method]}, "
+            f"|πP - π|₁ = {self.residual:.1e}, masses from {self.law.min():.3g} to {self.law.max():.3g}"
+        )
+
+
+def stationary(P: Any) -> Floats:
+    """Return the law π with πP = π.
+
+    Parameters
+    ----------
+    P
+        A matrix, sparse or dense, or a LinearOperator, as `transition` makes them. Of an operator of more than 2,000
+        states the entries cannot be seen, so that it is the caller's to know that it is irreducible.
+
+    Raises
+    ------
+    InvalidParameter
+        If P is no stochastic matrix, falls into several classes, or has no law to be had with an l1 residual of 1e-10.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> lw.stationary([[0.9, 0.1], [0.3, 0.7]])
+    array([0.75, 0.25])
+    """
+    return stationary_report(P).law
+
+
+def stationary_report(P: Any) -> StationaryReport:
+    """Return the stationary law with the method that found it and its residual; see `stationary`.
+
+    The law of P_MHLJ is not the target: see how much of the important node's mass a jump costs.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> network, problem = lw.ring(1000), lw.heterogeneous(1000, important=1)
+    >>> report = lw.stationary_report(lw.transition(network, problem, lw.weight_rw()))
+    >>> report.method
+    'balance'
+    >>> print(report)
+    stationary law of 1000 states by detailed balance along a spanning tree, |πP - π|₁ = ..., masses from ...
+    """
+    return solve(as_chain(P))
+
+
+def given_or_solved(chain: Chain, law: Any) -> Floats:
+    """Return the law that the caller gave, checked against the chain, or solve for it."""
+    if law is None:
+        return solve(chain).law
+    clean = np.asarray(law, dtype=np.float64)
+    if clean.shape != (chain.shape[0],) or not (clean > 0).all() or not abs(clean.sum() - 1.0) <= 1e-6:
+        raise InvalidParameter("stationary must be one positive probability per state; leave it out to have it solved")
+    residual = _residual(chain, clean)
+    if not residual <= _ACCEPTED:
+        raise InvalidParameter(
+            f"stationary is not P's law: |πP - π|₁ is {residual:.1e}; leave it out to have it solved"
+        )
+    return clean
+
+
+def solve(chain: Chain) -> StationaryReport:
+    """Find the law of a checked chain."""
+    if isinstance(chain, LinearOperator):
+        known = chain.law if isinstance(chain, ChainOperator) else None
+        return _checked(chain, known, "known") if known is not None else _checked(chain, _krylov(chain), "krylov")
+    n = chain.shape[0]
+    if n <= _GTH_LIMIT:
+        return _checked(chain, _gth(chain.toarray()), "gth")
+    balanced = balanced_law(chain)
+    if balanced is not None:
+        return _checked(chain, balanced, "balance")
+    if low_fill(chain):
+        direct = _direct(chain)
+        if direct is not None:
+            return _checked(chain, direct, "lu")
+    return _checked(chain, _krylov(chain), "krylov")
+
+
+def _checked(chain: Chain, law: Floats, method: str) -> StationaryReport:
+    residual = _residual(chain, law)
+    if not residual <= _ACCEPTED or not (law >= 0).all():
+        raise InvalidParameter(
+            f"P's stationary law could not be found: |πP - π|₁ stays at {residual:.1e}, above {_ACCEPTED:g}; "
+            "the walk hardly mixes (see lw.spectral_gap). form='matrix' allows exact methods; raise p_jump or mix"
+        )
+    return StationaryReport(law, method, residual)
+
+
+def _residual(chain: Chain, law: Floats) -> float:
+    return float(np.abs(_push(chain, law) - law).sum())
+
+
+def _push(chain: Chain, law: Floats) -> Floats:
+    """Return πP."""
+    return np.asarray(chain.rmatvec(law) if isinstance(chain, LinearOperator) else law @ chain)
+
+
+def _gth(P: Floats) -> Floats:
+    """Eliminate state after state by sums of probabilities alone (Grassmann, Taksar and Heyman)."""
+    work = P.copy()
+    n = len(work)
+    for k in range(n - 1, 0, -1):
+        work[:k, k] /= work[k, :k].sum()
+        work[:k, :k] += np.outer(work[:k, k], work[k, :k])
+    law = np.zeros(n)
+    law[0] = 1.0
+    for k in range(1, n):
+        law[k] = law[:k] @ work[:k, k]
+    return np.asarray(law / law.sum())
+
+
+def generator(matrix: sparse.csr_array) -> sparse.csr_array:
+    """Return I - P with the diagonal summed from the moves, so that a small probability to leave keeps its digits."""
+    off = sparse.csr_array(matrix - sparse.diags_array(matrix.diagonal()))
+    off.eliminate_zeros()
+    return sparse.csr_array(sparse.diags_array(off.sum(axis=1)) - off)
+
+
+def _direct(matrix: sparse.csr_array) -> Floats | None:
+    """Fix the mass of one heavy state and solve for the others: the rest of I - Pᵀ is a regular M-matrix."""
+    n = matrix.shape[0]
+    guess = np.full(n, 1.0 / n)
+    for _ in range(20):
+        guess = _push(matrix, guess)
+    ground = int(guess.argmax())
+    rates = sparse.csr_array(generator(matrix).T)
+    try:
+        solver = Grounded(rates, ground)
+    except RuntimeError:
+        return None
+    law = solver.solve(-rates[:, [ground]].toarray().ravel())
+    law[ground] = 1.0
+    if not np.isfinite(law).all() or not (law > 0).all():
+        return None
+    return np.asarray(law / law.sum())
+
+
+def _krylov(chain: Chain) -> Floats:
+    """Solve (I - Pᵀ + u1ᵀ)π = u, u uniform, which is regular; preconditioned by the probabilities to leave."""
+    n = chain.shape[0]
+    uniform = np.full(n, 1.0 / n)
+    push: Any
+    if isinstance(chain, LinearOperator):
+        stay = chain.stay if isinstance(chain, ChainOperator) else np.zeros(n)
+        push = chain.rmatvec
+    else:
+        stay, back = chain.diagonal(), sparse.csr_array(chain.T)
+        push = back.dot
+    leave = np.maximum(1.0 - stay, np.finfo(float).eps)
+    system = LinearOperator((n, n), matvec=lambda x: x - push(x) + x.sum() * uniform, dtype=np.float64)
+    scale = LinearOperator((n, n), matvec=lambda x: x / leave, dtype=np.float64)
+    law = _tidy(chain, uniform, push)
+    for attempt in ("bicgstab", "bicgstab", "gmres"):
+        if _residual(chain, law) <= 10 * _AIM:
+            break
+        with np.errstate(all="ignore"):  # a breakdown shows in the residual
+            if attempt == "bicgstab":
+                found, _ = bicgstab(system, uniform, x0=law, rtol=_AIM, maxiter=_MOST_ITERATIONS, M=scale)
+            else:
+                found, _ = gmres(
+                    system, uniform, x0=law, rtol=_AIM, restart=50, maxiter=-(-_MOST_ITERATIONS // 50), M=scale
+                )
+        if np.isfinite(found).all() and found.sum() > 0:
+            candidate = _tidy(chain, found, push)
+            law = min(law, candidate, key=lambda x: _residual(chain, x))
+    return law
+
+
+def _tidy(chain: Chain, found: Floats, push: Any) -> Floats:
+    """Remove what rounding made negative; a positive law is the image of one."""
+    law = np.maximum(found, 0.0)
+    for _ in range(2 if (found <= 0).any() else 0):
+        law = (law + push(law)) / 2.0
+    return np.asarray(law / law.sum())

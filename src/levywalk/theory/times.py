@@ -1,0 +1,188 @@
+"""How long a walk takes: to mix, to reach a node, to reach a node drawn from its own law."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, bicgstab
+
+from levywalk import checks
+from levywalk.arrays import Floats
+from levywalk.errors import InvalidParameter, TooLarge
+from levywalk.theory.chain import as_chain, matrix_period
+from levywalk.theory.factor import factorise, low_fill
+from levywalk.theory.spectrum import spectral_gap
+from levywalk.theory.stationary import generator, solve
+
+_EXACT_LIMIT = 1_000  # every power of two of P is kept: 8 n² bytes each
+_KEMENY_LIMIT = 4_000
+_HITTING_ERROR = 1e-8
+_MOST_DOUBLINGS = 60
+_MOST_ITERATIONS = 3_000
+
+
+@dataclass(frozen=True)
+class MixingTime:
+    """Steps until the walk is close to its stationary law from the worst start.
+
+    Attributes
+    ----------
+    lower, upper
+        The mixing time lies between them; equal if exact, infinite for a periodic chain. Without a gap that can be
+        trusted the upper bound is infinite.
+    epsilon
+        The distance in total variation that counts as close.
+    method
+        "powers" (exact), "period" or "gap" (bounds).
+    exact
+        Whether the two bounds are the mixing time itself.
+    """
+
+    lower: float
+    upper: float
+    epsilon: float
+    method: str
+    exact: bool
+
+    def __str__(self) -> str:
+        if self.exact:
+            return f"mixing time {self.lower:g} steps to within {self.epsilon:g} ({self.method})"
+        return f"mixing time between {self.lower:.4g} and {self.upper:.4g} steps to within {self.epsilon:g} (bounds)"
+
+
+def mixing_time(P: Any, epsilon: float = 0.25, *, stationary: Any = None) -> MixingTime:
+    r"""Return the first t with :math:`\max_v \|P^t(v,\cdot) - \pi\|_{TV} \le \epsilon`, or bounds of it.
+
+    Up to 1,000 states exactly, by squaring P and bisecting between its powers. Above, from the spectrum:
+    :math:`(1/\gamma - 1)\ln(1/2\epsilon) \le t \le \lceil\ln(2\epsilon\sqrt{\pi_{min}}) / \ln\sigma_2\rceil` with γ the
+    absolute and 1 - σ₂ the singular-value gap.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> lw.mixing_time([[0.9, 0.1], [0.3, 0.7]]).lower
+    3.0
+    """
+    epsilon = checks.real("epsilon", epsilon, "in (0, 1)", low=0.0, high=1.0, low_open=True, high_open=True)
+    chain = as_chain(P)
+    matrix = not isinstance(chain, LinearOperator)
+    # every class of a chain of period d holds mass 1/d, so that the distance tends to 1 - 1/d
+    if matrix and epsilon < 1.0 - 1.0 / matrix_period(chain):
+        return MixingTime(math.inf, math.inf, epsilon, "period", True)
+    if matrix and chain.shape[0] <= _EXACT_LIMIT:
+        steps = _exact(chain.toarray(), solve(chain).law, epsilon)
+        return MixingTime(steps, steps, epsilon, "powers", math.isfinite(steps))
+    return _bounds(chain, epsilon, stationary)
+
+
+def _exact(P: Floats, law: Floats, epsilon: float) -> float:
+    def close(power: Floats) -> bool:
+        return float(np.abs(power - law).sum(axis=1).max()) / 2.0 <= epsilon
+
+    if close(np.eye(len(law))):
+        return 0.0
+    powers = [P]
+    while not close(powers[-1]):
+        if len(powers) > _MOST_DOUBLINGS:
+            return math.inf
+        square = powers[-1] @ powers[-1]
+        powers.append(square / square.sum(axis=1, keepdims=True))  # rows drift by rounding over many squarings
+    if len(powers) == 1:
+        return 1.0
+    steps, far = 2.0 ** (len(powers) - 2), powers[-2]  # the distance never grows with t
+    for k in range(len(powers) - 3, -1, -1):
+        further = far @ powers[k]
+        if not close(further):
+            steps, far = steps + 2.0**k, further
+    return steps + 1.0
+
+
+def _bounds(chain: Any, epsilon: float, law: Any) -> MixingTime:
+    law = solve(chain).law if law is None else np.asarray(law)
+    absolute = spectral_gap(chain, "absolute", stationary=law)
+    singular = spectral_gap(chain, "singular", stationary=law)
+    lower, upper = 0.0, math.inf
+    if absolute.value > 0:  # an upper bound of the gap serves too
+        lower = max(0.0, (1.0 / absolute.value - 1.0) * math.log(1.0 / (2.0 * epsilon)))
+    if singular.trusted and singular.value > 0:
+        reach = 2.0 * epsilon * math.sqrt(float(law.min()))
+        upper = max(1.0, math.ceil(math.log(reach) / math.log1p(-singular.value))) if singular.value < 1 else 1.0
+    return MixingTime(lower, upper, epsilon, "gap", False)
+
+
+def kemeny_constant(P: Any) -> float:
+    """Return Σ_u π(u) H(v,u), the mean steps to a node drawn from π; it is the same from every start v.
+
+    H(v,v) = 0 here; the convention that counts the return gives 1 more. It is Σ 1/(1-λ) over the roots but Perron's.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> round(lw.kemeny_constant([[0.9, 0.1], [0.3, 0.7]]), 9)
+    2.5
+    """
+    chain = as_chain(P)
+    n = chain.shape[0]
+    if n > _KEMENY_LIMIT:
+        raise TooLarge(f"P has {n} states; the Kemeny constant needs a dense inverse, up to {_KEMENY_LIMIT} states")
+    if isinstance(chain, LinearOperator):
+        chain = as_chain(sparse.csr_array(chain.matmat(np.eye(n))))
+    law = solve(chain).law
+    fundamental = scipy.linalg.inv(generator(chain).toarray() + law, overwrite_a=True)
+    return float(np.trace(fundamental) - 1.0)
+
+
+def hitting_times(P: Any, target: Any) -> Floats:
+    """Return the mean steps from every state until ``target``, a node or several, is first met; zero at the target.
+
+    Each entry is right to eight digits: times that satisfy the equations to within δ are right to the share δ.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> P = lw.transition(lw.ring(5), lw.homogeneous(5), lw.simple_rw())
+    >>> lw.hitting_times(P, 0).round(9)
+    array([0., 4., 6., 6., 4.])
+    """
+    chain = as_chain(P)
+    n = chain.shape[0]
+    if isinstance(chain, LinearOperator):
+        raise TooLarge(f"P is an operator of {n} states; hitting times need its entries, use form='matrix'")
+    nodes = np.atleast_1d(np.asarray(target))
+    if nodes.dtype.kind not in "iu" or not nodes.size or nodes.ndim != 1 or nodes.min() < 0 or nodes.max() >= n:
+        raise InvalidParameter(f"target must be nodes in [0, {n - 1}], got {target!r:.80}")
+    keep = np.setdiff1d(np.arange(n), nodes)
+    times = np.zeros(n)
+    if not keep.size:
+        return times
+    system = sparse.csr_array(generator(chain)[keep][:, keep])
+    times[keep] = _absorbed(system)
+    return times
+
+
+def _absorbed(system: sparse.csr_array) -> Floats:
+    """Solve (I - Q)h = 1; (I - Q)⁻¹ has no negative entry, so that a residual of δ bounds the relative error by δ."""
+    ones = np.ones(system.shape[0])
+    h: Floats | None = None
+    if low_fill(system):
+        factor = factorise(system)
+        if factor is not None:
+            h = factor.solve(ones)
+            h += factor.solve(ones - system @ h)
+    if h is None:
+        diagonal = system.diagonal()
+        scale = LinearOperator(system.shape, matvec=lambda x: x / diagonal, dtype=np.float64)
+        with np.errstate(all="ignore"):  # a breakdown shows in the residual
+            h, _ = bicgstab(system, ones, rtol=1e-12, atol=1e-10, maxiter=_MOST_ITERATIONS, M=scale)
+    residual = float(np.abs(ones - system @ h).max())
+    if not residual <= _HITTING_ERROR:
+        raise TooLarge(
+            f"hitting times of {len(ones)} states are out of reach: factors would fill in, and iterations stop at the "
+            f"residual {residual:.1e}; take a smaller network or a larger target set"
+        )
+    return np.asarray(h)

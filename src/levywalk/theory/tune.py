@@ -1,0 +1,151 @@
+"""`tune`: which jumps, or which mixture, before anything runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from levywalk import checks
+from levywalk.design import Design, mhlj, mixed_rw
+from levywalk.network import Network
+from levywalk.problem import Problem
+from levywalk.progress import Bar
+from levywalk.theory.predict import Prediction, predict
+from levywalk.theory.spectrum import spectral_gap
+from levywalk.theory.transition import transition
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+P_JUMPS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+P_DISTANCES = (0.25, 0.5, 1.0)
+MAX_HOPS = (1, 3, 10)
+MIXES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One design that was judged."""
+
+    design: Design
+    parameters: dict[str, float]
+    prediction: Prediction
+    cost: float
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What `tune` found.
+
+    Attributes
+    ----------
+    best
+        The design with the least predicted cost.
+    parameters, cost
+        Its parameters, and the predicted steps or transfers to the accuracy.
+    candidates
+        All designs that were judged.
+    """
+
+    best: Design
+    parameters: dict[str, float]
+    cost: float
+    candidates: tuple[Candidate, ...]
+    curve: tuple[dict[str, float], ...]
+
+    def table(self) -> pd.DataFrame:
+        """Return the curve: spectral gap, floor and predicted cost against p_jump (or mix), the rest at their best."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.curve))
+
+
+def tune(
+    network: Network,
+    problem: Problem,
+    *,
+    cost: str = "steps",
+    accuracy: float = 0.01,
+    family: str = "mhlj",
+    p_jumps: Iterable[float] = P_JUMPS,
+    p_distances: Iterable[float] = P_DISTANCES,
+    max_hops: Iterable[int] = MAX_HOPS,
+    mixes: Iterable[float] = MIXES,
+    progress: bool | None = None,
+) -> Tuning:
+    """Find the jump parameters of MHLJ, or the λ of MixedRW, with the least predicted cost.
+
+    The cost is predicted by `levywalk.theory.predict.predict`, exactly in the limit of small steps, at each
+    candidate's best step size; nothing is simulated.
+
+    Parameters
+    ----------
+    cost
+        "steps" or "transfers" to the accuracy.
+    accuracy
+        The relative error to reach.
+    family
+        "mhlj" (searches p_jump, p_distance, max_hops) or "mixed" (searches λ).
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> tuning = lw.tune(lw.ring(60), lw.heterogeneous(60, important=1), p_distances=[0.5], max_hops=[3])
+    >>> tuning.cost <= min(row["cost"] for row in tuning.curve)
+    True
+    """
+    checks.choice("cost", cost, ("steps", "transfers"))
+    checks.choice("family", family, ("mhlj", "mixed"))
+    if family == "mixed":
+        grid = [({"mix": mix}, mixed_rw(mix)) for mix in mixes]
+    else:
+        grid = [
+            ({"p_jump": p, "p_distance": d, "max_hops": r}, mhlj(p, d, r))
+            for p, (d, r) in product(p_jumps, _shapes(p_distances, max_hops))
+        ]
+    judged: list[Candidate] = []
+    with Bar("judging designs", len(grid), show=progress) as bar:
+        for parameters, design in grid:
+            found = predict(network, problem, design, accuracy=accuracy)
+            judged.append(Candidate(design, parameters, found, found.steps if cost == "steps" else found.transfers))
+            bar.advance(1)
+    winner = min(judged, key=lambda candidate: candidate.cost)
+    return Tuning(
+        winner.design, winner.parameters, winner.cost, tuple(judged), _curve(network, problem, judged, winner)
+    )
+
+
+def _shapes(p_distances: Iterable[float], max_hops: Iterable[int]) -> list[tuple[float, int]]:
+    """Return the distinct laws: with p_distance 1 or max_hops 1 every jump is one hop, whatever the other says."""
+    return sorted({(1.0, 1) if d == 1.0 or r == 1 else (d, r) for d, r in product(p_distances, max_hops)})
+
+
+def _curve(
+    network: Network, problem: Problem, judged: list[Candidate], winner: Candidate
+) -> tuple[dict[str, float], ...]:
+    """Return one row per value of the first parameter, the others as the winner's."""
+    axis, *rest = winner.parameters
+    rows = []
+    for candidate in judged:
+        if all(candidate.parameters[name] == winner.parameters[name] for name in rest):
+            gap = spectral_gap(transition(network, problem, candidate.design))
+            rows.append(
+                {
+                    axis: candidate.parameters[axis],
+                    "spectral_gap": gap.value,
+                    "bias2": candidate.prediction.bias2,
+                    "noise": candidate.prediction.noise,
+                    "step_size": candidate.prediction.step_size,
+                    "steps": candidate.prediction.steps,
+                    "transfers": candidate.prediction.transfers
+                    if math.isfinite(candidate.prediction.steps)
+                    else np.inf,
+                    "cost": candidate.cost,
+                }
+            )
+    return tuple(sorted(rows, key=lambda row: row[axis]))

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import levywalk as lw
+from levywalk.theory.predict import asymptotic_covariance, communication, mean_hessian
+
+
+def test_asymptotic_covariance_equals_the_sum_over_lags() -> None:
+    network, problem = lw.watts_strogatz(30, 4, 0.3), lw.heterogeneous(30, dim=3, important=1)
+    P = lw.transition(network, problem, lw.mhlj())
+    law = lw.stationary(P)
+    values = problem.local_gradients(problem.optimum)
+    centred = values - law @ values
+    total, power = np.zeros((3, 3)), np.eye(30)
+    for lag in range(20_000):
+        term = (law[:, None] * centred).T @ (power @ centred)
+        total += term if lag == 0 else term + term.T
+        power = power @ P
+        if np.abs(term).max() < 1e-14 * np.abs(total).max():
+            break
+    np.testing.assert_allclose(asymptotic_covariance(sparse.csr_array(P), law, values), total, rtol=1e-8)
+
+
+def test_asymptotic_covariance_of_independent_draws_is_the_covariance() -> None:
+    problem = lw.homogeneous(25, dim=2)
+    P = lw.transition(lw.complete(25), problem, lw.iid_uniform())
+    values = problem.local_gradients(problem.optimum)
+    np.testing.assert_allclose(
+        asymptotic_covariance(P, np.full(25, 0.04), values), np.cov(values.T, bias=True), rtol=1e-9, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("make", [lw.LeastSquares, lw.Logistic])
+def test_mean_hessian_agrees_with_finite_differences(make: type[lw.LeastSquares]) -> None:
+    rng = np.random.default_rng(0)
+    problem = make(rng.standard_normal((40, 3)), rng.integers(0, 2, 40), node=np.repeat(np.arange(20), 2), ridge=0.1)
+    mass = rng.random(20)
+    mass /= mass.sum()
+    x = rng.standard_normal(3)
+    hessian = mean_hessian(problem, mass, x)
+    for j in range(3):
+        step = np.eye(3)[j] * 1e-6
+        slope = mass @ (problem.local_gradients(x + step) - problem.local_gradients(x - step)) / 2e-6
+        np.testing.assert_allclose(hessian[j], slope, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("policy", ["none", "counted"])
+@pytest.mark.parametrize("design", [lw.unif_rw(), lw.weight_rw(), lw.mhlj(0.3, 0.3, 4), lw.iid_weighted()])
+def test_hops_and_transfers_per_step_are_those_of_a_run(policy: str, design: lw.Design) -> None:
+    network, problem = lw.watts_strogatz(40, 4, 0.2, self_loops=policy), lw.heterogeneous(40, important=2)
+    law = lw.stationary(lw.transition(network, problem, design))
+    hops, transfers = communication(design.bind(network, problem), law)
+    trace = lw.run(network, problem, design, steps=100_000, step_size=1e-4, replicas=8, start="stationary")
+    assert trace.hops[:, -1].mean() / 100_000 == pytest.approx(hops, abs=0.01)
+    assert trace.transfers[:, -1].mean() / 100_000 == pytest.approx(transfers, abs=0.02)
+
+
+def test_noise_floor_is_that_of_long_runs_with_small_steps() -> None:
+    network, problem, design = lw.ring(12, self_loops="counted"), lw.homogeneous(12, dim=2, seed=3), lw.unif_rw()
+    found = lw.predict(network, problem, design)
+    first = float(problem.optimum @ problem.optimum)
+    gamma = 2e-4
+    trace = lw.run(network, problem, design, steps=400_000, step_size=gamma, replicas=64, x0=problem.optimum)
+    measured = trace.distance2[:, 60:].mean() / first  # after burn-in
+    assert measured == pytest.approx(gamma * found.noise, rel=0.15)
+
+
+def test_prediction_orders_the_papers_methods_on_the_ring_as_the_demo_does() -> None:
+    network, problem = lw.ring(1000), lw.heterogeneous(1000, important=2)
+    steps = {
+        design.name: lw.predict(network, problem, design).steps
+        for design in (lw.unif_rw(), lw.weight_rw(), lw.mhlj(), lw.iid_weighted())
+    }
+    assert sorted(steps, key=steps.__getitem__) == ["i.i.d. weighted", "UnifRW", "MHLJ", "WeightRW"]
+
+
+def test_bias_of_jumps_vanishes_without_noise() -> None:
+    noisy = lw.predict(lw.ring(50), lw.heterogeneous(50, important=1), lw.mhlj())
+    exact = lw.predict(lw.ring(50), lw.heterogeneous(50, important=1, noise=0.0), lw.mhlj())
+    assert noisy.bias2 > 1e-6
+    assert exact.bias2 < 1e-20
+
+
+def test_unreachable_accuracy_is_infinite() -> None:
+    found = lw.predict(lw.ring(50), lw.heterogeneous(50, important=1), lw.mhlj(), accuracy=1e-9)
+    assert found.steps == np.inf
+
+
+def test_tune_returns_the_least_of_all_it_judged_and_the_whole_curve() -> None:
+    network, problem = lw.ring(40), lw.heterogeneous(40, important=1)
+    tuning = lw.tune(network, problem, p_jumps=[0.0, 0.1, 0.5], p_distances=[0.5, 1.0], max_hops=[1, 3])
+    assert tuning.cost == min(candidate.cost for candidate in tuning.candidates)
+    assert [row["p_jump"] for row in tuning.curve] == [0.0, 0.1, 0.5]
+    assert tuning.best == lw.mhlj(**tuning.parameters)
+    dense = lw.transition(
+        network, problem, lw.mhlj(0.1, tuning.parameters["p_distance"], tuning.parameters["max_hops"])
+    )
+    values = np.sort(np.linalg.eigvals(dense.toarray()).real)
+    assert tuning.table()["spectral_gap"][1] == pytest.approx(1 - values[-2], rel=1e-6)
+
+
+def test_tuning_by_transfers_counts_what_jumps_send() -> None:
+    network, problem = lw.ring(40), lw.heterogeneous(40, important=1)
+    options = {"p_jumps": [0.1, 0.5], "p_distances": [0.25], "max_hops": [10]}
+    steps = lw.tune(network, problem, cost="steps", **options)
+    transfers = lw.tune(network, problem, cost="transfers", **options)
+    for a, b in zip(steps.candidates, transfers.candidates, strict=True):
+        assert b.cost == pytest.approx(a.cost * a.prediction.transfers_per_step)
+
+
+def test_mixed_walks_can_be_tuned_too() -> None:
+    tuning = lw.tune(lw.ring(40), lw.heterogeneous(40, important=1), family="mixed", mixes=[0.0, 0.3, 1.0])
+    assert set(tuning.parameters) == {"mix"}
+    assert len(tuning.curve) == 3
+
+
+def test_bad_input_is_named() -> None:
+    network, problem = lw.ring(20), lw.homogeneous(20)
+    with pytest.raises(lw.InvalidParameter, match="cost must be one of"):
+        lw.tune(network, problem, cost="time")
+    with pytest.raises(lw.InvalidParameter, match="accuracy"):
+        lw.predict(network, problem, lw.mhlj(), accuracy=0.0)
