@@ -47,7 +47,15 @@ class Assumption:
 
 @dataclass(frozen=True)
 class Assumptions:
-    """All of them, by name; iterates in the paper's order."""
+    """All of them, by name; iterates in the paper's order.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> found = lw.assumptions(lw.ring(9), lw.homogeneous(9, dim=2), lw.mhlj())
+    >>> found["Assumption 2"].holds
+    False
+    """
 
     found: tuple[Assumption, ...]
 

@@ -142,6 +142,13 @@ class Bounds:
         Whether the spectral gap, and so the bounds, can be trusted.
     notes
         Why a form promises nothing here, in plain words.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> problem = lw.LeastSquares([[1.0], [2.0], [1.0]], [1.0, 0.0, 2.0])
+    >>> lw.bounds(lw.complete(3), problem, lw.weight_rw(), steps=100).trusted
+    True
     """
 
     step_size: float

@@ -18,7 +18,7 @@ from levywalk.arrays import AnyArray, Floats
 
 _LARGEST = 20  # vectors in the subspace: twice 8n bytes each
 _KEPT = 6  # best directions that survive a restart; with the one before, this is locally optimal conjugate gradients
-_AIM = 1e-6  # residual over eigenvalue
+AIM = 1e-6  # residual over eigenvalue
 _SECOND = 0.05  # the runner-up is followed this far, so that the winner is not the wrong one of two
 _FLOOR = 2e-15  # rounding: residuals do not fall below this
 
@@ -43,6 +43,7 @@ def davidson(
     null: Floats | None,
     symmetric: bool,
     most: int,
+    aim: float = AIM,
 ) -> Pair:
     """Find the eigenvalue of the smallest real part, orthogonal to ``null``, a left and right null vector.
 
@@ -56,13 +57,15 @@ def davidson(
         (n, k) vectors to begin with.
     most
         Iterations after which to stop, converged or not.
+    aim
+        Residual over eigenvalue to reach; for a rough one the runner-up is not followed.
     """
     space = _Space(apply, start, null, symmetric)
     best = space.pair(0)
     for iteration in range(most):
         followed = best
-        if _settled(best, _AIM):
-            second = space.pair(1) if space.size > 2 else None
+        if _settled(best, aim):
+            second = space.pair(1) if space.size > 2 and aim < _SECOND else None
             if second is None or _settled(second, _SECOND):
                 break
             followed = second

@@ -100,6 +100,13 @@ class EntrapmentReport:
         The right spectral gap of this chain and of UnifRW on the same network.
     correlation
         From a trace: autocorrelation of the updates at lags 0, 1, …, or None.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> report = lw.entrapment(lw.ring(50), lw.heterogeneous(50, important=1), lw.weight_rw())
+    >>> report.regions[0].dwell > report.regions[0].iid_dwell
+    True
     """
 
     design: str

@@ -14,8 +14,8 @@ from levywalk.arrays import Floats
 from levywalk.theory.chain import narrow
 
 _OPERATIONS = 3e10  # about half a minute: the squared widths of the profile, summed
-_PLANAR = 2.5  # a grid's profile is at most 4/3 √n wide, and its factors are far smaller than its profile
-_LARGEST_PLANAR = 1_500_000
+_PLANAR = 4.5  # a grid's profile is at most 4/3 √n wide, 4 √n with jumps, and its factors far smaller than its profile
+_LARGEST_PLANAR = 1.8e9  # entries of the profile, times its mean width over √n: a torus of a million nodes
 _THIN = 32.0  # a mean width up to which the profile order itself is used: minimum degree is slow around hubs
 
 Solve = Callable[[Floats], Floats]
@@ -30,14 +30,22 @@ def low_fill(matrix: Any) -> bool:
     if _is_tree(matrix):
         return True
     width = _widths(matrix, _order(matrix)).astype(np.float64)
-    planar = n <= _LARGEST_PLANAR and float(width.mean()) <= _PLANAR * float(np.sqrt(n))
-    return bool(planar or float(width @ width) <= _OPERATIONS)
+    share = float(width.mean()) / float(np.sqrt(n))
+    planar = share <= _PLANAR and float(width.sum()) * share <= _LARGEST_PLANAR
+    return planar or float(width @ width) <= _OPERATIONS
 
 
 def _is_tree(matrix: Any) -> bool:
     n = int(matrix.shape[0])
     moves = int(matrix.nnz) - int(np.count_nonzero(matrix.diagonal()))
     return moves <= 2 * (n + 8)
+
+
+def thin_order(matrix: Any, widest: int) -> tuple[Any, int] | None:
+    """Return an order in which no entry lies farther than ``widest`` from the diagonal, and how far they do lie."""
+    order = _order(matrix)
+    width = int(_widths(matrix, order).max())
+    return (order, width) if width <= widest else None
 
 
 def _order(matrix: Any) -> Any:

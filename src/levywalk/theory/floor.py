@@ -48,6 +48,13 @@ class ErrorFloor:
         The largest relative residual of the systems solved.
     notes
         Why a figure is missing.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> floor = lw.error_floor(lw.ring(30), lw.homogeneous(30, dim=2), lw.unif_rw())
+    >>> floor.bias2 < 1e-20  # without jumps the fixed point is the optimum
+    True
     """
 
     step_size: float

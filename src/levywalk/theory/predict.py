@@ -50,6 +50,13 @@ class Prediction:
         tr C: the noise floor is γ·tr C, relative to ‖x⁰ - x*‖².
     transfers_per_step, hops_per_step
         Exact, under the chain's own law.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> found = lw.predict(lw.ring(30), lw.heterogeneous(30, important=1), lw.mhlj(), accuracy=0.1)
+    >>> found.transfers < found.steps * found.hops_per_step
+    True
     """
 
     steps: float

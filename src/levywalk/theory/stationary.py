@@ -12,9 +12,10 @@ from scipy.sparse.linalg import LinearOperator, bicgstab, gmres
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
 from levywalk.theory.chain import Chain, ChainOperator, as_chain, balanced_law
-from levywalk.theory.factor import Grounded, low_fill
+from levywalk.theory.factor import Grounded, low_fill, thin_order
 
 _GTH_LIMIT = 500  # n³ operations in n steps, which lose no digit to cancellation
+_THIN = 48  # so are n small steps along a ring or a path
 _ACCEPTED = 1e-10  # a law is returned only if its l1 residual is below this
 _AIM = 1e-13  # what iterations aim at
 _MOST_ITERATIONS = 4_000
@@ -40,6 +41,13 @@ class StationaryReport:
         spanning tree, checked on all edges), "lu" (sparse factors), "krylov" (BiCGSTAB, then GMRES) or "known".
     residual
         The l1 norm of πP - π.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> P = lw.transition(lw.ring(9), lw.homogeneous(9), lw.mhlj())
+    >>> lw.stationary_report(P).method
+    'gth'
     """
 
     law: Floats = field(repr=False)
@@ -120,6 +128,9 @@ def solve(chain: Chain) -> StationaryReport:
     balanced = balanced_law(chain)
     if balanced is not None:
         return _checked(chain, balanced, "balance")
+    thin = thin_order(chain, _THIN)
+    if thin is not None:
+        return _checked(chain, _thin_gth(chain, *thin), "gth")
     if low_fill(chain):
         direct = _direct(chain)
         if direct is not None:
@@ -160,6 +171,41 @@ def _gth(P: Floats) -> Floats:
     return np.asarray(law / law.sum())
 
 
+def _thin_gth(matrix: sparse.csr_array, order: Any, width: int) -> Floats:
+    """Eliminate likewise along a band: masses that differ by many orders, as jumps make them, keep their digits.
+
+    The walk with jumps drifts along a ring of uneven nodes as in a random landscape, and factors by subtraction may lose
+    the law altogether.
+    """
+    n = matrix.shape[0]
+    entries = sparse.coo_array(matrix[order][:, order])
+    band = np.zeros((n, 2 * width + 1))  # band[i, j - i + width] = P(i, j)
+    band[entries.row, entries.col - entries.row + width] = entries.data
+    # the entries above the diagonal of column k, and those left of the diagonal of row k, lie apart by fixed strides
+    flat, step = band.ravel(), 2 * width
+    inner = np.arange(width)
+    for k in range(n - 1, 0, -1):
+        reach = min(k, width)
+        first = k - reach
+        row = band[k, width - reach : width]
+        column = flat[first * (step + 1) + reach + width : k * (step + 1) + width + 1 : step][:reach]
+        column /= row.sum()
+        block = first * (step + 1) + width + inner[:reach, None] * step + inner[None, :reach]
+        flat[block] += column[:, None] * row
+    law = np.zeros(n)
+    law[0] = 1.0
+    for k in range(1, n):
+        reach = min(k, width)
+        first = k - reach
+        column = flat[first * (step + 1) + reach + width : k * (step + 1) + width + 1 : step][:reach]
+        law[k] = law[first:k] @ column
+        if law[k] > 1e200:
+            law[: k + 1] *= 1e-200
+    result = np.empty(n)
+    result[order] = law / law.sum()
+    return result
+
+
 def generator(matrix: sparse.csr_array) -> sparse.csr_array:
     """Return I - P with the diagonal summed from the moves, so that a small probability to leave keeps its digits."""
     off = sparse.csr_array(matrix - sparse.diags_array(matrix.diagonal()))
@@ -175,15 +221,17 @@ def _direct(matrix: sparse.csr_array) -> Floats | None:
         guess = _push(matrix, guess)
     ground = int(guess.argmax())
     rates = sparse.csr_array(generator(matrix).T)
-    try:
-        solver = Grounded(rates, ground)
-    except RuntimeError:
-        return None
-    law = solver.solve(-rates[:, [ground]].toarray().ravel())
-    law[ground] = 1.0
-    if not np.isfinite(law).all() or not (law > 0).all():
-        return None
-    return np.asarray(law / law.sum())
+    for _ in range(2):  # if most of the mass lies elsewhere, once more from there
+        try:
+            solver = Grounded(rates, ground)
+        except RuntimeError:
+            return None
+        law = solver.solve(-rates[:, [ground]].toarray().ravel())
+        law[ground] = 1.0
+        if np.isfinite(law).all() and (law > 0).all():
+            return np.asarray(law / law.sum())
+        ground = int(np.abs(np.nan_to_num(law)).argmax())
+    return None
 
 
 def _krylov(chain: Chain) -> Floats:

@@ -41,6 +41,13 @@ class MixingTime:
         "powers" (exact), "period" or "gap" (bounds).
     exact
         Whether the two bounds are the mixing time itself.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> P = lw.transition(lw.complete(4), lw.homogeneous(4, dim=1), lw.iid_uniform())
+    >>> lw.mixing_time(P).upper  # independent draws have mixed after one step
+    1.0
     """
 
     lower: float

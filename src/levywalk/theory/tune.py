@@ -50,6 +50,14 @@ class Tuning:
         Its parameters, and the predicted steps or transfers to the accuracy.
     candidates
         All designs that were judged.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> problem = lw.heterogeneous(30, important=1)
+    >>> tuning = lw.tune(lw.ring(30), problem, p_jumps=[0.0, 0.1], p_distances=[0.5], max_hops=[3])
+    >>> sorted(tuning.parameters)
+    ['max_hops', 'p_distance', 'p_jump']
     """
 
     best: Design
