@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test check bench figures clean help
+.PHONY: demo test check bench bench-theory clean help
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,11 +23,15 @@ test: $(STAMP)  ## Set up and run all tests
 
 check: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP)  ## Run the benchmarks
+bench: $(STAMP)  ## Run the benchmarks: the engine against C, numpy and the oracle; generators
 	$(BIN)/python -m benchmarks
+
+bench-theory: $(STAMP)  ## Time and memory of the theory at 1k, 100k and 1M nodes (minutes)
+	$(BIN)/python -m benchmarks.theory
 
 clean:  ## Remove the environment and all caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache levywalk-demo

@@ -174,8 +174,8 @@ def _gth(P: Floats) -> Floats:
 def _thin_gth(matrix: sparse.csr_array, order: Any, width: int) -> Floats:
     """Eliminate likewise along a band: masses that differ by many orders, as jumps make them, keep their digits.
 
-    The walk with jumps drifts along a ring of uneven nodes as in a random landscape, and factors by subtraction may lose
-    the law altogether.
+    The walk with jumps drifts along a ring of uneven nodes as in a random landscape, and factors by subtraction may
+    lose the law altogether.
     """
     n = matrix.shape[0]
     entries = sparse.coo_array(matrix[order][:, order])
