@@ -95,7 +95,9 @@ class State:
         count, dim = plan.replicas, plan.problem.dim
         return cls(
             node=start.astype(np.int64),
-            model=np.array(np.broadcast_to(x0, (count, dim)), dtype=np.float64),
+            # In C order: a broadcast array would be copied with the replicas side by side, and two threads that write
+            # into one cache line run slower than one.
+            model=np.array(np.broadcast_to(x0, (count, dim)), dtype=np.float64, order="C"),
             hops=np.zeros(count, np.int64),
             transfers=np.zeros(count, np.int64),
             active=np.ones(count, np.bool_),

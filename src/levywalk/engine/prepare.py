@@ -24,6 +24,7 @@ from levywalk.update import Sgd, as_step_size
 BACKENDS = ("auto", "kernel", "reference")
 CHECKPOINTS = 200
 MOST_STEPS = 2**53  # checkpoints are computed in float64
+_WORTH_A_THREAD = 10_000  # updates between two checkpoints: fewer, and threads wait for each other's Python
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,14 @@ def prepare(
         bool(record_visits),
     )
     nodes = _start_nodes(start, design, plan, start_keys)
-    return Job(plan, nodes, _first_model(x0, replicas, problem.dim), checkpoints, _threads(threads), backend)
+    return Job(
+        plan,
+        nodes,
+        _first_model(x0, replicas, problem.dim),
+        checkpoints,
+        _threads(threads, steps * replicas // len(checkpoints)),
+        backend,
+    )
 
 
 def _choose_backend(backend: str, problem: Problem) -> str:
@@ -182,7 +190,9 @@ def _first_model(x0: Any, replicas: int, dim: int) -> Floats:
     return clean
 
 
-def _threads(threads: int | None) -> int:
+def _threads(threads: int | None, updates: int) -> int:
+    """Return how many threads; by default all cores, but no more than the updates of one checkpoint keep busy."""
     if threads is not None:
         return checks.integer("threads", threads, low=1)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, updates // _WORTH_A_THREAD))

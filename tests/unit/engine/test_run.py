@@ -395,3 +395,30 @@ def test_a_problem_without_a_minimiser_says_so():
     problem = lw.Logistic(np.linspace(-1, 1, 20)[:, None], (np.linspace(-1, 1, 20) > 0).astype(float))
     with pytest.raises(lw.NoMinimiser):
         go(problem=problem)
+
+
+def test_replicas_lie_apart_in_memory() -> None:
+    """Side by side, two threads would write into one cache line."""
+    import numpy as np
+
+    from levywalk.engine.plan import State
+    from levywalk.engine.prepare import prepare
+
+    network, problem = lw.ring(10), lw.homogeneous(10, dim=3)
+    keys = np.zeros((4, 2), np.uint64)
+    options = {"record_every": None, "record_walk": False, "record_visits": True, "threads": None, "backend": "auto"}
+    job = prepare(
+        network,
+        problem,
+        lw.mhlj(),
+        steps=5,
+        step_size=0.1,
+        keys=keys,
+        start_keys=keys,
+        start=0,
+        x0=None,
+        update=None,
+        **options,
+    )
+    assert State.new(job.plan, job.start, job.x0).model.flags.c_contiguous
+    assert job.threads == 1  # twenty updates are not worth a second thread
