@@ -124,6 +124,8 @@ class State:
 
     def overwrite(self, other: State) -> None:
         """Take over another state's values, but for visits and walk."""
-        for field in fields(self):
-            if field.name not in ("visits", "walk"):
-                np.copyto(getattr(self, field.name), getattr(other, field.name))
+        for name in _WITHOUT_RECORDS:
+            np.copyto(getattr(self, name), getattr(other, name))
+
+
+_WITHOUT_RECORDS = tuple(field.name for field in fields(State) if field.name not in ("visits", "walk"))
