@@ -59,22 +59,26 @@ class Block:
         self.state = state
         self.keys, self.scale = keys, scale
         self.before = state.copy()
-        self.packed = _pack(state, keys, scale, backend.plan.detector)
+        self.models = aligned_rows(len(keys), -(-backend.problem.dim // _LINE) * _LINE)
+        self.packed = _pack(state, self.models, keys, scale, backend.plan.detector)
         self.constant = None if backend.plan.scheduled else backend.phases(0, 1)
 
     def advance(self, start: int, stop: int) -> None:
         """Take the replicas from step ``start`` to step ``stop``; find the step of any overflow."""
         self.before.overwrite(self.state)
-        self._loop(self.packed, start, stop)
+        self.walk(start, stop)
         model = self.state.model
         if not np.isfinite(model).all():
             for r in np.flatnonzero(self.state.active & ~np.isfinite(model).all(axis=1)):
                 self._locate_overflow(int(r), start, stop)
 
-    def _loop(self, packed: tuple[Rows, Watch], start: int, stop: int) -> None:
-        backend = self.backend
+    def walk(self, start: int, stop: int) -> None:
+        """Take the replicas from step ``start`` to step ``stop``, whatever becomes of their models."""
+        backend, dim = self.backend, self.backend.problem.dim
         phases = self.constant or backend.phases(start, stop)
-        backend.loop(packed[0], start, stop, backend.graph, backend.data, phases, packed[1])
+        self.models[:, :dim] = self.state.model
+        backend.loop(self.packed[0], start, stop, backend.graph, backend.data, phases, self.packed[1])
+        self.state.model[...] = self.models[:, :dim]
 
     def _locate_overflow(self, r: int, start: int, stop: int) -> None:
         """Find the step by bisection: a model that is not finite stays so, so the steps before it can be run again."""
@@ -92,18 +96,18 @@ class Block:
     def _model_at(self, stop: int, r: int, start: int) -> Floats:
         """Return replica r's model at step ``stop``, walked again from ``start``."""
         one = slice(r, r + 1)
-        trial = self.before.rows(one).copy()
-        self._loop(_pack(trial, self.keys[one], self.scale[one], self.backend.plan.detector), start, stop)
-        return np.asarray(trial.model[0])
+        trial = Block(self.backend, self.before.rows(one).copy(), self.keys[one], self.scale[one])
+        trial.walk(start, stop)
+        return np.asarray(trial.state.model[0])
 
 
-def _pack(state: State, keys: Words, scale: Floats, detector: Detector | None) -> tuple[Rows, Watch]:
+def _pack(state: State, models: Floats, keys: Words, scale: Floats, detector: Detector | None) -> tuple[Rows, Watch]:
     """Return the loop's view of a state."""
     rows = Rows(
         keys,
         scale,
         state.node,
-        state.model,
+        models,
         state.active,
         state.hops,
         state.transfers,
@@ -128,8 +132,11 @@ def _data(plan: Plan, problem: LinearModelProblem, simple: bool) -> Data:
     """Return the problem in the loop's layout; what the layout does not read is empty."""
     if simple:
         records, stride = _records(plan, problem)
-        return Data(records, stride, np.empty((0, 0)), np.empty(0), np.empty(0, np.int64), 0, problem.ridge)
+        return Data(
+            problem.dim, records, stride, np.empty((0, 0)), np.empty(0), np.empty(0, np.int64), 0, problem.ridge
+        )
     return Data(
+        problem.dim,
         np.empty(0),
         0,
         problem.sorted_features,
@@ -144,15 +151,25 @@ def _records(plan: Plan, problem: LinearModelProblem) -> tuple[Floats, int]:
     """Return each node's features, target, weight and ratio in one aligned record, and the record's length."""
     bound, dim = plan.phases[0].bound, problem.dim
     stride = record_stride(dim)
-    raw = np.zeros(problem.n * stride + _LINE)
-    shift = (-(raw.ctypes.data // 8)) % _LINE
-    flat = raw[shift : shift + problem.n * stride]
-    table = flat.reshape(problem.n, stride)
+    table = aligned_rows(problem.n, stride)
     table[:, :dim] = problem.sorted_features
     table[:, dim] = problem.sorted_targets
     table[:, dim + 1] = bound.weights
     table[:, dim + 2] = bound.ratio
-    return flat, stride
+    return table.reshape(-1), stride
+
+
+def aligned_rows(count: int, width: int) -> Floats:
+    """Return rows of zeros; with a width of whole cache lines, each row begins at one.
+
+    Examples
+    --------
+    >>> aligned_rows(3, 8).ctypes.data % 64
+    0
+    """
+    raw = np.zeros(count * width + _LINE)
+    shift = (-(raw.ctypes.data // 8)) % _LINE
+    return raw[shift : shift + count * width].reshape(count, width)
 
 
 def _two_rows(rows: list[Floats], fill: float = 0.0) -> Floats:

@@ -30,7 +30,10 @@ _REORDER = {"reassoc", "contract", "nsz"}
 
 
 class Rows(NamedTuple):
-    """The replicas' state that the loop changes in place; visits and walk have no columns when not recorded."""
+    """The replicas' state that the loop changes in place; visits and walk have no columns when not recorded.
+
+    Models lie in rows that begin at cache lines: one that straddles two is stored and loaded half as fast.
+    """
 
     keys: Words
     scale: Floats
@@ -53,6 +56,7 @@ class Graph(NamedTuple):
 class Data(NamedTuple):
     """The problem: records (simple), or samples in node order with their features in rows."""
 
+    dim: int
     records: Floats
     stride: int
     features: Floats
@@ -122,7 +126,7 @@ def compiled_loop(logistic: bool, simple: bool, dim: int) -> Callable[..., None]
         visits, walk = rows.visits, rows.walk
         count_visits, keep_walk = visits.shape[1] > 0, walk.shape[1] > 0
         many_sizes, many_jumps = step_sizes.shape[1] > 1, p_jumps.shape[1] > 1
-        dim = DIM if DIM > 0 else rows.model.shape[1]
+        dim = DIM if DIM > 0 else data.dim
         stride = np.uint64(STRIDE) if DIM > 0 else np.uint64(data.stride)
         at_target, at_weight, at_ratio = np.uint64(dim), np.uint64(dim + 1), np.uint64(dim + 2)
         gradient = np.empty(dim)
