@@ -63,8 +63,13 @@ def inspect(
 
         best = search(graph, problem, accuracy=accuracy)
         document["tuned"] = {"parameters": best.parameters, "steps": best.cost, "curve": list(best.curve)}
+        if folder is not None:
+            from levywalk.report import plot
+
+            plot(best, path=folder / "tune.png")
     document = finite(document)
     files = _write(found, document, folder) if folder is not None else []
+    files += [folder / "tune.png"] if folder is not None and tune else []
     if as_json:
         print(json.dumps(document | {"files": [str(path) for path in files]}, indent=2))
         return
@@ -74,7 +79,7 @@ def inspect(
 
 
 def _write(found: Inspection, document: dict[str, Any], folder: Path) -> list[Path]:
-    from levywalk.report.figures import plot_inspection
+    from levywalk.report.inspection import plot_inspection
 
     laws = {name: (judgement.target, judgement.law) for name, judgement in found.judgements.items()}
     figure, table = folder / "inspect.png", folder / "inspect.json"

@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter
 from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
+from levywalk.theory import Tuning
 from levywalk.trace import Trace
 from levywalk.trace.statistics import mean_over_walks, resampled_means
 
@@ -33,6 +34,7 @@ Y_AXES = {
     "loss": "f(x)",
 }
 _MOST_POINTS = 4000
+_ROUNDING = 1e-20  # a relative floor below this is none
 
 
 @runtime_checkable
@@ -45,13 +47,13 @@ class HasTraces(Protocol):
 
 
 def plot(
-    thing: Trace | HasTraces | Mapping[str, Trace],
+    thing: Trace | HasTraces | Mapping[str, Trace] | Tuning,
     *,
     x: str | None = None,
     y: str = "error",
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw a trace, a comparison or a dict of traces.
+    """Draw a trace, a comparison, a dict of traces, or what `levywalk.tune` found.
 
     Parameters
     ----------
@@ -73,6 +75,8 @@ def plot(
     >>> len(figure.axes)
     3
     """
+    if isinstance(thing, Tuning):
+        return plot_tuning(thing, path=path)
     traces = _traces(thing)
     checks.choice("y", y, Y_AXES)
     if x is not None:
@@ -83,7 +87,7 @@ def plot(
     else:
         figure = _whole_picture(traces, y)
     if path is not None:
-        _save(figure, Path(path))
+        save(figure, Path(path))
     return figure
 
 
@@ -97,7 +101,8 @@ def _traces(thing: Any) -> dict[str, Trace]:
     raise InvalidParameter(f"plot needs a Trace, a Comparison or a dict of traces, got {type(thing).__name__}")
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure; the suffix decides the format."""
     known = (".png", ".pdf", ".svg")
     if path.suffix.lower() not in known:
         raise InvalidParameter(f"path must end in one of {', '.join(known)}, got {str(path)!r}")
@@ -155,7 +160,7 @@ def _curves(axes: Axes, traces: dict[str, Trace], x: str, y: str) -> None:
     axes.set_ylabel(Y_AXES[y])
     axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
     axes.set_title(f"mean over walks, band: 95 % interval ({most} walks)" if most > 1 else "one walk", fontsize=9)
-    _tidy(axes)
+    tidy(axes)
 
 
 def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
@@ -165,7 +170,7 @@ def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
         assert trace.visits is not None
         i = names.index(name)
         share = trace.visits.sum(axis=0) / max(int(trace.visits.sum()), 1)
-        keep = _spread(trace.target)
+        keep = spread(trace.target)
         aimed, got = trace.target[keep], share[keep]
         seen = got > 0
         axes.plot(
@@ -187,10 +192,10 @@ def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
     axes.set_xlabel("share of updates that the target gives a node")
     axes.set_ylabel("share it got")
     axes.set_title("visits against target, one mark per node", fontsize=9)
-    _tidy(axes)
+    tidy(axes)
 
 
-def _spread(target: Floats) -> Any:
+def spread(target: Floats) -> Any:
     """Return which nodes to draw: all, or of very many an even choice that keeps the most important ones."""
     if len(target) <= _MOST_POINTS:
         return np.arange(len(target))
@@ -219,7 +224,7 @@ def _walks(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
     axes.set_ylabel("node that holds the model")
     axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
     axes.set_title(f"where the model is, walk {r}: a level line is a trapped model", fontsize=9)
-    _tidy(axes)
+    tidy(axes)
 
 
 def _thousands(value: float, _: Any) -> str:
@@ -228,71 +233,41 @@ def _thousands(value: float, _: Any) -> str:
     return f"{value / 1e3:g}k" if abs(value) >= 1e3 else f"{value:g}"
 
 
-def _tidy(axes: Axes) -> None:
+def tidy(axes: Axes) -> None:
+    """Take away what carries no information."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25, linewidth=0.5)
 
 
-def plot_inspection(
-    rows: list[dict[str, Any]], laws: Mapping[str, tuple[Floats, Floats]], *, path: str | Path | None = None
-) -> Figure:
-    """Draw an inspection: dwell against i.i.d. dwell, mass under the target and under the chain, spectral gaps.
-
-    ``rows`` are `Inspection.rows()`, ``laws`` the target and the chain's own law of each design.
-    """
-    names = [row["design"] for row in rows]
-    figure = Figure(figsize=(10.5, 3.8), layout="constrained", dpi=150)
-    dwell, mass, gap = figure.subplots(1, 3)
-    where = np.arange(len(names))
-    for shift, key, label, colour in (
-        (-0.2, "dwell", "this walk", COLOURS[1]),
-        (0.2, "iid_dwell", "i.i.d. from the same law", COLOURS[3]),
-    ):
-        bars = dwell.bar(where + shift, [row[key] for row in rows], 0.38, label=label, color=colour)
-        dwell.bar_label(bars, fmt="%.3g", fontsize=8)
-    dwell.set_yscale("log")
-    dwell.set_ylabel("steps per visit, worst region")
-    dwell.legend(frameon=False, fontsize=8, loc="upper left")
-    for i, (name, (target, law)) in enumerate(laws.items()):
-        keep = _spread(target)
-        mass.plot(
-            target[keep],
-            law[keep],
-            linestyle="none",
-            marker="o^sDvP*X"[i % 8],
-            markersize=3.5,
-            alpha=0.6,
-            label=name,
-            color=COLOURS[i % len(COLOURS)],
-            markeredgewidth=0,
-        )
-    ends = [
-        min(float(target.min()) for target, _ in laws.values()),
-        max(float(target.max()) for target, _ in laws.values()),
-    ]
-    mass.plot(ends, ends, color="black", linewidth=0.8)
-    mass.set_xscale("log")
-    mass.set_yscale("log")
-    mass.set_xlabel("share under the target π")
-    mass.set_ylabel("share under the chain's own law")
-    mass.legend(frameon=False, fontsize=8)
-    bars = gap.bar(
-        where, [row["spectral_gap"] for row in rows], 0.5, color=[COLOURS[i % len(COLOURS)] for i in range(len(rows))]
-    )
-    gap.bar_label(
-        bars,
-        labels=[f"{'' if row['spectral_gap_trusted'] else '≤ '}{row['spectral_gap']:.2g}" for row in rows],
-        fontsize=8,
-    )
-    gaps = [row["spectral_gap"] for row in rows]
-    if min(gaps) > 0 and max(gaps) / min(gaps) > 50:
-        gap.set_yscale("log")
-    gap.set_ylabel("right spectral gap")
-    for axes in (dwell, gap):
-        axes.set_xticks(where, names)
-        axes.margins(y=0.25)
-    for axes in (dwell, mass, gap):
-        _tidy(axes)
+def plot_tuning(tuning: Tuning, *, path: str | Path | None = None) -> Figure:
+    """Draw predicted cost, spectral gap and floor against p_jump or λ: η_λ, which the paper calls hard, among them."""
+    axis = next(iter(tuning.parameters))
+    table = tuning.table()
+    where = table[axis].to_numpy()
+    figure = Figure(figsize=(10.5, 3.4), layout="constrained", dpi=150)
+    label = {"p_jump": "p_jump", "mix": "λ, the share of the uniform law"}[axis]
+    panels = {
+        "cost": "predicted cost to the accuracy",
+        "spectral_gap": "right spectral gap",
+        "bias2": "floor: ‖x̃ − x*‖² / ‖x*‖²",
+    }
+    for axes, (column, title) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+        values = table[column].to_numpy()
+        shown = np.isfinite(values) & (values > _ROUNDING)
+        axes.plot(where[shown], values[shown], marker="o", markersize=3.5, color=COLOURS[0])
+        axes.axvline(tuning.parameters[axis], color=COLOURS[1], linewidth=1.0, linestyle="--")
+        axes.set_title(title, fontsize=9)
+        axes.set_xlabel(label)
+        if axis == "p_jump" and (where > 0).any():
+            axes.set_xscale("symlog", linthresh=float(where[where > 0].min()))
+        axes.set_xlim(left=0.0)
+        if not shown.any():
+            axes.annotate("none", (0.5, 0.5), xycoords="axes fraction", ha="center")
+        if shown.any() and values[shown].max() > 10 * values[shown].min():
+            axes.set_yscale("log")
+        tidy(axes)
+    rest = ", ".join(f"{name} = {value:g}" for name, value in tuning.parameters.items())
+    figure.suptitle(f"least predicted cost {tuning.cost:,.0f} at {rest}", fontsize=10)
     if path is not None:
-        _save(figure, Path(path))
+        save(figure, Path(path))
     return figure

@@ -78,3 +78,14 @@ def test_table_text_has_a_row_per_design_and_never_drops_what_was_not_reached(co
     assert all(len(row) == len(headers) for row in rows)
     assert with_interval(float("inf"), 700.0, float("inf")) == "not reached [700, ∞]"
     assert with_interval(float("inf"), float("inf"), float("inf")) == "not reached"
+
+
+@pytest.mark.parametrize("family", ["mhlj", "mixed"])
+def test_tuning_is_drawn_with_its_whole_curve(family: str, tmp_path: Path) -> None:
+    options = {"p_jumps": [0.0, 0.1, 0.4], "p_distances": [0.5], "max_hops": [3], "mixes": [0.0, 0.2, 1.0]}
+    tuning = lw.tune(lw.ring(30), lw.heterogeneous(30, important=1), family=family, **options)
+    figure = lw.plot(tuning, path=tmp_path / "tune.png")
+    cost, gap, _ = figure.axes
+    np.testing.assert_allclose(cost.lines[0].get_ydata(), [row["cost"] for row in tuning.curve])
+    np.testing.assert_allclose(gap.lines[0].get_ydata(), [row["spectral_gap"] for row in tuning.curve])
+    assert (tmp_path / "tune.png").stat().st_size > 1000
