@@ -25,7 +25,7 @@ from levywalk.theory import (
     transition,
 )
 
-_PREDICTED_UP_TO = 20_000  # nodes: the prediction factorises I - P
+_PREDICTED_UP_TO = 200_000  # nodes: above, a prediction takes minutes
 
 
 @dataclass(frozen=True)

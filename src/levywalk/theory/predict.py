@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import solve_continuous_lyapunov
 from scipy.optimize import brentq
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import LinearOperator, gmres, splu
 
 from levywalk import checks
 from levywalk.arrays import Floats
@@ -27,11 +27,14 @@ from levywalk.design import Bound, Design, FixedDistance, JumpLaw
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import LinearModelProblem, Logistic, Problem
+from levywalk.theory.factor import low_fill
 from levywalk.theory.floor import fixed_point
 from levywalk.theory.setting import make_setting
 from levywalk.theory.transition import levy_matrix, metropolis_hastings_matrix
 
 _GRID = np.logspace(-6, 0, 121)  # of γL*
+_FACTORED = 2_000  # nodes: above, only networks whose factors stay thin are factorised
+_RESIDUAL = 1e-8  # relative, of Poisson's equation
 
 
 @dataclass(frozen=True)
@@ -129,14 +132,35 @@ def asymptotic_covariance(P: sparse.csr_array, law: Floats, values: Floats) -> F
     """
     n = P.shape[0]
     centred = values - law @ values
-    # The last node's solution is set to 0: the rest of I - P is regular, and constants do not matter.
-    reduced = sparse.csc_array(sparse.eye_array(n - 1) - P[: n - 1, : n - 1])
-    head = splu(reduced).solve(np.ascontiguousarray(centred[: n - 1]))
-    solution = np.vstack([head, np.zeros((1, values.shape[1]))])
-    solution -= law @ solution
+    solution = _factored(P, centred) if n <= _FACTORED or low_fill(P) else _iterated(P, law, centred)
+    solution = solution - law @ solution
     weighted = law[:, None] * centred
     cross = weighted.T @ solution
     return np.asarray(cross + cross.T - weighted.T @ centred)
+
+
+def _factored(P: sparse.csr_array, centred: Floats) -> Floats:
+    """Solve (I - P)g = h with the last node's g set to 0: the rest of I - P is regular, and constants do not matter."""
+    n = len(centred)
+    reduced = sparse.csc_array(sparse.eye_array(n - 1) - P[: n - 1, : n - 1])
+    head = splu(reduced).solve(np.ascontiguousarray(centred[: n - 1]))
+    return np.vstack([head, np.zeros((1, centred.shape[1]))])
+
+
+def _iterated(P: sparse.csr_array, law: Floats, centred: Floats) -> Floats:
+    """Solve (I - P + 1νᵀ)g = h by columns: where factors would fill in, the chain mixes and iterations are few."""
+    n = len(centred)
+    system = LinearOperator((n, n), matvec=lambda x: x - P @ x + law @ x, dtype=np.float64)
+    out = np.empty_like(centred)
+    for j, right in enumerate(centred.T):
+        out[:, j], _ = gmres(system, right, rtol=_RESIDUAL / 10.0, restart=100, maxiter=40)
+        residual = np.linalg.norm(system @ out[:, j] - right) / max(float(np.linalg.norm(right)), 1e-300)
+        if not residual <= _RESIDUAL:
+            raise InvalidParameter(
+                f"network's cost could not be predicted: Poisson's equation has residual {residual:.1e}; "
+                "the walk mixes too slowly on so many nodes: predict for a smaller network of the family"
+            )
+    return out
 
 
 def communication(bound: Bound, law: Floats) -> tuple[float, float]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -22,6 +24,16 @@ def test_asymptotic_covariance_equals_the_sum_over_lags() -> None:
         if np.abs(term).max() < 1e-14 * np.abs(total).max():
             break
     np.testing.assert_allclose(asymptotic_covariance(sparse.csr_array(P), law, values), total, rtol=1e-8)
+
+
+def test_iterations_give_the_covariance_of_the_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+    predict = import_module("levywalk.theory.predict")
+    problem = lw.heterogeneous(3000, dim=3, important=3)
+    P = lw.transition(lw.watts_strogatz(3000, 4, 0.1), problem, lw.mhlj())
+    law, values = lw.stationary(P), problem.local_gradients(problem.optimum)
+    iterated = asymptotic_covariance(P, law, values)
+    monkeypatch.setattr(predict, "_FACTORED", 3000)
+    np.testing.assert_allclose(iterated, asymptotic_covariance(P, law, values), rtol=1e-6)
 
 
 def test_asymptotic_covariance_of_independent_draws_is_the_covariance() -> None:
