@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from levywalk import network as families
 from levywalk.errors import InvalidParameter
-from levywalk.network import Network, read_network
+from levywalk.network import FAMILIES, Network, read_network
 from levywalk.problem import LeastSquares, Logistic, Problem, heterogeneous, homogeneous, load_dataset, partition
 
-_FAMILIES: dict[str, Callable[..., Network]] = {
-    "ring": families.ring,
-    "path": families.path,
-    "grid": families.grid,
-    "torus": families.torus,
-    "complete": families.complete,
-    "star": families.star,
-    "barbell": families.barbell,
-    "er": families.erdos_renyi,
-    "erdos_renyi": families.erdos_renyi,
-    "ws": families.watts_strogatz,
-    "watts_strogatz": families.watts_strogatz,
-    "regular": families.random_regular,
-    "random_regular": families.random_regular,
-    "ba": families.barabasi_albert,
-    "barabasi_albert": families.barabasi_albert,
+_SHORT = {
+    "er": "erdos_renyi",
+    "ws": "watts_strogatz",
+    "regular": "random_regular",
+    "ba": "barabasi_albert",
 }
+_FAMILIES = FAMILIES | {short: FAMILIES[name] for short, name in _SHORT.items()}
 
 
 def read_network_text(text: str, *, seed: int = 0, self_loops: str = "none") -> Network:

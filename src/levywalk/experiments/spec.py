@@ -14,7 +14,7 @@ from levywalk import checks, design, network, problem
 from levywalk.design import AnyDesign, Design, DistanceLaw, JumpLaw
 from levywalk.errors import InvalidSpec, LevywalkError
 from levywalk.experiments.explain import explain
-from levywalk.network import Network
+from levywalk.network import FAMILIES, Network
 from levywalk.problem import Problem
 from levywalk.schedule import Constant, Decaying, Dropping, Schedule
 from levywalk.update import Sgd
@@ -25,23 +25,6 @@ class _Section(BaseModel):
 
 
 # --- [network] -------------------------------------------------------------------------------------------------------
-
-_FAMILIES: dict[str, Callable[..., Network]] = {
-    name: getattr(network, name)
-    for name in (
-        "ring",
-        "path",
-        "grid",
-        "torus",
-        "complete",
-        "star",
-        "barbell",
-        "erdos_renyi",
-        "watts_strogatz",
-        "random_regular",
-        "barabasi_albert",
-    )
-}
 
 
 class _NetworkFile(_Section):
@@ -66,7 +49,7 @@ class _Family(_Section):
     def build(self, folder: Path) -> Network:
         """Make the network."""
         values = self.model_dump(exclude={"family"})
-        return _FAMILIES[self.family](**values)
+        return FAMILIES[self.family](**values)
 
 
 def _family_section(name: str, make: Callable[..., Network]) -> type[_Family]:
@@ -79,7 +62,7 @@ def _family_section(name: str, make: Callable[..., Network]) -> type[_Family]:
 
 
 _NetworkSection: Any = Annotated[
-    Union[(_NetworkFile, *(_family_section(name, make) for name, make in _FAMILIES.items()))],
+    Union[(_NetworkFile, *(_family_section(name, make) for name, make in FAMILIES.items()))],
     Field(discriminator="family"),
 ]
 

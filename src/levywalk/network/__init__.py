@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from levywalk.network.families import (
+    FAMILIES,
     barabasi_albert,
     barbell,
     complete,
@@ -19,6 +20,7 @@ from levywalk.network.files import read_network
 from levywalk.network.network import Network
 
 __all__ = [
+    "FAMILIES",
     "Network",
     "barabasi_albert",
     "barbell",

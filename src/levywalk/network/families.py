@@ -6,7 +6,7 @@ What cannot be vectorised (rewiring, attachment) loops over the random choices a
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 
 import numpy as np
@@ -397,3 +397,21 @@ def _uniforms(rng: np.random.Generator) -> Iterator[float]:
 def _block_sizes() -> Iterator[int]:
     """Yield how many numbers to draw at once: few for small networks, more for large ones."""
     return chain((1 << i for i in range(6, 16)), repeat(1 << 16))
+
+
+FAMILIES: dict[str, Callable[..., Network]] = {
+    make.__name__: make
+    for make in (
+        ring,
+        path,
+        grid,
+        torus,
+        complete,
+        star,
+        barbell,
+        erdos_renyi,
+        watts_strogatz,
+        random_regular,
+        barabasi_albert,
+    )
+}

@@ -173,16 +173,7 @@ def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
         keep = spread(trace.target)
         aimed, got = trace.target[keep], share[keep]
         seen = got > 0
-        axes.plot(
-            aimed[seen],
-            got[seen],
-            linestyle="none",
-            marker="o^sDvP*X"[i % 8],
-            markersize=3.5,
-            alpha=0.6,
-            color=COLOURS[i % len(COLOURS)],
-            markeredgewidth=0,
-        )
+        node_marks(axes, aimed[seen], got[seen], i)
         edges += [float(aimed.min()), float(aimed.max())]
     low, high = min(edges) / 1.5, max(edges) * 1.5
     axes.plot([low, high], [low, high], color="black", linewidth=0.8)
@@ -193,6 +184,12 @@ def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
     axes.set_ylabel("share it got")
     axes.set_title("visits against target, one mark per node", fontsize=9)
     tidy(axes)
+
+
+def node_marks(axes: Axes, x: Floats, y: Floats, i: int, label: str | None = None) -> None:
+    """Draw one mark per node in the i-th design's colour and shape."""
+    style: dict[str, Any] = {"marker": "o^sDvP*X"[i % 8], "color": COLOURS[i % len(COLOURS)], "label": label}
+    axes.plot(x, y, linestyle="none", markersize=3.5, alpha=0.6, markeredgewidth=0, **style)
 
 
 def spread(target: Floats) -> Any:

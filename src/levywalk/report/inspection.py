@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from levywalk.arrays import Floats
-from levywalk.report.figures import COLOURS, save, spread, tidy
+from levywalk.report.figures import COLOURS, node_marks, save, spread, tidy
 
 
 def plot_inspection(
@@ -35,17 +35,7 @@ def plot_inspection(
     dwell.legend(frameon=False, fontsize=8, loc="upper left")
     for i, (name, (target, law)) in enumerate(laws.items()):
         keep = spread(target)
-        mass.plot(
-            target[keep],
-            law[keep],
-            linestyle="none",
-            marker="o^sDvP*X"[i % 8],
-            markersize=3.5,
-            alpha=0.6,
-            label=name,
-            color=COLOURS[i % len(COLOURS)],
-            markeredgewidth=0,
-        )
+        node_marks(mass, target[keep], law[keep], i, name)
     ends = [
         min(float(target.min()) for target, _ in laws.values()),
         max(float(target.max()) for target, _ in laws.values()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ REVERSIBLE = 1e-10  # detailed balance holds to this share of the flow that it c
 Chain = Any  # a checked csr_array, or a LinearOperator of more than SMALL states
 
 
-class ChainOperator(LinearOperator):
+class ChainOperator(LinearOperator, ABC):
     """P without its entries.
 
     Attributes
@@ -39,11 +40,13 @@ class ChainOperator(LinearOperator):
     def __init__(self, n: int) -> None:
         super().__init__(np.dtype(np.float64), (n, n))  # type: ignore[call-arg]
 
+    @abstractmethod
     def _matvec(self, X: Floats) -> Floats:
-        raise NotImplementedError
+        """Return PX."""
 
+    @abstractmethod
     def _rmatvec(self, X: Floats) -> Floats:
-        raise NotImplementedError
+        """Return PᵀX."""
 
     def _matmat(self, X: Floats) -> Floats:
         return np.asarray(self._matvec(X))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from levywalk.theory.factor import low_fill
 from levywalk.theory.stationary import generator
 
 
-class View:
+class View(ABC):
     """S and what is built from it."""
 
     def __init__(self, chain: Chain, law: Floats, symmetric: bool) -> None:
@@ -21,13 +22,13 @@ class View:
         self.root = np.sqrt(law)
         self.chain, self.law, self.symmetric = chain, law, symmetric
 
+    @abstractmethod
     def end(self, side: str) -> tuple[Any, Any, Floats]:
         """Return x ↦ Ax, x ↦ Aᵀx and A's diagonal, for A = I - S (right) or I + S (left)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def squared(self) -> tuple[Any, Floats]:
         """Return x ↦ (I - SᵀS)x and the diagonal."""
-        raise NotImplementedError
 
     def explicit(self, side: str) -> sparse.csr_array | None:
         """Return A as a matrix where factorising it is cheap."""
