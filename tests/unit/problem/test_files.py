@@ -18,7 +18,7 @@ A9A = Path(__file__).parents[2] / "data" / "a9a.t.svm.gz"
 def written(folder, name, text):
     path = folder / name
     content = text.encode() if isinstance(text, str) else text
-    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    path.write_bytes(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)
     return path
 
 
@@ -153,7 +153,7 @@ def test_npz_flaws_are_named(tmp_path):
 
 
 def test_truncated_or_damaged_gzip_is_named(tmp_path):
-    whole = gzip.compress(b"1 1:0.123\n" * 5000)
+    whole = gzip.compress(b"1 1:0.123\n" * 5000, mtime=0)
     path = tmp_path / "a.svm.gz"
     for damaged in (whole[:-12], whole[:40], whole[:-8] + b"\0" * 8):
         path.write_bytes(damaged)
