@@ -1,175 +1,228 @@
-"""Words are uniform and independent across steps, slots and replicas.
+"""Words are uniform and independent across steps, slots, walkers, seeds and domains; flawed hashes are caught.
 
-Under the claim every bit is a fair coin, independent of the others it is paired with. For each of the 64 x 64 pairs of
-bits of two words the number of agreements is Binomial(N, 1/2); the largest deviation of all is bounded by Hoeffding's
-inequality and a union bound, so a right scheme fails any one check with probability at most 1e-8. Keys are fixed, so a
-test that passes, passes.
-Every test is also run on a scheme with the flaw that it looks for, which must fail.
+The tests and their budget of false alarms (1e-6 for all of them together) are in `battery`, the orders of words and the
+flawed hashes in `streams`. Seeds are fixed, so a test that passes, passes. The long version is
+``python -m benchmarks.draws``; docs/draws.md says what it found.
 """
 
 from __future__ import annotations
+
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from levywalk.draws import HOP, JUMP, MINIBATCH, SLOT, STEP, Domain, Key, keys
+from levywalk.draws import Key, split, unit
+from tests.statistical import battery
+from tests.statistical.battery import LEVEL, MOST, THRESHOLD, Cells, caught_by, examine, p_values
+from tests.statistical.streams import CLAIMED, FLAWED, ORDERS, SEED, levywalk
 
-FALSE_ALARM = 1e-8
-N = 20_000
-MASK = 2**64 - 1
+WORDS = 1 << 19
+FLAWED_WORDS = 1 << 17
+PER_ORDER = 50
+PARTS = ("k0", "k1", "step", "slot")
 U = np.uint64
 
 
-def finalise(z):
-    z = (z ^ (z >> U(30))) * U(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> U(27))) * U(0x94D049BB133111EB)
-    return z ^ (z >> U(31))
+def judged(scheme, order, words=FLAWED_WORDS):
+    """The p-values of a scheme's words in an order."""
+    return p_values(examine([order.words(scheme, 0, words)], order.width))
 
 
-def scheme(k0, k1, step, slot):
-    """The words of levywalk, vectorised over any argument."""
-    k0, k1, step, slot = (np.atleast_1d(np.asarray(a, dtype=U)) for a in (k0, k1, step, slot))
-    return finalise((finalise(k0 + step * U(STEP)) ^ k1) + (slot + U(1)) * U(SLOT))
+def told(found):
+    """What a failing test prints: the seed and the smallest p-values."""
+    least = sorted(found.items(), key=lambda pair: pair[1])[:5]
+    return f"seed {SEED}: " + ", ".join(f"{name} {p:.2g}" for name, p in least)
 
 
-def offsets_into_one_sequence(k0, k1, step, slot):
-    """Flawed: plain SplitMix64 whose keys are small offsets, so one replica's words are another's, later."""
-    k0, step, slot = (np.atleast_1d(np.asarray(a, dtype=U)) for a in (k0, step, slot))
-    return finalise((k0 % U(4) + step) * U(STEP) + slot * U(SLOT))
+# What is tested is the package's own ---------------------------------------------------------------------------------
 
 
-def packed_counter(k0, k1, step, slot):
-    """Flawed: step and slot in one counter, so a slot's word is another slot's at the next step."""
-    k0, step, slot = (np.atleast_1d(np.asarray(a, dtype=U)) for a in (k0, step, slot))
-    return finalise(k0 + (step + slot) * U(STEP))
+@pytest.mark.parametrize("name", ORDERS)
+def test_the_vectorised_words_are_the_packages_own(name):
+    order = ORDERS[name]
+    for start in (0, order.width - 1, 2**17 - 3):
+        index = np.arange(start, start + 5, dtype=U)
+        coordinates = np.broadcast_arrays(*order.at(index))
+        own = [
+            Key(k0, k1).word(step, slot) for k0, k1, step, slot in zip(*(c.tolist() for c in coordinates), strict=True)
+        ]
+        assert order.words(levywalk, start, 5).tolist() == own
 
 
-def unmixed(k0, k1, step, slot):
-    """Flawed: a Weyl sequence without the finaliser."""
-    k0, step, slot = (np.atleast_1d(np.asarray(a, dtype=U)) for a in (k0, step, slot))
-    return k0 + step * U(STEP) + slot * U(SLOT)
+@pytest.mark.parametrize("degree", [1, 2, 7, 1000, 2**32 - 1])
+def test_the_vectorised_decisions_are_the_packages_own(degree):
+    words = ORDERS["steps"].words(levywalk, 0, 100)
+    index, uniform = battery.splits(words, degree)
+    assert list(zip(index.tolist(), uniform.tolist(), strict=True)) == [split(word, degree) for word in words.tolist()]
+    assert battery.units(words).tolist() == [unit(word) for word in words.tolist()]
 
 
-def bits(words):
-    """Rows of 64 signs, +1 or -1."""
-    shifts = np.arange(64, dtype=U)
-    return 2.0 * ((words[:, None] >> shifts) & U(1)).astype(np.float64) - 1.0
+@pytest.mark.parametrize("name", ORDERS)
+def test_an_order_never_reads_a_word_twice(name):
+    coordinates = np.broadcast_arrays(*ORDERS[name].at(np.arange(1 << 12, dtype=U)))
+    assert len(set(zip(*(c.tolist() for c in coordinates), strict=True))) == 1 << 12
 
 
-def hoeffding(tests):
-    """P(max |mean of N signs| > limit) <= 2 tests exp(-N limit²/2) = FALSE_ALARM."""
-    return np.sqrt(2.0 * np.log(2.0 * tests / FALSE_ALARM) / N)
+# The words pass ------------------------------------------------------------------------------------------------------
 
 
-def bits_are_fair(words) -> bool:
-    return bool(np.abs(bits(words).mean(axis=0)).max() <= hoeffding(64))
+@pytest.mark.parametrize("name", CLAIMED)
+def test_words_pass_every_test_in_every_order(name):
+    found = judged(levywalk, ORDERS[name], WORDS)
+    assert not caught_by(found), told(found)
+    assert len(found) <= PER_ORDER
 
 
-def bits_are_independent(a, b) -> bool:
-    """All 4096 correlations between a bit of one word and a bit of the other are within the limit."""
-    return bool(np.abs(bits(a).T @ bits(b) / len(a)).max() <= hoeffding(64 * 64))
+@pytest.mark.parametrize("part", PARTS)
+def test_flipping_one_bit_of_the_zero_key_a_step_or_a_slot_flips_half_of_the_word(part):
+    assert battery.avalanche(levywalk, 1 << 9, part).p >= THRESHOLD
 
 
-def pairs_are_uniform(a, b) -> bool:
-    """Chi-square over 16 x 16 cells of the upper four bits of both: where neighbours and acceptances are decided."""
-    cells = np.bincount((a >> U(60)).astype(np.int64) * 16 + (b >> U(60)).astype(np.int64), minlength=256)
-    statistic = float(((cells - len(a) / 256) ** 2).sum() / (len(a) / 256))
-    return bool(stats.chi2(255).ppf(FALSE_ALARM / 2) <= statistic <= stats.chi2(255).isf(FALSE_ALARM / 2))
+def test_the_budget_of_false_alarms_holds_all_tests():
+    assert len(ORDERS) * PER_ORDER + len(PARTS) <= MOST
+    assert pytest.approx(LEVEL) == THRESHOLD * MOST
 
 
-KEY = Key.of(2024, Domain.WALK, 0)
-STEPS = np.arange(N)
-PAIRS = {
-    "adjacent steps": ((KEY.k0, KEY.k1, STEPS, HOP), (KEY.k0, KEY.k1, STEPS + 1, HOP)),
-    "jump and proposal of a step": ((KEY.k0, KEY.k1, STEPS, JUMP), (KEY.k0, KEY.k1, STEPS, HOP)),
-    "adjacent hops of a step": ((KEY.k0, KEY.k1, STEPS, HOP), (KEY.k0, KEY.k1, STEPS, HOP + 1)),
-    "a hop and the next step's jump": ((KEY.k0, KEY.k1, STEPS, HOP), (KEY.k0, KEY.k1, STEPS + 1, JUMP)),
-    "a minibatch and a hop": ((KEY.k0, KEY.k1, STEPS, MINIBATCH), (KEY.k0, KEY.k1, STEPS, HOP)),
-    "adjacent minibatch draws": ((KEY.k0, KEY.k1, STEPS, MINIBATCH), (KEY.k0, KEY.k1, STEPS, MINIBATCH + 1)),
+def test_keys_that_count_in_their_second_half_are_beyond_the_claim():
+    # One mix64 does not hide a counter: bits 31 apart correlate. Keys of the package are hashes and do not count.
+    def within(order):
+        return p_values(dict(battery.bit_pairs(ORDERS[order].words(levywalk, 0, 1 << 20), 1)))["bit pairs, same word"]
+
+    assert within("counted k1") < THRESHOLD
+    assert not ORDERS["counted k1"].claimed
+    assert min(within("counted k0"), within("walkers")) >= THRESHOLD
+
+
+# The tests are fair --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("generator", [np.random.PCG64, np.random.Philox])
+def test_numpys_generators_pass(generator):
+    found = p_values(examine([generator(SEED).random_raw(WORDS)], width=1024))
+    assert not caught_by(found), told(found)
+
+
+def test_no_test_gives_small_p_values_too_often():
+    # p-values of ideal words are uniform or, where counts are small or two statistics share a level, larger.
+    source = np.random.PCG64(SEED)
+    runs = [p_values(examine([source.random_raw(1 << 14)], width=64)) for _ in range(24)]
+    for name in runs[0]:
+        p = [run[name] for run in runs]
+        assert stats.ks_1samp(p, stats.uniform.cdf, alternative="greater").pvalue > LEVEL / len(runs[0]), name
+
+
+def test_chunks_add_up_to_the_whole():
+    words = ORDERS["steps"].words(levywalk, 0, 1 << 15)
+    once, twice = examine([words]), examine([words[: 1 << 14], words[1 << 14 :]])
+    assert set(once) == set(twice)
+    for name in ("16-bit windows", "bytes", "bits", "maximum of 8", "order of 4"):
+        assert once[name].p == pytest.approx(twice[name].p)
+
+
+def test_linear_complexity_has_rueppels_law_over_all_sequences():
+    found = np.bincount([battery.linear_complexity(list(bits)) for bits in product((0, 1), repeat=10)], minlength=11)
+    assert found.tolist() == [1, *(2 ** min(20 - 2 * L, 2 * L - 1) for L in range(1, 11))]
+
+
+def test_ranks_are_those_of_known_matrices():
+    single = U(1) << np.arange(64, dtype=U)
+    twice = np.where(np.arange(64) == 5, single[4], single)
+    summed = np.where(np.arange(64) < 3, single[:1] ^ single[5:6], single)
+    assert battery._ranks(np.concatenate([single, twice, summed])).observed.tolist() == [1, 1, 1]
+
+
+def test_the_law_of_ranks_is_that_of_counted_matrices():
+    # (2^64 - 1)(2^64 - 2)(2^64 - 4)… invertible matrices of 2^(64·64).
+    invertible = 1
+    for row in range(64):
+        invertible *= 2**64 - 2**row
+    assert battery._rank_law()[2] == pytest.approx(invertible / 2**4096)
+    assert battery._rank_law().sum() == pytest.approx(1.0)
+
+
+# Flawed hashes are caught, each for its own reason -------------------------------------------------------------------
+
+# hash: (order in which it fails, tests that must catch it there, tests that must not, order in which it passes)
+REASONS = {
+    "shared_counter": ("diagonal", {"repeats of a word", "bit pairs, 1 apart", "pairs, high bits"}, {"bits"}, "steps"),
+    "one_half": ("offset keys", {"repeats of a word", "bit pairs, 1 row - 1 apart"}, set(), "walkers"),
+    "one_multiply": (
+        "steps",
+        {"gaps, low bits", "rank, bit 0", "linear complexity, bit 0", "triples, low bits", "16-bit windows"},
+        {"gaps, high bits", "triples, high bits", "linear complexity, bit 63"},
+        None,
+    ),
+    "half_mixed": ("small keys", {"bit pairs, 1 apart", "pairs, high bits", "pairs, low bits"}, {"bits"}, "steps"),
+    "weyl": ("steps", {"unit, Kolmogorov-Smirnov", "bytes", "unit, autocorrelation"}, set(), None),
+    "lcg": (
+        "steps",
+        {"gaps, low bits", "rank, bit 0", "linear complexity, bit 0", "triples, low bits"},
+        {"gaps, high bits", "triples, high bits", "unit, Kolmogorov-Smirnov"},
+        None,
+    ),
+    "xorshift": (
+        "steps",
+        {"rank of 64 words", "rank, bit 0", "rank, bit 63", "linear complexity, bit 0", "linear complexity, bit 63"},
+        {"bits", "bytes", "16-bit windows", "unit, Kolmogorov-Smirnov", "gaps, low bits", "maximum of 8"},
+        None,
+    ),
 }
 
 
-def replica_words(word, step):
-    """One word of each of N replicas."""
-    table = REPLICAS
-    return word(table[:, 0], table[:, 1], np.full(len(table), step), HOP)
+@pytest.mark.parametrize("name", REASONS)
+def test_a_flawed_hash_is_caught_for_its_own_reason(name):
+    order, reasons, others, innocent = REASONS[name]
+    caught = set(caught_by(judged(FLAWED[name], ORDERS[order])))
+    assert reasons <= caught
+    assert not others & caught
+    if innocent is not None:
+        found = judged(FLAWED[name], ORDERS[innocent])
+        assert not caught_by(found), told(found)
 
 
-REPLICAS = keys(2024, Domain.WALK, range(N + 1))
+def test_every_flawed_hash_has_a_reason():
+    assert set(REASONS) == set(FLAWED)
 
 
-def test_the_vectorised_scheme_is_the_packages_own():
-    assert scheme(KEY.k0, KEY.k1, STEPS[:50], HOP).tolist() == [KEY.word(t, HOP) for t in range(50)]
+@pytest.mark.parametrize(
+    ("name", "blind"),
+    [("one_half", {"k1"}), ("half_mixed", {"k1", "slot"}), ("one_multiply", set(PARTS)), ("weyl", set(PARTS))],
+)
+def test_a_hash_that_does_not_mix_a_coordinate_has_no_avalanche(name, blind):
+    assert {part for part in PARTS if battery.avalanche(FLAWED[name], 1 << 9, part).p < THRESHOLD} == blind
 
 
-@pytest.mark.parametrize("slot", [JUMP, HOP, HOP + 1, MINIBATCH])
-def test_every_bit_is_a_fair_coin_along_a_walk(slot):
-    assert bits_are_fair(scheme(KEY.k0, KEY.k1, STEPS, slot))
+def test_words_that_are_too_even_are_caught_by_the_other_tail():
+    windows = examine([ORDERS["steps"].words(FLAWED["weyl"], 0, FLAWED_WORDS)])["bytes"]
+    assert isinstance(windows, Cells)
+    statistic = ((windows.observed - windows.expected) ** 2 / windows.expected).sum()
+    assert statistic < windows.observed.size / 10
+    assert windows.p < THRESHOLD
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_words_within_a_replica_are_independent(name):
-    first, second = (scheme(*arguments) for arguments in PAIRS[name])
-    assert bits_are_independent(first, second)
-    assert pairs_are_uniform(first, second)
+@pytest.mark.parametrize("bit", [0, 11, 63])
+def test_a_bit_that_is_one_in_51_percent_is_caught(bit):
+    words = ORDERS["steps"].words(levywalk, 0, WORDS)
+    forced = np.arange(WORDS, dtype=U) % U(50) == 0
+    caught = caught_by(p_values(dict(battery.frequencies(np.where(forced, words | U(1 << bit), words), 1))))
+    assert "bits" in caught
 
 
-def test_words_of_adjacent_replicas_are_fair_and_independent():
-    first = replica_words(scheme, 5)
-    assert bits_are_fair(first)
-    assert bits_are_independent(first[:-1], first[1:])
-    assert pairs_are_uniform(first[:-1], first[1:])
+def test_an_acceptance_from_the_bits_of_the_neighbour_is_caught():
+    def reused(words, degree):
+        return battery.splits(words, degree)[0], battery.units(words)
+
+    words = ORDERS["steps"].words(levywalk, 0, FLAWED_WORDS)
+    found = p_values(dict(battery.decisions(words, 1, reused)))
+    assert {name for name in found if name.startswith("split, degree")} <= set(caught_by(found))
+    assert not caught_by(p_values(dict(battery.decisions(words, 1))))
 
 
-def test_one_replicas_walk_is_independent_of_anothers_at_any_small_lag():
-    other = Key.of(2024, Domain.WALK, 1)
-    a = scheme(KEY.k0, KEY.k1, STEPS, HOP)
-    for lag in range(4):
-        b = scheme(other.k0, other.k1, STEPS + lag, HOP)
-        assert bits_are_independent(a, b)
-        assert not np.intersect1d(a, b).size
+def test_a_neighbour_from_a_byte_is_caught():
+    def coarse(words, degree):
+        return ((words >> U(56)) * U(degree) >> U(8)).astype(np.int64), battery.units(words << U(8))
 
-
-def test_walks_of_tuning_and_report_are_independent():
-    other = Key.of(2024, Domain.TUNING, 0)
-    a, b = scheme(KEY.k0, KEY.k1, STEPS, HOP), scheme(other.k0, other.k1, STEPS, HOP)
-    assert bits_are_independent(a, b)
-    assert not np.intersect1d(a, b).size
-
-
-def test_keys_that_differ_in_one_bit_give_independent_words():
-    a = scheme(KEY.k0, KEY.k1, STEPS, HOP)
-    for bit in (0, 31, 63):
-        assert bits_are_independent(a, scheme(KEY.k0 ^ (1 << bit), KEY.k1, STEPS, HOP))
-        assert bits_are_independent(a, scheme(KEY.k0, KEY.k1 ^ (1 << bit), STEPS, HOP))
-
-
-def test_keys_that_are_offsets_in_the_first_half_give_independent_words():
-    # The first level alone would be one sequence for all keys; the second half of the key must separate them.
-    other = Key.of(2024, Domain.WALK, 1)
-    k0 = (KEY.k0 + STEP) & MASK
-    assert bits_are_independent(scheme(KEY.k0, KEY.k1, STEPS + 1, HOP), scheme(k0, other.k1, STEPS, HOP))
-
-
-def test_a_scheme_whose_keys_are_offsets_is_caught():
-    a = offsets_into_one_sequence(0, 0, STEPS + 1, HOP)
-    b = offsets_into_one_sequence(1, 0, STEPS, HOP)
-    assert not bits_are_independent(a, b)
-    assert np.intersect1d(a, b).size
-
-
-def test_a_scheme_with_step_and_slot_in_one_counter_is_caught():
-    (_, _, steps, slot), (_, _, later, other) = PAIRS["a hop and the next step's jump"]
-    a, b = packed_counter(KEY.k0, 0, steps, slot), packed_counter(KEY.k0, 0, later, other)
-    assert not bits_are_independent(a, b)
-    assert not pairs_are_uniform(a, b)
-
-
-def test_a_scheme_without_mixing_is_caught():
-    a, b = unmixed(KEY.k0, 0, STEPS, HOP), unmixed(KEY.k0, 0, STEPS + 1, HOP)
-    assert not bits_are_independent(a, b)
-    assert not pairs_are_uniform(a, b)
-    stuck = bits(a)
-    stuck[:, 3] = 1.0
-    assert not np.abs(stuck.mean(axis=0)).max() <= hoeffding(64)
+    found = p_values(dict(battery.decisions(ORDERS["steps"].words(levywalk, 0, WORDS), 1, coarse)))
+    assert {"split, degree 100", "split, degree 1000"} <= set(caught_by(found))
