@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         weight_rw,
     )
     from levywalk.engine.run import run
+    from levywalk.engine.walk_alone import walk
     from levywalk.errors import (
         DataWarning,
         DivergedWarning,
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
         MissingFile,
         NoMinimiser,
         NotConnected,
+        ResumeError,
+        ResumeWarning,
         TooLarge,
     )
     from levywalk.experiments.compare import Comparison, compare
@@ -90,7 +93,7 @@ if TYPE_CHECKING:
     from levywalk.theory.times import MixingTime, hitting_times, kemeny_constant, mixing_time
     from levywalk.theory.transition import transition
     from levywalk.theory.tune import Tuning, tune
-    from levywalk.trace import Trace
+    from levywalk.trace import Trace, Walks
     from levywalk.trace.files import load_trace
     from levywalk.update import Sgd
 
@@ -116,7 +119,7 @@ _HOME = {
         "unif_rw",
         "weight_rw",
     ),
-    "levywalk.engine": ("run",),
+    "levywalk.engine": ("run", "walk"),
     "levywalk.errors": (
         "DataWarning",
         "DivergedWarning",
@@ -129,6 +132,8 @@ _HOME = {
         "MissingFile",
         "NoMinimiser",
         "NotConnected",
+        "ResumeError",
+        "ResumeWarning",
         "TooLarge",
     ),
     "levywalk.experiments": ("Comparison", "compare"),
@@ -187,7 +192,7 @@ _HOME = {
         "tune",
         "update_correlation",
     ),
-    "levywalk.trace": ("Trace",),
+    "levywalk.trace": ("Trace", "Walks"),
     "levywalk.trace.files": ("load_trace",),
     "levywalk.update": ("Sgd",),
 }
@@ -226,6 +231,8 @@ __all__ = [
     "PowerLaw",
     "Prediction",
     "Problem",
+    "ResumeError",
+    "ResumeWarning",
     "Scores",
     "Sgd",
     "SpectralGap",
@@ -236,6 +243,7 @@ __all__ = [
     "TruncatedGeometric",
     "Tuning",
     "Uniform",
+    "Walks",
     "__version__",
     "assumptions",
     "barabasi_albert",
@@ -281,6 +289,7 @@ __all__ = [
     "tune",
     "unif_rw",
     "update_correlation",
+    "walk",
     "watts_strogatz",
     "weight_rw",
 ]

@@ -51,6 +51,7 @@ class Domain(IntEnum):
     PARTITION = 5
     BOOTSTRAP = 6
     TUNING_START = 7
+    LOSS = 8
 
 
 def mix64(z: int) -> int:

@@ -43,9 +43,17 @@ class InvalidTrace(LevywalkError, ValueError):
     """A file that is not a trace, or a damaged one."""
 
 
+class ResumeError(LevywalkError, ValueError):
+    """A file that a run cannot go on from: of another run, damaged, or in use."""
+
+
 class DataWarning(UserWarning):
     """Something in the input was dropped or is not unique; the message says what and how much."""
 
 
 class DivergedWarning(UserWarning):
     """Some replicas' models overflowed; ``Trace.diverged_at`` holds the steps."""
+
+
+class ResumeWarning(UserWarning):
+    """A run goes on from a file of another machine, or could not write its own."""

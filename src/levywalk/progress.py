@@ -18,19 +18,23 @@ class Progress(Protocol):
 class Bar:
     """A rich progress bar that appears once the work has taken ``patience`` seconds and stderr is a terminal.
 
+    ``done`` of ``total`` may have been done before, by a run that this one goes on from.
+
     Examples
     --------
     >>> with Bar("walking", total=10, show=False) as bar:
     ...     bar.advance(10)
     """
 
-    def __init__(self, title: str, total: float, *, show: bool | None = None, patience: float = 0.5) -> None:
+    def __init__(
+        self, title: str, total: float, *, done: float = 0.0, show: bool | None = None, patience: float = 0.5
+    ) -> None:
         self.title = title
         self.total = total
         self.show = sys.stderr.isatty() if show is None else show
         self.patience = patience
         self._started = time.monotonic()
-        self._done = 0.0
+        self._done = done
         self._bar: object | None = None
         self._task = 0
 
@@ -63,7 +67,7 @@ class Bar:
         )
         bar.start()
         self._bar = bar
-        self._task = bar.add_task(self.title, total=self.total)
+        self._task = bar.add_task(self.title, total=self.total, completed=self._done)  # type: ignore[arg-type]
 
     def __enter__(self) -> Self:
         return self

@@ -28,6 +28,7 @@ app = typer.Typer(
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the results; made if missing.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Cores to use; all by default.")]
+_GOES_ON = "goes on where it stopped"
 
 
 def _version(show: bool) -> None:
@@ -80,12 +81,14 @@ def run(
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same as --set run.seed=…")] = None,
     out: Out = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start afresh: drop what an interrupted run left.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run an experiment file: network, problem, designs, steps, outputs."""
-    from levywalk.errors import InvalidParameter
+    """Run an experiment file: network, problem, designs, steps, outputs. Interrupted, the same command goes on."""
+    from levywalk.errors import InvalidParameter, ResumeError
     from levywalk.experiments.execute import execute, writable_folder
     from levywalk.experiments.spec import merge_overrides, read_experiment
+    from levywalk.experiments.unfinished import FOLDER, Unfinished
 
     if example:
         print(Path(__file__).parents[1].joinpath("experiments", "example.toml").read_text(encoding="utf-8"), end="")
@@ -97,7 +100,18 @@ def run(
     changes = list(override or []) + ([f"run.seed={seed}"] if seed is not None else [])
     spec = read_experiment(experiment, merge_overrides(changes))
     folder = writable_folder(out or spec.output.folder)
-    result = execute(spec, experiment.parent)
+    unfinished = Unfinished(folder / FOLDER)
+    if fresh:
+        unfinished.remove()
+    elif unfinished.found():
+        print(f"going on from {unfinished.folder}; --fresh starts afresh", file=sys.stderr)
+    try:
+        result = execute(spec, experiment.parent, resume=unfinished.folder)
+    except ResumeError as error:
+        raise ResumeError(f"{error}; or give --fresh, or another --out") from None
+    except KeyboardInterrupt:
+        print(f"interrupted: the same command {_GOES_ON}", file=sys.stderr)
+        raise typer.Exit(130) from None
     _finish(
         result,
         folder,
@@ -109,6 +123,7 @@ def run(
         figure=spec.output.figure,
         settings=spec.model_dump(mode="json"),
     )
+    unfinished.remove()
 
 
 app.command()(inspect)
@@ -150,7 +165,8 @@ def _finish(
             print(f"\n{note}")
         print(f"\nSeed {seed}. Written: " + ", ".join(str(path) for path in files))
     if _interrupted(result):
-        print("interrupted: the results above are of what was done until then", file=sys.stderr)
+        hint = f"; the same command {_GOES_ON}" if command == "run" else ""
+        print(f"interrupted: the results above are of what was done until then{hint}", file=sys.stderr)
         raise typer.Exit(130)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
+import math
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -16,135 +16,122 @@ from levywalk.arrays import Ints
 from levywalk.engine import reference
 from levywalk.engine.interrupt import Interruptible
 from levywalk.engine.measure import Measure
-from levywalk.engine.plan import Plan, State
+from levywalk.engine.pace import Pace, equal_shares, side_by_side
+from levywalk.engine.plan import Plan, Record, State
 from levywalk.engine.prepare import Job
+from levywalk.engine.resume import Progress, StateFile
+from levywalk.engine.seen import Seen
 from levywalk.errors import DivergedWarning
 from levywalk.progress import Bar
 from levywalk.trace import Trace
 
-_PIECE = 1 << 16  # steps between two looks at Ctrl-C
-_LOOK = 0.1  # seconds between two looks at the progress bar
+_PIECE = 1 << 16  # steps between two looks at Ctrl-C, or fewer …
+_PIECE_SECONDS = 0.1  # … if they would take longer than about this
+_MODELS = 1 << 16  # numbers of models that are kept to be measured together
 
-Advance = Callable[[int, int], None]
-
-
-def drive(job: Job, provenance: dict[str, Any], progress: bool | None) -> Trace:
-    """Take all replicas through all checkpoints, each thread its own share of them."""
-    plan = job.plan
-    began = time.perf_counter()
-    measure = Measure(plan.problem)
-    state = State.new(plan, job.start, job.x0)
-    record = Record(plan.replicas, len(job.checkpoints))
-    with Interruptible() as interrupt:
-        pace = Pace(plan.steps, interrupt)
-        walks = [Walk(advance, state.rows(rows), rows, measure, record, pace) for rows, advance in _shares(job, state)]
-        title = f"walking {provenance['design']['name']}"
-        with Bar(title, plan.steps * len(walks), show=progress) as bar:
-            if len(walks) == 1:
-                walks[0].through(job.checkpoints, bar.advance)
-            else:
-                _side_by_side(walks, job.checkpoints, bar)
-    points = int(np.searchsorted(job.checkpoints, pace.limit)) + 1
-    step = np.append(job.checkpoints[: points - 1], pace.limit)
-    provenance["interrupted"] = pace.limit < plan.steps
-    provenance["seconds"] = time.perf_counter() - began
-    return _trace(plan, state, measure, step, record.first(points), provenance)
+Through = Callable[[int, Ints], Seen]
 
 
-class Record:
-    """What is measured of each (replica, checkpoint)."""
+def drive(job: Job, provenance: dict[str, Any], progress: bool | None, file: StateFile | None = None) -> Trace:
+    """Take all replicas through all checkpoints, each thread its own share of them.
 
-    def __init__(self, replicas: int, checkpoints: int) -> None:
-        self.errors = np.empty((3, replicas, checkpoints))  # distance2, excess_loss, loss
-        self.counts = np.empty((2, replicas, checkpoints), np.int64)  # hops, transfers
-
-    def first(self, points: int) -> Record:
-        """Return the record of the first checkpoints."""
-        part = Record(0, 0)
-        part.errors, part.counts = self.errors[:, :, :points], self.counts[:, :, :points]
-        return part
-
-
-class Pace:
-    """How far the walks may go: to the end, or after Ctrl-C to the furthest step that any of them has begun.
-
-    So all replicas end at the same step, and no thread waits for another before that.
+    With a file, go on from what it holds; now and then all shares end at one step, and the file takes their state.
     """
-
-    def __init__(self, steps: int, interrupt: Interruptible) -> None:
-        self.limit = steps
-        self.furthest = 0
-        self._interrupt = interrupt
-        self._lock = threading.Lock()
-        self._settled = False
-
-    def until(self, t: int, goal: int) -> int:
-        """Return where the piece that begins at t ends."""
-        with self._lock:
-            if self._interrupt.requested and not self._settled:
-                self.limit, self._settled = self.furthest, True
-            stop = min(t + _PIECE, goal, self.limit)
-            self.furthest = max(self.furthest, stop)
-            return stop
+    plan = job.plan
+    measure = Measure(plan.problem, job.loss_nodes, only_distance=job.tuning)
+    state, record = State.new(plan, job.start, job.x0), Record(plan.replicas, len(job.checkpoints))
+    with Interruptible() as interrupt, file or nullcontext():
+        so_far = file.load(state, record) if file else Progress()
+        before, began = so_far.seconds, time.perf_counter()
+        shares = _shares(job, state) if so_far.done < plan.steps else []
+        walks = [Walk(go, state.rows(rows), measure, record, rows, so_far.done) for rows, go in shares]
+        title = f"walking {provenance['design']['name']}"
+        with Bar(title, plan.steps * len(walks), done=so_far.done * len(walks), show=progress) as bar:
+            while so_far.done < plan.steps:
+                deadline = time.monotonic() + file.pause if file else math.inf
+                pace = Pace(so_far.done, plan.steps, _piece(job), interrupt, deadline)
+                side_by_side(walks, partial(Walk.through, checkpoints=job.checkpoints, pace=pace), bar)
+                so_far.done = pace.limit
+                so_far.seconds = before + time.perf_counter() - began
+                if file:
+                    file.save(state, record, so_far)
+                if interrupt.requested:
+                    break
+    points = int(np.searchsorted(job.checkpoints, so_far.done)) + 1
+    step = np.append(job.checkpoints[: points - 1], so_far.done)
+    provenance["loss"] = measure.describe()
+    provenance["interrupted"] = so_far.done < plan.steps
+    provenance["resumed_at"] = so_far.resumed_at
+    provenance["seconds"] = so_far.seconds
+    return _trace(plan, state, measure, step, record, provenance)
 
 
 class Walk:
-    """One thread's share of the replicas on their way through the checkpoints."""
+    """One thread's share of the replicas on their way through the checkpoints; ``go`` takes them through some marks."""
 
-    def __init__(
-        self, advance: Advance, state: State, rows: slice, measure: Measure, record: Record, pace: Pace
-    ) -> None:
-        self.advance, self.state, self.rows = advance, state, rows
-        self.measure, self.record, self.pace = measure, record, pace
-        self.done = 0
+    def __init__(self, go: Through, state: State, measure: Measure, record: Record, rows: slice, done: int) -> None:
+        self.go, self.measure, self.done = go, measure, done
+        self.errors, self.counts = record.errors[rows], record.counts[rows]
+        self.most = max(1, _MODELS // state.model.size)  # marks at once
+        if done == 0:
+            self.note(_standing(state), 0)
 
-    def through(self, checkpoints: Ints, report: Callable[[int], None] = lambda steps: None) -> None:
-        """Go through all checkpoints, or until Ctrl-C has set an earlier end."""
-        for column, goal in enumerate(checkpoints.tolist()):
-            while self.done < goal:
-                stop = self.pace.until(self.done, goal)
-                if stop == self.done:
-                    break
-                self.advance(self.done, stop)
-                self.done, steps = stop, stop - self.done
-                report(steps)
-            self.note(column)
-            if self.done < goal:
+    def through(self, report: Callable[[int], None], *, checkpoints: Ints, pace: Pace) -> None:
+        """Go through the checkpoints that are left, or to an earlier end that the pace has set."""
+        while self.done < checkpoints[-1]:
+            column = int(np.searchsorted(checkpoints, self.done, side="right"))  # of the next checkpoint
+            goals = checkpoints[column : column + self.most]
+            stop = pace.until(self.done, int(goals[-1]))
+            if stop == self.done:
                 return
+            # The end of a piece between two checkpoints is measured into the next one's column, until that is reached.
+            marks = np.append(goals[goals < stop], stop)
+            self.note(self.go(self.done, marks), column)
+            self.done, steps = stop, stop - self.done
+            report(steps)
 
-    def note(self, column: int) -> None:
-        """Measure the replicas into a column of the record."""
-        self.record.errors[:, self.rows, column] = self.measure(self.state)
-        self.record.counts[0, self.rows, column] = self.state.hops
-        self.record.counts[1, self.rows, column] = self.state.transfers
-
-
-def _side_by_side(walks: list[Walk], checkpoints: Ints, bar: Bar) -> None:
-    """Let each walk have a thread; this one shows their progress and takes Ctrl-C."""
-    with ThreadPoolExecutor(len(walks)) as pool:
-        pending = {pool.submit(walk.through, checkpoints) for walk in walks}
-        shown = 0
-        while pending:
-            finished, pending = wait(pending, timeout=_LOOK)
-            done = sum(walk.done for walk in walks)
-            bar.advance(done - shown)
-            shown = done
-            for future in finished:
-                future.result()
+    def note(self, seen: Seen, column: int) -> None:
+        """Measure what was seen into the record, from this column on."""
+        self.measure(seen, self.errors, column)
+        here = slice(column, column + seen.hops.shape[1])
+        self.counts[:, 0, here], self.counts[:, 1, here] = seen.hops, seen.transfers
 
 
-def _shares(job: Job, state: State) -> list[tuple[slice, Advance]]:
-    """Return each thread's replicas and what advances them; the oracle is plain Python and has one thread."""
+def _piece(job: Job) -> int:
+    """Return the steps between two looks at Ctrl-C and the clock."""
+    plan = job.plan
+    samples = getattr(plan.problem, "samples", plan.problem.n) / plan.problem.n
+    if job.backend == "kernel":
+        nanoseconds = 10.0 + 0.5 * plan.problem.dim * min(samples, plan.update.minibatch or samples)
+        nanoseconds *= -(-plan.replicas // job.threads)
+    else:
+        nanoseconds = 2e4 * plan.replicas
+    return max(1, min(_PIECE, int(_PIECE_SECONDS * 1e9 / nanoseconds)))
+
+
+def _shares(job: Job, state: State) -> list[tuple[slice, Through]]:
+    """Return each thread's replicas and what takes them on; the oracle is plain Python and has one thread."""
     plan = job.plan
     if job.backend == "reference":
         everyone = range(plan.replicas)
-        return [(slice(0, plan.replicas), partial(reference.advance, plan, state, everyone))]
+        advance = partial(reference.advance, plan, state, everyone)
+        return [(slice(0, plan.replicas), partial(_by_steps, state, advance))]
     from levywalk.engine.kernels import KernelBackend
 
     backend = KernelBackend(plan)
-    parts = np.array_split(np.arange(plan.replicas), min(job.threads, plan.replicas))
-    blocks = [range(int(part[0]), int(part[-1]) + 1) for part in parts]
-    return [(slice(block.start, block.stop), backend.block(state, block).advance) for block in blocks]
+    return [
+        (rows, backend.block(state, range(rows.start, rows.stop)).through)
+        for rows in equal_shares(plan.replicas, job.threads)
+    ]
+
+
+def _standing(state: State) -> Seen:
+    """Return where the replicas stand, as one mark."""
+    return Seen(*(getattr(state, name)[:, None] for name in Seen._fields))
+
+
+def _by_steps(state: State, advance: Callable[[int, int], None], start: int, marks: Ints) -> Seen:
+    return Seen.by_steps(state, start, marks, advance)
 
 
 def _trace(
@@ -155,8 +142,9 @@ def _trace(
     record: Record,
     provenance: dict[str, Any],
 ) -> Trace:
-    distance2, excess, loss = record.errors
-    hops, transfers = record.counts
+    points = len(step)
+    distance2, excess, loss = (record.errors[:, i, :points] for i in range(3))
+    hops, transfers = (record.counts[:, i, :points] for i in range(2))
     diverged = int((state.diverged_at >= 0).sum())
     if diverged:
         first = int(state.diverged_at[state.diverged_at >= 0].min())

@@ -1,24 +1,83 @@
-"""The errors of the models at a checkpoint: ‖x - x*‖², f(x) - f(x*) and f(x)."""
+"""The errors of the models at a checkpoint: ‖x - x*‖², f(x) - f(x*) and f(x).
+
+‖x - x*‖² is always exact, and for least squares so is f: it goes through the Hessian, whatever the number of samples.
+Any other f costs a pass over the data, which at 200 checkpoints can be far more work than the walk itself. Then f is
+the mean over some of the nodes, drawn once, uniformly without replacement: an unbiased estimate, the same nodes for
+all replicas and checkpoints, and never mixed with exact values in one trace.
+"""
 
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
-from levywalk.arrays import Floats
-from levywalk.engine.plan import State
-from levywalk.errors import DataWarning
+from levywalk import checks
+from levywalk.arrays import Floats, Ints
+from levywalk.draws import Domain, generator
+from levywalk.engine.seen import Seen
+from levywalk.errors import DataWarning, InvalidParameter
 from levywalk.problem import LeastSquares, LinearModelProblem, Logistic, Problem, optimum_of
+from levywalk.problem.samples import read_only
+from levywalk.update import Sgd
+
+_SHARE = 10  # measuring f costs at most one in so many of the walk's own evaluations of samples …
+_LEAST_NODES = 64  # … but is never left to fewer nodes than this
+
+
+def loss_nodes(loss: Any, problem: Problem, update: Sgd, steps: int, checkpoints: int, seed: int) -> Ints | None:
+    """Return the nodes that f is measured on, or None for all; ``loss`` is "auto", "exact" or how many.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> problem = lw.Logistic([[1.0], [-1.0]] * 500, [1, 1] * 500, ridge=0.1)
+    >>> len(loss_nodes("auto", problem, Sgd(), steps=300_000, checkpoints=201, seed=0))
+    149
+    >>> loss_nodes("exact", problem, Sgd(), steps=300_000, checkpoints=201, seed=0) is None
+    True
+    """
+    if isinstance(loss, str):
+        if loss not in ("auto", "exact"):
+            raise InvalidParameter(f"loss must be 'auto', 'exact' or a number of nodes, got {loss!r}")
+        if loss == "exact" or isinstance(problem, LeastSquares):
+            return None
+        count = max(_LEAST_NODES, _affordable(problem, update, steps, checkpoints))
+    else:
+        count = checks.integer("loss", loss, low=1)
+    if count >= problem.n:
+        return None
+    return np.sort(generator(seed, Domain.LOSS).choice(problem.n, count, replace=False))
+
+
+def _affordable(problem: Problem, update: Sgd, steps: int, checkpoints: int) -> int:
+    """Return the number of nodes whose samples, read at all checkpoints, are a share of those that the walk reads."""
+    if not isinstance(problem, LinearModelProblem):
+        return steps // (_SHARE * checkpoints)
+    samples = read = int(problem.samples)
+    if update.minibatch is not None:
+        read = int(np.minimum(np.diff(problem.offsets), update.minibatch).sum())
+    return steps * read // (_SHARE * checkpoints * samples)
 
 
 class Measure:
-    """Measures one problem's models; a diverged replica's errors are infinite."""
+    """Measures one problem's models; a diverged replica's errors are infinite.
 
-    def __init__(self, problem: Problem) -> None:
+    ``nodes`` are those that f is the mean over, None for all; with ``only_distance`` nothing but ‖x - x*‖² is measured.
+    """
+
+    def __init__(self, problem: Problem, nodes: Ints | None = None, only_distance: bool = False) -> None:
         self.problem = problem
+        self.nodes = nodes
+        self.only_distance = only_distance
         self.optimum = optimum_of(problem)
-        self.least = np.nan if self.optimum is None else self._losses(self.optimum[None])[0]
+        if isinstance(problem, Logistic):
+            self._samples = _samples_of(problem, nodes)
+        self._quadratic = isinstance(problem, LeastSquares) and nodes is None
+        self.least = np.nan
+        if self.optimum is not None and not only_distance:
+            self.least = float(self._losses(np.array([self.optimum]))[0])
         if self.optimum is None:
             warnings.warn(
                 "problem has no optimum, so distance2 and excess_loss are NaN; give it an attribute `optimum`, or "
@@ -27,34 +86,56 @@ class Measure:
                 stacklevel=4,
             )
 
+    def describe(self) -> dict[str, Any]:
+        """Return how f was measured, for provenance."""
+        count = self.problem.n if self.nodes is None else len(self.nodes)
+        return {"kind": "exact" if self.nodes is None else "sampled", "nodes": count, "of": self.problem.n}
+
+    def __call__(self, seen: Seen, errors: Floats, column: int) -> None:
+        """Fill distance2, excess_loss and loss, ``errors[:, :, column:]``, of every replica at every mark."""
+        from levywalk.engine.kernels import distances2, quadratic_excess
+
+        replicas, marks, dim = seen.model.shape
+        if self._quadratic and not self.only_distance:
+            assert isinstance(self.problem, LeastSquares)
+            hessian = self.problem.hessian
+            quadratic_excess(seen.model, seen.active, self.optimum, hessian, self.least, errors, column)
+            return
+        here = slice(column, column + marks)
+        if self.optimum is not None:
+            distances2(seen.model, seen.active, self.optimum, errors, column)
+        else:
+            errors[:, 0, here] = np.where(seen.active, np.nan, np.inf)
+        if not self.only_distance:
+            loss = self._losses(seen.model.reshape(-1, dim)).reshape(replicas, marks)
+            infinite = ~seen.active if self.optimum is None else ~(seen.active & np.isfinite(loss))
+            errors[:, 1, here] = np.where(infinite, np.inf, loss - self.least)
+            errors[:, 2, here] = np.where(infinite, np.inf, loss)
+
     def _losses(self, models: Floats) -> Floats:
+        """Return f of each model, NaN or infinite where it overflows."""
         problem = self.problem
         if isinstance(problem, Logistic):
             from levywalk.engine.kernels import logistic_loss
 
-            out = np.empty(len(models))
-            logistic_loss(models, problem.sorted_features, problem.sorted_targets, problem.offsets, problem.ridge, out)
-            return out
-        if isinstance(problem, LinearModelProblem):
-            return np.array([problem.loss(x) for x in models])
-        return np.array([np.mean([problem.local_loss(v, x) for v in range(problem.n)]) for x in models])
+            losses = np.empty(len(models))
+            logistic_loss(models, *self._samples, problem.ridge, losses)
+            return losses
+        with np.errstate(over="ignore", invalid="ignore"):
+            if isinstance(problem, LinearModelProblem) and self.nodes is None:
+                return np.array([problem.loss(x) for x in models])
+            nodes = range(problem.n) if self.nodes is None else self.nodes.tolist()
+            return np.array([np.mean([problem.local_loss(v, x) for v in nodes]) for x in models])
 
-    def __call__(self, state: State) -> tuple[Floats, Floats, Floats]:
-        """Return distance2, excess_loss and loss of every replica."""
-        from levywalk.engine.kernels import distances2, quadratic_excess
 
-        count = len(state.model)
-        distance2, excess = np.full(count, np.nan), np.full(count, np.nan)
-        if self.optimum is not None:
-            distances2(state.model, self.optimum, distance2)
-        if isinstance(self.problem, LeastSquares) and self.optimum is not None:
-            quadratic_excess(state.model, self.optimum, self.problem.hessian, excess)
-            loss = excess + self.least
-        else:
-            with np.errstate(over="ignore", invalid="ignore"):
-                loss = self._losses(state.model)
-                excess = loss - self.least
-        for values in (distance2, excess, loss):
-            # Far out, sums of products can be inf - inf: an error that large is infinite, not unknown.
-            values[~state.active | (np.isnan(values) & (self.optimum is not None))] = np.inf
-        return distance2, excess, loss
+def _samples_of(problem: Logistic, nodes: Ints | None) -> tuple[Floats, Floats, Ints]:
+    """Return features, targets and offsets of the nodes' samples; nodes with equally many are as good as one."""
+    features, targets, counts = problem.sorted_features, problem.sorted_targets, np.diff(problem.offsets)
+    if nodes is not None:
+        chosen = np.zeros(problem.n, np.bool_)
+        chosen[nodes] = True
+        rows = np.repeat(chosen, counts)
+        features, targets, counts = read_only(features[rows]), read_only(targets[rows]), counts[nodes]
+    if (counts == counts[0]).all():
+        counts = counts.sum(keepdims=True)
+    return features, targets, np.append(0, np.cumsum(counts))

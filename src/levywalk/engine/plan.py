@@ -1,4 +1,4 @@
-"""What a run will do (`Plan`) and where it stands (`State`): the same for every backend."""
+"""What a run will do (`Plan`), where it stands (`State`) and what was measured (`Record`): for every backend alike."""
 
 from __future__ import annotations
 
@@ -129,3 +129,11 @@ class State:
 
 
 _WITHOUT_RECORDS = tuple(field.name for field in fields(State) if field.name not in ("visits", "walk"))
+
+
+class Record:
+    """What is measured of each (replica, checkpoint); a replica's numbers lie together, as its thread writes them."""
+
+    def __init__(self, replicas: int, checkpoints: int) -> None:
+        self.errors: Floats = np.full((replicas, 3, checkpoints), np.nan)  # distance2, excess_loss, loss
+        self.counts: Ints = np.zeros((replicas, 2, checkpoints), np.int64)  # hops, transfers

@@ -12,6 +12,7 @@ from levywalk import checks
 from levywalk.arrays import Floats, Ints, Words
 from levywalk.design import AliasTable, AnyDesign, Bound, Design, Switching
 from levywalk.draws import Key, split
+from levywalk.engine.measure import loss_nodes
 from levywalk.engine.memory import require_room
 from levywalk.engine.plan import Phase, Plan
 from levywalk.errors import InvalidParameter
@@ -24,7 +25,7 @@ from levywalk.update import Sgd, as_step_size
 BACKENDS = ("auto", "kernel", "reference")
 CHECKPOINTS = 200
 MOST_STEPS = 2**53  # checkpoints are computed in float64
-_WORTH_A_THREAD = 10_000  # updates between two checkpoints: fewer, and threads wait for each other's Python
+_WORTH_A_THREAD = 100_000  # updates: fewer are done before a thread has begun
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Job:
     checkpoints: Ints
     threads: int
     backend: str
+    loss_nodes: Ints | None  # that the loss is measured on; None: all
+    tuning: bool  # of which only distance2 is asked for
 
 
 def check_sizes(steps: Any, replicas: Any, record_every: Any) -> tuple[int, int]:
@@ -68,9 +71,11 @@ def prepare(
     threads: int | None,
     backend: str,
     update: Sgd | None,
+    loss: str | int = "auto",
+    seed: int = 0,
     scale: Floats | None = None,
 ) -> Job:
-    """Check every argument and bind the design; allocate nothing large."""
+    """Check every argument and bind the design; allocate nothing large. The seed is of the nodes to measure f on."""
     replicas = len(keys)
     update = Sgd() if update is None else update
     if not isinstance(update, Sgd):
@@ -96,14 +101,16 @@ def prepare(
         bool(record_walk),
         bool(record_visits),
     )
-    nodes = _start_nodes(start, design, plan, start_keys)
+    measured = loss_nodes(loss, problem, update, steps, len(checkpoints), seed)
     return Job(
         plan,
-        nodes,
+        start_nodes(start, design, network, problem, phases[0].bound, start_keys),
         _first_model(x0, replicas, problem.dim),
         checkpoints,
-        _threads(threads, steps * replicas // len(checkpoints)),
+        threads_for(threads, steps * replicas),
         backend,
+        measured,
+        tuning=scale is not None,
     )
 
 
@@ -143,10 +150,14 @@ def _phases(
     return (Phase(bound, as_step_size(step_size, bound.largest)),)
 
 
-def _start_nodes(start: Any, design: AnyDesign, plan: Plan, start_keys: Words) -> Ints:
-    n, replicas = plan.network.n, plan.replicas
+def start_nodes(
+    start: Any, design: AnyDesign, network: Network, problem: Problem, bound: Bound, start_keys: Words
+) -> Ints:
+    """Return the node that each replica starts from."""
+    n, replicas = network.n, len(start_keys)
     if isinstance(start, str):
-        law = _start_law(checks.choice("start", start, ("uniform", "target", "stationary")), design, plan)
+        checks.choice("start", start, ("uniform", "target", "stationary"))
+        law = _start_law(start, design, network, problem, bound)
         words = [Key(int(k0), int(k1)).word(0, 0) for k0, k1 in start_keys]
         if law is None:
             return np.array([split(word, n)[0] for word in words], dtype=np.int64)
@@ -166,14 +177,13 @@ def _start_nodes(start: Any, design: AnyDesign, plan: Plan, start_keys: Words) -
     return np.array(np.broadcast_to(nodes, (replicas,)), dtype=np.int64)
 
 
-def _start_law(start: str, design: AnyDesign, plan: Plan) -> Floats | None:
-    bound: Bound = plan.phases[0].bound
+def _start_law(start: str, design: AnyDesign, network: Network, problem: Problem, bound: Bound) -> Floats | None:
     if start == "uniform":
         return None
     if start == "target" or bound.jump is None:  # without jumps the target is the stationary law
         return bound.law
     first = design.first if isinstance(design, Switching) else design
-    return stationary(transition(plan.network, plan.problem, first))
+    return stationary(transition(network, problem, first))
 
 
 def _first_model(x0: Any, replicas: int, dim: int) -> Floats:
@@ -190,8 +200,8 @@ def _first_model(x0: Any, replicas: int, dim: int) -> Floats:
     return clean
 
 
-def _threads(threads: int | None, updates: int) -> int:
-    """Return how many threads; by default all cores, but no more than the updates of one checkpoint keep busy."""
+def threads_for(threads: int | None, updates: int) -> int:
+    """Return how many threads; by default all cores, but no more than the updates keep busy."""
     if threads is not None:
         return checks.integer("threads", threads, low=1)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from levywalk.design import AnyDesign
 from levywalk.draws import Domain, keys
 from levywalk.engine.drive import drive
 from levywalk.engine.prepare import Job, check_sizes, prepare
+from levywalk.engine.resume import StateFile
 from levywalk.errors import DivergedWarning
 from levywalk.network import Network
 from levywalk.problem import Problem
@@ -41,6 +43,8 @@ def run(
     threads: int | None = None,
     backend: str = "auto",
     update: Sgd | None = None,
+    loss: str | int = "auto",
+    resume: str | Path | None = None,
     progress: bool | None = None,
 ) -> Trace:
     """Let the model walk.
@@ -71,6 +75,15 @@ def run(
         "kernel" (compiled; least squares and logistic), "reference" (plain Python, any Problem), or "auto".
     update
         What a node does; `Sgd` with all local samples by default, ``Sgd(minibatch=8)`` draws eight.
+    loss
+        How f is measured: "exact", on as many nodes as given, or "auto": exact where that costs little (always for
+        least squares, and for up to 64 nodes), else on a uniform sample of the nodes, such that all checkpoints
+        together cost about a tenth of the walk. ``provenance["loss"]`` says which. An excess loss from a sample is
+        the sampled f(x) - f(x*), and so can be a little below 0. ``distance2`` is always exact.
+    resume
+        A file for the state of the run (.npz), written about once a minute, at Ctrl-C and at the end. If it exists, the
+        run goes on from there and ends with the bits of a run that was never interrupted; a finished run is
+        returned at once. A file of another run, or a damaged one, is refused and left as it is.
     progress
         Whether to show a progress bar; by default when it takes a while and stderr is a terminal.
 
@@ -79,6 +92,11 @@ def run(
     Trace
         After Ctrl-C, of what was done until then, with ``provenance["interrupted"]``.
 
+    Raises
+    ------
+    ResumeError
+        ``resume`` holds another run, is damaged or in use; the message names what differs.
+
     Examples
     --------
     >>> import levywalk as lw
@@ -86,6 +104,16 @@ def run(
     >>> trace = lw.run(network, problem, lw.mhlj(), steps=1000, step_size=0.01, replicas=4)
     >>> trace.distance2.shape, int(trace.visits.sum())
     ((4, 201), 4000)
+
+    A run that can be stopped at any time, by Ctrl-C or by force, and called again:
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "walk.npz"
+    ...     first = lw.run(network, problem, lw.mhlj(), steps=1000, step_size=0.01, replicas=4, resume=file)
+    ...     again = lw.run(network, problem, lw.mhlj(), steps=1000, step_size=0.01, replicas=4, resume=file)
+    >>> bool((again.model == trace.model).all())  # read from the file, without a step
+    True
     """
     steps, replicas = check_sizes(steps, replicas, record_every)
     job = prepare(
@@ -104,9 +132,11 @@ def run(
         threads=threads,
         backend=backend,
         update=update,
+        loss=loss,
+        seed=seed,
     )
     provenance = _provenance(network, problem, design, seed, step_size, start, job)
-    return drive(job, provenance, progress)
+    return drive(job, provenance, progress, None if resume is None else StateFile(resume, job, seed))
 
 
 def run_step_sizes(
@@ -124,10 +154,12 @@ def run_step_sizes(
     threads: int | None,
     update: Sgd | None,
     progress: bool | None,
+    resume: Path | None = None,
 ) -> Floats:
     """Return the relative errors (step sizes, replicas, checkpoints) of a whole grid of step sizes, for tuning.
 
-    All step sizes see the same walks, of keys that `run` never uses, and go through the machine as one batch.
+    All step sizes see the same walks, of keys that `run` never uses, and go through the machine as one batch; it can be
+    resumed as a run can.
     """
     count = len(step_sizes)
     if np.ndim(start) == 1:  # one node per replica, again for each step size
@@ -157,7 +189,7 @@ def run_step_sizes(
     provenance = {"design": {"name": f"{design.name}: tuning"}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergedWarning)  # finding the edge of stability is the point
-        trace = drive(job, provenance, progress)
+        trace = drive(job, provenance, progress, None if resume is None else StateFile(resume, job, seed))
     if trace.provenance["interrupted"]:
         raise KeyboardInterrupt
     return trace.error.reshape(count, replicas, -1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from levywalk.arrays import Floats
 from levywalk.design import AnyDesign, Switching
 from levywalk.engine import check_sizes, checkpoints_of, run, run_step_sizes
 from levywalk.errors import InvalidParameter
+from levywalk.experiments.unfinished import Unfinished
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.trace import Trace
@@ -77,6 +80,10 @@ class Comparison:
 
     def table(self) -> pd.DataFrame:
         """Return one row per design: step size, steps to several accuracies with 95 % intervals, visits, cost."""
+        return self._table.copy()
+
+    @cached_property
+    def _table(self) -> pd.DataFrame:
         import pandas as pd
 
         accuracies = sorted({*ACCURACIES, self.accuracy}, reverse=True)
@@ -130,6 +137,8 @@ def compare(
     x0: npt.ArrayLike | None = None,
     threads: int | None = None,
     update: Sgd | None = None,
+    loss: str | int = "auto",
+    resume: str | Path | None = None,
     progress: bool | None = None,
 ) -> Comparison:
     """Run several designs, each at the step size that serves it best.
@@ -143,12 +152,16 @@ def compare(
     ----------
     designs
         Names and designs, such as ``{"WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj()}``.
-    steps, replicas, seed, record_every, record_walk, start, x0, threads, update, progress
+    steps, replicas, seed, record_every, record_walk, start, x0, threads, update, loss, progress
         As in `levywalk.run`, for each design.
     accuracy
         The relative error ‖x - x*‖²/‖x⁰ - x*‖² to tune for.
     step_size
         "tuned", "theory", one number for all, or one per design.
+    resume
+        A folder for the state of every tuning and run, made when missing. Called again with the same arguments after
+        an interruption, the comparison goes on where it stopped: what is finished is read, not walked again. State of
+        anything else is refused, as in `levywalk.run`.
 
     Examples
     --------
@@ -179,13 +192,23 @@ def compare(
         "update": update,
         "progress": progress,
     }
+    kept = None if resume is None else Unfinished(resume)
     traces: dict[str, Trace] = {}
     sizes: dict[str, float] = {}
     sweep: dict[str, tuple[Trial, ...]] = {}
     for name, design in designs.items():
-        sweep[name] = tune_step_size(network, problem, design, largest[name], accuracy, **shared) if tuned else ()
+        sweep[name] = tune_step_size(network, problem, design, largest[name], accuracy, kept, **shared) if tuned else ()
         sizes[name] = best(sweep[name]).step_size if tuned else given[name]
-        traces[name] = run(network, problem, design, step_size=sizes[name], record_walk=record_walk, **shared)
+        traces[name] = run(
+            network,
+            problem,
+            design,
+            step_size=sizes[name],
+            record_walk=record_walk,
+            loss=loss,
+            resume=kept.file(name, "run") if kept else None,
+            **shared,
+        )
         if traces[name].provenance["interrupted"]:
             break
     return Comparison(traces, accuracy, {name: sizes[name] for name in traces}, {name: sweep[name] for name in traces})
@@ -226,6 +249,7 @@ def tune_step_size(
     design: AnyDesign,
     largest: float,
     accuracy: float,
+    kept: Unfinished | None = None,
     *,
     steps: int,
     record_every: int | None,
@@ -237,7 +261,14 @@ def tune_step_size(
     def try_out(exponents: list[int]) -> list[Trial]:
         relative = np.array([10.0 ** (k / PER_DECADE) for k in exponents])
         errors = run_step_sizes(
-            network, problem, design, relative / largest, steps=steps, record_every=record_every, **options
+            network,
+            problem,
+            design,
+            relative / largest,
+            steps=steps,
+            record_every=record_every,
+            resume=kept.file(design.name, f"tuning{exponents[0]:+d}") if kept else None,
+            **options,
         )
         return [_trial(step, errors[i], float(relative[i]), largest, accuracy) for i in range(len(exponents))]
 

@@ -7,17 +7,21 @@ import math
 import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from levywalk.errors import InvalidParameter
 from levywalk.experiments.compare import Comparison, compare
-from levywalk.experiments.spec import Experiment
+
+if TYPE_CHECKING:
+    from levywalk.experiments.spec import Experiment
 
 
-def execute(experiment: Experiment, folder: Path, progress: bool | None = None) -> Comparison:
-    """Run every design of the experiment; files named in it are relative to ``folder``."""
+def execute(
+    experiment: Experiment, folder: Path, progress: bool | None = None, resume: Path | None = None
+) -> Comparison:
+    """Run every design of the experiment; files named in it are relative to ``folder``, ``resume`` as in `compare`."""
     network, problem, designs = experiment.build(folder)
-    return compare(network, problem, designs, progress=progress, **experiment.run.options())
+    return compare(network, problem, designs, progress=progress, resume=resume, **experiment.run.options())
 
 
 def writable_folder(path: str | Path) -> Path:

@@ -264,6 +264,7 @@ class _Run(_Section):
     record_walk: bool = False
     start: Literal["uniform", "target", "stationary"] | int = "uniform"
     minibatch: int | None = None
+    loss: Literal["auto", "exact"] | int = "auto"
     threads: int | None = None
 
     def options(self) -> dict[str, Any]:

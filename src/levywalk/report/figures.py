@@ -157,10 +157,16 @@ def _curves(axes: Axes, traces: dict[str, Trace], x: str, y: str) -> None:
             )
     axes.set_yscale("log")
     axes.set_xlabel(X_AXES[x])
-    axes.set_ylabel(Y_AXES[y])
+    axes.set_ylabel(_y_label(traces, y))
     axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
     axes.set_title(f"mean over walks, band: 95 % interval ({most} walks)" if most > 1 else "one walk", fontsize=9)
     tidy(axes)
+
+
+def _y_label(traces: dict[str, Trace], y: str) -> str:
+    """Name the axis, and what a loss was measured on if not on all nodes."""
+    samples = sorted({trace.sampled_loss for trace in traces.values()} - {""}) if "loss" in y else []
+    return f"sampled {Y_AXES[y]}  ({', '.join(samples)})" if samples else Y_AXES[y]
 
 
 def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:

@@ -1,5 +1,6 @@
 """The record of runs: what simulation and fleet both produce. `files` reads and writes it."""
 
 from levywalk.trace.trace import Trace
+from levywalk.trace.walks import Correlation, Walks
 
-__all__ = ["Trace"]
+__all__ = ["Correlation", "Trace", "Walks"]

@@ -92,6 +92,8 @@ def load_trace(path: str | Path) -> Trace:
     try:
         provenance = json.loads(dataset.attrs["provenance"])
         str(provenance["design"]["name"])
+        how = provenance.get("loss", {"kind": "exact", "nodes": 0, "of": 0})  # earlier files have exact ones only
+        str(how["kind"]), int(how["nodes"]), int(how["of"])
     except (KeyError, TypeError, ValueError):
         raise InvalidTrace(f"{path} has no readable provenance; the file is damaged") from None
     trace = Trace(**{name: _array(dataset, name, path) for name in ("step", *_DIMS)}, provenance=provenance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,8 @@ class Trace:
     step
         The checkpoints, in updates done: 0, …, steps.
     distance2, excess_loss, loss
-        ‖x - x*‖², f(x) - f(x*) and f(x) of each (replica, checkpoint).
+        ‖x - x*‖², f(x) - f(x*) and f(x) of each (replica, checkpoint). ``sampled_loss`` says whether f is the mean over
+        a sample of the nodes; f(x) - f(x*) can then be a little below 0.
     hops, transfers, bytes
         Until each (replica, checkpoint): decisions and passes (a stay is one, a jump of distance d is d), messages
         between two distinct nodes, and what these messages carry (8 bytes a number).
@@ -97,6 +99,20 @@ class Trace:
         with np.errstate(over="ignore"):
             return np.asarray(self.distance2 / first)
 
+    @property
+    def sampled_loss(self) -> str:
+        """How f was measured, if not exactly, such as "149 of 1000 nodes"; else empty.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> problem = lw.Logistic([[1.0], [-1.0]] * 20, [1, 1] * 20, ridge=0.1)
+        >>> lw.run(lw.ring(40), problem, lw.unif_rw(), steps=50, step_size=0.1, loss=8).sampled_loss
+        '8 of 40 nodes'
+        """
+        how = self.provenance.get("loss", {"kind": "exact"})
+        return "" if how["kind"] == "exact" else f"{how['nodes']} of {how['of']} nodes"
+
     def steps_to(self, accuracy: float) -> float:
         """Return the first checkpoint after which the error's mean over walks stays at or below ``accuracy``; else
         infinity.
@@ -118,6 +134,11 @@ class Trace:
 
     def longest_dwell(self) -> tuple[Ints, Ints]:
         """Return, by replica, the most consecutive updates at one node, and that node; needs ``record_walk=True``."""
+        length, node = self._longest_dwell
+        return length.copy(), node.copy()
+
+    @cached_property
+    def _longest_dwell(self) -> tuple[Ints, Ints]:
         if self.walk is None:
             raise InvalidParameter("dwell needs the walk: run with record_walk=True")
         length, node = np.zeros(self.replicas, np.int64), np.zeros(self.replicas, np.int64)
@@ -160,6 +181,7 @@ class Trace:
             "distance2_median": float(np.median(last)),
             "excess_loss": float(mean_over_walks(self.excess_loss[:, -1:])[0]),
             "loss": float(mean_over_walks(self.loss[:, -1:])[0]),
+            "loss_measured": f"sampled: {self.sampled_loss}" if self.sampled_loss else "exact",
             "hops_per_step": float(self.hops[:, -1].mean() / max(steps, 1)),
             "transfers_per_step": float(self.transfers[:, -1].mean() / max(steps, 1)),
             "bytes_per_step": float(self.bytes[:, -1].mean() / max(steps, 1)),

@@ -151,9 +151,9 @@ def test_ctrl_c_keeps_what_was_done_and_exits_130(experiment: Path) -> None:
         "from levywalk.cli.main import main\n"
         "from levywalk.engine.measure import Measure\n"
         "before = Measure.__call__\n"
-        "def measured(self, state):\n"
+        "def measured(self, seen, errors, column):\n"
         "    print('walking', file=sys.stderr, flush=True)\n"
-        "    return before(self, state)\n"
+        "    return before(self, seen, errors, column)\n"
         "Measure.__call__ = measured\n"
         "main()"
     )

@@ -1,39 +1,30 @@
-"""The compiled loop: `levywalk.engine.reference`, statement for statement.
+"""The plain loop: `levywalk.engine.reference`, statement for statement, one replica after the other, for every case.
 
-One source serves two machines. With one sample per node and one phase ("simple"), a node's data lie in one aligned
-record (features, target, weight w(v), ratio t_v/d_v) and the dimension is a constant of the compiled code up to
-`UNROLLED`. Every other case (many samples, minibatches, a switching design) reads samples and phases from tables.
-Which of the two, the loss and the dimension are closed over as plain numbers: the compiler drops what is not needed,
-and numba caches the result on disk.
-
-Arrays are taken out of their tuples before the loop, and the loop calls only functions of numbers: passing an array to
-a function, even an inlined one, costs two atomic reference counts a step, four times the update itself.
+It serves what `levywalk.engine.kernels.walkers` does not: switching designs, networks of more than 2^31 edges, and
+whoever asks for code without vectors. Arrays are taken out of their tuples before the loop, and the loop calls only
+functions of numbers: passing an array to a function, even an inlined one, costs two atomic reference counts a step,
+four times the update itself.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from levywalk.arrays import AnyArray, Bools, Floats, Ints, Ints32, Words
-from levywalk.engine.kernels.words import HOP, JUMP, MINIBATCH, ONE, slot_word, split, step_hash, unit
+from levywalk.engine.kernels.source import source_tag
+from levywalk.engine.kernels.words import BIT, HOP, JUMP, MINIBATCH, slot_word, split, step_hash, unit
 
-UNROLLED = 32
 # Sums may be reordered and fused (models agree with the oracle's to rounding); NaN and infinity keep their meaning.
 _REORDER = {"reassoc", "contract", "nsz"}
 
 
 class Rows(NamedTuple):
-    """The replicas' state that the loop changes in place; visits and walk have no columns when not recorded.
-
-    Models lie in rows that begin at cache lines: one that straddles two is stored and loaded half as fast.
-    """
+    """The replicas' state that the loop changes in place; visits and walk have no columns when not recorded."""
 
     keys: Words
     scale: Floats
@@ -54,11 +45,8 @@ class Graph(NamedTuple):
 
 
 class Data(NamedTuple):
-    """The problem: records (simple), or samples in node order with their features in rows."""
+    """The problem: samples in node order, with their features in rows."""
 
-    dim: int
-    records: Floats
-    stride: int
     features: Floats
     targets: Floats
     offsets: Ints
@@ -69,8 +57,8 @@ class Data(NamedTuple):
 class Phases(NamedTuple):
     """How to walk: row 0 the first phase, row 1 the second; without a second, both are the first."""
 
-    weight: Floats  # (2, n), not used by simple
-    ratio: Floats  # (2, n), not used by simple
+    weight: Floats  # (2, n)
+    ratio: Floats  # (2, n)
     step_sizes: Floats  # (2, 1) or (2, steps of the piece)
     p_jumps: Floats  # (2, 1) or (2, steps of the piece)
     distances: Floats  # (2, max_hops), cumulative
@@ -92,33 +80,16 @@ class Watch(NamedTuple):
     patience: int
 
 
-def record_stride(dim: int) -> int:
-    """Return the length of a record in numbers, padded so that records start at cache lines."""
-    return -(-(dim + 3) // 8) * 8
-
-
-def _source_tag() -> int:
-    """Return a number that changes with any source file of the kernels.
-
-    numba keys its cache on the file of the outermost function alone; a loop that closes over this number is compiled
-    anew when a file that it calls into has changed.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return int.from_bytes(digest.digest()[:4], "big")
-
-
 @cache
-def compiled_loop(logistic: bool, simple: bool, dim: int) -> Callable[..., None]:
-    """Return the loop for a loss, a layout and a dimension (0: any)."""
-    LOGISTIC, SIMPLE, DIM, STRIDE, TAG = logistic, simple, dim, record_stride(dim), _source_tag()
+def compiled_loop(logistic: bool) -> Callable[..., None]:
+    """Return the loop for a loss."""
+    LOGISTIC, TAG = logistic, source_tag()
 
     @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
     def loop(rows: Any, start: int, stop: int, graph: Any, data: Any, phases: Any, watch: Any) -> None:
         _ = TAG
         indptr, indices = graph.indptr, graph.indices
-        records, features, targets, offsets = data.records, data.features, data.targets, data.offsets
+        features, targets, offsets = data.features, data.targets, data.offsets
         minibatch, ridge = data.minibatch, data.ridge
         weights, ratios, keep, other = phases.weight, phases.ratio, phases.keep, phases.other
         step_sizes, p_jumps, distances = phases.step_sizes, phases.p_jumps, phases.distances
@@ -126,15 +97,13 @@ def compiled_loop(logistic: bool, simple: bool, dim: int) -> Callable[..., None]
         visits, walk = rows.visits, rows.walk
         count_visits, keep_walk = visits.shape[1] > 0, walk.shape[1] > 0
         many_sizes, many_jumps = step_sizes.shape[1] > 1, p_jumps.shape[1] > 1
-        dim = DIM if DIM > 0 else data.dim
-        stride = np.uint64(STRIDE) if DIM > 0 else np.uint64(data.stride)
-        at_target, at_weight, at_ratio = np.uint64(dim), np.uint64(dim + 1), np.uint64(dim + 2)
-        gradient = np.empty(dim)
+        dim = features.shape[1]
+        gradient, x = np.empty(dim), np.empty(dim)
 
         for r in range(len(rows.node)):
             k0, k1 = rows.keys[r, 0], rows.keys[r, 1]
             v = np.uint64(rows.node[r])
-            x = rows.model[r]
+            x[:] = rows.model[r]  # two threads that write into one cache line would run slower than one
             active = rows.active[r]
             phase = watch.phase[r]
             step_size, p_jump = step_sizes[phase, 0], p_jumps[phase, 0]
@@ -151,23 +120,9 @@ def compiled_loop(logistic: bool, simple: bool, dim: int) -> Callable[..., None]
                     step_size = step_sizes[phase, t - start]
 
                 # Update: x ← x - γ w(v) ∇f_v(x)
-                if active and SIMPLE:
-                    base = v * stride
-                    z = 0.0
-                    for j in range(dim):
-                        z += records[base + np.uint64(j)] * x[j]
-                    if LOGISTIC:
-                        slope = 1.0 / (1.0 + np.exp(-z)) - records[base + at_target]
-                    else:
-                        slope = 2.0 * (z - records[base + at_target])
-                    gain = step_size * scale * records[base + at_weight]
-                    slope *= gain
-                    shrink = 1.0 - gain * ridge
-                    for j in range(dim):
-                        x[j] = shrink * x[j] - slope * records[base + np.uint64(j)]
-                elif active:
+                if active:
                     first_sample = offsets[v]
-                    count = offsets[v + ONE] - first_sample
+                    count = offsets[v + BIT] - first_sample
                     drawn = 0 < minibatch < count
                     batch = minibatch if drawn else count
                     gradient[:] = 0.0
@@ -228,7 +183,7 @@ def compiled_loop(logistic: bool, simple: bool, dim: int) -> Callable[..., None]
                             distance += 1
                         for i in range(distance):
                             first = indptr[v]
-                            index, _ = split(slot_word(h, HOP + np.uint64(i)), indptr[v + ONE] - first)
+                            index, _ = split(slot_word(h, HOP + np.uint64(i)), indptr[v + BIT] - first)
                             u = np.uint64(indices[first + index])
                             transfers += u != v
                             v = u
@@ -237,18 +192,14 @@ def compiled_loop(logistic: bool, simple: bool, dim: int) -> Callable[..., None]
 
                 # Move, Metropolis-Hastings: propose a neighbour, accept or stay
                 first = indptr[v]
-                index, uniform = split(slot_word(h, HOP), indptr[v + ONE] - first)
+                index, uniform = split(slot_word(h, HOP), indptr[v + BIT] - first)
                 u = np.uint64(indices[first + index])
-                if SIMPLE:
-                    accept = uniform * records[v * stride + at_ratio] < records[u * stride + at_ratio]
-                else:
-                    accept = uniform * ratios[phase, v] < ratios[phase, u]
-                if accept:
+                if uniform * ratios[phase, v] < ratios[phase, u]:
                     transfers += u != v
                     v = u
                 hops += 1
 
-            rows.node[r] = v
+            rows.node[r], rows.model[r] = v, x
             rows.hops[r] += hops
             rows.transfers[r] += transfers
             watch.phase[r] = phase

@@ -1,4 +1,4 @@
-"""The compiled twin of `levywalk.draws`: same words, same integers."""
+"""The compiled twin of `levywalk.draws`: same words, same integers, of one walker or of several in lanes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIX_2 = np.uint64(draws.MIX_2)
 JUMP = np.uint64(draws.JUMP)
 HOP = np.uint64(draws.HOP)
 MINIBATCH = np.uint64(draws.MINIBATCH)
-ONE = np.uint64(1)
+BIT = np.uint64(1)
 LOW = np.uint64(0xFFFFFFFF)
 S11 = np.uint64(11)
 S27 = np.uint64(27)
@@ -41,7 +41,7 @@ def step_hash(k0, k1, t):  # type: ignore[no-untyped-def]
 @njit(inline="always")
 def slot_word(h, slot):  # type: ignore[no-untyped-def]
     """Second level, once per slot."""
-    return mix64(h + (slot + ONE) * SLOT)
+    return mix64(h + (slot + BIT) * SLOT)
 
 
 @njit(inline="always")
@@ -51,9 +51,15 @@ def unit(word):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def split(word, count):  # type: ignore[no-untyped-def]
-    """A uniform index below count < 2^32 and an independent uniform, from two 32-bit products."""
+def divide(word, count):  # type: ignore[no-untyped-def]
+    """The integer part of word / 2^64 * count, and its fractional part as 64 bits, from two 32-bit products."""
     low = (word & LOW) * count
     total = (word >> S32) * count + (low >> S32)
-    fraction = (total << S32) | (low & LOW)
-    return total >> S32, unit(fraction)
+    return total >> S32, (total << S32) | (low & LOW)
+
+
+@njit(inline="always")
+def split(word, count):  # type: ignore[no-untyped-def]
+    """A uniform index below count < 2^32 and an independent uniform."""
+    index, fraction = divide(word, count)
+    return index, unit(fraction)

@@ -1,0 +1,147 @@
+"""Pack a network, a problem and a design into the tables that `levywalk.engine.kernels.walkers` reads.
+
+Memory, in bytes: 8 per direction of an edge, and per node 8 ⌈(dim + 4)/8⌉ · 8 with one sample each, or 32 with many
+plus 8 ⌈(dim + 4)/8⌉ · 8 per sample; 16 per node for i.i.d. sampling.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from levywalk.arrays import Floats, Words
+from levywalk.design import Bound
+from levywalk.engine.kernels.lanes import LINE
+from levywalk.engine.kernels.walkers import (
+    GROUP,
+    HEAD,
+    MANY,
+    ONE,
+    PLACE,
+    RATIO,
+    SAMPLES,
+    TARGET,
+    WALK,
+    WEIGHT,
+    Tables,
+    lines_of,
+)
+from levywalk.network import Network
+from levywalk.problem import LinearModelProblem
+from levywalk.update import Sgd
+
+# Beyond this, tables lie in a cache or memory that is worth asking ahead, and more walkers take turns meanwhile.
+_NEAR = 2 * 2**20
+_NEAR_TURNS, _FAR_TURNS = 2 * GROUP, 8 * GROUP
+# The models of a batch should stay in the first cache. Of longer records than these, so should one walker's between its
+# dot product and its step: then walkers go one by one, and one after the other, since they have nothing to wait for.
+_MODELS = 16 * 2**10
+_WIDEST = 20
+_WORD = 2**32
+
+
+def fit(network: Network, problem: LinearModelProblem | None = None) -> bool:
+    """Return whether edges and samples can be counted in 32 bits."""
+    return len(network.indices) < _WORD and (problem is None or problem.samples < _WORD)
+
+
+def kind_of(problem: LinearModelProblem | None) -> int:
+    """Return the layout: the walk alone, one sample per node, or many."""
+    if problem is None:
+        return WALK
+    return ONE if problem.samples == problem.n else MANY
+
+
+def width_of(lines: int) -> int:
+    """Return how many walkers to put side by side."""
+    return GROUP if lines <= _WIDEST else 1
+
+
+def pack(network: Network, bound: Bound, problem: LinearModelProblem | None, update: Sgd | None) -> tuple[Tables, bool]:
+    """Return the tables, and whether they are far: larger than a near cache."""
+    kind = kind_of(problem)
+    lines = 0 if problem is None else lines_of(problem.dim)
+    nodes, samples = np.empty(0), np.empty(0)
+    places = _places(network)
+    ratios = bound.ratio
+    if problem is not None:
+        table = aligned_rows(network.n, HEAD if kind == MANY else lines * LINE)
+        table[:, WEIGHT], table[:, RATIO] = bound.weights, ratios
+        table.view(np.uint64)[:, PLACE] = places
+        if kind == ONE:
+            table[:, TARGET] = problem.sorted_targets
+            table[:, HEAD : HEAD + problem.dim] = problem.sorted_features
+        else:
+            table.view(np.uint64)[:, SAMPLES] = _both(problem.offsets[:-1], np.diff(problem.offsets))
+            rows = aligned_rows(problem.samples, lines * LINE)
+            rows[:, TARGET] = problem.sorted_targets
+            rows[:, HEAD : HEAD + problem.dim] = problem.sorted_features
+            samples = rows.reshape(-1)
+        nodes = ratios = table.reshape(-1)
+        places = nodes.view(np.uint64)
+    edges = np.empty(0, np.uint64)
+    keep, other = np.empty(0), np.empty(0, np.uint64)
+    if bound.table is None:
+        edges = np.empty(len(network.indices), np.uint64)  # numpy's, not numba's: it asks for large pages
+        _edge_words(network.indptr, network.indices, bound.ratio, edges)
+    else:
+        keep, other = bound.table.keep, bound.table.other.astype(np.uint64)
+    size = sum(array.nbytes for array in (places, edges, samples, keep, other))
+    tables = Tables(
+        nodes,
+        places,
+        ratios,
+        edges,
+        samples,
+        lines,
+        np.uint64(0 if update is None else update.minibatch or 0),
+        0.0 if problem is None else problem.ridge,
+        keep,
+        other,
+        _batch(lines, size > _NEAR),
+    )
+    return tables, size > _NEAR
+
+
+def _batch(lines: int, far: bool) -> int:
+    """Return how many walkers take turns."""
+    width = width_of(lines)
+    turns = (_FAR_TURNS if far else _NEAR_TURNS) if width > 1 else 1
+    return max(width, min(turns, _MODELS // (8 * LINE * max(lines, 1)) // width * width))
+
+
+def aligned_rows(count: int, width: int) -> Floats:
+    """Return rows of zeros of which the first begins at a cache line.
+
+    Examples
+    --------
+    >>> aligned_rows(3, 8).ctypes.data % 64
+    0
+    """
+    raw = np.zeros(count * width + LINE)
+    shift = (-(raw.ctypes.data // 8)) % LINE
+    return raw[shift : shift + count * width].reshape(count, width)
+
+
+def _places(network: Network) -> Words:
+    """Return each node's first edge and degree in one word."""
+    return _both(network.indptr[:-1], network.degree)
+
+
+def _both(first: np.ndarray, count: np.ndarray) -> Words:
+    return (first.astype(np.uint64) << np.uint64(32)) | count.astype(np.uint64)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _edge_words(indptr, indices, ratio, edges):  # type: ignore[no-untyped-def]
+    """Fill each edge's neighbour and the upper 32 bits of its acceptance probability min(1, ratio_u / ratio_v).
+
+    Rounding may put a threshold one too high or too low; the walkers decide such close calls by the ratios themselves.
+    """
+    for v in range(len(indptr) - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            scaled = min(ratio[u] / ratio[v] * 4294967296.0, 4294967295.0)
+            if not scaled >= 0.0:  # 0 / 0, of scores so small that the ratio is rounded to zero: never accepted
+                scaled = 0.0
+            edges[e] = (np.uint64(scaled) << np.uint64(32)) | np.uint64(u)

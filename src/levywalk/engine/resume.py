@@ -1,0 +1,395 @@
+"""The state of a long run on disk: interrupted at any time, it goes on from there to the same bits.
+
+The file is a numpy archive without pickle: every array of the state and the record, and as JSON which run it is, on
+which machine it was written and how far it got. It is replaced as a whole, so that a kill at any time leaves the last
+one or the new one. What comes from a file is hostile until checked: a shape or type is read before its array, and
+every number that would lead a kernel astray, or that no run could have written, is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import platform
+import time
+import warnings
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import numpy as np
+
+from levywalk.arrays import AnyArray
+from levywalk.engine.plan import Phase, Plan, Record, State
+from levywalk.engine.prepare import Job
+from levywalk.errors import InvalidParameter, ResumeError, ResumeWarning
+from levywalk.problem import Problem, optimum_of
+from levywalk.schedule import Schedule, is_schedule, schedule_values
+from levywalk.version import __version__
+
+SAVE_EVERY = 60.0  # seconds between two writes of the state …
+_SAVING_SHARE = 20  # … or more, if one write takes more than this part of them
+_FORMAT = "levywalk-run-1"
+_ABOUT = "about"
+_MOST_ABOUT = 1 << 20  # bytes
+_CHUNK = 1 << 20  # bytes read at once: no second copy of a large array
+_PROBES = 1000  # nodes and steps at which a problem or a schedule without a fingerprint is looked at
+_DIGEST = "sha256:"
+
+
+@dataclass
+class Progress:
+    """How far a run is: updates done, seconds spent, and the steps at which it was resumed."""
+
+    done: int = 0
+    seconds: float = 0.0
+    resumed_at: list[int] = field(default_factory=list)
+
+
+class StateFile:
+    """The file of one run, locked while it is open: two runs never write one file.
+
+    Parameters
+    ----------
+    path
+        Where; it need not exist yet.
+    job, seed
+        The run that the file must be of.
+    """
+
+    def __init__(self, path: str | Path, job: Job, seed: int) -> None:
+        try:
+            self.path = Path(path)
+        except TypeError:
+            raise InvalidParameter(f"resume must be a path, got {path!r}") from None
+        if not self.path.parent.is_dir():
+            raise InvalidParameter(
+                f"resume must lie in a folder that exists, got {str(path)!r}; create {str(self.path.parent)!r} first"
+            )
+        if self.path.is_dir():
+            raise InvalidParameter(f"resume must name a file, got the folder {str(path)!r}")
+        self.job = job
+        self.identity = identity(job, seed)
+        self.machine = machine()
+        self.pause = SAVE_EVERY
+        self._beside = self.path.with_name(self.path.name + ".lock")
+        self._lock: IO[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        import fcntl
+
+        try:
+            lock = self._beside.open("wb")
+        except OSError as error:
+            raise InvalidParameter(
+                f"resume must lie in a folder that can be written, got {str(self.path)!r}: {error.strerror}"
+            ) from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The run that held it may have removed it between the two lines above.
+            mine = os.path.samestat(os.fstat(lock.fileno()), self._beside.stat())
+        except (BlockingIOError, FileNotFoundError):
+            mine = False
+        if not mine:
+            lock.close()
+            raise ResumeError(f"{self.path} is in use by another run; wait for it, or give resume another file")
+        self._lock = lock
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._lock is not None
+        self._beside.unlink(missing_ok=True)
+        self._lock.close()
+
+    def load(self, state: State, record: Record) -> Progress:
+        """Fill state and record from the file; without one, nothing has been done. A bad file is left as it is."""
+        if not self.path.exists():
+            return Progress()
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                progress = self._about(archive)
+                for name, array in _arrays(state, record).items():
+                    _read_into(archive, name, array)
+        except ResumeError:
+            raise
+        except Exception as error:  # zipfile, zlib and numpy raise whatever a damaged file makes them meet
+            raise self._refusal(f"cannot be read ({type(error).__name__}: {error})") from None
+        wrong = contradiction(self.job.plan, state, record, self.job.checkpoints, progress.done)
+        if wrong is not None:
+            raise self._refusal(f"contradicts itself: {wrong}")
+        if 0 < progress.done < self.job.plan.steps:
+            progress.resumed_at.append(progress.done)
+        return progress
+
+    def save(self, state: State, record: Record, progress: Progress) -> None:
+        """Replace the file as a whole; if the disk refuses, warn and keep the last one, for the run is not at fault."""
+        began = time.monotonic()
+        about = {
+            "format": _FORMAT,
+            "run": self.identity,
+            "machine": self.machine,
+            "done": progress.done,
+            "seconds": progress.seconds,
+            "resumed_at": progress.resumed_at,
+        }
+        text = np.frombuffer(json.dumps(about).encode(), np.uint8)
+        partial = self.path.with_name(self.path.name + ".partial")
+        try:
+            with partial.open("wb") as file:
+                with zipfile.ZipFile(file, "w") as archive:
+                    for name, array in {_ABOUT: text, **_arrays(state, record)}.items():
+                        with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                            np.lib.format.write_array(member, array, allow_pickle=False)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(self.path)
+            _sync_folder(self.path.parent)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            warnings.warn(
+                f"the run's state could not be written to {self.path}: {error.strerror or error}; the run goes on",
+                ResumeWarning,
+                stacklevel=4,
+            )
+        self.pause = max(SAVE_EVERY, _SAVING_SHARE * (time.monotonic() - began))
+
+    def _about(self, archive: zipfile.ZipFile) -> Progress:
+        """Read what the file is about; refuse another run."""
+        with archive.open(f"{_ABOUT}.npy") as member:
+            shape, dtype = _header(member)
+            if dtype != np.uint8 or len(shape) != 1 or shape[0] > _MOST_ABOUT:
+                raise self._refusal("is no run's state")
+            about = json.loads(member.read(shape[0]))
+        if not isinstance(about, dict) or about.get("format") != _FORMAT:
+            raise self._refusal(f"is not a run's state of format {_FORMAT!r}")
+        there = about["run"]
+        differ = [name for name in {**self.identity, **there} if there.get(name) != self.identity.get(name)]
+        if differ:
+            listed = ", ".join(_difference(name, there.get(name), self.identity.get(name)) for name in differ)
+            raise ResumeError(
+                f"{self.path} holds another run, with a different {listed}; give resume another file for this run, or "
+                "delete the file to start afresh"
+            )
+        if about["machine"] != self.machine:
+            names = [name for name in self.machine if about["machine"].get(name) != self.machine[name]]
+            listed = ", ".join(_difference(name, about["machine"].get(name), self.machine[name]) for name in names)
+            warnings.warn(
+                f"{self.path} was written on another machine, with a different {listed}: the walk is the same, but "
+                "models may differ from those of an uninterrupted run in the last digits",
+                ResumeWarning,
+                stacklevel=5,
+            )
+        done, seconds, resumed_at = about["done"], about["seconds"], about["resumed_at"]
+        if type(done) is not int or not 0 <= done <= self.job.plan.steps:
+            raise self._refusal(f"contradicts itself: {done!r} of {self.job.plan.steps} steps done")
+        if type(seconds) is not float or not (math.isfinite(seconds) and seconds >= 0.0):
+            raise self._refusal(f"contradicts itself: {seconds!r} seconds spent")
+        if not isinstance(resumed_at, list) or not all(type(step) is int and 0 < step <= done for step in resumed_at):
+            raise self._refusal("contradicts itself: resumed at steps that it has not reached")
+        return Progress(done, seconds, resumed_at)
+
+    def _refusal(self, what: str) -> ResumeError:
+        return ResumeError(
+            f"{self.path} {what}; the file is left as it is: delete it to start afresh, or restore a copy"
+        )
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let the new name of a file outlive a power cut."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _arrays(state: State, record: Record) -> dict[str, AnyArray]:
+    """Return all that a run changes, by name."""
+    arrays = {f"state.{entry.name}": getattr(state, entry.name) for entry in fields(State)}
+    return arrays | {"record.errors": record.errors, "record.counts": record.counts}
+
+
+def _header(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Read the header of an array in numpy's format; Fortran order is not written and not read."""
+    readers: dict[tuple[int, int], Callable[..., Any]] = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    shape, fortran, dtype = readers[np.lib.format.read_magic(member)](member)
+    if fortran and len(shape) > 1:
+        raise ValueError("an array in Fortran order")
+    return shape, dtype
+
+
+def _read_into(archive: zipfile.ZipFile, name: str, array: AnyArray) -> None:
+    """Read an array of just this shape and type, in chunks; the archive checks its sum at the end."""
+    with archive.open(f"{name}.npy") as member:
+        shape, dtype = _header(member)
+        if shape != array.shape or dtype != array.dtype:
+            raise ValueError(f"{name} is {dtype} of shape {shape}, not {array.dtype} of shape {array.shape}")
+        target = array.reshape(-1).view(np.uint8)
+        position = 0
+        while position < len(target):
+            chunk = member.read(min(_CHUNK, len(target) - position))
+            if not chunk:
+                raise ValueError(f"{name} ends early")
+            target[position : position + len(chunk)] = np.frombuffer(chunk, np.uint8)
+            position += len(chunk)
+        if member.read(1):
+            raise ValueError(f"{name} goes on after its end")
+
+
+def contradiction(plan: Plan, state: State, record: Record, checkpoints: AnyArray, done: int) -> str | None:
+    """Return what no run could have written after ``done`` steps, or None.
+
+    Nodes and phases lead a kernel to memory; the rest would make a wrong trace.
+    """
+    if not _within(state.active.view(np.uint8), 0, 1):  # first: numpy trusts a mask
+        return "a flag is neither 0 nor 1"
+    longest = max(1 if phase.bound.jump is None else len(phase.distances()) for phase in plan.phases)
+    active, switched = state.active, state.switched_at >= 0
+    seen = int(np.searchsorted(checkpoints, done, side="right"))  # checkpoints that have been measured
+    counts, errors = record.counts[:, :, :seen], record.errors[:, :, :seen]
+    hops, transfers = counts[:, 0], counts[:, 1]
+    walked = state.walk[:, :done]
+    claims = {
+        "a node lies outside of the network": _within(state.node, 0, plan.network.n - 1),
+        "a model is not finite": np.isfinite(state.model).all(),
+        "hops do not fit the steps": _within(state.hops, done, done * longest),
+        "there are more transfers than hops": (state.transfers >= 0).all() and (state.transfers <= state.hops).all(),
+        "a step of divergence does not fit": _within(state.diverged_at, -1, done - 1)
+        and np.array_equal(active, state.diverged_at < 0),
+        "a step of switching does not fit": _within(state.switched_at, -1, done - 1)
+        and np.array_equal(switched, state.phase == 1),
+        "a phase does not exist": _within(state.phase, 0, len(plan.phases) - 1),
+        "the detector's state is impossible": np.isfinite(state.mean[active]).all()
+        and (state.power[active] >= 0).all()
+        and _within(state.mass[active], 0.0, 1.0 + 1e-9)
+        and _within(state.streak, 0, done),
+        "visits do not sum to the steps": not plan.record_visits
+        or (_within(state.visits, 0, done) and (state.visits.sum(axis=1) == done).all()),
+        "the walk leaves the network": _within(walked, 0, plan.network.n - 1),
+        "hops or transfers were lost on the way": (np.diff(counts, axis=2) >= 0).all()
+        and (transfers >= 0).all()
+        and (transfers <= hops).all()
+        and (hops >= checkpoints[:seen]).all()
+        and (counts <= np.stack([state.hops, state.transfers], axis=1)[:, :, None]).all(),
+        "a distance is negative or unknown": optimum_of(plan.problem) is None or (errors[:, 0] >= 0).all(),
+    }
+    return next((wrong for wrong, holds in claims.items() if not holds), None)
+
+
+def _within(values: AnyArray, low: float, high: float) -> bool:
+    """Return whether all values lie in [low, high]; NaN does not. No copy of a large array is made."""
+    return not values.size or bool(values.min() >= low and values.max() <= high)
+
+
+def _difference(name: str, there: Any, here: Any) -> str:
+    """Name what differs, with the values if they say something."""
+    if str(there).startswith(_DIGEST) or str(here).startswith(_DIGEST):
+        return name
+    return f"{name} ({there!r} there, {here!r} here)"
+
+
+def identity(job: Job, seed: int) -> dict[str, Any]:
+    """Return what a run is, as JSON: two runs with equal identities do the same steps.
+
+    The number of threads is not in it, nor the design's name, since they change no bit.
+    """
+    plan = job.plan
+    return {
+        "levywalk version": __version__,
+        "network": _DIGEST + plan.network.fingerprint(),
+        "problem": _DIGEST + _problem_fingerprint(plan.problem),
+        "design": _digest(*[part for phase in plan.phases for part in _design_parts(phase, plan.steps)], plan.detector),
+        "step size": _digest(
+            plan.scale, *[part for phase in plan.phases for part in _schedule_parts(phase.step_size, plan.steps)]
+        ),
+        "update": repr(plan.update),
+        "backend": job.backend,
+        "seed": seed,
+        "purpose": "tuning" if job.tuning else "run",
+        "replicas": plan.replicas,
+        "steps": plan.steps,
+        "start": _digest(job.start),
+        "x0": _digest(job.x0),
+        "checkpoints": _digest(job.checkpoints),
+        "record_walk": plan.record_walk,
+        "record_visits": plan.record_visits,
+        "loss": "exact" if job.loss_nodes is None else _digest(job.loss_nodes),
+    }
+
+
+def machine() -> dict[str, str]:
+    """Return what can change a model's last digits though the run is the same.
+
+    Examples
+    --------
+    >>> sorted(machine())
+    ['cpu', 'kernels', 'numba', 'numpy']
+    """
+    cpu = platform.processor()
+    table = Path("/proc/cpuinfo")
+    if table.exists():
+        names = [
+            line.partition(":")[2].strip() for line in table.read_text().splitlines() if line.startswith("model name")
+        ]
+        cpu = names[0] if names else cpu
+    kernels = os.environ.get("LEVYWALK_KERNELS", "")
+    cpu = f"{platform.machine()} {cpu}"
+    return {"cpu": cpu, "kernels": kernels, "numba": version("numba"), "numpy": np.__version__}
+
+
+def _digest(*parts: Any) -> str:
+    """Return one digest of arrays (their type, shape and bytes) and of the repr of everything else."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            digest.update(f"{part.dtype.str} {part.shape}".encode())
+            digest.update(np.ascontiguousarray(part).data)
+        else:
+            digest.update(repr(part).encode())
+    return _DIGEST + digest.hexdigest()[:16]
+
+
+def _design_parts(phase: Phase, steps: int) -> list[Any]:
+    """Return all of a phase that decides where the model goes and how its updates are weighted."""
+    bound = phase.bound
+    parts: list[Any] = [bound.moves, bound.scores, bound.weights, phase.distances()]
+    if bound.jump is not None and is_schedule(bound.jump.p_jump):
+        return parts + _schedule_parts(bound.jump.p_jump, steps)
+    return [*parts, phase.jump_probabilities(0, 1)]
+
+
+def _schedule_parts(schedule: Schedule, steps: int) -> list[Any]:
+    """Return a schedule's type, its repr if it has one, and its values at some steps: enough for one of the user's."""
+    kind = type(schedule)
+    text = "" if kind.__repr__ is object.__repr__ else repr(schedule)
+    looked_at = np.unique(np.linspace(0, steps - 1, min(steps, _PROBES)).astype(np.int64)).tolist()
+    values = [float(schedule_values("schedule", schedule, t, t + 1)[0]) for t in looked_at]
+    return [kind.__qualname__, text, np.array(values)]
+
+
+def _problem_fingerprint(problem: Problem) -> str:
+    """Return the problem's own fingerprint; of one that has none, a digest of what it answers at some nodes."""
+    own = getattr(problem, "fingerprint", None)
+    if callable(own):
+        return str(own())
+    nodes = np.unique(np.linspace(0, problem.n - 1, min(problem.n, _PROBES)).astype(np.int64)).tolist()
+    x = np.linspace(-1.0, 1.0, problem.dim)
+    optimum = optimum_of(problem)
+    return _digest(
+        type(problem).__qualname__,
+        np.asarray(problem.smoothness, dtype=np.float64),
+        optimum,
+        np.array([problem.local_gradient(v, x) for v in nodes], dtype=np.float64),
+        np.array([problem.local_loss(v, x) for v in nodes], dtype=np.float64),
+    ).removeprefix(_DIGEST)

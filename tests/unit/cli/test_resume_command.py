@@ -1,0 +1,147 @@
+"""`levywalk run`, interrupted and typed again: it goes on, and says so; each call is a real process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import levywalk as lw
+
+EXPERIMENT = """
+[network]
+family = "ring"
+n = 20
+[problem]
+data = "heterogeneous"
+important = 2
+[run]
+steps = 60000
+replicas = 2
+accuracy = 0.3
+record_every = 2000
+record_walk = true
+[designs.one]
+kind = "unif_rw"
+[designs.two]
+kind = "mhlj"
+[output]
+figure = "none"
+"""
+# Saves all the time, and reports each one's design and step, so that a signal can meet a known part of the work.
+CHILD = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from importlib import import_module
+resume, drive = import_module("levywalk.engine.resume"), import_module("levywalk.engine.drive")
+resume.SAVE_EVERY, resume._SAVING_SHARE, drive._PIECE = 0.0, 0, 100
+before = resume.StateFile.save
+def save(self, state, record, progress):
+    before(self, state, record, progress)
+    print("saved", self.path.name, progress.done, file=sys.stderr, flush=True)
+resume.StateFile.save = save
+from levywalk.cli.main import main
+main()
+"""
+
+
+def levywalk(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "levywalk", "run", "experiment.toml", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240, check=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "experiment.toml").write_text(EXPERIMENT)
+    return tmp_path
+
+
+def stop_at(folder: Path, file: str, number: signal.Signals) -> subprocess.Popen[str]:
+    """Run until a state file of that name has been written twice, then send the signal."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, "run", "experiment.toml", "--json"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stderr is not None
+    seen = 0
+    while seen < 2:
+        line = child.stderr.readline()
+        assert line, "ended too early"
+        seen += line.startswith(f"saved {file}")
+    os.kill(child.pid, number)
+    return child
+
+
+@pytest.mark.parametrize("part", ["one-7692c3ad-tuning", "one-7692c3ad-run", "two-3fc4ccfe-run"])
+def test_killed_by_force_the_same_command_goes_on_to_the_same_numbers(folder: Path, part: str) -> None:
+    child = stop_at(folder, part, signal.SIGKILL)
+    child.communicate(timeout=120)
+    assert child.returncode == -signal.SIGKILL
+    assert any((folder / "out" / "unfinished").glob(f"{part}*.npz"))
+    done = levywalk("--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "going on from" in done.stderr
+    assert "--fresh" in done.stderr
+    whole = levywalk("--json", "--out", "whole", cwd=folder)
+    assert "going on" not in whole.stderr
+    resumed, fresh = (json.loads(run.stdout)["designs"] for run in (done, whole))
+    for name in ("one", "two"):
+        assert resumed[name]["sweep"] == fresh[name]["sweep"]
+        a, b = (lw.load_trace(folder / out / f"{name}.nc") for out in ("out", "whole"))
+        for array in ("distance2", "walk", "model", "visits"):
+            assert np.array_equal(getattr(a, array), getattr(b, array))
+    assert not (folder / "out" / "unfinished").exists()
+    if "tuning" not in part:
+        name = part.partition("-")[0]
+        assert resumed[name]["provenance"]["resumed_at"]
+        assert not fresh[name]["provenance"]["resumed_at"]
+
+
+def test_after_ctrl_c_the_results_so_far_are_written_and_the_same_command_finishes(folder: Path) -> None:
+    child = stop_at(folder, "two-3fc4ccfe-run", signal.SIGINT)
+    out, err = child.communicate(timeout=120)
+    assert child.returncode == 130, err
+    assert "the same command goes on where it stopped" in err
+    designs = json.loads(out)["designs"]
+    assert designs["two"]["provenance"]["interrupted"]
+    assert not designs["one"]["provenance"]["interrupted"]
+    done = levywalk("--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert not json.loads(done.stdout)["designs"]["two"]["provenance"]["interrupted"]
+
+
+def test_ctrl_c_while_tuning_says_that_the_same_command_goes_on(folder: Path) -> None:
+    child = stop_at(folder, "one-7692c3ad-tuning", signal.SIGINT)
+    out, err = child.communicate(timeout=120)
+    assert child.returncode == 130, err
+    assert out == ""
+    assert "the same command goes on where it stopped" in err
+
+
+def test_a_changed_experiment_is_refused_and_fresh_starts_afresh(folder: Path) -> None:
+    stop_at(folder, "one-7692c3ad-run", signal.SIGKILL).communicate(timeout=120)
+    changed = ["--set", "run.steps=5000"]
+    refused = levywalk(*changed, cwd=folder)
+    assert refused.returncode == 2
+    assert "Traceback" not in refused.stderr
+    for word in ("another run", "steps (60000 there, 5000 here)", "--fresh", "--out"):
+        assert word in refused.stderr
+    assert any((folder / "out" / "unfinished").iterdir())
+    fresh = levywalk(*changed, "--fresh", cwd=folder)
+    assert fresh.returncode == 0, fresh.stderr
+    assert "going on" not in fresh.stderr
+    assert not (folder / "out" / "unfinished").exists()
+
+
+def test_a_mistake_leaves_no_folder_behind(folder: Path) -> None:
+    assert levywalk("--set", "run.accuracy=-1.0", cwd=folder).returncode == 2
+    assert list((folder / "out").iterdir()) == []

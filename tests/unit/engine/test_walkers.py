@@ -1,0 +1,104 @@
+"""Walkers side by side: the same numbers however many there are, and exact where 32 bits do not settle a decision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import levywalk as lw
+from levywalk.draws import HOP, Domain, Key, unit
+from levywalk.engine.kernels import tables
+
+EXACT = ("walk", "visits", "hops", "transfers", "final_node", "model", "distance2", "diverged_at")
+
+
+def many_samples(n, dim, rng):
+    node = np.repeat(np.arange(n), rng.integers(1, 5, n))
+    return rng.normal(size=(len(node), dim)), rng.normal(size=len(node)), node
+
+
+def problems():
+    rng = np.random.default_rng(0)
+    features, targets, node = many_samples(12, 5, rng)
+    return {
+        "one sample": lw.LeastSquares(rng.normal(size=(12, 10)), rng.normal(size=12)),
+        "one sample, ridge": lw.LeastSquares(rng.normal(size=(12, 10)), rng.normal(size=12), ridge=0.3),
+        "logistic": lw.Logistic(rng.normal(size=(12, 3)), [0, 1] * 6, ridge=0.1),
+        "many samples": lw.LeastSquares(features, targets, node),
+        "many samples, logistic": lw.Logistic(features, (targets > 0).astype(int), node, ridge=0.1),
+        "long records": lw.LeastSquares(rng.normal(size=(12, 90)), rng.normal(size=12), ridge=0.1),
+        "records too long for groups": lw.LeastSquares(rng.normal(size=(12, 300)), rng.normal(size=12), ridge=0.1),
+    }
+
+
+@pytest.mark.parametrize(("name", "minibatch"), [*((name, None) for name in problems()), ("many samples", 2)])
+def test_a_replica_has_the_same_bits_in_a_group_and_alone(name, minibatch):
+    problem, update = problems()[name], lw.Sgd(minibatch)
+    arguments = {"steps": 150, "step_size": "theory", "record_walk": True, "update": update, "record_every": 40}
+
+    def run(replicas, threads=1):
+        return lw.run(lw.ring(12), problem, lw.mhlj(), replicas=replicas, threads=threads, **arguments)
+
+    whole = run(19)
+    for part in (run(1), run(5), run(8), run(16), run(19, threads=2)):
+        for field in EXACT:
+            assert np.array_equal(getattr(part, field), getattr(whole, field)[: part.replicas]), field
+
+
+@pytest.mark.parametrize("replicas", [1, 8])
+def test_a_decision_that_32_bits_do_not_settle_is_made_by_the_ratios(replicas):
+    # On two nodes the word's upper 53 bits are the acceptance uniform U; scores (1, U ± a little) are a close call.
+    network, problem = lw.path(2), lw.homogeneous(2, dim=1)
+    decided = set()
+    for replica in range(replicas):
+        word = Key.of(0, Domain.WALK, replica).word(0, HOP)
+        for shift in (-(2.0**-36), -(2.0**-52), 0.0, 2.0**-52, 2.0**-36):
+            score = unit(word) * (1.0 + shift)
+            design = lw.Design(target=lw.Scores([1.0, score]))
+            arguments = {"steps": 1, "step_size": 0.01, "replicas": replicas, "start": 0}
+            kernel, reference = (
+                lw.run(network, problem, design, backend=name, **arguments) for name in ("kernel", "reference")
+            )
+            assert np.array_equal(kernel.final_node, reference.final_node), (replica, shift)
+            assert reference.final_node[replica] == int(unit(word) < score)
+            decided.add((shift, int(reference.final_node[replica])))
+    assert {(-(2.0**-36), 0), (0.0, 0), (2.0**-36, 1)} <= decided
+
+
+@pytest.mark.parametrize("design", [lw.mhlj(), lw.iid_weighted(), lw.unif_rw()], ids=lambda design: design.name)
+def test_tables_beyond_the_cache_give_the_same_walks(design):
+    network, problem = lw.watts_strogatz(20_000, 4, 0.1), lw.heterogeneous(20_000)
+    _, far = tables.pack(network, design.bind(network, problem), problem, None)
+    assert far
+    arguments = {"steps": 40, "step_size": "theory", "replicas": 9, "record_walk": True}
+    kernel, reference = (
+        lw.run(network, problem, design, backend=name, **arguments) for name in ("kernel", "reference")
+    )
+    for field in ("walk", "hops", "transfers", "final_node"):
+        assert np.array_equal(getattr(kernel, field), getattr(reference, field)), field
+    assert np.allclose(kernel.model, reference.model, rtol=1e-9, atol=1e-12)
+
+
+def test_thresholds_of_edges_are_the_acceptance_probabilities():
+    rng = np.random.default_rng(1)
+    network = lw.erdos_renyi(40, 0.3)
+    scores = 10.0 ** rng.uniform(-150, 150, 40)
+    bound = lw.Design(target=lw.Scores(scores)).bind(network, lw.homogeneous(40, dim=1))
+    packed, _ = tables.pack(network, bound, None, None)
+    assert np.array_equal(packed.edges & np.uint64(2**32 - 1), network.indices)
+    assert np.array_equal(packed.places >> np.uint64(32), network.indptr[:-1])
+    assert np.array_equal(packed.places & np.uint64(2**32 - 1), network.degree)
+    ratio = bound.ratio
+    v = np.repeat(np.arange(40), network.degree)
+    exact = np.minimum(ratio[network.indices].astype(np.longdouble) / ratio[v], 1.0) * 2.0**32
+    assert (np.abs((packed.edges >> np.uint64(32)).astype(np.longdouble) - exact) <= 1.0).all()
+
+
+def test_scores_too_small_for_a_ratio_are_walked_as_by_the_oracle():
+    network, problem = lw.star(5), lw.homogeneous(5, dim=1)
+    design = lw.Design(target=lw.Scores([5e-324, 5e-324, 1.0, 1e-300, 5e-324]), reweight=False)
+    arguments = {"steps": 200, "step_size": 0.01, "replicas": 9, "record_walk": True}
+    kernel, reference = (
+        lw.run(network, problem, design, backend=name, **arguments) for name in ("kernel", "reference")
+    )
+    assert np.array_equal(kernel.walk, reference.walk)
