@@ -3,8 +3,9 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
+PEERS := .venv/.peers
 
-.PHONY: demo test check bench bench-theory clean help
+.PHONY: demo test check bench bench-page bench-theory clean help
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,8 +28,16 @@ check: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP)  ## Run the benchmarks: the engine against C, numpy and the oracle; generators
-	$(BIN)/python -m benchmarks
+$(PEERS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]' \
+		|| echo "not all libraries to compare with could be installed; their rows will say so"
+	@touch $@
+
+bench: $(PEERS)  ## Run the benchmarks (ten minutes): the engine against C, plain loops and other libraries
+	$(BIN)/python -m benchmarks --json benchmarks/results.json
+
+bench-page: $(STAMP)  ## Write docs/performance.md and its figures from what `make bench` found
+	$(BIN)/python -m benchmarks.page
 
 bench-theory: $(STAMP)  ## Time and memory of the theory at 1k, 100k and 1M nodes (minutes)
 	$(BIN)/python -m benchmarks.theory

@@ -1,15 +1,18 @@
-"""What is measured: one chain in the kernel, in C, in the oracle and in numpy, and whether they agree."""
+"""What is measured: walks of one or many replicas in the kernel, in C, in the oracle, in plain loops; do they agree?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import pairwise
 
 import numpy as np
 
 import levywalk as lw
-from benchmarks import numpy_loop
-from benchmarks.reference_c import FLAGS, ChainC, ReferenceC
+from benchmarks import numba_loop, numpy_loop
+from benchmarks.reference_c import BY_HAND, CHEAP, FLAGS, GATHERS, ChainC, ReferenceC, WalkersC
 from benchmarks.timing import Contender, seconds
 from levywalk.draws import Domain, keys
 from levywalk.engine import reference
@@ -20,27 +23,29 @@ from levywalk.problem import LinearModelProblem
 
 KERNEL = "kernel"
 TOLERANCE = 1e-9
+_NEAR_BYTES = 1 << 20  # tables of more ask for cache lines ahead
+
+Advance = Callable[[State, int, int], None]  # takes all replicas of a state from one step to another
 
 
-def chain_job(network: lw.Network, problem: LinearModelProblem, steps: int, *, visits: bool, walk: bool) -> Job:
-    """Return one MHLJ chain as `levywalk.run` would prepare it."""
-    return prepare(
-        network,
-        problem,
-        lw.mhlj(),
-        steps=steps,
-        step_size="theory",
-        keys=keys(0, Domain.WALK, range(1)),
-        start_keys=keys(0, Domain.START, range(1)),
-        start="uniform",
-        x0=None,
-        record_every=steps,
-        record_walk=walk,
-        record_visits=visits,
-        threads=1,
-        backend="auto",
-        update=None,
+# ---- networks and problems -------------------------------------------------------------------------------------
+
+
+@cache
+def networks(large: int) -> tuple[lw.Network, ...]:
+    """Return the four networks of all comparisons: two that fit into the cache and two of ``large`` nodes."""
+    return (
+        lw.ring(1000),
+        lw.erdos_renyi(1000, 0.1),
+        lw.watts_strogatz(large, 4, 0.1),
+        lw.random_regular(large, 4),
     )
+
+
+@cache
+def heterogeneous(n: int, dim: int = 10) -> LinearModelProblem:
+    """Return the paper's heterogeneous data, drawn once; two important nodes among a thousand."""
+    return lw.heterogeneous(n, dim, important=2) if n == 1000 else lw.heterogeneous(n, dim)
 
 
 def logistic(n: int, dim: int) -> lw.Logistic:
@@ -59,45 +64,87 @@ def many_samples(n: int, dim: int, each: int) -> lw.LeastSquares:
     return lw.LeastSquares(features, targets, np.repeat(np.arange(n), each))
 
 
+# ---- many walkers in C -----------------------------------------------------------------------------------------------
+
+
+def walkers_c(compiler: ReferenceC, backend: KernelBackend) -> dict[str, Advance]:
+    """Return the hand-vectorised C of walkers.c by name: what takes all replicas of a state forward."""
+    return _by_hand(compiler, backend, (BY_HAND, GATHERS))
+
+
+def cheaper_draws_c(compiler: ReferenceC, backend: KernelBackend) -> dict[str, Advance]:
+    """Return walkers.c with its own draws and with cheaper ones, by name; the walk is then another."""
+    return _by_hand(compiler, backend, (BY_HAND, CHEAP))
+
+
+def _by_hand(compiler: ReferenceC, backend: KernelBackend, names: tuple[str, ...]) -> dict[str, Advance]:
+    """Return builds of walkers.c; none where the machine or the number of replicas does not suit it."""
+    plan, tables = backend.plan, backend.tables
+    if tables is None or plan.replicas % 8 or not compiler.vectors():
+        return {}
+    far = tables.nodes.nbytes + tables.edges.nbytes > _NEAR_BYTES
+    return {name: WalkersC(compiler.build_walkers(plan.problem.dim, name, far), backend).advance for name in names}
+
+
+# ---- a case ----------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
-class Chain:
-    """One chain, and who may advance it; all return nanoseconds per update."""
+class Case:
+    """Replicas of a walk, and who may advance them; every contender returns nanoseconds per update."""
 
     network: lw.Network
     problem: LinearModelProblem
     steps: int
+    replicas: int = 1
     visits: bool = False
+    design: lw.Design | None = None  # mhlj by default
 
-    def kernel(self) -> Contender:
-        """`Block.advance` alone."""
-        job = self._job()
-        backend = KernelBackend(job.plan)
-        return self._timed(job, lambda state: backend.block(state, range(1)).advance(0, self.steps))
+    def kernel(self, threads: int = 1) -> Contender:
+        """`Block.through` of all replicas in one block, or in as many as there are threads."""
+        if threads == 1:
+            return self.timed(lambda state: self._block(state, range(self.replicas)))
+        edges = [self.replicas * i // threads for i in range(threads + 1)]
+        shares = [range(a, b) for a, b in pairwise(edges)]
+
+        def advance(state: State) -> None:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(lambda share: self._block(state, share), shares))
+
+        return self.timed(advance)
+
+    def apart(self) -> Contender:
+        """`Block.through` of one replica after the other."""
+
+        def advance(state: State) -> None:
+            for i in range(self.replicas):
+                self._block(state, range(i, i + 1))
+
+        return self.timed(advance)
 
     def c(self, compiler: ReferenceC) -> dict[str, Contender]:
-        """The C reference, under all of `FLAGS`."""
-        job = self._job()
-        backend = KernelBackend(job.plan)
+        """The C reference under all of `FLAGS`, one replica after the other."""
+        return {name: self.by(self._chain_c(compiler, name)) for name in FLAGS}
 
-        def contender(name: str) -> Contender:
-            chain = ChainC(compiler.build(self.problem.dim, name), backend)
-            return self._timed(job, lambda state: chain.advance(state, 0, self.steps))
+    def by(self, advance: Advance) -> Contender:
+        """Whatever takes all replicas of a state forward."""
+        return self.timed(lambda state: advance(state, 0, self.steps))
 
-        return {name: contender(name) for name in FLAGS}
-
-    def run(self) -> Contender:
-        """`levywalk.run`: checks, binding, 200 measured checkpoints, the trace."""
+    def run(self, record_every: int | None = None, threads: int = 1) -> Contender:
+        """`levywalk.run`: checks, binding, checkpoints (200 unless told otherwise), the trace."""
+        per_update = 1e9 / (self.steps * self.replicas)
         return lambda: (
-            1e9
-            / self.steps
+            per_update
             * seconds(
                 lambda: lw.run(
                     self.network,
                     self.problem,
-                    lw.mhlj(),
+                    self._design,
                     steps=self.steps,
                     step_size="theory",
-                    threads=1,
+                    replicas=self.replicas,
+                    threads=threads,
+                    record_every=record_every,
                     record_visits=self.visits,
                     progress=False,
                 )
@@ -105,44 +152,101 @@ class Chain:
         )
 
     def oracle(self, steps: int) -> Contender:
-        """The reference backend, over fewer steps."""
-        job = self._job()
-        return self._timed(job, lambda state: reference.advance(job.plan, state, range(1), 0, steps), steps)
+        """The reference backend, one replica, over fewer steps."""
+        plan = self.job.plan
+        return self.timed(lambda state: reference.advance(plan, state, range(1), 0, steps), steps)
 
     def numpy(self, steps: int) -> Contender:
-        """The plain numpy loop, over fewer steps."""
-        plan = self._job().plan
-        return lambda: 1e9 / steps * seconds(lambda: numpy_loop.walk(plan, steps))
+        """The plain numpy loop, one chain, over fewer steps."""
+        return lambda: 1e9 / steps * seconds(lambda: numpy_loop.walk(self.job.plan, steps))
+
+    def numba(self) -> Contender:
+        """The plain numba loop, one chain."""
+        return lambda: 1e9 / self.steps * seconds(lambda: numba_loop.walk(self.job.plan, self.steps))
 
     def disagreements(self, compiler: ReferenceC, steps: int) -> list[str]:
         """Return what differs between the kernel and C after ``steps`` steps: nothing, it is hoped."""
-        job = chain_job(self.network, self.problem, steps, visits=True, walk=True)
+        case = Case(self.network, self.problem, steps, self.replicas, design=self.design)
+        job = case._prepare(record=True)
         backend = KernelBackend(job.plan)
         ours = State.new(job.plan, job.start, job.x0)
-        backend.block(ours, range(1)).advance(0, steps)
+        backend.block(ours, range(self.replicas)).through(0, np.array([steps]))
         found = []
-        for flags in FLAGS:
+        chains = {name: _one_after_another(compiler, name, backend) for name in FLAGS}
+        for name, advance in (chains | walkers_c(compiler, backend)).items():
+            records = ("walk", "visits") if name in chains else ()  # walkers.c records neither
             theirs = State.new(job.plan, job.start, job.x0)
-            ChainC(compiler.build(self.problem.dim, flags), backend).advance(theirs, 0, steps)
+            advance(theirs, 0, steps)
             found += [
-                f"{flags}: {name}"
-                for name in ("walk", "visits", "node", "hops", "transfers")
-                if not np.array_equal(getattr(ours, name), getattr(theirs, name))
+                f"{name}: {field}"
+                for field in (*records, "node", "hops", "transfers")
+                if not np.array_equal(getattr(ours, field), getattr(theirs, field))
             ]
             error = np.linalg.norm(ours.model - theirs.model) / np.linalg.norm(ours.model)
             if not error <= TOLERANCE:
-                found.append(f"{flags}: model by {error:.1e}")
+                found.append(f"{name}: model by {error:.1e}")
         return found
 
-    def _job(self) -> Job:
-        return chain_job(self.network, self.problem, self.steps, visits=self.visits, walk=False)
+    @cached_property
+    def job(self) -> Job:
+        """The walk as `levywalk.run` would prepare it."""
+        return self._prepare(record=False)
 
-    def _timed(self, job: Job, advance: Callable[[State], None], steps: int | None = None) -> Contender:
+    @cached_property
+    def backend(self) -> KernelBackend:
+        """The walk in the arrays that kernel and C read."""
+        return KernelBackend(self.job.plan)
+
+    def timed(self, advance: Callable[[State], None], steps: int | None = None) -> Contender:
         """Time ``advance`` from the start each time; making the state is not counted."""
-        per_update = 1e9 / (steps or self.steps)
+        updates = steps if steps is not None else self.steps * self.replicas
+        job = self.job
 
         def measure() -> float:
             state = State.new(job.plan, job.start, job.x0)
-            return per_update * seconds(lambda: advance(state))
+            state.visits.fill(0)  # zeros come as untouched pages, and touching them is not the walk's work
+            return 1e9 / updates * seconds(lambda: advance(state))
 
         return measure
+
+    @property
+    def _design(self) -> lw.Design:
+        return lw.mhlj() if self.design is None else self.design
+
+    def _prepare(self, record: bool) -> Job:
+        return prepare(
+            self.network,
+            self.problem,
+            self._design,
+            steps=self.steps,
+            step_size="theory",
+            keys=keys(0, Domain.WALK, range(self.replicas)),
+            start_keys=keys(0, Domain.START, range(self.replicas)),
+            start="uniform",
+            x0=None,
+            record_every=self.steps,
+            record_walk=record,
+            record_visits=record or self.visits,
+            threads=1,
+            backend="auto",
+            update=None,
+        )
+
+    def _block(self, state: State, replicas: range) -> None:
+        self.backend.block(state, replicas).through(0, np.array([self.steps]))
+
+    def _chain_c(self, compiler: ReferenceC, flags: str) -> Advance:
+        return _one_after_another(compiler, flags, self.backend)
+
+
+def _one_after_another(compiler: ReferenceC, flags: str, backend: KernelBackend) -> Advance:
+    """Return chain.c over all replicas in turn."""
+    plan = backend.plan
+    function = compiler.build(plan.problem.dim, flags)
+    chains = [ChainC(function, backend, i) for i in range(plan.replicas)]
+
+    def advance(state: State, start: int, stop: int) -> None:
+        for i, chain in enumerate(chains):
+            chain.advance(state.rows(slice(i, i + 1)), start, stop)
+
+    return advance

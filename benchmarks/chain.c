@@ -1,11 +1,12 @@
 /* One walking model in C: what levywalk's compiled kernel is measured against.
  *
  * The same algorithm, draw for draw, as the kernel takes for least squares with one sample per node
- * (src/levywalk/engine/kernels/loop.py): equal keys give the equal walk, and a model that differs by rounding alone.
+ * (src/levywalk/engine/kernels/walkers.py): equal keys give the equal walk, and a model that differs by rounding alone.
  * It is written for this one case, so it owes nothing to generality: no ridge, one phase, constant step size and jump
  * probability, and the dimension a constant of the build (-DDIM=10).
  *
- * A node's record holds STRIDE doubles from a cache line on: its features, target, weight w(v) and ratio t_v / deg(v).
+ * A node's record holds STRIDE doubles from a cache line on: target, weight w(v), ratio t_v / deg(v), a word that this
+ * program does not read, and the features. Neighbours are read from the network's own arrays.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +15,7 @@
 #error "give the dimension: -DDIM=10"
 #endif
 
-enum { TARGET = DIM, WEIGHT = DIM + 1, RATIO = DIM + 2, STRIDE = (DIM + 3 + 7) / 8 * 8 };
+enum { TARGET, WEIGHT, RATIO, HEAD = 4, STRIDE = (DIM + HEAD + 7) / 8 * 8 };
 
 /* ---- randomness as a function: levywalk.draws ------------------------------------------------------------------ */
 
@@ -91,10 +92,10 @@ void chain(uint64_t k0, uint64_t k1, int64_t start, int64_t stop, const uint64_t
         /* Update: x <- x - step_size w(v) grad f_v(x), with f_v(x) = (<a, x> - y)^2 */
         double z = 0.0;
         for (int j = 0; j < DIM; j++)
-            z += record[j] * x[j];
+            z += record[HEAD + j] * x[j];
         double slope = step_size * record[WEIGHT] * 2.0 * (z - record[TARGET]);
         for (int j = 0; j < DIM; j++)
-            x[j] -= slope * record[j];
+            x[j] -= slope * record[HEAD + j];
 
         double uniform = unit(slot_word(hash, JUMP));
         if (uniform < p_jump) {

@@ -1,4 +1,4 @@
-"""The C reference: `chain.c` compiled on the spot with the machine's own compiler, called through ctypes."""
+"""The C references: `chain.c` and `walkers.c`, compiled on the spot with the machine's own compiler, through ctypes."""
 
 from __future__ import annotations
 
@@ -13,25 +13,37 @@ import numpy as np
 
 from levywalk.arrays import AnyArray
 from levywalk.engine.kernels import KernelBackend
+from levywalk.engine.kernels.tables import aligned_rows
+from levywalk.engine.kernels.walkers import HEAD, ONE, Tables
 from levywalk.engine.plan import State
 from levywalk.problem import Logistic
 
-SOURCE = Path(__file__).with_name("chain.c")
+HERE = Path(__file__).parent
 BASE = ("-O3", "-march=native")
 FLAGS = {"C -O3": BASE, "C -O3 -ffast-math": (*BASE, "-ffast-math")}
 PLAIN, FAST = FLAGS
+# Eight walkers side by side, by hand; the last reads other random numbers and makes another walk.
+VECTORS = {
+    "C, 8 walkers": (*BASE,),
+    "C, 8 walkers, gathers": (*BASE, "-DGATHER=1"),
+    "C, 8 walkers, cheaper draws": (*BASE, "-DCHEAP=1"),
+}
+BY_HAND, GATHERS, CHEAP = VECTORS
+_GROUP, _MOST = 8, 64  # walkers in a register, and at most in one call
+
+_WORD, _NUMBER, _REAL, _POINTER = ctypes.c_uint64, ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 
 @dataclass(frozen=True)
 class ReferenceC:
-    """Builds the C reference for one dimension after the other, in a folder of the caller's."""
+    """Builds the C references for one dimension after the other, in a folder of the caller's."""
 
     compiler: str
     folder: Path
 
     @classmethod
     def find(cls, folder: Path) -> ReferenceC | None:
-        """Return the reference, or None where there is no gcc."""
+        """Return the references, or None where there is no gcc."""
         compiler = shutil.which("gcc")
         return None if compiler is None else cls(compiler, folder)
 
@@ -40,51 +52,119 @@ class ReferenceC:
         said = subprocess.run([self.compiler, "--version"], capture_output=True, text=True, check=True)
         return said.stdout.partition("\n")[0]
 
+    def vectors(self) -> bool:
+        """Return whether this machine runs walkers.c: whether the compiler finds AVX-512 with 64-bit products."""
+        command = [self.compiler, *BASE, "-dM", "-E", "-x", "c", "/dev/null"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True)
+        return "__AVX512DQ__" in said.stdout
+
     def build(self, dim: int, name: str) -> Any:
         """Return the compiled function ``chain`` for a dimension, under the flags of `FLAGS`."""
-        library = self.folder / f"chain{dim}_{list(FLAGS).index(name)}.so"
-        if not library.exists():
-            command = [self.compiler, "-std=c11", *FLAGS[name], f"-DDIM={dim}", "-shared", "-fPIC", str(SOURCE)]
-            subprocess.run([*command, "-o", str(library)], check=True)
-        chain = ctypes.CDLL(str(library)).chain
-        word, number, real, pointer = ctypes.c_uint64, ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
-        chain.argtypes = [word, word, number, number, pointer, pointer, pointer, real, real, *[pointer] * 7]
+        chain = self._library("chain", f"{dim}_{list(FLAGS).index(name)}", (*FLAGS[name], f"-DDIM={dim}")).chain
+        chain.argtypes = [_WORD, _WORD, _NUMBER, _NUMBER, *[_POINTER] * 3, _REAL, _REAL, *[_POINTER] * 7]
         chain.restype = None
         return chain
 
+    def build_walkers(self, dim: int, name: str, far: bool) -> Any:
+        """Return the compiled function ``walkers`` for a dimension, under the flags of `VECTORS`."""
+        flags = (*VECTORS[name], f"-DDIM={dim}", f"-DFAR={int(far)}")
+        function = self._library("walkers", f"{dim}_{list(VECTORS).index(name)}_{int(far)}", flags).walkers
+        function.argtypes = [
+            _NUMBER,
+            *[_POINTER] * 2,
+            _NUMBER,
+            _NUMBER,
+            *[_POINTER] * 2,
+            _REAL,
+            _POINTER,
+            _NUMBER,
+            *[_POINTER] * 4,
+        ]
+        function.restype = None
+        return function
 
-class ChainC:
-    """Advances one replica in C, over the very arrays that a kernel backend has packed."""
+    def _library(self, source: str, label: str, flags: tuple[str, ...]) -> Any:
+        library = self.folder / f"{source}{label}.so"
+        if not library.exists():
+            command = [self.compiler, "-std=gnu11", *flags, "-shared", "-fPIC", str(HERE / f"{source}.c")]
+            subprocess.run([*command, "-o", str(library)], check=True)
+        return ctypes.CDLL(str(library))
 
-    def __init__(self, chain: Any, backend: KernelBackend) -> None:
-        plan = backend.plan
+
+class _OverTables:
+    """What both references know of a plan: the kernel's own tables, a constant step size and constant jumps."""
+
+    def __init__(self, backend: KernelBackend) -> None:
+        self.plan = plan = backend.plan
+        tables = backend.tables
+        assert isinstance(tables, Tables), "the references read the tables of walkers side by side"
+        assert backend.kind == ONE, "the references know one sample per node"
+        assert not isinstance(plan.problem, Logistic), "the references know least squares"
+        assert tables.ridge == 0.0, "the references know no ridge"
         (phase,) = plan.phases
-        assert backend.simple, "chain.c knows one sample per node"
-        assert not isinstance(backend.problem, Logistic), "chain.c knows least squares"
-        assert backend.problem.ridge == 0.0, "chain.c knows no ridge"
-        self.chain, self.backend = chain, backend
-        self.keys = [int(half) for half in plan.keys[0]]
+        self.tables = tables
         self.step_size = float(phase.step_sizes(0, 1)[0])
         p_jumps = phase.jump_probabilities(0, 1)
         self.p_jump = float(p_jumps[0]) if len(p_jumps) else 0.0
-        self.distances = np.ascontiguousarray(phase.distances())
+        self.distances = np.ascontiguousarray(phase.distances()) if len(p_jumps) else np.ones(1)
+
+
+class ChainC(_OverTables):
+    """Advances one replica in C."""
+
+    def __init__(self, chain: Any, backend: KernelBackend, replica: int = 0) -> None:
+        super().__init__(backend)
+        self.chain = chain
+        self.keys = [int(half) for half in self.plan.keys[replica]]
 
     def advance(self, state: State, start: int, stop: int) -> None:
-        """Take the replica from step ``start`` to step ``stop``."""
-        graph, records = self.backend.graph, self.backend.data.records
+        """Take the replica, alone in its state, from step ``start`` to step ``stop``."""
+        network = self.plan.network
         outputs: list[AnyArray] = [state.node, state.model, state.hops, state.transfers, state.visits, state.walk]
         self.chain(
             *self.keys,
             start,
             stop,
-            _address(graph.indptr),
-            _address(graph.indices),
-            _address(records),
+            _address(network.indptr),
+            _address(network.indices),
+            _address(self.tables.nodes),
             self.step_size,
             self.p_jump,
             _address(self.distances),
             *[_address(output) for output in outputs],
         )
+
+
+class WalkersC(_OverTables):
+    """Advances replicas in C, eight side by side; their number must be a multiple of eight."""
+
+    def __init__(self, function: Any, backend: KernelBackend, batch: int = _MOST) -> None:
+        super().__init__(backend)
+        assert self.plan.replicas % _GROUP == 0, "walkers.c knows whole groups of eight"
+        self.function, self.batch = function, min(batch, _MOST)
+        self.halves = [np.ascontiguousarray(self.plan.keys[:, half]) for half in range(2)]
+        self.cuts = np.ceil(self.p_jump * self.distances * 2.0**53).astype(np.uint64)
+
+    def advance(self, state: State, start: int, stop: int) -> None:
+        """Take all replicas from step ``start`` to step ``stop``."""
+        dim = state.model.shape[1]
+        models = aligned_rows(self.plan.replicas, 8 * self.tables.lines)
+        models[:, HEAD : HEAD + dim] = state.model
+        for begin in range(0, self.plan.replicas, self.batch):
+            some = slice(begin, min(begin + self.batch, self.plan.replicas))
+            self.function(
+                some.stop - begin,
+                *[_address(half[some]) for half in self.halves],
+                start,
+                stop,
+                _address(self.tables.nodes),
+                _address(self.tables.edges),
+                self.step_size,
+                _address(self.cuts),
+                len(self.cuts),
+                *[_address(array[some]) for array in (state.node, models, state.hops, state.transfers)],
+            )
+        state.model[...] = models[:, HEAD : HEAD + dim]
 
 
 def _address(array: AnyArray) -> int | None:

@@ -1,0 +1,170 @@
+"""Write docs/performance.md and its figures from a results file: ``python -m benchmarks.page``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import draw
+from benchmarks.peers import PEERS
+from benchmarks.timing import short
+
+HERE = Path(__file__).parent
+DOCS = HERE.parent / "docs"
+
+TITLES = {
+    "chain": (
+        "One chain",
+        "One walking model on one thread, the same walk draw for draw in the kernel and in C; the plain loops walk by "
+        "their own random numbers. Before anything is timed, kernel and C are compared: walks exactly, models to 1e-9.",
+    ),
+    "walkers": (
+        "Many replicas",
+        "Independent walks of one design, on one thread: together in the kernel, one after the other, and in C.",
+    ),
+    "walk": (
+        "The walk alone, against other libraries",
+        "Steps of a walk without any model, on one thread. Every peer is taken at its best; building its graph is not "
+        "counted, levywalk's whole call is. Each peer's walks were checked: they have their length, every move is an "
+        "edge, and neighbours are chosen alike.",
+    ),
+    "dims": (
+        "Dimensions, losses and samples",
+        "On a ring of 1,000 nodes, so that from dimension 250 on the data no longer fit into a 2 MB cache.",
+    ),
+    "threads": ("Threads", "The same replicas on more threads; the result does not depend on their number."),
+    "sizes": (
+        "Sizes",
+        "Watts-Strogatz networks, each in a process of its own. Memory is resident bytes above those of the imported "
+        "library: network, data, bound design and the kernel's own arrays.",
+    ),
+    "checkpoints": ("Checkpoints", "What measuring the model 200 times, the default, costs against once."),
+    "visits": ("Visits and draws", "What counting the visits costs, and what the draws cost against cheaper ones."),
+    "generators": ("Generators", "Seconds to make a network."),
+}
+
+# What a case is limited by: latency, bandwidth or arithmetic, and how one knows. The key is a section, a section and
+# a case ("chain/ring(1000), dim 10"), or these and a contender ("chain/ring(1000), dim 10/kernel"); the longest wins.
+LIMITED_BY: dict[str, str] = {}
+
+
+def page(results: Mapping[str, Any], once: Sequence[Mapping[str, Any]], figures: Mapping[str, Path]) -> str:
+    """Return the page."""
+    parts = [_head(results)]
+    for name, section in results["sections"].items():
+        title, text = TITLES[name]
+        parts.append(f"## {title}\n\n{text}\n")
+        if name in figures:
+            parts.append(f"![{title}](figures/{figures[name].name})\n")
+        parts.append("\n".join(_table(name, section["rows"])) + "\n")
+        if name == "walk":
+            parts.append(_peers() + "\n")
+            parts.append(_once(once) + "\n")
+    notes = (HERE / "performance_notes.md").read_text().partition("-->\n")[2].strip()
+    if notes:
+        parts.append(f"## What was tried and did not help\n\n{notes}\n")
+    return "\n".join(parts)
+
+
+def _head(results: Mapping[str, Any]) -> str:
+    about = "\n".join(f"| {name} | {value} |" for name, value in results["machine"].items())
+    quick = "" if results["scale"] == "full" else "\n**From a quick run, on smaller networks.**\n"
+    return (
+        "# Performance\n\n"
+        "<!-- Written by `python -m benchmarks.page`; do not edit. -->\n\n"
+        "`make bench` measures all of this in one run of about ten minutes, and `make bench-page` writes this page. "
+        "Figures are medians of interleaved repetitions, with the lowest and the highest in brackets; a ratio is the "
+        "median of the ratios within repetitions, so that what slows all contenders down at once cancels. No test "
+        "asserts a time.\n"
+        f"{quick}\n| machine | |\n|---|---|\n{about}\n"
+    )
+
+
+def _table(section: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    limits = {key for key in LIMITED_BY if key == section or key.startswith(f"{section}/")}
+    columns = ["case", "contender", "median", "ratio"]
+    notes = any(row["note"] for row in rows)
+    columns += ["note"] if notes else []
+    columns += ["limited by"] if limits else []
+    yield f"| {' | '.join(columns)} |"
+    yield "|" + "|".join("--:" if column in ("median", "ratio") else "---" for column in columns) + "|"
+    previous = ""
+    for row in rows:
+        cells = [row["case"] if row["case"] != previous else "", row["contender"], _median(row), _ratio(row)]
+        cells += [row["note"]] if notes else []
+        cells += [_limited_by(section, row)] if limits else []
+        yield f"| {' | '.join(cells)} |"
+        previous = row["case"]
+
+
+def _median(row: Mapping[str, Any]) -> str:
+    if row["median"] is None:
+        return "–"
+    spread = f" ({short(row['low'])}–{short(row['high'])})" if row["repetitions"] > 1 else ""
+    return f"{short(row['median'])} {row['unit']}{spread}"
+
+
+def _ratio(row: Mapping[str, Any]) -> str:
+    if row["ratio"] is None:
+        return ""
+    return "1" if row["contender"] == row["ratio_to"] else f"{row['ratio']:.2f} × {row['ratio_to']}"
+
+
+def _limited_by(section: str, row: Mapping[str, Any]) -> str:
+    keys = (f"{section}/{row['case']}/{row['contender']}", f"{section}/{row['case']}", section)
+    return next((LIMITED_BY[key] for key in keys if key in LIMITED_BY), "")
+
+
+def _peers() -> str:
+    lines = ["| library | licence | what it can walk | how it was called |", "|---|---|---|---|"]
+    lines += [f"| {peer.name} | {peer.licence} | {peer.can} | {peer.how} |" for peer in PEERS]
+    return "\n".join(lines)
+
+
+def _once(once: Sequence[Mapping[str, Any]]) -> str:
+    """Return the table of what was measured by hand, once."""
+    if not once:
+        return ""
+    networks = list(once[0]["million_steps_per_second"])
+    lines = [
+        "Engines that `make bench` does not install were measured once, by hand; million steps per second of the "
+        "simple random walk on one thread:\n",
+        f"| engine | {' | '.join(networks)} | how |",
+        f"|---|{'--:|' * len(networks)}---|",
+    ]
+    for other in once:
+        speeds = (short(other["million_steps_per_second"][network]) for network in networks)
+        how = f"{other['version']}, {other['licence']}. {other['settings']}. {other['clock']}; {other['machine']}."
+        lines.append(f"| {other['name']} | {' | '.join(speeds)} | {how} |")
+    return "\n".join(lines)
+
+
+def _warn_of_unused_limits(results: Mapping[str, Any]) -> None:
+    known = set(results["sections"])
+    for name, section in results["sections"].items():
+        for row in section["rows"]:
+            known |= {f"{name}/{row['case']}", f"{name}/{row['case']}/{row['contender']}"}
+    for key in LIMITED_BY.keys() - known:
+        print(f"LIMITED_BY has {key!r}, which no row answers to")
+
+
+def main() -> None:
+    """Write the page and its figures."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.page", description=__doc__)
+    parser.add_argument("results", type=Path, nargs="?", default=HERE / "results.json")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="the folder to write to")
+    options = parser.parse_args()
+    results = json.loads(options.results.read_text())
+    once = json.loads((HERE / "measured_once.json").read_text())
+    _warn_of_unused_limits(results)
+    rows = {name: section["rows"] for name, section in results["sections"].items()}
+    figures = draw(rows, once, options.docs / "figures")
+    (options.docs / "performance.md").write_text(page(results, once, figures))
+    print(f"wrote performance.md and {len(figures)} figures")
+
+
+if __name__ == "__main__":
+    main()
