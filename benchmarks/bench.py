@@ -75,13 +75,13 @@ def main() -> None:
             rows += SECTIONS[name].measure(scale, compiler)
             took[name] = round(time.perf_counter() - section_began, 1)
             print(f"{name}: {took[name]:.0f} s", flush=True)
+            if options.json:  # after each section: a failure in the next one should not cost this one
+                _write(options.json, about, scale, rows, took)
     print(f"\n{table(rows)}\n")
     print(
         f"Medians of {scale.repetitions} interleaved repetitions (fewer for the slow ones); a ratio is the "
         f"median of the ratios within repetitions. {time.perf_counter() - began:.0f} s in all."
     )
-    if options.json:
-        _write(options.json, about, scale, rows, took)
 
 
 def _estimate(section: Section, scale: Scale) -> int:

@@ -20,6 +20,7 @@ from benchmarks.cases import Case, heterogeneous
 from benchmarks.reference_c import ReferenceC
 from benchmarks.scale import Scale
 from benchmarks.timing import NS, STEP, Clock, Row, absent, interleave, seconds
+from benchmarks.walks import WALKERS, bound_walk
 from levywalk.engine.memory import available_bytes
 from levywalk.problem import LinearModelProblem
 
@@ -32,7 +33,8 @@ UNITS = {
     "memory at the peak": "bytes/node",
 }
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
-ONE, MANY, WALK = "kernel, one replica", "kernel, 16 replicas", "levywalk.walk"
+REPLICAS = 64
+ONE, MANY, WALK = "kernel, one replica", f"kernel, {REPLICAS} replicas", "the walk alone"
 
 
 def sizes(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
@@ -54,29 +56,24 @@ def sizes(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
 def measure(n: int, steps: int, repetitions: int) -> dict[str, Any]:
     """Measure one size in this process."""
     warm = lw.watts_strogatz(500, 4, 0.1)
-    for replicas in (1, 16):  # compile, and load all that the measurement will load
+    for replicas in (1, REPLICAS):  # compile, and load all that the measurement will load
         Case(warm, heterogeneous(warm.n), 100, replicas).kernel()()
     _forget_peak()
     before = _resident()
     once: dict[str, float] = {}
     network = _timed(once, "build network", lambda: lw.watts_strogatz(n, 4, 0.1))
     problem = _timed(once, "draw data", lambda: heterogeneous(n))
-    many = Case(network, problem, steps // 4, 16)
+    many = Case(network, problem, steps // 16, REPLICAS)
     _timed(once, "bind", lambda: many.backend)
     once["memory once bound"] = max(_resident() - before, 0) / n
     title = f"watts_strogatz({n}, 4, 0.1), dim 10"
     rows = interleave("sizes", title, {MANY: many.kernel()}, repetitions, unit=NS, baseline="", at=n)
     once["memory at the peak"] = max(_peak() - before, 0) / n
     rows += _one_replica(network, problem, title, steps, repetitions)
-    if hasattr(lw, "walk"):
-        walk: Callable[..., Any] = lw.walk
-        each, walkers = max(steps * 40 // 1024, 1), 1024
-
-        def step() -> float:
-            work = lambda: walk(network, lw.simple_rw(), steps=each, replicas=walkers, threads=1)  # noqa: E731
-            return 1e9 / (each * walkers) * seconds(work)
-
-        rows += interleave("sizes", title, {WALK: step}, 3, unit=STEP, baseline="", at=n)
+    each = max(steps * 16 // WALKERS, 1)
+    advance = bound_walk(network, lw.simple_rw(), None, each)
+    step = {WALK: lambda: 1e9 / (each * WALKERS) * seconds(advance)}
+    rows += interleave("sizes", title, step, repetitions, unit=STEP, baseline="", at=n)
     return {"once": once, "rows": [vars(row) for row in rows]}
 
 

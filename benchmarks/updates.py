@@ -22,7 +22,7 @@ from benchmarks.scale import Scale
 from benchmarks.timing import NS, Contender, Row, cores, interleave
 from levywalk.problem import LinearModelProblem
 
-REPLICAS = 16
+REPLICAS = 64
 APART = "kernel, one replica after the other"
 _LOSS_DIMS = (2, 10, 32, 100, 1000)
 _SAMPLES = (1, 2, 5, 10, 100)
@@ -48,7 +48,7 @@ def chains(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
 def walkers(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
     """Many replicas at once: against each alone, and against C."""
     for network in networks(scale.nodes):
-        steps = _steps(network, scale) // 4
+        steps = _steps(network, scale) * 4 // REPLICAS
         case = Case(network, heterogeneous(network.n), steps, REPLICAS)
         title = f"{network.name}, dim 10, {REPLICAS} replicas"
         _check(title, case, compiler)
@@ -56,7 +56,8 @@ def walkers(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
         if compiler:
             contenders |= {f"{name}, one after the other": contender for name, contender in case.c(compiler).items()}
             contenders |= {name: case.by(advance) for name, advance in walkers_c(compiler, case.backend).items()}
-        yield from interleave("walkers", title, contenders, scale.repetitions, unit=NS, baseline=KERNEL)
+        baseline = BY_HAND if BY_HAND in contenders else KERNEL
+        yield from interleave("walkers", title, contenders, scale.repetitions, unit=NS, baseline=baseline)
     for network in networks(scale.nodes)[::2]:  # one in the cache, one not
         total = _steps(network, scale)
         for replicas in (1, 4, 16, 64, 256):
@@ -97,10 +98,10 @@ def dims(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
 
 
 def threads(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
-    """The same sixteen replicas on one thread, on two, on all."""
+    """The same replicas on one thread, on two, on all."""
     counts = sorted({1, 2, cores()})
     for network in networks(scale.nodes):
-        case = Case(network, heterogeneous(network.n), _steps(network, scale) // 4, REPLICAS)
+        case = Case(network, heterogeneous(network.n), _steps(network, scale) * 16 // REPLICAS, REPLICAS)
         contenders = {_threads(count): case.kernel(count) for count in counts}
         yield from _speed_ups(f"{network.name}, dim 10, kernel, {REPLICAS} replicas", contenders, scale)
     case = Case(lw.ring(1000), heterogeneous(1000), scale.steps // 2, REPLICAS)
@@ -124,14 +125,16 @@ def visits(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
     for network in networks(scale.nodes)[::2]:
         problem, steps = heterogeneous(network.n), _steps(network, scale)
         for replicas in (1, REPLICAS):
-            cases = [Case(network, problem, steps // min(replicas, 4), replicas, visits=each) for each in (False, True)]
+            cases = [
+                Case(network, problem, steps * 4 // max(replicas, 4), replicas, visits=each) for each in (False, True)
+            ]
             contenders = {"without visits": cases[0].kernel(), "with visits": cases[1].kernel()}
             title = f"{network.name}, dim 10, kernel, {_replicas(replicas)}"
             yield from interleave("visits", title, contenders, scale.repetitions, unit=NS, baseline="without visits")
     if compiler is None:
         return
     for network in networks(scale.nodes)[::2]:
-        case = Case(network, heterogeneous(network.n), _steps(network, scale) // 4, REPLICAS)
+        case = Case(network, heterogeneous(network.n), _steps(network, scale) * 4 // REPLICAS, REPLICAS)
         contenders = {name: case.by(advance) for name, advance in cheaper_draws_c(compiler, case.backend).items()}
         if contenders:
             title = f"{network.name}, dim 10, draws, {REPLICAS} replicas"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 import levywalk as lw
 from benchmarks.cases import Case, heterogeneous, networks
@@ -12,11 +16,19 @@ from benchmarks.peers import ANY, PEERS, Peer, QuantEcon, Walks
 from benchmarks.reference_c import ReferenceC
 from benchmarks.scale import Scale
 from benchmarks.timing import STEP, Contender, Row, absent, interleave, seconds
+from levywalk.draws import Domain, keys
+from levywalk.engine.interrupt import Interruptible
+from levywalk.engine.kernels.tables import pack
+from levywalk.engine.kernels.walkers import Course
+from levywalk.engine.pace import Pace
+from levywalk.engine.plan import Phase
+from levywalk.engine.walk_alone import Record, Share, bind_walk
 
-OURS = "levywalk.walk"
-UPDATING = "levywalk's kernel with an update of dim 2"  # 64 replicas
-WALKERS = 1024  # of levywalk.walk
-TIMES = 20  # levywalk.walk takes so many times the peers' steps: its call also checks and binds
+OURS = "levywalk"
+WHOLE = "levywalk.walk, the whole call"
+UPDATING = "levywalk's kernel with an update of dim 2"
+WALKERS = 64
+TIMES = 8  # levywalk takes so many times the peers' steps: it would be over too soon
 
 
 def walks(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
@@ -25,7 +37,7 @@ def walks(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
         title = f"{network.name}, simple random walk"
         contenders: dict[str, Contender] = {}
         missing: dict[str, str] = {}
-        _add_ours(contenders, missing, network, lw.simple_rw(), None, scale)
+        _add_ours(contenders, network, lw.simple_rw(), None, scale)
         problem = heterogeneous(network.n, 2)
         case = Case(network, problem, scale.large_steps // 16, 64, design=lw.simple_rw())
         contenders[UPDATING] = case.kernel()
@@ -36,7 +48,7 @@ def walks(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
         title = f"{network.name}, Metropolis-Hastings to the importance law"
         problem = heterogeneous(network.n)
         contenders, missing = {}, {}
-        _add_ours(contenders, missing, network, lw.weight_rw(), problem, scale)
+        _add_ours(contenders, network, lw.weight_rw(), problem, scale)
         for peer in PEERS:
             if peer.can == ANY and isinstance(peer, QuantEcon):
                 matrix = lw.transition(network, problem, lw.weight_rw())
@@ -47,23 +59,40 @@ def walks(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
 
 def _add_ours(
     contenders: dict[str, Contender],
-    missing: dict[str, str],
     network: lw.Network,
     design: lw.Design,
     problem: lw.Problem | None,
     scale: Scale,
 ) -> None:
-    """`levywalk.walk`, the whole call, on one thread."""
-    if not hasattr(lw, "walk"):
-        missing[OURS] = "not in this version"
-        return
-    walk: Callable[..., Any] = lw.walk
+    """Our walk on one thread, once bound as the peers' graphs are, and the whole call of `levywalk.walk`."""
     steps = max(scale.walk_steps * TIMES // WALKERS, 1)
+    per_step = 1e9 / (steps * WALKERS)
+    advance = bound_walk(network, design, problem, steps)
+    contenders[OURS] = lambda: per_step * seconds(advance)
+    if problem is None:
+        options: dict[str, Any] = {"record_visits": False, "record_dwell": False, "threads": 1, "progress": False}
+        whole = partial(lw.walk, network, design, steps=steps, replicas=WALKERS, **options)
+        contenders[WHOLE] = lambda: per_step * seconds(whole)
 
-    def work() -> object:
-        return walk(network, design, problem=problem, steps=steps, replicas=WALKERS, threads=1, record_visits=False)
 
-    contenders[OURS] = lambda: 1e9 / (steps * WALKERS) * seconds(work)
+def bound_walk(network: lw.Network, design: lw.Design, problem: lw.Problem | None, steps: int) -> Callable[[], None]:
+    """Return what takes walkers through so many steps, each time from where they are."""
+    _, bound = bind_walk(network, design, problem)
+    tables, far = pack(network, bound, None, None)
+    phase = Phase(bound, lw.Constant(1.0))
+    course = Course(np.ones(1), phase.jump_probabilities(0, 1), phase.distances())
+    starts = np.random.default_rng(0).integers(0, network.n, WALKERS)
+    record = Record(network.n, steps, WALKERS, starts, False, False, False, False, np.empty(0))
+    walk_keys = keys(0, Domain.WALK, range(WALKERS))
+    share = Share(record, slice(0, WALKERS), walk_keys, tables, iid=False, far=far)
+
+    def advance() -> None:
+        with Interruptible() as interrupt:
+            pace = Pace(share.done, share.done + steps, steps, interrupt, math.inf)
+            ends = np.array([share.done + steps])
+            share.through(lambda done: None, ends=ends, course=lambda start, stop: course, pace=pace)
+
+    return advance
 
 
 def _add_peer(

@@ -86,7 +86,7 @@ def walk(
     True
     """
     steps, replicas = check_sizes(steps, replicas, None)
-    problem, bound = _bind(network, design, problem)
+    problem, bound = bind_walk(network, design, problem)
     values = _observable(observable, network.n)
     for wanted, name, size in (
         (record_visits, "visits", 8 * network.n),
@@ -96,7 +96,7 @@ def walk(
         if wanted:
             require_room(name, (replicas, size), 1, "record less, or use fewer replicas")
     nodes = start_nodes(start, design, network, problem, bound, keys(checks.seed(seed), Domain.START, range(replicas)))
-    record = _Record(network.n, steps, replicas, nodes, record_visits, record_dwell, record_first, record_walk, values)
+    record = Record(network.n, steps, replicas, nodes, record_visits, record_dwell, record_first, record_walk, values)
     walk_keys = keys(seed, Domain.WALK, range(replicas))
     edges = np.unique(np.round(np.linspace(0, steps, _BATCHES + 1)).astype(np.int64))[1:]
     began = time.perf_counter()
@@ -134,7 +134,8 @@ class _Flat:
         return np.zeros(1)
 
 
-def _bind(network: Network, design: Any, problem: Problem | None) -> tuple[Problem, Bound]:
+def bind_walk(network: Network, design: Any, problem: Problem | None) -> tuple[Problem, Bound]:
+    """Bind a design, to a problem that it does not look at if there is none."""
     if not isinstance(design, Design):
         raise InvalidParameter(
             f"design must be a Design such as lw.mhlj(), got {design!r}; a switching design needs a model: use lw.run"
@@ -163,7 +164,7 @@ def _observable(observable: Any, n: int) -> Floats:
     return values
 
 
-class _Record:
+class Record:
     """Where the walkers are and what was noted, one row per replica."""
 
     def __init__(
@@ -195,6 +196,7 @@ class _Record:
         self.totals = np.zeros((replicas, _BATCHES if observable.size else 0))
 
     def walks(self, done: int, ends: Ints, law: Floats, provenance: dict[str, Any]) -> Walks:
+        """Return what is public of it."""
         sums = variance = None
         batches = np.diff(ends, prepend=0)
         if self.observable.size:
@@ -221,10 +223,10 @@ class _Record:
         )
 
 
-class _Share:
+class Share:
     """One thread's walkers: whole groups side by side, the rest one by one."""
 
-    def __init__(self, record: _Record, rows: slice, walk_keys: Words, tables: Tables, iid: bool, far: bool) -> None:
+    def __init__(self, record: Record, rows: slice, walk_keys: Words, tables: Tables, iid: bool, far: bool) -> None:
         from levywalk.engine.kernels import walkers
 
         self.record, self.tables, self.done = record, tables, 0
@@ -293,7 +295,7 @@ class _Share:
 def _walk(
     network: Network,
     bound: Bound,
-    record: _Record,
+    record: Record,
     walk_keys: Words,
     steps: int,
     ends: Ints,
@@ -314,10 +316,10 @@ def _walk(
 
     replicas = len(walk_keys)
     shares = [
-        _Share(record, rows, walk_keys, packed, bound.table is not None, far)
+        Share(record, rows, walk_keys, packed, bound.table is not None, far)
         for rows in equal_shares(replicas, threads_for(threads, steps * replicas))
     ]
     with Interruptible() as interrupt, Bar(f"walking {name}", steps * len(shares), show=progress) as bar:
         pace = Pace(0, steps, max(1, min(_PIECE, _PIECE_OF_ALL // replicas)), interrupt, math.inf)
-        side_by_side(shares, partial(_Share.through, ends=ends, course=course, pace=pace), bar)
+        side_by_side(shares, partial(Share.through, ends=ends, course=course, pace=pace), bar)
     return min(pace.limit, steps)

@@ -32,7 +32,7 @@ from levywalk.update import Sgd
 
 # Beyond this, tables lie in a cache or memory that is worth asking ahead, and more walkers take turns meanwhile.
 _NEAR = 2 * 2**20
-_NEAR_TURNS, _FAR_TURNS = 2 * GROUP, 8 * GROUP
+_NEAR_TURNS, _FAR_TURNS = 4 * GROUP, 8 * GROUP
 # The models of a batch should stay in the first cache. Of longer records than these, so should one walker's between its
 # dot product and its step: then walkers go one by one, and one after the other, since they have nothing to wait for.
 _MODELS = 16 * 2**10

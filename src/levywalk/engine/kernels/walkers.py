@@ -125,7 +125,7 @@ class Tables(NamedTuple):
     ridge: float
     keep: Floats  # alias table of i.i.d. sampling, empty for a walk
     other: Words
-    batch: int  # walkers that take turns, a multiple of `GROUP`
+    batch: int  # walkers that take turns
 
 
 class Course(NamedTuple):
@@ -170,10 +170,15 @@ def _sigmoid(z):  # type: ignore[no-untyped-def]
 
 @njit
 def _aligned(count):  # type: ignore[no-untyped-def]
-    """Return an array of zeros that begins at a cache line."""
-    raw = np.zeros(count + LINE)
+    """Return zeros in cache lines of their own: lanes that straddle two lines are loaded and stored half as fast."""
+    raw = np.zeros(count + 2 * LINE)
     shift = (-(raw.ctypes.data // 8)) % LINE
     return raw[shift : shift + count]
+
+
+@njit
+def _aligned_words(count):  # type: ignore[no-untyped-def]
+    return _aligned(count).view(np.uint64)
 
 
 @cache
@@ -210,19 +215,15 @@ def compiled_walkers(
 
         # The batch at hand: copies of its own, so that no two threads write into one cache line
         batch = min(tables.batch, len(rows.node))
-        node, moves, hops = np.empty(batch, np.uint64), np.empty(batch, np.uint64), np.empty(batch, np.uint64)
-        k0, k1 = np.empty(batch, np.uint64), np.empty(batch, np.uint64)
-        scale = np.empty(batch)  # 0: the model has overflowed before and rests
+        node, moves, hops = _aligned_words(batch), _aligned_words(batch), _aligned_words(batch)
+        k0, k1 = _aligned_words(batch), _aligned_words(batch)
+        scale = _aligned(batch)  # 0: the model has overflowed before and rests
         model = _aligned(batch * lines * LINE)
         # One group's numbers on their way between lanes and single walkers
-        partials, slopes, shrinks, gradient = (
-            _aligned(WIDTH * LINE),
-            _aligned(WIDTH),
-            _aligned(WIDTH),
-            _aligned(lines * LINE),
-        )
-        at, thresholds, fractions = np.empty(WIDTH, np.uint64), np.empty(WIDTH, np.uint64), np.empty(WIDTH, np.uint64)
-        jump_words, hashes = np.empty(WIDTH, np.uint64), np.empty(WIDTH, np.uint64)
+        partials, gradient = _aligned(WIDTH * LINE), _aligned(lines * LINE)
+        slopes, shrinks = _aligned(WIDTH), _aligned(WIDTH)
+        at, thresholds, fractions = _aligned_words(WIDTH), _aligned_words(WIDTH), _aligned_words(WIDTH)
+        jump_words, hashes = _aligned_words(WIDTH), _aligned_words(WIDTH)
         cuts = np.zeros(max(len(distances), 1), np.uint64)
         last = len(cuts) - 1
 
