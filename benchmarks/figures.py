@@ -11,6 +11,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -71,6 +72,12 @@ def _lines(rows: Rows, y: str, x: str, title: str) -> Figure | None:
         (line,) = axes.loglog(at, median, marker=marker, markersize=3.5, linewidth=1.2, label=name)
         axes.fill_between(at, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
     _label(axes, x, y, title)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axis.set_minor_formatter(NullFormatter())
+    bottom, top = axes.get_ylim()
+    ticks = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+    axes.set_yticks([tick for tick in ticks if bottom <= tick <= top])
     axes.legend(frameon=False)
     return figure
 
@@ -102,8 +109,9 @@ def _peers(rows: Rows, once: Rows) -> Figure | None:
         axes.set_yticks(range(len(names)), names)
         axes.grid(axis="y", visible=False)
         axes.margins(x=0.25)
-        _label(axes, "million steps per second", "", network)
-        axes.title.set_fontsize(7)
+        family, _, sizes = network.partition("(")
+        _label(axes, "million steps per second", "", f"{family.replace('_', ' ')}\n({sizes}")
+        axes.title.set_fontsize(8)
     panels_first = panels[0] if len(networks) > 1 else panels
     panels_first.invert_yaxis()
     return figure

@@ -48,7 +48,29 @@ TITLES = {
 
 # What a case is limited by: latency, bandwidth or arithmetic, and how one knows. The key is a section, a section and
 # a case ("chain/ring(1000), dim 10"), or these and a contender ("chain/ring(1000), dim 10/kernel"); the longest wins.
-LIMITED_BY: dict[str, str] = {}
+_WAITING = "latency: the dot product before the next update, the neighbour before the next node"
+_MISSING = "latency: two misses that wait for each other, the node's place and the edge"
+_COMPUTING = "arithmetic: some 300 instructions for eight walkers; more walkers change nothing"
+_FETCHING = "misses in flight: three cache lines an update, all asked for ahead"
+_STEPPING = "arithmetic: two hashes for the draw are half of it"
+LIMITED_BY: dict[str, str] = {
+    "chain/ring(1000), dim 10": _WAITING,
+    "chain/erdos_renyi(1000, 0.1), dim 10": _WAITING,
+    "chain/watts_strogatz(1000000, 4, 0.1), dim 10": _MISSING,
+    "chain/random_regular(1000000, 4), dim 10": _MISSING,
+    "walkers/ring(1000), dim 10, 64 replicas": _COMPUTING,
+    "walkers/erdos_renyi(1000, 0.1), dim 10, 64 replicas": f"{_COMPUTING}; edges come from L2",
+    "walkers/watts_strogatz(1000000, 4, 0.1), dim 10, 64 replicas": _FETCHING,
+    "walkers/random_regular(1000000, 4), dim 10, 64 replicas": _FETCHING,
+    "walk/ring(1000), simple random walk/levywalk": _STEPPING,
+    "walk/erdos_renyi(1000, 0.1), simple random walk/levywalk": _STEPPING,
+    "walk/watts_strogatz(1000000, 4, 0.1), simple random walk/levywalk": "misses in flight: place and edge",
+    "walk/random_regular(1000000, 4), simple random walk/levywalk": "misses in flight: place and edge",
+    "dims": "arithmetic up to dim 200; beyond, bandwidth after L2: a record is read once, the model stays",
+    "threads": "the machine: two processes gain as much",
+    "sizes": "misses in flight from 100,000 nodes on",
+    "visits": "one more load and store a step; on large networks one more miss, in an array of its own per replica",
+}
 
 
 def page(results: Mapping[str, Any], once: Sequence[Mapping[str, Any]], figures: Mapping[str, Path]) -> str:

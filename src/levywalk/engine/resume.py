@@ -343,7 +343,9 @@ def machine() -> dict[str, str]:
             line.partition(":")[2].strip() for line in table.read_text().splitlines() if line.startswith("model name")
         ]
         cpu = names[0] if names else cpu
-    kernels = os.environ.get("LEVYWALK_KERNELS", "")
+    from levywalk.engine.kernels.source import source_tag
+
+    kernels = f"{source_tag():08x} {os.environ.get('LEVYWALK_KERNELS', '')}".strip()
     cpu = f"{platform.machine()} {cpu}"
     return {"cpu": cpu, "kernels": kernels, "numba": version("numba"), "numpy": np.__version__}
 

@@ -1,7 +1,7 @@
 """Pack a network, a problem and a design into the tables that `levywalk.engine.kernels.walkers` reads.
 
-Memory, in bytes: 8 per direction of an edge, and per node 8 ⌈(dim + 4)/8⌉ · 8 with one sample each, or 32 with many
-plus 8 ⌈(dim + 4)/8⌉ · 8 per sample; 16 per node for i.i.d. sampling.
+Memory, in bytes: 8 per direction of an edge, and per node 8 + 64 ⌈(dim + 4)/8⌉ with one sample each, or 8 + 32 with
+many plus 64 ⌈(dim + 4)/8⌉ per sample; 16 more per node for i.i.d. sampling.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def pack(network: Network, bound: Bound, problem: LinearModelProblem | None, upd
     """Return the tables, and whether they are far: larger than a near cache."""
     kind = kind_of(problem)
     lines = 0 if problem is None else lines_of(problem.dim)
-    nodes, samples = np.empty(0), np.empty(0)
+    nodes, samples, heads = np.empty(0), np.empty(0), np.empty(0, np.uint64)
     places = _places(network)
     ratios = bound.ratio
     if problem is not None:
@@ -78,7 +78,7 @@ def pack(network: Network, bound: Bound, problem: LinearModelProblem | None, upd
             rows[:, HEAD : HEAD + problem.dim] = problem.sorted_features
             samples = rows.reshape(-1)
         nodes = ratios = table.reshape(-1)
-        places = nodes.view(np.uint64)
+        heads = nodes.view(np.uint64)
     edges = np.empty(0, np.uint64)
     keep, other = np.empty(0), np.empty(0, np.uint64)
     if bound.table is None:
@@ -86,9 +86,10 @@ def pack(network: Network, bound: Bound, problem: LinearModelProblem | None, upd
         _edge_words(network.indptr, network.indices, bound.ratio, edges)
     else:
         keep, other = bound.table.keep, bound.table.other.astype(np.uint64)
-    size = sum(array.nbytes for array in (places, edges, samples, keep, other))
+    size = sum(array.nbytes for array in (nodes, places, edges, samples, keep, other))
     tables = Tables(
         nodes,
+        heads,
         places,
         ratios,
         edges,

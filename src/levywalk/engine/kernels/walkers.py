@@ -116,7 +116,8 @@ class Tables(NamedTuple):
     """Network, data and design, packed."""
 
     nodes: Floats
-    places: Words  # the same memory as `nodes`, read as words; of the walk alone, an array of its own
+    heads: Words  # the same memory as `nodes`, read as words
+    places: Words  # every node's place again, in an array of its own
     ratios: Floats  # the same memory as `nodes`; of the walk alone, an array of its own
     edges: Words
     samples: Floats  # MANY: rows of target and features
@@ -191,12 +192,16 @@ def compiled_walkers(
     """
     KIND, WIDTH, LINES, TAG = kind, width, lines, source_tag()
     LOGISTIC, RIDGE, IID, FAR = logistic, ridge, iid, far
-    AT_PLACE, AT_RATIO = (0, 0) if kind == WALK else (PLACE, RATIO)
+    # Walkers one by one wait for the place first: far away it lies apart, where more of them share a cache line.
+    APART = kind == WALK or (far and width == 1)
+    AT_PLACE, AT_RATIO = 0 if APART else PLACE, 0 if kind == WALK else RATIO
 
     @njit(cache=True, nogil=True, error_model="numpy")
     def walkers(rows: Any, seen: Any, start: int, marks: Any, tables: Any, course: Any, diary: Any) -> None:
         _ = TAG
-        nodes, places, ratios, edges, samples = tables.nodes, tables.places, tables.ratios, tables.edges, tables.samples
+        nodes, heads, ratios = tables.nodes, tables.heads, tables.ratios
+        edges, samples = tables.edges, tables.samples
+        places = tables.places if APART else heads
         keep, other = tables.keep, tables.other
         minibatch, ridge = tables.minibatch, tables.ridge
         step_sizes, p_jumps, distances = course.step_sizes, course.p_jumps, course.distances
@@ -212,6 +217,7 @@ def compiled_walkers(
             stride = length
         else:
             stride = np.uint64(HEAD)
+        spread = BIT if APART else stride  # from place to place
 
         # The batch at hand: copies of its own, so that no two threads write into one cache line
         batch = min(tables.batch, len(rows.node))
@@ -220,10 +226,11 @@ def compiled_walkers(
         scale = _aligned(batch)  # 0: the model has overflowed before and rests
         model = _aligned(batch * lines * LINE)
         # One group's numbers on their way between lanes and single walkers
-        partials, gradient = _aligned(WIDTH * LINE), _aligned(lines * LINE)
+        partials, gradient = _aligned(WIDTH * LINE), _aligned(WIDTH * lines * LINE)
         slopes, shrinks = _aligned(WIDTH), _aligned(WIDTH)
         at, thresholds, fractions = _aligned_words(WIDTH), _aligned_words(WIDTH), _aligned_words(WIDTH)
         jump_words, hashes = _aligned_words(WIDTH), _aligned_words(WIDTH)
+        first, counts, terms = _aligned_words(WIDTH), _aligned_words(WIDTH), _aligned_words(WIDTH)  # of samples
         cuts = np.zeros(max(len(distances), 1), np.uint64)
         last = len(cuts) - 1
 
@@ -283,7 +290,7 @@ def compiled_walkers(
                             square[w] += value * value
                 if FAR and not IID:
                     for w in range(size):
-                        prefetch(edges, places[node[w] * stride + np.uint64(AT_PLACE)] >> S32)
+                        prefetch(edges, places[node[w] * spread + np.uint64(AT_PLACE)] >> S32)
 
                 first_cut, last_cut = cuts[0], cuts[last]
 
@@ -343,53 +350,58 @@ def compiled_walkers(
 
                     if KIND == MANY:
                         store(hashes, 0, h)
+                        most = BIT
+                        for lane in range(WIDTH):
+                            word = heads[node[i + np.uint64(lane)] * stride + np.uint64(SAMPLES)]
+                            counts[lane], first[lane] = word & LOW, word >> S32
+                            drawn = BIT <= minibatch < counts[lane]
+                            terms[lane] = minibatch if drawn else counts[lane]
+                            most = max(most, terms[lane])
+                        for j in range(WIDTH * lines * LINE):
+                            gradient[j] = 0.0
+                        for b in range(np.int64(most)):  # the b-th sample of each walker's node, if it has as many
+                            s = np.uint64(b)
+                            for lane in range(WIDTH):
+                                if s < terms[lane]:
+                                    x = (i + np.uint64(lane)) * length
+                                    index = s
+                                    if terms[lane] < counts[lane]:
+                                        index = divide(slot_word(hashes[lane], MINIBATCH + s), counts[lane])[0]
+                                    a = (first[lane] + index) * length
+                                    at[lane] = a
+                                    partial = load_tail(samples, a, LINE, HEAD) * load(model, x, LINE)
+                                    for line in range(1, lines):
+                                        c = np.uint64(line * LINE)
+                                        term = load(samples, a + c, LINE)
+                                        partial = multiply_add(term, load(model, x + c, LINE), partial)
+                                    store(partials, np.uint64(lane * LINE), partial)
+                            z = row_sums(partials, 0, WIDTH)
+                            target = pick(samples, at, 0, WIDTH, 1, TARGET)
+                            if LOGISTIC:
+                                store(slopes, 0, _sigmoid(z) - target)
+                            else:
+                                store(slopes, 0, (z - target) * 2.0)
+                            for lane in range(WIDTH):
+                                if s < terms[lane]:
+                                    a, slope = at[lane], slopes[lane]
+                                    g = np.uint64(lane) * length
+                                    old = load(gradient, g, LINE)
+                                    store(gradient, g, multiply_add(load_tail(samples, a, LINE, HEAD), slope, old))
+                                    for line in range(1, lines):
+                                        c = np.uint64(line * LINE)
+                                        old = load(gradient, g + c, LINE)
+                                        store(gradient, g + c, multiply_add(load(samples, a + c, LINE), slope, old))
                         for lane in range(WIDTH):
                             me = i + np.uint64(lane)
-                            v, x = node[me] * stride, me * length
-                            word = places[v + np.uint64(SAMPLES)]
-                            first, count = word >> S32, word & LOW
-                            drawn = BIT <= minibatch < count
-                            terms = minibatch if drawn else count
-                            for j in range(lines * LINE):
-                                gradient[j] = 0.0
-                            for b in range(np.int64(terms)):
-                                s = np.uint64(b)
-                                if drawn:
-                                    s = divide(slot_word(hashes[lane], MINIBATCH + s), count)[0]
-                                a = (first + s) * length
-                                partial = load_tail(samples, a, LINE, HEAD) * load(model, x, LINE)
-                                for line in range(1, lines):
-                                    c = np.uint64(line * LINE)
-                                    partial = multiply_add(
-                                        load(samples, a + c, LINE), load(model, x + c, LINE), partial
-                                    )
-                                store(partials, 0, partial)
-                                z = row_sums(partials, 0, 1)
-                                if LOGISTIC:
-                                    store(slopes, 0, _sigmoid(z) - samples[a])
-                                else:
-                                    store(slopes, 0, (z - samples[a]) * 2.0)
-                                slope = slopes[0]
-                                store(
-                                    gradient,
-                                    0,
-                                    multiply_add(load_tail(samples, a, LINE, HEAD), slope, load(gradient, 0, LINE)),
-                                )
-                                for line in range(1, lines):
-                                    c = np.uint64(line * LINE)
-                                    store(
-                                        gradient,
-                                        c,
-                                        multiply_add(load(samples, a + c, LINE), slope, load(gradient, c, LINE)),
-                                    )
-                            gain = -scale[me] * step_size * nodes[v + np.uint64(WEIGHT)]
-                            shrink = 1.0 + gain * ridge
-                            gain /= np.float64(terms)
                             if scale[me] > 0.0:
+                                g, x = np.uint64(lane) * length, me * length
+                                gain = -scale[me] * step_size * nodes[node[me] * stride + np.uint64(WEIGHT)]
+                                shrink = 1.0 + gain * ridge
+                                gain /= np.float64(terms[lane])
                                 for line in range(lines):
                                     c = np.uint64(line * LINE)
-                                    new = multiply_add(load(gradient, c, LINE), gain, load(model, x + c, LINE) * shrink)
-                                    store(model, x + c, new)
+                                    old = load(model, x + c, LINE) * shrink
+                                    store(model, x + c, multiply_add(load(gradient, g + c, LINE), gain, old))
 
                     # Move, i.i.d.
                     v = load(node, i, WIDTH)
@@ -401,7 +413,7 @@ def compiled_walkers(
                         new = choose(kept, u, pick(other, at, 0, WIDTH, 1, 0))
                     else:
                         # Move: propose a neighbour
-                        place = pick(places, node, i, WIDTH, stride, AT_PLACE)
+                        place = pick(places, node, i, WIDTH, spread, AT_PLACE)
                         index, fraction = divide(slot_word(h, HOP), place & LOW)
                         store(at, 0, (place >> S32) + index)
                         edge = pick(edges, at, 0, WIDTH, 1, 0)
@@ -440,7 +452,7 @@ def compiled_walkers(
                         more &= more - BIT
                         here, distance = node[i + me], BIT
                         while jump_words[me] >= cuts[distance - BIT]:
-                            word = places[here * stride + np.uint64(AT_PLACE)]
+                            word = places[here * spread + np.uint64(AT_PLACE)]
                             index, _ = divide(slot_word(hashes[me], HOP + distance), word & LOW)
                             there = edges[(word >> S32) + index] & LOW
                             if there != here:
@@ -449,24 +461,24 @@ def compiled_walkers(
                             distance += BIT
                         node[i + me] = here
                         hops[i + me] += distance - BIT
-                    if FAR and KIND != WALK:
+                    if FAR:
                         for lane in range(WIDTH):
-                            a = node[i + np.uint64(lane)] * stride
-                            for line in range(min(lines, ASKED) if KIND == ONE else 1):
-                                prefetch(nodes, a + np.uint64(line * LINE))
-                    elif FAR:
-                        for lane in range(WIDTH):
-                            prefetch(places, node[i + np.uint64(lane)])
+                            here = node[i + np.uint64(lane)]
+                            if APART:
+                                prefetch(places, here)
+                            if KIND != WALK:
+                                for line in range(min(lines, ASKED) if KIND == ONE else 1):
+                                    prefetch(nodes, here * stride + np.uint64(line * LINE))
 
                 if t + 1 == marks[mark]:
                     for w in range(size):
-                        r, first = begin + w, w * lines * LINE + HEAD
+                        r, x0 = begin + w, w * lines * LINE + HEAD
                         seen.node[r, mark], seen.transfers[r, mark] = node[w], moves[w]
                         seen.hops[r, mark] = np.int64(hops[w]) + t + 1 - start
                         finite = rows.active[r]
                         for j in range(dim):
-                            seen.model[r, mark, j] = model[first + j]
-                            finite &= np.isfinite(model[first + j])
+                            seen.model[r, mark, j] = model[x0 + j]
+                            finite &= np.isfinite(model[x0 + j])
                         seen.active[r, mark] = finite
                         if KIND == WALK and note_total:
                             diary.totals[r, mark] = total[w]
