@@ -33,7 +33,7 @@ $(PEERS): $(STAMP)
 		|| echo "not all libraries to compare with could be installed; their rows will say so"
 	@touch $@
 
-bench: $(PEERS)  ## Run the benchmarks (ten minutes): the engine against C, plain loops and other libraries
+bench: $(PEERS)  ## Run the benchmarks (five minutes): the engine against C, plain loops and other libraries
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
 
 bench-page: $(STAMP)  ## Write docs/performance.md and its figures from what `make bench` found

@@ -75,7 +75,7 @@ LIMITED_BY: dict[str, str] = {
 
 def page(results: Mapping[str, Any], once: Sequence[Mapping[str, Any]], figures: Mapping[str, Path]) -> str:
     """Return the page."""
-    parts = [_head(results)]
+    parts = [_head(results), _short_version(results)]
     for name, section in results["sections"].items():
         title, text = TITLES[name]
         parts.append(f"## {title}\n\n{text}\n")
@@ -97,12 +97,34 @@ def _head(results: Mapping[str, Any]) -> str:
     return (
         "# Performance\n\n"
         "<!-- Written by `python -m benchmarks.page`; do not edit. -->\n\n"
-        "`make bench` measures all of this in one run of about ten minutes, and `make bench-page` writes this page. "
+        "`make bench` measures all of this in one run of about five minutes, and `make bench-page` writes this page. "
         "Figures are medians of interleaved repetitions, with the lowest and the highest in brackets; a ratio is the "
         "median of the ratios within repetitions, so that what slows all contenders down at once cancels. No test "
         "asserts a time.\n"
         f"{quick}\n| machine | |\n|---|---|\n{about}\n"
     )
+
+
+def _short_version(results: Mapping[str, Any]) -> str:
+    """Return the four networks in one table: one chain, many replicas, the walk alone."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for section, contender in (("chain", "kernel"), ("walkers", "kernel"), ("walk", "levywalk")):
+        for row in results["sections"].get(section, {"rows": []})["rows"]:
+            network, plus, _ = row["case"].partition(", dim 10" if section != "walk" else ", simple random walk")
+            if plus and row["contender"] == contender and row["median"] is not None:
+                found.setdefault(network, {}).setdefault(section, row)
+    lines = [
+        "One thread, dimension 10, MHLJ at its defaults, no visits; the walk alone is the simple random walk.\n",
+        "| network | one chain | 64 replicas | the walk alone |",
+        "|---|--:|--:|--:|",
+    ]
+    for network, rows in found.items():
+        cells = [
+            f"{_median(row)} {_ratio(row)}".strip() for row in (rows[s] for s in ("chain", "walkers") if s in rows)
+        ]
+        cells += [f"{short(rows['walk']['median'])} ns, {rows['walk']['note']}"] if "walk" in rows else []
+        lines.append(f"| {network} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _table(section: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -117,7 +139,7 @@ def _table(section: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for row in rows:
         cells = [row["case"] if row["case"] != previous else "", row["contender"], _median(row), _ratio(row)]
         cells += [row["note"]] if notes else []
-        cells += [_limited_by(section, row)] if limits else []
+        cells += [_limited_by(section, row) if row["case"] != previous else ""] if limits else []  # the kernel's row
         yield f"| {' | '.join(cells)} |"
         previous = row["case"]
 

@@ -47,6 +47,10 @@ class ResumeError(LevywalkError, ValueError):
     """A file that a run cannot go on from: of another run, damaged, or in use."""
 
 
+class ResumeInUse(ResumeError):
+    """A file that another run is writing."""
+
+
 class DataWarning(UserWarning):
     """Something in the input was dropped or is not unique; the message says what and how much."""
 

@@ -114,7 +114,7 @@ def schedule_values(name: str, schedule: Schedule, start: int, stop: int, high: 
     array([0.1, 0.1])
     """
     try:
-        values = np.asarray(schedule.values(start, stop), dtype=np.float64)
+        values = np.ascontiguousarray(schedule.values(start, stop), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidParameter(
             f"{name} schedule {schedule!r} must give numbers for values(start, stop): {error}"

@@ -27,6 +27,7 @@ from levywalk.trace import Trace
 
 _PIECE = 1 << 16  # steps between two looks at Ctrl-C, or fewer …
 _PIECE_SECONDS = 0.1  # … if they would take longer than about this
+_FIRST_PIECE = 64  # steps, before it is known how long they take
 _MODELS = 1 << 16  # numbers of models that are kept to be measured together
 
 Through = Callable[[int, Ints], Seen]
@@ -73,6 +74,7 @@ class Walk:
         self.go, self.measure, self.done = go, measure, done
         self.errors, self.counts = record.errors[rows], record.counts[rows]
         self.most = max(1, _MODELS // state.model.size)  # marks at once
+        self.piece = _FIRST_PIECE
         if done == 0:
             self.note(_standing(state), 0)
 
@@ -81,13 +83,17 @@ class Walk:
         while self.done < checkpoints[-1]:
             column = int(np.searchsorted(checkpoints, self.done, side="right"))  # of the next checkpoint
             goals = checkpoints[column : column + self.most]
-            stop = pace.until(self.done, int(goals[-1]))
+            stop = pace.until(self.done, min(int(goals[-1]), self.done + self.piece))
             if stop == self.done:
                 return
+            began = time.perf_counter()
             # The end of a piece between two checkpoints is measured into the next one's column, until that is reached.
             marks = np.append(goals[goals < stop], stop)
             self.note(self.go(self.done, marks), column)
             self.done, steps = stop, stop - self.done
+            # Longer pieces while they are short, shorter ones where a step or a checkpoint costs more than expected
+            per_step = (time.perf_counter() - began) / steps
+            self.piece = max(1, min(4 * self.piece, int(_PIECE_SECONDS / max(per_step, 1e-9))))
             report(steps)
 
     def note(self, seen: Seen, column: int) -> None:
@@ -98,7 +104,7 @@ class Walk:
 
 
 def _piece(job: Job) -> int:
-    """Return the steps between two looks at Ctrl-C and the clock."""
+    """Return the most steps between two looks at Ctrl-C and the clock."""
     plan = job.plan
     samples = getattr(plan.problem, "samples", plan.problem.n) / plan.problem.n
     if job.backend == "kernel":

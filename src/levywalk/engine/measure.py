@@ -18,7 +18,7 @@ from levywalk.arrays import Floats, Ints
 from levywalk.draws import Domain, generator
 from levywalk.engine.seen import Seen
 from levywalk.errors import DataWarning, InvalidParameter
-from levywalk.problem import LeastSquares, LinearModelProblem, Logistic, Problem, optimum_of
+from levywalk.problem import LeastSquares, LinearModelProblem, Logistic, Problem, has_own_losses, optimum_of
 from levywalk.problem.samples import read_only
 from levywalk.update import Sgd
 
@@ -41,7 +41,7 @@ def loss_nodes(loss: Any, problem: Problem, update: Sgd, steps: int, checkpoints
     if isinstance(loss, str):
         if loss not in ("auto", "exact"):
             raise InvalidParameter(f"loss must be 'auto', 'exact' or a number of nodes, got {loss!r}")
-        if loss == "exact" or isinstance(problem, LeastSquares):
+        if loss == "exact" or (isinstance(problem, LeastSquares) and has_own_losses(problem)):
             return None
         count = max(_LEAST_NODES, _affordable(problem, update, steps, checkpoints))
     else:
@@ -72,9 +72,10 @@ class Measure:
         self.nodes = nodes
         self.only_distance = only_distance
         self.optimum = optimum_of(problem)
+        self._own = has_own_losses(problem)
         if isinstance(problem, Logistic):
             self._samples = _samples_of(problem, nodes)
-        self._quadratic = isinstance(problem, LeastSquares) and nodes is None
+        self._quadratic = isinstance(problem, LeastSquares) and self._own and nodes is None
         self.least = np.nan
         if self.optimum is not None and not only_distance:
             self.least = float(self._losses(np.array([self.optimum]))[0])
@@ -115,14 +116,14 @@ class Measure:
     def _losses(self, models: Floats) -> Floats:
         """Return f of each model, NaN or infinite where it overflows."""
         problem = self.problem
-        if isinstance(problem, Logistic):
+        if isinstance(problem, Logistic) and self._own:
             from levywalk.engine.kernels import logistic_loss
 
             losses = np.empty(len(models))
             logistic_loss(models, *self._samples, problem.ridge, losses)
             return losses
         with np.errstate(over="ignore", invalid="ignore"):
-            if isinstance(problem, LinearModelProblem) and self.nodes is None:
+            if isinstance(problem, LinearModelProblem) and self._own and self.nodes is None:
                 return np.array([problem.loss(x) for x in models])
             nodes = range(problem.n) if self.nodes is None else self.nodes.tolist()
             return np.array([np.mean([problem.local_loss(v, x) for v in nodes]) for x in models])

@@ -17,7 +17,7 @@ from levywalk.engine.memory import require_room
 from levywalk.engine.plan import Phase, Plan
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import LinearModelProblem, Problem
+from levywalk.problem import Problem, has_own_losses
 from levywalk.schedule import Schedule
 from levywalk.theory import stationary, transition
 from levywalk.update import Sgd, as_step_size
@@ -42,13 +42,24 @@ class Job:
     tuning: bool  # of which only distance2 is asked for
 
 
+def check_steps(steps: Any) -> int:
+    """Return steps as an integer that checkpoints can be computed of."""
+    clean: int = checks.integer("steps", steps, low=1)
+    if clean > MOST_STEPS:
+        raise InvalidParameter(f"steps must be an integer of at most 2^53, got {clean}")
+    return clean
+
+
 def check_sizes(steps: Any, replicas: Any, record_every: Any) -> tuple[int, int]:
     """Return steps and replicas as integers; refuse what could not be measured before anything is allocated."""
-    steps = checks.integer("steps", steps, low=1)
-    if steps > MOST_STEPS:
-        raise InvalidParameter(f"steps must be an integer of at most 2^53, got {steps}")
+    steps = check_steps(steps)
     replicas = checks.integer("replicas", replicas, low=1)
-    points = CHECKPOINTS if record_every is None else -(-steps // checks.integer("record_every", record_every, low=1))
+    if record_every is None:
+        points = CHECKPOINTS
+    elif _listed(record_every):
+        points = len(record_every)
+    else:
+        points = -(-steps // checks.integer("record_every", record_every, low=1))
     remedy = "use a larger record_every or fewer replicas"
     require_room("checkpoints", (6, replicas, min(points, steps) + 1), 8, remedy)
     return steps, replicas
@@ -65,7 +76,7 @@ def prepare(
     start_keys: Words,
     start: Any,
     x0: Any,
-    record_every: int | None,
+    record_every: Any,
     record_walk: bool,
     record_visits: bool,
     threads: int | None,
@@ -116,23 +127,44 @@ def prepare(
 
 def _choose_backend(backend: str, problem: Problem) -> str:
     checks.choice("backend", backend, BACKENDS)
-    compiled = isinstance(problem, LinearModelProblem)
+    compiled = has_own_losses(problem)
     if backend == "kernel" and not compiled:
         raise InvalidParameter(
-            f"backend must be 'reference' or 'auto' for a {type(problem).__name__}: "
-            "kernels exist for LeastSquares and Logistic"
+            f"backend must be 'reference' or 'auto' for a {type(problem).__name__}: kernels exist for LeastSquares and "
+            "Logistic with their own local_loss and local_gradient"
         )
     if backend == "auto":
         return "kernel" if compiled else "reference"
     return backend
 
 
-def checkpoints_of(steps: int, record_every: int | None) -> Ints:
-    """Return the steps at which a run is measured: 0 and the last always among them."""
+def checkpoints_of(steps: int, record_every: Any) -> Ints:
+    """Return the steps at which a run is measured: 0 and the last always among them.
+
+    Examples
+    --------
+    >>> checkpoints_of(10, 4), checkpoints_of(10, [1, 2, 5])
+    (array([ 0,  4,  8, 10]), array([ 0,  1,  2,  5, 10]))
+    """
     if record_every is None:
         return np.unique(np.round(np.linspace(0, steps, CHECKPOINTS + 1)).astype(np.int64))
+    if _listed(record_every):
+        points = np.asarray(record_every)
+        if points.ndim != 1 or points.dtype.kind not in "iu" or not len(points):
+            raise InvalidParameter(
+                f"record_every must be a number of steps or a list of steps, got {record_every!r:.80}"
+            )
+        if points.min() < 0 or points.max() > steps:
+            raise InvalidParameter(
+                f"record_every must list steps in [0, {steps}], got {points.min()} to {points.max()}"
+            )
+        return np.unique(np.concatenate([[0], points.astype(np.int64), [steps]]))
     every = checks.integer("record_every", record_every, low=1)
     return np.unique(np.append(np.arange(0, steps, every, dtype=np.int64), steps))
+
+
+def _listed(record_every: Any) -> bool:
+    return isinstance(record_every, (list, tuple, range, np.ndarray))
 
 
 def _phases(

@@ -28,9 +28,9 @@ import numpy as np
 from levywalk.arrays import AnyArray
 from levywalk.engine.plan import Phase, Plan, Record, State
 from levywalk.engine.prepare import Job
-from levywalk.errors import InvalidParameter, ResumeError, ResumeWarning
-from levywalk.problem import Problem, optimum_of
-from levywalk.schedule import Schedule, is_schedule, schedule_values
+from levywalk.errors import InvalidParameter, ResumeError, ResumeInUse, ResumeWarning
+from levywalk.problem import LinearModelProblem, Problem, has_own_losses, optimum_of
+from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
 from levywalk.version import __version__
 
 SAVE_EVERY = 60.0  # seconds between two writes of the state …
@@ -82,24 +82,11 @@ class StateFile:
         self._lock: IO[bytes] | None = None
 
     def __enter__(self) -> Self:
-        import fcntl
-
-        try:
-            lock = self._beside.open("wb")
-        except OSError as error:
-            raise InvalidParameter(
-                f"resume must lie in a folder that can be written, got {str(self.path)!r}: {error.strerror}"
-            ) from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The run that held it may have removed it between the two lines above.
-            mine = os.path.samestat(os.fstat(lock.fileno()), self._beside.stat())
-        except (BlockingIOError, FileNotFoundError):
-            mine = False
-        if not mine:
-            lock.close()
-            raise ResumeError(f"{self.path} is in use by another run; wait for it, or give resume another file")
-        self._lock = lock
+        if self.path.exists() and not self.path.is_file():
+            raise InvalidParameter(f"resume must be a file, got {str(self.path)!r}")
+        self._lock = _locked(self._beside)
+        if self._lock is None:
+            raise ResumeInUse(f"{self.path} is in use by another run; wait for it, or give resume another file")
         return self
 
     def __exit__(
@@ -328,6 +315,39 @@ def identity(job: Job, seed: int) -> dict[str, Any]:
     }
 
 
+def _locked(beside: Path) -> IO[bytes] | None:
+    """Return the lock file, open and locked, or None if another run holds it."""
+    import fcntl
+
+    try:
+        lock = beside.open("wb")
+    except OSError as error:
+        raise InvalidParameter(
+            f"resume must lie in a folder that can be written, got {str(beside)!r}: {error.strerror}"
+        ) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The run that held it may have removed it between the two lines above.
+        mine = os.path.samestat(os.fstat(lock.fileno()), beside.stat())
+    except (BlockingIOError, FileNotFoundError):
+        mine = False
+    if mine:
+        return lock
+    lock.close()
+    return None
+
+
+def remove_state(path: Path) -> None:
+    """Remove a run's state file and what lies beside it; refuse while another run is writing it."""
+    beside = path.with_name(path.name + ".lock")
+    lock = _locked(beside)
+    if lock is None:
+        raise ResumeInUse(f"{path} is in use by another run; wait for it, or stop it")
+    for file in (path, path.with_name(path.name + ".partial"), beside):
+        file.unlink(missing_ok=True)
+    lock.close()
+
+
 def machine() -> dict[str, str]:
     """Return what can change a model's last digits though the run is the same.
 
@@ -372,9 +392,9 @@ def _design_parts(phase: Phase, steps: int) -> list[Any]:
 
 
 def _schedule_parts(schedule: Schedule, steps: int) -> list[Any]:
-    """Return a schedule's type, its repr if it has one, and its values at some steps: enough for one of the user's."""
+    """Return a schedule's type, the repr of one of ours, and its values at some steps: enough for one of the user's."""
     kind = type(schedule)
-    text = "" if kind.__repr__ is object.__repr__ else repr(schedule)
+    text = repr(schedule) if kind.__module__ == Constant.__module__ else ""  # another's may hold an address
     looked_at = np.unique(np.linspace(0, steps - 1, min(steps, _PROBES)).astype(np.int64)).tolist()
     values = [float(schedule_values("schedule", schedule, t, t + 1)[0]) for t in looked_at]
     return [kind.__qualname__, text, np.array(values)]
@@ -383,7 +403,7 @@ def _schedule_parts(schedule: Schedule, steps: int) -> list[Any]:
 def _problem_fingerprint(problem: Problem) -> str:
     """Return the problem's own fingerprint; of one that has none, a digest of what it answers at some nodes."""
     own = getattr(problem, "fingerprint", None)
-    if callable(own):
+    if callable(own) and (has_own_losses(problem) or not isinstance(problem, LinearModelProblem)):
         return str(own())
     nodes = np.unique(np.linspace(0, problem.n - 1, min(problem.n, _PROBES)).astype(np.int64)).tolist()
     x = np.linspace(-1.0, 1.0, problem.dim)

@@ -35,7 +35,7 @@ def run(
     step_size: float | str | Schedule,
     replicas: int = 1,
     seed: int = 0,
-    record_every: int | None = None,
+    record_every: int | npt.ArrayLike | None = None,
     record_walk: bool = False,
     record_visits: bool = True,
     start: str | int | npt.ArrayLike = "uniform",
@@ -62,7 +62,8 @@ def run(
     replicas, seed
         How many independent walks; replica i depends on (seed, i) alone, whatever the number of replicas and threads.
     record_every
-        Steps between checkpoints; None makes about 200. Step 0 and the last are always among them.
+        Steps between checkpoints, or a list of the checkpoints; None makes about 200. Step 0 and the last are always
+        among them.
     record_walk, record_visits
         Whether to keep the node of every update, and every node's count of updates.
     start
@@ -116,13 +117,14 @@ def run(
     True
     """
     steps, replicas = check_sizes(steps, replicas, record_every)
+    seed = checks.seed(seed)
     job = prepare(
         network,
         problem,
         design,
         steps=steps,
         step_size=step_size,
-        keys=keys(checks.seed(seed), Domain.WALK, range(replicas)),
+        keys=keys(seed, Domain.WALK, range(replicas)),
         start_keys=keys(seed, Domain.START, range(replicas)),
         start=start,
         x0=x0,
@@ -148,7 +150,7 @@ def run_step_sizes(
     steps: int,
     replicas: int,
     seed: int,
-    record_every: int | None,
+    record_every: Any,
     start: Any,
     x0: Any,
     threads: int | None,

@@ -20,7 +20,7 @@ from levywalk.engine.interrupt import Interruptible
 from levywalk.engine.memory import require_room
 from levywalk.engine.pace import Pace, equal_shares, side_by_side
 from levywalk.engine.plan import Phase
-from levywalk.engine.prepare import check_sizes, start_nodes, threads_for
+from levywalk.engine.prepare import check_steps, start_nodes, threads_for
 from levywalk.engine.seen import Seen
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
@@ -85,13 +85,15 @@ def walk(
     >>> bool(trapped.longest_dwell[0] > 5 * free.longest_dwell[0])
     True
     """
-    steps, replicas = check_sizes(steps, replicas, None)
+    steps, replicas = check_steps(steps), checks.integer("replicas", replicas, low=1)
     problem, bound = bind_walk(network, design, problem)
     values = _observable(observable, network.n)
     for wanted, name, size in (
         (record_visits, "visits", 8 * network.n),
         (record_first, "first visits", 8 * network.n),
         (record_walk, "walk", 4 * steps),
+        (values.size > 0, "the observable's sums", 8 * _BATCHES),
+        (True, "walkers", 200),
     ):
         if wanted:
             require_room(name, (replicas, size), 1, "record less, or use fewer replicas")
@@ -201,7 +203,7 @@ class Record:
         batches = np.diff(ends, prepend=0)
         if self.observable.size:
             totals = self.totals[:, : len(ends)]
-            sums = np.diff(totals, axis=1, prepend=0.0) + self.middle * batches
+            sums = np.diff(totals, axis=1, prepend=0.0)
             count = max(done * len(self.node), 1)
             variance = max(float(self.square.sum() / count - (self.total.sum() / count) ** 2), 0.0)
         return Walks(
@@ -216,6 +218,7 @@ class Record:
             first_visit=self.first_visit if self.first_visit.size else None,
             batches=batches,
             batch_sums=sums,
+            observable_middle=self.middle,
             observable_variance=variance,
             final_node=self.node,
             target=law,
@@ -306,8 +309,6 @@ def _walk(
     """Let all walkers walk, each thread its share of them; return how many steps they have made."""
     from levywalk.engine.kernels import tables, walkers
 
-    if not tables.fit(network):
-        raise InvalidParameter(f"network must have fewer than 2^31 edges for the walk alone, got {network.edges}")
     packed, far = tables.pack(network, bound, None, None)
     phase = Phase(bound, Constant(1.0))
 

@@ -249,11 +249,31 @@ class Network:
         Traceback (most recent call last):
         levywalk.errors.NotConnected: node 2 cannot be reached from node 0 (2 components); keep ...
         """
+        self._require_sound()
         pieces = self.components()
         if pieces > 1:
             v = int(np.argmax(self._membership != self._membership[0]))
             raise NotConnected(
                 f"node {v} cannot be reached from node 0 ({pieces} components); keep network.largest_component()"
+            )
+
+    def _require_sound(self) -> None:
+        """Refuse compressed rows that are none: the constructor takes them as they are, compiled code trusts them."""
+        indptr, indices = self.indptr, self.indices
+        sound = (
+            indptr.dtype == np.int64
+            and indices.dtype == np.int32
+            and indptr.ndim == indices.ndim == 1
+            and len(indptr) > 1
+            and indptr[0] == 0
+            and indptr[-1] == len(indices)
+            and bool((np.diff(indptr) >= 0).all())
+            and (not len(indices) or (int(indices.min()) >= 0 and int(indices.max()) < len(indptr) - 1))
+        )
+        if not sound:
+            raise InvalidNetwork(
+                "indptr and indices must be compressed rows of a graph (int64 and int32, neighbours in [0, n)); "
+                "build the network with Network.from_edges or Network.from_scipy, which check them"
             )
 
     def fingerprint(self) -> str:

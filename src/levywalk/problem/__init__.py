@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from levywalk.problem.files import load_dataset
-from levywalk.problem.glm import LeastSquares, LinearModelProblem, Logistic
+from levywalk.problem.glm import LeastSquares, LinearModelProblem, Logistic, has_own_losses
 from levywalk.problem.partition import partition
 from levywalk.problem.problem import Problem, check_problem, optimum_of
 from levywalk.problem.synthetic import SyntheticLeastSquares, heterogeneous, homogeneous
@@ -15,6 +15,7 @@ __all__ = [
     "Problem",
     "SyntheticLeastSquares",
     "check_problem",
+    "has_own_losses",
     "heterogeneous",
     "homogeneous",
     "load_dataset",

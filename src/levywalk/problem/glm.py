@@ -421,3 +421,22 @@ class Logistic(LinearModelProblem):
             divergences = logistic_fit.divergence(self.sorted_features @ error, self._scores)
             value = float(self._weights @ divergences) + 0.5 * self.ridge * float(error @ error)
         return max(value, 0.0) if np.isfinite(value) else float("inf")
+
+
+def has_own_losses(problem: object) -> bool:
+    """Return whether a problem is least squares or logistic, and no subclass that computes something else.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> class Clipped(lw.LeastSquares):
+    ...     def local_gradient(self, v, x):
+    ...         return np.clip(super().local_gradient(v, x), -1, 1)
+    >>> has_own_losses(lw.homogeneous(5)), has_own_losses(Clipped([[1.0], [2.0]], [1.0, 2.0]))
+    (True, False)
+    """
+    if not isinstance(problem, (LeastSquares, Logistic)):
+        return False
+    base = LeastSquares if isinstance(problem, LeastSquares) else Logistic
+    names = ("local_loss", "local_gradient", "loss")
+    return all(getattr(type(problem), name) is getattr(base, name) for name in names)

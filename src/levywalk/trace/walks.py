@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -55,7 +56,8 @@ class Walks:
     first_visit
         The first step at each (replica, node), -1 if there was none; or None.
     batch_sums
-        The observable's sum over each (replica, batch of consecutive steps), or None; ``batches`` are their lengths.
+        The sum, over each (replica, batch of consecutive steps), of the observable less its plain mean over the nodes
+        (``observable_middle``), or None; ``batches`` are the lengths of the batches, complete ones alone.
     observable_variance
         The observable's variance over all steps of all walks, or None.
     final_node
@@ -86,6 +88,7 @@ class Walks:
     first_visit: Ints | None
     batches: Ints
     batch_sums: Floats | None
+    observable_middle: float
     observable_variance: float | None
     final_node: Ints
     target: Floats
@@ -109,7 +112,8 @@ class Walks:
         >>> lw.walk(lw.ring(20), lw.simple_rw(), steps=1000).mean_dwell  # it never stays
         1.0
         """
-        return self.steps * self.replicas / float(_needed(self.stays, "record_dwell").sum())
+        stays = int(_needed(self.stays, "record_dwell").sum())
+        return self.steps * self.replicas / stays if stays else math.nan
 
     def share(self) -> Floats:
         """Return each node's share of all steps of all walks."""
@@ -151,7 +155,8 @@ class Walks:
         if sums.shape[1] < 2:
             raise InvalidParameter(f"correlation needs at least two batches, got {sums.shape[1]}; give more steps")
         # Batches differ in length by at most one step; deviations are scaled to unit length.
-        mean = float(sums.sum() / (self.steps * self.replicas))
+        count = int(self.batches.sum()) * self.replicas
+        mean = float(sums.sum() / count)
         deviations = (sums - mean * self.batches) / np.sqrt(self.batches)
         single = float((deviations**2).mean())
         neighbours = float((deviations[:, 1:] * deviations[:, :-1]).mean())
@@ -164,8 +169,8 @@ class Walks:
             time,
             time * freedom / float(chi2.ppf(0.975, freedom)),
             time * freedom / float(chi2.ppf(0.025, freedom)),
-            mean,
-            float(np.sqrt(variance / (self.steps * self.replicas))),
+            mean + self.observable_middle,
+            float(np.sqrt(variance / count)),
             bool(abs(neighbours) < _INDEPENDENT * single),
         )
 
@@ -199,7 +204,10 @@ class Walks:
         if self.longest_dwell is not None:
             out |= {"mean_dwell": self.mean_dwell, "longest_dwell": int(self.longest_dwell.max())}
         if self.batch_sums is not None:
-            out["correlation"] = self.correlation()._asdict()
+            try:
+                out["correlation"] = self.correlation()._asdict()
+            except InvalidParameter:  # too short, or nothing varied
+                out["correlation"] = None
         return out
 
 

@@ -63,7 +63,7 @@ def test_an_interrupted_run_is_a_valid_prefix(interrupt_after, backend):
     trace = go(1000, record_every=25, backend=backend, threads=1)
     done = int(trace.step[-1])
     assert trace.provenance["interrupted"] is True
-    assert done == 70  # seven pieces of 10
+    assert 0 < done <= 70  # seven pieces of at most 10
     assert trace.step.tolist() == [0, 25, 50, 70]
     whole = lw.run(
         NETWORK,

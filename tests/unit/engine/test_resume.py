@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import types
 import warnings
 import zipfile
 from importlib import import_module
@@ -577,3 +578,17 @@ def test_a_disk_that_refuses_is_warned_of_and_the_run_and_the_last_file_are_kept
 def test_a_bad_path_is_named(bad, match):
     with pytest.raises(lw.InvalidParameter, match=match):
         go(resume=bad)
+
+
+def test_a_seed_of_numpys_and_a_schedule_of_ones_own_are_resumed(tmp_path):
+    def schedule():
+        return types.SimpleNamespace(values=lambda a, b: np.full(b - a, 1e-3))
+
+    first = go(resume=tmp_path / "walk.npz", seed=np.int64(3), step_size=schedule())
+    same_bits(go(resume=tmp_path / "walk.npz", seed=3, step_size=schedule()), first)
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "."])
+def test_what_is_no_file_is_not_resumed_from(path):
+    with pytest.raises(lw.InvalidParameter, match=r"resume must (be|name) a file"):
+        go(resume=path)

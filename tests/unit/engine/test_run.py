@@ -352,13 +352,22 @@ BAD = {
         Values(lambda a, b: np.full(b - a, -0.1)),
         Values(lambda a, b: "text"),
     ],
-    "record_every": [0, -5, 2.5, "x"],
+    "record_every": [0, -5, 2.5, "x", [], [-1, 5], [5, 101], [0.5, 2.0], [[1, 2]], ["a"]],
     "start": ["somewhere", -1, 20, 1.5, [0, 1], [[0]], None, True, [[1], [2, 3]]],
     "x0": [[0.0], "zero", [np.nan, 0, 0], [np.inf, 0, 0], np.zeros((2, 3)), np.zeros((1, 3, 1))],
     "threads": [0, -1, 1.5],
     "backend": ["gpu", None, 3],
     "update": ["sgd", 5],
 }
+
+
+@pytest.mark.parametrize("backend", ["kernel", "reference"])
+def test_listed_checkpoints_are_those_of_a_run_that_measures_always(backend):
+    always = go(replicas=3, record_every=1, backend=backend)
+    listed = go(replicas=3, record_every=[7, 3, 50, 3], backend=backend)
+    assert listed.step.tolist() == [0, 3, 7, 50, 100]
+    for name in ("distance2", "excess_loss", "loss", "hops", "transfers"):
+        assert np.array_equal(getattr(listed, name), getattr(always, name)[:, listed.step]), name
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in BAD.items() for value in values])

@@ -102,3 +102,40 @@ def test_scores_too_small_for_a_ratio_are_walked_as_by_the_oracle():
         lw.run(network, problem, design, backend=name, **arguments) for name in ("kernel", "reference")
     )
     assert np.array_equal(kernel.walk, reference.walk)
+
+
+@pytest.mark.parametrize("name", ["one sample", "many samples", "long records", "records too long for groups"])
+def test_a_model_that_overflows_leaves_the_others_alone(name):
+    # More replicas than take turns, so that healthy ones come into the places of those that have overflowed.
+    problem = problems()[name]
+    x0 = np.zeros((70, problem.dim))
+    x0[[0, 9, 33]] = 1.7e308
+    arguments = {"steps": 60, "step_size": "theory", "replicas": 70, "x0": x0, "record_every": 20}
+    with pytest.warns(lw.DivergedWarning):
+        one, two, reference = (
+            lw.run(lw.ring(12), problem, lw.mhlj(), **arguments, **options)
+            for options in ({"threads": 1}, {"threads": 2}, {"backend": "reference"})
+        )
+    assert np.flatnonzero(reference.diverged_at >= 0).tolist() == [0, 9, 33]
+    for trace in (one, two):
+        assert np.array_equal(trace.diverged_at >= 0, reference.diverged_at >= 0)
+    assert np.array_equal(one.model, two.model)
+    healthy = reference.diverged_at < 0
+    assert np.allclose(one.model[healthy], reference.model[healthy], rtol=1e-9, atol=1e-12)
+
+
+def test_a_subclass_with_its_own_gradient_is_not_compiled_away():
+    class Clipped(lw.LeastSquares):
+        def local_gradient(self, v, x):
+            return np.clip(super().local_gradient(v, x), -1e-3, 1e-3)
+
+    rng = np.random.default_rng(0)
+    problem = Clipped(rng.normal(size=(6, 2)), rng.normal(size=6))
+    arguments = {"steps": 20, "step_size": 0.1, "replicas": 2}
+    auto, reference = (
+        lw.run(lw.ring(6), problem, lw.unif_rw(), backend=name, **arguments) for name in ("auto", "reference")
+    )
+    assert auto.provenance["backend"] == "reference"
+    assert np.array_equal(auto.model, reference.model)
+    with pytest.raises(lw.InvalidParameter, match="their own local_loss"):
+        lw.run(lw.ring(6), problem, lw.unif_rw(), backend="kernel", **arguments)

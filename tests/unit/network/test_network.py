@@ -233,3 +233,19 @@ def test_to_networkx_shows_the_loops_of_the_policy():
     assert nx.utils.graphs_equal(nx.Graph(ring(5).to_networkx().edges), nx.Graph(nx.cycle_graph(5).edges))
     assert nx.number_of_selfloops(ring(5, self_loops="counted").to_networkx()) == 5
     assert repr(ring(5)) == "Network('ring(5)', n=5, edges=5, self_loops='none')"
+
+
+@pytest.mark.parametrize(
+    ("indptr", "indices"),
+    [
+        ([0, 1, 2], [1, 5]),
+        ([0, 1, 2], [1, -1]),
+        ([0, 2, 1], [1, 0]),
+        ([0, 1, 3], [1, 0]),
+        ([1, 1, 2], [1, 0]),
+    ],
+)
+def test_rows_that_are_none_are_refused_before_compiled_code_meets_them(indptr, indices):
+    network = Network(np.array(indptr, np.int64), np.array(indices, np.int32))
+    with pytest.raises(InvalidNetwork, match="from_edges"):  # what every binding asks first
+        network.require_connected()

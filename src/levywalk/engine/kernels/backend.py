@@ -29,7 +29,7 @@ class KernelBackend:
     def __init__(self, plan: Plan, plain: bool = PLAIN) -> None:
         assert isinstance(plan.problem, LinearModelProblem)
         self.plan = plan
-        self.side_by_side = plan.detector is None and tables.fit(plan.network, plan.problem) and not plain
+        self.side_by_side = plan.detector is None and tables.fit(plan.problem) and not plain
         self._make = _Walkers(plan, plan.problem) if self.side_by_side else _Loop(plan, plan.problem)
 
     @property

@@ -290,11 +290,8 @@ def row_sums(typing: Any, array: Any, index: Any, rows: Any) -> Any:
         line = _vector(types.float64, LINE)
         first = _address(context, builder, sig.args[0], args[0], args[1], line)
         values = [builder.load(builder.gep(first, [ir.Constant(_I32, row)]), align=8) for row in range(count)]
-        # A vector holds, for some rows, their partial sums; `held` of them for each row, side by side in `LINE` lanes.
-        held = LINE
-        while held > 1:
-            values = [_add_neighbours(builder, values[i : i + 2], held) for i in range(0, len(values), 2)]
-            held //= 2
+        for _ in range(3):  # 8 partial sums of each row, then 4, 2, and 1
+            values = [_add_neighbours(builder, values[i : i + 2]) for i in range(0, len(values), 2)]
         (sums,) = values
         nothing = ir.Constant(sums.type, ir.Undefined)
         return builder.shuffle_vector(sums, nothing, _order(list(range(count))))
@@ -302,7 +299,7 @@ def row_sums(typing: Any, array: Any, index: Any, rows: Any) -> Any:
     return lanes(array, types.uint64, rows), build
 
 
-def _add_neighbours(builder: Any, pair: list[Any], held: int) -> Any:
+def _add_neighbours(builder: Any, pair: list[Any]) -> Any:
     """Add lanes 0 and 1, 2 and 3, … of one or two vectors into one."""
     one, other = pair[0], pair[-1]
     even, odd = [list(range(start, LINE, 2)) for start in (0, 1)]
@@ -311,7 +308,7 @@ def _add_neighbours(builder: Any, pair: list[Any], held: int) -> Any:
     return builder.fadd(low, high)
 
 
-def _bitwise(name: str, source: Any, target: Any, build_one: Callable[[Any, Any, Any], Any]) -> Any:
+def _bitwise(name: str, target: Any, build_one: Callable[[Any, Any, Any], Any]) -> Any:
     def typed(typing: Any, lanes: Any) -> Any:
         result = Lanes(target, lanes.count)
 
@@ -324,9 +321,9 @@ def _bitwise(name: str, source: Any, target: Any, build_one: Callable[[Any, Any,
     return intrinsic(typed)
 
 
-real = _bitwise("real", types.uint64, types.float64, lambda builder, value, to: builder.uitofp(value, to))
-bits = _bitwise("bits", types.float64, types.uint64, lambda builder, value, to: builder.bitcast(value, to))
-from_bits = _bitwise("from_bits", types.uint64, types.float64, lambda builder, value, to: builder.bitcast(value, to))
+real = _bitwise("real", types.float64, lambda builder, value, to: builder.uitofp(value, to))
+bits = _bitwise("bits", types.uint64, lambda builder, value, to: builder.bitcast(value, to))
+from_bits = _bitwise("from_bits", types.float64, lambda builder, value, to: builder.bitcast(value, to))
 
 
 @intrinsic

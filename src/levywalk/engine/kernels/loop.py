@@ -1,7 +1,7 @@
 """The plain loop: `levywalk.engine.reference`, statement for statement, one replica after the other, for every case.
 
-It serves what `levywalk.engine.kernels.walkers` does not: switching designs, networks of more than 2^31 edges, and
-whoever asks for code without vectors. Arrays are taken out of their tuples before the loop, and the loop calls only
+It serves what `levywalk.engine.kernels.walkers` does not: switching designs, samples beyond 2^32, and whoever
+asks for code without vectors. Arrays are taken out of their tuples before the loop, and the loop calls only
 functions of numbers: passing an array to a function, even an inlined one, costs two atomic reference counts a step,
 four times the update itself.
 """

@@ -40,9 +40,9 @@ _WIDEST = 20
 _WORD = 2**32
 
 
-def fit(network: Network, problem: LinearModelProblem | None = None) -> bool:
-    """Return whether edges and samples can be counted in 32 bits."""
-    return len(network.indices) < _WORD and (problem is None or problem.samples < _WORD)
+def fit(problem: LinearModelProblem) -> bool:
+    """Return whether samples can be counted in 32 bits, as the edges of every network can."""
+    return int(problem.samples) < _WORD
 
 
 def kind_of(problem: LinearModelProblem | None) -> int:

@@ -248,6 +248,9 @@ def compiled_walkers(
                 node[w], k0[w], k1[w] = np.uint64(rows.node[r]), rows.keys[r, 0], rows.keys[r, 1]
                 scale[w] = rows.scale[r] if rows.active[r] else 0.0
                 hops[w], moves[w] = np.uint64(rows.hops[r]), np.uint64(rows.transfers[r])
+                # All of the slot: a model that has overflowed there before has left NaN around its features.
+                for j in range(lines * LINE):
+                    model[w * lines * LINE + j] = 0.0
                 for j in range(dim):
                     model[w * lines * LINE + HEAD + j] = rows.model[r, j]
                 if KIND == WALK:
