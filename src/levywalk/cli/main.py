@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from levywalk.cli.inspect import inspect
+from levywalk.cli.report import report
+from levywalk.cli.reproduce import reproduce
+from levywalk.cli.sweep import sweep
 from levywalk.errors import LevywalkError
 from levywalk.version import __version__
 
@@ -55,7 +59,7 @@ def demo(
 ) -> None:
     """See a walk get trapped and a jump set it free: the paper's ring of 1000 nodes, in under a minute."""
     from levywalk.experiments.demo import demo as run_demo
-    from levywalk.experiments.demo import sentence
+    from levywalk.experiments.demo import sentence, write_demo_report
     from levywalk.experiments.execute import writable_folder
 
     folder = writable_folder(out or "levywalk-demo")
@@ -66,7 +70,9 @@ def demo(
         )
     result = run_demo(seed, threads=threads)
     done = len(result.traces) == 4 and not _interrupted(result)
-    _finish(result, folder, as_json, note=sentence(result) if done else "", command="demo", seed=seed)
+    note = sentence(result) if done else ""
+    page = write_demo_report(result, folder, seed)
+    _finish(result, folder, as_json, note=note, command="demo", seed=seed, more=[page])
 
 
 @app.command()
@@ -85,7 +91,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run an experiment file: network, problem, designs, steps, outputs. Interrupted, the same command goes on."""
-    from levywalk.errors import InvalidParameter, ResumeError
+    from levywalk.errors import InvalidParameter, ResumeError, ResumeInUse
     from levywalk.experiments.execute import execute, writable_folder
     from levywalk.experiments.spec import merge_overrides, read_experiment
     from levywalk.experiments.unfinished import FOLDER, Unfinished
@@ -107,6 +113,8 @@ def run(
         print(f"going on from {unfinished.folder}; --fresh starts afresh", file=sys.stderr)
     try:
         result = execute(spec, experiment.parent, resume=unfinished.folder)
+    except ResumeInUse:
+        raise
     except ResumeError as error:
         raise ResumeError(f"{error}; or give --fresh, or another --out") from None
     except KeyboardInterrupt:
@@ -126,7 +134,10 @@ def run(
     unfinished.remove()
 
 
+app.command()(sweep)
 app.command()(inspect)
+app.command()(reproduce)
+app.command()(report)
 
 
 def _interrupted(result: Comparison) -> bool:
@@ -145,12 +156,14 @@ def _finish(
     table: bool = True,
     figure: str = "png",
     settings: dict[str, Any] | None = None,
+    more: Sequence[Path] = (),
 ) -> None:
     """Write the files and show the table; what was done before Ctrl-C is kept."""
     from levywalk.experiments.execute import as_json as to_json
     from levywalk.experiments.execute import write_results
 
     files = write_results(result, folder, traces=traces, table=table, figure=figure, settings=settings)
+    files += more
     if as_json:
         document = to_json(result) | {
             "command": command,

@@ -131,7 +131,7 @@ def compare(
     accuracy: float = 0.01,
     step_size: str | float | Mapping[str, float] = "tuned",
     seed: int = 0,
-    record_every: int | None = None,
+    record_every: int | npt.ArrayLike | None = None,
     record_walk: bool = False,
     start: str | int | npt.ArrayLike = "uniform",
     x0: npt.ArrayLike | None = None,
@@ -174,6 +174,10 @@ def compare(
     accuracy = checks.positive("accuracy", accuracy)
     if not isinstance(designs, Mapping) or not designs:
         raise InvalidParameter(f"designs must be a non-empty dict of names and designs, got {designs!r}")
+    designs = {str(name): design for name, design in designs.items()}
+    if isinstance(step_size, Mapping) and set(step_size) - set(designs):
+        unknown = ", ".join(sorted(map(repr, set(step_size) - set(designs))))
+        raise InvalidParameter(f"step_size must name designs, of {', '.join(designs)}; got {unknown}")
     steps, replicas = check_sizes(steps, replicas, record_every)
     seed = checks.seed(seed)
     tuned = isinstance(step_size, str) and step_size == "tuned"
@@ -252,7 +256,7 @@ def tune_step_size(
     kept: Unfinished | None = None,
     *,
     steps: int,
-    record_every: int | None,
+    record_every: Any,
     **options: Any,
 ) -> tuple[Trial, ...]:
     """Return every step size tried, in increasing order: the grid, extended while its winner is at an edge."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 from levywalk.design import paper_designs
 from levywalk.experiments.compare import Comparison, compare
+from levywalk.experiments.execute import as_json
 from levywalk.network import ring
 from levywalk.problem import heterogeneous
 
@@ -74,3 +76,15 @@ def sentence(result: Comparison) -> str:
         f"{reached(weight)}; with Lévy jumps (MHLJ) it never stayed longer than {dwell[jump]:,} and needed "
         f"{reached(jump)}{effect}, where uniform sampling (UnifRW) needed {reached('UnifRW')}."
     )
+
+
+def write_demo_report(result: Comparison, folder: Path, seed: int = 0) -> Path:
+    """Write the demo's report.html into the folder; the theory is left to `levywalk inspect`, which takes longer."""
+    from levywalk.report.html import html_page, write_page
+    from levywalk.report.judged import Theory
+    from levywalk.report.results import results_of
+
+    how = f"levywalk inspect ring:{NODES} --important {IMPORTANT} --seed {seed}"
+    theory = Theory({}, [f"To be quick, the demo leaves spectral gaps and predictions out; `{how}` has them."])
+    page = html_page(results_of(as_json(result), result.traces), command=f"levywalk demo --seed {seed}", theory=theory)
+    return write_page(page, folder / "report.html")

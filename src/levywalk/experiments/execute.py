@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -51,7 +52,8 @@ def write_results(
     """Write traces, table, figure and a JSON of everything in numbers; return the files."""
     written: list[Path] = []
     if traces:
-        written += [trace.save(folder / f"{_file_name(name)}.nc") for name, trace in result.traces.items()]
+        names = _file_names(list(result.traces))
+        written += [trace.save(folder / f"{names[name]}.nc") for name, trace in result.traces.items()]
     if table:
         result.table().to_csv(folder / "table.csv")
         written.append(folder / "table.csv")
@@ -106,5 +108,19 @@ def finite(value: Any) -> Any:
     return value
 
 
-def _file_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "design"
+def _file_names(names: list[str]) -> dict[str, str]:
+    """Return a readable file name for each name, no two alike, not even where capitals do not count.
+
+    Examples
+    --------
+    >>> _file_names(["WeightRW", "a b", "a-b"])
+    {'WeightRW': 'WeightRW', 'a b': 'a-b', 'a-b': 'a-b-2'}
+    """
+    taken: set[str] = set()
+    found: dict[str, str] = {}
+    for name in names:
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "design"
+        candidates = (plain if i == 1 else f"{plain}-{i}" for i in itertools.count(1))
+        found[name] = next(each for each in candidates if each.lower() not in taken)
+        taken.add(found[name].lower())
+    return found

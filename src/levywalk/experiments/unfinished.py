@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from levywalk.engine.resume import remove_state
 from levywalk.errors import InvalidParameter
 
 FOLDER = "unfinished"
@@ -47,11 +48,11 @@ class Unfinished:
         return any(self.folder.glob("*.npz"))
 
     def remove(self) -> None:
-        """Remove the state files, and the folder unless it holds something else."""
+        """Remove the state files, and the folder unless it holds something else; refuse while a run is writing."""
         if not self.folder.is_dir():
             return
-        for path in list(self.folder.iterdir()):
-            if path.name.endswith(_SUFFIXES):
-                path.unlink(missing_ok=True)
+        names = {path.name.partition(".npz")[0] for path in self.folder.iterdir() if path.name.endswith(_SUFFIXES)}
+        for name in sorted(names):
+            remove_state(self.folder / f"{name}.npz")
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
