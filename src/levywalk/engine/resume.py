@@ -138,7 +138,7 @@ class StateFile:
                 file.flush()
                 os.fsync(file.fileno())
             partial.replace(self.path)
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
         except OSError as error:
             partial.unlink(missing_ok=True)
             warnings.warn(
@@ -189,7 +189,7 @@ class StateFile:
         )
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Let the new name of a file outlive a power cut."""
     number = os.open(folder, os.O_RDONLY)
     try:

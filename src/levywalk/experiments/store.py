@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import AnyArray
+from levywalk.engine.resume import sync_folder
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.version import __version__
 
@@ -212,7 +213,7 @@ class Store:
                 os.fsync(file.fileno())
             os.replace(partial, path)  # noqa: PTH105 (mkstemp gives text)
             partial = None
-            _sync(self.folder)
+            sync_folder(self.folder)
         except OSError as error:
             raise StoreError(
                 f"{path} could not be written: {error.strerror or error}; what was stored before is unharmed: "
@@ -229,12 +230,3 @@ class Store:
 
 def _report(path: Path, what: str) -> None:
     warnings.warn(f"{path} {what}: it counts as missing and will be replaced", StoreWarning, stacklevel=3)
-
-
-def _sync(folder: Path) -> None:
-    """Let the new name of a file outlive a power cut."""
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

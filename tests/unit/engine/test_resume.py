@@ -293,14 +293,14 @@ pathlib.Path.replace = late
 """,
     "when it is in place": """
 count = 0
-sync = resume._sync_folder
+sync = resume.sync_folder
 def soon(folder):
     global count
     count += 1
     if count == 5:
         os.kill(os.getpid(), signal.SIGKILL)
     sync(folder)
-resume._sync_folder = soon
+resume.sync_folder = soon
 """,
 }
 
