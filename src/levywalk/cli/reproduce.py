@@ -13,7 +13,7 @@ import typer
 from levywalk.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from levywalk.experiments.claims import Claim
+    from levywalk.experiments.judge import Claim
 
 
 def reproduce(
@@ -31,7 +31,7 @@ def reproduce(
     scheduler: Annotated[str | None, typer.Option(help="A Dask scheduler instead, such as tcp://host:8786.")] = None,
 ) -> None:
     """Ask every claim of the paper, and say with intervals whether it holds."""
-    from levywalk.experiments.claims import Evidence
+    from levywalk.experiments.evidence import Evidence
     from levywalk.experiments.execute import writable_folder
     from levywalk.experiments.paper import FULL, LABELS, QUICK
     from levywalk.experiments.reproduce import as_json, chosen, expected_verdicts, markdown, stored, surprises

@@ -1,17 +1,8 @@
-"""The paper's claims, each as a question to the evidence, and the rule that answers it.
-
-A claim is judged at several points: accuracies, starts, pairs of methods. At a point the effect is a median over
-instances, with a 95 % bootstrap interval over instances. The answer is *yes* if the whole interval supports the claim,
-*no* if the whole interval contradicts it, and *unclear* otherwise. The claim **holds** if all primary points say yes,
-**holds in part** if some do, and **does not hold** if none does. Points with exactly two important nodes are secondary:
-they are reported and change no verdict. These rules were written before the reported instances were run.
-"""
+"""The paper's claims, each as a question to the evidence; `judge` has the rules that answer it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,192 +10,10 @@ from scipy.stats import chi2
 
 from levywalk.arrays import Floats
 from levywalk.experiments import paper
-from levywalk.experiments.paper import IID, MHLJ, MIXES, P_JUMPS, SCENES, STARTS, UNIF, WEIGHT, Effort, Scene
-from levywalk.experiments.tuned import Ratio, Report, Runner, Tuned, most, ratio, report, tune
-
-YES, NO, UNCLEAR = "yes", "no", "unclear"
-HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
-TWO = 2  # important nodes of the secondary data
-
-
-@dataclass(frozen=True)
-class Point:
-    """One comparison: what, the effect with its interval, and the answer."""
-
-    where: str
-    ratio: Ratio
-    answer: str
-    primary: bool = True
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A claim and what became of it."""
-
-    id: int
-    label: str
-    text: str
-    verdict: str
-    points: tuple[Point, ...]
-
-    @property
-    def leading(self) -> Ratio:
-        """The effect to show: the first primary point's."""
-        return next(point.ratio for point in self.points if point.primary)
-
-    @property
-    def where(self) -> str:
-        """Where it holds and where not, in words."""
-        if self.verdict == HOLDS:
-            return "everywhere"
-        parts = []
-        for answer in (YES, UNCLEAR, NO):
-            names = [point.where for point in self.points if point.primary and point.answer == answer]
-            if names:
-                parts.append(f"{answer}: {', '.join(names)}")
-        return "; ".join(parts)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the claim as plain JSON."""
-        return {
-            "id": self.id,
-            "label": self.label,
-            "text": self.text,
-            "verdict": self.verdict,
-            "effect": _number(self.leading.effect),
-            "interval": [_number(self.leading.low), _number(self.leading.high)],
-            "where": self.where,
-            "points": [
-                {
-                    "where": point.where,
-                    "effect": _number(point.ratio.effect),
-                    "interval": [_number(point.ratio.low), _number(point.ratio.high)],
-                    "undefined": point.ratio.undefined,
-                    "instances": point.ratio.of,
-                    "answer": point.answer,
-                    "primary": point.primary,
-                }
-                for point in self.points
-            ],
-        }
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-def verdict(points: Sequence[Point]) -> str:
-    """Return the verdict of some points.
-
-    Examples
-    --------
-    >>> unknown = Ratio(1.0, 0.5, 2.0, 0, 9)
-    >>> verdict([Point("a", unknown, YES), Point("b", unknown, UNCLEAR), Point("c", unknown, NO, primary=False)])
-    'holds in part'
-    """
-    answers = [point.answer for point in points if point.primary]
-    if all(answer == YES for answer in answers):
-        return HOLDS
-    return IN_PART if YES in answers else FAILS
-
-
-# ---- answers ---------------------------------------------------------------------------------------------------------
-
-Rule = Callable[[Ratio], str]
-
-
-def below(limit: float) -> Rule:
-    """Answer yes if the interval lies below the limit.
-
-    Examples
-    --------
-    >>> below(1.0)(Ratio(0.8, 0.7, 0.9, 0, 10)), below(1.0)(Ratio(0.8, 0.7, 1.1, 0, 10))
-    ('yes', 'unclear')
-    """
-    return lambda r: _answer(r, r.high < limit, r.low >= limit)
-
-
-def above(limit: float) -> Rule:
-    """Answer yes if the interval lies above the limit."""
-    return lambda r: _answer(r, r.low > limit, r.high <= limit)
-
-
-def within(low: float, high: float) -> Rule:
-    """Answer yes if the interval lies within the limits."""
-    return lambda r: _answer(r, low <= r.low and r.high <= high, r.high < low or r.low > high)
-
-
-def _answer(found: Ratio, yes: bool, no: bool) -> str:
-    if math.isnan(found.effect) or found.undefined > found.of // 2:
-        return UNCLEAR
-    return YES if yes else NO if no else UNCLEAR
-
-
-# ---- evidence --------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Evidence:
-    """Runs what a claim asks for, once."""
-
-    effort: Effort
-    runner: Runner
-    _tuned: dict[Any, Tuned] = field(default_factory=dict)
-    _reports: dict[Any, Report] = field(default_factory=dict)
-
-    def tuned(self, scene: Scene, design: Mapping[str, Any]) -> Tuned:
-        """Return what tuning found for a design."""
-        key = (scene.name, repr(sorted(design.items())))
-        if key not in self._tuned:
-            self._tuned[key] = tune(scene, design, self.effort, self.runner)
-        return self._tuned[key]
-
-    def relative(self, scene: Scene, design: Mapping[str, Any]) -> list[float]:
-        """Return the tuned γL* for each accuracy."""
-        return [self.tuned(scene, design).relative(accuracy) for accuracy in self.effort.accuracies]
-
-    def walks(
-        self, scene: Scene, design: Mapping[str, Any], start: str = "uniform", important: int | None = None
-    ) -> Report:
-        """Return the reported walks of a design at its tuned step sizes."""
-        key = (scene.name, repr(sorted(design.items())), start, important)
-        if key not in self._reports:
-            sizes = self.relative(scene, design)
-            self._reports[key] = report(
-                scene, design, self.effort, sizes, self.runner, start=start, important=important
-            )
-        return self._reports[key]
-
-    def steps(self, scene: Scene, method: str, accuracy: float, start: str, important: int | None) -> Floats:
-        """Return the steps that a method needs, by instance, at the step size tuned for this accuracy."""
-        walks = self.walks(scene, paper.METHODS[method], start, important)
-        return walks.steps_to(accuracy, self.effort.accuracies.index(accuracy))
-
-    def compared(
-        self, scene: Scene, a: str, b: str, rule: Rule, starts: Sequence[str] = STARTS, secondary: bool = True
-    ) -> Iterator[Point]:
-        """Yield T(a)/T(b) at every accuracy and start; with two important nodes as secondary points."""
-        kinds: list[int | None] = [None]
-        if secondary and scene.problem["data"] == "heterogeneous":
-            kinds.append(TWO)
-        for important in kinds:
-            for start in starts:
-                for accuracy in self.effort.accuracies:
-                    found = ratio(
-                        self.steps(scene, a, accuracy, start, important),
-                        self.steps(scene, b, accuracy, start, important),
-                    )
-                    where = f"{a}/{b} on {scene.name} to {accuracy:g}, {start} start"
-                    where += ", two important nodes" if important else ""
-                    yield Point(where, found, rule(found), primary=important is None)
-
-    def theory(self, scene: Scene, question: str, design: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """Return what theory answers about a design on each reported instance."""
-        asked = [paper.instance(scene, seed) | {"design": dict(design), "ask": question} for seed in self.effort.seeds]
-        return [numbers for _, numbers in self.runner(asked)]
-
-
-# ---- the claims ------------------------------------------------------------------------------------------------------
+from levywalk.experiments.evidence import Evidence
+from levywalk.experiments.judge import Claim, Point, Rule, above, at_least, at_most, below, verdict, within
+from levywalk.experiments.paper import IID, MHLJ, MIXES, P_JUMPS, SCENES, STARTS, UNIF, WEIGHT, Scene
+from levywalk.experiments.tuned import Report, most, ratio, report
 
 
 def claim_1(evidence: Evidence) -> Claim:
@@ -253,7 +62,7 @@ def _entrapment(evidence: Evidence, number: int, label: str, scene: Scene) -> Cl
     numbers = evidence.theory(scene, "entrapment", paper.METHODS[WEIGHT])
     dwell = ratio(np.array([n["dwell"] for n in numbers]), np.array([n["iid_dwell"] for n in numbers]))
     points = [
-        Point(f"dwell against i.i.d. dwell on {scene.name}", dwell, _at_least(10.0)(dwell)),
+        Point(f"dwell against i.i.d. dwell on {scene.name}", dwell, at_least(10.0)(dwell)),
         *evidence.compared(scene, WEIGHT, IID, above(1.0)),
         *evidence.compared(scene, MHLJ, WEIGHT, below(1.0)),
     ]
@@ -263,10 +72,6 @@ def _entrapment(evidence: Evidence, number: int, label: str, scene: Scene) -> Cl
         "WeightRW is trapped (dwells ten times as long as i.i.d. sampling and is slower), MHLJ is faster",
         points,
     )
-
-
-def _at_least(limit: float) -> Rule:
-    return lambda r: _answer(r, r.low >= limit, r.high < limit)
 
 
 def claim_6(evidence: Evidence) -> Claim:
@@ -283,7 +88,7 @@ def claim_6(evidence: Evidence) -> Claim:
         control = ratio(switching.floor(0), _dropped(evidence, scene, sizes, switching).floor(0))
         points += [
             Point(f"floor, switching/MHLJ, on {name}", floor, below(1.0)(floor)),
-            Point(f"steps to {accuracy:g}, switching/MHLJ, on {name}", speed, _at_most(1.1)(speed)),
+            Point(f"steps to {accuracy:g}, switching/MHLJ, on {name}", speed, at_most(1.1)(speed)),
             Point(f"floor, switching/MHLJ with the same drop, on {name}", control, below(1.0)(control), primary=False),
         ]
     return _claim(6, "switch", "Switching to uniform sampling lowers the error floor and loses no speed", points)
@@ -363,14 +168,10 @@ def claim_9(evidence: Evidence) -> Claim:
         jumping, weighted = (evidence.walks(scene, paper.METHODS[method]) for method in (MHLJ, WEIGHT))
         steps = np.full(len(jumping.numbers), float(jumping.step[-1]))
         hops = ratio(jumping.curves["hops"][:, 0, -1], steps)
-        points.append(Point(f"hops per update on {name}", hops, _at_most(1.1)(hops)))
+        points.append(Point(f"hops per update on {name}", hops, at_most(1.1)(hops)))
         transfers = ratio(jumping.curves["transfers"][:, 0, -1], weighted.curves["transfers"][:, 0, -1])
-        points.append(Point(f"transfers, MHLJ/WeightRW, on {name}", transfers, _at_most(1.1)(transfers), primary=False))
+        points.append(Point(f"transfers, MHLJ/WeightRW, on {name}", transfers, at_most(1.1)(transfers), primary=False))
     return _claim(9, "alg:jump", "At most 1.1 hops per update at the defaults", points)
-
-
-def _at_most(limit: float) -> Rule:
-    return lambda r: _answer(r, r.high <= limit, r.low > limit)
 
 
 def claim_10(evidence: Evidence) -> Claim:
@@ -449,7 +250,7 @@ def claim_11(evidence: Evidence) -> Claim:
 
 def claim_13(evidence: Evidence) -> Claim:
     """[Erimp]: on Erdős-Rényi the walk recovers i.i.d. weighted sampling."""
-    points = list(evidence.compared(SCENES["er"], WEIGHT, IID, _at_most(1.5)))
+    points = list(evidence.compared(SCENES["er"], WEIGHT, IID, at_most(1.5)))
     return _claim(
         13, "Erimp", "On Erdős–Rényi WeightRW needs at most 1.5 times the steps of i.i.d. weighted sampling", points
     )

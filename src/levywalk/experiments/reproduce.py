@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from levywalk.errors import InvalidParameter
-from levywalk.experiments.claims import CLAIMS, Claim, Evidence
+from levywalk.experiments.claims import CLAIMS
+from levywalk.experiments.evidence import Evidence
 from levywalk.experiments.jobs import run_all
+from levywalk.experiments.judge import Claim
 from levywalk.experiments.paper import LABELS, Effort
 from levywalk.experiments.store import Store
 from levywalk.experiments.study import measure

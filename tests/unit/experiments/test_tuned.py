@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from levywalk.experiments.claims import IN_PART, NO, UNCLEAR, YES, Point, above, below, verdict, within
+from levywalk.experiments.judge import IN_PART, NO, UNCLEAR, YES, Point, above, below, verdict, within
 from levywalk.experiments.paper import FULL, QUICK, SCENES, instance
 from levywalk.experiments.tuned import Ratio, ratio, report, tune
 
