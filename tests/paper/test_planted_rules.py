@@ -1,0 +1,60 @@
+"""A wrong rule, planted into a copy of the package, is found by `levywalk reproduce --check`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import levywalk
+
+PACKAGE = Path(levywalk.__file__).parent
+
+# The plain loop of the kernels is the one that can be changed in a line or two.
+PLANTED = {
+    "as it is": [],
+    "acceptance without the degree ratio": [
+        ("design/bound.py", "np.asarray(self.scores / self.network.degree)", "np.asarray(self.scores)"),
+    ],
+    "a jump that updates on the way": [
+        (
+            "engine/kernels/loop.py",
+            "                            v = u\n                        hops += distance\n",
+            "                            v = u\n"
+            "                            z = 0.0\n"
+            "                            for j in range(dim):\n"
+            "                                z += features[v, j] * x[j]\n"
+            "                            for j in range(dim):\n"
+            "                                gain = step_size * weights[phase, v] * 2.0 * (z - targets[v])\n"
+            "                                x[j] -= gain * features[v, j] if i + 1 < distance else 0.0\n"
+            "                        hops += distance\n",
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_wrong_rule_makes_the_check_fail(name, tmp_path):
+    shutil.copytree(PACKAGE, tmp_path / "levywalk", ignore=shutil.ignore_patterns("__pycache__"))
+    for file, right, wrong in PLANTED[name]:
+        path = tmp_path / "levywalk" / file
+        text = path.read_text(encoding="utf-8")
+        assert text.count(right) == 1, f"{file} no longer has the line that is to be made wrong"
+        path.write_text(text.replace(right, wrong), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "levywalk.cli.main", "reproduce", "limit", "--quick", "--check", "--workers", "0"]
+        + ["--out", "out"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path), "LEVYWALK_KERNELS": "plain"},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    wrong_is_found = "unexpected: claim 10 [limit]" in done.stderr
+    assert done.returncode in (0, 1), done.stderr
+    assert done.returncode == bool(PLANTED[name]), done.stdout + done.stderr
+    assert wrong_is_found == bool(PLANTED[name]), done.stdout + done.stderr
