@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PEERS := .venv/.peers
 
-.PHONY: demo test check bench bench-page bench-theory clean help
+.PHONY: demo test check bench bench-page bench-theory claims clean help
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,10 @@ bench-page: $(STAMP)  ## Write docs/performance.md and its figures from what `ma
 
 bench-theory: $(STAMP)  ## Time and memory of the theory at 1k, 100k and 1M nodes (minutes)
 	$(BIN)/python -m benchmarks.theory
+
+claims: $(STAMP)  ## Ask all of the paper's claims (half an hour) and write docs/claims.md with its figures
+	$(BIN)/levywalk reproduce --all --out levywalk-reproduction
+	$(BIN)/python -m benchmarks.claims levywalk-reproduction
 
 clean:  ## Remove the environment and all caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache levywalk-demo

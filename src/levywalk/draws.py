@@ -52,6 +52,7 @@ class Domain(IntEnum):
     BOOTSTRAP = 6
     TUNING_START = 7
     LOSS = 8
+    FLEET = 9
 
 
 def mix64(z: int) -> int:

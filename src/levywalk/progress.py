@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 
 class Progress(Protocol):
@@ -25,6 +25,8 @@ class Bar:
     >>> with Bar("walking", total=10, show=False) as bar:
     ...     bar.advance(10)
     """
+
+    speed_over = 30.0  # seconds that the time left is told from
 
     def __init__(
         self, title: str, total: float, *, done: float = 0.0, show: bool | None = None, patience: float = 0.5
@@ -50,20 +52,20 @@ class Bar:
         from rich.progress import Progress as RichProgress
 
         assert isinstance(self._bar, RichProgress)
-        self._bar.update(self._task, completed=self._done)  # type: ignore[arg-type]
+        self._bar.update(self._task, description=self.title, completed=self._done)  # type: ignore[arg-type]
+
+    def columns(self) -> list[Any]:
+        """Return what the bar shows, as rich's columns."""
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+        return [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()]
 
     def _open(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
 
         bar = RichProgress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
+            *self.columns(), console=Console(stderr=True), transient=True, speed_estimate_period=self.speed_over
         )
         bar.start()
         self._bar = bar

@@ -49,6 +49,10 @@ class Constant:
 class Decaying:
     """initial · (1 + t/timescale)^-power: half the initial value at t = timescale when power is 1.
 
+    Of p_jump, the default ``timescale`` is the shortest of those tried that cost the paper's four networks no speed
+    (docs/paper.md): jumps should be there while the model travels, so a much smaller step size wants a longer one,
+    about ten times dim/(γL̄). Of a step size, no timescale is right in general.
+
     Examples
     --------
     >>> Decaying(0.1, timescale=2).values(0, 3)
@@ -56,7 +60,7 @@ class Decaying:
     """
 
     initial: float
-    timescale: float
+    timescale: float = 10_000.0
     power: float = 1.0
 
     def __post_init__(self) -> None:

@@ -90,13 +90,13 @@ def designs(draw, n):
     if kind == "iid":
         scores = lw.Scores(draw(st.lists(st.floats(0.01, 100.0), min_size=n, max_size=n)))
         return draw(st.sampled_from([lw.iid_uniform(), lw.iid_weighted(), lw.Design(target=scores, moves="iid")]))
-    second = draw(st.sampled_from(["theory", 0.001]))
+    second = draw(st.sampled_from(["auto", "theory", 0.001]))
     return lw.switching(
         draw(walks(n)),
         draw(walks(n)),
         threshold=draw(st.floats(0.1, 0.9)),
-        window=draw(st.sampled_from([1.0, 2.0, 5.0, 20.0])),
-        patience=draw(st.integers(1, 5)),
+        window=draw(st.sampled_from(["auto", 1.0, 2.0, 5.0, 20.0])),
+        patience=draw(st.just("auto") | st.integers(1, 5)),
         step_size=second,
     )
 
@@ -139,14 +139,15 @@ def both(network, problem, design, arguments):
 
 def nearest_tie(network, problem, design, trace, size, x0):
     """The least relative distance of the detector to its threshold, before the reference's switch; by plain numpy."""
-    bound, detector = design.first.bind(network, problem), design.detector
+    bound, detector = design.first.bind(network, problem), design.detector.bind(problem.dim, problem.smoothness.mean())
     sizes, least = size.values(0, STEPS) if hasattr(size, "values") else [size] * STEPS, np.inf
     for r in range(trace.replicas):
         x = np.zeros(problem.dim) if x0 is None else np.broadcast_to(x0, trace.model.shape)[r].copy()
-        m, s, c, beta = np.zeros(problem.dim), 0.0, 0.0, detector.decay
+        m, s, c = np.zeros(problem.dim), 0.0, 0.0
         for t in range(STEPS):
             g = bound.weights[trace.walk[r, t]] * problem.local_gradient(int(trace.walk[r, t]), x)
             x -= sizes[t] * g
+            beta = 1.0 - min(1.0, detector.steady + detector.rate * sizes[t])
             m, s, c = beta * m + (1 - beta) * g, beta * s + (1 - beta) * (g @ g), beta * c + (1 - beta)
             least = min(least, abs(m @ m - detector.threshold * s * c) / max(detector.threshold * s * c, 1e-300))
             if t == trace.switched_at[r]:

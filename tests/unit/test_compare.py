@@ -94,12 +94,19 @@ def test_the_sweeps_numbers_are_those_of_runs_on_the_tuning_keys(tuned, monkeypa
         assert trial.final_error == pytest.approx(mean[-1], rel=1e-9)
 
 
-def test_a_grid_scales_only_the_first_phase_of_a_switching_design(monkeypatch):
-    # Each entry of the batch is the run at that step size; the second phase keeps its own.
-    design = lw.switching(lw.mhlj(), lw.unif_rw(), threshold=0.5, window=5, patience=3, step_size=0.002)
+@pytest.mark.parametrize(
+    "detail",
+    [
+        {"window": 5, "patience": 3, "step_size": 0.002},  # the second phase keeps its own
+        {"window": 5, "patience": 3},  # the second phase follows the first, up to 1/L*
+        {"step_size": "theory"},  # the detector follows the first phase
+    ],
+)
+def test_each_entry_of_a_grid_is_a_switching_run_at_that_step_size(monkeypatch, detail):
+    design = lw.switching(lw.mhlj(), lw.unif_rw(), threshold=0.5, **detail)
     sizes = np.array([0.001, 0.01])
     options = {
-        "steps": 80,
+        "steps": 80 if "window" in detail else 3000,
         "replicas": 3,
         "seed": 1,
         "record_every": 20,

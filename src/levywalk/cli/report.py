@@ -9,7 +9,9 @@ import typer
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `levywalk run --out DIR` wrote.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder that `levywalk run`, `compare` or `demo` wrote.")
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="The page; DIR/report.html by default.")
     ] = None,
@@ -18,6 +20,14 @@ def report(
     ] = False,
 ) -> None:
     """Write one HTML file that opens offline: verdict, curves, table, visits, theory, and how to run it again."""
+    print("Written: " + ", ".join(str(path) for path in write_on_one_core(folder, out, figures=figures)))
+
+
+def write_on_one_core(folder: Path, out: Path | None = None, *, figures: bool = False) -> list[Path]:
+    """Write the report; on a busy machine BLAS threads wait for each other, and the theory took five times as long."""
+    from threadpoolctl import threadpool_limits
+
     from levywalk.experiments.report import write_report
 
-    print("Written: " + ", ".join(str(path) for path in write_report(folder, out, figures=figures)))
+    with threadpool_limits(1):
+        return write_report(folder, out, figures=figures)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,58 +12,67 @@ import typer
 from levywalk.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from levywalk.experiments.judge import Claim
+    from levywalk.experiments.reproduce import Reproduction
 
 
 def reproduce(
     labels: Annotated[
         list[str] | None, typer.Argument(help="Such as homo or simentrap; a wrong one lists all.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All claims.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All claims and figures.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer instances and walks, one accuracy: minutes.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit 1 if a verdict is not the one expected.")] = False,
-    as_text: Annotated[bool, typer.Option("--json", help="Print JSON alone.")] = False,
-    out: Annotated[Path, typer.Option(help="Where results go; what is there is not computed again.")] = Path(
-        "levywalk-reproduction"
-    ),
-    workers: Annotated[int | None, typer.Option(help="Processes; by default this one alone.")] = None,
-    scheduler: Annotated[str | None, typer.Option(help="A Dask scheduler instead, such as tcp://host:8786.")] = None,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures, as PNG and PDF.")] = True,
+    as_text: Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")] = False,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where results go; what is there is not computed again.")
+    ] = Path("levywalk-reproduction"),
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="Processes; one per core by default, 0: in this one.")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://10.0.0.1:8786.")
+    ] = None,
 ) -> None:
-    """Ask every claim of the paper, and say with intervals whether it holds."""
-    from levywalk.experiments.evidence import Evidence
+    """Ask every claim of the paper, say with intervals whether it holds, and draw every figure."""
+    from levywalk.experiments import reproduce as paper
     from levywalk.experiments.execute import writable_folder
-    from levywalk.experiments.paper import FULL, LABELS, QUICK
-    from levywalk.experiments.reproduce import as_json, chosen, expected_verdicts, markdown, stored, surprises
-    from levywalk.experiments.store import Store
-    from levywalk.progress import Bar
+    from levywalk.experiments.jobs import ClusterLost, JobsFailed
+    from levywalk.experiments.paper import FULL, QUICK
+    from levywalk.experiments.store import StoreError
 
     if bool(labels) == everything:
-        raise InvalidParameter(f"give --all or labels, of {', '.join(LABELS)}")
+        raise InvalidParameter("give --all or some labels, such as homo or simentrap; a wrong one lists all")
+    if workers is not None and scheduler is not None:
+        raise InvalidParameter(f"give --workers or --scheduler, got {workers} and {scheduler!r}")
     effort = QUICK if quick else FULL
-    asked = chosen(labels or [])
+    paper.spelled(labels or [])
     if check:
-        expected_verdicts(effort)  # before an hour is spent
+        paper.expected_verdicts(effort)  # before an hour is spent
     folder = writable_folder(out)
-    evidence = Evidence(effort, stored(Store(folder / "store"), workers, scheduler))
-    began = time.perf_counter()
-    claims: list[Claim] = []
-    with Bar(f"asking {len(asked)} claims", len(asked)) as bar:
-        for ask in asked:
-            claims.append(ask(evidence))
-            bar.advance(1)
-    seconds = time.perf_counter() - began
-    found = as_json(claims, effort, seconds)
-    (folder / "claims.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (folder / "claims.md").write_text(markdown(claims, effort, seconds), encoding="utf-8")
-    unexpected = surprises(claims, effort) if check else []
+    try:
+        found = paper.reproduce(labels or [], effort, folder, workers=workers, scheduler=scheduler, figures=figures)
+    except KeyboardInterrupt:
+        print("interrupted: what is finished is stored, and the same command goes on", file=sys.stderr)
+        raise typer.Exit(130) from None
+    except (StoreError, ClusterLost, JobsFailed) as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    files = paper.write_reproduction(found, folder)
     if as_text:
-        print(json.dumps(found, ensure_ascii=False))
+        print(json.dumps(found.document(folder), ensure_ascii=False))
     else:
-        for claim in claims:
-            print(f"{claim.id:3} [{claim.label}] {claim.verdict}: {claim.text}")
-            print(f"      {claim.where}")
-        print(f"\n{seconds:.0f} s. Written: {folder / 'claims.md'}, {folder / 'claims.json'}")
+        _show(found)
+        drawn = f", and the figures in {folder / paper.DRAWN}" if found.figures else ""
+        print(f"\n{found.seconds:.0f} s. Written: {', '.join(str(path) for path in files)}{drawn}")
+    unexpected = paper.surprises(found.claims, effort) if check else []
     for line in unexpected:
         print(f"unexpected: {line}", file=sys.stderr)
     if unexpected:
         raise typer.Exit(1)
+
+
+def _show(found: Reproduction) -> None:
+    for claim in found.claims:
+        print(f"{claim.id:3} [{claim.label}] {claim.verdict}: {claim.text}")
+        print(f"      {claim.where}")

@@ -17,7 +17,7 @@ from levywalk.design.designs import (
     unif_rw,
     weight_rw,
 )
-from levywalk.design.detector import Detector, DetectorState
+from levywalk.design.detector import BoundDetector, Detector, DetectorState
 from levywalk.design.jump import DistanceLaw, FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric, jump_distance
 from levywalk.design.rule import LocalView, hop, metropolis_hastings
 from levywalk.design.target import Degree, Importance, Mixed, Scores, Target, Uniform, as_target
@@ -26,6 +26,7 @@ __all__ = [
     "AliasTable",
     "AnyDesign",
     "Bound",
+    "BoundDetector",
     "Degree",
     "Design",
     "Detector",

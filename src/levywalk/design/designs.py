@@ -10,7 +10,7 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.design.bound import Bound
-from levywalk.design.detector import Detector
+from levywalk.design.detector import AUTO, Detector
 from levywalk.design.jump import DistanceLaw, JumpLaw, TruncatedGeometric
 from levywalk.design.target import Degree, Importance, Mixed, Target, Uniform, as_target
 from levywalk.errors import InvalidParameter
@@ -98,13 +98,13 @@ class Switching:
     --------
     >>> import levywalk as lw
     >>> lw.Switching(lw.mhlj(), lw.unif_rw()).detector
-    Detector(threshold=0.05, window=1000.0, patience=1000)
+    Detector(threshold='auto', window='auto', patience='auto')
     """
 
     first: Design
     then: Design
     detector: Detector = field(default_factory=Detector)
-    step_size: float | str = "theory"
+    step_size: float | str = AUTO
     name: str = field(default="switching", compare=False)
 
     def __post_init__(self) -> None:
@@ -115,7 +115,9 @@ class Switching:
                 raise InvalidParameter(f"{label} must walk; i.i.d. sampling cannot be switched to or from")
         if not isinstance(self.detector, Detector):
             raise InvalidParameter(f"detector must be a Detector(threshold, window, patience), got {self.detector!r}")
-        if not (isinstance(self.step_size, str) and self.step_size == "theory"):
+        if isinstance(self.step_size, str):
+            checks.choice("step_size of the second phase", self.step_size, (AUTO, "theory"))
+        else:
             object.__setattr__(self, "step_size", checks.positive("step_size of the second phase", self.step_size))
 
     def describe(self) -> dict[str, Any]:
@@ -208,7 +210,8 @@ def mhlj(p_jump: float = 0.1, p_distance: float = 0.5, max_hops: int = 3, schedu
     p_distance, max_hops
         p_d and r of the truncated geometric law of the jump's distance.
     schedule
-        p_J as a function of the step, such as ``Decaying(0.1, timescale=10_000)``; replaces ``p_jump`` when given.
+        p_J as a function of the step, such as ``Decaying(0.1)``; replaces ``p_jump`` when given. It removes the bias
+        of jumps, which at tuned step sizes is far below the noise: to end lower, use `switching` or smaller steps.
 
     Examples
     --------
@@ -251,21 +254,28 @@ def switching(
     first: Design,
     then: Design,
     *,
-    threshold: float = 0.05,
-    window: float = 1000.0,
-    patience: int = 1000,
-    step_size: float | str = "theory",
+    threshold: float | str = AUTO,
+    window: float | str = AUTO,
+    patience: int | str = AUTO,
+    step_size: float | str = AUTO,
 ) -> Switching:
     """Walk by ``first`` until the model has settled, then by ``then``: the paper's [switch].
+
+    The defaults are meant to be left alone: on the paper's networks, at any step size that was tried, they switched
+    when the error was at its floor, after about eleven times dim/(γL̄) updates; docs/paper.md has the numbers.
+    The exception is a problem whose features are far from evenly spread, where they switch early: give a ``window``.
 
     Parameters
     ----------
     first, then
         Usually ``mhlj()`` and ``unif_rw()``.
     threshold, window, patience
-        Of the `Detector` that travels with the model.
+        Of the `Detector` that travels with the model; "auto" follows the problem's dimension and the step size. A
+        smaller ``threshold`` or a larger ``window`` switches later.
     step_size
-        γ₂ of the second phase; "theory" is 1/max w(v)L_v of ``then`` (1/L_max for the uniform law).
+        γ₂ of the second phase. "auto" is the first phase's, schedule or not, but never above 1/L*, L* = max w(v)L_v of
+        ``then`` (L_max for the uniform law): it cannot raise the noise. "theory" is 1/L* itself, which can, on a
+        network that calls for steps far below 1/L*. A smaller number ends lower, after proportionally more updates.
 
     Examples
     --------

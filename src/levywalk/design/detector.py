@@ -10,52 +10,101 @@ import numpy as np
 from levywalk import checks
 from levywalk.arrays import Floats
 
+AUTO = "auto"
+RELAXATIONS = 5.0  # the length of the averages, in dim/(γL̄) updates
+SHARE = 0.1  # the threshold, in 1/dim
+WHOLE = 1.0 - 1e-9  # of a window: rounding must not decide between two updates
+
 
 @dataclass(frozen=True, slots=True)
 class Detector:
     """Switch when the averaged update has nearly vanished against the size of single updates.
 
     The token carries exponential averages over about ``window`` updates: m of the scaled gradients g = w∇f, s of
-    ‖g‖², and their common mass c = 1 - β^t that corrects the start at zero; β = 1 - 1/window. While the model still
-    travels, gradients agree and ‖m‖² is of the order of s; near the limit they cancel. The switch comes when ‖m/c‖² <
-    threshold · s/c held for ``patience`` updates in a row. The average of correlated gradients never vanishes:
-    ``threshold`` must exceed its noise level, about (1-β)/(1+β) · 2/η with η the chain's spectral gap.
+    ‖g‖², and their common mass c that corrects the start at zero. While the model still travels, gradients agree
+    and ‖m‖²/s is of the order of 1/dim; near the limit they cancel. The switch comes when ‖m/c‖² < threshold · s/c held
+    for ``patience`` updates in a row. With "auto" all three follow from what every node of a run knows: the
+    dimension, the step size γ and the mean L̄ of the smoothness constants.
+
+    Parameters
+    ----------
+    threshold
+        In (0, 1). "auto" is 0.1/dim: a tenth of what gradients of evenly spread features show on the way. Lower it to
+        switch later. It must stay above the averages' own noise or the switch never comes; over the default window
+        that is about 0.01/dim to 0.04/dim on all of the paper's networks, and over a shorter one more.
+    window
+        In updates. "auto" is 5·dim/(γL̄), five relaxation times of a well-conditioned problem: over less, a model that
+        is held back by a slow walk looks like one that travels; over more, the way there is remembered for too long. It
+        follows γ from step to step, so schedules need no other value. If features are far from evenly spread, so
+        that dim/L̄ is far below 1/μ, give 5/(γμ).
+    patience
+        In updates. "auto" is one window, so that no model is switched before five relaxation times.
 
     Examples
     --------
-    >>> detector = Detector(threshold=0.05, window=10, patience=3)
+    >>> Detector(window=50).bind(dim=10, mean_smoothness=20.0)
+    BoundDetector(threshold=0.01, steady=0.02, rate=0.0, patience=0)
+    """
+
+    threshold: float | str = AUTO
+    window: float | str = AUTO
+    patience: int | str = AUTO
+
+    def __post_init__(self) -> None:
+        if self.threshold != AUTO:
+            domain = "in (0, 1), or 'auto'"
+            clean = checks.real("threshold", self.threshold, domain, low=0.0, high=1.0, low_open=True, high_open=True)
+            object.__setattr__(self, "threshold", clean)
+        if self.window != AUTO:
+            object.__setattr__(self, "window", checks.real("window", self.window, "of at least 1, or 'auto'", low=1.0))
+        if self.patience != AUTO:
+            object.__setattr__(self, "patience", checks.integer("patience", self.patience, low=1))
+
+    def bind(self, dim: int, mean_smoothness: float) -> BoundDetector:
+        """Meet a problem: put numbers in place of "auto"."""
+        steady, rate = 0.0, mean_smoothness / (RELAXATIONS * dim)
+        if not isinstance(self.window, str):
+            steady, rate = 1.0 / self.window, 0.0
+        threshold = SHARE / dim if isinstance(self.threshold, str) else self.threshold
+        return BoundDetector(threshold, steady, rate, 0 if isinstance(self.patience, str) else self.patience)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundDetector:
+    """A detector that has met a problem: published constants of a run.
+
+    Attributes
+    ----------
+    steady, rate
+        A new gradient's share in the averages at step size γ is steady + rate·γ: one of the two is 0.
+    patience
+        In updates; 0 is one window.
+
+    Examples
+    --------
+    >>> detector = BoundDetector(threshold=0.05, steady=0.1, rate=0.0, patience=3)
     >>> state = DetectorState.new(dim=1)
     >>> signs = [1.0] * 10 + [-1.0, 1.0] * 40
-    >>> [t for t, g in enumerate(signs) if detector.observe(state, np.array([g]))][0]
+    >>> [t for t, g in enumerate(signs) if detector.observe(state, np.array([g]), step_size=0.01)][0]
     24
     """
 
-    threshold: float = 0.05
-    window: float = 1000.0
-    patience: int = 1000
+    threshold: float
+    steady: float
+    rate: float
+    patience: int
 
-    def __post_init__(self) -> None:
-        clean = checks.real("threshold", self.threshold, "in (0, 1)", low=0.0, high=1.0, low_open=True, high_open=True)
-        object.__setattr__(self, "threshold", clean)
-        object.__setattr__(self, "window", checks.real("window", self.window, "of at least 1", low=1.0))
-        object.__setattr__(self, "patience", checks.integer("patience", self.patience, low=1))
-
-    @property
-    def decay(self) -> float:
-        """The factor β of the averages."""
-        return 1.0 - 1.0 / self.window
-
-    def observe(self, state: DetectorState, gradient: Floats) -> bool:
-        """Take in one scaled gradient; return whether it is time to switch."""
-        beta = self.decay
-        fresh = 1.0 - beta
+    def observe(self, state: DetectorState, gradient: Floats, step_size: float) -> bool:
+        """Take in one scaled gradient and the step size it was used with; return whether it is time to switch."""
+        fresh = min(1.0, self.steady + self.rate * step_size)
+        beta = 1.0 - fresh
         state.mean = beta * state.mean + fresh * gradient
         state.power = beta * state.power + fresh * float(gradient @ gradient)
         state.mass = beta * state.mass + fresh
         # An infinite power is a model on its way out, not one that has settled.
         quiet = float(state.mean @ state.mean) < self.threshold * state.power * state.mass < math.inf
         state.streak = state.streak + 1 if quiet else 0
-        return state.streak >= self.patience
+        return state.streak >= self.patience if self.patience else state.streak * fresh >= WHOLE
 
 
 @dataclass(slots=True)

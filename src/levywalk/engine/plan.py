@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from levywalk.arrays import Bools, Floats, Ints, Ints32, Words
-from levywalk.design import Bound, Detector
+from levywalk.design import Bound, BoundDetector
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
@@ -20,6 +21,8 @@ class Phase:
 
     bound: Bound
     step_size: Schedule
+    scaled: bool = True  # whether a replica's scale multiplies the step size
+    most: float = math.inf  # the step size is cut here, once scaled
 
     def step_sizes(self, start: int, stop: int) -> Floats:
         """Return γ of the steps; a constant comes as one number."""
@@ -48,10 +51,10 @@ class Plan:
     network: Network
     problem: Problem
     phases: tuple[Phase, ...]
-    detector: Detector | None
+    detector: BoundDetector | None
     update: Sgd
     keys: Words
-    scale: Floats  # of the first phase's step size, per replica: one batch can hold a whole grid of step sizes
+    scale: Floats  # of the step sizes of scaled phases, per replica: one batch can hold a whole grid of step sizes
     steps: int
     record_walk: bool
     record_visits: bool

@@ -98,13 +98,14 @@ def prepare(
     if record_walk:
         require_room("walk", (replicas, steps), 4, "use record_walk=False, fewer steps or fewer replicas")
     require_room("checkpoints", (6, replicas, len(checkpoints)), 8, "use a larger record_every or fewer replicas")
-    phases = _phases(network, problem, design, step_size)
+    phases = phases_of(network, problem, design, step_size)
+    detector = design.detector if isinstance(design, Switching) else None
     update.check(problem)
     plan = Plan(
         network,
         problem,
         phases,
-        design.detector if isinstance(design, Switching) else None,
+        None if detector is None else detector.bind(problem.dim, float(np.mean(problem.smoothness))),
         update,
         keys,
         np.ones(replicas) if scale is None else scale,
@@ -167,15 +168,16 @@ def _listed(record_every: Any) -> bool:
     return isinstance(record_every, (list, tuple, range, np.ndarray))
 
 
-def _phases(
+def phases_of(
     network: Network, problem: Problem, design: AnyDesign, step_size: float | str | Schedule
 ) -> tuple[Phase, ...]:
+    """Bind a design; a switching one has two phases."""
     if isinstance(design, Switching):
         first, then = design.first.bind(network, problem), design.then.bind(network, problem)
-        return (
-            Phase(first, as_step_size(step_size, first.largest)),
-            Phase(then, as_step_size(design.step_size, then.largest)),
-        )
+        before = Phase(first, as_step_size(step_size, first.largest))
+        if design.step_size == "auto":
+            return before, Phase(then, before.step_size, most=1.0 / then.largest)
+        return before, Phase(then, as_step_size(design.step_size, then.largest), scaled=False)
     if not isinstance(design, Design):
         raise InvalidParameter(f"design must be a Design such as lw.mhlj(), got {design!r}")
     bound = design.bind(network, problem)

@@ -39,7 +39,7 @@ def _advance_one(
         if plan.record_walk:
             state.walk[r, t] = v
 
-        bound = plan.phases[phase].bound
+        here, bound = plan.phases[phase], plan.phases[phase].bound
         step_sizes, p_jumps, distances = tables[phase]
 
         # Update: x ← x - γ w(v) ∇f_v(x)
@@ -47,11 +47,13 @@ def _advance_one(
             with np.errstate(over="ignore", invalid="ignore"):
                 gradient = plan.update.gradient(plan.problem, v, x, partial(key.word, t))
                 scaled = bound.weights[v] * gradient
-                step_size = step_sizes[(t - start) % len(step_sizes)] * (plan.scale[r] if phase == 0 else 1.0)
+                step_size = step_sizes[(t - start) % len(step_sizes)] * (plan.scale[r] if here.scaled else 1.0)
+                step_size = min(step_size, here.most)
                 moved = x - step_size * scaled
                 if np.isfinite(moved).all():
                     x = moved
-                    if plan.detector is not None and phase == 0 and plan.detector.observe(watch, scaled):
+                    detector = plan.detector if phase == 0 else None
+                    if detector is not None and detector.observe(watch, scaled, step_size):
                         phase = 1
                         state.switched_at[r] = t
                         bound = plan.phases[phase].bound

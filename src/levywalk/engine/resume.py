@@ -298,7 +298,9 @@ def identity(job: Job, seed: int) -> dict[str, Any]:
         "problem": _DIGEST + _problem_fingerprint(plan.problem),
         "design": _digest(*[part for phase in plan.phases for part in _design_parts(phase, plan.steps)], plan.detector),
         "step size": _digest(
-            plan.scale, *[part for phase in plan.phases for part in _schedule_parts(phase.step_size, plan.steps)]
+            plan.scale,
+            *[(phase.scaled, phase.most) for phase in plan.phases],
+            *[part for phase in plan.phases for part in _schedule_parts(phase.step_size, plan.steps)],
         ),
         "update": repr(plan.update),
         "backend": job.backend,

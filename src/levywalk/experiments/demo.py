@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 import math
+import shlex
 from pathlib import Path
 
-from levywalk.design import paper_designs
 from levywalk.experiments.compare import Comparison, compare
 from levywalk.experiments.execute import as_json
-from levywalk.network import ring
-from levywalk.problem import heterogeneous
+from levywalk.experiments.spec import Experiment, check_experiment
 
 NODES = 1000
 IMPORTANT = 2
 STEPS = 150_000
 REPLICAS = 64
+_KINDS = {"UnifRW": "unif_rw", "WeightRW": "weight_rw", "MHLJ": "mhlj", "i.i.d. weighted": "iid_weighted"}
+
+
+def demo_experiment(seed: int = 0, *, steps: int = STEPS, replicas: int = REPLICAS) -> Experiment:
+    """Return the demo as an experiment: what `levywalk run` would have to be given for the same result.
+
+    Examples
+    --------
+    >>> list(demo_experiment(7).designs), demo_experiment(7).run.seed
+    (['UnifRW', 'WeightRW', 'MHLJ', 'i.i.d. weighted'], 7)
+    """
+    run = {
+        "steps": steps,
+        "replicas": replicas,
+        "seed": seed,
+        "record_every": max(1, steps // 1000),
+        "record_walk": True,
+    }
+    return check_experiment(
+        {
+            "network": {"family": "ring", "n": NODES},
+            "problem": {"data": "heterogeneous", "important": IMPORTANT, "seed": seed},
+            "run": run,
+            "designs": {name: {"kind": kind} for name, kind in _KINDS.items()},
+            "output": {"folder": "levywalk-demo"},
+        },
+        "the demo",
+    )
 
 
 def demo(
@@ -33,19 +60,10 @@ def demo(
     >>> list(result.traces)
     ['UnifRW', 'WeightRW', 'MHLJ', 'i.i.d. weighted']
     """
-    problem = heterogeneous(NODES, important=IMPORTANT, seed=seed)
-    return compare(
-        ring(NODES),
-        problem,
-        paper_designs(),
-        steps=steps,
-        replicas=replicas,
-        seed=seed,
-        record_every=max(1, steps // 1000),
-        record_walk=True,
-        threads=threads,
-        progress=progress,
-    )
+    experiment = demo_experiment(seed, steps=steps, replicas=replicas)
+    network, problem, designs = experiment.build(Path())
+    options = experiment.run.options() | {"threads": threads}
+    return compare(network, problem, designs, progress=progress, **options)
 
 
 def sentence(result: Comparison) -> str:
@@ -78,13 +96,28 @@ def sentence(result: Comparison) -> str:
     )
 
 
-def write_demo_report(result: Comparison, folder: Path, seed: int = 0) -> Path:
-    """Write the demo's report.html into the folder; the theory is left to `levywalk inspect`, which takes longer."""
+def demo_command(seed: int = 0) -> str:
+    """Return what gives the demo's results again.
+
+    Examples
+    --------
+    >>> demo_command(7)
+    'levywalk demo --seed 7'
+    """
+    return f"levywalk demo --seed {seed}"
+
+
+def write_demo_report(result: Comparison, folder: Path, experiment: Experiment) -> Path:
+    """Write the demo's report.html into the folder; the theory is left to `levywalk report`, which takes longer."""
     from levywalk.report.html import html_page, write_page
     from levywalk.report.judged import Theory
     from levywalk.report.results import results_of
 
-    how = f"levywalk inspect ring:{NODES} --important {IMPORTANT} --seed {seed}"
-    theory = Theory({}, [f"To be quick, the demo leaves spectral gaps and predictions out; `{how}` has them."])
-    page = html_page(results_of(as_json(result), result.traces), command=f"levywalk demo --seed {seed}", theory=theory)
+    name = shlex.quote(folder.resolve().name)
+    theory = Theory(
+        {}, [f"To be quick, the demo leaves spectral gaps and predictions out; `levywalk report {name}` adds them."]
+    )
+    kept = {"settings": experiment.model_dump(mode="json"), "command": demo_command(experiment.run.seed)}
+    results = results_of(as_json(result) | kept, result.traces)
+    page = html_page(results, command=f"levywalk run experiment.toml --out {name}", theory=theory)
     return write_page(page, folder / "report.html")

@@ -9,8 +9,8 @@ from typing import Any
 from levywalk.arrays import Floats
 from levywalk.experiments import paper
 from levywalk.experiments.judge import Point, Rule
-from levywalk.experiments.paper import STARTS, Effort, Scene
-from levywalk.experiments.tuned import Report, Runner, Tuned, ratio, report, tune
+from levywalk.experiments.paper import STARTS, Effort, Scene, Section
+from levywalk.experiments.tuned import Ratio, Report, Runner, Tuned, ratio, report, tune
 
 TWO = 2  # important nodes of the secondary data
 
@@ -24,20 +24,18 @@ class Evidence:
     _tuned: dict[Any, Tuned] = field(default_factory=dict)
     _reports: dict[Any, Report] = field(default_factory=dict)
 
-    def tuned(self, scene: Scene, design: Mapping[str, Any]) -> Tuned:
+    def tuned(self, scene: Scene, design: Section) -> Tuned:
         """Return what tuning found for a design."""
         key = (scene.name, repr(sorted(design.items())))
         if key not in self._tuned:
             self._tuned[key] = tune(scene, design, self.effort, self.runner)
         return self._tuned[key]
 
-    def relative(self, scene: Scene, design: Mapping[str, Any]) -> list[float]:
+    def relative(self, scene: Scene, design: Section) -> list[float]:
         """Return the tuned γL* for each accuracy."""
         return [self.tuned(scene, design).relative(accuracy) for accuracy in self.effort.accuracies]
 
-    def walks(
-        self, scene: Scene, design: Mapping[str, Any], start: str = "uniform", important: int | None = None
-    ) -> Report:
+    def walks(self, scene: Scene, design: Section, start: str = "uniform", important: int | None = None) -> Report:
         """Return the reported walks of a design at its tuned step sizes."""
         key = (scene.name, repr(sorted(design.items())), start, important)
         if key not in self._reports:
@@ -47,10 +45,29 @@ class Evidence:
             )
         return self._reports[key]
 
-    def steps(self, scene: Scene, method: str, accuracy: float, start: str, important: int | None) -> Floats:
-        """Return the steps that a method needs, by instance, at the step size tuned for this accuracy."""
-        walks = self.walks(scene, paper.METHODS[method], start, important)
+    def steps(self, scene: Scene, design: Section, accuracy: float, start: str, important: int | None = None) -> Floats:
+        """Return the steps that a design needs, by instance, at the step size tuned for this accuracy."""
+        walks = self.walks(scene, design, start, important)
         return walks.steps_to(accuracy, self.effort.accuracies.index(accuracy))
+
+    def beside(
+        self, scene: Scene, a: Section, b: Section, accuracy: float, start: str, important: int | None = None
+    ) -> dict[str, Ratio]:
+        """Compare two designs by other measures: excess loss, the median over walks, and transfers instead of steps."""
+        size = self.effort.accuracies.index(accuracy)
+        one, other = (self.walks(scene, design, start, important) for design in (a, b))
+        found = {
+            name: ratio(one.steps_to(accuracy, size, curve), other.steps_to(accuracy, size, curve))
+            for name, curve in (("excess loss", "excess"), ("median", "median"))
+        }
+        return found | {"transfers": ratio(one.transfers_to(accuracy, size), other.transfers_to(accuracy, size))}
+
+    def ratio(
+        self, scene: Scene, a: Section, b: Section, accuracy: float, start: str, important: int | None = None
+    ) -> Ratio:
+        """Return T(a)/T(b), each at its own step size."""
+        one, other = (self.steps(scene, design, accuracy, start, important) for design in (a, b))
+        return ratio(one, other)
 
     def compared(
         self, scene: Scene, a: str, b: str, rule: Rule, starts: Sequence[str] = STARTS, secondary: bool = True
@@ -59,18 +76,17 @@ class Evidence:
         kinds: list[int | None] = [None]
         if secondary and scene.problem["data"] == "heterogeneous":
             kinds.append(TWO)
+        designs = paper.METHODS[a], paper.METHODS[b]
         for important in kinds:
             for start in starts:
                 for accuracy in self.effort.accuracies:
-                    found = ratio(
-                        self.steps(scene, a, accuracy, start, important),
-                        self.steps(scene, b, accuracy, start, important),
-                    )
+                    found = self.ratio(scene, *designs, accuracy, start, important)
+                    beside = self.beside(scene, *designs, accuracy, start, important)
                     where = f"{a}/{b} on {scene.name} to {accuracy:g}, {start} start"
                     where += ", two important nodes" if important else ""
-                    yield Point(where, found, rule(found), primary=important is None)
+                    yield Point(where, found, rule(found), important is None, beside)
 
-    def theory(self, scene: Scene, question: str, design: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    def theory(self, scene: Scene, question: str, design: Section) -> list[Mapping[str, Any]]:
         """Return what theory answers about a design on each reported instance."""
         asked = [paper.instance(scene, seed) | {"design": dict(design), "ask": question} for seed in self.effort.seeds]
         return [numbers for _, numbers in self.runner(asked)]

@@ -48,8 +48,12 @@ def write_results(
     table: bool = True,
     figure: str = "png",
     settings: dict[str, Any] | None = None,
+    command: str = "",
 ) -> list[Path]:
-    """Write traces, table, figure and a JSON of everything in numbers; return the files."""
+    """Write traces, table, figure and a JSON of everything in numbers; return the files.
+
+    ``settings`` is the experiment file's content, ``command`` what else gives the same results.
+    """
     written: list[Path] = []
     if traces:
         names = _file_names(list(result.traces))
@@ -62,7 +66,8 @@ def write_results(
 
         plot(result, path=folder / f"figure.{figure}")
         written.append(folder / f"figure.{figure}")
-    (folder / "result.json").write_text(json.dumps(as_json(result) | {"settings": settings or {}}, indent=2) + "\n")
+    document = as_json(result) | {"settings": settings or {}, "command": command}
+    (folder / "result.json").write_text(json.dumps(document, indent=2) + "\n")
     return [*written, folder / "result.json"]
 
 
@@ -87,6 +92,22 @@ def as_json(result: Comparison) -> dict[str, Any]:
     }
     clean: dict[str, Any] = finite({"accuracy": result.accuracy, "designs": designs})
     return clean
+
+
+def found_in_words(result: Comparison) -> str:
+    """Say in two sentences what was found.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> result = lw.compare(lw.ring(20), lw.homogeneous(20), {"a": lw.unif_rw()}, steps=9, replicas=2, step_size=0.01)
+    >>> found_in_words(result)
+    'a did not reach 1 % of the initial error within 9 steps: ... was left.'
+    """
+    from levywalk.report.results import results_of
+    from levywalk.report.verdict import verdict
+
+    return " ".join(verdict(results_of(as_json(result), result.traces))[:2])
 
 
 def finite(value: Any) -> Any:

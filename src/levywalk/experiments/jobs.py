@@ -7,8 +7,10 @@ on where it was computed, and a worker needs nothing of this machine.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
+import math
 import os
 import signal
 import tempfile
@@ -17,21 +19,31 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from levywalk import checks
 from levywalk.engine.interrupt import Interruptible
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.experiments.store import Store, StoreError, canonical, key_of, pack, plain, unpack
 from levywalk.progress import Bar
+from levywalk.version import source_digest
 
 Answer = bytes | str  # the bytes of the result's file, or why there is none
 
 _TICK = 0.1  # seconds between two looks at Ctrl-C
 _CONNECT = 10.0  # seconds for a scheduler to answer …
 _PATIENCE = 60.0  # … and for a cluster without workers to get one
+
+# The sources that decide numbers, besides the module of the work itself.
+_DECIDE = (
+    *("draws.py", "schedule.py", "network", "problem", "design", "update", "trace", "theory", "engine"),
+    *("experiments/spec.py", "experiments/compare.py", "experiments/execute.py"),
+)
 
 
 class JobsFailed(LevywalkError):
@@ -47,7 +59,11 @@ class JobsFailed(LevywalkError):
 
 
 class ClusterError(LevywalkError, ConnectionError):
-    """A Dask cluster that cannot be reached, has no workers, or was lost."""
+    """A Dask cluster that cannot be reached, or was lost."""
+
+
+class ClusterLost(ClusterError):
+    """A Dask cluster that was reached, and then stopped, lost its workers or dropped the work."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +81,7 @@ class _Task:
     key: str
     name: str
     work: str
-    content: dict[str, Any]  # what the store hashes: the description and the work's name
+    content: dict[str, Any]  # what the store hashes: the description, the work's name and the state of its source
     given: str
 
 
@@ -74,7 +90,7 @@ def run_all(
     work: str | Callable[..., Any],
     store: Store,
     *,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
     scheduler: str | None = None,
     progress: bool | None = None,
     names: Sequence[str] | None = None,
@@ -88,11 +104,13 @@ def run_all(
         Plain dicts: all that decides a result.
     work
         A module-level function or its name, "package.module:function". ``work(description, **given)`` returns a dict of
-        arrays and a dict of plain numbers. Its name is part of what is hashed.
+        arrays and a dict of plain numbers. Its name is part of what is hashed, and so are the sources of its module and
+        of levywalk: results of an earlier state of the code are not taken for this one's.
     store
         Where the results go, each as soon as it is finished.
     workers
         Processes on this machine; by default one per core, and 0 for this one. Results are the same to the bit.
+        `Workers` that are open serve several calls.
     scheduler
         The address of a Dask scheduler, such as "tcp://10.0.0.1:8786": its workers are used instead.
     progress
@@ -123,13 +141,10 @@ def run_all(
     tasks = _tasks(descriptions, work, names, given)
     unique = {task.key: task for task in tasks}
     missing = [task for task in unique.values() if store.load(task.key, task.content) is None]
-    if workers is not None:
-        workers = checks.integer("workers", workers, low=0)
-        if scheduler is not None:
-            raise InvalidParameter(f"workers belong to this machine, got {workers} and the scheduler {scheduler!r}")
-    if missing:
-        with _Countdown("computing", len(unique), done=len(unique) - len(missing), show=progress) as bar:
-            _compute(missing, store, _pool(workers, scheduler, len(missing)), bar)
+    with _crew(workers, scheduler, len(missing)) as crew:
+        if missing:
+            with _Countdown("computing", len(unique), done=len(unique) - len(missing), show=progress) as bar:
+                crew.compute(missing, store, bar)
     return [task.key for task in tasks]
 
 
@@ -170,7 +185,7 @@ def _tasks(
     arguments = json.dumps(plain(given or {}, "given"))
     tasks = []
     for i, description in enumerate(descriptions):
-        content = {"description": plain(description), "work": spelled}
+        content = {"description": plain(description), "work": spelled, "source": source_of(spelled)}
         name = names[i] if names is not None else canonical(description)
         tasks.append(_Task(key_of(content), name, spelled, content, arguments))
     return tasks
@@ -211,6 +226,20 @@ def find(name: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
+@cache
+def source_of(name: str) -> str:
+    """Return a digest of the sources that decide what a work answers: its module's, and levywalk's as far as it counts.
+
+    Examples
+    --------
+    >>> len(source_of("levywalk.experiments.jobs:squares"))
+    64
+    """
+    file = getattr(importlib.import_module(name.partition(":")[0]), "__file__", None)
+    own = Path(file).read_bytes() if file is not None and Path(file).exists() else b""
+    return hashlib.sha256(source_digest(*_DECIDE).encode() + own).hexdigest()
+
+
 def carry_out(content: str, given: str, here: bool = False) -> Answer:
     """Do one piece of work, in whatever process; return the bytes of the result's file, or in words why there is none.
 
@@ -223,6 +252,8 @@ def carry_out(content: str, given: str, here: bool = False) -> Answer:
     task = json.loads(content)
     try:
         work = find(task["work"])
+        if source_of(task["work"]) != task["source"]:
+            return "the worker's sources are not those of the process that asked: install the same, or start both again"
         limits = threadpool_limits(1)
         try:
             arrays, numbers = work(task["description"], **json.loads(given))
@@ -247,6 +278,92 @@ def _place(error: BaseException) -> str:
 # --- where work is done ----------------------------------------------------------------------------------------------
 
 
+class Workers:
+    """Those who do the work: processes on this machine, this process, or a Dask cluster; for one `run_all` or many.
+
+    They are started when first needed and kept until the end of the ``with``, which saves every call but the first the
+    seconds that the start of a process takes. One that dies is replaced.
+
+    Parameters
+    ----------
+    count
+        Processes on this machine; by default one per core, and 0 for this one.
+    scheduler
+        The address of a Dask scheduler, whose workers are used instead.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder, Workers(0) as workers:
+    ...     first = run_all([{"n": 2}], squares, Store(folder), workers=workers)
+    ...     second = run_all([{"n": 3}], squares, Store(folder), workers=workers)
+    ...     len(first + second)
+    2
+    """
+
+    def __init__(self, count: int | None = None, scheduler: str | None = None) -> None:
+        self.count = None if count is None else checks.integer("workers", count, low=0)
+        self.scheduler = scheduler
+        if count is not None and scheduler is not None:
+            raise InvalidParameter(f"workers belong to this machine, got {count} and the scheduler {scheduler!r}")
+        self._pool: _Pool | None = None
+        self._most: int | None = None  # processes that would have something to do, if that is known
+
+    def compute(self, tasks: list[_Task], store: Store, bar: Bar) -> None:
+        """Do all tasks and store their results as they come; raise at the end if some failed."""
+        if self._pool is None:
+            self._pool = self._opened()
+        work = _Work(tasks, store, self._pool, bar)
+        finished = False
+        try:
+            with Interruptible() if self._pool.listens else nullcontext() as interrupt:
+                while work.left():
+                    work.start()
+                    work.collect()
+                    if interrupt is not None and interrupt.requested:
+                        raise KeyboardInterrupt
+            finished = True
+        finally:
+            if not finished:  # what is under way is nobody's
+                self.close(now=True)
+        if work.failures:
+            raise JobsFailed(work.failures, len(tasks))
+
+    def _opened(self) -> _Pool:
+        if self.scheduler is not None:
+            return _Cluster(self.scheduler)
+        if self.count == 0:
+            return _Here()
+        from joblib import cpu_count
+
+        count = cpu_count() if self.count is None else self.count
+        return _Local(count if self._most is None else min(count, self._most))
+
+    def close(self, now: bool = False) -> None:
+        """Let the workers go; the next call would start others."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close(now)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(now=error is not None)
+
+
+def _crew(workers: int | Workers | None, scheduler: str | None, tasks: int) -> AbstractContextManager[Workers]:
+    """Return workers to use: those given, who stay, or others for this call alone."""
+    if isinstance(workers, Workers):
+        if scheduler is not None:
+            raise InvalidParameter(f"workers know where they work, got Workers and the scheduler {scheduler!r}")
+        return nullcontext(workers)
+    crew = Workers(workers, scheduler)
+    crew._most = tasks
+    return crew
+
+
 class _Pool(Protocol):
     ahead: int  # how many tasks to hand over before the first is back
     killed: tuple[type[BaseException], ...]  # what a future raises when its worker died
@@ -257,18 +374,6 @@ class _Pool(Protocol):
     def renew(self) -> None: ...
     def check(self) -> None: ...
     def close(self, now: bool) -> None: ...
-
-
-def _pool(workers: int | None, scheduler: str | None, tasks: int) -> _Pool:
-    if scheduler is not None:
-        return _Cluster(scheduler)
-    if workers == 0:
-        return _Here()
-    if workers is None:
-        from joblib import cpu_count
-
-        workers = cpu_count()
-    return _Local(min(workers, tasks))
 
 
 class _Here:
@@ -350,6 +455,8 @@ class _Cluster:
         self.killed: tuple[type[BaseException], ...] = (distributed.KilledWorker,)
         self.ahead = 1 << 30  # the scheduler shares out all there is
         try:
+            # A client of what is no address would complain when it is cleared away.
+            importlib.import_module("distributed.comm").get_address_host_port(address)
             self._client = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             raise ClusterError(
@@ -360,6 +467,7 @@ class _Cluster:
         self._seen = self._asked = time.monotonic()
 
     def submit(self, task: _Task) -> Future[Answer]:
+        self._seen = time.monotonic()  # the minute counts from here
         future: Future[Answer] = self._executor.submit(carry_out, canonical(task.content), task.given)
         return future
 
@@ -377,14 +485,14 @@ class _Cluster:
             raise self.lost(error) from None
         self._seen = now if alive else self._seen
         if now - self._seen > _PATIENCE:
-            raise ClusterError(
+            raise ClusterLost(
                 f"the Dask scheduler at {self.address!r} has had no workers for {_PATIENCE:g} s; start some with "
                 f"`dask worker {self.address}`: the same call goes on where it stopped"
             )
 
-    def lost(self, error: BaseException) -> ClusterError:
+    def lost(self, error: BaseException) -> ClusterLost:
         """Return the error to raise when the scheduler is gone."""
-        return ClusterError(
+        return ClusterLost(
             f"the Dask scheduler at {self.address!r} was lost ({type(error).__name__}: {error}); when it is back, the "
             "same call goes on where it stopped"
         )
@@ -395,24 +503,6 @@ class _Cluster:
 
 
 # --- how it is done --------------------------------------------------------------------------------------------------
-
-
-def _compute(tasks: list[_Task], store: Store, pool: _Pool, bar: Bar) -> None:
-    """Do all tasks and store their results as they come; raise at the end if some failed."""
-    work = _Work(tasks, store, pool, bar)
-    finished = False
-    try:
-        with Interruptible() if pool.listens else nullcontext() as interrupt:
-            while work.left():
-                work.start()
-                work.collect()
-                if interrupt is not None and interrupt.requested:
-                    raise KeyboardInterrupt
-        finished = True
-    finally:
-        pool.close(now=not finished)
-    if work.failures:
-        raise JobsFailed(work.failures, len(tasks))
 
 
 class _Work:
@@ -430,8 +520,8 @@ class _Work:
         self.failures: list[Failure] = []
 
     def left(self) -> bool:
-        """Return whether anything is left to do."""
-        return bool(self.waiting or self.running or self.suspects or self.unsaved)
+        """Return whether anything is left to do; a broken pool is left to nobody."""
+        return bool(self.waiting or self.running or self.suspects or self.unsaved or self.broken)
 
     def start(self) -> None:
         """Hand tasks to the pool. Whoever was there when a worker died comes last and alone, which tells the guilty."""
@@ -468,7 +558,7 @@ class _Work:
             self._killed(task)
             return
         except CancelledError:
-            raise ClusterError(
+            raise ClusterLost(
                 f"the scheduler dropped {task.name}: it stopped, or another client cancelled the work; the same call "
                 "goes on where it stopped"
             ) from None
@@ -531,20 +621,16 @@ def _unusable(answer: bytes, task: _Task) -> str | None:
 class _Countdown(Bar):
     """A bar for few long pieces of work: counts them, and tells the time left from all that were done."""
 
-    def _open(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    speed_over = math.inf
 
-        bar = Progress(
+    def columns(self) -> list[Any]:
+        """Return what the bar shows."""
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+        return [
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             TextColumn("left"),
-            console=Console(stderr=True),
-            transient=True,
-            speed_estimate_period=float("inf"),
-        )
-        bar.start()
-        self._bar = bar
-        self._task = bar.add_task(self.title, total=self.total, completed=self._done)  # type: ignore[arg-type]
+        ]

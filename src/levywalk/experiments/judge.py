@@ -10,8 +10,8 @@ they are reported and change no verdict. These rules were written before the rep
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from levywalk.experiments.tuned import Ratio
@@ -28,6 +28,7 @@ class Point:
     ratio: Ratio
     answer: str
     primary: bool = True
+    beside: Mapping[str, Ratio] = field(default_factory=dict)  # the same by other measures; changes no verdict
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,12 @@ class Claim:
         """Where it holds and where not, in words."""
         if self.verdict == HOLDS:
             return "everywhere"
-        parts = []
-        for answer in (YES, UNCLEAR, NO):
-            names = [point.where for point in self.points if point.primary and point.answer == answer]
-            if names:
-                parts.append(f"{answer}: {', '.join(names)}")
-        return "; ".join(parts)
+        names = {
+            answer: [point.where for point in self.points if point.primary and point.answer == answer]
+            for answer in (YES, UNCLEAR, NO)
+        }
+        told = "; ".join(f"{answer}: {', '.join(points)}" for answer, points in names.items() if points)
+        return told if names[YES] or names[NO] else f"neither shown nor refuted; {told}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the claim as plain JSON."""
@@ -68,18 +69,22 @@ class Claim:
             "interval": [_number(self.leading.low), _number(self.leading.high)],
             "where": self.where,
             "points": [
-                {
-                    "where": point.where,
-                    "effect": _number(point.ratio.effect),
-                    "interval": [_number(point.ratio.low), _number(point.ratio.high)],
-                    "undefined": point.ratio.undefined,
-                    "instances": point.ratio.of,
-                    "answer": point.answer,
-                    "primary": point.primary,
-                }
+                {"where": point.where}
+                | _ratio_as_json(point.ratio)
+                | {"answer": point.answer, "primary": point.primary}
+                | {"beside": {name: _ratio_as_json(found) for name, found in point.beside.items()}}
                 for point in self.points
             ],
         }
+
+
+def _ratio_as_json(found: Ratio) -> dict[str, Any]:
+    return {
+        "effect": _number(found.effect),
+        "interval": [_number(found.low), _number(found.high)],
+        "undefined": found.undefined,
+        "instances": found.of,
+    }
 
 
 def _number(value: float) -> float | None:

@@ -13,9 +13,11 @@ Everything here was decided before any reported run, and is the same for all met
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from levywalk.errors import InvalidParameter
 
 Section = Mapping[str, Any]
 
@@ -49,8 +51,8 @@ METHODS: Mapping[str, Section] = {
     MHLJ: {"kind": "mhlj"},
     IID: {"kind": "iid_weighted"},
 }
-MIXES = (0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8)
-P_JUMPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+MIXES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.8, 0.9, 0.97)
+P_JUMPS = (0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 SWITCHING: Section = {"kind": "switching", "first": {"kind": "mhlj"}, "then": {"kind": "unif_rw"}}
@@ -60,6 +62,7 @@ DECAYS: tuple[Section, ...] = tuple(
     for power in (0.5, 1.0)
 )
 SMALL_RING: Section = {"family": "ring", "n": 30}  # where limits and bounds are exact
+SMALL_TREE: Section = {"family": "barabasi_albert", "n": 30, "m": 1}  # … and where degrees differ a lot
 SMALL_DATA: Section = {"data": "heterogeneous", "dim": 3, "important": 1}
 
 
@@ -113,6 +116,15 @@ SCENES = {
         ),
     )
 }
+
+# Other data on the ring: does the best λ of MixedRW move?
+MILD_RING = replace(
+    SCENES["ring"],
+    name="ring-mild",
+    title="Ring(1000), σ²_H = 10",
+    problem=dict(_HETEROGENEOUS) | {"sigma2_high": 10.0},
+    labels=("fig:mixeddist",),
+)
 
 
 @dataclass(frozen=True)
@@ -188,3 +200,126 @@ def reported(
             "start": start,
             "seed": seed,
         }
+
+
+# ---- figures ---------------------------------------------------------------------------------------------------------
+
+DRAWN = 10  # instances of walks that only a figure asks for; the others have all of the effort's
+SWEPT_WALKS = 32  # walks of sweeps over accuracies, p_jump and step sizes
+GAP_INSTANCES = 3  # a gap takes a second
+EPSILONS = tuple(10.0 ** (-k / PER_DECADE) for k in range(1, 3 * PER_DECADE + 1))
+STABILITY_STEPS = 20_000
+STABILITY = tuple(10.0 ** (k / PER_DECADE) for k in range(-3 * PER_DECADE, PER_DECADE))  # γL̄
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a figure shows; ``kind`` names how `panels` gathers it."""
+
+    name: str  # of the file
+    labels: tuple[str, ...]  # by which it is asked for, besides its name
+    kind: str
+    title: str
+    scenes: tuple[str, ...]
+    designs: Mapping[str, Section] = field(default_factory=dict)
+    start: str = "uniform"
+
+
+def _some(*methods: str) -> dict[str, Section]:
+    return {method: METHODS[method] for method in methods}
+
+
+_THREE = _some(UNIF, WEIGHT, MHLJ)
+_FADING = {
+    f"p_jump falls, timescale {design['schedule']['timescale']:g}": design
+    for design in DECAYS
+    if design["schedule"]["power"] == 1.0
+}
+
+FIGURES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("homo", ("homo",), "walks", "[homo] the methods are alike", ("er-homogeneous",), _THREE),
+        Recipe("hete", ("hete",), "walks", "[hete] weights and jumps on a dense network", ("er",), _THREE),
+        Recipe("simentrap", ("simentrap",), "walks", "[simentrap] entrapment, and jumps", ("ring",), _THREE),
+        Recipe(
+            "simentrap-stationary",
+            ("simentrap",),
+            "walks",
+            "[simentrap] entrapment, and jumps, from the walk's own law",
+            ("ring",),
+            _THREE,
+            "stationary",
+        ),
+        Recipe("grid", ("grid",), "walks", "[grid] entrapment, and jumps", ("grid",), _THREE),
+        Recipe("wsju", ("wsju",), "walks", "[wsju] entrapment, and jumps", ("ws",), _THREE),
+        Recipe(
+            "switch",
+            ("switch",),
+            "floors",
+            "[switch] MHLJ, and uniform sampling once it has settled",
+            ("ring",),
+            _some(MHLJ) | {"MHLJ, then UnifRW": SWITCHING, "MHLJ, same drop of the step size": METHODS[MHLJ]},
+        ),
+        Recipe(
+            "decay",
+            ("Decay",),
+            "floors",
+            "[Decay] jumps that become rarer",
+            ("ring",),
+            {"no jumps (WeightRW)": METHODS[WEIGHT], "p_jump = 0.1 (MHLJ)": METHODS[MHLJ]} | _FADING,
+        ),
+        Recipe(
+            "mixeddist",
+            ("fig:mixeddist",),
+            "walks",
+            "[fig:mixeddist] mixed targets against jumps",
+            ("ring",),
+            _THREE | {f"MixedRW, λ = {mix:g}": {"kind": "mixed_rw", "mix": mix} for mix in (0.1, 0.6, 0.9)},
+        ),
+        Recipe(
+            "erimp",
+            ("Erimp",),
+            "walks",
+            "[Erimp] importance weights without entrapment",
+            ("er",),
+            _some(UNIF, WEIGHT, IID),
+        ),
+        Recipe("ringmc", ("fivring", "ringMC"), "toy", "[fivring], [ringMC] five nodes, one important", ()),
+        Recipe(
+            "accuracy",
+            (),
+            "accuracy",
+            "Steps and transfers that an accuracy costs",
+            tuple(SCENES),
+            _some(UNIF, WEIGHT, MHLJ, IID),
+        ),
+        Recipe(
+            "p_jump",
+            ("gap",),
+            "p_jump",
+            "Jumps: what error they leave, and the spectral gap",
+            ("ring", "grid", "ws", "er"),
+            _some(MHLJ),
+        ),
+        Recipe("stability", (), "stability", "How large a step size may be", ("er", "ring"), _THREE),
+    )
+}
+
+
+def figures_of(labels: Sequence[str]) -> list[str]:
+    """Return the names of the figures that some labels ask for, all of them if there are none.
+
+    A label is one of `LABELS` (some of which have no figure), a figure's name, or the paper's own where it has two.
+
+    Examples
+    --------
+    >>> figures_of(["grid", "fig:mixeddist", "bounds", "gap"])
+    ['grid', 'mixeddist', 'p_jump']
+    """
+    known = {label for recipe in FIGURES.values() for label in (recipe.name, *recipe.labels)} | set(LABELS)
+    for label in labels:
+        if label not in known:
+            raise InvalidParameter(f"label must be of {', '.join(sorted(known))}, got {label!r}")
+    asked = set(labels)
+    return [name for name, recipe in FIGURES.items() if not asked or asked & {name, *recipe.labels}]

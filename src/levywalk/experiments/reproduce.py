@@ -1,35 +1,132 @@
-"""Reproduce the paper: ask every claim, say what became of it, and whether that is what a full run has found before."""
+"""Reproduce the paper: ask every claim, draw every figure, say what became of it and whether that was expected."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from levywalk.errors import InvalidParameter
 from levywalk.experiments.claims import CLAIMS
 from levywalk.experiments.evidence import Evidence
-from levywalk.experiments.jobs import run_all
+from levywalk.experiments.jobs import Workers, keys_of, run_all
 from levywalk.experiments.judge import Claim
-from levywalk.experiments.paper import LABELS, Effort
+from levywalk.experiments.outlook import OutlookBar, Question
+from levywalk.experiments.paper import FIGURES, LABELS, Effort, figures_of
+from levywalk.experiments.report import write_report
 from levywalk.experiments.store import Store
 from levywalk.experiments.study import measure
 from levywalk.experiments.tuned import Outcome, Runner
+from levywalk.report.judged import besides, effect_text
 
 EXPECTED = Path(__file__).with_name("expected_verdicts.json")
+STORE = "store"
+DRAWN = "figures"  # the folder of the figures, beside the claims
+FORMATS = ("png", "pdf")
+
+Tell = Callable[[Sequence[Mapping[str, Any]], int, float], None]
 
 
-def stored(store: Store, workers: int | None = None, scheduler: str | None = None) -> Runner:
+@dataclass(frozen=True)
+class Reproduction:
+    """What was found: the claims, and by name the files of the figures."""
+
+    command: str
+    effort: Effort
+    claims: tuple[Claim, ...]
+    figures: Mapping[str, Sequence[Path]]
+    seconds: float
+
+    def document(self, folder: Path) -> dict[str, Any]:
+        """Return everything in plain numbers; files are relative to the folder."""
+        return {
+            "claims": [claim.as_json() for claim in self.claims],
+            "figures": [
+                {
+                    "name": name,
+                    "title": FIGURES[name].title,
+                    "files": [path.relative_to(folder).as_posix() for path in files],
+                }
+                for name, files in self.figures.items()
+            ],
+            "command": self.command,
+            "effort": self.effort.name,
+            "instances": list(self.effort.seeds),
+            "tuning_instances": list(self.effort.tuning_seeds),
+            "walks": self.effort.walks,
+            "accuracies": list(self.effort.accuracies),
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def reproduce(
+    labels: Sequence[str],
+    effort: Effort,
+    folder: Path,
+    *,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    figures: bool = True,
+    progress: bool | None = None,
+) -> Reproduction:
+    """Ask the claims of some labels, all if there are none, and draw their figures into the folder.
+
+    Parameters
+    ----------
+    workers, scheduler
+        As in `levywalk.experiments.jobs.run_all`; the same serve until the end. Results are the same to the bit.
+    progress
+        Whether to show a bar with the time left; by default where stderr is a terminal.
+    """
+    claims = chosen(labels)
+    names = figures_of(spelled(labels)) if figures else []
+    if not (claims or names):
+        raise InvalidParameter(f"{', '.join(labels)} have figures alone, and these are left out")
+    questions: dict[str, Question] = dict(claims)
+    questions |= {f"figure {name}": partial(_gathered, name=name) for name in names}
+    began = time.perf_counter()
+    found: list[Claim] = []
+    files: dict[str, Sequence[Path]] = {}
+    with OutlookBar(questions, effort, show=progress) as bar, Workers(workers, scheduler) as crew:
+        evidence = Evidence(effort, stored(Store(folder / STORE), crew, bar.answered))
+        for label, ask in claims.items():
+            bar.begin(label)
+            found.append(ask(evidence))
+        for name in names:
+            bar.begin(f"figure {name}")
+            files[name] = _drawn(evidence, name, folder)
+    command = f"levywalk reproduce {' '.join(labels) or '--all'}{' --quick' if effort.name == 'quick' else ''}"
+    return Reproduction(command, effort, tuple(found), files, time.perf_counter() - began)
+
+
+def _gathered(evidence: Evidence, name: str) -> object:
+    from levywalk.experiments.panels import plate
+
+    return plate(evidence, name)
+
+
+def _drawn(evidence: Evidence, name: str, folder: Path) -> list[Path]:
+    from levywalk.experiments.panels import write_figures
+
+    return write_figures(evidence, [name], folder / DRAWN, FORMATS)
+
+
+def stored(store: Store, workers: int | Workers | None = None, tell: Tell | None = None) -> Runner:
     """Return what carries out descriptions, each once: what the store holds is read.
 
-    By default in this process: most pieces of work are shorter than the start of another one.
+    ``tell`` is called with what was asked for, how many pieces of it were computed, and the seconds that this took.
     """
-    if workers is None and scheduler is None:
-        workers = 0
 
     def run(descriptions: Sequence[Mapping[str, Any]]) -> list[Outcome]:
-        keys = run_all(descriptions, measure, store, workers=workers, scheduler=scheduler, progress=False)
+        began = time.perf_counter()
+        missing = sum(not store.path(key).exists() for key in set(keys_of(descriptions, measure)))
+        keys = run_all(descriptions, measure, store, workers=workers, progress=False)
+        if tell is not None:
+            tell(descriptions, missing, time.perf_counter() - began)
         results = [store.load(key) for key in keys]
         assert all(result is not None for result in results)
         return [(dict(result.arrays), dict(result.numbers)) for result in results if result is not None]
@@ -37,18 +134,45 @@ def stored(store: Store, workers: int | None = None, scheduler: str | None = Non
     return run
 
 
-def chosen(labels: Sequence[str]) -> list[Callable[[Evidence], Claim]]:
+def spelled(labels: Sequence[str]) -> list[str]:
+    """Return the labels as claims and figures have them: capitals and the prefix "fig:" may be left out.
+
+    Examples
+    --------
+    >>> spelled(["decay", "gap"])
+    ['Decay', 'decay', 'gap']
+    >>> spelled(["rings"])
+    Traceback (most recent call last):
+    levywalk.errors.InvalidParameter: label must be of homo, hete, ...; got 'rings'
+    """
+    known = dict.fromkeys(LABELS)
+    for name, recipe in FIGURES.items():
+        known |= dict.fromkeys((*recipe.labels, name))
+    found = []
+    for label in labels:
+        same = [other for other in known if _bare(other) == _bare(label)]
+        if not same:
+            named = {_bare(other): other for other in reversed(known)}
+            shown = ", ".join(other for other in known if other in named.values())
+            raise InvalidParameter(f"label must be of {shown}; got {label!r}")
+        found += same
+    return found
+
+
+def _bare(label: str) -> str:
+    return label.lower().removeprefix("fig:")
+
+
+def chosen(labels: Sequence[str]) -> dict[str, Callable[[Evidence], Claim]]:
     """Return the claims of some labels, all of them if there are none.
 
     Examples
     --------
-    >>> [claim.__name__ for claim in chosen(["grid", "homo"])]
+    >>> [claim.__name__ for claim in chosen(["grid", "homo"]).values()]
     ['claim_1', 'claim_4']
     """
-    for label in labels:
-        if label not in LABELS:
-            raise InvalidParameter(f"label must be of {', '.join(LABELS)}, got {label!r}")
-    return [claim for claim, label in zip(CLAIMS, LABELS, strict=True) if not labels or label in labels]
+    asked = spelled(labels)
+    return {label: claim for label, claim in zip(LABELS, CLAIMS, strict=True) if not labels or label in asked}
 
 
 def expected_verdicts(effort: Effort) -> dict[str, str]:
@@ -69,56 +193,77 @@ def surprises(claims: Sequence[Claim], effort: Effort) -> list[str]:
     ]
 
 
-def as_json(claims: Sequence[Claim], effort: Effort, seconds: float) -> dict[str, Any]:
-    """Return everything in plain numbers."""
-    return {
-        "claims": [claim.as_json() for claim in claims],
-        "effort": effort.name,
-        "instances": list(effort.seeds),
-        "tuning_instances": list(effort.tuning_seeds),
-        "walks": effort.walks,
-        "accuracies": list(effort.accuracies),
-        "seconds": round(seconds, 1),
-    }
+def write_reproduction(found: Reproduction, folder: Path) -> list[Path]:
+    """Write the claims as JSON, as text and as a page with the figures in it; return these files."""
+    document = found.document(folder)
+    numbers, text = folder / "claims.json", folder / "claims.md"
+    numbers.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text.write_text(markdown(document), encoding="utf-8")
+    return [text, numbers, *write_report(folder)]
 
 
-def markdown(claims: Sequence[Claim], effort: Effort, seconds: float) -> str:
-    """Return the claims as a page.
+def markdown(document: Mapping[str, Any]) -> str:
+    """Return what claims.json holds as a page to read, with links to the figures.
 
     Examples
     --------
     >>> from levywalk.experiments.paper import QUICK
-    >>> markdown([], QUICK, 1.0).splitlines()[0]
+    >>> markdown(Reproduction("levywalk reproduce", QUICK, (), {}, 1.0).document(Path())).splitlines()[0]
     '# The paper, claim by claim'
     """
-    command = f"levywalk reproduce --all{' --quick' if effort.name == 'quick' else ''}"
+    seeds = document["instances"]
     lines = [
         "# The paper, claim by claim",
         "",
-        f"Written by `{command}` in {seconds / 60:.1f} minutes: {effort.instances} instances (seeds {effort.seeds[0]} "
-        f"to {effort.seeds[-1]}) of {effort.walks} walks, step sizes tuned on {effort.tuning_instances} others. T is "
-        "the number of steps to an accuracy; effects are medians over instances with 95 % bootstrap intervals over "
-        "instances; a point says yes or no only if the whole interval does. What was decided beforehand is in "
-        "`experiments/paper.py` and `experiments/claims.py`.",
+        f"Written by `{document['command']}` in {document['seconds'] / 60:.1f} minutes: {len(seeds)} instances (seeds "
+        f"{seeds[0]} to {seeds[-1]}) of {document['walks']} walks, step sizes tuned on "
+        f"{len(document['tuning_instances'])} others. T is the number of steps to an accuracy; effects are medians "
+        "over instances with 95 % bootstrap intervals over instances; a point says yes or no only if the whole "
+        "interval does. What was decided beforehand is in `experiments/paper.py` and `experiments/claims.py`.",
         "",
-        "| | claim | verdict | leading effect |",
-        "|---|---|---|---|",
     ]
-    lines += [
-        f"| {claim.id} [{claim.label}] | {claim.text} | **{claim.verdict}** | {_effect(claim.leading)} |"
-        for claim in claims
-    ]
+    claims = document["claims"]
+    if claims:
+        lines += _table(
+            ["", "claim", "verdict", "leading effect"],
+            [[_name(claim), claim["text"], f"**{claim['verdict']}**", effect_text(claim)] for claim in claims],
+        )
     for claim in claims:
-        lines += ["", f"## {claim.id} [{claim.label}]: {claim.verdict}", "", f"{claim.text}.", ""]
-        lines += ["| point | effect | answer |", "|---|---|---|"]
-        lines += [
-            f"| {point.where if point.primary else f'*{point.where}*'} | {_effect(point.ratio)} | {point.answer} |"
-            for point in claim.points
-        ]
-    lines += ["", "Points in italics are secondary and change no verdict."]
+        lines += ["", f"## {_name(claim)}: {claim['verdict']}", "", f"{claim['text']}.", "", *_points(claim["points"])]
+    if claims:
+        lines += ["", "Points in italics are secondary and change no verdict."]
+        if any(besides(claim["points"]) for claim in claims):
+            lines += ["", "The last columns repeat a comparison by another measure, which changes no verdict either."]
+    if document["figures"]:
+        lines += ["", "## Figures"]
+        lines += [line for figure in document["figures"] for line in ("", *_figure(figure))]
     return "\n".join(lines) + "\n"
 
 
-def _effect(found: Any) -> str:
-    text = f"{found.effect:.3g} [{found.low:.3g}, {found.high:.3g}]"
-    return text + (f", {found.undefined} of {found.of} undefined" if found.undefined else "")
+def _name(claim: Mapping[str, Any]) -> str:
+    return f"{claim['id']} [{claim['label']}]"
+
+
+def _points(points: Sequence[Mapping[str, Any]]) -> list[str]:
+    more = besides(points)
+    rows = [
+        [
+            point["where"] if point["primary"] else f"*{point['where']}*",
+            effect_text(point),
+            point["answer"],
+            *(effect_text(point["beside"].get(name)) for name in more),
+        ]
+        for point in points
+    ]
+    return _table(["point", "effect", "answer", *more], rows)
+
+
+def _figure(figure: Mapping[str, Any]) -> list[str]:
+    picture, *others = figure["files"]
+    links = ", ".join(f"[{Path(name).suffix[1:].upper()}]({name})" for name in others)
+    return [f"![{figure['title']}]({picture})", *([f"also as {links}"] if links else [])]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]

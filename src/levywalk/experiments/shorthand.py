@@ -1,15 +1,22 @@
-"""Networks and problems in a word, as typed on a command line: ``ring:1000``, ``ws:1000,4,0.1``, ``heterogeneous``."""
+"""Networks, problems and designs in a word, as typed on a command line: ``ring:1000``, ``mhlj:p_jump=0.2``."""
 
 from __future__ import annotations
 
+import difflib
 import inspect
+import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import numpy as np
 
+from levywalk import checks
+from levywalk.design import Design, iid_uniform, iid_weighted, mhlj, mixed_rw, simple_rw, unif_rw, weight_rw
 from levywalk.errors import InvalidParameter
 from levywalk.network import FAMILIES, Network, read_network
 from levywalk.problem import LeastSquares, Logistic, Problem, heterogeneous, homogeneous, load_dataset, partition
+from levywalk.problem.partition import HOW
 
 _SHORT = {
     "er": "erdos_renyi",
@@ -17,7 +24,34 @@ _SHORT = {
     "regular": "random_regular",
     "ba": "barabasi_albert",
 }
-_FAMILIES = FAMILIES | {short: FAMILIES[name] for short, name in _SHORT.items()}
+_FAMILIES = {name: name for name in FAMILIES} | _SHORT
+_LOSSES = ("least_squares", "logistic")
+_MAKERS: tuple[Callable[..., Design], ...] = (
+    *(unif_rw, weight_rw, mhlj, mixed_rw, simple_rw),
+    *(iid_uniform, iid_weighted),
+)
+_DESIGNS = {make.__name__: make for make in _MAKERS}
+
+
+def network_settings(text: str, *, seed: int = 0, self_loops: str = "none") -> dict[str, Any]:
+    """Return the section [network] of an experiment file: a family with its numbers, or a path.
+
+    Examples
+    --------
+    >>> network_settings("ws:100,4,0.1", seed=3)
+    {'family': 'watts_strogatz', 'n': 100, 'k': 4, 'p': 0.1, 'seed': 3, 'self_loops': 'none'}
+    """
+    name, colon, numbers = text.partition(":")
+    if colon and name in _FAMILIES:
+        family = _FAMILIES[name]
+        random = {"seed": seed} if "seed" in inspect.signature(FAMILIES[family]).parameters else {}
+        return {"family": family, **_numbers(name, numbers), **random, "self_loops": self_loops}
+    if not Path(text).exists() and "/" not in text and "." not in text:
+        hint = _did_you_mean(name, _FAMILIES, lambda family: f"{family}:{','.join(_wanted(family))}")
+        raise InvalidParameter(
+            f"network must be a file or one of {', '.join(f'{key}:…' for key in _FAMILIES)}, got {text!r}{hint}"
+        )
+    return {"family": "file", "file": str(checks.existing_file(text)), "self_loops": self_loops}
 
 
 def read_network_text(text: str, *, seed: int = 0, self_loops: str = "none") -> Network:
@@ -28,64 +62,184 @@ def read_network_text(text: str, *, seed: int = 0, self_loops: str = "none") -> 
     >>> read_network_text("grid:3,4").n
     12
     """
-    name, colon, numbers = text.partition(":")
-    if colon and name in _FAMILIES:
-        make = _FAMILIES[name]
-        wanted = [
-            key
-            for key, parameter in inspect.signature(make).parameters.items()
-            if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-        ]
-        try:
-            values = [_number(part) for part in numbers.split(",")]
-        except ValueError:
-            values = []
-        if len(values) != len(wanted):
-            raise InvalidParameter(
-                f"network {name!r} takes {len(wanted)} numbers, {name}:{','.join(wanted)}, got {text!r}"
-            )
-        random = {"seed": seed} if "seed" in inspect.signature(make).parameters else {}
-        return make(*values, **random, self_loops=self_loops)
-    if not Path(text).exists() and "/" not in text and "." not in text:
-        raise InvalidParameter(
-            f"network must be a file or one of {', '.join(f'{key}:…' for key in _FAMILIES)}, got {text!r}"
-        )
-    return read_network(text, self_loops=self_loops)
+    settings = network_settings(text, seed=seed, self_loops=self_loops)
+    family = settings.pop("family")
+    return read_network(settings["file"], self_loops=self_loops) if family == "file" else FAMILIES[family](**settings)
 
 
-def _number(text: str) -> int | float:
+def _numbers(name: str, text: str) -> dict[str, Any]:
+    """Return a family's numbers by name, each of the type that the family takes."""
+    wanted = _wanted(name)
     try:
-        return int(text)
+        return {key: wanted[key](part) for key, part in zip(wanted, text.split(","), strict=True)}
     except ValueError:
-        return float(text)
+        count = f"{len(wanted)} number{'s' if len(wanted) > 1 else ''}"
+        whole = ", ".join(key for key, kind in wanted.items() if kind is int)
+        raise InvalidParameter(
+            f"network {name!r} takes {count}, {name}:{','.join(wanted)} ({whole} whole), got {f'{name}:{text}'!r}"
+        ) from None
 
 
-def read_problem_text(
+def _wanted(name: str) -> dict[str, Any]:
+    """Return the names and types of a family's numbers."""
+    make = FAMILIES[_FAMILIES[name]]
+    hints = get_type_hints(make)
+    parameters = inspect.signature(make).parameters.values()
+    return {p.name: hints[p.name] for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD}
+
+
+def problem_settings(
     text: str,
-    n: int,
     *,
     important: int | None = None,
     loss: str = "least_squares",
     how: str = "iid",
     ridge: float = 0.0,
     seed: int = 0,
-) -> Problem:
-    """Read a problem for n nodes: ``heterogeneous``, ``homogeneous``, or a path to a data set.
+) -> dict[str, Any]:
+    """Return the section [problem] of an experiment file: ``heterogeneous``, ``homogeneous``, or a path to a data set.
+
+    Examples
+    --------
+    >>> problem_settings("heterogeneous", important=2)
+    {'data': 'heterogeneous', 'important': 2, 'seed': 0}
+    """
+    checks.choice("loss", loss, _LOSSES)
+    checks.choice("partition", how, HOW)
+    drawn = text in ("heterogeneous", "homogeneous")
+    if important is not None and text != "heterogeneous":
+        raise InvalidParameter(f"important = {important} belongs to data 'heterogeneous', got {text!r}; leave it out")
+    if drawn and (loss, how, ridge) != ("least_squares", "iid", 0.0):
+        raise InvalidParameter(f"loss, partition and ridge belong to a data file, got {text!r}; leave them out")
+    if drawn:
+        count = {} if important is None else {"important": important}
+        return {"data": text, **count, "seed": seed}
+    if not Path(text).exists() and "." not in text and "/" not in text:
+        hint = _did_you_mean(text, ("heterogeneous", "homogeneous"))
+        raise InvalidParameter(f"data must be 'heterogeneous', 'homogeneous' or a file, got {text!r}{hint}")
+    file = str(checks.existing_file(text))
+    return {"data": "file", "file": file, "loss": loss, "partition": how, "ridge": ridge, "seed": seed}
+
+
+def read_problem_text(text: str, n: int, **options: Any) -> Problem:
+    """Read a problem for n nodes: ``heterogeneous``, ``homogeneous``, or a path to a data set; options as above.
 
     Examples
     --------
     >>> read_problem_text("heterogeneous", 50, important=1).n
     50
     """
-    if text == "heterogeneous":
-        return heterogeneous(n, important=important, seed=seed)
-    if text == "homogeneous":
-        return homogeneous(n, seed=seed)
-    if not Path(text).exists() and "." not in text and "/" not in text:
-        raise InvalidParameter(f"data must be 'heterogeneous', 'homogeneous' or a file, got {text!r}")
-    features, targets = load_dataset(text)
-    node = partition(features, targets, n, how=how, seed=seed)
-    return (Logistic if loss == "logistic" else LeastSquares)(features, targets, node=node, ridge=ridge)
+    settings = problem_settings(text, **options)
+    data = settings.pop("data")
+    if data != "file":
+        return (heterogeneous if data == "heterogeneous" else homogeneous)(n, **settings)
+    features, targets = load_dataset(settings["file"])
+    node = partition(features, targets, n, how=settings["partition"], seed=settings["seed"])
+    make = Logistic if settings["loss"] == "logistic" else LeastSquares
+    return make(features, targets, node=node, ridge=settings["ridge"])
+
+
+def design_settings(text: str) -> dict[str, dict[str, Any]]:
+    """Return the sections [designs.NAME] of an experiment file, from designs with commas between them.
+
+    Examples
+    --------
+    >>> design_settings("unif_rw,mhlj:p_jump=0.2,max_hops=5")
+    {'UnifRW': {'kind': 'unif_rw'}, 'MHLJ(p_jump=0.2, max_hops=5)': {'kind': 'mhlj', 'p_jump': 0.2, 'max_hops': 5}}
+    """
+    sections: dict[str, dict[str, Any]] = {}
+    for kind, values in _split_designs(text):
+        name, section = _design_section(kind, values)
+        if name in sections:
+            raise InvalidParameter(f"designs must differ, got {name!r} twice in {text!r}")
+        sections[name] = section
+    return sections
+
+
+def read_design_text(text: str) -> Design:
+    """Read one design: its name and its parameters.
+
+    Examples
+    --------
+    >>> read_design_text("mhlj:p_jump=0.2").jump
+    JumpLaw(p_jump=0.2, distance=TruncatedGeometric(p_distance=0.5, max_hops=3))
+    """
+    sections = list(design_settings(text).values())
+    if len(sections) != 1:
+        raise InvalidParameter(f"design must be one, such as mhlj:p_jump=0.2, got {text!r}")
+    values = dict(sections[0])
+    return _DESIGNS[values.pop("kind")](**values)
+
+
+def _split_designs(text: str) -> list[tuple[str, list[str]]]:
+    """Return each kind with its ``key=value``; after a comma, a ``key=value`` belongs to the design before."""
+    found: list[tuple[str, list[str]]] = []
+    for piece in (part.strip() for part in text.split(",")):
+        if found and "=" in piece and ":" not in piece:
+            found[-1][1].append(piece)
+        else:
+            kind, colon, value = piece.partition(":")
+            found.append((kind, [value] if colon else []))
+    return found
+
+
+def _design_section(kind: str, values: list[str]) -> tuple[str, dict[str, Any]]:
+    make = _DESIGNS.get(kind)
+    if make is None:
+        raise InvalidParameter(
+            f"designs must be of {', '.join(_DESIGNS)} (others go into an experiment file, see "
+            f"`levywalk run --example`), got {kind!r}{_did_you_mean(kind, _DESIGNS)}"
+        )
+    known = {key: hint for key, hint in get_type_hints(make).items() if hint in (bool, int, float)}
+    given = dict(_design_value(kind, known, text) for text in values)
+    if kind == "mixed_rw" and not given:
+        raise InvalidParameter("design 'mixed_rw' needs the uniform law's share, such as mixed_rw:mix=0.3")
+    name = make(**given).name
+    if given and name == "MHLJ":
+        name = f"MHLJ({', '.join(f'{key}={value}' for key, value in given.items())})"
+    return name, {"kind": kind, **given}
+
+
+def _design_value(kind: str, known: dict[str, Any], text: str) -> tuple[str, bool | int | float]:
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or key not in known:
+        takes = ", ".join(f"{name}=…" for name in known) or "no parameters"
+        raise InvalidParameter(f"design {kind!r} takes {takes}, got {text!r}{_did_you_mean(key, known)}")
+    try:
+        return key, {"true": True, "false": False}[value] if known[key] is bool else known[key](value)
+    except (KeyError, ValueError):
+        what = {bool: "true or false", int: "a whole number", float: "a number"}[known[key]]
+        raise InvalidParameter(f"{key} of design {kind!r} must be {what}, got {value!r}") from None
+
+
+def _did_you_mean(text: str, known: Iterable[str], shown: Callable[[str], str] = str) -> str:
+    """Return a hint where a known word is spelt much like this one, whatever its capitals and dashes."""
+    plain = {"".join(filter(str.isalnum, word)).lower(): word for word in known}
+    near = difflib.get_close_matches("".join(filter(str.isalnum, text)).lower(), plain, n=1)
+    return f"; did you mean {shown(plain[near[0]])!r}?" if near else ""
+
+
+def step_size_setting(text: str) -> str | float:
+    """Return "tuned", "theory" or a number.
+
+    Examples
+    --------
+    >>> step_size_setting("theory"), step_size_setting("1e-3")
+    ('theory', 0.001)
+    """
+    if text in ("tuned", "theory"):
+        return text
+    try:
+        return checks.positive("step_size", float(text))
+    except ValueError:
+        raise InvalidParameter(f"step_size must be 'tuned', 'theory' or a number above 0, got {text!r}") from None
+
+
+def files_seen_from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the section with its file, named from here, as named from the folder; one named from the root stays."""
+    if "file" not in settings or Path(settings["file"]).is_absolute():
+        return settings
+    return settings | {"file": Path(os.path.relpath(Path(settings["file"]).resolve(), folder.resolve())).as_posix()}
 
 
 def problem_from_smoothness(path: str, n: int) -> Problem:

@@ -134,7 +134,7 @@ class _ConstantSection(_Section):
 class _DecayingSection(_Section):
     kind: Literal["decaying"]
     initial: float
-    timescale: float
+    timescale: float = 10_000.0
     power: float = 1.0
 
     def build(self) -> Schedule:
@@ -231,10 +231,10 @@ class _SwitchingSection(_Section):
     kind: Literal["switching"]
     first: _Walk
     then: _Walk
-    threshold: float = 0.05
-    window: float = 1000.0
-    patience: int = 1000
-    step_size: float | Literal["theory"] = "theory"
+    threshold: float | Literal["auto"] = "auto"
+    window: float | Literal["auto"] = "auto"
+    patience: int | Literal["auto"] = "auto"
+    step_size: float | Literal["auto", "theory"] = "auto"
 
     def build(self) -> AnyDesign:
         """Make the design."""

@@ -108,11 +108,17 @@ class Report:
         """Return the steps to an accuracy by instance, at one of the step sizes."""
         return settled_at(self.step, self.curves[error][:, size], accuracy)
 
-    def cost_at(self, steps: Floats, size: int, what: str = "transfers") -> Floats:
-        """Return the hops or transfers that so many steps took, by instance."""
+    def transfers_to(self, accuracy: float, size: int) -> Floats:
+        """Return the messages between two nodes until then, by instance: the mean over walks."""
+        steps = self.steps_to(accuracy, size)
         column = np.searchsorted(self.step, np.minimum(steps, self.step[-1]))
-        cost = self.curves[what][np.arange(len(column)), size, column]
-        return np.where(np.isfinite(steps), cost, np.inf)
+        sent = self.curves["transfers"][np.arange(len(column)), size, column]
+        return np.where(np.isfinite(steps), sent, np.inf)
+
+    def switched_at(self) -> int:
+        """Return when most walks had switched, in the median over instances, at the first step size."""
+        when = [float(numbers["switched_at"][0]) for numbers in self.numbers]
+        return int(np.quantile(when, 0.5, method="inverted_cdf"))
 
     def floor(self, size: int) -> Floats:
         """Return the error at the end, the mean over the last tenth of the steps, by instance."""

@@ -30,14 +30,7 @@ def again_section(results: Results, command: str) -> Markup:
     parts: list[object] = [tag("pre", tag("code", command, id="command"))]
     if results.settings:
         parts = [
-            tag(
-                "p",
-                "Save this as ",
-                tag("code", "experiment.toml"),
-                " and type ",
-                tag("code", command, id="command"),
-                ". The same seed gives the same walks.",
-            ),
+            tag("p", *_typed(results.command, command), ". The same seed gives the same walks."),
             tag("pre", tag("code", toml(results.settings), id="experiment")),
             tag(
                 "div",
@@ -79,6 +72,13 @@ def again_section(results: Results, command: str) -> Markup:
             tag("div", tag("table", tag("thead", head), tag("tbody", *described)), class_="wide"),
         ),
     )
+
+
+def _typed(ran: str, command: str) -> list[object]:
+    """Say what to type: what was typed, where that is enough, or the command with the experiment saved."""
+    first = ["Type ", tag("code", ran, id="command"), ", or save"] if ran else ["Save"]
+    second = tag("code", command, id=None if ran else "command")
+    return [*first, " this as ", tag("code", "experiment.toml"), " and type ", second]
 
 
 def toml(settings: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from levywalk.errors import InvalidParameter
 from levywalk.report.again import again_section, told_of
 from levywalk.report.curves import Curve, curve
-from levywalk.report.judged import Theory, claims_section, theory_section
+from levywalk.report.judged import Picture, Theory, claims_section, pictures_section, theory_section
 from levywalk.report.markup import Markup, beside, embedded, filled, join, policy, section, tag
 from levywalk.report.results import Results
 from levywalk.report.summary import csv_lines, latex_lines, table_section
@@ -91,8 +91,8 @@ def html_page(
     return _page(f"Walks on {network.get('name', 'a network')}", subtitle, sections, data)
 
 
-def claims_page(claims: list[dict[str, Any]]) -> str:
-    """Return the report of claims alone.
+def claims_page(claims: list[dict[str, Any]], pictures: Sequence[Picture] = ()) -> str:
+    """Return the report of claims alone, and of figures.
 
     Examples
     --------
@@ -100,7 +100,8 @@ def claims_page(claims: list[dict[str, Any]]) -> str:
     True
     """
     data = {"accuracy": 1.0, "walks": 0, "curves": [], "copies": {}}
-    return _page("Claims of the paper", f"{len(claims)} claims checked", [claims_section(claims)], data)
+    sections = [claims_section(claims), pictures_section(pictures) if pictures else Markup()]
+    return _page("Claims of the paper", f"{len(claims)} claims checked", sections, data)
 
 
 def page_curves(results: Results) -> list[Curve]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from levywalk.errors import InvalidTrace
 from levywalk.report.markup import Markup, plain, section, tag
 from levywalk.report.results import Results
 from levywalk.report.tables import whole
@@ -101,8 +104,46 @@ def _bound(terms: Mapping[str, float] | None) -> str:
     )
 
 
+# --- claims ----------------------------------------------------------------------------------------------------------
+
+_BESIDE = ("excess loss", "median", "transfers")
+
+
+def besides(points: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the other measures that some points were compared by as well, as columns.
+
+    Examples
+    --------
+    >>> besides([{"where": "ring"}, {"where": "grid", "beside": {"transfers": {}, "excess loss": {}}}])
+    ['excess loss', 'transfers']
+    """
+    there = {name for point in points for name in _mapping(point.get("beside"))}
+    return [name for name in _BESIDE if name in there] + sorted(there - set(_BESIDE))
+
+
+def effect_text(found: Mapping[str, Any] | None) -> str:
+    """Return an effect with its interval, as claims.json has them: null is infinite, unless nothing is defined.
+
+    Examples
+    --------
+    >>> effect_text({"effect": 2.0, "interval": [1.25, None], "undefined": 1, "instances": 20})
+    '2 [1.25, ∞], 1 of 20 undefined'
+    >>> effect_text({"effect": None, "interval": [None, None], "undefined": 20, "instances": 20}), effect_text(None)
+    ('–', '–')
+    """
+    if found is None or "effect" not in found:
+        return "–"
+    undefined, instances = found.get("undefined"), found.get("instances")
+    if undefined and undefined == instances:
+        return "–"
+    effect, interval = found["effect"], found.get("interval")
+    text = "∞" if effect is None else plain(float(effect) if isinstance(effect, int) else effect)
+    text += f" {plain(interval)}" if interval else ""
+    return text + (f", {undefined} of {instances} undefined" if undefined else "")
+
+
 def claims_section(claims: Sequence[Mapping[str, Any]]) -> Markup:
-    """Return the claims as a table; a value may be a number, a list or text."""
+    """Return the claims as a table, and the points of each; a value may be a number, a list or text."""
     keys = ("id", "label", "verdict", "effect", "interval", "where")
     head = tag(
         "tr",
@@ -127,4 +168,84 @@ def claims_section(claims: Sequence[Mapping[str, Any]]) -> Markup:
         "Claims of the paper",
         tag("p", counts),
         tag("div", table, class_="wide", tabindex="0", role="group", aria_label="Claims"),
+        *[_points(claim) for claim in claims if _listed(claim.get("points"))],
     )
+
+
+def _points(claim: Mapping[str, Any]) -> Markup:
+    """Return the points that a claim was judged at, to be opened; other measures beside."""
+    points = _listed(claim.get("points"))
+    more = besides(points)
+    head = tag(
+        "tr",
+        *[tag("th", text, scope="col", class_="text") for text in ("point", "effect [95 % interval]", "answer", *more)],
+    )
+    rows = [
+        tag(
+            "tr",
+            tag("th", plain(point.get("where")), scope="row"),
+            tag("td", effect_text(point), class_="text"),
+            tag("td", _answer(point), class_="text"),
+            *[tag("td", effect_text(_mapping(point.get("beside")).get(name)), class_="text") for name in more],
+        )
+        for point in points
+    ]
+    summary = f"{plain(claim.get('id'))} [{plain(claim.get('label'))}] {plain(claim.get('text'))}: "
+    return tag(
+        "details",
+        tag("summary", summary, tag("b", plain(claim.get("verdict")))),
+        tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="wide"),
+    )
+
+
+def _answer(point: Mapping[str, Any]) -> str:
+    return plain(point.get("answer")) + ("" if point.get("primary", True) else " (secondary)")
+
+
+def _listed(value: Any) -> list[Mapping[str, Any]]:
+    """Return the objects of a list, of whatever a file held."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return {key: item for key, item in value.items() if isinstance(item, dict)} if isinstance(value, dict) else {}
+
+
+_COLOURS = 64  # of a picture in the page: a quarter of the bytes, and no difference to be seen
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as the bytes of a PNG file, and what it shows."""
+
+    title: str
+    content: bytes
+
+
+def pictures_section(pictures: Sequence[Picture]) -> Markup:
+    """Return figures inside the page itself.
+
+    Examples
+    --------
+    >>> pictures_section([])
+    '<section id="figures" aria-labelledby="figures-title"><h2 id="figures-title">Figures</h2></section>'
+    """
+    shown = []
+    for picture in pictures:
+        source = f"data:image/png;base64,{base64.b64encode(_smaller(picture.content)).decode()}"
+        image = tag("img", src=source, alt=picture.title, loading="lazy").removesuffix("</img>")
+        shown.append(tag("figure", Markup(image), tag("figcaption", picture.title)))
+    return section("figures", "Figures", *shown)
+
+
+def _smaller(content: bytes) -> bytes:
+    """Return a PNG with fewer colours; what is no picture is refused."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    try:
+        picture = Image.open(io.BytesIO(content), formats=["PNG"]).convert("RGB")
+    except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for a damaged file
+        raise InvalidTrace(f"a figure is not a PNG: {error}; the file is damaged") from None
+    picture.quantize(_COLOURS, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+    return file.getvalue()

@@ -1,10 +1,10 @@
-"""What `levywalk run` left in a folder, read and checked: traces, numbers, claims."""
+"""What `levywalk run`, `compare` or `demo` left in a folder, read and checked: traces, numbers, claims."""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ class Results:
         The experiment file's content, or empty.
     claims
         The claims of `levywalk reproduce`, or empty.
+    command
+        What was typed, where it alone gives the same results (`levywalk demo`, `levywalk compare`), or empty.
     """
 
     accuracy: float
@@ -39,6 +41,7 @@ class Results:
     traces: dict[str, Trace]
     settings: dict[str, Any] = field(default_factory=dict)
     claims: list[dict[str, Any]] = field(default_factory=list)
+    command: str = ""
 
     @property
     def accuracies(self) -> list[float]:
@@ -80,8 +83,15 @@ def results_of(
                 raise InvalidTrace(f"result.json: {key} of {name!r} is {value!r}, not a number; the file is damaged")
             if key.startswith("steps_to_") and not _accuracy_in(key):
                 raise InvalidTrace(f"result.json: {name!r} has a key {key!r} without an accuracy; the file is damaged")
-    settings = document.get("settings")
-    return Results(float(accuracy), rows, traces, settings if isinstance(settings, dict) else {}, claims or [])
+    settings, command = document.get("settings"), document.get("command")
+    return Results(
+        float(accuracy),
+        rows,
+        traces,
+        settings if isinstance(settings, dict) else {},
+        claims or [],
+        command if isinstance(command, str) else "",
+    )
 
 
 def read_results(folder: str | Path) -> Results | list[dict[str, Any]]:
@@ -98,12 +108,15 @@ def read_results(folder: str | Path) -> Results | list[dict[str, Any]]:
         raise MissingFile(f"{folder} is not a folder; {_HOW}")
     claims = _claims(folder / "claims.json")
     if not (folder / "result.json").exists():
-        if claims:
+        if (folder / "claims.json").exists():
             return claims
-        raise MissingFile(f"{folder} has no result.json; {_HOW}")
+        raise MissingFile(
+            f"{folder} has no result.json; `levywalk compare NETWORK --out DIR`, `levywalk run FILE.toml --out DIR` "
+            "and `levywalk demo --out DIR` write one"
+        )
     document = _json(folder / "result.json")
     found = results_of(document, {}, claims)
-    return Results(found.accuracy, found.rows, _traces(folder, found.rows), found.settings, found.claims)
+    return replace(found, traces=_traces(folder, found.rows))
 
 
 def _traces(folder: Path, rows: dict[str, dict[str, Any]]) -> dict[str, Trace]:
@@ -113,7 +126,9 @@ def _traces(folder: Path, rows: dict[str, dict[str, Any]]) -> dict[str, Trace]:
     for name, row in rows.items():
         named = [trace for trace in there if trace.name == name]
         if not named:
-            raise MissingFile(f"{folder} has no trace of design {name!r} (*.nc); run with traces = true in [output]")
+            raise MissingFile(
+                f"{folder} has no trace of design {name!r} (*.nc); run again, with traces = true in [output]"
+            )
         same = [trace for trace in named if trace.provenance == row.get("provenance")]
         if not same:
             raise InvalidTrace(f"{folder}: the trace of {name!r} is of another run than result.json; run again")
@@ -128,6 +143,28 @@ def _claims(path: Path) -> list[dict[str, Any]]:
     if not isinstance(claims, list) or not all(isinstance(claim, dict) for claim in claims):
         raise InvalidTrace(f"{path} has no list of claims; `levywalk reproduce --json` prints one")
     return claims
+
+
+def figures_beside(folder: str | Path) -> dict[str, Path]:
+    """Return the PNG files that claims.json names as its figures, by title; what is not in the folder is left out.
+
+    Examples
+    --------
+    >>> figures_beside("nowhere")
+    {}
+    """
+    folder = Path(folder).resolve()
+    if not (folder / "claims.json").exists():
+        return {}
+    figures = _json(folder / "claims.json").get("figures")
+    found = {}
+    for figure in figures if isinstance(figures, list) else []:
+        files = figure.get("files") if isinstance(figure, dict) else None
+        for name in files if isinstance(files, list) else []:
+            path = (folder / str(name)).resolve()
+            if path.suffix == ".png" and path.is_relative_to(folder) and path.is_file():
+                found[str(figure.get("title"))] = path
+    return found
 
 
 def _json(path: Path) -> dict[str, Any]:

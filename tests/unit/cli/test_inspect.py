@@ -73,6 +73,10 @@ def test_tune_prints_the_best_parameters() -> None:
         (["none.edges"], "none.edges"),
         (["ring:10", "--data", "nothing"], "heterogeneous"),
         (["ring:10", "--p-jump", "2"], "p_jump"),
+        (["rnig:10"], "did you mean 'ring:n'"),
+        (["ring:10", "--loss", "logistik"], "'logistik'"),
+        (["ring:10", "--ridge", "1"], "belong to a data file"),
+        (["ring:10", "--data", "homogeneous", "--important", "1"], "important = 1 belongs"),
         (["ring:10", "--smoothness", "none.txt"], "none.txt"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def test_report_elsewhere_with_figures(place: Path, tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["nowhere"], ["nowhere", "levywalk run"]),
-        (["."], ["result.json", "levywalk run"]),
+        (["."], ["result.json", "levywalk run", "levywalk compare", "levywalk demo"]),
         (["out", "--out", "no/where.html"], ["where.html", "folder that exists"]),
         ([], ["DIR"]),
     ],
@@ -62,11 +63,30 @@ def test_a_damaged_result_is_named(place: Path, tmp_path: Path) -> None:
     assert "damaged" in done.stderr
 
 
-def test_the_demo_writes_its_report_and_says_so(tmp_path: Path) -> None:
-    from levywalk.experiments.demo import demo, write_demo_report
+def test_the_demos_folder_is_reported_as_the_demo_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
 
-    path = write_demo_report(demo(7, steps=2000, replicas=3), tmp_path, 7)
+    from levywalk.cli.main import app
+    from levywalk.experiments import demo
+
+    whole = demo.demo_experiment
+    monkeypatch.setattr(demo, "demo_experiment", lambda seed, **_: whole(seed, steps=2000, replicas=3))
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["demo", "--seed", "7"])
+    assert done.exit_code == 0, done.output
+    path = tmp_path / "levywalk-demo" / "report.html"
     page = path.read_text()
-    assert path == tmp_path / "report.html"
-    assert "levywalk demo --seed 7" in page
-    assert "levywalk inspect ring:1000 --important 2 --seed 7" in page
+    assert '<code id="command">levywalk demo --seed 7</code>' in page
+    assert "levywalk report levywalk-demo" in page
+    done = CliRunner().invoke(app, ["report", "levywalk-demo"])
+    assert done.exit_code == 0, done.output
+    again = path.read_text()
+    assert "right spectral gap" in again  # what the demo leaves out
+    theory = re.compile(r'<section id="theory".*?</section>', re.DOTALL)
+    assert theory.sub("", again) == theory.sub("", page)
+
+
+def test_the_page_of_a_run_names_no_other_command(place: Path) -> None:
+    assert levywalk("report", "out", cwd=place).returncode == 0
+    page = (place / "out" / "report.html").read_text()
+    assert '<p>Save this as <code>experiment.toml</code> and type <code id="command">levywalk run' in page

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levywalk.design import AliasTable, Detector, DetectorState
+from levywalk.design import AliasTable, BoundDetector, Detector, DetectorState
 from levywalk.draws import stratified_words
 
 
@@ -42,8 +42,9 @@ def test_a_law_need_not_be_normalised():
 
 
 def observed(detector, gradients):
-    state = DetectorState.new(np.shape(gradients)[1])
-    return [detector.observe(state, np.asarray(g)) for g in gradients]
+    dim = np.shape(gradients)[1]
+    state, bound = DetectorState.new(dim), detector.bind(dim, mean_smoothness=1.0)
+    return [bound.observe(state, np.asarray(g), step_size=0.1) for g in gradients]
 
 
 @given(data=st.data(), threshold=st.floats(0.05, 0.95), window=st.floats(1.0, 30.0), patience=st.integers(1, 6))
@@ -67,6 +68,32 @@ def test_agreeing_gradients_never_switch_and_cancelling_ones_do():
     detector = Detector(0.2, window=10, patience=3)
     assert not any(observed(detector, [[1.0, 2.0]] * 200))
     assert any(observed(detector, [[1.0, 2.0], [-1.0, -2.0]] * 50))
+
+
+def test_auto_is_numbers_from_the_dimension_and_the_mean_smoothness():
+    bound = Detector().bind(dim=4, mean_smoothness=2.0)
+    assert (bound.threshold, bound.steady, bound.rate, bound.patience) == (0.025, 0.0, 0.1, 0)
+    given_numbers = Detector(0.2, window=8, patience=3).bind(dim=4, mean_smoothness=2.0)
+    assert given_numbers == BoundDetector(0.2, 0.125, 0.0, 3)
+
+
+@pytest.mark.parametrize("step_size", [1.0, 0.1, 0.03, 0.007])
+def test_the_window_and_the_patience_of_auto_are_five_relaxation_times(step_size):
+    # Gradients that cancel from the first pair on: quiet from the second update, for one window of 5·dim/(γL̄).
+    bound, state = Detector(threshold=0.5).bind(dim=1, mean_smoothness=0.5), DetectorState.new(1)
+    signs = np.resize([1.0, -1.0], 3000)
+    switched = next(t for t, g in enumerate(signs) if bound.observe(state, np.array([g]), step_size))
+    assert switched == int(np.ceil(10 / step_size - 1e-6))
+
+
+def test_patience_of_auto_is_one_window_of_a_given_length():
+    assert observed(Detector(0.5, window=7), [[1.0], [-1.0]] * 10).index(True) == 7
+
+
+def test_updates_with_step_size_zero_teach_the_detector_nothing():
+    bound, state = Detector().bind(dim=1, mean_smoothness=1.0), DetectorState.new(1)
+    assert not any(bound.observe(state, np.array([g]), step_size=0.0) for g in [1.0, -1.0] * 1000)
+    assert state.mass == 0.0
 
 
 def test_vanished_gradients_do_not_switch():

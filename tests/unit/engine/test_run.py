@@ -431,3 +431,17 @@ def test_replicas_lie_apart_in_memory() -> None:
     )
     assert State.new(job.plan, job.start, job.x0).model.flags.c_contiguous
     assert job.threads == 1  # twenty updates are not worth a second thread
+
+
+@pytest.mark.parametrize("share", [0.5, 4.0])  # of 1/L* of the second phase
+def test_the_second_phase_takes_the_first_ones_step_size_up_to_its_own_limit(share):
+    network, problem = lw.ring(12), lw.heterogeneous(12, dim=3, important=1)
+    limit = 1.0 / lw.unif_rw().bind(network, problem).largest
+    options = {"steps": 200, "step_size": share * limit, "replicas": 4, "record_every": 10}
+    detector = {"threshold": 0.9, "window": 3, "patience": 2}
+    auto = lw.run(network, problem, lw.switching(lw.mhlj(), lw.unif_rw(), **detector), **options)
+    second = min(share, 1.0) * limit
+    given = lw.run(network, problem, lw.switching(lw.mhlj(), lw.unif_rw(), step_size=second, **detector), **options)
+    assert (auto.switched_at >= 0).all()
+    assert np.array_equal(auto.model, given.model)
+    assert np.array_equal(auto.distance2, given.distance2)

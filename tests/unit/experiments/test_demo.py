@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from levywalk.design import paper_designs
 from levywalk.experiments.compare import Comparison
-from levywalk.experiments.demo import demo, sentence
+from levywalk.experiments.demo import demo, demo_experiment, sentence
+from levywalk.experiments.execute import execute
 
 
 @pytest.fixture(scope="module")
@@ -38,3 +41,13 @@ def test_sentence_does_not_claim_a_speed_up_that_was_not_there(result: Compariso
         assert ("times fewer" in text) == (steps["WeightRW"] >= steps["MHLJ"])
     else:
         assert "times fewer" not in text
+
+
+def test_demo_is_an_experiment_that_gives_the_same_walks(result: Comparison) -> None:
+    experiment = demo_experiment(steps=3000, replicas=4)
+    assert experiment.build(Path())[2] == dict(paper_designs())
+    again = execute(experiment, Path(), progress=False)
+    assert again.step_size == result.step_size
+    for name, trace in result.traces.items():
+        assert (again.traces[name].distance2 == trace.distance2).all()
+        assert again.traces[name].walk is not None

@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 import levywalk as lw
+from levywalk import version
 from levywalk.experiments import jobs
-from levywalk.experiments.jobs import ClusterError, JobsFailed, name_of, run_all
+from levywalk.experiments.jobs import ClusterError, JobsFailed, Workers, name_of, run_all
 from levywalk.experiments.store import Store, StoreError, StoreWarning
 from tests.unit.experiments.test_store import full_disk
-from tests.unit.experiments.work import logged, other, pickles, walks
+from tests.unit.experiments.work import logged, other, pickles, walks, whose
 
 ROOT = Path(__file__).parents[3]
 
@@ -91,6 +92,92 @@ def test_a_damaged_result_is_computed_again(store: Store, log: Path) -> None:
 
 def test_nothing_to_do_is_done_at_once(store: Store, log: Path) -> None:
     assert go([], store, log) == []
+
+
+# --- what a key knows of the sources ---------------------------------------------------------------------------------
+
+
+def test_results_of_other_sources_are_not_taken_for_these(
+    store: Store, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = go(about(1), store, log, workers=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "source_of", lambda name: "edited")
+        assert go(about(1), store, log, workers=0) != before
+    assert go(about(1), store, log, workers=0) == before
+    assert executed(log) == [0, 0]
+
+
+def test_the_digest_knows_levywalk_and_the_module_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    source_of = jobs.source_of.__wrapped__
+    ours, theirs = source_of("levywalk.experiments.jobs:squares"), source_of("tests.unit.experiments.work:logged")
+    assert ours != theirs
+    monkeypatch.setattr(jobs, "source_digest", lambda *parts: "edited")
+    assert source_of("levywalk.experiments.jobs:squares") != ours
+
+
+def test_all_that_decides_numbers_is_in_the_digest() -> None:
+    package = Path(lw.__file__).parent
+    assert all((package / part).exists() for part in jobs._DECIDE)
+    assert version.source_digest("draws.py") != version.source_digest("schedule.py")
+
+
+def test_a_worker_with_other_sources_is_refused(store: Store, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "source_of", lambda name: "edited")  # here, and not in the worker
+    with pytest.raises(JobsFailed, match="sources are not those"):
+        go(about(1), store, log, workers=1)
+    assert executed(log) == []
+
+
+# --- the same workers for several calls ------------------------------------------------------------------------------
+
+
+def pids(store: Store, keys: list[str]) -> set[int]:
+    found = [store.load(key) for key in keys]
+    return {result.numbers["pid"] for result in found if result is not None}
+
+
+def test_the_same_processes_serve_several_calls_and_then_go(store: Store) -> None:
+    with Workers(1) as workers:
+        first = pids(store, run_all([{"i": 0}], whose, store, workers=workers))
+        second = pids(store, run_all([{"i": 1}], whose, store, workers=workers))
+    assert first == second != {os.getpid()}
+    with pytest.raises(ProcessLookupError):
+        os.kill(*first, 0)
+
+
+def test_one_that_is_killed_is_replaced_in_this_call_and_in_the_next(store: Store, log: Path) -> None:
+    with Workers(2) as workers:
+        keys = go(about(3, dies={1: 1}), store, log, workers=workers)
+        with pytest.raises(JobsFailed, match="its worker was killed"):
+            go([{"i": 9, "dies": 99}], store, log, workers=workers)
+        keys += go(about(6)[4:], store, log, workers=workers)
+        (idle,) = pids(store, run_all([{"i": 0}], whose, store, workers=workers))
+        os.kill(idle, signal.SIGKILL)  # between two calls
+        time.sleep(0.2)
+        keys += go([{"i": 7}, {"i": 8}], store, log, workers=workers)
+    assert all(store.has(key) for key in keys)
+
+
+def test_after_a_failure_of_the_store_the_same_workers_can_be_asked_again(
+    store: Store, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Store, key: str, content: bytes) -> None:
+        raise StoreError("full")
+
+    with Workers(1) as workers:
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "put", full)
+            with pytest.raises(StoreError, match="full"):
+                go(about(1), store, log, workers=workers)
+        assert all(store.has(key) for key in go(about(2), store, log, workers=workers))
+
+
+def test_workers_know_where_they_work(store: Store, log: Path) -> None:
+    with pytest.raises(lw.InvalidParameter, match="scheduler"):
+        go(about(1), store, log, workers=Workers(0), scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(lw.InvalidParameter, match="workers"):
+        Workers(-1)
 
 
 # --- wrong arguments -------------------------------------------------------------------------------------------------
@@ -335,9 +422,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_results_are_the_same_bytes_here_in_processes_and_on_a_cluster(tmp_path: Path, cluster: str) -> None:
     descriptions = [{"seed": seed} for seed in range(2)]
     found = []
-    for i, options in enumerate([{"workers": 0}, {"workers": 1}, {"scheduler": cluster}]):
+    for i, options in enumerate([{"count": 0}, {"count": 2}, {"scheduler": cluster}]):
         store = Store(tmp_path / str(i))
-        keys = run_all(descriptions, walks, store, **options)  # type: ignore[arg-type]
+        with Workers(**options) as workers:  # type: ignore[arg-type]
+            keys = [run_all([description], walks, store, workers=workers)[0] for description in descriptions]
         found.append([store.path(key).read_bytes() for key in keys])
     assert found[0] == found[1] == found[2]
     assert len(set(found[0])) == 2
@@ -371,6 +459,13 @@ def test_a_cluster_that_does_not_answer_is_named(store: Store, log: Path, monkey
     monkeypatch.setattr(jobs, "_CONNECT", 0.5)
     with pytest.raises(ClusterError, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:1'.*dask scheduler"):
         go(about(1), store, log, scheduler="tcp://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "foo://127.0.0.1:1", ""])
+def test_what_is_no_address_is_named(store: Store, log: Path, address: str) -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(ClusterError, match=f"no Dask scheduler answers at '{address}'"):
+        go(about(1), store, log, scheduler=address)
 
 
 def test_without_dask_the_remedy_is_named(store: Store, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import Floats, Ints, Words
-from levywalk.design import Detector
+from levywalk.design import BoundDetector
+from levywalk.design.detector import WHOLE
 from levywalk.engine.kernels import tables, walkers
 from levywalk.engine.kernels.loop import Data, Graph, Phases, Rows, Watch, compiled_loop
 from levywalk.engine.plan import Plan, State
@@ -188,6 +189,8 @@ class _Loop:
             self.weight,
             self.ratio,
             _two_rows([phase.step_sizes(start, stop) for phase in phases]),
+            np.array([phases[0].scaled, phases[-1].scaled]),
+            np.array([phases[0].most, phases[-1].most]),
             _two_rows([phase.jump_probabilities(start, stop) for phase in phases]),
             _two_rows([phase.distances() for phase in phases], fill=1.0),
             self.keep,
@@ -239,7 +242,7 @@ class LoopBlock:
         self.state.active[r] = False
 
 
-def _pack(state: State, keys: Words, scale: Floats, detector: Detector | None) -> tuple[Rows, Watch]:
+def _pack(state: State, keys: Words, scale: Floats, detector: BoundDetector | None) -> tuple[Rows, Watch]:
     """Return the loop's view of a state."""
     rows = Rows(
         keys,
@@ -260,8 +263,10 @@ def _pack(state: State, keys: Words, scale: Floats, detector: Detector | None) -
         state.mass,
         state.streak,
         detector.threshold if detector else 0.0,
-        detector.decay if detector else 0.0,
+        detector.steady if detector else 0.0,
+        detector.rate if detector else 0.0,
         detector.patience if detector else 1,
+        WHOLE,
     )
     return rows, watch
 

@@ -60,6 +60,8 @@ class Phases(NamedTuple):
     weight: Floats  # (2, n)
     ratio: Floats  # (2, n)
     step_sizes: Floats  # (2, 1) or (2, steps of the piece)
+    scaled: Bools  # (2,)
+    most: Floats  # (2,)
     p_jumps: Floats  # (2, 1) or (2, steps of the piece)
     distances: Floats  # (2, max_hops), cumulative
     keep: Floats  # alias table of i.i.d. sampling, empty for a walk
@@ -76,8 +78,10 @@ class Watch(NamedTuple):
     mass: Floats
     streak: Ints
     threshold: float
-    decay: float
-    patience: int
+    steady: float
+    rate: float
+    patience: int  # 0: one window
+    whole: float  # what counts as one
 
 
 @cache
@@ -96,6 +100,7 @@ def compiled_loop(logistic: bool) -> Callable[..., None]:
         mean, power, mass, streak = watch.mean, watch.power, watch.mass, watch.streak
         visits, walk = rows.visits, rows.walk
         count_visits, keep_walk = visits.shape[1] > 0, walk.shape[1] > 0
+        scaled, most = phases.scaled, phases.most
         many_sizes, many_jumps = step_sizes.shape[1] > 1, p_jumps.shape[1] > 1
         dim = features.shape[1]
         gradient, x = np.empty(dim), np.empty(dim)
@@ -140,7 +145,7 @@ def compiled_loop(logistic: bool) -> Callable[..., None]:
                             slope = 2.0 * (z - targets[i])
                         for j in range(dim):
                             gradient[j] += slope * features[i, j]
-                    gain = step_size * (scale if phase == 0 else 1.0)
+                    gain = min(step_size * (scale if scaled[phase] else 1.0), most[phase])
                     weight = weights[phase, v]
                     for j in range(dim):
                         gradient[j] = weight * (gradient[j] / batch + ridge * x[j])
@@ -148,17 +153,18 @@ def compiled_loop(logistic: bool) -> Callable[..., None]:
 
                     # Detector: as in design.detector
                     if watch.threshold > 0.0 and phase == 0:
-                        fresh = 1.0 - watch.decay
+                        fresh = min(1.0, watch.steady + watch.rate * gain)
+                        beta = 1.0 - fresh
                         length = square = 0.0
                         for j in range(dim):
-                            mean[r, j] = watch.decay * mean[r, j] + fresh * gradient[j]
+                            mean[r, j] = beta * mean[r, j] + fresh * gradient[j]
                             length += mean[r, j] * mean[r, j]
                             square += gradient[j] * gradient[j]
-                        power[r] = watch.decay * power[r] + fresh * square
-                        mass[r] = watch.decay * mass[r] + fresh
+                        power[r] = beta * power[r] + fresh * square
+                        mass[r] = beta * mass[r] + fresh
                         quiet = length < watch.threshold * power[r] * mass[r] < np.inf
                         streak[r] = streak[r] + 1 if quiet else 0
-                        if streak[r] >= watch.patience:
+                        if streak[r] >= watch.patience if watch.patience > 0 else streak[r] * fresh >= watch.whole:
                             phase = 1
                             watch.switched_at[r] = t
                             step_size, p_jump = step_sizes[phase, 0], p_jumps[phase, 0]

@@ -1,0 +1,37 @@
+"""Write docs/claims.md and its figures from what `levywalk reproduce --all` left in a folder; nothing is run again.
+
+python -m benchmarks.claims levywalk-reproduction
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from levywalk.experiments.evidence import Evidence
+from levywalk.experiments.panels import write_figures
+from levywalk.experiments.paper import FULL
+from levywalk.experiments.reproduce import STORE, markdown, stored
+from levywalk.experiments.store import Store
+
+DOCS = Path(__file__).parents[1] / "docs"
+FIGURES = DOCS / "figures" / "claims"
+
+
+def main(folder: Path) -> None:
+    document = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
+    if document["effort"] != FULL.name:
+        raise SystemExit(f"{folder} holds a {document['effort']} run; docs/claims.md is of a full one")
+    evidence = Evidence(FULL, stored(Store(folder / STORE), workers=0))
+    for figure in document["figures"]:
+        drawn = write_figures(evidence, [figure["name"]], FIGURES)
+        figure["files"] = [path.relative_to(DOCS).as_posix() for path in drawn if path.stem == figure["name"]]
+    (DOCS / "claims.md").write_text(markdown(document), encoding="utf-8")
+    print(f"written: {DOCS / 'claims.md'}, {len(document['figures'])} figures")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    main(Path(sys.argv[1]))

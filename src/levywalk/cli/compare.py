@@ -1,0 +1,117 @@
+"""``levywalk compare``: the tuned comparison without an experiment file; it writes one to go on from."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from levywalk.cli.finish import Fresh, Json, Out, Threads, carry_out
+from levywalk.cli.report import write_on_one_core
+
+FOLDER = "levywalk-compare"
+EXAMPLES = """Examples:
+
+levywalk compare ring:1000
+
+levywalk compare ws:500,4,0.1 --important 2 --designs unif_rw,mhlj,mhlj:p_jump=0.3,max_hops=5
+
+levywalk compare my.edges --data my.csv --loss logistic --ridge 0.01 --partition label --accuracy 0.05
+
+Parameters follow a colon: mhlj:p_jump=0.2, mixed_rw:mix=0.1, simple_rw:reweight=true."""
+
+
+def compare(
+    context: typer.Context,
+    network: Annotated[
+        str | None, typer.Argument(help="ring:1000, grid:25,40, er:1000,0.1, ws:1000,4,0.1, …, or a network file.")
+    ] = None,
+    data: Annotated[str, typer.Option("--data", help="heterogeneous, homogeneous, or a data file.")] = "heterogeneous",
+    important: Annotated[
+        int | None, typer.Option("--important", min=0, help="How many important nodes, of heterogeneous data.")
+    ] = None,
+    loss: Annotated[str, typer.Option("--loss", help="least_squares or logistic, for a data file.")] = "least_squares",
+    ridge: Annotated[float, typer.Option("--ridge", min=0.0, help="Of a data file's problem.")] = 0.0,
+    partition: Annotated[
+        str, typer.Option("--partition", help="How a data file is spread over nodes: iid, label, dirichlet, size.")
+    ] = "iid",
+    self_loops: Annotated[str, typer.Option("--self-loops", help="none or counted.")] = "none",
+    designs: Annotated[
+        str,
+        typer.Option(
+            "--designs", help="Of unif_rw, weight_rw, mhlj, mixed_rw, simple_rw, iid_uniform, iid_weighted; commas."
+        ),
+    ] = "unif_rw,weight_rw,mhlj",
+    steps: Annotated[int, typer.Option("--steps", help="Updates per walk.")] = 100_000,
+    replicas: Annotated[int, typer.Option("--replicas", help="Independent walks of each design.")] = 32,
+    accuracy: Annotated[
+        float, typer.Option("--accuracy", help="The error to tune for, over its initial value.")
+    ] = 0.01,
+    step_size: Annotated[
+        str, typer.Option("--step-size", help="tuned (each design its own), theory, or one number for all.")
+    ] = "tuned",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the network, the data and the walks.")] = 0,
+    threads: Threads = None,
+    out: Out = Path(FOLDER),
+    fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:
+    """Compare designs on a network, each at its own tuned step size: table, figure, traces, report.html.
+
+    It also writes the experiment.toml with which `levywalk run` gives the same result, to go on from.
+
+    Interrupted, the same command goes on.
+    """
+    from levywalk import checks
+    from levywalk.errors import InvalidParameter
+    from levywalk.experiments.execute import found_in_words, writable_folder
+    from levywalk.experiments.shorthand import design_settings, network_settings, problem_settings, step_size_setting
+    from levywalk.experiments.written import may_write, write_experiment, written_experiment
+
+    if network is None:
+        raise InvalidParameter(
+            "levywalk compare needs a network, such as `levywalk compare ring:1000`, or a file; --help has examples"
+        )
+    steps, replicas = checks.integer("steps", steps, low=1), checks.integer("replicas", replicas, low=1)
+    if not 0.0 < accuracy < 1.0:
+        raise InvalidParameter(f"accuracy must be between 0 and 1, a share of the initial error, got {accuracy:g}")
+    sections = {
+        "network": network_settings(network, seed=seed, self_loops=self_loops),
+        "problem": problem_settings(data, important=important, loss=loss, how=partition, ridge=ridge, seed=seed),
+        "designs": design_settings(designs),
+    }
+    folder = Path(FOLDER) if out is None else out
+    may_write(folder)
+    run = {
+        "steps": steps,
+        "replicas": replicas,
+        "seed": seed,
+        "step_size": step_size_setting(step_size),
+        "accuracy": accuracy,
+        "threads": threads,
+    }
+    settings, spec = written_experiment(**sections, run=run, folder=folder)
+    ran = _typed(context)
+    carry_out(
+        spec,
+        folder,
+        writable_folder(folder),
+        command="compare",
+        fresh=fresh,
+        as_json=as_json,
+        ran=ran,
+        note=found_in_words,
+        pages=lambda: [*write_on_one_core(folder), write_experiment(settings, folder, ran)],
+    )
+
+
+def _typed(context: typer.Context) -> str:
+    """Return the command with what differs from the defaults, but for what decides no result."""
+    words = ["levywalk", "compare", str(context.params["network"])]
+    for option in context.command.params:
+        value = context.params.get(str(option.name))
+        if option.param_type_name == "option" and option.name not in ("fresh", "as_json", "threads"):
+            words += [option.opts[0], str(value)] if str(value) != str(option.default) else []
+    return shlex.join(words)
