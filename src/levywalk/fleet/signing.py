@@ -1,0 +1,55 @@
+"""Ed25519 signatures for certificates. Needs the package ``cryptography`` (``pip install levywalk[fleet]``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from levywalk.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+
+class Ed25519:
+    """One node's key, and the public keys of those whose word it may have to check."""
+
+    def __init__(self, own: Ed25519PrivateKey, public: Mapping[int, Ed25519PublicKey]) -> None:
+        from cryptography.exceptions import InvalidSignature
+
+        self.own, self.public, self._invalid = own, public, InvalidSignature
+
+    def sign(self, statement: bytes) -> bytes:
+        """Return this node's signature."""
+        return self.own.sign(statement)
+
+    def verify(self, node: int, statement: bytes, signature: bytes) -> bool:
+        """Return whether the node has signed that."""
+        key = self.public.get(node)
+        if key is None:
+            return False
+        try:
+            key.verify(signature, statement)
+        except self._invalid:
+            return False
+        return True
+
+
+def new_signers(nodes: Iterable[int]) -> dict[int, Ed25519]:
+    """Return a signer with a new key for each of some nodes in one process, which know each other's public keys.
+
+    Examples
+    --------
+    >>> one, two = new_signers([1, 2]).values()
+    >>> two.verify(1, b"to 7", one.sign(b"to 7")), two.verify(1, b"to 8", one.sign(b"to 7"))
+    (True, False)
+    """
+    try:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    except ImportError:
+        raise InvalidParameter(
+            "signed hand-offs need the package cryptography: pip install 'levywalk[fleet]', or leave them unsigned"
+        ) from None
+    own = {v: Ed25519PrivateKey.generate() for v in nodes}
+    public = {v: key.public_key() for v, key in own.items()}
+    return {v: Ed25519(key, public) for v, key in own.items()}

@@ -1,0 +1,152 @@
+"""Models as safetensors bytes: written without a copy, and checked and hashed on the way in.
+
+A tensor is a header of `HEADER` bytes and its numbers. Name, type and shape determine the header, so that it is
+compared and never parsed: there is one way to write an array, and no hostile header to understand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import weakref
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from levywalk.arrays import Floats
+from levywalk.errors import LevywalkError
+from levywalk.fleet.token import sealed_model
+
+HEADER = 128  # bytes before the numbers
+INLINE = 1 << 16  # bytes of numbers, beyond which a tensor does not lie among other things
+CHUNK = 1 << 20  # bytes that are moved at once
+
+
+class Malformed(LevywalkError, ValueError):
+    """Bytes that no node of this run could have written, or a value that cannot be written."""
+
+
+class Tensor(NamedTuple):
+    """An array on its way out.
+
+    Examples
+    --------
+    >>> tensor = Tensor("model", np.zeros(3))
+    >>> tensor.size, b"".join(tensor.chunks())[8:57]
+    (152, b'{"model":{"dtype":"F64","shape":[3],"data_offsets')
+    """
+
+    name: str
+    array: Floats
+
+    @property
+    def size(self) -> int:
+        """All bytes, with the header."""
+        return HEADER + self.array.nbytes
+
+    def chunks(self) -> Iterator[bytes | memoryview]:
+        """Yield its bytes, of which no copy is made."""
+        yield _header(self.name, len(self.array))
+        content = self.array.view(np.uint8).data
+        for at in range(0, len(content), CHUNK):
+            yield content[at : at + CHUNK]
+
+    def address(self) -> bytes:
+        """Return the SHA-256 of its bytes; of an array that cannot change it is computed once."""
+        known = _addresses.get((id(self.array), self.name))
+        if known is not None and known[0]() is self.array:
+            return known[1]
+        found = hashlib.sha256()
+        for chunk in self.chunks():
+            found.update(chunk)
+        return _remembered(self, found.digest())
+
+
+_addresses: dict[tuple[int, str], tuple[weakref.ref[Floats], bytes]] = {}
+
+
+def _remembered(tensor: Tensor, address: bytes) -> bytes:
+    if not tensor.array.flags.writeable:
+        key = (id(tensor.array), tensor.name)
+        _addresses[key] = (weakref.ref(tensor.array, lambda _: _addresses.pop(key, None)), address)
+    return address
+
+
+@lru_cache(maxsize=64)
+def _header(name: str, dim: int) -> bytes:
+    """Return how a tensor of so many floats begins."""
+    about = {name: {"dtype": "F64", "shape": [dim], "data_offsets": [0, 8 * dim]}}
+    text = json.dumps(about, separators=(",", ":")).encode()
+    return struct.pack("<Q", HEADER - 8) + text.ljust(HEADER - 8)
+
+
+class Incoming:
+    """An array that arrives in pieces: sizes are checked first, then every byte as it comes.
+
+    Parameters
+    ----------
+    name, size
+        Which tensor it must be, and of how many bytes in all.
+    dim
+        How many numbers it must hold; None if the size is to be believed.
+    hashed
+        Whether `done` is to know its address.
+
+    Examples
+    --------
+    >>> tensor = Tensor("model", np.array([1.0, 2.0]))
+    >>> incoming = Incoming("model", tensor.size, dim=2)
+    >>> for chunk in tensor.chunks():
+    ...     incoming.take(chunk)
+    >>> incoming.done(tensor.address())
+    array([1., 2.])
+    """
+
+    def __init__(self, name: str, size: int, dim: int | None, *, hashed: bool = True) -> None:
+        if size < HEADER or (size - HEADER) % 8 or (dim is not None and size != HEADER + 8 * dim):
+            expected = (
+                "whole numbers" if dim is None else f"{HEADER + 8 * dim} bytes, with {dim} numbers of type float64"
+            )
+            raise Malformed(f"a {name} of {expected} was expected, got {size} bytes")
+        self.name, self.size, self.at = name, size, 0
+        self.array = np.empty((size - HEADER) // 8)
+        self._head, self._body = bytearray(HEADER), self.array.view(np.uint8).data
+        self._hash = hashlib.sha256() if hashed else None
+
+    def take(self, chunk: bytes | memoryview) -> None:
+        """Take in the next bytes."""
+        if self.at + len(chunk) > self.size:
+            raise Malformed(f"a {self.name} of {self.size} bytes goes on after its end")
+        if self._hash is not None:
+            self._hash.update(chunk)
+        chunk = memoryview(chunk)
+        if self.at < HEADER:
+            first = chunk[: HEADER - self.at]
+            self._head[self.at : self.at + len(first)] = first
+            self.at += len(first)
+            chunk = chunk[len(first) :]
+            if self.at == HEADER and self._head != _header(self.name, len(self.array)):
+                raise Malformed(
+                    f"a {self.name} of {len(self.array)} numbers of type float64 was expected, got the header "
+                    f"{bytes(self._head[8:]).strip()!r}"
+                )
+        start = self.at - HEADER
+        self._body[start : start + len(chunk)] = chunk
+        self.at += len(chunk)
+
+    def done(self, address: bytes | None = None) -> Floats:
+        """Return the array, which must be whole, finite and, if an address is given, the one that lies there."""
+        if self.at != self.size:
+            raise Malformed(f"a {self.name} ends early: {self.at} of {self.size} bytes")
+        found = None if self._hash is None else self._hash.digest()
+        if address is not None and found != address:
+            raise Malformed(f"a {self.name} does not have the hash under which it was announced")
+        if not np.isfinite(self.array).all():
+            raise Malformed(f"a {self.name} holds NaN or infinity")
+        array = sealed_model(self.array)
+        if found is not None:
+            _remembered(Tensor(self.name, array), found)
+        return array

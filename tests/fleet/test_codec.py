@@ -1,0 +1,363 @@
+from __future__ import annotations
+
+import hashlib
+import struct
+import tracemalloc
+from contextlib import suppress
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from safetensors.numpy import load
+
+from levywalk.arrays import Floats
+from levywalk.fleet import codec, messages
+from levywalk.fleet.codec import (
+    LINES,
+    MESSAGES,
+    MOST_MESSAGE,
+    SLOTS,
+    Limits,
+    announced,
+    decode,
+    decode_line,
+    decode_message,
+    decode_slot,
+    encode,
+    encode_message,
+)
+from levywalk.fleet.course import Visit
+from levywalk.fleet.disk import Archived, Began, Disk, Edge, Guarded, Held, Known, Line, Own
+from levywalk.fleet.messages import Certificate, Message
+from levywalk.fleet.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
+from levywalk.fleet.token import FIRST, Epoch, Token, Watch
+
+DIM, PHASES = 3, 2
+LIMITS = Limits(DIM, PHASES)
+ints = st.integers(-(2**63), 2**63 - 1)
+counts = st.integers(0, 2**63 - 1)
+scores = st.tuples(*[st.floats(0.0, allow_infinity=False)] * PHASES)
+floats = arrays(np.float64, DIM, elements=st.floats(allow_nan=False, allow_infinity=False))
+epochs = st.builds(Epoch, ints, ints, ints)
+digests = st.binary(max_size=32)
+watches = st.builds(Watch, floats, st.floats(), st.floats(allow_nan=False, allow_infinity=False), counts)
+tokens = st.builds(
+    Token, epochs, ints, counts, counts, counts, counts, counts, floats, counts, st.none() | watches, ints, ints,
+    counts, counts, digests,
+)  # fmt: skip
+certificates = st.builds(Certificate, ints, epochs, ints, ints, digests, st.binary(max_size=64))
+edges = st.builds(Edge, counts, st.booleans(), counts, scores, st.booleans())
+statuses = st.sampled_from(["prepared", "active", "moving", "releasing", "seeking"])
+slots: dict[str, st.SearchStrategy[Any]] = {
+    "known": st.builds(Known, epochs, ints),
+    "own": st.builds(Own, counts, counts, st.booleans()),
+    "edges": st.dictionaries(ints, edges, max_size=4),
+    "held": st.none() | st.builds(Held, statuses, tokens, ints, ints, ints, ints, epochs),
+    "guarded": st.none()
+    | st.builds(Guarded, tokens, ints, st.sampled_from([None, "regenerated"]) | certificates, st.none() | certificates),
+    "final": st.none() | tokens,
+}
+lines: st.SearchStrategy[Any] = st.one_of(
+    st.builds(Visit, epochs, counts, counts, counts, ints, ints, st.none() | floats),
+    st.builds(Archived, tokens, statuses | st.sampled_from(["guarded", "final"]), epochs, counts),
+    st.builds(Began, epochs, epochs, ints),
+)
+by_field: dict[Any, st.SearchStrategy[Any]] = {
+    Token: tokens,
+    Epoch: epochs,
+    Certificate: certificates,
+    int: counts,
+    bool: st.booleans(),
+    bytes: digests,
+    str: st.text(max_size=100),
+    tuple[float, ...]: scores,
+}
+said: st.SearchStrategy[Any] = st.one_of(
+    *[st.builds(kind, *[by_field[hint] for hint in get_type_hints(kind).values()]) for kind in get_args(Message)]
+)
+
+
+def bits(value: Any) -> Any:
+    """Return a value in which floats and arrays are bytes, so that == compares every bit."""
+    if isinstance(value, np.ndarray):
+        return (value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, float):
+        return struct.pack("<d", value)
+    if isinstance(value, tuple):
+        return (type(value).__name__ if type(value) is not tuple else "", *map(bits, value))
+    if isinstance(value, dict):
+        return {key: bits(item) for key, item in value.items()}
+    return (type(value).__name__, value)
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+@given(data=st.data())
+def test_every_slot_comes_back_to_the_bit(slot: str, data: st.DataObject) -> None:
+    value = data.draw(slots[slot])
+    found = decode_slot(slot, encode(value), LIMITS)
+    assert bits(found) == bits(value)
+    assert encode(found) == encode(value)
+
+
+@given(value=lines)
+def test_every_line_comes_back_to_the_bit(value: Line) -> None:
+    assert bits(decode_line(encode(value), LIMITS)) == bits(value)
+
+
+@given(value=said)
+def test_every_message_comes_back_to_the_bit(value: Message) -> None:
+    data, after = encode_message(value)
+    assert after == []
+    assert bits(decode_message(data, LIMITS)) == bits(value)
+
+
+@given(value=said, data=st.data())
+def test_bytes_that_were_changed_are_refused_or_another_message(value: Message, data: st.DataObject) -> None:
+    original = encode(value)
+    changed = bytearray(original)
+    for _ in range(data.draw(st.integers(1, 4))):
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        found = decode_message(bytes(changed), LIMITS)
+    except Malformed:
+        return
+    assert encode(found) == changed  # one value, one encoding
+
+
+@given(value=said, data=st.data())
+def test_bytes_that_were_cut_or_prolonged_are_refused(value: Message, data: st.DataObject) -> None:
+    original = encode(value)
+    with pytest.raises(Malformed):
+        decode_message(original[: data.draw(st.integers(0, len(original) - 1))], LIMITS)
+    with pytest.raises(Malformed, match="after its end"):
+        decode_message(original + data.draw(st.binary(min_size=1, max_size=9)), LIMITS)
+
+
+@given(data=st.binary(max_size=400), number=st.integers(0, 50))
+def test_no_bytes_do_harm(data: bytes, number: int) -> None:
+    for one in (data, bytes([codec.FORMAT, number]) + data):
+        for expected in (MESSAGES, LINES, *SLOTS.values()):
+            with suppress(Malformed):
+                decode(one, expected, LIMITS)
+
+
+def test_everything_that_is_kept_or_said_has_a_number_of_its_own() -> None:
+    assert set(MESSAGES) == set(get_args(Message))
+    assert set(LINES) == set(get_args(Line))
+    assert list(SLOTS) == list(Disk.__dataclass_fields__)
+    assert len(codec._NUMBERS) == len(codec._KINDS)
+
+
+def test_the_format_is_what_it_was() -> None:
+    """If this fails, bytes of older nodes are no longer understood: give `FORMAT` another number."""
+    token = Token(
+        Epoch(1, 2, 3), 4, 5, 6, 7, 8, 9, np.arange(3.0), 1, Watch(np.ones(3), 0.5, 0.25, 2), 10, 11, 12, 13, b"chain"
+    )
+    seal = Certificate(1, Epoch(1, 2, 3), 4, 5, b"digest", b"signature")
+    edge = Edge(1, True, 2, (0.5, 1.5), False)
+    values = [
+        *(Known(FIRST, 1), Own(1, 2, leaving=True), {1: edge, 7: edge}, Held("moving", token, 1, 2, 3, 4, FIRST)),
+        *(Guarded(token, 1, seal, None), Guarded(token, 1, "regenerated", seal), token, None),
+        *(Visit(FIRST, 1, 2, 3, 4, 5, np.ones(3)), Archived(token, "final", FIRST, 2), Began(FIRST, FIRST, 3)),
+        *(messages.Prepare(token, 1), messages.Prepared(FIRST, 1, b"d"), messages.Refused(FIRST, 1, b"d", "why")),
+        *(messages.Release(FIRST, 1, 2, b"d"), messages.Released(seal), messages.Activate(seal)),
+        *(messages.Alive(FIRST, 1), messages.Renew(token), messages.Renewed(FIRST, 1, 2), messages.Guard(token, FIRST)),
+        *(messages.Guarding(FIRST, 1), messages.Fenced(FIRST, 1), messages.Finished(token)),
+        *(messages.Heartbeat(FIRST, 1, True, False, 2, True, 3, 4, (0.5, 1.5)), messages.Certified(seal)),
+    ]
+    assert {type(value) for value in values} == set(codec._NUMBERS)
+    assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "bca9439595816d00"
+
+
+# What no node could have said
+
+
+def token_with(**changes: Any) -> Token:
+    return Token.first(np.arange(float(DIM)))._replace(**changes)
+
+
+def patched(token: Token, old: bytes, new: bytes) -> bytes:
+    data = encode(messages.Renew(token))
+    assert data.count(old) == 1
+    return data.replace(old, new)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_model_that_is_not_finite_is_refused_both_ways(bad: float) -> None:
+    data = patched(token_with(), struct.pack("<d", 2.0), struct.pack("<d", bad))
+    with pytest.raises(Malformed, match="not a valid Renew: a model holds NaN or infinity"):
+        decode_message(data, LIMITS)
+    with pytest.raises(Malformed, match="finite"):
+        encode(messages.Renew(token_with(model=np.array([bad, 1.0, 2.0]))))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"F64"', b'"I64"'),
+        (b'"shape":[3]', b'"shape":[9]'),
+        (b'"shape":[3]', b'"shape":[ '),
+        (b'"data_offsets":[0,24]', b'"data_offsets":[8,32]'),
+        (b'"model"', b'"madel"'),
+        (struct.pack("<Q", HEADER - 8), struct.pack("<Q", 2**63)),
+    ],
+)
+def test_a_model_of_another_type_shape_or_name_is_refused(old: bytes, new: bytes) -> None:
+    with pytest.raises(Malformed, match="a model of 3 numbers of type float64 was expected, got the header"):
+        decode_message(patched(token_with(), old, new), LIMITS)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, 4, 1000])
+def test_a_model_of_another_size_is_refused(dim: int) -> None:
+    with pytest.raises(Malformed, match=f"with 3 numbers of type float64 was expected, got {HEADER + 8 * dim} bytes"):
+        decode_message(encode(messages.Renew(token_with(model=np.ones(dim)))), LIMITS)
+
+
+@pytest.mark.parametrize("size", [0, 1, HEADER - 1, HEADER + 1, HEADER + 8 * DIM - 1, 2**32 - 1])
+def test_a_false_size_is_refused(size: int) -> None:
+    with pytest.raises(Malformed, match=r"expected|ends early"):
+        decode_message(patched(token_with(), struct.pack("<I", HEADER + 8 * DIM), struct.pack("<I", size)), LIMITS)
+
+
+def test_nothing_large_is_allocated_for_a_lie() -> None:
+    lies = [
+        patched(token_with(), struct.pack("<I", HEADER + 8 * DIM), struct.pack("<I", 2**32 - 1)),
+        encode({}).replace(struct.pack("<I", 0), struct.pack("<I", 2**32 - 1)),
+        bytes([codec.FORMAT, 34]) + b"\xff" * 100,
+        encode(messages.Renew(token_with(model=np.ones(30_000)))),
+    ]
+    tracemalloc.start()
+    try:
+        for lie in lies:
+            with pytest.raises(Malformed):
+                decode(lie, (*MESSAGES, dict), LIMITS)
+            with pytest.raises(Malformed):
+                decode_message(lie, LIMITS)
+        with pytest.raises(Malformed, match="at most 262144 bytes"):
+            decode_message(bytes(MOST_MESSAGE + 1), LIMITS)
+        with pytest.raises(Malformed, match="was expected, got 1099511627776 bytes"):
+            Incoming("model", 2**40, dim=DIM)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"step": -1}, {"seq": -1}, {"hop": -1}, {"phase": -1}, {"hops": 2**63}, {"step": 1.5}, {"chain": bytes(33)},
+     {"model": np.ones(3, np.float32)}, {"model": np.ones((3, 1))}],
+)  # fmt: skip
+def test_what_would_be_refused_is_not_written(changes: dict[str, Any]) -> None:
+    with pytest.raises(Malformed):
+        encode(token_with(**changes))
+
+
+@pytest.mark.parametrize("bad", [(np.nan, 1.0), (-1.0, 1.0), (np.inf, 1.0), (1.0,), (1.0, 1.0, 1.0)])
+def test_scores_that_would_lead_the_walk_astray_are_refused(bad: tuple[float, ...]) -> None:
+    beat = messages.Heartbeat(FIRST, 0, False, True, 0, True, 2, 2, (7.0,) * len(bad))
+    data = encode(beat).replace(struct.pack("<d", 7.0) * len(bad), struct.pack(f"<{len(bad)}d", *bad))
+    with pytest.raises(Malformed, match=r"finite and at least 0|scores were expected"):
+        decode_message(data, LIMITS)
+
+
+def test_another_format_is_refused_by_its_number() -> None:
+    with pytest.raises(Malformed, match="format 1 was expected, got 2; all nodes of a run need one version"):
+        decode_message(b"\x02" + encode(messages.Alive(FIRST, 1))[1:], LIMITS)
+
+
+def test_a_kind_in_the_wrong_place_is_refused() -> None:
+    with pytest.raises(Malformed, match="Visit or Archived or Began was expected, got kind 38"):
+        decode_line(encode(messages.Alive(FIRST, 1)))
+    with pytest.raises(Malformed, match="Held or NoneType was expected, got kind 99"):
+        decode_slot("held", bytes([codec.FORMAT, 99]))
+    with pytest.raises(Malformed, match="cannot be written"):
+        encode(object())
+
+
+# Large models, which lie elsewhere
+
+
+def large(seed: int = 0) -> Floats:
+    model = np.random.default_rng(seed).normal(size=300_000)
+    model.flags.writeable = False
+    return model
+
+
+def test_a_large_model_follows_its_message_in_chunks() -> None:
+    watch = Watch(large(1), 0.5, 0.5, 1)
+    message = messages.Prepare(Token.first(large())._replace(watch=watch), 4)
+    data, after = encode_message(message)
+    limits = Limits(300_000, 1)
+    assert len(data) < 400
+    assert announced(data, limits) == [(tensor.name, tensor.address()) for tensor in after]
+    there = {}
+    for tensor in after:
+        chunks = list(tensor.chunks())
+        assert len(chunks) == 4
+        assert max(map(len, chunks)) <= CHUNK
+        incoming = Incoming(tensor.name, tensor.size, 300_000)
+        for chunk in chunks:
+            incoming.take(bytes(chunk))
+        there[tensor.name, tensor.address()] = incoming.done(tensor.address())
+    assert bits(decode_message(data, limits, lambda name, address: there[name, address])) == bits(message)
+    with pytest.raises(Malformed, match="elsewhere was not expected here"):
+        decode_message(data, limits)
+
+
+def test_a_tensor_is_what_the_safetensors_library_reads() -> None:
+    for dim in (0, 1, 10, 123_456):
+        tensor = Tensor("model", np.arange(float(dim)))
+        found = load(b"".join(map(bytes, tensor.chunks())))
+        assert list(found) == ["model"]
+        assert bits(found["model"]) == bits(tensor.array)
+        assert tensor.address() == hashlib.sha256(b"".join(map(bytes, tensor.chunks()))).digest()
+
+
+@given(cuts=st.lists(st.integers(0, HEADER + 8 * DIM), max_size=6), model=floats)
+def test_a_tensor_may_come_in_any_pieces(cuts: list[int], model: Floats) -> None:
+    tensor = Tensor("model", model)
+    data = b"".join(map(bytes, tensor.chunks()))
+    incoming = Incoming("model", len(data), DIM)
+    for start, stop in zip([0, *sorted(cuts)], [*sorted(cuts), len(data)], strict=True):
+        incoming.take(data[start:stop])
+    assert bits(incoming.done(tensor.address())) == bits(model)
+
+
+def test_a_tensor_that_is_torn_flipped_or_too_long_is_refused() -> None:
+    tensor = Tensor("model", large())
+    data = b"".join(map(bytes, tensor.chunks()))
+
+    def receive(content: bytes) -> Floats:
+        incoming = Incoming("model", len(data), 300_000)
+        for at in range(0, len(content), CHUNK):
+            incoming.take(content[at : at + CHUNK])
+        return incoming.done(tensor.address())
+
+    assert bits(receive(data)) == bits(tensor.array)
+    with pytest.raises(Malformed, match="ends early"):
+        receive(data[:-1])
+    with pytest.raises(Malformed, match="goes on after its end"):
+        receive(data + b"?")
+    with pytest.raises(Malformed, match="does not have the hash"):
+        receive(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
+
+
+def test_the_address_of_an_array_that_may_change_is_not_remembered() -> None:
+    array = np.ones(INLINE)
+    before = Tensor("model", array).address()
+    array[5] = 2.0
+    assert Tensor("model", array).address() != before
+    frozen = large()
+    assert Tensor("model", frozen).address() == Tensor("model", frozen).address()
+    known = len(codec_addresses())
+    del frozen
+    assert len(codec_addresses()) == known - 1
+
+
+def codec_addresses() -> dict[Any, Any]:
+    from levywalk.fleet import tensors
+
+    return tensors._addresses

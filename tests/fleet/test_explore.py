@@ -1,0 +1,146 @@
+"""Everything that can happen to small walks, and that what must be caught is caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from levywalk.fleet.disk import Guarded, Held
+from levywalk.fleet.messages import Certificate, Finished, Guard, Guarding, Prepare, Prepared
+from levywalk.fleet.protocol import NOBODY, PREPARED, Node
+from levywalk.fleet.testing.explore import PATH, SETTINGS, TRIANGLE, Explorer, main
+from levywalk.fleet.testing.mutants import (
+    AcknowledgesBeforeCommit,
+    AnnouncesUnguarded,
+    GenesisWithoutGuardian,
+    RedrawsAfterCrash,
+    ReleasesWithoutRegister,
+)
+from levywalk.fleet.testing.tiny import Setting
+from levywalk.fleet.testing.verdicts import judge_facts
+from levywalk.fleet.token import FIRST, Epoch
+
+ANY_DEATH = Setting("any death", TRIANGLE, ("on", "on"), mortal=(0, 1, 2))
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_nothing_that_can_happen_breaks_an_invariant_or_stops_the_walk(setting: Setting) -> None:
+    found = Explorer(setting).run()
+    assert found.violation is None, str(found.violation)
+    assert found.complete
+    assert found.states > 1_000
+    assert found.most_lost <= setting.renew_after
+
+
+@pytest.mark.parametrize(
+    ("kind", "invariant", "most_lines", "ends_with"),
+    [
+        (AcknowledgesBeforeCommit, "I2", 8, "1 gets Release(e0.0 seq 0 to 1) of 0"),
+        (ReleasesWithoutRegister, "I3", 10, "2: silent (hears 1)"),
+        (AnnouncesUnguarded, "I2", 5, "2 gets Heartbeat(e1.1) of 1"),
+        (RedrawsAfterCrash, "I7", 5, "0: start   [it had moving e0.0 seq 0 step 1]"),
+        (GenesisWithoutGuardian, "I2", 2, "0: dies   [it had active e0.0 seq 0 step 0]"),
+    ],
+)
+def test_each_injected_bug_is_caught_by_a_short_trace(
+    kind: type[Node], invariant: str, most_lines: int, ends_with: str
+) -> None:
+    found = Explorer(ANY_DEATH, kind, live=False).run()
+    assert found.violation is not None
+    assert found.violation.invariant == invariant, str(found.violation)
+    assert len(found.violation.trace) <= most_lines, str(found.violation)
+    assert found.violation.trace[-1] == ends_with
+
+
+# Bugs of the protocol itself that exploration found, each as a node that still has it.
+
+
+class GuardsAfterTheNews(Node):
+    """It spoke of an epoch in one commit and kept the copy in the next: a crash between them, and the seeker's death,
+    and everybody had given way to an epoch of which there was no copy."""
+
+    def _guard(self, sender: int, message: Guard, now: float) -> None:
+        token = message.token
+        if self._behind(sender, token.epoch) or self.disk.guarded is not None:
+            super()._guard(sender, message, now)
+            return
+        self._see(token.epoch, token.base, now)
+        self._put("guarded", Guarded(token, sender, None, None))
+        self._send(sender, Guarding(token.epoch, token.seq))
+
+
+class KeepsTheCertificate(Node):
+    """It released a token, the giver died before it could say so, and the next node never learnt that it was its."""
+
+    def _pass_on(self, certificate: Certificate, now: float) -> None:
+        pass
+
+
+class PreparesAfterTheEnd(Node):
+    """After the end a late `Prepare` and a late `Activate` made it do the last steps a second time."""
+
+    def _prepare(self, sender: int, message: Prepare, now: float) -> None:
+        token = message.token
+        if self.disk.final is None or self.disk.held is not None or token.epoch < self.disk.known.epoch:
+            super()._prepare(sender, message, now)
+            return
+        guarded = self.disk.guarded
+        if guarded is None or guarded.copy.seq < token.seq:
+            self._put("held", Held(PREPARED, token, message.guardian, sender, NOBODY, token.step, FIRST))
+            self._send(sender, Prepared(token.epoch, token.seq, self._digest(token)))
+
+
+class EndsWhatItBringsBack(Node):
+    """It dropped what it was bringing back when it heard of the end, though a guardian may have spoken of it already:
+    that epoch overtook the end, the guardian died, and nobody had a copy."""
+
+    def _finished(self, sender: int, message: Finished, now: float) -> None:
+        held = self.disk.held
+        if held is not None and held.token.epoch > message.token.epoch >= self.disk.known.epoch:
+            self._put("held", None)
+        super()._finished(sender, message, now)
+
+
+@pytest.mark.parametrize(
+    ("kind", "invariants"),
+    [
+        (GuardsAfterTheNews, {"I2", "live"}),
+        (KeepsTheCertificate, {"live"}),
+        (PreparesAfterTheEnd, {"again"}),
+        (EndsWhatItBringsBack, {"I2", "live"}),
+    ],
+)
+def test_bugs_that_were_found_here_stay_found(kind: type[Node], invariants: set[str]) -> None:
+    setting = Setting("as found", PATH, ("on", "stay", "on"), mortal=(0, 2))
+    found = Explorer(setting, kind).run()
+    assert found.violation is not None
+    assert found.violation.invariant in invariants, str(found.violation)
+
+
+def test_a_trace_reads_as_a_story() -> None:
+    violation = Explorer(ANY_DEATH, AnnouncesUnguarded, live=False).run().violation
+    assert str(violation).splitlines() == [
+        "I2: nobody alive has a copy that can continue in Epoch(counter=1, seq=0, node=1) or later",
+        "  0: genesis (hears 1)",
+        "  1 gets Guard(e0.0 seq 0 step 0) of 0",
+        "  1: silent (hears 0)",
+        "  1: dies   [it had active e1.1 seq 0 step 0]",
+        "  2 gets Heartbeat(e1.1) of 1",
+    ]
+
+
+def test_a_limit_on_states_is_not_taken_for_the_end() -> None:
+    found = Explorer(SETTINGS[0], most=100).run()
+    assert not found.complete
+    assert "NOT exhausted" in str(found)
+
+
+def test_facts_that_contradict_each_other() -> None:
+    e = Epoch(0, 0, 0)
+    assert judge_facts([("activated", e, 1, 1), ("regenerated", e, 1, 0, 2), ("visited", e, 0, 1)]) is None
+    bad = judge_facts([("visited", e, 0, 1), ("visited", e, 0, 2)])
+    assert bad == ("I6", "step 0 of e0.0 was done at nodes 1 and 2")
+
+
+def test_the_command_explores_what_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["path, first forgets"]) == 0
+    assert "exhausted" in capsys.readouterr().out

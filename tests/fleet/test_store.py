@@ -1,0 +1,452 @@
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from levywalk.errors import InvalidParameter
+from levywalk.fleet import store as module
+from levywalk.fleet.codec import Limits, encode
+from levywalk.fleet.course import Visit
+from levywalk.fleet.disk import Archived, Began, Disk, Edge, Guarded, Held, Known, Own
+from levywalk.fleet.events import Persist
+from levywalk.fleet.store import (
+    DiskFull,
+    Reading,
+    Store,
+    StoreDamaged,
+    StoreError,
+    StoreForeign,
+    StoreInUse,
+    whole,
+)
+from levywalk.fleet.tensors import Malformed
+from levywalk.fleet.token import FIRST, Epoch, Token
+
+RUN = b"run"
+LARGE = 100_000
+NEW = Disk(Known(FIRST, 0), Own(2, 0, leaving=False), {1: Edge(0, True, 2, (1.5,), True)})
+
+
+def model(seed: int, dim: int = LARGE) -> Token:
+    return Token.first(np.random.default_rng(seed).normal(size=dim))
+
+
+def held(token: Token) -> Held:
+    return Held("active", token, 1, -1, -1, token.step, FIRST)
+
+
+def visit(step: int, token: Token | None = None) -> Visit:
+    return Visit(FIRST, step, step, step, -1, -1, None if token is None else token.model)
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two values are the same to the bit."""
+    return encode(one) == encode(other)
+
+
+def started(folder: Path, **more: object) -> Store:
+    store = Store(folder, RUN, **more)
+    store.persist(whole(NEW))
+    return store
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted((folder / "models").iterdir())
+
+
+def test_a_new_store_is_empty_and_its_owner_s_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "node"
+    with Store(folder, RUN) as store:
+        assert store.load() is None
+        assert list(store.lines()) == []
+        store.persist(Persist(whole(NEW).slots | {"held": held(model(0))}, ()))
+        for path in (folder, folder / "models"):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o700
+        for path in [*files(folder), folder / "state.db", folder / "state.db-wal", folder / "lock"]:
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("dim", [10, LARGE])
+def test_what_was_persisted_is_loaded_to_the_bit(tmp_path: Path, dim: int) -> None:
+    token, copy = model(0, dim), model(1, dim)._replace(step=3, chain=bytes(32))
+    guarded = Guarded(copy, 4, "regenerated", None)
+    lines = (visit(0, token), visit(1), Began(Epoch(1, 2, 3), FIRST, 7), Archived(copy, "guarded", Epoch(1, 2, 3), 2))
+    with started(tmp_path) as store:
+        store.persist(Persist({"held": held(token), "guarded": guarded}, lines[:2]))
+        store.persist(Persist({"known": Known(Epoch(1, 2, 3), 7)}, lines[2:]))
+    with Store(tmp_path, RUN, limits=Limits(dim, 1)) as store:
+        disk = store.load()
+        assert disk is not None
+        assert (disk.known, disk.own, disk.edges, disk.final) == (Known(Epoch(1, 2, 3), 7), NEW.own, NEW.edges, None)
+        assert same(disk.held, held(token))
+        assert same(disk.guarded, guarded)
+        found = list(store.lines())
+        assert len(store) == 4
+        assert all(same(one, other) for one, other in zip(found, lines, strict=True))
+        assert [type(line) for line in store.lines(after=2)] == [Began, Archived]
+    assert len(files(tmp_path)) == (2 if dim == LARGE else 0)  # each model once
+
+
+def test_sqlite_is_asked_for_full_durability_and_agrees(tmp_path: Path) -> None:
+    with started(tmp_path) as store:
+        assert store._one("PRAGMA journal_mode") == "wal"
+        assert store._one("PRAGMA synchronous") == 2
+
+
+def test_a_setting_that_sqlite_does_not_take_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(module._SETTINGS, "synchronous", ("FULL", 3))
+    with pytest.raises(StoreError, match="needs SQLite with synchronous"):
+        Store(tmp_path, RUN)
+
+
+def test_a_second_process_is_kept_away_and_told_the_folder(tmp_path: Path) -> None:
+    code = f"from levywalk.fleet.store import Store; Store({str(tmp_path)!r}, b'run')"
+    with started(tmp_path):
+        with pytest.raises(StoreInUse, match=rf"{tmp_path} is in use by process {os.getpid()}"):
+            Store(tmp_path, RUN)
+        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert other.returncode == 1
+        assert f"StoreInUse: {tmp_path} is in use by process {os.getpid()}" in other.stderr
+    Store(tmp_path, RUN).close()
+
+
+def test_the_log_is_read_by_others_while_the_node_runs(tmp_path: Path) -> None:
+    code = f"""if True:
+        from levywalk.fleet.store import Reading
+        with Reading({str(tmp_path)!r}, b'run') as there:
+            print(sum(line.step for line in there.lines()), there.load().held.token.step)"""
+    with started(tmp_path) as store:
+        store.persist(Persist({"held": held(model(0)._replace(step=5))}, tuple(visit(i) for i in range(1500))))
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        assert found.split() == [str(sum(range(1500))), "5"]
+        with Reading(tmp_path) as there:
+            store.persist(Persist({"held": held(model(1))}, (visit(1500, model(2)),)))
+            disk = there.load()
+            assert disk is not None
+            assert same(disk.held, held(model(1)))
+            assert same(list(there.lines())[-1], visit(1500, model(2)))
+            with pytest.raises(AttributeError):
+                there.persist(whole(NEW))  # type: ignore[attr-defined]
+
+
+def test_a_folder_without_a_store_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"no node's folder.*state.db does not exist"):
+        Reading(tmp_path)
+
+
+def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    store = started(tmp_path)
+    store.close()
+    with pytest.raises(StoreError, match="closed; open it again"):
+        store.load()
+
+
+def test_the_first_change_must_be_whole(tmp_path: Path) -> None:
+    with Store(tmp_path, RUN) as store:
+        with pytest.raises(InvalidParameter, match="also edges, known, own at first"):
+            store.persist(Persist({"held": None}, ()))
+        with pytest.raises(InvalidParameter, match="no slot hold"):
+            store.persist(Persist({"hold": None}, ()))
+        assert store.load() is None
+
+
+def test_what_cannot_be_read_again_is_not_written(tmp_path: Path) -> None:
+    with started(tmp_path) as store:
+        bad = model(0, 3)._replace(model=np.array([1.0, np.nan, 2.0]))
+        with pytest.raises(Malformed, match="finite"):
+            store.persist(Persist({"known": Known(Epoch(9, 9, 9), 9), "held": held(bad)}, ()))
+        disk = store.load()
+        assert disk is not None
+        assert (disk.known, disk.held) == (NEW.known, None)
+
+
+def test_what_a_slot_holds_already_is_not_written_again(tmp_path: Path) -> None:
+    with started(tmp_path) as store:
+        store.persist(Persist({"held": held(model(0, 3))}, ()))
+        size = (tmp_path / "state.db-wal").stat().st_size
+        changes = store._open_db.total_changes
+        store.persist(Persist({"held": held(model(0, 3))}, ()))
+        assert (size, changes) == ((tmp_path / "state.db-wal").stat().st_size, store._open_db.total_changes)
+
+
+# Models in files
+
+
+def test_a_large_model_is_a_safetensors_file_named_by_its_hash(tmp_path: Path) -> None:
+    with started(tmp_path) as store:
+        store.persist(Persist({"held": held(model(0))}, ()))
+    (path,) = files(tmp_path)
+    assert np.array_equal(load_file(path)["model"], model(0).model)
+    sha = subprocess.run(["sha256sum", path], capture_output=True, text=True, check=True).stdout.split()[0]
+    assert path.name == f"{sha}.safetensors"
+
+
+def test_a_model_is_removed_when_nothing_refers_to_it_and_not_before(tmp_path: Path) -> None:
+    with started(tmp_path) as store:
+        store.persist(Persist({"held": held(model(0)), "guarded": Guarded(model(0), 1, None, None)}, ()))
+        store.persist(Persist({"held": held(model(1))}, ()))
+        assert len(files(tmp_path)) == 2  # the guarded copy is still there
+        store.persist(Persist({"guarded": None}, (visit(0, model(1)),)))
+        assert len(files(tmp_path)) == 1
+        store.persist(Persist({"held": None}, ()))
+        assert len(files(tmp_path)) == 1  # the log refers to it for ever
+        assert same(next(store.lines()), visit(0, model(1)))
+
+
+def test_orphans_are_removed_at_open_and_other_files_are_not(tmp_path: Path) -> None:
+    with started(tmp_path) as store:
+        store.persist(Persist({"held": held(model(0))}, (visit(0, model(1)),)))
+    for name in (f"{'0' * 64}.safetensors", f"{'1' * 64}.partial", "notes.txt"):
+        (tmp_path / "models" / name).write_bytes(b"?")
+    with Store(tmp_path, RUN) as store:
+        assert [path.name for path in files(tmp_path)] == sorted(
+            [*(f"{a.hex()}.safetensors" for a in store._referred()), "notes.txt"]
+        )
+
+
+@pytest.mark.parametrize("damage", ["cut", "longer", "flipped", "empty", "missing"])
+@pytest.mark.parametrize("owner", ["slot", "line"])
+def test_a_damaged_model_is_named_with_the_remedy(tmp_path: Path, damage: str, owner: str) -> None:
+    token = model(0)
+    with started(tmp_path) as store:
+        store.persist(Persist({"held": held(token)} if owner == "slot" else {}, (visit(0, token),)))
+    (path,) = files(tmp_path)
+    content = path.read_bytes()
+    flipped = bytearray(content)
+    flipped[5000] ^= 1
+    harmed = {"cut": content[:-100], "longer": content + b"?", "flipped": bytes(flipped), "empty": b""}
+    path.unlink() if damage == "missing" else path.write_bytes(harmed[damage])
+
+    def look() -> None:
+        with Store(tmp_path, RUN) as store:
+            store.load()
+            list(store.lines())
+
+    with pytest.raises(StoreDamaged, match=rf"{path} .*put back a copy of this file.*move {tmp_path} away"):
+        look()
+    if damage != "missing":
+        assert path.read_bytes() == harmed[damage]  # nothing was changed
+    path.write_bytes(content)
+    look()
+
+
+def test_a_model_of_another_run_s_size_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with started(tmp_path) as store:
+        store.persist(Persist({"held": held(model(0))}, ()))
+    with Store(tmp_path, RUN, limits=Limits(dim=7)) as store, pytest.raises(StoreDamaged, match="with 7 numbers"):
+        store.load()
+
+
+# Damaged and foreign databases
+
+
+def harm(folder: Path, statement: str, *values: object) -> None:
+    db = sqlite3.connect(folder / "state.db")
+    db.execute(statement, values)
+    db.commit()
+    db.close()
+
+
+def look(folder: Path) -> None:
+    with Store(folder, RUN) as store:
+        store.load()
+        list(store.lines())
+
+
+@pytest.mark.parametrize(
+    ("statement", "word"),
+    [
+        ("UPDATE slots SET value = x'0100' WHERE name = 'known'", "wrong checksum in slots, row 'known'"),
+        ("UPDATE slots SET value = 'text' WHERE name = 'known'", "wrong checksum"),
+        ("UPDATE slots SET name = 'old' WHERE name = 'held'", "wrong checksum"),
+        ("DELETE FROM slots WHERE name = 'own'", "lacks own"),
+        ("UPDATE lines SET value = x'' WHERE number = 2", "wrong checksum in lines, row 2"),
+        ("DELETE FROM lines WHERE number = 2", "lacks line 2"),
+        ("UPDATE lines SET number = 7 WHERE number = 3", "wrong checksum"),
+        ("DROP TABLE lines", "no such table"),
+    ],
+)
+def test_a_database_that_was_meddled_with_is_refused(tmp_path: Path, statement: str, word: str) -> None:
+    with started(tmp_path) as store:
+        store.persist(Persist({}, tuple(visit(i) for i in range(3))))
+    harm(tmp_path, statement)
+    with pytest.raises(StoreError, match=f"{tmp_path / 'state.db'} .*{word}"):
+        look(tmp_path)
+
+
+def test_every_page_of_a_damaged_database_is_noticed(tmp_path: Path) -> None:
+    folder = tmp_path / "node"
+    with started(folder) as store:
+        store.persist(Persist({"held": held(model(0, 2000))}, tuple(visit(i, model(i, 50)) for i in range(40))))
+    whole_one = (folder / "state.db").read_bytes()
+    draw = np.random.default_rng(0)
+    noticed = 0
+    for page in range(len(whole_one) // 4096):
+        damaged = bytearray(whole_one)
+        damaged[page * 4096 : (page + 1) * 4096] = draw.bytes(4096)
+        (folder / "state.db").write_bytes(damaged)
+        with pytest.raises(StoreError, match=r"state\.db"):
+            look(folder)
+        noticed += 1
+        (folder / "state.db").write_bytes(whole_one)
+    assert noticed > 8
+    look(folder)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not a database" * 1000])
+def test_a_lost_database_is_not_taken_for_a_new_node(tmp_path: Path, content: bytes | None) -> None:
+    started(tmp_path).close()
+    path = tmp_path / "state.db"
+    path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(StoreDamaged, match=rf"{path} .*come back without its disk"):
+        Store(tmp_path, RUN)
+
+
+def test_a_cut_database_is_noticed(tmp_path: Path) -> None:
+    started(tmp_path).close()
+    path = tmp_path / "state.db"
+    path.write_bytes(path.read_bytes()[: 2 * 4096])
+    with pytest.raises(StoreDamaged, match=rf"{path} .*come back without its disk"):
+        look(tmp_path)
+
+
+def test_another_run_s_folder_is_refused(tmp_path: Path) -> None:
+    started(tmp_path).close()
+    with pytest.raises(StoreForeign, match=rf"{tmp_path} belongs to the run b'run', not to b'other'"):
+        Store(tmp_path, b"other")
+    with pytest.raises(StoreForeign, match="belongs to the run"):
+        Reading(tmp_path, b"other")
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    started(tmp_path).close()
+    harm(tmp_path, "PRAGMA user_version = 2")
+    with pytest.raises(StoreForeign, match=r"state.db has schema 2, and this levywalk writes 1"):
+        Store(tmp_path, RUN)
+
+
+def test_a_stranger_s_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    harm(tmp_path, "CREATE TABLE songs (name)")
+    before = (tmp_path / "state.db").read_bytes()
+    with pytest.raises(StoreForeign, match="is not a node's database"):
+        Store(tmp_path, RUN)
+    assert (tmp_path / "state.db").read_bytes() == before
+
+
+def test_a_folder_must_be_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidParameter, match="got the file"):
+        Store(tmp_path / "file", RUN)
+
+
+# No room
+
+
+def test_a_full_database_leaves_the_old_state_and_a_store_that_works(tmp_path: Path) -> None:
+    with started(tmp_path) as store:
+        store.persist(Persist({"held": held(model(0, 10))}, (visit(0),)))
+        pages = store._one("PRAGMA page_count")
+        store._rows(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(DiskFull, match=rf"no room in {tmp_path}.*unharmed"):
+            store.persist(Persist({"held": held(model(1, 8000)), "guarded": Guarded(model(2), 1, None, None)}, ()))
+        assert files(tmp_path) == []
+        disk = store.load()
+        assert disk is not None
+        assert same(disk.held, held(model(0, 10)))
+        store.persist(Persist({"known": Known(Epoch(1, 1, 1), 1)}, ()))
+        store._rows("PRAGMA max_page_count = 1000000")
+        store.persist(Persist({"held": held(model(1, 8000))}, (visit(1),)))
+    with Store(tmp_path, RUN) as store:
+        disk = store.load()
+        assert disk is not None
+        assert disk.known.base == 1
+        assert same(disk.held, held(model(1, 8000)))
+        assert [line.step for line in store.lines() if isinstance(line, Visit)] == [0, 1]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_no_room_for_a_model_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def full(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with started(tmp_path) as store:
+        store.persist(Persist({"held": held(model(0))}, ()))
+        before = files(tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_write_all", full)
+            with pytest.raises(DiskFull, match="no room in"):
+                store.persist(Persist({"held": held(model(1))}, ()))
+        assert files(tmp_path) == before
+        disk = store.load()
+        assert disk is not None
+        assert same(disk.held, held(model(0)))
+        store.persist(Persist({"held": held(model(1))}, ()))
+        assert len(files(tmp_path)) == 1
+
+
+def test_a_disk_that_fails_closes_the_store_and_keeps_the_old_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with started(tmp_path) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", broken)
+            with pytest.raises(StoreError, match="cannot be written"):
+                store.persist(Persist({"held": held(model(1))}, ()))
+        with pytest.raises(StoreError, match="open it again"):
+            store.persist(Persist({"held": None}, ()))
+    with Store(tmp_path, RUN) as store:
+        disk = store.load()
+        assert disk is not None
+        assert disk.held is None
+        assert files(tmp_path) == []
+
+
+FILL = """
+import sys
+from pathlib import Path
+from tests.fleet.test_store import *
+folder = Path(sys.argv[1]) / "node"
+with started(folder) as store:
+    for i in range(100_000):
+        try:
+            store.persist(Persist({"held": held(model(i, 4000)._replace(step=i))}, (visit(i, model(i, 500)),)))
+        except DiskFull:
+            break
+    for size in (4000, LARGE):
+        try:
+            store.persist(Persist({"held": held(model(i, size))}, (visit(i),)))
+        except DiskFull:
+            pass
+        else:
+            sys.exit("there was room")
+    assert store.load().held.token.step == i - 1
+with Store(folder, RUN) as store:
+    disk = store.load()
+    assert same(disk.held, held(model(i - 1, 4000)._replace(step=i - 1)))
+    assert [line.step for line in store.lines()] == list(range(i))
+print(i, "commits")
+"""
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs util-linux")
+def test_a_disk_that_is_really_full_loses_nothing(tmp_path: Path) -> None:
+    mount = f'mount -t tmpfs -o size=6m none {tmp_path} && exec {sys.executable} -c "$0" {tmp_path}'
+    inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    if subprocess.run([*inside, f"mount -t tmpfs none {tmp_path}"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine does not let a test mount anything")
+    found = subprocess.run([*inside, mount, FILL], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.endswith("commits\n")

@@ -1,0 +1,263 @@
+"""The virtual fleet: faults at given times, stop rules, signatures."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import levywalk as lw
+from levywalk.errors import InvalidParameter
+from levywalk.fleet.build import Fleet
+from levywalk.fleet.merge import merge
+from levywalk.fleet.messages import Activate
+from levywalk.fleet.protocol import EAGER, WAIT, Terms
+from levywalk.fleet.signing import new_signers
+from levywalk.fleet.story import picture, story, stuck, summary
+from levywalk.fleet.virtual import Fault, VirtualFleet
+
+RING, PROBLEM = lw.ring(12), lw.homogeneous(12, seed=1)
+
+
+def fleet_of(policy: str = WAIT, steps: int = 400, design=None, **more) -> Fleet:
+    terms = Terms(b"virtual", renew_after=20, policy=policy, heartbeat=0.1, dead_after=1.0, retry=0.05)
+    how = {"steps": steps, "step_size": "theory", "seed": 2, "record_every": 10, "terms": terms}
+    return Fleet.of(RING, PROBLEM, design or lw.mhlj(), **(how | more))
+
+
+def after(policy: str, *faults: tuple[float, Fault], absent=()) -> VirtualFleet:
+    virtual = VirtualFleet(fleet_of(policy), absent=absent)
+    for time, fault in faults:
+        virtual.at(time, fault)
+    virtual.run()
+    return virtual
+
+
+def words(virtual: VirtualFleet) -> str:
+    return "\n".join(row.words for row in story(virtual))
+
+
+def calm() -> VirtualFleet:
+    virtual = VirtualFleet(fleet_of())
+    assert virtual.run()
+    return virtual
+
+
+def holds(virtual: VirtualFleet, status: str) -> bool:
+    """Whether some node holds the token in this status; to let a fault come at a chosen moment."""
+    return any((held := m.disk["held"]) is not None and held.status == status for m in virtual.machines)
+
+
+def at_status(policy: str, status: str, fault: Fault, *, after_seconds: float = 0.5) -> VirtualFleet:
+    """Run until the token is in this status, then let the fault happen, and go on."""
+    virtual = VirtualFleet(fleet_of(policy))
+    virtual.run(until=after_seconds)
+    while not holds(virtual, status):
+        virtual.step()
+    virtual.at(virtual.now, fault)
+    virtual.run()
+    return virtual
+
+
+# Faults
+
+
+@pytest.mark.parametrize("back", [0.3, 3.0])
+@pytest.mark.parametrize("status", ["active", "moving", "releasing"])
+@pytest.mark.parametrize("who", ["holder", "guardian"])
+def test_crashes_with_restart_lose_nothing(who, status, back):
+    virtual = VirtualFleet(fleet_of())
+    virtual.run(until=0.5)
+    while not holds(virtual, status):
+        virtual.step()
+    victim = virtual.whose(who)
+    virtual.at(virtual.now, Fault("kill", victim))
+    virtual.at(virtual.now + back, Fault("restart", victim))
+    assert virtual.run()
+    trace = merge(virtual.logs, virtual.fleet)
+    if back > 1:  # taken for dead
+        assert trace.provenance["fleet"]["lost_updates"] <= 21
+    else:  # the very walk of a fleet without faults
+        assert trace.provenance["fleet"]["lost_updates"] == 0
+        assert np.array_equal(trace.walk, merge(calm().logs, virtual.fleet).walk)
+
+
+def test_a_dead_holder_is_brought_back_by_its_guardian():
+    virtual = at_status(WAIT, "moving", Fault("kill", "holder"))
+    assert virtual.over
+    assert virtual.final.epoch.counter == 1
+    assert "brings the model back" in words(virtual)
+
+
+def test_when_the_guardian_is_dead_the_walk_waits_or_is_eager():
+    waits = at_status(WAIT, "moving", Fault("kill", "guardian"))
+    assert not waits.over
+    assert "waits for its guardian" in stuck(waits)
+    assert "which is dead: restart it" in stuck(waits)
+    guardian = next(told.node for told in waits.told if told.what == "kill")
+    waits.at(waits.now, Fault("restart", guardian))
+    assert waits.run()
+    assert waits.final.epoch.counter == 0
+
+    eager = at_status(EAGER, "moving", Fault("kill", "guardian"))
+    assert eager.over
+    assert eager.final.epoch.counter == 1
+    assert "goes on without its guardian" in words(eager)
+
+
+def test_the_operator_can_call_a_guardian_gone():
+    virtual = at_status(WAIT, "moving", Fault("kill", "guardian"))
+    guardian = next(told.node for told in virtual.told if told.what == "kill")
+    virtual.at(virtual.now, Fault("gone", guardian))
+    assert virtual.run()
+
+
+def test_a_guardian_without_its_disk_needs_the_operators_word():
+    virtual = VirtualFleet(fleet_of())
+    virtual.run(until=0.5)
+    while not holds(virtual, "moving"):
+        virtual.step()
+    guardian = virtual.whose("guardian")
+    virtual.at(virtual.now, Fault("lose disk", guardian))
+    virtual.at(virtual.now + 0.2, Fault("restart", guardian))
+    assert not virtual.run()
+    assert "which has lost its disk: tell the others" in stuck(virtual)
+    virtual.at(virtual.now, Fault("gone", guardian))
+    assert virtual.run()
+    with pytest.raises(InvalidParameter, match="missing"):
+        merge(virtual.logs, virtual.fleet)
+    trace = merge(virtual.logs, virtual.fleet, missing="mark")
+    assert trace.step[-1] == 400
+    assert len(trace.provenance["fleet"]["missing"]) == (trace.walk == -1).sum() > 0
+
+
+def test_a_partition_pauses_the_walk_or_forks_it_never_silently():
+    side = frozenset(range(6))
+    for policy in (WAIT, EAGER):
+        for time in (0.4, 0.5, 0.6):
+            virtual = after(policy, (time, Fault("cut", nodes=side)), (time + 3, Fault("heal", nodes=side)))
+            assert virtual.over
+            finals = {virtual.node(v).disk.final.digest() for v in range(12)}
+            assert len(finals) == 1
+            if policy == WAIT:
+                assert merge(virtual.logs, virtual.fleet).provenance["fleet"]["lost_updates"] <= 21
+
+
+def test_a_newcomer_takes_part_and_one_who_leaves_does_not():
+    virtual = after(WAIT, (0.3, Fault("join", 5)), (0.8, Fault("leave", 8)), absent=[5])
+    assert virtual.over
+    trace = merge(virtual.logs, virtual.fleet)
+    path = [stay for stay in virtual.path if stay.node == 5]
+    assert trace.visits[0, 5] > 0
+    assert min(stay.time for stay in path) > 0.3
+    left = next(told.time for told in virtual.told if told.what == "left")
+    assert all(stay.node != 8 for stay in virtual.path if stay.time > left)
+
+
+def test_faults_that_make_no_sense_are_told():
+    virtual = after(WAIT, (0.1, Fault("restart", 3)), (0.2, Fault("kill", 3)), (0.3, Fault("kill", 3)))
+    assert "restart changes nothing: the node runs" in words(virtual)
+    assert "kill changes nothing: the node does not run" in words(virtual)
+    for wrong in (Fault("explode", 1), Fault("kill", 12), Fault("cut", nodes=frozenset([12])), Fault("kill", "boss")):
+        with pytest.raises(InvalidParameter):
+            virtual.at(1.0, wrong)
+    with pytest.raises(InvalidParameter, match="the walk starts there"):
+        VirtualFleet(fleet_of(), absent=[fleet_of().start])
+
+
+def test_all_that_happens_is_the_same_again():
+    faults = [(0.3, Fault("kill", 4)), (1.9, Fault("restart", 4)), (2.5, Fault("kill", "holder"))]
+    one, two = after(WAIT, *faults), after(WAIT, *faults)
+    assert one.told == two.told
+    assert one.path == two.path
+
+
+def test_the_picture_holds_the_whole_way():
+    virtual = at_status(WAIT, "moving", Fault("kill", "holder"))
+    shown = picture(virtual)
+    assert {leg.name[:7] for leg in shown.legs} == {"epoch 0", "epoch 1"}
+    assert {what for _, _, what in shown.marks} == {"kill", "regenerated", "finished"}
+    assert [what for *_, what in shown.bars] == ["away"]
+    assert summary(virtual)["finished"]
+    assert summary(virtual)["handoffs"] == virtual.final.transfers
+
+
+# Stop rules
+
+
+def test_it_stops_after_the_steps():
+    assert calm().final.step == 400
+
+
+@pytest.mark.parametrize("design", [lw.mhlj(), lw.unif_rw()])
+def test_the_detector_stops_the_walk_where_a_switching_one_would_switch(design):
+    from levywalk.design import Detector
+
+    loose = {"threshold": 0.5, "window": 20, "patience": 10}
+    fleet = fleet_of(design=design, steps=3000, stop="detector", detector=Detector(**loose))
+    virtual = VirtualFleet(fleet)
+    assert virtual.run()
+    switching = lw.switching(design, lw.weight_rw(), **loose)
+    reference = lw.run(
+        RING, PROBLEM, switching, steps=3000, step_size="theory", seed=2, backend="reference", record_walk=True
+    )
+    stop = int(reference.switched_at[0]) + 1
+    assert 10 < stop < 3000
+    assert virtual.final.step == stop
+    again = lw.run(RING, PROBLEM, design, steps=stop, step_size="theory", seed=2, backend="reference", record_walk=True)
+    assert np.array_equal(virtual.final.model, again.model[0])
+    trace = merge(virtual.logs, fleet)
+    assert np.array_equal(trace.walk, again.walk)
+    assert trace.final_node[0] == again.final_node[0]
+    assert trace.provenance["fleet"]["stopped_at"] == stop
+    assert not trace.provenance["interrupted"]
+    assert trace.switched_at[0] == -1
+
+
+def test_a_detector_that_never_settles_leaves_it_to_the_steps():
+    from levywalk.design import Detector
+
+    fleet = fleet_of(steps=100, stop="detector", detector=Detector(threshold=1e-9))
+    virtual = VirtualFleet(fleet)
+    assert virtual.run()
+    assert virtual.final.step == 100
+
+
+def test_a_switching_walk_has_no_detector_left_to_stop_it():
+    with pytest.raises(InvalidParameter, match="stop must be 'steps' for a switching design"):
+        fleet_of(design=lw.switching(lw.mhlj(), lw.unif_rw()), stop="detector")
+
+
+# Signatures
+
+
+def test_a_signed_fleet_makes_the_same_walk():
+    pytest.importorskip("cryptography")
+    virtual = VirtualFleet(fleet_of(), signed=True)
+    assert virtual.run()
+    assert np.array_equal(virtual.final.model, calm().final.model)
+    assert virtual.final.chain == calm().final.chain
+
+
+def test_a_certificate_that_the_guardian_did_not_sign_is_refused():
+    pytest.importorskip("cryptography")
+    virtual = VirtualFleet(fleet_of(), signed=True)
+    strangers = new_signers(range(12))
+    virtual.run(until=0.3)
+    while not any(isinstance(getattr(event, "message", None), Activate) for *_, event in virtual._queue):
+        virtual.step()
+    at, order, to, event = next(e for e in virtual._queue if isinstance(getattr(e[3], "message", None), Activate))
+    certificate = event.message.certificate
+    forged = certificate._replace(signature=strangers[certificate.guardian].sign(b"anything"))
+    virtual._queue.remove((at, order, to, event))
+    virtual._push(at, to, event._replace(message=Activate(forged)))
+    virtual.run(until=at)
+    assert any("not the guardian's" in str(told.about) for told in virtual.told)
+    assert virtual.run()  # the true one is sent again
+
+
+def test_without_the_package_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric.ed25519", None)
+    with pytest.raises(InvalidParameter, match=r"pip install 'levywalk\[fleet\]'"):
+        VirtualFleet(fleet_of(), signed=True)
