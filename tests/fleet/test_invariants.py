@@ -86,23 +86,25 @@ def test_i2_a_prepared_token_counts_with_its_certificate_alone(disks):
 
 def test_i3_a_register_is_written_once(disks):
     disks.write(1, guarded=Guarded(TOKEN, 0, certificate(TOKEN, 2), None))
-    with pytest.raises(Violation, match="I3.*twice"):
+    with pytest.raises(Violation, match=r"I3.*twice"):
         disks.write(1, guarded=Guarded(TOKEN, 0, certificate(TOKEN, 3), None))
 
 
 def test_i3_a_register_is_not_wiped(disks):
     disks.write(1, guarded=Guarded(TOKEN, 0, certificate(TOKEN, 2), None))
-    with pytest.raises(Violation, match="I3.*wiped"):
+    with pytest.raises(Violation, match=r"I3.*wiped"):
         disks.write(1, guarded=Guarded(TOKEN, 0, None, None))
 
 
 def test_i3_one_guardian(disks):
-    with pytest.raises(Violation, match="I3.*two guardians"):
+    with pytest.raises(Violation, match=r"I3.*two guardians"):
         disks.write(3, guarded=Guarded(TOKEN, 0, None, None))
 
 
 def test_i3_nothing_lives_after_regeneration(disks):
-    disks.write(1, guarded=Guarded(TOKEN, 0, REGENERATED, None), held=held(SEEKING, TOKEN._replace(epoch=Epoch(1, 0, 1))))
+    disks.write(
+        1, guarded=Guarded(TOKEN, 0, REGENERATED, None), held=held(SEEKING, TOKEN._replace(epoch=Epoch(1, 0, 1)))
+    )
     disks.write(0, held=None)
     with pytest.raises(Violation, match="I3"):
         disks.write(2, held=held(ACTIVE, TOKEN._replace(seq=1)))

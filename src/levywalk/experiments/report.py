@@ -18,7 +18,7 @@ from levywalk.problem import Problem
 from levywalk.progress import Bar
 from levywalk.report.html import claims_page, html_page, page_curves, write_page
 from levywalk.report.judged import Picture, Theory
-from levywalk.report.results import Results, figures_beside, read_results
+from levywalk.report.results import Results, asked_beside, figures_beside, read_results
 from levywalk.theory import bounds
 
 MOST_NODES = 2_000  # above, spectra take minutes
@@ -44,7 +44,7 @@ def write_report(
         if figures:
             raise InvalidParameter(f"figures need traces, and {folder} has claims alone; leave --figures out")
         pictures = [Picture(title, file.read_bytes()) for title, file in figures_beside(folder).items()]
-        return [write_page(claims_page(results, pictures), path)]
+        return [write_page(claims_page(results, pictures, asked_beside(folder)), path)]
     curves = page_curves(results)
     command = f"levywalk run experiment.toml --out {shlex.quote(folder.resolve().name)}"
     theory = theory_beside(results, folder, progress)

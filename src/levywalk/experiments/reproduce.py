@@ -22,6 +22,7 @@ from levywalk.experiments.store import Store
 from levywalk.experiments.study import measure
 from levywalk.experiments.tuned import Outcome, Runner
 from levywalk.report.judged import besides, effect_text
+from levywalk.version import __version__
 
 EXPECTED = Path(__file__).with_name("expected_verdicts.json")
 STORE = "store"
@@ -60,6 +61,7 @@ class Reproduction:
             "walks": self.effort.walks,
             "accuracies": list(self.effort.accuracies),
             "seconds": round(self.seconds, 1),
+            "levywalk": __version__,
         }
 
 

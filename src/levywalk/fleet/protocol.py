@@ -465,7 +465,7 @@ class Node:
             self._send(sender, Alive(held.token.epoch, held.token.seq))
 
     def _come_alive(self, held: Held, certificate: Certificate, now: float) -> None:
-        """Begin to work on a prepared token, if the certificate is for this one; if its giver is gone, as one brought back."""
+        """Begin to work on a prepared token, if the certificate is for it; if its giver is gone, in a new epoch."""
         token = held.token
         if certificate[:5] != (held.guardian, token.epoch, token.seq - 1, self.id, self._digest(token)):
             return
@@ -508,9 +508,9 @@ class Node:
     def _mine(self, sender: int, epoch: Epoch, seq: int) -> Guarded | None:
         """Return what this node guards for a holder of (epoch, seq), if it does."""
         guarded = self.disk.guarded
-        if guarded is None or guarded.holder != sender or (guarded.copy.epoch, guarded.copy.seq) != (epoch, seq):
+        if guarded is None or (guarded.copy.epoch, guarded.copy.seq) != (epoch, seq):
             return None
-        return guarded
+        return guarded if guarded.holder in (sender, NOBODY) else None
 
     def _release(self, sender: int, message: Release, now: float) -> None:
         """Write the register, once, and say what it holds."""
@@ -741,6 +741,8 @@ class Node:
         if held is not None and held.status != PREPARED and held.guardian == event.node:
             self._without_guardian(held, now)
         elif guarded is not None and guarded.holder == event.node:
+            if isinstance(guarded.register, Certificate):  # to be passed on from now on, also after a crash
+                self._put("guarded", guarded._replace(holder=NOBODY))
             self._silent(Silent(), now)
 
     # Edges and members
@@ -812,7 +814,7 @@ class Node:
         return (held is None or held.status == PREPARED) and (guarded is None or guarded.register is not None)
 
     def _has_left(self) -> bool:
-        """Whether this node is leaving and free to go; until then its edges work, or it would never get rid of a token."""
+        """Whether this node is leaving and free to go; until then its edges work, or it could not pass a token on."""
         return self.disk.own.leaving and self._idle()
 
     def _take_edges_down(self) -> None:
@@ -832,8 +834,8 @@ class Node:
         if self._behind(sender, token.epoch) or self.course.refuses(token) is not None or not self.course.ends(token):
             return
         held = self.disk.held
-        if held is not None and held.token.epoch > token.epoch and held.guardian != NOBODY:
-            return  # brought back meanwhile, and somebody may guard it already
+        if held is not None and held.token.epoch > token.epoch:
+            return  # brought back meanwhile: somebody may guard it, or guarded an earlier try, and speak of it
         self.told.add(sender)
         self._see(token.epoch, token.base, now)
         if self.disk.final is None:

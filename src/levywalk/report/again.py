@@ -13,6 +13,20 @@ from levywalk.report.verdict import longest
 from levywalk.trace import Trace
 
 
+def claims_again_section(told: Mapping[str, Any]) -> Markup:
+    """Return how claims were asked: the command, the instances, the effort, the version.
+
+    Examples
+    --------
+    >>> "levywalk reproduce --all" in claims_again_section({"command": "levywalk reproduce --all", "walks": 64})
+    True
+    """
+    facts = {name: plain(value) for name, value in told.items() if name != "command"}
+    rows = [tag("tr", tag("th", name, scope="row"), tag("td", value, class_="text")) for name, value in facts.items()]
+    command = tag("pre", tag("code", told.get("command", ""), id="command"))
+    return section("again", "Run it again", command, tag("table", tag("tbody", *rows)))
+
+
 def again_section(results: Results, command: str) -> Markup:
     """Return what somebody needs to run it again."""
     one = next(iter(results.traces.values()))

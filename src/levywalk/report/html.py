@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from levywalk.errors import InvalidParameter
-from levywalk.report.again import again_section, told_of
+from levywalk.report.again import again_section, claims_again_section, told_of
 from levywalk.report.curves import Curve, curve
 from levywalk.report.judged import Picture, Theory, claims_section, pictures_section, theory_section
 from levywalk.report.markup import Markup, beside, embedded, filled, join, policy, section, tag
@@ -91,8 +91,10 @@ def html_page(
     return _page(f"Walks on {network.get('name', 'a network')}", subtitle, sections, data)
 
 
-def claims_page(claims: list[dict[str, Any]], pictures: Sequence[Picture] = ()) -> str:
-    """Return the report of claims alone, and of figures.
+def claims_page(
+    claims: list[dict[str, Any]], pictures: Sequence[Picture] = (), told: Mapping[str, Any] | None = None
+) -> str:
+    """Return the report of claims alone, of figures, and of how to ask them again.
 
     Examples
     --------
@@ -100,7 +102,11 @@ def claims_page(claims: list[dict[str, Any]], pictures: Sequence[Picture] = ()) 
     True
     """
     data = {"accuracy": 1.0, "walks": 0, "curves": [], "copies": {}}
-    sections = [claims_section(claims), pictures_section(pictures) if pictures else Markup()]
+    sections = [
+        claims_section(claims),
+        pictures_section(pictures) if pictures else Markup(),
+        claims_again_section(told) if told else Markup(),
+    ]
     return _page("Claims of the paper", f"{len(claims)} claims checked", sections, data)
 
 

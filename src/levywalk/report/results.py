@@ -145,6 +145,19 @@ def _claims(path: Path) -> list[dict[str, Any]]:
     return claims
 
 
+def asked_beside(folder: str | Path) -> dict[str, Any]:
+    """Return how claims were asked, as claims.json tells: all that is neither a claim nor a figure.
+
+    Examples
+    --------
+    >>> asked_beside("nowhere")
+    {}
+    """
+    path = Path(folder) / "claims.json"
+    told = _json(path) if path.exists() else {}
+    return {name.replace("_", " "): value for name, value in told.items() if name not in ("claims", "figures")}
+
+
 def figures_beside(folder: str | Path) -> dict[str, Path]:
     """Return the PNG files that claims.json names as its figures, by title; what is not in the folder is left out.
 

@@ -54,7 +54,7 @@ from typing import Any, NamedTuple
 from levywalk.fleet.messages import Certificate
 from levywalk.fleet.protocol import ACTIVE, EAGER, NOBODY, SEEKING, Node
 from levywalk.fleet.testing.fair import Fair
-from levywalk.fleet.testing.states import Budget, Memory, Move, Nodes, Outcome, State, bits
+from levywalk.fleet.testing.states import ALL, Budget, Memory, Move, Nodes, Outcome, State, bits
 from levywalk.fleet.testing.tiny import Setting
 from levywalk.fleet.testing.verdicts import (
     judge_facts,
@@ -66,6 +66,8 @@ from levywalk.fleet.testing.verdicts import (
     wrong_choice,
     wrong_end,
 )
+
+HEARS = {ALL: "", NOBODY: " (hears nobody)"}
 
 
 class Step(NamedTuple):
@@ -272,14 +274,14 @@ class Explorer:
         if held is not None and held.status == SEEKING and held.guardian == NOBODY:
             yield from (Move("retry", hears=u) for u in up)
         if guarded is not None and guarded.register is None:
-            yield from (Move("silent", hears=u) for u in up)
+            yield from (Move("silent", hears=u) for u in (*up, NOBODY))
         if guarded is not None and isinstance(guarded.register, Certificate):
             yield Move("passes its certificate on")
         if memory.own.leaving or self.setting.forgetful != NOBODY:
             yield Move("tick")
         for u, _ in memory.edges:
             yield Move("suspects", u)
-            yield from (Move("gone", u, w) for w in [w for w in up if w != u] or [NOBODY])
+            yield from (Move("gone", u, w) for w in (*up, NOBODY) if w != u)
 
     def _paid(self, state: State, move: Move) -> Budget | None:
         """Return the budget after a move, or None if it cannot be afforded."""
@@ -358,7 +360,7 @@ class Explorer:
             text = f"{v} gets {told(message)} of {sender}"
         else:
             about = "" if move.about == NOBODY else f" {move.about}"
-            text = f"{v}: {move.what}{about}" + ("" if move.hears == NOBODY else f" (hears {move.hears})")
+            text = f"{v}: {move.what}{about}" + HEARS.get(move.hears, f" (hears {move.hears})")
         if step.effects:
             text += f"; {step.ending} after {step.effects} effect{'s'[: step.effects > 1]}"
         held = self.nodes.memories.all[step.before.nodes[v]].held
@@ -413,7 +415,7 @@ LARGER = (
     Setting("path, two silences, a death", PATH, ("on", "stay", "on"), silences=2, mortal=(0, 2)),
     Setting("triangle, any", TRIANGLE, ("on", "on"), mortal=(0, 1, 2)),
     Setting("path, all at once", PATH, ("on", "on"), mistakes=1, suspicions=1, leaving=(2,)),
-    Setting("square, death and leaving", SQUARE, ("on", "on"), silences=0, mortal=(1,), leaving=(3,)),
+    Setting("square, death and leaving", SQUARE, ("on", "on"), silences=0, mortal=(1,), leaving=(2,)),
     Setting("path, eager and silent", PATH, ("on", "on"), policy=EAGER, silences=1, suspicions=1, mortal=(0, 2)),
     Setting("triangle, back", TRIANGLE, ("on", "stay", "back"), renew_after=2, mortal=(0, 1, 2)),
     Setting("triangle, two silences", TRIANGLE, ("on", "on"), silences=2),

@@ -7,7 +7,7 @@ crash      a node stops after ``amount`` effects of its next event (of its next 
            it starts again with its disk
 torn       the power fails during a node's next write, which happens as a whole (amount 1) or not at all (0)
 full       a node's disk is full: its next write fails, the node stops, and starts again when there is room
-die        like a crash, for ever; the operator says so later
+die        like a crash, for ever; the operator says so later, unless the fleet is eager
 wipe       the disk is lost: the operator says so, and the node starts again with nothing
 cut        nothing gets from the first node to the second
 split      nothing gets between the listed nodes and all others
@@ -185,7 +185,8 @@ def draw(seed: int, *, kinds: dict[str, int] | None = None, **fixed: Any) -> Sch
     times = _times(rng, many, drawn["until"])
     chosen = rng.choices(list(weights), list(weights.values()), k=many)
     faults = tuple(_fault(rng, network, at, kind) for at, kind in zip(times, chosen, strict=True))
-    return Schedule(**({"seed": seed, "faults": faults} | drawn))
+    everything: dict[str, Any] = {"seed": seed, "faults": faults} | drawn
+    return Schedule(**everything)
 
 
 def _times(rng: Random, many: int, until: float) -> list[float]:

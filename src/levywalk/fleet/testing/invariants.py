@@ -113,7 +113,9 @@ class Invariants:
             steps[line.step] = v, line
         elif isinstance(line, Began):
             if self.began.setdefault(line.epoch, line[1:]) != line[1:]:
-                raise Violation("log", f"epoch {tuple(line.epoch)} began twice, from {self.began[line.epoch]} and {line}")
+                raise Violation(
+                    "log", f"epoch {tuple(line.epoch)} began twice, from {self.began[line.epoch]} and {line}"
+                )
         else:
             self.archived.append((v, line))
 
@@ -156,7 +158,9 @@ class Invariants:
     def _check_choice(self, v: int, held: Held) -> None:
         made = (v, held.token.epoch, held.token.seq, held.token.version)
         if self.choices.setdefault(made, held.to) != held.to:
-            raise Violation("choice", f"node {v} chose {self.choices[made]} after step {held.token.step}, then {held.to}")
+            raise Violation(
+                "choice", f"node {v} chose {self.choices[made]} after step {held.token.step}, then {held.to}"
+            )
 
     def _comes_to_life(self, v: int, held: Held) -> None:
         place = held.token.epoch, held.token.seq
@@ -201,7 +205,8 @@ class Invariants:
 
     def _can_continue(self, disk: Disk, v: int, highest: Epoch) -> bool:
         held, guarded = disk.held, disk.guarded
-        if held is not None and held.token.epoch >= highest and (held.status != PREPARED or self._is_certified(v, held)):
+        lives = held is not None and (held.status != PREPARED or self._is_certified(v, held))
+        if held is not None and lives and held.token.epoch >= highest:
             return True
         if guarded is not None and guarded.copy.epoch >= highest and guarded.register is None:
             return True
@@ -297,7 +302,9 @@ class Invariants:
                 continue
             true = max(0, line.token.step - bases[epoch])
             if line.by in self.began and self.began[line.by][0] == epoch and line.lost != true:
-                raise Violation("report", f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not {true}")
+                raise Violation(
+                    "report", f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not {true}"
+                )
 
     def _count(self, chain: list[tuple[Epoch, int]], final: Token, policy: str) -> Loss:
         """Count updates that do not count, and compare with the promise and with what was reported."""

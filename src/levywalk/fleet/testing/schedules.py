@@ -1,4 +1,4 @@
-"""Play schedules: everything goes wrong, all heals, the walk must come to its end, and the invariants hold throughout."""
+"""Play schedules: everything goes wrong, all heals, the walk must come to its end; the invariants hold throughout."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def see(world: World) -> Loss | None:
 
 
 def promised(world: World) -> bool:
-    """Return whether the walk must end: who is neither dead nor leaving is connected, and next to whoever is leaving."""
-    graph = nx.Graph()
+    """Return whether the walk must end: those that stay are connected, and next to everybody who is leaving."""
+    graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(v for v, site in enumerate(world.sites) if not site.dead)
     edges = [(v, int(u)) for v in graph for u in world.fleet.network.neighbours(v)] + world.joined
     graph.add_edges_from((v, u) for v, u in edges if v in graph and u in graph)

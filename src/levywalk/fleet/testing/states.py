@@ -25,6 +25,7 @@ from levywalk.fleet.token import Epoch, Token
 
 T = TypeVar("T")
 INFINITY = float("inf")
+ALL = -2
 LIVE = (ACTIVE, MOVING)
 FLEETING = (Heartbeat, Fenced, Prepared, Refused, Released, Renewed, Guarding)
 SIMPLE: dict[str, Event] = {
@@ -84,11 +85,11 @@ class State(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What happens at a node: an event, and which neighbours it hears at that moment (all, unless one is named)."""
+    """What happens at a node: an event, and which neighbours it hears at that moment: all, one, or nobody."""
 
     what: str
     about: int = NOBODY  # a message, or a node
-    hears: int = NOBODY  # the only neighbour that is heard
+    hears: int = ALL
 
 
 class Outcome(NamedTuple):
@@ -166,9 +167,9 @@ class Nodes:
         return found
 
     def _machine(self, v: int, memory: Memory, hears: int) -> Node:
-        """Return a machine with that disk, in whose memory all neighbours were just heard, or one."""
+        """Return a machine with that disk, in whose memory all neighbours were just heard, or one, or none."""
         node = self.setting.node(v, memory.disk(), self.kind)
-        node.heard = dict.fromkeys(node.neighbours, 0.0) if hears == NOBODY else {hears: 0.0}
+        node.heard = dict.fromkeys(node.neighbours, 0.0) if hears == ALL else {hears: 0.0}
         return node
 
     def _event(self, v: int, node: Node, move: Move) -> Event:

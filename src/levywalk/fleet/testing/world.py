@@ -1,9 +1,12 @@
 """A network, disks and clocks that fail as a schedule says, around real nodes: the same schedule, the same run.
 
 Time is virtual. A node that crashes loses its `Node`; what it starts again with is what was persisted. A crash can come
-between any two effects of one event. A write happens as a whole or not at all, which is what SQLite guarantees. Messages are
-lost, doubled, delayed and so reordered; a message can reach a later life of a process, but never a node whose disk was
-lost since: a transport must bind its connections to a disk.
+between any two effects of one event. A write happens as a whole or not at all, which is what SQLite guarantees.
+Messages are lost, doubled, delayed and so reordered; a message can reach a later life of a process, but never a node
+whose disk was lost since: a transport must bind its connections to a disk.
+
+The operator is part of the world: of a node that died (`wait` alone) or lost its disk it is said once, at every node,
+that it is gone; for a lost disk before the node starts again. Who is down hears it at once when it starts.
 """
 
 from __future__ import annotations
@@ -36,10 +39,10 @@ from levywalk.fleet.events import (
     Timer,
     Turn,
 )
-from levywalk.fleet.protocol import PREPARED, Node
-from levywalk.fleet.token import Epoch
+from levywalk.fleet.protocol import EAGER, PREPARED, Node
 from levywalk.fleet.testing.faults import GUARDIAN, HOLDER, NEXT, Fault, Schedule
 from levywalk.fleet.testing.invariants import Invariants
+from levywalk.fleet.token import Epoch
 
 Maker = Callable[[Fleet, int, Disk], Node]
 WRITING = 10  # added to a crash's amount: of the next event that writes
@@ -77,6 +80,11 @@ class Site:
     turn: bool = False
     blank: bool = False  # whether the operator has yet to say that the disk is lost
     gone: list[int] = field(default_factory=list)  # what the operator has to say when it starts
+
+    @property
+    def up(self) -> bool:
+        """Whether the node runs."""
+        return self.node is not None
 
     def clock(self, time: float) -> float:
         """Return what the clock shows."""
@@ -217,7 +225,7 @@ class World:
         survived = None if fault is None else self._survived(fault, effects)
         for effect in effects if survived is None else survived:
             self._do[type(effect)](v, effect)
-            if site.node is None:
+            if not site.up:
                 return
         if fault is not None and survived is not None:
             self._fall(v, fault)
@@ -341,9 +349,9 @@ class World:
 
     def _say_gone(self, gone: int) -> None:
         """Let the operator say at every node that one will never come back; those that are down hear it first."""
-        if gone in self.said:
-            return
         if self.sites[gone].dead:
+            if gone in self.said or self.schedule.policy == EAGER:
+                return  # an eager fleet goes on by itself
             self.said.add(gone)
         for v, site in enumerate(self.sites):
             if v == gone or site.dead:
