@@ -19,6 +19,8 @@ from levywalk.experiments.tuned import Ratio
 YES, NO, UNCLEAR = "yes", "no", "unclear"
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
 
+_SHOWN = 4  # points, where a line is all there is
+
 
 @dataclass(frozen=True)
 class Point:
@@ -57,6 +59,18 @@ class Claim:
         }
         told = "; ".join(f"{answer}: {', '.join(points)}" for answer, points in names.items() if points)
         return told if names[YES] or names[NO] else f"neither shown nor refuted; {told}"
+
+    @property
+    def tally(self) -> str:
+        """How many primary points say what, and of those that do not say yes the first few."""
+        primary = [point for point in self.points if point.primary]
+        told = f"yes at {sum(point.answer == YES for point in primary)} of {len(primary)} points"
+        for answer in (NO, UNCLEAR):
+            names = [point.where for point in primary if point.answer == answer]
+            if names:
+                more = f"; and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+                told += f"\n{answer} at {len(names)}: {'; '.join(names[:_SHOWN])}{more}"
+        return told
 
     def as_json(self) -> dict[str, Any]:
         """Return the claim as plain JSON."""

@@ -18,7 +18,7 @@ from levywalk.experiments.judge import Claim
 from levywalk.experiments.outlook import OutlookBar, Question
 from levywalk.experiments.paper import FIGURES, LABELS, Effort, figures_of
 from levywalk.experiments.report import write_report
-from levywalk.experiments.store import Store
+from levywalk.experiments.store import Store, canonical
 from levywalk.experiments.study import measure
 from levywalk.experiments.tuned import Outcome, Runner
 from levywalk.report.judged import besides, effect_text
@@ -41,6 +41,7 @@ class Reproduction:
     claims: tuple[Claim, ...]
     figures: Mapping[str, Sequence[Path]]
     seconds: float
+    networks: Mapping[str, int]  # that were random: how often each was drawn again, as it was not connected
 
     def document(self, folder: Path) -> dict[str, Any]:
         """Return everything in plain numbers; files are relative to the folder."""
@@ -60,6 +61,8 @@ class Reproduction:
             "tuning_instances": list(self.effort.tuning_seeds),
             "walks": self.effort.walks,
             "accuracies": list(self.effort.accuracies),
+            "networks": len(self.networks),
+            "redrawn": sum(again > 0 for again in self.networks.values()),
             "seconds": round(self.seconds, 1),
             "levywalk": __version__,
         }
@@ -93,8 +96,9 @@ def reproduce(
     began = time.perf_counter()
     found: list[Claim] = []
     files: dict[str, Sequence[Path]] = {}
+    networks: dict[str, int] = {}
     with OutlookBar(questions, effort, show=progress) as bar, Workers(workers, scheduler) as crew:
-        evidence = Evidence(effort, stored(Store(folder / STORE), crew, bar.answered))
+        evidence = Evidence(effort, counted(stored(Store(folder / STORE), crew, bar.answered), networks))
         for label, ask in claims.items():
             bar.begin(label)
             found.append(ask(evidence))
@@ -102,7 +106,20 @@ def reproduce(
             bar.begin(f"figure {name}")
             files[name] = _drawn(evidence, name, folder)
     command = f"levywalk reproduce {' '.join(labels) or '--all'}{' --quick' if effort.name == 'quick' else ''}"
-    return Reproduction(command, effort, tuple(found), files, time.perf_counter() - began)
+    return Reproduction(command, effort, tuple(found), files, time.perf_counter() - began, networks)
+
+
+def counted(runner: Runner, networks: dict[str, int]) -> Runner:
+    """Return the runner, which also notes how often each random network had to be drawn again."""
+
+    def run(descriptions: Sequence[Mapping[str, Any]]) -> list[Outcome]:
+        outcomes = runner(descriptions)
+        for description, (_, numbers) in zip(descriptions, outcomes, strict=True):
+            if "seed" in description["network"]:
+                networks[canonical(description["network"])] = int(numbers["redraws"])
+        return outcomes
+
+    return run
 
 
 def _gathered(evidence: Evidence, name: str) -> object:
@@ -210,7 +227,7 @@ def markdown(document: Mapping[str, Any]) -> str:
     Examples
     --------
     >>> from levywalk.experiments.paper import QUICK
-    >>> markdown(Reproduction("levywalk reproduce", QUICK, (), {}, 1.0).document(Path())).splitlines()[0]
+    >>> markdown(Reproduction("levywalk reproduce", QUICK, (), {}, 1.0, {}).document(Path())).splitlines()[0]
     '# The paper, claim by claim'
     """
     seeds = document["instances"]
@@ -221,7 +238,9 @@ def markdown(document: Mapping[str, Any]) -> str:
         f"{seeds[0]} to {seeds[-1]}) of {document['walks']} walks, step sizes tuned on "
         f"{len(document['tuning_instances'])} others. T is the number of steps to an accuracy; effects are medians "
         "over instances with 95 % bootstrap intervals over instances; a point says yes or no only if the whole "
-        "interval does. What was decided beforehand is in `experiments/paper.py` and `experiments/claims.py`.",
+        "interval does. Data are as drawn, so some instances have no important node; points with exactly two are "
+        f"secondary. Of {document['networks']} random networks {document['redrawn']} were not connected and drawn "
+        "again. What was decided beforehand is in `experiments/paper.py`, the rules are in `experiments/judge.py`.",
         "",
     ]
     claims = document["claims"]
