@@ -45,9 +45,9 @@ def test_a_planted_wrong_rule_makes_the_check_fail(name, tmp_path):
         text = path.read_text(encoding="utf-8")
         assert text.count(right) == 1, f"{file} no longer has the line that is to be made wrong"
         path.write_text(text.replace(right, wrong), encoding="utf-8")
+    command = ["reproduce", "limit", "--quick", "--check", "--workers", "0", "--no-figures", "--out", "out"]
     done = subprocess.run(
-        [sys.executable, "-m", "levywalk.cli.main", "reproduce", "limit", "--quick", "--check", "--workers", "0"]
-        + ["--out", "out"],
+        [sys.executable, "-m", "levywalk.cli.main", *command],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(tmp_path), "LEVYWALK_KERNELS": "plain"},
         capture_output=True,

@@ -35,12 +35,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import levywalk as lw
-from levywalk.design import AnyDesign
+from levywalk.design import AnyDesign, mhlj, switching, unif_rw, weight_rw
 from levywalk.fleet.build import Fleet
 from levywalk.fleet.protocol import EAGER, WAIT, Terms
-from levywalk.network import Network
-from levywalk.problem import Problem
+from levywalk.network import Network, erdos_renyi, grid, ring, star, watts_strogatz
+from levywalk.problem import Logistic, Problem, heterogeneous
 
 NETWORKS = ("ring", "ws", "grid", "er", "star")
 DESIGNS = ("mhlj", "weight_rw", "unif_rw", "switching")
@@ -232,33 +231,33 @@ def _other(rng: Random, network: Network, v: int) -> int:
 @lru_cache(maxsize=256)
 def _network(family: str, n: int) -> Network:
     if family == "ring":
-        return lw.ring(n)
+        return ring(n)
     if family == "ws":
-        return lw.watts_strogatz(n, 4 if n > 5 else 2, 0.2, seed=n)
+        return watts_strogatz(n, 4 if n > 5 else 2, 0.2, seed=n)
     if family == "grid":
-        return lw.grid(2, max(3, n // 2)) if n < 12 else lw.grid(3, n // 3)
+        return grid(2, max(3, n // 2)) if n < 12 else grid(3, n // 3)
     if family == "er":
-        return lw.erdos_renyi(n, min(0.9, 4.0 / n), seed=n).largest_component()
-    return lw.star(n)
+        return erdos_renyi(n, min(0.9, 4.0 / n), seed=n).largest_component()
+    return star(n)
 
 
 @lru_cache(maxsize=256)
 def _problem(kind: str, n: int) -> Problem:
     if kind == "least squares":
-        return lw.heterogeneous(n, dim=3, sigma2_high=20.0, important=1, seed=n)
+        return heterogeneous(n, dim=3, sigma2_high=20.0, important=1, seed=n)
     rng = np.random.default_rng(n)
     features = rng.normal(size=(2 * n, 2)) * np.where(np.arange(2 * n) < 2, 3.0, 1.0)[:, None]
-    return lw.Logistic(features, rng.integers(0, 2, 2 * n), node=np.repeat(np.arange(n), 2), ridge=0.1)
+    return Logistic(features, rng.integers(0, 2, 2 * n), node=np.repeat(np.arange(n), 2), ridge=0.1)
 
 
 def _design(name: str) -> AnyDesign:
     if name == "mhlj":
-        return lw.mhlj(p_jump=0.3)
+        return mhlj(p_jump=0.3)
     if name == "weight_rw":
-        return lw.weight_rw()
+        return weight_rw()
     if name == "unif_rw":
-        return lw.unif_rw()
-    return lw.switching(lw.mhlj(p_jump=0.3), lw.unif_rw(), threshold=0.5, window=5, patience=3)
+        return unif_rw()
+    return switching(mhlj(p_jump=0.3), unif_rw(), threshold=0.5, window=5, patience=3)
 
 
 @lru_cache(maxsize=1024)
