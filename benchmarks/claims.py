@@ -1,4 +1,4 @@
-"""Write docs/claims.md and its figures from what `levywalk reproduce --all` left in a folder; nothing is run again.
+"""Write docs/claims.md and its figures from what `levywalk reproduce --all` left in a folder; what it holds is not run.
 
 python -m benchmarks.claims levywalk-reproduction
 """
@@ -9,10 +9,11 @@ import json
 import sys
 from pathlib import Path
 
+from levywalk.experiments.claims import CLAIMS
 from levywalk.experiments.evidence import Evidence
 from levywalk.experiments.panels import write_figures
 from levywalk.experiments.paper import FULL
-from levywalk.experiments.reproduce import STORE, markdown, stored
+from levywalk.experiments.reproduce import STORE, counted, markdown, stored
 from levywalk.experiments.store import Store
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -23,10 +24,13 @@ def main(folder: Path) -> None:
     document = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
     if document["effort"] != FULL.name:
         raise SystemExit(f"{folder} holds a {document['effort']} run; docs/claims.md is of a full one")
-    evidence = Evidence(FULL, stored(Store(folder / STORE), workers=0))
+    networks: dict[str, int] = {}
+    evidence = Evidence(FULL, counted(stored(Store(folder / STORE), workers=0), networks))
+    document["claims"] = [ask(evidence).as_json() for ask in CLAIMS]  # with what was asked for since
     for figure in document["figures"]:
         drawn = write_figures(evidence, [figure["name"]], FIGURES)
         figure["files"] = [path.relative_to(DOCS).as_posix() for path in drawn if path.stem == figure["name"]]
+    document |= {"networks": len(networks), "redrawn": sum(again > 0 for again in networks.values())}
     (DOCS / "claims.md").write_text(markdown(document), encoding="utf-8")
     print(f"written: {DOCS / 'claims.md'}, {len(document['figures'])} figures")
 

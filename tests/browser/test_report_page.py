@@ -173,7 +173,7 @@ def test_copied_text_is_the_table_in_the_order_shown(browser: Chromium, found: C
     for row in rows:
         assert float(row["step_size"]) == table.loc[row["design"], "step_size"]
         assert float(row["steps_to_0.1"]) == table.loc[row["design"], "steps_to_0.1"]
-    assert browser.run("document.getElementById('said-table').textContent") == "copied"
+    assert browser.run("document.getElementById('said-summary').textContent") == "copied"
     browser.click("button[data-copy=latex]")
     browser.run("new Promise(done => setTimeout(done))")
     text = clipboard(browser)
@@ -181,6 +181,24 @@ def test_copied_text_is_the_table_in_the_order_shown(browser: Chromium, found: C
     assert text.endswith("\\end{tabular}\n")
     lines = text.split("\\midrule\n")[1].split("\\bottomrule")[0].splitlines()
     assert [line.split(" & ")[0] for line in lines] == [latex(name) for name in order]
+
+
+def test_copied_claims_are_the_table_in_the_order_shown(browser: Chromium) -> None:
+    browser.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    for _ in range(2):
+        browser.click("#claims-table thead th:nth-child(1) button")
+        order = column(browser, 0, "claims-table")
+        browser.click("button[data-copy=claims-csv]")
+        browser.run("new Promise(done => setTimeout(done))")
+        rows = list(csv.DictReader(io.StringIO(clipboard(browser))))
+        assert [row["id"] for row in rows] == order
+        assert [float(row["effect"]) for row in rows] == [int(k) / 3 for k in order]
+        assert {(row["low"], row["high"]) for row in rows} == {("0.1", "2.0")}
+        browser.click("button[data-copy=claims-latex]")
+        browser.run("new Promise(done => setTimeout(done))")
+        lines = clipboard(browser).split("\\midrule\n")[1].split("\\bottomrule")[0].splitlines()
+        assert [line.split(" & ")[0] for line in lines] == order
+    assert order == ["10", "9"]
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (1100, "dark")])

@@ -41,18 +41,18 @@ ints = st.integers(-(2**63), 2**63 - 1)
 counts = st.integers(0, 2**63 - 1)
 scores = st.tuples(*[st.floats(0.0, allow_infinity=False)] * PHASES)
 floats = arrays(np.float64, DIM, elements=st.floats(allow_nan=False, allow_infinity=False))
-epochs = st.builds(Epoch, ints, ints, ints)
+epochs = st.builds(Epoch, counts, counts, ints)
 digests = st.binary(max_size=32)
 watches = st.builds(Watch, floats, st.floats(), st.floats(allow_nan=False, allow_infinity=False), counts)
 tokens = st.builds(
-    Token, epochs, ints, counts, counts, counts, counts, counts, floats, counts, st.none() | watches, ints, ints,
+    Token, epochs, counts, counts, counts, counts, counts, counts, floats, counts, st.none() | watches, ints, ints,
     counts, counts, digests,
 )  # fmt: skip
 certificates = st.builds(Certificate, ints, epochs, ints, ints, digests, st.binary(max_size=64))
 edges = st.builds(Edge, counts, st.booleans(), counts, scores, st.booleans())
 statuses = st.sampled_from(["prepared", "active", "moving", "releasing", "seeking"])
 slots: dict[str, st.SearchStrategy[Any]] = {
-    "known": st.builds(Known, epochs, ints),
+    "known": st.builds(Known, epochs, counts),
     "own": st.builds(Own, counts, counts, st.booleans()),
     "edges": st.dictionaries(ints, edges, max_size=4),
     "held": st.none() | st.builds(Held, statuses, tokens, ints, ints, ints, ints, epochs),
@@ -63,7 +63,7 @@ slots: dict[str, st.SearchStrategy[Any]] = {
 lines: st.SearchStrategy[Any] = st.one_of(
     st.builds(Visit, epochs, counts, counts, counts, ints, ints, st.none() | floats),
     st.builds(Archived, tokens, statuses | st.sampled_from(["guarded", "final"]), epochs, counts),
-    st.builds(Began, epochs, epochs, ints),
+    st.builds(Began, epochs, epochs, counts),
 )
 by_field: dict[Any, st.SearchStrategy[Any]] = {
     Token: tokens,
@@ -261,6 +261,17 @@ def test_scores_that_would_lead_the_walk_astray_are_refused(bad: tuple[float, ..
     data = encode(beat).replace(struct.pack("<d", 7.0) * len(bad), struct.pack(f"<{len(bad)}d", *bad))
     with pytest.raises(Malformed, match=r"finite and at least 0|scores were expected"):
         decode_message(data, LIMITS)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [messages.Fenced(FIRST, -(2**63)), messages.Fenced(Epoch(-1, 0, 0), 0), messages.Fenced(Epoch(0, -1, 0), 0),
+     messages.Heartbeat(FIRST, -1, False, True, 0, True, 2, 2, (1.0, 1.0)), messages.Guard(token_with(base=-1), FIRST)],
+)  # fmt: skip
+def test_where_an_epoch_began_is_not_before_the_first_step(bad: Message) -> None:
+    """What is lost is counted from there, and the count must fit onto the disk."""
+    with pytest.raises(Malformed, match="at least 0"):
+        encode(bad)
 
 
 def test_another_format_is_refused_by_its_number() -> None:

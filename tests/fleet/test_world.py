@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.events import Got, Persist, Send, Start
+from levywalk.fleet.events import Got, Joins, Persist, Send, Start, Turn
 from levywalk.fleet.messages import Alive
+from levywalk.fleet.protocol import Node
 from levywalk.fleet.testing.faults import GUARDIAN, HOLDER, KINDS, Fault, Schedule, draw
-from levywalk.fleet.testing.schedules import see
-from levywalk.fleet.testing.shrink import transcript
-from levywalk.fleet.testing.world import World
+from levywalk.fleet.testing.schedules import see, sweep
+from levywalk.fleet.testing.shrink import shrink, transcript
+from levywalk.fleet.testing.world import World, made_of
 from levywalk.fleet.token import FIRST, Epoch
 
 CALM = draw(
@@ -163,3 +164,52 @@ def test_a_dead_holder_costs_at_most_k_updates():
         world = World(with_faults(Fault(at, "die", (HOLDER,), 500.0, 10), renew_after=3))
         loss = see(world)
         assert loss is None or loss.lost <= 3
+
+
+class Stumbles(Node):
+    """It does not survive its first turn after step 10."""
+
+    def _turn(self, event: Turn, now: float) -> None:
+        if self.disk.held is not None and self.disk.held.token.step > 10:
+            raise ZeroDivisionError("by nothing")
+        super()._turn(event, now)
+
+
+def test_a_node_that_raises_is_a_violation_with_its_seed_and_is_made_short():
+    outcome = sweep([3], made_of(Stumbles))
+    ((schedule, why),) = outcome.failures
+    assert schedule.seed == 3
+    assert "error: node" in why
+    assert "Turn: ZeroDivisionError: by nothing" in why
+    assert not shrink(schedule, made_of(Stumbles)).faults
+
+
+class Newcomers(World):
+    """Who comes back without its disk knows no neighbour either: the operator adds its edges, one after the other."""
+
+    newcomers = 0
+
+    def _fall(self, v: int, fault: Fault) -> None:
+        super()._fall(v, fault)
+        site = self.sites[v]
+        if site.blank:
+            site.disk.edges = {u: edge for u, edge in site.disk.edges.items() if u == v}
+            site.disk.own = site.disk.own._replace(degree=len(site.disk.edges))
+            self.newcomers += 1
+
+    def _start(self, v: int) -> None:
+        super()._start(v)
+        for u in self.fleet.network.neighbours(v).tolist() if self.sites[v].born else ():
+            self.receive(v, Joins(u))
+
+
+def test_newcomers_do_not_break_anything():
+    newcomers = 0
+    for seed in range(60):
+        world = Newcomers(draw(seed, kinds=dict(KINDS) | {"wipe": 12}))
+        see(world)
+        newcomers += world.newcomers
+        for v, site in enumerate(world.sites):
+            if world.newcomers and world.finished and site.up and not site.disk.own.pending:
+                assert site.disk.own.degree == len(site.disk.edges), (seed, v)
+    assert newcomers > 50

@@ -71,5 +71,18 @@ def test_the_printed_bound_is_refuted_and_the_corrected_one_holds(found):
         assert point.ratio.low > 1.0
 
 
+def test_a_constant_step_size_alone_moves_the_limit_so_jumps_are_not_all_of_it(found):
+    for point in points(found, "limit", "without jumps"):
+        assert not point.primary
+        assert point.answer == YES
+        assert point.ratio.low > 10.0
+
+
+def test_constant_jumps_leave_no_floor_that_a_schedule_could_recover(found):
+    for point in points(found, "Decay", "constant p_jump"):
+        assert not point.primary
+        assert point.ratio.high < 1.2
+
+
 def test_a_full_run_has_verdicts_of_its_own():
     assert set(expected_verdicts(FULL)) == set(expected_verdicts(QUICK)) == {str(k) for k in range(1, 14)}

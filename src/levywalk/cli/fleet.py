@@ -19,7 +19,9 @@ EXAMPLES = """Examples:
 
 levywalk fleet simulate ring:30
 
-levywalk fleet simulate ring:30 --steps 2000 --kill holder@1.5 --restart 5@3 --dead-after 0.5
+levywalk fleet simulate ring:30 --steps 2000 --kill 5@1.5 --restart 5@3
+
+levywalk fleet simulate ring:30 --kill holder@1.502 --dead-after 0.5
 
 levywalk fleet simulate ws:30,4,0.1 --partition 0-9@2-4 --policy eager --renew-after 20
 
@@ -119,6 +121,10 @@ def simulate(
     graph = read_network_text(network, seed=seed, self_loops=self_loops)
     problem = read_problem_text(data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed)
     dead_after = checks.positive("dead_after", dead_after)
+    if dead_after < 4 * checks.positive("latency", latency):
+        raise InvalidParameter(
+            f"dead_after must be at least 4 latencies, or the living seem dead, got {dead_after:g} and {latency:g}"
+        )
     beat = dead_after / 10 if heartbeat is None else heartbeat
     terms = Terms(b"simulate", renew_after, policy, heartbeat=beat, dead_after=dead_after, retry=beat / 2)
     first = read_design_text(design)
@@ -134,7 +140,8 @@ def simulate(
         terms=terms,
     )
     chosen = {"kill": kill, "restart": restart, "lose disk": lose_disk, "leave": leave, "join": join, "gone": gone}
-    faults = read_faults(chosen, partition) + draw_faults(random, plan.network.n, steps * latency * 5, dead_after, seed)
+    faults = read_faults(chosen, partition, graph.n)
+    faults += draw_faults(random, plan.network.n, steps * latency * 5, dead_after, seed)
     absent = {fault.node for _, fault in faults if fault.what == "join"}
     virtual = VirtualFleet(plan, signed=signed, latency=latency, absent=absent)  # type: ignore[arg-type]
     for time, fault in faults:
@@ -144,12 +151,12 @@ def simulate(
     _finish(virtual, folder, as_json)
 
 
-def read_faults(chosen: dict[str, Faults], partitions: Faults) -> list[tuple[float, Fault]]:
-    """Read faults as they are typed.
+def read_faults(chosen: dict[str, Faults], partitions: Faults, n: int) -> list[tuple[float, Fault]]:
+    """Read faults of n nodes as they are typed.
 
     Examples
     --------
-    >>> for time, fault in read_faults({"kill": ["5@1.5"]}, ["0-2,7@2-4"]):
+    >>> for time, fault in read_faults({"kill": ["5@1.5"]}, ["0-2,7@2-4"], 10):
     ...     print(time, fault.what, fault.node, sorted(fault.nodes))
     1.5 kill 5 []
     2.0 cut -1 [0, 1, 2, 7]
@@ -168,9 +175,10 @@ def read_faults(chosen: dict[str, Faults], partitions: Faults) -> list[tuple[flo
         since, to, until = times.partition("-")
         if not to:
             raise InvalidParameter(f"--partition must be NODES@FROM-TO, such as 0-9@2-4, got {text!r}")
-        group = _nodes(text, nodes)
-        found.append((_seconds(text, since), Fault("cut", nodes=group)))
-        found.append((_seconds(text, until), Fault("heal", nodes=group)))
+        begin, end, group = _seconds(text, since), _seconds(text, until), _nodes(text, nodes, n)
+        if end <= begin:
+            raise InvalidParameter(f"the partition {text!r} must end after it begins, got {since} to {until}")
+        found += [(begin, Fault("cut", nodes=group)), (end, Fault("heal", nodes=group))]
     return found
 
 
@@ -188,20 +196,22 @@ def _node(what: str, text: str, node: str) -> int | str:
 
     if node in ("holder", "guardian") and what != "join":
         return node
-    if not node.isdigit():
-        raise InvalidParameter(f"the node in {text!r} must be a number, holder or guardian, got {node!r}")
+    if not node.isdecimal():
+        who = "a number" if what == "join" else "a number, holder or guardian"
+        raise InvalidParameter(f"the node in {text!r} must be {who}, got {node!r}")
     return int(node)
 
 
-def _nodes(text: str, nodes: str) -> frozenset[int]:
+def _nodes(text: str, nodes: str, n: int) -> frozenset[int]:
     from levywalk.errors import InvalidParameter
 
     found: set[int] = set()
     for part in nodes.split(","):
-        first, _, last = part.partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
-            raise InvalidParameter(f"the nodes in {text!r} must be such as 0-9,12, got {nodes!r}")
-        found.update(range(int(first), int(last or first) + 1))
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not first.isdecimal() or not last.isdecimal() or not int(first) <= int(last) < n:
+            raise InvalidParameter(f"the nodes in {text!r} must be such as 0-9,12, all below {n}, got {nodes!r}")
+        found.update(range(int(first), int(last) + 1))
     return frozenset(found)
 
 

@@ -10,7 +10,8 @@ import typer
 
 def report(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder that `levywalk run`, `compare` or `demo` wrote.")
+        Path,
+        typer.Argument(metavar="DIR", help="A folder that `levywalk run`, `compare`, `demo` or `reproduce` wrote."),
     ],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="The page; DIR/report.html by default.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -75,4 +76,4 @@ def reproduce(
 def _show(found: Reproduction) -> None:
     for claim in found.claims:
         print(f"{claim.id:3} [{claim.label}] {claim.verdict}: {claim.text}")
-        print(f"      {claim.where}")
+        print(indent(claim.tally, " " * 6))

@@ -4,7 +4,9 @@ A claim is judged at several points: accuracies, starts, pairs of methods. At a 
 instances, with a 95 % bootstrap interval over instances. The answer is *yes* if the whole interval supports the claim,
 *no* if the whole interval contradicts it, and *unclear* otherwise. The claim **holds** if all primary points say yes,
 **holds in part** if some do, and **does not hold** if none does. Points with exactly two important nodes are secondary:
-they are reported and change no verdict. These rules were written before the reported instances were run.
+they are reported and change no verdict. An instance on which neither method gets to the accuracy says nothing about
+their ratio: it is left out and counted as undefined, and a point with more than half of them undefined is unclear.
+These rules were written before the reported instances were run.
 """
 
 from __future__ import annotations

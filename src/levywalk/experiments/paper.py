@@ -6,9 +6,13 @@ Everything here was decided before any reported run, and is the same for all met
   reported;
 - a method has one step size for a network family, a data set and an accuracy: the relative γL* on one log grid with
   which the fewest steps suffice on four of five tuning instances; the grid is extended while the winner is at its edge;
+  tuning walks start uniformly on data as drawn, and what they choose serves stationary starts and two important nodes;
 - steps to an accuracy are the first checkpoint after which the mean over walks stays at or below it; not reached and
   diverged are infinite;
 - the primary data are as drawn (13.5 % of instances have no important node); with exactly two, they are secondary.
+
+The grid has four step sizes per decade, so near a noise floor a method may have to take one that is up to 1.8 times too
+small: a ratio between 0.6 and 1.8 can change with the grid (docs/paper.md says where it was found to).
 """
 
 from __future__ import annotations

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from levywalk.errors import InvalidParameter
 from levywalk.experiments.claims import CLAIMS
@@ -21,7 +24,7 @@ from levywalk.experiments.report import write_report
 from levywalk.experiments.store import Store, canonical
 from levywalk.experiments.study import measure
 from levywalk.experiments.tuned import Outcome, Runner
-from levywalk.report.judged import besides, effect_text
+from levywalk.report.judged import answers_text, besides, effect_text
 from levywalk.version import __version__
 
 EXPECTED = Path(__file__).with_name("expected_verdicts.json")
@@ -65,6 +68,9 @@ class Reproduction:
             "redrawn": sum(again > 0 for again in self.networks.values()),
             "seconds": round(self.seconds, 1),
             "levywalk": __version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
         }
 
 
@@ -236,29 +242,39 @@ def markdown(document: Mapping[str, Any]) -> str:
         "",
         f"Written by `{document['command']}` in {document['seconds'] / 60:.1f} minutes: {len(seeds)} instances (seeds "
         f"{seeds[0]} to {seeds[-1]}) of {document['walks']} walks, step sizes tuned on "
-        f"{len(document['tuning_instances'])} others. T is the number of steps to an accuracy; effects are medians "
-        "over instances with 95 % bootstrap intervals over instances; a point says yes or no only if the whole "
-        "interval does. Data are as drawn, so some instances have no important node; points with exactly two are "
-        f"secondary. Of {document['networks']} random networks {document['redrawn']} were not connected and drawn "
-        "again. What was decided beforehand is in `experiments/paper.py`, the rules are in `experiments/judge.py`.",
+        f"{len(document['tuning_instances'])} others. Data are as drawn, with any number of important nodes; points "
+        f"with exactly two are secondary. Of {document['networks']} random networks {document['redrawn']} were not "
+        "connected and drawn again. What was decided beforehand is in `experiments/paper.py`, the rules are in "
+        "`experiments/judge.py`.",
+        "",
+        "- T is the number of steps to an accuracy (relative ‖x − x*‖², the mean over walks). `A/B on ring to 0.03` is "
+        "T(A)/T(B) there, so below 1 A is faster.",
+        "- Effects are medians over instances, with 95 % bootstrap intervals over instances. *Undefined* are instances "
+        "on which neither method gets there.",
+        "- A point says yes or no only if its whole interval does. A claim **holds** if all its primary points say "
+        "yes, **in part** if some do. Secondary points change no verdict.",
+        "- The columns after the answer repeat the comparison by another measure, which changes no verdict either.",
         "",
     ]
-    claims = document["claims"]
+    claims, figures = document["claims"], document["figures"]
     if claims:
         lines += _table(
-            ["", "claim", "verdict", "leading effect"],
-            [[_name(claim), claim["text"], f"**{claim['verdict']}**", effect_text(claim)] for claim in claims],
+            ["", "claim", "verdict", "points that say yes", "first effect"],
+            [[_name(c), c["text"], f"**{c['verdict']}**", answers_text(c["points"]), effect_text(c)] for c in claims],
         )
     for claim in claims:
         lines += ["", f"## {_name(claim)}: {claim['verdict']}", "", f"{claim['text']}.", "", *_points(claim["points"])]
-    if claims:
-        lines += ["", "Points in italics are secondary and change no verdict."]
-        if any(besides(claim["points"]) for claim in claims):
-            lines += ["", "The last columns repeat a comparison by another measure, which changes no verdict either."]
-    if document["figures"]:
-        lines += ["", "## Figures"]
-        lines += [line for figure in document["figures"] for line in ("", *_figure(figure))]
+        lines += [line for figure in figures if _shows(figure, claim) for line in ("", *_figure(figure))]
+    others = [figure for figure in figures if not any(_shows(figure, claim) for claim in claims)]
+    if others:
+        lines += ["", "## More figures" if claims else "## Figures"]
+        lines += [line for figure in others for line in ("", *_figure(figure))]
     return "\n".join(lines) + "\n"
+
+
+def _shows(figure: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
+    """Say whether a figure belongs to a claim."""
+    return figure["name"] in FIGURES and claim["label"] in FIGURES[figure["name"]].labels
 
 
 def _name(claim: Mapping[str, Any]) -> str:
@@ -266,10 +282,20 @@ def _name(claim: Mapping[str, Any]) -> str:
 
 
 def _points(points: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the primary points as a table, and the secondary ones as another, to be opened."""
+    primary, secondary = ([point for point in points if point["primary"] == kind] for kind in (True, False))
+    lines = _answers(primary)
+    if secondary:
+        summary = f"{len(secondary)} secondary point{'s' if len(secondary) > 1 else ''}"
+        lines += ["", "<details>", f"<summary>{summary}</summary>", "", *_answers(secondary), "", "</details>"]
+    return lines
+
+
+def _answers(points: Sequence[Mapping[str, Any]]) -> list[str]:
     more = besides(points)
     rows = [
         [
-            point["where"] if point["primary"] else f"*{point['where']}*",
+            point["where"],
             effect_text(point),
             point["answer"],
             *(effect_text(point["beside"].get(name)) for name in more),

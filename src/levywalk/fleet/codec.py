@@ -358,14 +358,14 @@ class _Nothing:
 
 
 _NODE = _Numbers([_INT])
-_EPOCH = _Record(Epoch, _INT, _INT, _INT)
+_EPOCH = _Record(Epoch, _COUNT, _COUNT, _INT)
 _DIGEST, _SIGNATURE = _Bytes(32), _Bytes(512)
 _MODEL = _Array("model")
 _SEALED = _Record(Certificate, _INT, _EPOCH, _INT, _INT, _DIGEST, _SIGNATURE)
 _WATCH = _Record(Watch, _Array("mean"), _FLOAT, _FINITE, _COUNT)
 _TOKEN = _Record(
     Token,
-    *(_EPOCH, _INT, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT),
+    *(_EPOCH, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT),
     _MODEL,
     _COUNT,
     _OneOf((None, None), (Watch, _WATCH)),
@@ -377,7 +377,7 @@ _EDGE = _Record(Edge, _COUNT, _FLAG, _COUNT, _Scores(), _FLAG)
 # Every kind of value, by number. A number is never given twice; another way to write a kind needs another `FORMAT`.
 _KINDS: dict[int, tuple[type, _Kind]] = {
     0: (NoneType, _Nothing()),
-    1: (Known, _Record(Known, _EPOCH, _INT)),
+    1: (Known, _Record(Known, _EPOCH, _COUNT)),
     2: (Own, _Record(Own, _COUNT, _COUNT, _FLAG)),
     3: (dict, _Edges()),
     4: (Held, _Record(Held, _Choice(_STATUSES), _TOKEN, _INT, _INT, _INT, _INT, _EPOCH)),
@@ -396,7 +396,7 @@ _KINDS: dict[int, tuple[type, _Kind]] = {
         _Record(Visit, _EPOCH, _COUNT, _COUNT, _COUNT, _INT, _INT, _OneOf((None, None), (np.ndarray, _MODEL))),
     ),
     17: (Archived, _Record(Archived, _TOKEN, _Choice(_OVERTAKEN), _EPOCH, _COUNT)),
-    18: (Began, _Record(Began, _EPOCH, _EPOCH, _INT)),
+    18: (Began, _Record(Began, _EPOCH, _EPOCH, _COUNT)),
     32: (messages.Prepare, _Record(messages.Prepare, _TOKEN, _INT)),
     33: (messages.Prepared, _Record(messages.Prepared, _EPOCH, _INT, _DIGEST)),
     34: (messages.Refused, _Record(messages.Refused, _EPOCH, _INT, _DIGEST, _Text(_MOST_TEXT))),
@@ -408,10 +408,10 @@ _KINDS: dict[int, tuple[type, _Kind]] = {
     40: (messages.Renewed, _Record(messages.Renewed, _EPOCH, _INT, _INT)),
     41: (messages.Guard, _Record(messages.Guard, _TOKEN, _EPOCH)),
     42: (messages.Guarding, _Record(messages.Guarding, _EPOCH, _INT)),
-    43: (messages.Fenced, _Record(messages.Fenced, _EPOCH, _INT)),
+    43: (messages.Fenced, _Record(messages.Fenced, _EPOCH, _COUNT)),
     44: (
         messages.Heartbeat,
-        _Record(messages.Heartbeat, _EPOCH, _INT, _FLAG, _FLAG, _COUNT, _FLAG, _COUNT, _COUNT, _Scores()),
+        _Record(messages.Heartbeat, _EPOCH, _COUNT, _FLAG, _FLAG, _COUNT, _FLAG, _COUNT, _COUNT, _Scores()),
     ),
     45: (messages.Finished, _Record(messages.Finished, _TOKEN)),
     46: (messages.Certified, _Record(messages.Certified, _SEALED)),

@@ -38,6 +38,7 @@ from levywalk.schedule import Constant, Schedule, is_schedule
 from levywalk.update import Sgd
 
 STOPS = ("steps", "detector")
+_MOST = 1 << 62  # of a counter in a token: there must be room to go on counting
 
 
 @dataclass(frozen=True)
@@ -145,8 +146,13 @@ class Course:
         most = max((p.jump.distance.max_hops for p in self.phases if p.jump is not None), default=0)
         if not 0 <= token.hop <= token.distance <= most or (token.distance and token.hop == token.distance):
             return f"a jump of at most {most} hops was expected, got hop {token.hop} of {token.distance}"
-        if not 0 <= token.step <= self.steps or token.seq < 0 or token.version < 0:
-            return f"step {token.step} of {self.steps}, seq {token.seq}, version {token.version} cannot be"
+        if not 0 <= token.base <= token.step <= self.steps:
+            return f"step {token.step} of {self.steps} in an epoch from step {token.base} cannot be"
+        counts = {name: getattr(token, name) for name in ("seq", "version", "hops", "transfers")}
+        if not all(0 <= count < _MOST for count in counts.values()):
+            return ", ".join(f"{name} {count}" for name, count in counts.items()) + " cannot be"
+        if not all(-1 <= step < self.steps for step in (token.switched_at, token.diverged_at)):
+            return f"switched at {token.switched_at}, diverged at {token.diverged_at} of {self.steps} steps cannot be"
         if (token.watch is None) != (self.detector is None):
             return "the detector's averages are missing, or not expected"
         if token.watch is not None and token.watch.mean.shape != (self.dim,):
@@ -233,7 +239,8 @@ class Here:
             _, p_jump, distances = self._at(token.phase, token.step - 1)
             distance = jump_distance(unit(self.key.word(token.step - 1, JUMP)), p_jump, distances)
             if distance == 0:
-                to = metropolis_hastings(self.views[token.phase], self.key.word(token.step - 1, HOP))
+                view, word = self.views[token.phase], self.key.word(token.step - 1, HOP)
+                to = metropolis_hastings(view, word) if view.degree else self.node  # none of its edges counts yet
                 to = self.node if to in self.down else to
                 return token._replace(version=token.version + 1, hops=token.hops + 1), to
             token = token._replace(hop=0, distance=distance)

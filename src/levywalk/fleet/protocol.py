@@ -489,15 +489,27 @@ class Node:
         held, word = self.disk.held, self.word
         if held is not None and held.status == PREPARED:
             self._come_alive(held, certificate, now)
-        if word is not None and (certificate.epoch, certificate.seq) <= (word.epoch, word.seq):
+        if self._used(certificate) or (word is not None and certificate[1:3] <= word[1:3]):
             return
         if self._signed(certificate):
             self.word = certificate
             self._speak()
 
+    def _used(self, word: Certificate) -> bool:
+        """Whether nobody can be waiting for a certificate: what is here is later than the token that it released."""
+        held, guarded, final = self.disk.held, self.disk.guarded, self.disk.final
+        if word.epoch < self.disk.known.epoch or (final is not None and word.epoch <= final.epoch):
+            return True
+        lives = (
+            held is not None
+            and held.token.epoch == word.epoch
+            and held.token.seq > word.seq + (held.status == PREPARED)
+        )
+        return lives or (guarded is not None and guarded.copy.epoch == word.epoch and guarded.copy.seq > word.seq + 1)
+
     def _speak(self) -> None:
-        """Tell all neighbours the certificate that is to be passed on, while it counts."""
-        if self.word is not None and self.word.epoch < self.disk.known.epoch:
+        """Tell all neighbours the certificate that is to be passed on, until it is used as far as is known here."""
+        if self.word is not None and self._used(self.word):
             self.word = None
         if self.word is not None:
             for u in self.neighbours:

@@ -12,7 +12,7 @@ import numpy as np
 from levywalk.errors import InvalidParameter
 from levywalk.report.again import again_section, claims_again_section, told_of
 from levywalk.report.curves import Curve, curve
-from levywalk.report.judged import Picture, Theory, claims_section, pictures_section, theory_section
+from levywalk.report.judged import Picture, Theory, claims_copies, claims_section, pictures_section, theory_section
 from levywalk.report.markup import Markup, beside, embedded, filled, join, policy, section, tag
 from levywalk.report.results import Results
 from levywalk.report.summary import csv_lines, latex_lines, table_section
@@ -86,7 +86,8 @@ def html_page(
         "accuracy": results.accuracy,
         "walks": max(trace.replicas for trace in results.traces.values()),
         "curves": [line.plain() for line in lines],
-        "copies": {"csv": csv_lines(results), "latex": latex_lines(results)},
+        "copies": {"csv": csv_lines(results), "latex": latex_lines(results)}
+        | (claims_copies(results.claims) if results.claims else {}),
     }
     return _page(f"Walks on {network.get('name', 'a network')}", subtitle, sections, data)
 
@@ -101,7 +102,7 @@ def claims_page(
     >>> "holds in part" in claims_page([{"id": 1, "label": "homo", "verdict": "holds in part"}])
     True
     """
-    data = {"accuracy": 1.0, "walks": 0, "curves": [], "copies": {}}
+    data = {"accuracy": 1.0, "walks": 0, "curves": [], "copies": claims_copies(claims)}
     sections = [
         claims_section(claims),
         pictures_section(pictures) if pictures else Markup(),

@@ -12,6 +12,7 @@ from typing import Any
 from levywalk.errors import InvalidTrace
 from levywalk.report.markup import Markup, plain, section, tag
 from levywalk.report.results import Results
+from levywalk.report.summary import copy_tools, csv_line, latex, latex_table
 from levywalk.report.tables import whole
 from levywalk.report.verdict import percent
 
@@ -107,6 +108,8 @@ def _bound(terms: Mapping[str, float] | None) -> str:
 # --- claims ----------------------------------------------------------------------------------------------------------
 
 _BESIDE = ("excess loss", "median", "transfers")
+_SHORT = 160  # characters of a cell
+_PLURALS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
 
 
 def besides(points: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -142,34 +145,131 @@ def effect_text(found: Mapping[str, Any] | None) -> str:
     return text + (f", {undefined} of {instances} undefined" if undefined else "")
 
 
+def answers_text(points: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many of the primary points say yes, and what the others say.
+
+    Examples
+    --------
+    >>> answers_text([{"answer": "yes"}, {"answer": "no"}, {"answer": "no", "primary": False}])
+    '1 of 2; 1 no'
+    """
+    answers = [plain(point.get("answer")) for point in points if point.get("primary", True)]
+    others = [f"{answers.count(text)} {text}" for text in dict.fromkeys(answers) if text != "yes"]
+    return "; ".join([f"{answers.count('yes')} of {len(answers)}", *others])
+
+
 def claims_section(claims: Sequence[Mapping[str, Any]]) -> Markup:
     """Return the claims as a table, and the points of each; a value may be a number, a list or text."""
-    keys = ("id", "label", "verdict", "effect", "interval", "where")
-    head = tag(
-        "tr",
-        *[
-            tag("th", "claim" if key == "id" else key, scope="col", class_=None if key == "interval" else "text")
-            for key in keys
-        ],
-    )
-    rows = [
-        tag(
-            "tr",
-            tag("th", plain(claim.get("id")), scope="row"),
-            *[tag("td", plain(claim.get(key)), class_=None if key == "interval" else "text") for key in keys[1:]],
-        )
-        for claim in claims
-    ]
-    verdicts = [str(claim.get("verdict")) for claim in claims]
-    counts = ", ".join(f"{verdicts.count(text)} {text}" for text in dict.fromkeys(verdicts))
+    titles = {"claim": "text", "verdict": "word", "effect": "text", "interval": None, "where": "text"}
+    head = tag("tr", *[tag("th", title, scope="col", class_=kind) for title, kind in titles.items()])
+    rows = [_claim_row(i, claim) for i, claim in enumerate(claims)]
     table = tag("table", tag("thead", head), tag("tbody", *rows), class_="sortable", id="claims-table")
+    note = (
+        "An effect is a median over instances with its 95 % interval; the one here is that of the first of the points "
+        "below. Where a claim holds in part, open “where”."
+    )
+    points = [claim for claim in claims if _listed(claim.get("points"))]
     return section(
         "claims",
         "Claims of the paper",
-        tag("p", counts),
+        tag("p", _counts([str(claim.get("verdict")) for claim in claims])),
+        copy_tools("claims-table", "claims-"),
         tag("div", table, class_="wide", tabindex="0", role="group", aria_label="Claims"),
-        *[_points(claim) for claim in claims if _listed(claim.get("points"))],
+        tag("p", note, class_="note") if points else "",
+        *[_points(claim) for claim in points],
     )
+
+
+def _counts(verdicts: Sequence[str]) -> str:
+    """Return how many claims hold, hold in part and do not.
+
+    Examples
+    --------
+    >>> _counts(["does not hold", "holds", "holds", "holds in part"])
+    '2 hold, 1 holds in part, 1 does not hold'
+    """
+    order = [*(text for text in _PLURALS if text in verdicts), *dict.fromkeys(v for v in verdicts if v not in _PLURALS)]
+    counts = {text: verdicts.count(text) for text in order}
+    return ", ".join(f"{n} {text if n == 1 else _PLURALS.get(text, text)}" for text, n in counts.items())
+
+
+def claims_copies(claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the table of claims as CSV and LaTeX, its rows apart, so that the page can order them."""
+    keys = ("id", "label", "text", "verdict", "effect", "interval", "where")
+
+    def cells(claim: Mapping[str, Any]) -> list[object]:
+        interval = claim.get("interval")
+        ends = interval if isinstance(interval, list) and len(interval) == 2 else [None, None]
+        return [*(claim.get(key) for key in keys[:5]), *ends, claim.get("where")]
+
+    head = [*keys[:5], "low", "high", "where"]
+    rows = [
+        " & ".join(
+            latex(text)
+            for text in (
+                plain(claim.get("id")),
+                plain(claim.get("label")),
+                plain(claim.get("text")),
+                plain(claim.get("verdict")),
+                f"{plain(claim.get('effect'))} {plain(claim.get('interval'))}",
+            )
+        )
+        + " \\\\\n"
+        for claim in claims
+    ]
+    return {
+        "claims-csv": {"head": csv_line(head), "rows": [csv_line(cells(claim)) for claim in claims], "foot": ""},
+        "claims-latex": latex_table("rllll", "& label & claim & verdict & effect", rows),
+    }
+
+
+def _claim_row(i: int, claim: Mapping[str, Any]) -> Markup:
+    name, text, effect = (claim.get(key) for key in ("id", "text", "effect"))
+    points = _listed(claim.get("points"))
+    first = next((point for point in points if point.get("primary", True)), {})
+    return tag(
+        "tr",
+        tag(
+            "th",
+            f"{plain(name)} [{plain(claim.get('label'))}]",
+            tag("small", plain(text)) if text else "",
+            scope="row",
+            data_value=plain(name),
+        ),
+        tag("td", plain(claim.get("verdict")), class_="word"),
+        tag(
+            "td",
+            plain(effect),
+            tag("small", plain(first["where"])) if "where" in first else "",
+            class_="text",
+            data_value=effect if isinstance(effect, (int, float)) else None,
+        ),
+        tag("td", plain(claim.get("interval"))),
+        tag("td", _where(claim, points), class_="text"),
+        data_index=i,
+    )
+
+
+def _where(claim: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> str:
+    """Return where a claim holds: in words if these are few, else how many points say what, and which to be opened."""
+    text = plain(claim.get("where"))
+    if not points or len(text) <= _SHORT:
+        return text
+    answers = dict.fromkeys(plain(point.get("answer")) for point in points if point.get("primary", True))
+    lists = [
+        tag(
+            "li",
+            tag("b", answer),
+            ": ",
+            "; ".join(
+                plain(point.get("where"))
+                for point in points
+                if point.get("primary", True) and plain(point.get("answer")) == answer
+            ),
+        )
+        for answer in sorted(answers, key=lambda answer: answer == "yes")
+    ]
+    return tag("details", tag("summary", f"yes at {answers_text(points)}"), tag("ul", *lists))
 
 
 def _points(claim: Mapping[str, Any]) -> Markup:

@@ -271,7 +271,7 @@
       const said = $(button.dataset.said);
       if (button.dataset.text) return copy($(button.dataset.text).textContent, said);
       const parts = data.copies[button.dataset.copy];
-      const order = [...$("summary").tBodies[0].rows].map((row) => Number(row.dataset.index));
+      const order = [...$(button.dataset.table).tBodies[0].rows].map((row) => Number(row.dataset.index));
       return copy(parts.head + order.map((k) => parts.rows[k]).join("") + parts.foot, said);
     });
   }

@@ -81,13 +81,7 @@ def table_section(results: Results) -> Markup:
             row.append(tag("td", cell.text, small, data_value=worth, class_="goal" if column == goal else None))
         winner = name in walks and math.isfinite(best) and cells[goal].value == best
         body.append(tag("tr", *row, data_index=i, class_="best" if winner else None))
-    tools = tag(
-        "div",
-        tag("button", "copy as LaTeX", type="button", class_="copy", data_copy="latex", data_said="said-table"),
-        tag("button", "copy as CSV", type="button", class_="copy", data_copy="csv", data_said="said-table"),
-        tag("span", id="said-table", role="status"),
-        class_="tools",
-    )
+    tools = copy_tools("summary")
     every = int(np.diff(next(iter(results.traces.values())).step).max(initial=0))
     tuned = any(row.get("sweep") for row in results.rows.values())
     sizes = (
@@ -113,20 +107,46 @@ def table_section(results: Results) -> Markup:
     )
 
 
+def copy_tools(table: str, prefix: str = "") -> Markup:
+    """Return the buttons that copy the table of this id, sorted as it is; the texts are `copies[prefix + kind]`."""
+    said = f"said-{table}"
+    buttons = [
+        tag(
+            "button",
+            f"copy as {title}",
+            type="button",
+            class_="copy",
+            data_copy=f"{prefix}{kind}",
+            data_table=table,
+            data_said=said,
+        )
+        for kind, title in (("latex", "LaTeX"), ("csv", "CSV"))
+    ]
+    return tag("div", *buttons, tag("span", id=said, role="status"), class_="tools")
+
+
 def csv_lines(results: Results) -> dict[str, Any]:
     """Return the numbers as table.csv has them, the designs' lines apart, so that the page can order them."""
     keys = [key for key in max(results.rows.values(), key=len) if key not in ("sweep", "provenance")]
 
-    def line(values: Sequence[object]) -> str:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerow(values)
-        return text.getvalue()
-
     def cell(row: Mapping[str, Any], key: str) -> object:
         return ("inf" if row[key] is None else row[key]) if key in row else ""
 
-    rows = [line([name, *(cell(row, key) for key in keys)]) for name, row in results.rows.items()]
-    return {"head": line(["design", *keys]), "rows": rows, "foot": ""}
+    rows = [csv_line([name, *(cell(row, key) for key in keys)]) for name, row in results.rows.items()]
+    return {"head": csv_line(["design", *keys]), "rows": rows, "foot": ""}
+
+
+def csv_line(values: Sequence[object]) -> str:
+    r"""Return a line of a CSV file.
+
+    Examples
+    --------
+    >>> csv_line(["a, b", 1.5, None])
+    '"a, b",1.5,\n'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(values)
+    return text.getvalue()
 
 
 def latex_lines(results: Results) -> dict[str, Any]:
@@ -138,7 +158,11 @@ def latex_lines(results: Results) -> dict[str, Any]:
         found = [cells.get(column, _Cell("–", math.inf)) for column in columns]
         texts = [f"{cell.text} {cell.small}".strip() for cell in found]
         rows.append(" & ".join([latex(name), *(latex(text) for text in texts)]) + " \\\\\n")
-    layout = "l" + "r" * len(columns)
+    return latex_table("l" + "r" * len(columns), head, rows)
+
+
+def latex_table(layout: str, head: str, rows: Sequence[str]) -> dict[str, Any]:
+    """Return a table for booktabs, its rows apart."""
     return {
         "head": f"\\begin{{tabular}}{{{layout}}}\n\\toprule\n{head} \\\\\n\\midrule\n",
         "rows": rows,

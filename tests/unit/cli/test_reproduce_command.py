@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -75,6 +76,25 @@ def test_figures_are_drawn_linked_and_inside_the_page(tmp_path):
     assert page.count('src="data:image/png;base64,') == 1
     assert not re.search(r'(src|href)="(?!data:)', page)
     assert len(page) < 200_000
+
+
+def test_the_page_to_read_has_figures_with_their_claims_and_secondary_points_to_be_opened():
+    point = {"where": "a", "effect": 1.5, "interval": [1.2, 2.0], "undefined": 0, "instances": 6, "beside": {}}
+    yes, no = point | {"answer": "yes", "primary": True}, point | {"where": "b", "answer": "no", "primary": False}
+    claim = {"label": "grid", "text": "Entrapment", "verdict": "holds", "effect": 1.5, "interval": [1.2, 2.0]}
+    claims = [claim | {"id": 4, "points": [yes, no]}, claim | {"id": 5, "label": "wsju", "points": [yes]}]
+    figures = [{"name": name, "title": name, "files": [f"{name}.svg"]} for name in ("grid", "accuracy")]
+    empty = reproduce.Reproduction("levywalk reproduce", paper.QUICK, (), {}, 1.0, {}).document(Path())
+    text = reproduce.markdown(empty | {"claims": claims, "figures": figures})
+    summary, grid, wsju, more = re.split(r"\n## ", text)
+    assert "**holds** | 1 of 1 | 1.5 [1.2, 2]" in summary
+    assert "grid.svg" in grid
+    primary, secondary = grid.split("<summary>1 secondary point</summary>")
+    assert "| a | 1.5 [1.2, 2] | yes |" in primary
+    assert "| b | 1.5 [1.2, 2] | no |" in secondary
+    assert "details" not in wsju
+    assert "accuracy.svg" in more
+    assert text.count(".svg") == 2
 
 
 def test_without_figures_none_are_drawn(tmp_path, small):

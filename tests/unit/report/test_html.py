@@ -348,6 +348,18 @@ def test_claims_become_a_table_beside_results_and_alone(folder: Path, tmp_path_f
     assert claims_page([]) != ""
 
 
+def test_where_a_claim_holds_is_told_in_words_or_counted_and_opened() -> None:
+    point = {"where": "a point with a long name, such as WeightRW/UnifRW on ring to 0.03", "primary": True}
+    points = [point | {"answer": answer} for answer in ("yes", "no", "yes")] + [
+        point | {"answer": "no", "primary": False}
+    ]
+    claim = {"id": 1, "label": "homo", "verdict": "holds in part", "where": "; ".join([point["where"]] * 3)}
+    page = claims_page([claim | {"points": points}])
+    assert "<summary>yes at 2 of 3; 1 no</summary>" in page
+    assert "<li><b>no</b>: a point with a long name" in page
+    assert "yes at" not in claims_page([claim | {"where": "everywhere", "points": points}])
+
+
 def test_figures_are_a_column_wide_with_fonts_embedded(folder: Path) -> None:
     from PIL import Image
 

@@ -41,7 +41,7 @@ from levywalk.fleet.events import (
 )
 from levywalk.fleet.protocol import EAGER, PREPARED, Node
 from levywalk.fleet.testing.faults import GUARDIAN, HOLDER, NEXT, Fault, Schedule
-from levywalk.fleet.testing.invariants import Invariants
+from levywalk.fleet.testing.invariants import Invariants, Violation
 from levywalk.fleet.token import Epoch
 
 Maker = Callable[[Fleet, int, Disk], Node]
@@ -220,7 +220,10 @@ class World:
         self.events += 1
         if self.transcript is not None and not isinstance(event, Timer | Turn):
             self.tell(v, f"← {_shown(event)}")
-        effects = site.node.receive(event, site.clock(self.time))
+        try:
+            effects = site.node.receive(event, site.clock(self.time))
+        except Exception as error:
+            raise Violation("error", f"node {v} at {_shown(event)}: {type(error).__name__}: {error}") from error
         fault = site.armed
         survived = None if fault is None else self._survived(fault, effects)
         for effect in effects if survived is None else survived:

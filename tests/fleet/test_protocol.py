@@ -1,0 +1,159 @@
+"""What a node makes of what should not come: values that cannot be, a wrong sender, a token before its edges count."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import levywalk as lw
+from levywalk.fleet.build import Fleet
+from levywalk.fleet.disk import Disk, Known, Own
+from levywalk.fleet.events import Effect, Got, Joins, Record, Send, Start, Turn
+from levywalk.fleet.messages import (
+    Activate,
+    Alive,
+    Certificate,
+    Certified,
+    Finished,
+    Guard,
+    Guarding,
+    Heartbeat,
+    Message,
+    Prepare,
+    Prepared,
+    Refused,
+    Release,
+    Released,
+    Renew,
+    Renewed,
+)
+from levywalk.fleet.protocol import Node, Terms
+from levywalk.fleet.token import FIRST, Epoch, Token
+from levywalk.fleet.virtual import Fault, VirtualFleet
+
+EPOCH = Epoch(0, 0, 0)
+RING = lw.ring(6)
+TERMS = Terms(b"protocol", renew_after=20, heartbeat=0.1, dead_after=1.0, retry=0.05)
+
+
+def fleet_of(steps: int = 200, seed: int = 0) -> Fleet:
+    problem = lw.homogeneous(6, dim=3, seed=1)
+    return Fleet.of(RING, problem, lw.mhlj(), steps=steps, step_size="theory", terms=TERMS, seed=seed, start=0)
+
+
+FLEET = fleet_of()
+TOKEN = FLEET.token._replace(epoch=EPOCH, seq=1, step=5, hops=5, transfers=1)
+
+
+def sent(effects: list[Effect], kind: type) -> list[Message]:
+    return [effect.message for effect in effects if isinstance(effect, Send) and isinstance(effect.message, kind)]
+
+
+def given_to(node: Node, token: Token, giver: int, guardian: int) -> list[Effect]:
+    """Hand a token over as its holder and its guardian would."""
+    assert sent(node.receive(Got(giver, Prepare(token, guardian)), 0.0), Prepared)
+    certificate = Certificate(guardian, token.epoch, token.seq - 1, node.id, token.digest(), b"")
+    return node.receive(Got(giver, Activate(certificate)), 0.0)
+
+
+def test_a_newcomer_whose_edges_do_not_count_yet_keeps_the_token() -> None:
+    """One neighbour knows its degree and gives it the token; the other one has not acknowledged it."""
+    node = FLEET.node(2, Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
+    node.receive(Start(), 0.0)
+    for u in (1, 3):
+        node.receive(Joins(u), 0.0)
+        node.receive(Got(u, Heartbeat(FIRST, 0, False, True, 0, False, 2, u // 2, FLEET.scores_of(u))), 0.0)
+    assert node.disk.own == Own(0, 2, leaving=False)
+    given_to(node, TOKEN, 1, 0)
+    effects = node.receive(Turn(), 0.0)
+    held = node.disk.held
+    assert held is not None
+    assert (held.status, held.token.step) == ("active", TOKEN.step + TERMS.renew_after)
+    assert sent(effects, Renew)
+
+
+def test_a_join_while_a_neighbour_is_cut_off_does_not_stop_the_walk() -> None:
+    ring, problem = lw.ring(12), lw.homogeneous(12, seed=1)
+    fleet = Fleet.of(ring, problem, lw.mhlj(), steps=400, step_size="theory", seed=2, terms=TERMS, start=4)
+    for time in np.arange(0.30, 0.40, 0.01):
+        virtual = VirtualFleet(fleet, absent={2})
+        virtual.at(time, Fault("join", 2))
+        virtual.at(time + 0.001, Fault("cut", nodes=frozenset({3})))
+        virtual.at(time + 0.9, Fault("heal"))
+        assert virtual.run()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"step": 201}, {"step": -1}, {"base": 6}, {"base": -1}, {"seq": 2**63 - 1}, {"version": 2**63 - 1},
+     {"hops": 2**63 - 1}, {"transfers": 2**63 - 1}, {"hops": -1}, {"switched_at": 200}, {"diverged_at": -2},
+     {"phase": 1}, {"distance": 2**62}, {"model": np.zeros(4)}, {"model": np.array([np.nan, 0.0, 0.0])}],
+    ids=str,
+)  # fmt: skip
+def test_a_token_that_cannot_be_is_refused_and_nothing_is_kept(changes) -> None:
+    token = TOKEN._replace(**changes)
+    assert FLEET.course.refuses(TOKEN) is None
+    assert FLEET.course.refuses(token) is not None
+    for message in (Prepare(token, 0), Renew(token), Guard(token, FIRST), Finished(token)):
+        node = FLEET.node(2)
+        before = replace(node.disk)
+        effects = node.receive(Got(1, message), 0.0)
+        assert node.disk == before
+        assert bool(sent(effects, Refused)) == isinstance(message, Prepare)
+
+
+def test_a_stranger_has_nothing_to_say() -> None:
+    node = FLEET.node(2)
+    before = replace(node.disk)
+    for message in (Prepare(TOKEN, 0), Guard(TOKEN, FIRST), Certified(Certificate(0, EPOCH, 0, 2, b"", b""))):
+        (effect,) = node.receive(Got(5, message), 0.0)
+        assert effect == Record("refused", {"sender": 5, "why": "not a neighbour"})
+    assert node.disk == before
+
+
+@pytest.mark.parametrize(
+    "kind", [Prepared, Release, Released, Activate, Renew, Renewed, Guarding, Alive], ids=lambda kind: kind.__name__
+)
+def test_what_another_neighbour_says_in_the_place_of_the_right_one_changes_nothing(kind: type) -> None:
+    """Each message of a walk first comes from the receiver's other neighbour, and then from its true sender."""
+    fleet = fleet_of(seed=3)
+    virtual, tried = VirtualFleet(replace(fleet, terms=replace(TERMS, renew_after=1))), 0
+    while not virtual.over:
+        *_, to, event = virtual._queue[0]
+        if isinstance(event, Got) and isinstance(event.message, kind):
+            node, (other,) = virtual.node(to), set(RING.neighbours(to).tolist()) - {event.sender}
+            slots = (node.disk.held, node.disk.guarded, node.disk.known, node.holder_heard)
+            node.receive(Got(other, event.message), virtual.now)
+            assert (node.disk.held, node.disk.guarded, node.disk.known, node.holder_heard) == slots
+            tried += 1
+        virtual.step()
+    assert tried
+    assert virtual.final.step == 200
+
+
+def test_a_certificate_is_passed_on_until_the_token_is_known_to_have_gone_on() -> None:
+    """The giver is away for long; all neighbours of all nodes hear of the certificate, but not for ever."""
+    virtual = VirtualFleet(fleet_of(steps=3000))
+    virtual.run(until=0.3)
+    while not any(
+        (guarded := machine.disk["guarded"]) is not None
+        and isinstance(guarded.register, Certificate)
+        and (held := virtual.machines[guarded.holder].disk["held"]) is not None
+        and held.status == "releasing"
+        for machine in virtual.machines
+    ):
+        virtual.step()
+    giver = next(v for v, m in enumerate(virtual.machines) if (h := m.disk["held"]) and h.status == "releasing")
+    virtual.at(virtual.now, Fault("kill", giver))
+    virtual.at(virtual.now + 4.0, Fault("restart", giver))
+    heard: list[float] = []
+    while not virtual.over:
+        now, *_, event = virtual._queue[0]
+        if isinstance(event, Got) and isinstance(event.message, Certified):
+            heard.append(now)
+        virtual.step()
+    assert heard
+    assert virtual.final.epoch.counter == 0
+    assert heard[-1] < virtual.now - 3.0
