@@ -83,7 +83,7 @@ def _play(seed: int, many: int, workers: int, make: Maker, *, quiet: bool) -> Ou
 
 
 def _progress(total: Outcome, many: int, began: float, quiet: bool) -> None:
-    if not quiet:
+    if not quiet and sys.stderr.isatty():
         rate = total.schedules / (time.perf_counter() - began)
         sys.stderr.write(f"\r{total.schedules:,} of {many:,}, {rate:.0f}/s, {len(total.failures)} broken ")
         sys.stderr.flush()

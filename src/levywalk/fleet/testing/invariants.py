@@ -234,9 +234,7 @@ class Invariants:
     def wiped(self, v: int, disk: Disk) -> None:
         """Replace a disk by an empty one."""
         self._hold(v, None)
-        guarded = self.disks[v].guarded
-        if guarded is not None:
-            self.forgotten.add((guarded.copy.epoch, guarded.copy.seq))
+        self.forgotten |= {place for place, guardian in self.guardians.items() if guardian == v}  # all its registers
         self.disks[v] = disk
         self.deaths += 1
         self._known[v] = FIRST
