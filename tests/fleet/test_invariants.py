@@ -149,3 +149,13 @@ def test_i7_another_model():
     check_replay(FLEET, [0], TOKEN)
     with pytest.raises(Violation, match="I7"):
         check_replay(FLEET, [0, 1], TOKEN._replace(step=1))
+
+
+def test_a_lost_disk_forgets_all_its_registers_not_the_last_alone(disks):
+    earlier, later = Guarded(TOKEN, 0, certificate(TOKEN, 2), None), TOKEN._replace(epoch=Epoch(1, 0, 1))
+    disks.write(1, guarded=earlier)
+    with pytest.raises(Violation, match="I3"):
+        disks.write(1, guarded=earlier._replace(register=None))
+    disks.write(1, guarded=Guarded(later, 3, None, None))
+    disks.wiped(1, FLEET.disk(1))
+    disks.write(1, guarded=earlier._replace(register=None))
