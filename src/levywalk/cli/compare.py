@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from levywalk.cli.finish import Fresh, Json, Out, Threads, carry_out
+from levywalk.cli.options import Data, Important, Loss, Ridge, SelfLoops
 from levywalk.cli.report import write_on_one_core
 
 FOLDER = "levywalk-compare"
@@ -28,16 +29,14 @@ def compare(
     network: Annotated[
         str | None, typer.Argument(help="ring:1000, grid:25,40, er:1000,0.1, ws:1000,4,0.1, …, or a network file.")
     ] = None,
-    data: Annotated[str, typer.Option("--data", help="heterogeneous, homogeneous, or a data file.")] = "heterogeneous",
-    important: Annotated[
-        int | None, typer.Option("--important", min=0, help="How many important nodes, of heterogeneous data.")
-    ] = None,
-    loss: Annotated[str, typer.Option("--loss", help="least_squares or logistic, for a data file.")] = "least_squares",
-    ridge: Annotated[float, typer.Option("--ridge", min=0.0, help="Of a data file's problem.")] = 0.0,
+    data: Data = "heterogeneous",
+    important: Important = None,
+    loss: Loss = "least_squares",
+    ridge: Ridge = 0.0,
     partition: Annotated[
         str, typer.Option("--partition", help="How a data file is spread over nodes: iid, label, dirichlet, size.")
     ] = "iid",
-    self_loops: Annotated[str, typer.Option("--self-loops", help="none or counted.")] = "none",
+    self_loops: SelfLoops = "none",
     designs: Annotated[
         str,
         typer.Option(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levywalk.cli.finish import Json, Out
+from levywalk.cli.options import Data, Important, Loss, Ridge, SelfLoops
 
 if TYPE_CHECKING:
     from levywalk.fleet.virtual import Fault, VirtualFleet
@@ -43,13 +44,11 @@ def simulate(
     network: Annotated[
         str | None, typer.Argument(help="ring:30, grid:5,6, er:30,0.2, ws:30,4,0.1, …, or a network file.")
     ] = None,
-    data: Annotated[str, typer.Option("--data", help="heterogeneous, homogeneous, or a data file.")] = "heterogeneous",
-    important: Annotated[
-        int | None, typer.Option("--important", min=0, help="How many important nodes, of heterogeneous data.")
-    ] = None,
-    loss: Annotated[str, typer.Option("--loss", help="least_squares or logistic, for a data file.")] = "least_squares",
-    ridge: Annotated[float, typer.Option("--ridge", min=0.0, help="Of a data file's problem.")] = 0.0,
-    self_loops: Annotated[str, typer.Option("--self-loops", help="none or counted.")] = "none",
+    data: Data = "heterogeneous",
+    important: Important = None,
+    loss: Loss = "least_squares",
+    ridge: Ridge = 0.0,
+    self_loops: SelfLoops = "none",
     design: Annotated[str, typer.Option("--design", help="Such as mhlj, unif_rw or mhlj:p_jump=0.2.")] = "mhlj",
     then: Annotated[str | None, typer.Option("--then", help="Another design, once the model has settled.")] = None,
     steps: Annotated[int, typer.Option("--steps", help="Updates.")] = 2000,

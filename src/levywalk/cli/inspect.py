@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from levywalk.cli.options import Data, Important, Loss, Ridge, SelfLoops
+
 if TYPE_CHECKING:
     from levywalk.experiments.inspect import Inspection
 
@@ -17,17 +19,17 @@ def inspect(
     network: Annotated[
         str, typer.Argument(help="ring:1000, grid:25,40, er:1000,0.1, ws:1000,4,0.1, …, or a network file.")
     ],
-    data: Annotated[str, typer.Option("--data", help="heterogeneous, homogeneous, or a data file.")] = "heterogeneous",
-    important: Annotated[int | None, typer.Option("--important", min=0, help="How many important nodes.")] = None,
+    data: Data = "heterogeneous",
+    important: Important = None,
     smoothness: Annotated[
         str | None, typer.Option("--smoothness", metavar="FILE", help="One L per node instead of data.")
     ] = None,
-    loss: Annotated[str, typer.Option("--loss", help="least_squares or logistic, for a data file.")] = "least_squares",
-    ridge: Annotated[float, typer.Option("--ridge", min=0.0, help="Of a data file's problem.")] = 0.0,
+    loss: Loss = "least_squares",
+    ridge: Ridge = 0.0,
     p_jump: Annotated[float, typer.Option("--p-jump", help="Of MHLJ.")] = 0.1,
     p_distance: Annotated[float, typer.Option("--p-distance", help="Of MHLJ.")] = 0.5,
     max_hops: Annotated[int, typer.Option("--max-hops", help="Of MHLJ.")] = 3,
-    self_loops: Annotated[str, typer.Option("--self-loops", help="none or counted.")] = "none",
+    self_loops: SelfLoops = "none",
     accuracy: Annotated[float, typer.Option("--accuracy", help="To predict the steps for.")] = 0.01,
     tune: Annotated[bool, typer.Option("--tune", help="Also search the best p_jump, p_distance and max_hops.")] = False,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import warnings
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,8 @@ from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.schedule import Schedule
 from levywalk.trace import Trace
+from levywalk.trace.provenance import told
 from levywalk.update import Sgd
-from levywalk.version import __version__
 
 
 def run(
@@ -200,32 +199,18 @@ def run_step_sizes(
 def _provenance(
     network: Network, problem: Problem, design: AnyDesign, seed: int, step_size: Any, start: Any, job: Job
 ) -> dict[str, Any]:
-    phases = job.plan.phases
-    fingerprint = getattr(problem, "fingerprint", None)
-    return {
-        "levywalk": __version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "backend": job.backend,
-        "seed": int(seed),
-        "steps": job.plan.steps,
-        "replicas": job.plan.replicas,
-        "network": {
-            "name": network.name,
-            "n": network.n,
-            "edges": network.edges,
-            "self_loops": network.self_loops,
-            "fingerprint": network.fingerprint(),
-        },
-        "problem": {
-            "kind": type(problem).__name__,
-            "dim": problem.dim,
-            "fingerprint": fingerprint() if fingerprint else None,
-        },
-        "design": design.describe(),
-        "update": repr(job.plan.update),
-        "step_size": [repr(phase.step_size) for phase in phases],
-        "largest_weighted_smoothness": phases[0].bound.largest,
+    plan = job.plan
+    return told(
+        network,
+        problem,
+        design,
+        plan.update,
+        (phase.step_size for phase in plan.phases),
+        plan.phases[0].bound.largest,
+        backend=job.backend,
+        seed=int(seed),
+        steps=plan.steps,
+        replicas=plan.replicas,
+    ) | {
         "start": start if isinstance(start, (str, int)) else np.asarray(start).tolist(),
     }

@@ -7,7 +7,6 @@ All other updates in the logs are lost ones, and are counted.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,7 +24,7 @@ from levywalk.fleet.course import Course, Visit
 from levywalk.fleet.disk import Archived, Began, Line
 from levywalk.fleet.token import FIRST, Epoch
 from levywalk.trace import Trace
-from levywalk.version import __version__
+from levywalk.trace.provenance import told
 
 Logs = Mapping[int, Sequence[Line]]
 
@@ -204,33 +203,19 @@ def _errors(measure: Measure, kept: list[tuple[int, Visit]], hops: Ints, transfe
 
 
 def _provenance(chain: Chain, logs: Logs, fleet: Fleet, largest: float, last: Visit) -> dict[str, Any]:
-    network, problem, course = fleet.network, fleet.problem, fleet.course
-    fingerprint = getattr(problem, "fingerprint", None)
-    return {
-        "levywalk": __version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "backend": "fleet",
-        "seed": fleet.seed,
-        "steps": course.steps,
-        "replicas": 1,
-        "network": {
-            "name": network.name,
-            "n": network.n,
-            "edges": network.edges,
-            "self_loops": network.self_loops,
-            "fingerprint": network.fingerprint(),
-        },
-        "problem": {
-            "kind": type(problem).__name__,
-            "dim": problem.dim,
-            "fingerprint": fingerprint() if fingerprint else None,
-        },
-        "design": fleet.design.describe(),
-        "update": repr(course.update),
-        "step_size": [repr(phase.step_size) for phase in course.phases],
-        "largest_weighted_smoothness": largest,
+    course = fleet.course
+    return told(
+        fleet.network,
+        fleet.problem,
+        fleet.design,
+        course.update,
+        (phase.step_size for phase in course.phases),
+        largest,
+        backend="fleet",
+        seed=fleet.seed,
+        steps=course.steps,
+        replicas=1,
+    ) | {
         "start": fleet.start,
         "interrupted": not _is_end(last, course),
         "fleet": _of_fleet(chain, logs, fleet, last),

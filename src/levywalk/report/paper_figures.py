@@ -174,7 +174,8 @@ def _table(axes: Axes, table: Table) -> None:
     n = len(table.values)
     for v in range(n):
         for u in range(n):
-            axes.text(u, v, table.text[v][u], ha="center", va="center", fontsize=6)
+            colour = "white" if table.values[v][u] > 0.8 else "black"
+            axes.text(u, v, table.text[v][u], ha="center", va="center", fontsize=4.5, color=colour)
     nodes = [str(v + 1) for v in range(n)]
     axes.set_xticks(range(n), nodes)
     axes.set_yticks(range(n), nodes)

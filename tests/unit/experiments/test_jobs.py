@@ -154,7 +154,8 @@ def test_one_that_is_killed_is_replaced_in_this_call_and_in_the_next(store: Stor
         keys += go(about(6)[4:], store, log, workers=workers)
         (idle,) = pids(store, run_all([{"i": 0}], whose, store, workers=workers))
         os.kill(idle, signal.SIGKILL)  # between two calls
-        time.sleep(0.2)
+        while Path(f"/proc/{idle}/stat").exists() and " Z " not in Path(f"/proc/{idle}/stat").read_text():
+            time.sleep(0.01)
         keys += go([{"i": 7}, {"i": 8}], store, log, workers=workers)
     assert all(store.has(key) for key in keys)
 

@@ -1,0 +1,67 @@
+"""What ran, as a trace tells it: for simulations and fleets alike."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from levywalk.design import AnyDesign
+from levywalk.network import Network
+from levywalk.problem import Problem
+from levywalk.schedule import Schedule
+from levywalk.update import Sgd
+from levywalk.version import __version__
+
+
+def told(
+    network: Network,
+    problem: Problem,
+    design: AnyDesign,
+    update: Sgd,
+    step_sizes: Iterable[Schedule],
+    largest: float,
+    *,
+    backend: str,
+    seed: int,
+    steps: int,
+    replicas: int,
+) -> dict[str, Any]:
+    """Return versions, seed, network, problem, design and step sizes as plain data.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> parts = lw.ring(5), lw.homogeneous(5), lw.mhlj(), Sgd(), [lw.Constant(0.1)]
+    >>> told(*parts, 1.0, backend="reference", seed=0, steps=10, replicas=1)["network"]["name"]
+    'ring(5)'
+    """
+    fingerprint = getattr(problem, "fingerprint", None)
+    return {
+        "levywalk": __version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "backend": backend,
+        "seed": seed,
+        "steps": steps,
+        "replicas": replicas,
+        "network": {
+            "name": network.name,
+            "n": network.n,
+            "edges": network.edges,
+            "self_loops": network.self_loops,
+            "fingerprint": network.fingerprint(),
+        },
+        "problem": {
+            "kind": type(problem).__name__,
+            "dim": problem.dim,
+            "fingerprint": fingerprint() if fingerprint else None,
+        },
+        "design": design.describe(),
+        "update": repr(update),
+        "step_size": [repr(step_size) for step_size in step_sizes],
+        "largest_weighted_smoothness": largest,
+    }
