@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +11,9 @@ from levywalk.arrays import Floats
 from levywalk.design.alias import AliasTable
 from levywalk.design.jump import JumpLaw
 from levywalk.design.rule import LocalView
-from levywalk.network import Network
+
+if TYPE_CHECKING:
+    from levywalk.network import Network
 
 
 @dataclass(frozen=True)

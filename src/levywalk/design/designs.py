@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from levywalk.design.detector import AUTO, Detector
 from levywalk.design.jump import DistanceLaw, JumpLaw, TruncatedGeometric
 from levywalk.design.target import Degree, Importance, Mixed, Target, Uniform, as_target
 from levywalk.errors import InvalidParameter
-from levywalk.network import Network
 from levywalk.problem import Problem, check_problem
 from levywalk.schedule import Schedule, is_schedule
+
+if TYPE_CHECKING:
+    from levywalk.network import Network
 
 MOVES = ("walk", "iid")
 
@@ -136,6 +138,8 @@ AnyDesign = Design | Switching
 
 def check_fit(network: Network, problem: Problem) -> None:
     """Refuse a network and a problem that cannot be bound, with the remedy."""
+    from levywalk.network import Network  # with scipy and networkx, which a fleet's node does without
+
     check_problem(problem)
     if not isinstance(network, Network):
         raise InvalidParameter(

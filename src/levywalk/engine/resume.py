@@ -26,6 +26,7 @@ from typing import IO, Any, Self
 import numpy as np
 
 from levywalk.arrays import AnyArray
+from levywalk.durable import sync_folder
 from levywalk.engine.plan import Phase, Plan, Record, State
 from levywalk.engine.prepare import Job
 from levywalk.errors import InvalidParameter, ResumeError, ResumeInUse, ResumeWarning
@@ -187,15 +188,6 @@ class StateFile:
         return ResumeError(
             f"{self.path} {what}; the file is left as it is: delete it to start afresh, or restore a copy"
         )
-
-
-def sync_folder(folder: Path) -> None:
-    """Let the new name of a file outlive a power cut."""
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def _arrays(state: State, record: Record) -> dict[str, AnyArray]:

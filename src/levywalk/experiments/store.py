@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import AnyArray
-from levywalk.engine.resume import sync_folder
+from levywalk.durable import sync_folder
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.version import __version__
 

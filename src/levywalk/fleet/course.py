@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -29,13 +29,15 @@ from levywalk.design import (
     metropolis_hastings,
 )
 from levywalk.draws import HOP, JUMP, Key, unit
-from levywalk.engine.prepare import phases_of
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.token import Token, Watch, sealed_model
-from levywalk.network import Network
+from levywalk.fleet.tensors import sealed_model
+from levywalk.fleet.token import Token, Watch
 from levywalk.problem import Problem
 from levywalk.schedule import Constant, Schedule, is_schedule
 from levywalk.update import Sgd
+
+if TYPE_CHECKING:
+    from levywalk.network import Network
 
 STOPS = ("steps", "detector")
 _MOST = 1 << 62  # of a counter in a token: there must be room to go on counting
@@ -103,6 +105,8 @@ class Course:
         record_every: int | None = None,
     ) -> Course:
         """Bind a design to a network and a problem, and keep what is to be published."""
+        from levywalk.engine.prepare import phases_of  # with all that a simulation needs, and a node does without
+
         checks.choice("stop", stop, STOPS)
         steps = checks.integer("steps", steps, low=1)
         if stop == "detector" and isinstance(design, Switching):

@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from levywalk import checks
-from levywalk.engine.resume import sync_folder
+from levywalk.durable import sync_folder
 from levywalk.errors import InvalidParameter, LevywalkError, MissingFile
 from levywalk.fleet.signing import Ed25519
 

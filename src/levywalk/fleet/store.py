@@ -31,10 +31,11 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
 from levywalk.arrays import Floats
-from levywalk.engine.resume import sync_folder
+from levywalk.durable import sync_folder
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.fleet.codec import ANY, SLOTS, Limits, decode_line, decode_slot, encode
-from levywalk.fleet.disk import Disk, Line
+from levywalk.fleet.course import Visit
+from levywalk.fleet.disk import Archived, Began, Disk, Line
 from levywalk.fleet.events import Persist
 from levywalk.fleet.failpoints import failpoint
 from levywalk.fleet.tensors import CHUNK, INLINE, Incoming, Malformed, Tensor
@@ -67,6 +68,7 @@ _PUT_SLOT = (
 )
 _ADD_LINE = "INSERT INTO lines VALUES (?, ?, ?, ?)"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_VISIT = b"\x10"  # the second byte of a visit, as `codec` numbers it
 
 
 class StoreError(LevywalkError, OSError):
@@ -189,12 +191,29 @@ class Reading:
                 number += 1
                 if row.key != number:
                     raise self._damaged(f"lacks line {number} of its log")
-                try:
-                    yield decode_line(row.value, self.limits, self._model)
-                except Malformed as error:
-                    raise self._damaged(f"cannot be understood in line {number} of its log: {error}") from None
+                yield self._line(row)
             if len(found) < _PAGE:
                 return
+
+    def without_visits(self) -> Iterator[Archived | Began]:
+        """Yield the log's few lines that are no visits, in order; most lines are not even read."""
+        found = self._rows(
+            "SELECT number, value, models, sum FROM lines WHERE substr(value, 2, 1) <> ? ORDER BY number", _VISIT
+        )
+        for row in self._sealed("lines", found):
+            yield self._line(row)
+
+    def last_visit(self) -> Visit | None:
+        """Return the log's last line, if it is a visit: at the end of the walk its last one."""
+        found = self._rows("SELECT number, value, models, sum FROM lines ORDER BY number DESC LIMIT 1")
+        lines = [self._line(row) for row in self._sealed("lines", found)]
+        return lines[0] if lines and isinstance(lines[0], Visit) else None
+
+    def _line(self, row: _Row) -> Any:
+        try:
+            return decode_line(row.value, self.limits, self._model)
+        except Malformed as error:
+            raise self._damaged(f"cannot be understood in line {row.key} of its log: {error}") from None
 
     def __len__(self) -> int:
         """Return how many lines the log has."""

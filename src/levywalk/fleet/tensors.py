@@ -18,7 +18,6 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.errors import LevywalkError
-from levywalk.fleet.token import sealed_model
 
 HEADER = 128  # bytes before the numbers
 INLINE = 1 << 16  # bytes of numbers, beyond which a tensor does not lie among other things
@@ -27,6 +26,12 @@ CHUNK = 1 << 20  # bytes that are moved at once
 
 class Malformed(LevywalkError, ValueError):
     """Bytes that no node of this run could have written, or a value that cannot be written."""
+
+
+def sealed_model(model: Floats) -> Floats:
+    """Return the array, which nobody can change any more: tokens share models, and remember their hashes."""
+    model.flags.writeable = False
+    return model
 
 
 class Tensor(NamedTuple):
@@ -55,21 +60,21 @@ class Tensor(NamedTuple):
             yield content[at : at + CHUNK]
 
     def address(self) -> bytes:
-        """Return the SHA-256 of its bytes; of an array that cannot change it is computed once."""
+        """Return the SHA-256 of its bytes; of a large array that cannot change it is computed once."""
         known = _addresses.get((id(self.array), self.name))
         if known is not None and known[0]() is self.array:
             return known[1]
-        found = hashlib.sha256()
-        for chunk in self.chunks():
-            found.update(chunk)
+        found = hashlib.sha256(_header(self.name, len(self.array)))
+        found.update(self.array.data)
         return _remembered(self, found.digest())
 
 
+_WORTH_KEEPING = 1 << 12  # bytes of numbers: fewer are hashed again in less time than it takes to remember them
 _addresses: dict[tuple[int, str], tuple[weakref.ref[Floats], bytes]] = {}
 
 
 def _remembered(tensor: Tensor, address: bytes) -> bytes:
-    if not tensor.array.flags.writeable:
+    if tensor.array.nbytes > _WORTH_KEEPING and not tensor.array.flags.writeable:
         key = (id(tensor.array), tensor.name)
         _addresses[key] = (weakref.ref(tensor.array, lambda _: _addresses.pop(key, None)), address)
     return address

@@ -10,6 +10,7 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.design import DetectorState
+from levywalk.fleet.tensors import Tensor, sealed_model
 
 
 class Epoch(NamedTuple):
@@ -40,7 +41,7 @@ class Watch(NamedTuple):
     @classmethod
     def new(cls, dim: int) -> Watch:
         """Return the averages before the first update."""
-        return cls(_frozen(np.zeros(dim)), 0.0, 0.0, 0)
+        return cls(sealed_model(np.zeros(dim)), 0.0, 0.0, 0)
 
     def opened(self) -> DetectorState:
         """Return a copy that a detector can change."""
@@ -49,7 +50,7 @@ class Watch(NamedTuple):
     @classmethod
     def sealed(cls, state: DetectorState) -> Watch:
         """Return a detector's state as part of a token."""
-        return cls(_frozen(state.mean), state.power, state.mass, state.streak)
+        return cls(sealed_model(state.mean), state.power, state.mass, state.streak)
 
 
 class Token(NamedTuple):
@@ -81,7 +82,7 @@ class Token(NamedTuple):
     @classmethod
     def first(cls, model: Floats, *, watched: bool = False) -> Token:
         """Return the token before step 0."""
-        clean = _frozen(np.array(model, dtype=np.float64))
+        clean = sealed_model(np.array(model, dtype=np.float64))
         watch = Watch.new(len(clean)) if watched else None
         return cls(FIRST, 0, 0, 0, 0, 0, 0, clean, 0, watch, -1, -1, 0, 0, b"")
 
@@ -96,7 +97,7 @@ class Token(NamedTuple):
         return self._replace(seq=self.seq + 1, version=0, transfers=self.transfers + 1, chain=link)
 
     def digest(self) -> bytes:
-        """Return a hash of everything in it."""
+        """Return a hash of everything in it; a large model is hashed once, whatever else changes."""
         found = hashlib.sha256(
             _HEAD.pack(
                 *self.epoch,
@@ -114,9 +115,9 @@ class Token(NamedTuple):
             )
         )
         found.update(self.chain)
-        found.update(self.model.data)
+        found.update(Tensor("model", self.model).address())
         if self.watch is not None:
-            found.update(self.watch.mean.data)
+            found.update(Tensor("mean", self.watch.mean).address())
             found.update(_WATCH.pack(self.watch.power, self.watch.mass, self.watch.streak))
         return found.digest()
 
@@ -124,13 +125,3 @@ class Token(NamedTuple):
 _HEAD = struct.Struct("<14q")
 _LINK = struct.Struct("<6q")
 _WATCH = struct.Struct("<ddq")
-
-
-def _frozen(array: Floats) -> Floats:
-    array.flags.writeable = False
-    return array
-
-
-def sealed_model(model: Floats) -> Floats:
-    """Return the array, which nobody can change any more: tokens share models."""
-    return _frozen(model)

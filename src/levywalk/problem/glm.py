@@ -1,4 +1,7 @@
-"""Least squares and logistic regression over the nodes' own samples, with all that theory asks of them."""
+"""Least squares and logistic regression over the nodes' own samples, with all that theory asks of them.
+
+scipy is imported where it is used: a fleet's node of a least-squares problem, with its own samples alone, needs none.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,11 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
 
 from levywalk import checks
 from levywalk.arrays import Floats, Ints
 from levywalk.errors import DataWarning, InvalidData, InvalidParameter
-from levywalk.problem import factor, logistic_fit
+from levywalk.problem import factor
 from levywalk.problem.samples import clean_features, clean_labels, clean_nodes, clean_targets, read_only
 from levywalk.problem.spectra import gram_extremes, node_traces
 
@@ -394,11 +396,15 @@ class Logistic(LinearModelProblem):
         return np.logaddexp(0.0, (1.0 - 2.0 * y) * z)
 
     def _slopes(self, z: Floats, y: Floats) -> Floats:
+        from scipy.special import expit
+
         sign = 1.0 - 2.0 * y
         slopes: Floats = sign * expit(sign * z)
         return slopes
 
     def _minimise(self) -> tuple[Floats, bool]:
+        from levywalk.problem import logistic_fit
+
         return logistic_fit.minimise(self.sorted_features, self.sorted_targets, self._weights, self.ridge)
 
     @cached_property
@@ -416,6 +422,8 @@ class Logistic(LinearModelProblem):
         >>> problem.excess_loss([0.0]), problem.excess_loss([1e-9])
         (0.0, 1.25e-19)
         """
+        from levywalk.problem import logistic_fit
+
         with np.errstate(over="ignore", invalid="ignore"):
             error = self._model(x) - self.optimum
             divergences = logistic_fit.divergence(self.sorted_features @ error, self._scores)

@@ -9,16 +9,19 @@ from levywalk.problem.samples import row_blocks
 
 _BATCH = 1 << 21  # entries gathered at once: 16 MiB
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)  # times dim: share of the largest that is noise
+_BUFFER = 8192  # numbers that einsum sums at once
 
 
 def row_squares(features: Floats) -> Floats:
-    """Return ‖a‖² of every row, without a temporary as large as the data.
+    """Return ‖a‖² of every row, without a temporary as large as the data; a row's bits do not depend on the others.
 
     Examples
     --------
     >>> row_squares(np.array([[3.0, 4.0]]))
     array([25.])
     """
+    if features.shape[1] > _BUFFER:  # a long row is summed in pieces, which begin where the row before has ended
+        return np.array([np.einsum("j,j->", row, row) for row in features])
     squares: Floats = np.einsum("ij,ij->i", features, features)
     return squares
 

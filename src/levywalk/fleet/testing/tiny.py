@@ -32,6 +32,11 @@ class Applied(tuple[tuple[int, int], ...]):
         """Return its bytes."""
         return repr(tuple(self)).encode()
 
+    @property
+    def nbytes(self) -> int:
+        """Return how many."""
+        return len(self.data)
+
 
 def applied(token: Token) -> Applied:
     """Return the token's model as what it is here."""
