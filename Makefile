@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PEERS := .venv/.peers
 
-.PHONY: demo test check bench bench-page bench-theory claims clean help
+.PHONY: demo test check proto bench bench-page bench-theory bench-fleet claims clean help
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,9 @@ check: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+proto: $(STAMP)  ## Write src/levywalk/fleet/messages_pb2.py from messages.proto, after a change there
+	$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src levywalk/fleet/messages.proto
+
 $(PEERS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]' \
 		|| echo "not all libraries to compare with could be installed; their rows will say so"
@@ -38,6 +41,9 @@ bench: $(PEERS)  ## Run the benchmarks (five minutes): the engine against C, pla
 
 bench-page: $(STAMP)  ## Write docs/performance.md and its figures from what `make bench` found
 	$(BIN)/python -m benchmarks.page
+
+bench-fleet: $(STAMP)  ## Hops per second of real node processes over mutual TLS (minutes)
+	$(BIN)/python -m benchmarks.nodes
 
 bench-theory: $(STAMP)  ## Time and memory of the theory at 1k, 100k and 1M nodes (minutes)
 	$(BIN)/python -m benchmarks.theory

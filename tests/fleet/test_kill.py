@@ -26,12 +26,13 @@ import levywalk as lw
 from levywalk.errors import InvalidParameter
 from levywalk.fleet import failpoints
 from levywalk.fleet.build import Fleet
-from levywalk.fleet.codec import Limits, decode_message, encode_message
+from levywalk.fleet.codec import Limits
 from levywalk.fleet.course import Visit
 from levywalk.fleet.events import Again, Event, Genesis, Got, Persist, Send, SetTimer, Start, Timer, Turn
 from levywalk.fleet.failpoints import FAILPOINTS, failpoint
 from levywalk.fleet.protocol import Terms
 from levywalk.fleet.store import Reading, Store, whole
+from levywalk.fleet.wire import FORMAT, Hello, Reader, encode_frame, hello_frame
 from levywalk.trace import Trace
 
 NODES, STEPS, RUN = 5, 20, b"kill"
@@ -42,7 +43,9 @@ PASSED_OFTEN = {
     "database": ("commit", "send"),
 }
 _SPAWN = multiprocessing.get_context("forkserver")
-_SPAWN.set_forkserver_preload(["pytest", "levywalk.fleet.build", "levywalk.fleet.store", "levywalk.trace"])
+_SPAWN.set_forkserver_preload(
+    ["pytest", "levywalk.fleet.build", "levywalk.fleet.store", "levywalk.fleet.wire", "levywalk.trace"]
+)
 
 
 @pytest.fixture
@@ -93,6 +96,9 @@ def walk(folder: Path, inline: int, kill: str | None = None) -> None:
                 disk = fleet.disk(v)
                 store.persist(whole(disk))
             nodes.append(fleet.node(v, disk))
+        wire = [Reader(limits, peer=v) for v in range(NODES)]
+        for v, reader in enumerate(wire):
+            reader.take(hello_frame(v, Hello(FORMAT, bytes(32), bytes(16), "", b"")))
         queue: deque[tuple[int, Event]] = deque((v, Start()) for v in range(NODES))
         queue.append((fleet.start, Genesis(fleet.token)))
         timers: dict[int, float] = {}
@@ -108,10 +114,10 @@ def walk(folder: Path, inline: int, kill: str | None = None) -> None:
                 if isinstance(effect, Persist):
                     stores[v].persist(effect)
                 elif isinstance(effect, Send):
-                    data, tensors = encode_message(effect.message)
-                    assert not tensors
+                    data, _ = encode_frame(v, effect.message)
                     failpoint("send:before")
-                    queue.append((effect.to, Got(v, decode_message(data, limits))))
+                    message, _ = wire[v].take(data)
+                    queue.append((effect.to, Got(v, message)))
                     failpoint("send:after")
                 elif isinstance(effect, Again):
                     queue.append((v, Turn()))

@@ -1,7 +1,7 @@
-"""Tokens, slots, log lines and messages as plain bytes, for the disk and for the wire; nothing is ever unpickled.
+"""Tokens, slots and log lines as plain bytes, for the disk; nothing is ever unpickled. For messages, see `wire`.
 
 A value is its format's number, its kind's number, and its fields in order, little-endian, without padding: one value
-has one encoding, and bytes that are anything else are refused (`Malformed`). What comes in is hostile until checked:
+has one encoding, and bytes that are anything else are refused (`Malformed`). What is read is hostile until checked:
 counts and sizes are compared with what is there, and with what the run's manifest says (`Limits`), before anything of
 that size is allocated.
 
@@ -20,18 +20,15 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.fleet import messages
 from levywalk.fleet.course import Visit
 from levywalk.fleet.disk import Archived, Began, Edge, Guarded, Held, Known, Line, Own
-from levywalk.fleet.messages import Certificate, Message
+from levywalk.fleet.messages import Certificate
 from levywalk.fleet.protocol import ACTIVE, MOVING, PREPARED, REGENERATED, RELEASING, SEEKING
-from levywalk.fleet.tensors import INLINE, Incoming, Malformed, Tensor
+from levywalk.fleet.tensors import Incoming, Malformed, Tensor
 from levywalk.fleet.token import Epoch, Token, Watch
 
 FORMAT = 1
-MOST_MESSAGE = 1 << 18  # bytes of a message without the tensors that lie elsewhere
 _MOST_SCORES = 16
-_MOST_TEXT = 1000
 _STATUSES = (PREPARED, ACTIVE, MOVING, RELEASING, SEEKING)
 _OVERTAKEN = (*_STATUSES, "guarded", "final")
 
@@ -212,25 +209,6 @@ class _Bytes:
 _SHORT, _LONG, _BYTE = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<B")
 
 
-class _Text:
-    """A short text."""
-
-    def __init__(self, most: int) -> None:
-        self.bytes = _Bytes(most)
-
-    def write(self, out: _Out, value: str) -> None:
-        try:
-            self.bytes.write(out, value.encode())
-        except UnicodeEncodeError:
-            raise Malformed(f"a text that cannot be written: {value!r}") from None
-
-    def read(self, source: _In) -> str:
-        try:
-            return self.bytes.read(source).decode()
-        except UnicodeDecodeError:
-            raise Malformed("a text is not in UTF-8") from None
-
-
 class _Choice:
     """One of a few words, as its place among them."""
 
@@ -397,24 +375,6 @@ _KINDS: dict[int, tuple[type, _Kind]] = {
     ),
     17: (Archived, _Record(Archived, _TOKEN, _Choice(_OVERTAKEN), _EPOCH, _COUNT)),
     18: (Began, _Record(Began, _EPOCH, _EPOCH, _COUNT)),
-    32: (messages.Prepare, _Record(messages.Prepare, _TOKEN, _INT)),
-    33: (messages.Prepared, _Record(messages.Prepared, _EPOCH, _INT, _DIGEST)),
-    34: (messages.Refused, _Record(messages.Refused, _EPOCH, _INT, _DIGEST, _Text(_MOST_TEXT))),
-    35: (messages.Release, _Record(messages.Release, _EPOCH, _INT, _INT, _DIGEST)),
-    36: (messages.Released, _Record(messages.Released, _SEALED)),
-    37: (messages.Activate, _Record(messages.Activate, _SEALED)),
-    38: (messages.Alive, _Record(messages.Alive, _EPOCH, _INT)),
-    39: (messages.Renew, _Record(messages.Renew, _TOKEN)),
-    40: (messages.Renewed, _Record(messages.Renewed, _EPOCH, _INT, _INT)),
-    41: (messages.Guard, _Record(messages.Guard, _TOKEN, _EPOCH)),
-    42: (messages.Guarding, _Record(messages.Guarding, _EPOCH, _INT)),
-    43: (messages.Fenced, _Record(messages.Fenced, _EPOCH, _COUNT)),
-    44: (
-        messages.Heartbeat,
-        _Record(messages.Heartbeat, _EPOCH, _COUNT, _FLAG, _FLAG, _COUNT, _FLAG, _COUNT, _COUNT, _Scores()),
-    ),
-    45: (messages.Finished, _Record(messages.Finished, _TOKEN)),
-    46: (messages.Certified, _Record(messages.Certified, _SEALED)),
 }
 _NUMBERS = {type_: number for number, (type_, _) in _KINDS.items()}
 _PREFIX = struct.Struct("<BB")
@@ -428,7 +388,6 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "final": (Token, NoneType),
 }
 LINES: tuple[type, ...] = (Visit, Archived, Began)
-MESSAGES: tuple[type, ...] = tuple(type_ for number, (type_, _) in _KINDS.items() if number >= 32)
 
 
 def encode(value: object, put: Put = _all_inline) -> bytes:
@@ -436,8 +395,8 @@ def encode(value: object, put: Put = _all_inline) -> bytes:
 
     Examples
     --------
-    >>> encode(messages.Alive(Epoch(0, 0, 3), 7)).hex()
-    '01260000000000000000000000000000000003000000000000000700000000000000'
+    >>> encode(Known(Epoch(0, 0, 3), 7)).hex()
+    '01010000000000000000000000000000000003000000000000000700000000000000'
     """
     number = _NUMBERS.get(type(value))
     if number is None:
@@ -453,7 +412,7 @@ def decode(data: bytes, expected: Sequence[type], limits: Limits = ANY, get: Get
     source = _In(data, limits, get)
     format_, number = source.numbers(_PREFIX)
     if format_ != FORMAT:
-        raise Malformed(f"format {FORMAT} was expected, got {format_}; all nodes of a run need one version of levywalk")
+        raise Malformed(f"format {FORMAT} was expected, got {format_}, of another version of levywalk")
     type_, kind = _KINDS.get(number, (NoneType, _Nothing()))
     if type_ not in expected or number not in _KINDS:
         names = " or ".join(one.__name__ for one in expected)
@@ -481,42 +440,3 @@ def decode_line(data: bytes, limits: Limits = ANY, get: Get = _none_elsewhere) -
     Began(epoch=Epoch(counter=1, seq=7, node=3), parent=Epoch(counter=0, seq=0, node=2), base=41)
     """
     return cast(Line, decode(data, LINES, limits, get))
-
-
-def decode_message(data: bytes, limits: Limits, get: Get = _none_elsewhere) -> Message:
-    """Return a message of a neighbour, from which anything may come.
-
-    Examples
-    --------
-    >>> decode_message(encode(messages.Alive(Epoch(0, 0, 3), 7))[:-1], Limits(dim=10, phases=1))
-    Traceback (most recent call last):
-    levywalk.fleet.tensors.Malformed: not a valid Alive: it ends early
-    """
-    if len(data) > MOST_MESSAGE:
-        raise Malformed(f"a message of at most {MOST_MESSAGE} bytes was expected, got {len(data)}")
-    return cast(Message, decode(data, MESSAGES, limits, get))
-
-
-def encode_message(message: Message) -> tuple[bytes, list[Tensor]]:
-    """Return a message as bytes, and the large tensors that are to follow it, in this order."""
-    after: list[Tensor] = []
-
-    def put(tensor: Tensor) -> bytes | None:
-        if tensor.array.nbytes <= INLINE:
-            return None
-        after.append(tensor)
-        return tensor.address()
-
-    return encode(message, put), after
-
-
-def announced(data: bytes, limits: Limits) -> list[tuple[str, bytes]]:
-    """Return name and address of the tensors that are to follow a message, which is checked as far as it is there."""
-    found: list[tuple[str, bytes]] = []
-
-    def get(name: str, address: bytes) -> Floats:
-        found.append((name, address))
-        return np.empty(0)
-
-    decode_message(data, limits, get)
-    return found

@@ -1,0 +1,279 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Frame(_message.Message):
+    __slots__ = ("sender", "guardian_certificate", "chunk", "prepare", "prepared", "release", "released", "activate", "alive", "renew", "renewed", "heartbeat", "hello", "refused", "certified", "guard", "guarding", "fenced", "finished")
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    GUARDIAN_CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    PREPARE_FIELD_NUMBER: _ClassVar[int]
+    PREPARED_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
+    ACTIVATE_FIELD_NUMBER: _ClassVar[int]
+    ALIVE_FIELD_NUMBER: _ClassVar[int]
+    RENEW_FIELD_NUMBER: _ClassVar[int]
+    RENEWED_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    CERTIFIED_FIELD_NUMBER: _ClassVar[int]
+    GUARD_FIELD_NUMBER: _ClassVar[int]
+    GUARDING_FIELD_NUMBER: _ClassVar[int]
+    FENCED_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    sender: int
+    guardian_certificate: bytes
+    chunk: bytes
+    prepare: Prepare
+    prepared: Prepared
+    release: Release
+    released: Released
+    activate: Activate
+    alive: Alive
+    renew: Renew
+    renewed: Renewed
+    heartbeat: Heartbeat
+    hello: Hello
+    refused: Refused
+    certified: Certified
+    guard: Guard
+    guarding: Guarding
+    fenced: Fenced
+    finished: Finished
+    def __init__(self, sender: _Optional[int] = ..., guardian_certificate: _Optional[bytes] = ..., chunk: _Optional[bytes] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., activate: _Optional[_Union[Activate, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., certified: _Optional[_Union[Certified, _Mapping]] = ..., guard: _Optional[_Union[Guard, _Mapping]] = ..., guarding: _Optional[_Union[Guarding, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ...) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("format", "manifest", "incarnation", "software", "certificate")
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SOFTWARE_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    format: int
+    manifest: bytes
+    incarnation: bytes
+    software: str
+    certificate: bytes
+    def __init__(self, format: _Optional[int] = ..., manifest: _Optional[bytes] = ..., incarnation: _Optional[bytes] = ..., software: _Optional[str] = ..., certificate: _Optional[bytes] = ...) -> None: ...
+
+class Epoch(_message.Message):
+    __slots__ = ("counter", "seq", "node")
+    COUNTER_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    counter: int
+    seq: int
+    node: int
+    def __init__(self, counter: _Optional[int] = ..., seq: _Optional[int] = ..., node: _Optional[int] = ...) -> None: ...
+
+class Tensor(_message.Message):
+    __slots__ = ("inline", "address")
+    INLINE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    inline: bytes
+    address: bytes
+    def __init__(self, inline: _Optional[bytes] = ..., address: _Optional[bytes] = ...) -> None: ...
+
+class Watch(_message.Message):
+    __slots__ = ("mean", "power", "mass", "streak")
+    MEAN_FIELD_NUMBER: _ClassVar[int]
+    POWER_FIELD_NUMBER: _ClassVar[int]
+    MASS_FIELD_NUMBER: _ClassVar[int]
+    STREAK_FIELD_NUMBER: _ClassVar[int]
+    mean: Tensor
+    power: float
+    mass: float
+    streak: int
+    def __init__(self, mean: _Optional[_Union[Tensor, _Mapping]] = ..., power: _Optional[float] = ..., mass: _Optional[float] = ..., streak: _Optional[int] = ...) -> None: ...
+
+class Token(_message.Message):
+    __slots__ = ("epoch", "base", "seq", "version", "step", "hop", "distance", "model", "phase", "watch", "switched_at", "diverged_at", "hops", "transfers", "chain")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    HOP_FIELD_NUMBER: _ClassVar[int]
+    DISTANCE_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    WATCH_FIELD_NUMBER: _ClassVar[int]
+    SWITCHED_AT_FIELD_NUMBER: _ClassVar[int]
+    DIVERGED_AT_FIELD_NUMBER: _ClassVar[int]
+    HOPS_FIELD_NUMBER: _ClassVar[int]
+    TRANSFERS_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    epoch: Epoch
+    base: int
+    seq: int
+    version: int
+    step: int
+    hop: int
+    distance: int
+    model: Tensor
+    phase: int
+    watch: Watch
+    switched_at: int
+    diverged_at: int
+    hops: int
+    transfers: int
+    chain: bytes
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., base: _Optional[int] = ..., seq: _Optional[int] = ..., version: _Optional[int] = ..., step: _Optional[int] = ..., hop: _Optional[int] = ..., distance: _Optional[int] = ..., model: _Optional[_Union[Tensor, _Mapping]] = ..., phase: _Optional[int] = ..., watch: _Optional[_Union[Watch, _Mapping]] = ..., switched_at: _Optional[int] = ..., diverged_at: _Optional[int] = ..., hops: _Optional[int] = ..., transfers: _Optional[int] = ..., chain: _Optional[bytes] = ...) -> None: ...
+
+class Certificate(_message.Message):
+    __slots__ = ("guardian", "epoch", "seq", "to", "digest", "signature")
+    GUARDIAN_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    guardian: int
+    epoch: Epoch
+    seq: int
+    to: int
+    digest: bytes
+    signature: bytes
+    def __init__(self, guardian: _Optional[int] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., to: _Optional[int] = ..., digest: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class Prepare(_message.Message):
+    __slots__ = ("token", "guardian")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    GUARDIAN_FIELD_NUMBER: _ClassVar[int]
+    token: Token
+    guardian: int
+    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ..., guardian: _Optional[int] = ...) -> None: ...
+
+class Prepared(_message.Message):
+    __slots__ = ("epoch", "seq", "digest")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    epoch: Epoch
+    seq: int
+    digest: bytes
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
+
+class Refused(_message.Message):
+    __slots__ = ("epoch", "seq", "digest", "why")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    epoch: Epoch
+    seq: int
+    digest: bytes
+    why: str
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., digest: _Optional[bytes] = ..., why: _Optional[str] = ...) -> None: ...
+
+class Release(_message.Message):
+    __slots__ = ("epoch", "seq", "to", "digest")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    epoch: Epoch
+    seq: int
+    to: int
+    digest: bytes
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., to: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
+
+class Released(_message.Message):
+    __slots__ = ("certificate",)
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    certificate: Certificate
+    def __init__(self, certificate: _Optional[_Union[Certificate, _Mapping]] = ...) -> None: ...
+
+class Activate(_message.Message):
+    __slots__ = ("certificate",)
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    certificate: Certificate
+    def __init__(self, certificate: _Optional[_Union[Certificate, _Mapping]] = ...) -> None: ...
+
+class Certified(_message.Message):
+    __slots__ = ("certificate",)
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    certificate: Certificate
+    def __init__(self, certificate: _Optional[_Union[Certificate, _Mapping]] = ...) -> None: ...
+
+class Alive(_message.Message):
+    __slots__ = ("epoch", "seq")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    epoch: Epoch
+    seq: int
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ...) -> None: ...
+
+class Renew(_message.Message):
+    __slots__ = ("token",)
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    token: Token
+    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ...) -> None: ...
+
+class Renewed(_message.Message):
+    __slots__ = ("epoch", "seq", "step")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    epoch: Epoch
+    seq: int
+    step: int
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., step: _Optional[int] = ...) -> None: ...
+
+class Guard(_message.Message):
+    __slots__ = ("token", "parent")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    token: Token
+    parent: Epoch
+    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ..., parent: _Optional[_Union[Epoch, _Mapping]] = ...) -> None: ...
+
+class Guarding(_message.Message):
+    __slots__ = ("epoch", "seq")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    epoch: Epoch
+    seq: int
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ...) -> None: ...
+
+class Fenced(_message.Message):
+    __slots__ = ("epoch", "base")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    epoch: Epoch
+    base: int
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., base: _Optional[int] = ...) -> None: ...
+
+class Heartbeat(_message.Message):
+    __slots__ = ("epoch", "base", "finished", "heard", "edge_version", "edge_up", "degree", "known_degree", "scores")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    HEARD_FIELD_NUMBER: _ClassVar[int]
+    EDGE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    EDGE_UP_FIELD_NUMBER: _ClassVar[int]
+    DEGREE_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_DEGREE_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
+    epoch: Epoch
+    base: int
+    finished: bool
+    heard: bool
+    edge_version: int
+    edge_up: bool
+    degree: int
+    known_degree: int
+    scores: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., base: _Optional[int] = ..., finished: _Optional[bool] = ..., heard: _Optional[bool] = ..., edge_version: _Optional[int] = ..., edge_up: _Optional[bool] = ..., degree: _Optional[int] = ..., known_degree: _Optional[int] = ..., scores: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class Finished(_message.Message):
+    __slots__ = ("token",)
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    token: Token
+    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ...) -> None: ...
