@@ -1,0 +1,166 @@
+"""Strict reading of the tables in a manifest or a node file: what is not exactly as expected is named and refused."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from levywalk import checks
+from levywalk.durable import sync_folder
+from levywalk.errors import InvalidParameter, InvalidSpec, MissingFile
+
+_SHOWN = 80  # characters of a value in a message
+T = TypeVar("T")
+
+
+def read_bytes(path: Path, most: int, what: str) -> bytes:
+    """Return what is in a file, unless it is larger than any file of its kind.
+
+    Examples
+    --------
+    >>> read_bytes(Path("no/such.json"), 10, "a manifest")
+    Traceback (most recent call last):
+    levywalk.errors.MissingFile: no/such.json: there is no such file; a manifest is made by levywalk fleet init
+    """
+    try:
+        with path.open("rb") as file:
+            found = file.read(most + 1)
+    except FileNotFoundError:
+        raise MissingFile(f"{path}: there is no such file; {what} is made by levywalk fleet init") from None
+    except OSError as error:
+        raise InvalidSpec(f"{path}: cannot be read ({error.strerror}); {what} was expected here") from None
+    if len(found) > most:
+        raise InvalidSpec(f"{path}: larger than {most} bytes, which {what} never is; is it the right file?")
+    return found
+
+
+def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Write or replace a file at once: a reader sees the old one or the new one, also after a power cut."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(number)
+        beside.replace(path)
+        sync_folder(path.parent)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise
+
+
+class Fields:
+    """One table of a file: every key must be known, every needed key there, every value of its type.
+
+    Examples
+    --------
+    >>> table = Fields({"retry": 1.5}, "manifest.json", "handoff", needed=("retry",))
+    >>> table.number("retry", low=0.0)
+    1.5
+    >>> Fields({"retyr": 1.5}, "manifest.json", "handoff", needed=("retry",))
+    Traceback (most recent call last):
+    levywalk.errors.InvalidSpec: manifest.json: unknown key handoff.retyr = 1.5; did you mean retry?
+    """
+
+    def __init__(
+        self, value: Any, source: str, where: str = "", *, needed: Iterable[str], optional: Iterable[str] = ()
+    ) -> None:
+        self.source, self.where = source, where
+        if not isinstance(value, dict):
+            raise InvalidSpec(
+                f"{source}: {where or 'the file'} must be a table of keys and values, got {_shown(value)}"
+            )
+        self.values: dict[str, Any] = value
+        needed = list(needed)
+        known = [*needed, *optional]
+        for key in value:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, 1)
+                remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+                raise InvalidSpec(f"{source}: unknown key {self.name(key)} = {_shown(value[key])}; {remedy}")
+        for key in needed:
+            if key not in value:
+                raise InvalidSpec(f"{source}: the key {self.name(key)} is missing; add it, or make the file anew")
+
+    def name(self, key: str) -> str:
+        """Return the key with the table's own name before it."""
+        return f"{self.where}.{key}" if self.where else key
+
+    def bad(self, key: str, must: str) -> InvalidSpec:
+        """Return the error that says what a key's value must be."""
+        return InvalidSpec(f"{self.source}: {self.name(key)} must be {must}, got {_shown(self.values.get(key))}")
+
+    @contextmanager
+    def _clear(self) -> Iterator[None]:
+        try:
+            yield
+        except InvalidParameter as error:
+            raise InvalidSpec(f"{self.source}: {error}") from None
+
+    def make(self, made: Callable[..., T], *values: Any) -> T:
+        """Return an object that checks its own arguments; what it objects to is said of this table."""
+        try:
+            return made(*values)
+        except InvalidParameter as error:
+            raise InvalidSpec(f"{self.source}: in {self.where}: {error}") from None
+
+    def integer(self, key: str, *, low: int, high: int) -> int:
+        """Return a whole number within [low, high]."""
+        with self._clear():
+            return checks.integer(self.name(key), self.values[key], low=low, high=high)
+
+    def number(self, key: str, *, low: float, high: float = math.inf, low_open: bool = False) -> float:
+        """Return a finite number within the interval."""
+        domain = f"{'above' if low_open else 'of at least'} {low:g}"
+        domain += "" if high == math.inf else f" and at most {high:g}"
+        with self._clear():
+            return checks.real(self.name(key), self.values[key], domain, low=low, high=high, low_open=low_open)
+
+    def choice(self, key: str, options: Iterable[str]) -> str:
+        """Return one of a few words."""
+        with self._clear():
+            return checks.choice(self.name(key), self.values[key], options)
+
+    def flag(self, key: str) -> bool:
+        """Return true or false."""
+        value = self.values[key]
+        if not isinstance(value, bool):
+            raise self.bad(key, "true or false")
+        return value
+
+    def text(self, key: str, *, most: int = 200) -> str:
+        """Return a text on one line."""
+        value = self.values[key]
+        if not isinstance(value, str) or not 0 < len(value) <= most or not value.isprintable():
+            raise self.bad(key, f"a text of 1 to {most} characters on one line")
+        return value
+
+    def table(self, key: str, *, needed: Iterable[str], optional: Iterable[str] = ()) -> Fields:
+        """Return a table within this one."""
+        return Fields(self.values[key], self.source, self.name(key), needed=needed, optional=optional)
+
+    def tables(self, key: str, *, needed: Iterable[str], optional: Iterable[str] = ()) -> list[Fields]:
+        """Return the tables of a list."""
+        value = self.values[key]
+        if not isinstance(value, list):
+            raise self.bad(key, "a list of tables")
+        return [
+            Fields(entry, self.source, f"{self.name(key)}[{i}]", needed=needed, optional=optional)
+            for i, entry in enumerate(value)
+        ]
+
+    def __contains__(self, key: str) -> bool:
+        return self.values.get(key) is not None
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
