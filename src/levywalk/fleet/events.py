@@ -68,6 +68,12 @@ class Turn(NamedTuple):
     """Work on the token."""
 
 
+class Reached(NamedTuple):
+    """The connection to a neighbour is open, or open again, and the transport vouches for who it is."""
+
+    node: int
+
+
 class Silent(NamedTuple):
     """The holder of the guarded token is believed dead. (The machine's own clock leads to the same.)"""
 
@@ -88,4 +94,4 @@ class Leaves(NamedTuple):
     """The operator wants this node to leave."""
 
 
-Event = Start | Genesis | Got | Timer | Turn | Silent | Gone | Joins | Leaves
+Event = Start | Genesis | Got | Timer | Turn | Reached | Silent | Gone | Joins | Leaves

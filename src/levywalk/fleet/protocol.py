@@ -51,6 +51,7 @@ from levywalk.fleet.events import (
     Joins,
     Leaves,
     Persist,
+    Reached,
     Record,
     Send,
     SetTimer,
@@ -195,6 +196,7 @@ class Node:
             Timer: self._timer,
             Start: self._start,
             Genesis: self._genesis,
+            Reached: self._reached,
             Silent: self._silent,
             Gone: self._gone,
             Joins: self._joins,
@@ -277,6 +279,13 @@ class Node:
         self.holder_heard = now
         self.tick_at = now
         self._go_on(now)
+
+    def _reached(self, event: Reached, now: float) -> None:
+        """Give a neighbour that is there again a sign of life, and say again what is waited for."""
+        if event.node in self.disk.edges:
+            self.heard[event.node] = now
+            self._beat(event.node, now)
+            self._go_on(now)
 
     def _genesis(self, event: Genesis, now: float) -> None:
         """Bear the first token, unless this was done before; it needs a guardian before it moves."""
@@ -476,8 +485,7 @@ class Node:
             self._bring_back(token, token.epoch, NOBODY, now, avoid=())
             return
         self._put("held", Held(ACTIVE, token, held.giver, NOBODY, NOBODY, token.step, FIRST))
-        self._send(held.giver, Alive(token.epoch, token.seq))
-        self.out.append(Again())
+        self.out.append(Again())  # the giver hears of it by what is asked of it next, or when it asks again
 
     def _certified(self, sender: int, message: Certified, now: float) -> None:
         """Use, or pass on, what a guardian has decided when the giver could not say so."""
@@ -531,6 +539,7 @@ class Node:
         guarded = self._mine(sender, message.epoch, message.seq)
         if guarded is None or guarded.register == REGENERATED:
             return  # of a new epoch nothing is said before it is guarded
+        self.holder_heard, self.activated = now, True
         certificate = guarded.register
         if certificate is None:
             blank = Certificate(self.id, message.epoch, message.seq, message.to, message.digest, b"")
