@@ -1,0 +1,164 @@
+"""How fast real nodes pass the model on: ``make bench-fleet``, or ``python -m benchmarks.nodes [CASE …]``.
+
+Every hop is what it is in use: a process per node, mutual TLS 1.3 on the loopback, a guardian, signatures, SQLite with
+fsync. A hop's time is that between the first and the last line of the walk in the nodes' own logs, over the transfers
+in between. Before each run the time of an fsync and the machine's load are printed: no hop is faster than five fsyncs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+import levywalk as lw
+from levywalk.fleet.folder import FleetFolder
+from levywalk.fleet.found import found
+from levywalk.fleet.protocol import Terms
+from levywalk.fleet.store import fsync_seconds
+
+MEGABYTES_10 = 10 * 1024 * 1024 // 8
+NEVER = 10**9
+GOALS = {"small": 200.0, "large": 3.0, "many": 80.0}
+UP_WITHIN = 60.0
+
+
+@contextmanager
+def fleet(network: lw.Network, dim: int, steps: int) -> Iterator[FleetFolder]:
+    """Make a fleet in a temporary folder; stop all of its processes at the end."""
+    rng = np.random.default_rng(0)
+    problem = lw.LeastSquares(
+        rng.normal(size=(network.n, dim)) / np.sqrt(dim), rng.normal(size=network.n), node=np.arange(network.n)
+    )
+    with tempfile.TemporaryDirectory() as name:
+        at = found(
+            Path(name) / "fleet",
+            network,
+            problem,
+            lw.unif_rw(),  # on a regular network every step is a hop
+            steps=steps,
+            step_size="theory",
+            terms=Terms(run=b""),
+            record_every=NEVER,
+            metrics=False,
+        )
+        print(f"  fsync {1e3 * fsync_seconds(name):.2f} ms, load {os.getloadavg()[0]:.1f}", flush=True)
+        folder = FleetFolder.open(at)
+        try:
+            yield folder
+        finally:
+            folder.stop(force=True)
+
+
+def whole_walk(folder: FleetFolder) -> tuple[float, float]:
+    """Let a walk go to its end; return hops per second, and CPU milliseconds of all processes per hop."""
+    folder.up()
+    before = cpu_seconds(folder)
+    while not (status := folder.status())["finished"]:
+        time.sleep(0.5)
+    used = cpu_seconds(folder) - before
+    seconds = times(folder, "finished") - times(folder, "began")
+    hops = status["transfers"]
+    return hops / seconds, 1e3 * used / hops
+
+
+def times(folder: FleetFolder, event: str) -> float:
+    """Return when something was first logged, by the node that it happened at."""
+    found = []
+    for v in folder.files:
+        for line in folder.log(v).read_text().splitlines():
+            entry = json.loads(line) if line.startswith("{") else {}
+            if entry.get("event") == event:
+                found.append(datetime.fromisoformat(entry["time"]).timestamp())
+    return min(found)
+
+
+def processes(folder: FleetFolder) -> list[int]:
+    return [node["pid"] for node in folder.status(patience=10.0)["nodes"] if node["pid"] is not None]
+
+
+def cpu_seconds(folder: FleetFolder) -> float:
+    """Return the CPU time of all nodes so far."""
+    ticks = 0
+    for pid in processes(folder):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def memory(folder: FleetFolder) -> list[float]:
+    """Return each process's share of the memory (PSS), in MiB."""
+    rows = [Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() for pid in processes(folder)]
+    return [int(row.split()[1]) / 1024 for lines in rows for row in lines if row.startswith("Pss:")]
+
+
+def small(times: int) -> None:
+    """A model of 10 floats on a ring of 4."""
+    rates = []
+    for _ in range(times):
+        with fleet(lw.ring(4), 10, 2000) as folder:
+            rate, cpu = whole_walk(folder)
+            print(
+                f"  {rate:.0f} hops/s, {cpu:.1f} ms of CPU a hop, {statistics.mean(memory(folder)):.0f} MiB a process"
+            )
+            rates.append(rate)
+    print(f"10 floats: {statistics.median(rates):.0f} hops/s (median of {times}; goal {GOALS['small']:.0f})")
+
+
+def large(times: int) -> None:
+    """A model of 10 MB on a ring of 4."""
+    rates = []
+    for _ in range(times):
+        with fleet(lw.ring(4), MEGABYTES_10, 60) as folder:
+            rate, cpu = whole_walk(folder)
+            print(
+                f"  {rate:.1f} hops/s, {cpu:.0f} ms of CPU a hop, {statistics.mean(memory(folder)):.0f} MiB a process"
+            )
+            rates.append(rate)
+    print(f"10 MB: {statistics.median(rates):.1f} hops/s (median of {times}; goal {GOALS['large']:.0f})")
+
+
+def many(times: int) -> None:
+    """A hundred processes, four neighbours each."""
+    for _ in range(times):
+        with fleet(lw.watts_strogatz(100, 4, 0.1, seed=0), 10, NEVER) as folder:
+            began = time.perf_counter()
+            folder.up(timeout=600.0)
+            up = time.perf_counter() - began
+            first, at = folder.status(patience=10.0)["transfers"], time.perf_counter()
+            time.sleep(20.0)
+            last, seconds = folder.status(patience=10.0)["transfers"], time.perf_counter() - at
+            print(
+                f"100 processes: up and the walk begun after {up:.0f} s (goal {UP_WITHIN:.0f}), "
+                f"{(last - first) / seconds:.0f} hops/s (goal {GOALS['many']:.0f}), "
+                f"{statistics.mean(memory(folder)):.0f} MiB a process"
+            )
+
+
+CASES = {"small": (small, 3), "large": (large, 3), "many": (many, 1)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; all by default")
+    parser.add_argument("--times", type=int, help="how often each is repeated")
+    given = parser.parse_args()
+    for name in given.cases or CASES:
+        if name not in CASES:
+            parser.error(f"CASE must be one of {', '.join(CASES)}, got {name!r}")
+        case, times = CASES[name]
+        print(f"{name}: {case.__doc__}")
+        case(given.times or times)
+
+
+if __name__ == "__main__":
+    main()

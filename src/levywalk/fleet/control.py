@@ -1,0 +1,105 @@
+"""The operator's line to a node on the same machine: a Unix socket in its folder, one JSON object each way.
+
+Whoever may open the socket may give orders: the folder's permissions are the only lock, and no port is opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from levywalk.errors import InvalidParameter, LevywalkError
+
+SOCKET = "control"
+MOST = 1 << 20  # bytes of a question or an answer
+_LONGEST = 100  # bytes of a socket's path that every system takes
+
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class NoAnswer(LevywalkError, ConnectionError):
+    """The node does not run, or does not answer in time."""
+
+
+def ask(state: str | Path, do: str, *, timeout: float = 5.0, **about: Any) -> dict[str, Any]:
+    """Ask a node something, or order it to do something; return its answer.
+
+    Raises
+    ------
+    NoAnswer
+        If it does not run, or is stopped.
+    InvalidParameter
+        If it refuses; its own words.
+    """
+    state = Path(state)
+    question = json.dumps({"do": do} | about).encode() + b"\n"
+    try:
+        with socket.socket(socket.AF_UNIX) as line, _address(state) as address:
+            line.settimeout(timeout)
+            line.connect(address)
+            line.sendall(question)
+            with line.makefile("rb") as answers:
+                raw = answers.readline(MOST)
+        answer = json.loads(raw)
+    except (OSError, ValueError):
+        raise NoAnswer(f"the node of {state} does not answer: it does not run, or is stopped") from None
+    if "error" in answer:
+        raise InvalidParameter(str(answer["error"]))
+    return dict(answer)
+
+
+@contextlib.contextmanager
+def _address(state: Path) -> Iterator[str]:
+    """Yield a path of the socket that is short enough for the kernel."""
+    path = str(state / SOCKET)
+    if len(os.fsencode(path)) <= _LONGEST:
+        yield path
+        return
+    folder = os.open(state, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        short = f"/proc/self/fd/{folder}/{SOCKET}"
+        yield short if Path("/proc/self/fd").is_dir() else path
+    finally:
+        os.close(folder)
+
+
+async def serve(state: Path, answer: Answer) -> asyncio.Server:
+    """Answer questions; the caller has the folder's lock, so that an old socket is nobody's."""
+    (state / SOCKET).unlink(missing_ok=True)
+    line = socket.socket(socket.AF_UNIX)
+    mask = os.umask(0o177)
+    try:
+        with _address(state) as address:
+            line.bind(address)
+    except OSError as error:
+        line.close()
+        raise InvalidParameter(f"{state / SOCKET} cannot be opened: {error.strerror or error}") from None
+    finally:
+        os.umask(mask)
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            found = _answered(await reader.readline(), answer)
+            writer.write(json.dumps(found).encode() + b"\n")
+            await writer.drain()
+        writer.close()
+
+    return await asyncio.start_unix_server(connected, sock=line, limit=MOST)
+
+
+def _answered(question: bytes, answer: Answer) -> dict[str, Any]:
+    try:
+        asked = json.loads(question)
+        if not isinstance(asked, dict):
+            raise InvalidParameter("a question is a JSON object")
+        return answer(asked)
+    except LevywalkError as error:
+        return {"error": str(error)}
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        return {"error": f"a question that cannot be understood: {error}"}

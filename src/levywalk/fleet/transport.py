@@ -1,0 +1,454 @@
+"""How messages travel between real nodes: gRPC over mutual TLS 1.3, one stream per pair of neighbours.
+
+The node with the lower id dials. Both ends begin with a hello: the manifest's hash, the sender's certificate, and which
+life of its state folder it is. Who the other end is, TLS says, and nothing else does: a frame with another sender is
+refused.
+Small messages are one frame each; a large model follows its message in chunks, which are hashed as they come.
+
+A message may be lost: what cannot be sent now is dropped, and the protocol says it again.
+
+=====================================  ================================================================================
+what is wrong                          the answer
+=====================================  ================================================================================
+no certificate, plaintext, wrong       the TLS handshake fails
+authority, expired, TLS below 1.3
+not a neighbour, or another key        PERMISSION_DENIED
+another manifest or wire format        FAILED_PRECONDITION
+a malformed frame, another's name      INVALID_ARGUMENT, and the stream is closed
+too many frames or streams             RESOURCE_EXHAUSTED, and the stream is closed
+no hello in time                       DEADLINE_EXCEEDED, and the stream is closed
+=====================================  ================================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
+
+import grpc
+import grpc.aio
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from levywalk.errors import LevywalkError
+from levywalk.fleet.codec import Limits
+from levywalk.fleet.failpoints import failpoint
+from levywalk.fleet.identity import Identity, IdentityError, key_fingerprint, parse, server_name
+from levywalk.fleet.messages import Activate, Certified, Message, Prepare
+from levywalk.fleet.nodefile import Peer
+from levywalk.fleet.tensors import Malformed, Tensor
+from levywalk.fleet.wire import FORMAT, MOST_FRAME, Hello, Reader, chunk_frames, encode_frame, hello_frame
+from levywalk.version import __version__
+
+SERVICE, METHOD = "levywalk.fleet.v1.Node", "Talk"
+WAITING = 64  # messages that may wait for a neighbour; more are dropped
+RATE, BURST = 2000.0, 4000.0  # frames a second that a neighbour may send in the long run, and at once
+STREAMS = 4  # that a neighbour may have at once: one counts, and others may be about to end
+PATIENCE = 10.0  # seconds for a hello
+_AGAIN = 0.2, 2.0  # seconds between attempts to reach a neighbour: at first, and at most
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MOST_FRAME),
+    ("grpc.max_metadata_size", 16 * 1024),
+    ("grpc.so_reuseport", 0),  # a port in use is an error
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 5_000),  # without it a peer that is stopped goes unnoticed for a minute
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 5_000),  # how long a handshake may take
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.server_handshake_timeout_ms", 10_000),  # who says nothing must not keep a connection for two minutes
+    ("grpc.max_connection_idle_ms", 30_000),  # a connection without a stream is of no use
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+class PortInUse(LevywalkError, OSError):
+    """The node's address cannot be listened on."""
+
+
+class Flood(LevywalkError):
+    """A neighbour sends more than it may."""
+
+
+class Late(LevywalkError):
+    """The other end says nothing."""
+
+
+class Mismatch(LevywalkError):
+    """The other end is of another run, or speaks another format."""
+
+
+class Stranger(LevywalkError):
+    """The other end has no business here."""
+
+
+_ANSWERS: dict[type[LevywalkError], grpc.StatusCode] = {
+    Malformed: grpc.StatusCode.INVALID_ARGUMENT,
+    Flood: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Late: grpc.StatusCode.DEADLINE_EXCEEDED,
+    Mismatch: grpc.StatusCode.FAILED_PRECONDITION,
+    Stranger: grpc.StatusCode.PERMISSION_DENIED,
+    IdentityError: grpc.StatusCode.PERMISSION_DENIED,
+}
+
+
+class Call(Protocol):
+    """One end of a stream, the dialler's or the server's."""
+
+    async def write(self, data: bytes) -> None:
+        """Send a frame."""
+
+    async def read(self) -> Any:
+        """Return the next frame, or `grpc.aio.EOF`."""
+
+
+class Heard(Protocol):
+    """Who wants to know what happens on the links."""
+
+    def opened(self, node: int, hello: Hello) -> None:
+        """A link is open, and the other end has said who it is."""
+
+    def closed(self, node: int, why: str) -> None:
+        """A link is closed, or could not be opened."""
+
+    def got(self, node: int, message: Message) -> None:
+        """A message came."""
+
+
+class _Outgoing(NamedTuple):
+    frame: bytes
+    tensors: list[Tensor]
+
+
+class Link:
+    """The way to one neighbour."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.open = False
+        self.call: Call | None = None  # the stream that counts: the newest
+        self.task: asyncio.Task[None] | None = None  # that listens to it
+        self.waiting: deque[_Outgoing] = deque()
+        self.under_way: _Outgoing | None = None
+        self.wake = asyncio.Event()
+        self.pace = _Pace()
+        self.streams = 0
+        self.sent = self.received = self.dropped = 0
+        self.why = "not reached yet"  # why it is closed
+
+    def put(self, out: _Outgoing) -> bool:
+        """Let a message wait for its turn; return whether it may."""
+        if not self.open or len(self.waiting) >= WAITING or (out.tensors and self._waits(out.tensors)):
+            self.dropped += 1
+            return False
+        self.waiting.append(out)
+        self.wake.set()
+        return True
+
+    def _waits(self, tensors: list[Tensor]) -> bool:
+        """Whether a model is on its way already: said again every second, a slow line would never be done."""
+        earlier = [*self.waiting, self.under_way] if self.under_way is not None else self.waiting
+        return any(
+            len(one.tensors) == len(tensors)
+            and all(a.array is b.array for a, b in zip(one.tensors, tensors, strict=True))
+            for one in earlier
+            if one is not None
+        )
+
+
+class _Pace:
+    """How many frames a neighbour may send, on whatever stream."""
+
+    def __init__(self) -> None:
+        self.left, self.at = BURST, time.monotonic()
+
+    def count(self, node: int) -> None:
+        now = time.monotonic()
+        self.left, self.at = min(BURST, self.left + RATE * (now - self.at)), now
+        self.left -= 1
+        if self.left < 0:
+            raise Flood(f"node {node} sends more than {RATE:.0f} frames a second: the stream is closed")
+
+
+class Transport:
+    """All links of one node.
+
+    Parameters
+    ----------
+    listen
+        Host and port.
+    hello
+        What this node says first.
+    known
+        Certificates (DER) of nodes learned of earlier; ``learned`` is told of new ones, to keep them.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        listen: str,
+        peers: tuple[Peer, ...],
+        limits: Limits,
+        manifest: bytes,
+        incarnation: bytes,
+        heard: Heard,
+        *,
+        known: dict[int, bytes] | None = None,
+        learned: Callable[[int, bytes], None] | None = None,
+    ) -> None:
+        self.identity, self.id, self.listen, self.limits, self.heard = identity, identity.node, listen, limits, heard
+        own = identity.certificate.public_bytes(Encoding.DER)
+        self.hello = Hello(FORMAT, manifest, incarnation, __version__, own)
+        self.links = {peer.id: Link(peer) for peer in peers}
+        self._learned: Callable[[int, bytes], None] | None = None
+        self._certificates: dict[int, bytes] = {self.id: own}
+        self._checked: set[bytes] = {own}
+        for node, der in (known or {}).items():
+            with suppress(LevywalkError):  # expired meanwhile, or of earlier keys: it will say its new one
+                self._is(self.links[node].peer, _certificate(node, der))
+                self._learn(node, der)
+        self._learned = learned
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: Any = None
+        self._channels: list[Any] = []
+
+    async def start(self) -> None:
+        """Listen, and begin to dial."""
+        tls = self.identity.tls()
+        most = STREAMS * len(self.links) + 16
+        limit = ("grpc.max_allowed_incoming_connections", 4 * most)  # strangers must not take all file descriptors
+        self._server = grpc.aio.server(options=(*_OPTIONS, limit), maximum_concurrent_rpcs=most)
+        talk = grpc.stream_stream_rpc_method_handler(self._serve)
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: talk}),))
+        credentials = grpc.ssl_server_credentials([(tls.key, tls.certificate)], tls.authority, require_client_auth=True)
+        try:
+            bound = self._server.add_secure_port(self.listen, credentials)
+        except RuntimeError:
+            bound = 0
+        if not bound:
+            raise PortInUse(
+                f"listen {self.listen} cannot be listened on: the port is in use, or the address is not of this "
+                "machine; end the other process, or change the node file and the neighbours' address of this node"
+            )
+        await self._server.start()
+        dial = grpc.ssl_channel_credentials(tls.authority, tls.key, tls.certificate)
+        for node, link in self.links.items():
+            if self.id < node:
+                options = (*_OPTIONS, ("grpc.ssl_target_name_override", server_name(node)))
+                channel = grpc.aio.secure_channel(link.peer.address, dial, options=options)
+                self._channels.append(channel)
+                task = asyncio.create_task(self._dial(link, channel.stream_stream(f"/{SERVICE}/{METHOD}")))
+                self._tasks.add(task)
+
+    async def stop(self) -> None:
+        """Close everything; nothing is waited for."""
+        for task in self._tasks:
+            task.cancel()
+        for channel in self._channels:
+            await channel.close()
+        if self._server is not None:
+            await self._server.stop(0)
+
+    def send(self, to: int, message: Message) -> None:
+        """Send a message, or drop it if the neighbour is not there."""
+        link = self.links.get(to)
+        if link is None or not link.open:
+            return
+        failpoint("send:before")
+        link.put(_Outgoing(*encode_frame(self.id, message, self._vouching(message))))
+        failpoint("send:after")
+
+    def _vouching(self, message: Message) -> bytes:
+        """Return the certificate of the guardian that a message rests on: the receiver may never have met it."""
+        if isinstance(message, Prepare):
+            return self._certificates.get(message.guardian, b"")
+        if isinstance(message, Activate | Certified):
+            return self._certificates.get(message.certificate.guardian, b"")
+        return b""
+
+    def _learn(self, node: int, der: bytes) -> None:
+        """Check a certificate once, and remember the node's signing key."""
+        if der in self._checked and self._certificates.get(node) == der:
+            return
+        found = self.identity.learn(_certificate(node, der))
+        if found != node:
+            raise Malformed(f"a certificate of node {node} was expected, got one of node {found}")
+        self._certificates[node] = der
+        self._checked.add(der)
+        if self._learned is not None:
+            self._learned(node, der)
+
+    # A stream
+
+    async def _dial(self, link: Link, talk: Any) -> None:
+        """Keep a stream to a neighbour open."""
+        pause = _AGAIN[0]
+        while True:
+            call = talk()
+            try:
+                await self._talk(link, call)
+                why = "the other end has closed the stream"
+            except grpc.aio.AioRpcError as error:
+                why = f"{error.code().name}: {error.details()}"
+            except asyncio.CancelledError:
+                call.cancel()
+                raise
+            except Exception as error:  # whatever it is, the neighbour must be dialled again
+                why = f"{type(error).__name__}: {error}"
+                call.cancel()
+            pause = _AGAIN[0] if link.received else min(_AGAIN[1], 2 * pause)
+            self._closed(link, call, why)
+            await asyncio.sleep(pause)
+
+    async def _serve(self, _: Any, context: Any) -> None:
+        """Take a neighbour's stream."""
+        link: Link | None = None
+        try:
+            link = self._caller(context.auth_context())
+            await self._talk(link, context)
+            self._closed(link, context, "the other end has closed the stream")
+        except LevywalkError as error:
+            text = str(error)
+            if link is not None:
+                self._closed(link, context, f"{type(error).__name__}: {text}")
+            else:
+                self.heard.closed(-1, text)
+            code = next((c for kind, c in _ANSWERS.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+            await context.abort(code, text[:1000])
+        except Exception as error:  # of gRPC, or a fault of ours: the link must not seem open
+            if link is not None:
+                self._closed(link, context, f"{type(error).__name__}: {error}")
+            raise
+        except asyncio.CancelledError:
+            if link is not None:
+                self._closed(link, context, "the stream broke")
+            raise
+
+    def _caller(self, auth: Any) -> Link:
+        """Return the link of whoever calls; TLS has checked the chain, the rest is checked here."""
+        version = auth.get("ssl_tls_version", [b""])[0]
+        if version not in (b"", b"TLSv1.3"):
+            raise Stranger(f"TLS 1.3 is needed, got {version.decode(errors='replace')}")
+        pem = auth["x509_pem_cert"][0]
+        node = self.identity.peer_id(pem)
+        link = self.links.get(node)
+        if link is None:
+            raise Stranger(f"node {node} is not a neighbour of node {self.id}: its node file does not list it")
+        self._is(link.peer, parse(pem))
+        if node > self.id:
+            raise Stranger(f"node {node} does not dial node {self.id}: of two neighbours the lower id does")
+        if link.streams >= STREAMS:
+            raise Flood(f"node {node} has {STREAMS} streams already")
+        return link
+
+    def _is(self, peer: Peer, certificate: x509.Certificate) -> None:
+        found = key_fingerprint(certificate)
+        if found != peer.fingerprint:
+            raise Stranger(
+                f"node {peer.id} has keys with the fingerprint {found}, but the node file of node {self.id} says "
+                f"{peer.fingerprint}: if it was issued anew, change the node file"
+            )
+
+    async def _talk(self, link: Link, call: Call) -> None:
+        """Speak and listen until the stream ends."""
+        reader, writer = Reader(self.limits, link.peer.id), None
+        node = link.peer.id
+        link.received = 0
+        link.streams += 1
+        try:
+            data = await _first(call, node, hello_frame(self.id, self.hello))
+            while data is not grpc.aio.EOF:
+                link.pace.count(node)
+                found = reader.take(data)
+                if isinstance(found, Hello):
+                    self._greeted(link, found)
+                    self._opened(link, call, found)
+                    writer = asyncio.create_task(_pump(link, call))
+                elif found is not None:
+                    message, certificate = found
+                    if certificate:
+                        self._learn(_guardian(message), certificate)
+                    if link.call is call:  # an older stream than another one has nothing to say any more
+                        link.received += 1
+                        self.heard.got(node, message)
+                data = await call.read()
+        finally:
+            link.streams -= 1
+            if writer is not None:
+                writer.cancel()
+
+    def _greeted(self, link: Link, hello: Hello) -> None:
+        node = link.peer.id
+        if hello.format != FORMAT:
+            raise Mismatch(f"wire format {FORMAT} was expected, got {hello.format} (levywalk {hello.software})")
+        if hello.manifest != self.hello.manifest:
+            raise Mismatch(
+                f"node {node} has the manifest {hello.manifest.hex()[:16]}…, node {self.id} "
+                f"{self.hello.manifest.hex()[:16]}…: all nodes of a run need the same manifest file"
+            )
+        self._learn(node, hello.certificate)
+        self._is(link.peer, _certificate(node, hello.certificate))
+
+    def _opened(self, link: Link, call: Call, hello: Hello) -> None:
+        if link.call is not None and link.task is not None:
+            link.task.cancel()
+            self._closed(link, link.call, "replaced by a newer stream")
+        link.call, link.task, link.open, link.why = call, asyncio.current_task(), True, ""
+        self.heard.opened(link.peer.id, hello)
+
+    def _closed(self, link: Link, call: Any, why: str) -> None:
+        if link.call is not None and link.call is not call:
+            return
+        link.call, link.open, link.under_way = None, False, None
+        link.waiting.clear()  # what was for an earlier life of the other end must not reach a later one
+        if link.why != why:
+            link.why = why
+            self.heard.closed(link.peer.id, why)
+
+
+def _certificate(node: int, der: bytes) -> x509.Certificate:
+    try:
+        return x509.load_der_x509_certificate(der)
+    except (ValueError, x509.InvalidVersion) as error:
+        raise Malformed(f"a certificate of node {node} cannot be read: {error}") from None
+
+
+def _guardian(message: Message) -> int:
+    if isinstance(message, Prepare):
+        return message.guardian
+    if isinstance(message, Activate | Certified):
+        return message.certificate.guardian
+    raise Malformed(f"a {type(message).__name__} does not come with a certificate")
+
+
+async def _first(call: Call, node: int, hello: bytes) -> Any:
+    """Say hello, and return the first frame, which must come in time: a silent stream would be kept for ever."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await call.write(hello)
+            return await call.read()
+    except TimeoutError:
+        raise Late(f"node {node} has not said hello in {PATIENCE:.0f} seconds") from None
+
+
+async def _pump(link: Link, call: Call) -> None:
+    """Write what waits, in order; the only writer of a stream."""
+    with suppress(grpc.RpcError, asyncio.InvalidStateError):
+        while link.call is call:
+            while link.waiting:
+                out = link.under_way = link.waiting.popleft()
+                await call.write(out.frame)
+                for tensor in out.tensors:
+                    for frame in chunk_frames(tensor):
+                        await call.write(frame)
+                link.under_way = None
+                link.sent += 1
+            link.wake.clear()
+            await link.wake.wait()
