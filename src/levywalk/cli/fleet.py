@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levywalk.cli.finish import Json, Out
+from levywalk.cli.nodes import register
 from levywalk.cli.options import Data, Important, Loss, Ridge, SelfLoops
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ Faults = list[str] | None
 @app.callback()
 def fleet() -> None:
     """The real nodes: a hand-off that never loses the model."""
+
+
+register(app)
 
 
 @app.command(epilog=EXAMPLES)

@@ -13,6 +13,7 @@ from levywalk.cli.compare import EXAMPLES, compare
 from levywalk.cli.finish import Fresh, Json, Out, Threads, carry_out, finish, interrupted
 from levywalk.cli.fleet import app as fleet
 from levywalk.cli.inspect import inspect
+from levywalk.cli.nodes import NODE_EXAMPLES, node
 from levywalk.cli.report import report
 from levywalk.cli.reproduce import reproduce
 from levywalk.cli.sweep import sweep
@@ -114,6 +115,7 @@ app.command()(inspect)
 app.command()(reproduce)
 app.command()(report)
 app.add_typer(fleet, name="fleet")
+app.command(epilog=NODE_EXAMPLES)(node)
 
 
 def main() -> None:

@@ -67,14 +67,14 @@ def _guarded(guarded: Guarded) -> dict[str, Any]:
     }
 
 
-def waits_for(disk: Disk, hears: dict[int, bool]) -> str | None:
-    """Return what keeps the token that is held here from going on, if it is a node that is silent."""
+def waits_for(disk: Disk, connected: dict[int, bool]) -> str | None:
+    """Return what keeps the token that is held here from going on, if it is a node that is not there."""
     held = disk.held
     if held is None or held.status in (PREPARED, ACTIVE):
         return None
     for node, what in ((held.guardian, "its guardian"), (held.to, "the next node")):
-        if node != NOBODY and not hears.get(node, True):
-            return f"waits for {what}, node {node}, which is silent"
+        if node != NOBODY and not connected.get(node, True):
+            return f"waits for {what}, node {node}, which does not answer"
     return None
 
 

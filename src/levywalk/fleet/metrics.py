@@ -58,7 +58,7 @@ def text(process: Process) -> str:
     if rate is not None:
         rows.append(("hops_per_second", "gauge", "Of the fleet, as seen between visits here.", rate))
     if loss is not None:
-        rows.append(("local_loss", "gauge", "This node's own loss of the model that was here last.", loss["value"]))
+        rows.append(("local_loss", "gauge", "This node's own loss of the model that came here last.", loss["value"]))
     lines = []
     for name, kind, about, value in rows:
         full = f"levywalk_{name}"

@@ -58,7 +58,7 @@ from levywalk.fleet.nodefile import NodeFile
 from levywalk.fleet.owndata import own_problem, scores
 from levywalk.fleet.protocol import PREPARED, REGENERATED, Node
 from levywalk.fleet.store import DiskFull, Store, StoreError, whole
-from levywalk.fleet.token import FIRST, Epoch
+from levywalk.fleet.token import FIRST, Epoch, Token
 from levywalk.fleet.transport import Transport
 from levywalk.fleet.wire import Hello
 from levywalk.version import __version__
@@ -72,6 +72,7 @@ ENVIRONMENT = TLS_1_3_ONLY | {
 }  # of a node's process, from its first moment on
 LIFE, PEERS = "life.json", "peers"
 PLAUSIBLE = 1_000_000  # epochs, or versions, that a neighbour may be ahead: more is a lie, and would end the walk
+_LINES = 100  # of one kind that are written in a minute: no neighbour may fill the disk with this node's log
 _WINDOW = 30.0  # seconds over which hand-offs are counted
 _PAUSE = 5.0  # seconds until a node whose disk was full tries again
 
@@ -108,6 +109,8 @@ class Process:
     """One node: everything that its state machine needs of the world."""
 
     def __init__(self, path: str | Path) -> None:
+        self._written: Counter[str] = Counter()
+        self._minute = time.monotonic()
         self.file = file = NodeFile.read(path)
         self.manifest = manifest = Manifest.read(file.manifest)
         with warnings.catch_warnings(record=True) as caught:
@@ -132,6 +135,7 @@ class Process:
         self.counts: Counter[str] = Counter()
         self.visits: deque[tuple[float, int]] = deque()  # when the token was here, and its transfers
         self.seen = disk.final if disk.held is None else disk.held.token
+        self.taken: Token | None = None  # as it came here last, before this node's own update
         self.out_of_order = self.failed = ""
         self.over = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -194,7 +198,7 @@ class Process:
 
     def event(self, event: Event) -> None:
         """Let the state machine take in an event: one transaction, then all that rests on it."""
-        if self.out_of_order:
+        if self.out_of_order or self.failed:
             return  # as if it were down: the others will say it again
         try:
             effects = self._received(event)
@@ -203,8 +207,7 @@ class Process:
             self._begin_again("disk full", str(error))
             return
         except StoreError as error:
-            self.failed = str(error)
-            self.over.set()
+            self._fail(error)
             return
         except Exception:  # a fault of ours: what was not written has not happened
             self._begin_again("fault", traceback.format_exc())
@@ -275,6 +278,11 @@ class Process:
                 self.log("process is dead", level="warning", neighbour=peer.id)
                 self.event(Gone(peer.id))
 
+    def _fail(self, error: StoreError) -> None:
+        """End the process: what is in memory is not on the disk, so nothing may be said of it."""
+        self.failed = str(error)
+        self.over.set()
+
     def _begin_again(self, what: str, message: str) -> None:
         """Go on from what is on the disk, in a while: there may be room then."""
         self.counts[what] += 1
@@ -284,7 +292,11 @@ class Process:
             self._timer.cancel()
 
         def again() -> None:
-            disk = self.store.load()
+            try:
+                disk = self.store.load()
+            except StoreError as error:
+                self._fail(error)
+                return
             assert disk is not None
             self.node, self.out_of_order = self._node(disk), ""
             self.event(Start())
@@ -294,7 +306,10 @@ class Process:
     def _look(self) -> None:
         """Remember the token when it is here, for those who ask how things are."""
         disk = self.node.disk
-        token = disk.final if disk.held is None else disk.held.token if disk.held.status != PREPARED else None
+        if disk.held is not None and disk.held.status == PREPARED:
+            self.taken = disk.held.token
+            return
+        token = disk.final if disk.held is None else disk.held.token
         if token is not None and token is not self.seen:
             now = time.monotonic()
             if not self.visits or self.visits[-1][1] != token.transfers:
@@ -382,8 +397,7 @@ class Process:
 
     def status(self) -> dict[str, Any]:
         """Return how this node is."""
-        disk, now = self.node.disk, time.monotonic()
-        hears = {u: now - at <= self.manifest.terms.dead_after for u, at in self.node.heard.items()}
+        disk = self.node.disk
         found = describe(disk)
         for u, link in self.transport.links.items():
             about = {"connected": link.open, "why": link.why}
@@ -397,7 +411,7 @@ class Process:
             "expires": self.identity.certificate.not_valid_after_utc.isoformat(),
             "hops_per_second": self.rate(),
             "loss": self.loss(),
-            "waits": self.out_of_order or waits_for(disk, hears),
+            "waits": self.out_of_order or waits_for(disk, {u: link.open for u, link in self.transport.links.items()}),
             "counts": dict(self.counts),
         }
 
@@ -409,20 +423,29 @@ class Process:
         return (last - first) / (until - since) if until > since else None
 
     def loss(self) -> dict[str, Any] | None:
-        """Return this node's own loss of the last model that it has seen."""
-        if self.seen is None:
+        """Return this node's own loss of the last model that came here, which its own update has not touched yet."""
+        if self.taken is None:
             return None
-        return {"step": self.seen.step, "value": float(self.problem.local_loss(0, self.seen.model))}
+        return {"step": self.taken.step, "value": float(self.problem.local_loss(0, self.taken.model))}
 
     def log(self, what: str, level: str = "info", **about: object) -> None:
         """Write a line for people and machines."""
         self._write(what, level, about)
 
     def _write(self, what: str, level: str, about: dict[str, object]) -> None:
+        now = time.monotonic()
+        if now - self._minute > 60.0:
+            self._minute, self._written = now, Counter()
+        self._written[what] += 1
+        if self._written[what] > _LINES:
+            return
         when = datetime.now(UTC).isoformat(timespec="milliseconds")
         line: dict[str, object] = {"time": when, "level": level, "node": self.file.id, "event": what}
         line |= {"neighbour" if name == "node" else name: value for name, value in about.items()}
-        print(json.dumps(line, default=str), flush=True)  # noqa: T201
+        if self._written[what] == _LINES:
+            line["more"] = "not written for a minute"
+        with contextlib.suppress(OSError):  # no room, or nobody reads: the walk does not depend on it
+            print(json.dumps(line, default=str), flush=True)  # noqa: T201
 
     # The life of the process
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import Any, NamedTuple
 
 from levywalk.fleet.merge import Chain, winning_chain
 from levywalk.fleet.protocol import PREPARED
-from levywalk.fleet.token import Epoch
 from levywalk.fleet.virtual import Fault, Stay, Told, VirtualFleet
+from levywalk.fleet.words import named, sentence, short
 
 _EDGES = ("edge down", "edge up")
 
@@ -47,7 +47,7 @@ def story(virtual: VirtualFleet) -> list[Row]:
     rows = []
     for what, group in groupby(virtual.told, key=lambda told: told.what):
         together = list(group)
-        told = _edges(together, down) if what in _EDGES else [(one, _words(one)) for one in together]
+        told = _edges(together, down) if what in _EDGES else [(one, sentence(one.what, one.about)) for one in together]
         for one, words in told:
             seen = bisect.bisect_right(times, one.time)
             step = virtual.path[seen - 1].step if seen else 0
@@ -66,65 +66,6 @@ def _edges(group: Sequence[Told], down: set[tuple[int, int]]) -> list[tuple[Told
     shown = ", ".join(f"{v}–{u}" for v, u in found[:6]) + (f" and {len(found) - 6} more" if len(found) > 6 else "")
     many = "s" if len(found) > 1 else ""
     return [(group[0]._replace(node=-1), f"edge{many} {shown} {'are' if many else 'is'} {'down' if falls else 'up'}")]
-
-
-def _words(told: Told) -> str:
-    make = _SENTENCES.get(told.what)
-    return told.what if make is None else make(told.about)
-
-
-def _began(about: dict[str, Any]) -> str:
-    if about["epoch"].counter == 0:
-        return f"bears the model; node {about['guardian']} guards it"
-    return f"begins {_named(about['epoch'])} from step {about['step']}; node {about['guardian']} guards it"
-
-
-def _archived(about: dict[str, Any]) -> str:
-    lost = _count(about["lost"], "update")
-    return f"archives the model of {_named(about['epoch'])}, overtaken by {_named(about['by'])}: {lost} lost"
-
-
-def _named(epoch: Epoch) -> str:
-    return f"epoch {epoch.counter} of node {epoch.node}" if epoch.counter else "epoch 0"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number if number else 'no'} {what}{'' if number == 1 else 's'}"
-
-
-_STATE = {"restart": "runs", "join": "is there already"}
-_SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
-    "began": _began,
-    "archived": _archived,
-    "regenerated": lambda a: f"brings the model back from its copy of step {a['step']}: node {a['holder']} is silent",
-    "guardian gone": lambda a: f"goes on without its guardian, node {a['guardian']}, which is gone",
-    "stayed": lambda a: f"keeps the model, which was to go to node {a['to']}: {a['why']}",
-    "refused": lambda a: f"refuses what node {a['sender']} sends: {a['why']}",
-    "finished": lambda a: f"the walk is over after {a['step']:,} updates",
-    "leaving": lambda a: "wants to leave, and takes no model any more",
-    "left": lambda a: "has left: its edges are down",
-    "kill": lambda a: "✗ is killed",
-    "lose disk": lambda a: "✗ is killed, and its disk is lost",
-    "restart": lambda a: "↑ starts again",
-    "leave": lambda a: "← is asked to leave",
-    "join": lambda a: "→ joins",
-    "gone": lambda a: "is said to be gone for good",
-    "cut": lambda a: f"╳ cut off from the others: {_nodes(a['nodes'])}",
-    "heal": lambda a: "the cut heals",
-    "no use": lambda a: f"{a['fault']} changes nothing: the node {_STATE.get(a['fault'], 'does not run')}",
-    "nobody": lambda a: f"nobody is {a['meant']} at this time: no {a['fault']}",
-}
-
-
-def _nodes(nodes: Sequence[int]) -> str:
-    """Return nodes in short, such as "0-9, 12"."""
-    ends: list[list[int]] = []
-    for v in nodes:
-        if ends and v == ends[-1][1] + 1:
-            ends[-1][1] = v
-        else:
-            ends.append([v, v])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ends)
 
 
 def summary(virtual: VirtualFleet) -> dict[str, Any]:
@@ -148,7 +89,7 @@ def summary(virtual: VirtualFleet) -> dict[str, Any]:
 
 
 def _typed(time: float, fault: Fault) -> str:
-    return f"{fault.what} {_nodes(sorted(fault.nodes)) if fault.nodes else fault.node}@{time:g}"
+    return f"{fault.what} {short(sorted(fault.nodes)) if fault.nodes else fault.node}@{time:g}"
 
 
 def stuck(virtual: VirtualFleet) -> str:
@@ -224,7 +165,7 @@ def _legs(path: Sequence[Stay], chain: Chain, end: float) -> list[Leg]:
         kept = [stay for stay in stays if epoch in winning and stay.step <= last]
         rest = stays[len(kept) - 1 if kept else 0 :] if len(kept) < len(stays) else []
         base = winning.get(epoch, min(stay.step for stay in stays))
-        name = _named(epoch) + (f", from step {base}" if base else "")
+        name = named(epoch) + (f", from step {base}" if base else "")
         for part, lost in ((kept, False), (rest, True)):
             if part:
                 legs.append(Leg(name, [s.time for s in part], [s.node for s in part], lost))

@@ -49,7 +49,7 @@ WAITING = 64  # messages that may wait for a neighbour; more are dropped
 RATE, BURST = 2000.0, 4000.0  # frames a second that a neighbour may send in the long run, and at once
 STREAMS = 4  # that a neighbour may have at once: one counts, and others may be about to end
 PATIENCE = 10.0  # seconds for a hello
-_AGAIN = 0.2, 2.0  # seconds between attempts to reach a neighbour: at first, and at most
+_AGAIN = 0.1, 0.5  # seconds between attempts to reach a neighbour: at first, and at most
 _OPTIONS = (
     ("grpc.max_receive_message_length", MOST_FRAME),
     ("grpc.max_metadata_size", 16 * 1024),
@@ -59,9 +59,9 @@ _OPTIONS = (
     ("grpc.http2.ping_timeout_ms", 5_000),  # without it a peer that is stopped goes unnoticed for a minute
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
-    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 5_000),  # how long a handshake may take
-    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.server_handshake_timeout_ms", 10_000),  # who says nothing must not keep a connection for two minutes
     ("grpc.max_connection_idle_ms", 30_000),  # a connection without a stream is of no use
     ("grpc.use_local_subchannel_pool", 1),
@@ -223,7 +223,7 @@ class Transport:
         """Listen, and begin to dial."""
         tls = self.identity.tls()
         most = STREAMS * len(self.links) + 16
-        limit = ("grpc.max_allowed_incoming_connections", 4 * most)  # strangers must not take all file descriptors
+        limit = ("grpc.max_allowed_incoming_connections", most + 64)  # strangers must not take all file descriptors
         self._server = grpc.aio.server(options=(*_OPTIONS, limit), maximum_concurrent_rpcs=most)
         talk = grpc.stream_stream_rpc_method_handler(self._serve)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: talk}),))
@@ -327,6 +327,8 @@ class Transport:
                 self._closed(link, context, f"{type(error).__name__}: {error}")
             raise
         except asyncio.CancelledError:
+            if link is not None and link.call not in (None, context):  # or the other end would never hear of it
+                await context.abort(grpc.StatusCode.ABORTED, "replaced by a newer stream")
             if link is not None:
                 self._closed(link, context, "the stream broke")
             raise
@@ -406,11 +408,13 @@ class Transport:
     def _closed(self, link: Link, call: Any, why: str) -> None:
         if link.call is not None and link.call is not call:
             return
+        told = link.open or not why.startswith("UNAVAILABLE")  # a neighbour that has not started yet is no news
         link.call, link.open, link.under_way = None, False, None
         link.waiting.clear()  # what was for an earlier life of the other end must not reach a later one
         if link.why != why:
             link.why = why
-            self.heard.closed(link.peer.id, why)
+            if told:
+                self.heard.closed(link.peer.id, why)
 
 
 def _certificate(node: int, der: bytes) -> x509.Certificate:

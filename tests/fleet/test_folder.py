@@ -1,0 +1,417 @@
+"""A fleet's folder: real node processes on the loopback, started, looked at, killed, stopped and read out."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import levywalk as lw
+from levywalk.cli.fleet import draw_faults
+from levywalk.errors import InvalidParameter
+from levywalk.fleet import control, logbook, takeout
+from levywalk.fleet.build import Fleet
+from levywalk.fleet.condition import describe, running
+from levywalk.fleet.course import Visit
+from levywalk.fleet.disk import Archived, Began, Disk, Known, Own
+from levywalk.fleet.doctor import OK, PROBLEM, WARNING, examine
+from levywalk.fleet.folder import FleetFolder, FleetProblem
+from levywalk.fleet.found import fleet_of, found
+from levywalk.fleet.manifest import Manifest
+from levywalk.fleet.merge import winning_chain
+from levywalk.fleet.overview import View, lost_updates, overview
+from levywalk.fleet.protocol import Terms
+from levywalk.fleet.store import Reading
+from levywalk.fleet.token import FIRST
+from levywalk.fleet.virtual import Fault, VirtualFleet
+
+pytestmark = pytest.mark.filterwarnings("ignore:the minimiser is not unique")
+N = 5
+QUICK = Terms(b"", renew_after=20, heartbeat=0.25, dead_after=1.5, retry=0.2)
+
+
+def until(what: Callable[[], Any], patience: float = 60.0) -> Any:
+    """Look again and again until something is true; return it."""
+    end = time.monotonic() + patience
+    while True:
+        found = what()
+        if found:
+            return found
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def founded(path: Path, steps: int, **more: Any) -> FleetFolder:
+    problem = lw.heterogeneous(N, important=1, seed=7)
+    found(path, lw.ring(N), problem, lw.mhlj(), steps=steps, step_size="theory", seed=7, terms=QUICK, **more)
+    return FleetFolder.open(path)
+
+
+@pytest.fixture(scope="module")
+def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetFolder]:
+    """A fleet with a shared key whose walk is over; its nodes run."""
+    fleet = founded(tmp_path_factory.mktemp("fleet") / "replay", 250, shared_key=True, record_every=50)
+    try:
+        assert fleet.up() == list(range(N))
+        until(lambda: all(node["finished"] for node in fleet.status()["nodes"]))
+        yield fleet
+    finally:
+        fleet.stop(force=True)
+
+
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetFolder]:
+    """A fleet that walks for longer than these tests take; each leaves all of its nodes running."""
+    fleet = founded(tmp_path_factory.mktemp("fleet") / "endless", 10**7)
+    try:
+        fleet.up()
+        yield fleet
+    finally:
+        fleet.stop(force=True)
+
+
+def pids(fleet: FleetFolder) -> dict[int, int | None]:
+    return {node["id"]: node["pid"] for node in fleet.status()["nodes"]}
+
+
+def kill(pid: int | None, number: signal.Signals) -> None:
+    assert pid is not None
+    os.kill(pid, number)
+
+
+# A walk that is over
+
+
+def test_the_status_of_a_walk_that_is_over(replay: FleetFolder) -> None:
+    status = replay.status()
+    assert json.loads(json.dumps(status)) == status
+    assert status["finished"]
+    assert (status["step"], status["steps"], status["epoch"], status["lost_updates"]) == (250, 250, 0, 0)
+    assert (status["nodes_up"], status["nodes_down"], status["waits"]) == (N, 0, [])
+    assert status["holder"] == int(takeout.trace(replay).final_node[0])
+    assert [node["id"] for node in status["nodes"]] == list(range(N))
+    assert all(
+        node["up"] and node["answers"] and node["pid"] == running(replay.files[node["id"]].state)
+        for node in status["nodes"]
+    )
+    losses = [node["loss"] for node in status["nodes"]]
+    assert status["loss"] == pytest.approx(np.mean(losses))
+
+
+def test_with_a_shared_key_the_nodes_walk_as_the_simulation_does(replay: FleetFolder) -> None:
+    trace = takeout.trace(replay)
+    problem = lw.heterogeneous(N, important=1, seed=7)
+    same = lw.run(
+        lw.ring(N),
+        problem,
+        lw.mhlj(),
+        steps=250,
+        step_size="theory",
+        seed=7,
+        backend="reference",
+        record_walk=True,
+        record_every=50,
+    )
+    for name in ("step", "walk", "model", "transfers", "hops", "distance2"):
+        assert np.array_equal(getattr(trace, name), getattr(same, name)), name
+    assert trace.provenance["fleet"]["shared_key"]
+
+
+@pytest.mark.parametrize("node", [None, 3])
+def test_the_final_model_is_safetensors(replay: FleetFolder, tmp_path: Path, node: int | None) -> None:
+    path = tmp_path / "model.safetensors"
+    with pytest.raises(InvalidParameter, match="out must be a file in a folder that exists"):
+        takeout.model(replay, tmp_path / "no" / "model", node=node)
+    copy = takeout.model(replay, path, node=node)
+    final = takeout.trace(replay).model[0]
+    assert copy.final
+    assert np.array_equal(load_file(path)["model"], final)
+    assert np.array_equal(np.fromfile(path, "<f8", offset=128), final)
+
+
+def test_without_visits_the_log_has_its_other_lines(replay: FleetFolder) -> None:
+    began = 0
+    for file in replay.files.values():
+        with Reading(file.state) as reading:
+            lines = [line for line in reading.lines() if not isinstance(line, Visit)]
+            assert list(reading.without_visits()) == lines
+            began += len(lines)
+    assert began == 2  # the first token's, at the start and at its guardian
+
+
+def test_a_fleet_that_is_well_has_nothing_to_complain_of(replay: FleetFolder) -> None:
+    assert [finding for finding in examine(replay.path) if finding.level != OK] == []
+
+
+def test_the_logs_are_merged_by_time_and_in_words(replay: FleetFolder) -> None:
+    entries = list(logbook.entries({v: replay.log(v) for v in replay.files}))
+    assert [entry["time"] for entry in entries] == sorted(entry["time"] for entry in entries)
+    assert {entry["node"] for entry in entries} == set(range(N))
+    said = "\n".join(logbook.in_words(entry) for entry in entries)
+    for words in ("starts, levywalk", "the edge to node 1 is up", "bears the model; node", "over after 250 updates"):
+        assert words in said
+
+
+def test_a_walk_that_has_begun_does_not_begin_again(replay: FleetFolder) -> None:
+    before = replay.status()["step"]
+    assert not replay.begin()
+    (replay.path / "begun").unlink()
+    assert not replay.begin()
+    assert replay.begun
+    assert replay.status()["step"] == before
+
+
+# Nodes that die
+
+
+def test_up_starts_only_what_is_dead(endless: FleetFolder) -> None:
+    before = pids(endless)
+    kill(before[2], signal.SIGKILL)
+    until(lambda: not endless.status()["nodes"][2]["up"])  # a zombie, until this process has waited for it
+    status = endless.status()
+    assert (status["nodes_up"], status["nodes_down"], status["nodes"][2]["pid"]) == (N - 1, 1, None)
+    levels = {finding.level for finding in examine(endless.path) if "4 of 5 nodes run; down: 2" in finding.what}
+    assert levels == {WARNING}
+    assert endless.up() == [2]
+    after = pids(endless)
+    assert after[2] not in (None, before[2])
+    assert {v: pid for v, pid in after.items() if v != 2} == {v: pid for v, pid in before.items() if v != 2}
+    assert endless.up() == []
+
+
+def test_a_zombie_is_down(endless: FleetFolder) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    state = endless.path / "zombie"
+    state.mkdir()
+    (state / "lock").write_text(f"{process.pid}\n")
+    until(lambda: Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
+    assert running(state) is None
+    process.wait()
+
+
+def test_nodes_that_are_stopped_are_read_from_their_disks(endless: FleetFolder) -> None:
+    before = pids(endless)
+    try:
+        for pid in before.values():
+            kill(pid, signal.SIGSTOP)
+        status = endless.status(patience=0.2)
+        assert (status["nodes_up"], status["hops_per_second"], status["loss"]) == (N, None, None)
+        assert all(node["up"] and not node["answers"] for node in status["nodes"])
+        assert status["step"] > 0
+        assert status["holder"] in before
+        assert status["guardian"] in before
+        assert any("does not answer" in wait for wait in status["waits"])
+        with pytest.raises(FleetProblem, match=f"process {before[0]}.*does not answer.*kill -CONT {before[0]}"):
+            endless.up(timeout=0.1)
+    finally:
+        for pid in before.values():
+            kill(pid, signal.SIGCONT)
+    assert endless.up() == []
+
+
+def test_a_holder_that_dies_is_replaced_and_what_is_lost_is_counted(endless: FleetFolder) -> None:
+    before = pids(endless)
+    epoch = endless.status()["epoch"]
+    for pid in before.values():
+        kill(pid, signal.SIGSTOP)
+    dead = endless.status(patience=0.2)["holder"]
+    kill(before[dead], signal.SIGKILL)
+    for v, pid in before.items():
+        if v != dead:
+            kill(pid, signal.SIGCONT)
+    seen = until(lambda: (status := endless.status())["epoch"] > epoch and status)
+    assert not seen["nodes"][dead]["up"]
+    until(lambda: endless.status()["step"] > seen["step"])
+    endless.stop()
+    logs = takeout.read_logs(endless)
+    lost = winning_chain(logs, endless.manifest.course).lost
+    assert lost is not None
+    assert endless.status()["lost_updates"] == len(lost)
+    assert len(lost) <= QUICK.renew_after + 1
+    endless.up()
+    until(lambda: endless.status()["nodes"][dead]["epoch"] > epoch)
+    endless.stop()
+    assert endless.status()["lost_updates"] == len(lost)
+    endless.up()
+
+
+def test_a_node_that_is_gone_for_good(endless: FleetFolder) -> None:
+    with pytest.raises(InvalidParameter, match=r"node 3 is not gone: process [0-9]+ runs"):
+        endless.gone(3)
+    kill(pids(endless)[3], signal.SIGKILL)
+    until(lambda: not endless.status()["nodes"][3]["up"])
+    assert until(lambda: _told(endless, 3)) == ([2, 4], [])
+    edges = [endless.status()["nodes"][v]["edges"]["3"]["up"] for v in (2, 4)]
+    assert edges == [False, False]
+    step = endless.status()["step"]
+    until(lambda: endless.status()["step"] > step)
+    endless.up()
+    until(lambda: endless.status()["nodes"][3]["edges_up"] == 2)
+
+
+def _told(fleet: FleetFolder, node: int) -> tuple[list[int], list[int]] | None:
+    try:
+        return fleet.gone(node)
+    except FleetProblem:  # their ends of the connection may be open for a moment
+        return None
+
+
+def test_stop_takes_the_stopped_too_and_up_goes_on(endless: FleetFolder) -> None:
+    kill(pids(endless)[1], signal.SIGSTOP)
+    assert endless.stop() == list(range(N))
+    status = endless.status()
+    assert (status["nodes_up"], status["nodes_down"]) == (0, N)
+    assert any("no node runs" in wait for wait in status["waits"])
+    assert endless.stop() == []
+    with pytest.raises(FleetProblem, match=r"the walk is not over: [0-9,]+ of 10,000,000 updates"):
+        takeout.model(endless, endless.path / "model")
+    assert not takeout.model(endless, endless.path / "model", now=True).final
+    trace = takeout.trace(endless)
+    assert int(trace.step[-1]) <= status["step"]
+    endless.up()
+    until(lambda: endless.status()["step"] > status["step"])
+
+
+def test_leaving(endless: FleetFolder) -> None:
+    with pytest.raises(InvalidParameter, match=r"node must be one of .*0-4, got 9"):
+        endless.leave(9)
+    endless.leave(4)
+    until(lambda: endless.status()["nodes"][4]["edges_up"] == 0)
+    assert endless.status()["nodes"][4]["leaving"]
+
+
+# Trouble
+
+
+def test_a_node_that_cannot_start_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+    fleet = founded(tmp_path / "fleet", 100)
+    data = fleet.files[1].data
+    data.unlink()
+    try:
+        with pytest.raises(
+            FleetProblem, match=r"node 1 ended with exit code 1; the end of .*node.log:\n(.|\n)*data.npz"
+        ):
+            fleet.up()
+        assert not fleet.begun
+        assert [node["up"] for node in fleet.status()["nodes"]] == [True, False, True, True, True]
+        problems = [finding.what for finding in examine(fleet.path) if finding.level == PROBLEM]
+        assert any("node 1" in what and "data.npz" in what for what in problems)
+    finally:
+        fleet.stop(force=True)
+
+
+def test_the_doctor_finds_what_is_wrong(tmp_path: Path) -> None:
+    fleet = founded(tmp_path / "fleet", 100)
+    text = (tmp_path / "fleet/node-0/node.toml").read_text()
+    fleet.files[1].key.chmod(0o644)
+    fleet.files[2].manifest.write_text("{}")
+    print_of_4 = next(peer.fingerprint for peer in fleet.files[0].neighbours if peer.id == 4)
+    (tmp_path / "fleet/node-0/node.toml").write_text(text.replace(print_of_4, "0" * 64))
+    (tmp_path / "fleet/node-3/node.toml").write_text("id = 3\n")
+    problems = " | ".join(f"{one.what} {one.remedy}" for one in examine(fleet.path) if one.level == PROBLEM)
+    for words in ("node-1/node.key", "node-2/manifest.json", "node 0 knows node 4 by other keys", "node-3/node.toml"):
+        assert words in problems, words
+    assert print_of_4 in problems
+
+
+def test_certificates_are_renewed(tmp_path: Path) -> None:
+    fleet = founded(tmp_path / "fleet", 100)
+    before = {v: file.certificate.read_bytes() for v, file in fleet.files.items()}
+    assert fleet.renew([2]) == [fleet.files[2].certificate]
+    changed = [v for v, file in fleet.files.items() if file.certificate.read_bytes() != before[v]]
+    assert changed == [2]
+    assert len(fleet.renew()) == N
+    assert [finding for finding in examine(fleet.path) if finding.level == PROBLEM] == []
+
+
+def test_what_is_no_fleet_folder(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match=r"no fleet's folder: it has no manifest.json; levywalk fleet init"):
+        FleetFolder.open(tmp_path)
+    fleet = founded(tmp_path / "fleet", 100)
+    for place in ("node-2", "node-2/node.toml"):
+        with pytest.raises(InvalidParameter, match=f"that is one node's; the fleet's is {fleet.path}"):
+            FleetFolder.open(fleet.path / place)
+    (fleet.path / "node-2").rename(fleet.path / "node-9")
+    with pytest.raises(InvalidParameter, match=r"node-9: its node.toml is of node 2"):
+        FleetFolder.open(fleet.path)
+
+
+def test_before_anything_has_happened(tmp_path: Path) -> None:
+    fleet = founded(tmp_path / "fleet", 100)
+    status = fleet.status()
+    assert (status["holder"], status["guardian"], status["step"], status["nodes_down"]) == (None, None, 0, N)
+    assert status["lost_updates"] == 0
+    assert any("not begun" in wait for wait in status["waits"])
+    with pytest.raises(FleetProblem, match="no disk has a model yet"):
+        takeout.model(fleet, tmp_path / "model", now=True)
+    with pytest.raises(FleetProblem, match="the walk has not begun"):
+        takeout.trace(fleet)
+    with pytest.raises(FleetProblem, match="nodes 0-4 do not answer"):
+        fleet.begin(timeout=0.0)
+    with pytest.raises(control.NoAnswer):
+        fleet.leave(2)
+
+
+# What is lost
+
+
+def seen(virtual: VirtualFleet) -> Iterator[View]:
+    """Look at a virtual fleet's disks as at a real one's."""
+    for v, machine in enumerate(virtual.machines):
+        lines = tuple(line for line in machine.log if isinstance(line, Archived | Began))
+        yield View(v, None, False, describe(Disk(**machine.disk)), lines, None, None)
+
+
+@pytest.mark.parametrize("policy", ["wait", "eager"])
+def test_what_is_lost_is_counted_as_the_merged_logs_count_it(policy: str) -> None:
+    network, problem = lw.watts_strogatz(12, 4, 0.1, seed=1), lw.heterogeneous(12, important=2, seed=1)
+    terms = Terms(b"", 20, policy, heartbeat=0.05, dead_after=0.3, retry=0.05)
+    most = 0
+    for seed in range(6):
+        fleet = Fleet.of(network, problem, lw.mhlj(), steps=600, step_size="theory", seed=seed, terms=terms)
+        virtual = VirtualFleet(fleet)
+        for at, fault in [*draw_faults(6, 12, 2.0, 0.3, seed), (0.9, Fault("kill", "holder"))]:
+            virtual.at(at, fault)
+        for moment in (0.7, 1.5, 9.0):
+            virtual.run(until=moment)
+            lost = winning_chain(virtual.logs, fleet.course).lost
+            assert lost is not None
+            assert lost_updates(seen(virtual)) == len(lost), (seed, moment)
+            most = max(most, len(lost))
+    assert most > 0
+
+
+def test_who_holds_the_model_is_known_without_the_holders_disk() -> None:
+    network, problem = lw.ring(6), lw.heterogeneous(6, important=1, seed=1)
+    fleet = Fleet.of(network, problem, lw.mhlj(), steps=400, step_size="theory", seed=1)
+    manifest = Manifest.of(fleet)
+    blank = describe(Disk(Known(FIRST, 0), Own(2, 0, leaving=False), {}))
+    virtual = VirtualFleet(fleet)
+    looked = 0
+    for moment in np.linspace(0.01, 1.0, 60):
+        virtual.run(until=float(moment))
+        views = list(seen(virtual))
+        status = overview(views, manifest, begun=True)
+        holder, guardian = status["holder"], status["guardian"]
+        if virtual.whose("holder") is None or views[holder].about["held"] is None:
+            continue  # on its way, or over
+        assert (holder, guardian) == (virtual.whose("holder"), virtual.whose("guardian"))
+        views[holder] = views[holder]._replace(about=blank)
+        assert overview(views, manifest, begun=True)["holder"] in (holder, guardian)
+        looked += 1
+    assert looked > 10
+
+
+def test_the_folder_tells_what_the_fleet_was_founded_with(replay: FleetFolder) -> None:
+    fleet = fleet_of(replay.path)
+    assert (fleet.network.n, fleet.start, fleet.shared_key) == (N, replay.manifest.start, True)
