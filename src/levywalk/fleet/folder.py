@@ -248,8 +248,7 @@ class FleetFolder:
         return sorted(runs)
 
     def _order_stop(self, node: int, pid: int) -> None:
-        if _is_stopped(pid):
-            self._signal(node, pid, signal.SIGCONT)
+        self._signal(node, pid, signal.SIGCONT)  # one that is stopped could not hear
         try:
             control.ask(self.files[node].state, "stop", timeout=1.0)
         except LevywalkError:
@@ -384,13 +383,6 @@ def _reap() -> None:
     for pid, process in list(_children.items()):
         if process.poll() is not None:
             del _children[pid]
-
-
-def _is_stopped(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"T", b"t")
-    except OSError:
-        return False
 
 
 def _tail(path: Path) -> str:

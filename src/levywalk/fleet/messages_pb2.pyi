@@ -49,18 +49,22 @@ class Frame(_message.Message):
     def __init__(self, sender: _Optional[int] = ..., guardian_certificate: _Optional[bytes] = ..., chunk: _Optional[bytes] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., activate: _Optional[_Union[Activate, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., certified: _Optional[_Union[Certified, _Mapping]] = ..., guard: _Optional[_Union[Guard, _Mapping]] = ..., guarding: _Optional[_Union[Guarding, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("format", "manifest", "incarnation", "software", "certificate")
+    __slots__ = ("format", "manifest", "incarnation", "software", "certificate", "nonce", "proof")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     SOFTWARE_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    PROOF_FIELD_NUMBER: _ClassVar[int]
     format: int
     manifest: bytes
     incarnation: bytes
     software: str
     certificate: bytes
-    def __init__(self, format: _Optional[int] = ..., manifest: _Optional[bytes] = ..., incarnation: _Optional[bytes] = ..., software: _Optional[str] = ..., certificate: _Optional[bytes] = ...) -> None: ...
+    nonce: bytes
+    proof: bytes
+    def __init__(self, format: _Optional[int] = ..., manifest: _Optional[bytes] = ..., incarnation: _Optional[bytes] = ..., software: _Optional[str] = ..., certificate: _Optional[bytes] = ..., nonce: _Optional[bytes] = ..., proof: _Optional[bytes] = ...) -> None: ...
 
 class Epoch(_message.Message):
     __slots__ = ("counter", "seq", "node")

@@ -23,6 +23,7 @@ no hello in time                       DEADLINE_EXCEEDED, and the stream is clos
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections import deque
 from collections.abc import Callable
@@ -41,7 +42,7 @@ from levywalk.fleet.identity import Identity, IdentityError, key_fingerprint, pa
 from levywalk.fleet.messages import Activate, Certified, Message, Prepare
 from levywalk.fleet.nodefile import Peer
 from levywalk.fleet.tensors import Malformed, Tensor
-from levywalk.fleet.wire import FORMAT, MOST_FRAME, Hello, Reader, chunk_frames, encode_frame, hello_frame
+from levywalk.fleet.wire import FORMAT, MOST_FRAME, Hello, Reader, chunk_frames, encode_frame, hello_frame, proven
 from levywalk.version import __version__
 
 SERVICE, METHOD = "levywalk.fleet.v1.Node", "Talk"
@@ -263,7 +264,6 @@ class Transport:
             return
         failpoint("send:before")
         link.put(_Outgoing(*encode_frame(self.id, message, self._vouching(message))))
-        failpoint("send:after")
 
     def _vouching(self, message: Message) -> bytes:
         """Return the certificate of the guardian that a message rests on: the receiver may never have met it."""
@@ -364,13 +364,20 @@ class Transport:
         node = link.peer.id
         link.received = 0
         link.streams += 1
+        nonce = secrets.token_bytes(16)
         try:
-            data = await _first(call, node, hello_frame(self.id, self.hello))
+            if self.id < node:
+                await call.write(hello_frame(self.id, self.hello._replace(nonce=nonce)))
+            data = await _first(call, node)
             while data is not grpc.aio.EOF:
                 link.pace.count(node)
                 found = reader.take(data)
                 if isinstance(found, Hello):
                     self._greeted(link, found)
+                    if self.id < node:
+                        self._check_proof(node, found, nonce)
+                    else:
+                        await call.write(hello_frame(self.id, self._answer(node, found.nonce)))
                     self._opened(link, call, found)
                     writer = asyncio.create_task(_pump(link, call))
                 elif found is not None:
@@ -398,6 +405,16 @@ class Transport:
         self._learn(node, hello.certificate)
         self._is(link.peer, _certificate(node, hello.certificate))
 
+    def _answer(self, node: int, nonce: bytes) -> Hello:
+        statement = proven(self.hello.manifest, nonce, self.id, node)
+        return self.hello._replace(nonce=nonce, proof=self.identity.signer().sign(statement))
+
+    def _check_proof(self, node: int, hello: Hello, nonce: bytes) -> None:
+        """Believe an answer only from whoever has the key in its certificate: another one may have TLS keys of old."""
+        statement = proven(self.hello.manifest, nonce, node, self.id)
+        if hello.nonce != nonce or not self.identity.signer().verify(node, statement, hello.proof):
+            raise Stranger(f"node {node} has not proven that it has the key of its certificate")
+
     def _opened(self, link: Link, call: Call, hello: Hello) -> None:
         if link.call is not None and link.task is not None:
             link.task.cancel()
@@ -408,7 +425,7 @@ class Transport:
     def _closed(self, link: Link, call: Any, why: str) -> None:
         if link.call is not None and link.call is not call:
             return
-        told = link.open or not why.startswith("UNAVAILABLE")  # a neighbour that has not started yet is no news
+        told = link.open or "refused" not in why  # that a neighbour has not started yet is no news
         link.call, link.open, link.under_way = None, False, None
         link.waiting.clear()  # what was for an earlier life of the other end must not reach a later one
         if link.why != why:
@@ -432,11 +449,10 @@ def _guardian(message: Message) -> int:
     raise Malformed(f"a {type(message).__name__} does not come with a certificate")
 
 
-async def _first(call: Call, node: int, hello: bytes) -> Any:
-    """Say hello, and return the first frame, which must come in time: a silent stream would be kept for ever."""
+async def _first(call: Call, node: int) -> Any:
+    """Return the first frame, which must come in time: a silent stream would be kept for ever."""
     try:
         async with asyncio.timeout(PATIENCE):
-            await call.write(hello)
             return await call.read()
     except TimeoutError:
         raise Late(f"node {node} has not said hello in {PATIENCE:.0f} seconds") from None
@@ -454,5 +470,6 @@ async def _pump(link: Link, call: Call) -> None:
                         await call.write(frame)
                 link.under_way = None
                 link.sent += 1
+                failpoint("send:after")
             link.wake.clear()
             await link.wake.wait()

@@ -9,6 +9,7 @@ the run's manifest allows. What it would refuse cannot be sent either.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Iterator
 from functools import partial
 from operator import attrgetter
@@ -32,8 +33,8 @@ MOST_FRAME = CHUNK_MOST + 1024
 MOST_CERTIFICATE = 1 << 13
 _CHUNK_TAG = Frame.CHUNK_FIELD_NUMBER << 3 | 2  # the byte with which a chunk begins; no other frame does
 _MOST_COUNT = (1 << 63) - 1
-_MOST = {"signature": 512, "certificate": MOST_CERTIFICATE, "why": 1000, "software": 100}  # others: 32
-_EXACTLY = {"manifest": 32, "incarnation": 16}
+_MOST = {"signature": 512, "certificate": MOST_CERTIFICATE, "why": 1000, "software": 100, "proof": 64}  # others: 32
+_EXACTLY = {"manifest": 32, "incarnation": 16, "nonce": 16}
 
 
 class Hello(NamedTuple):
@@ -44,6 +45,13 @@ class Hello(NamedTuple):
     incarnation: bytes  # which life of the sender's state folder
     software: str
     certificate: bytes  # the sender's own, DER
+    nonce: bytes = bytes(16)  # drawn by the one who dials, and repeated in the answer
+    proof: bytes = b""  # of the one who answers: that it has the key that its certificate names
+
+
+def proven(manifest: bytes, nonce: bytes, answers: int, dials: int) -> bytes:
+    """Return what the one who answers signs. (gRPC does not show whose certificate a server has used for TLS.)"""
+    return b"hello|" + manifest + nonce + struct.pack("<qq", answers, dials)
 
 
 # What must hold of a field

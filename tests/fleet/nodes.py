@@ -1,0 +1,222 @@
+"""Real nodes for tests: a small fleet's folder, a node as a process, and a neighbour that says whatever it likes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import grpc
+from cryptography.hazmat.primitives.serialization import Encoding
+
+import levywalk as lw
+from levywalk.fleet import control
+from levywalk.fleet.codec import encode
+from levywalk.fleet.found import found
+from levywalk.fleet.identity import Identity, Tls, server_name
+from levywalk.fleet.manifest import Manifest
+from levywalk.fleet.messages import Message, Prepare, Refused
+from levywalk.fleet.nodefile import NodeFile
+from levywalk.fleet.process import ENVIRONMENT, PLAUSIBLE, command
+from levywalk.fleet.protocol import Terms
+from levywalk.fleet.store import Reading, whole
+from levywalk.fleet.token import Epoch
+from levywalk.fleet.transport import METHOD, SERVICE
+from levywalk.fleet.wire import FORMAT, Hello, Reader, chunk_frames, encode_frame, hello_frame
+
+T = TypeVar("T")
+PATIENCE = 30.0  # seconds for what must happen; nothing is expected to take that long
+FAR = Epoch(PLAUSIBLE // 2, 0, 0)  # an epoch above all that a test brings about, but not too far
+
+
+def make(
+    folder: Path, nodes: int = 4, *, dim: int = 4, steps: int = 50, terms: Terms | None = None, metrics: bool = False
+) -> Path:
+    """Found a small fleet on a ring: the neighbours of its last node are 0 and the one before it."""
+    problem = lw.heterogeneous(nodes, dim=dim, seed=1, important=1)
+    return found(
+        folder,
+        lw.ring(nodes),
+        problem,
+        lw.mhlj(),
+        steps=steps,
+        step_size="theory",
+        name="test",
+        seed=3,
+        metrics=metrics,
+        terms=Terms(run=b"") if terms is None else terms,
+    )
+
+
+def eventually(look: Callable[[], T]) -> T:
+    """Return what it says as soon as that is true."""
+    end = time.monotonic() + PATIENCE
+    while not (seen := look()):
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.01)
+    return seen
+
+
+class Running:
+    """A node's process."""
+
+    def __init__(self, folder: Path, code: str | None = None) -> None:
+        """Start it, or some code that does."""
+        self.folder = folder
+        self.file = NodeFile.read(folder / "node.toml")
+        self.manifest = Manifest.read(self.file.manifest)
+        what = command(folder / "node.toml")
+        if code is not None:
+            what = [what[0], "-c", code, what[-1]]
+        with (folder / "node.log").open("ab") as log:
+            self.process = subprocess.Popen(what, env=os.environ | ENVIRONMENT, stdout=log, stderr=log)
+
+    def __enter__(self) -> Self:
+        eventually(self._up)
+        return self
+
+    def _up(self) -> bool:
+        assert self.process.poll() is None, (self.folder / "node.log").read_text()
+        with contextlib.suppress(control.NoAnswer):
+            return bool(self.status())
+        return False
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def kill(self, number: int = signal.SIGKILL) -> int:
+        """End the process; return its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.send_signal(number)
+        return self.process.wait(PATIENCE)
+
+    def ask(self, do: str, **about: Any) -> dict[str, Any]:
+        return control.ask(self.file.state, do, timeout=PATIENCE, **about)
+
+    def status(self) -> dict[str, Any]:
+        return self.ask("status")
+
+    def log(self) -> list[dict[str, Any]]:
+        """Return what it has said; whatever is not of its own making would not be JSON."""
+        return [json.loads(line) for line in (self.folder / "node.log").read_text().splitlines()]
+
+    def state(self) -> dict[str, object]:
+        """Return what is on its disk, in a form that can be compared."""
+        with Reading(self.file.state, self.manifest.digest, limits=self.manifest.limits) as reading:
+            disk = reading.load()
+            assert disk is not None
+            held = {slot: None if value is None else encode(value) for slot, value in whole(disk).slots.items()}
+            return held | {"lines": len(reading)}
+
+    def dial(self, neighbour: int, **changes: Any) -> Caller:
+        """Return a stream to this node, as one of its neighbours that keeps to the rules so far."""
+        return Caller(self, self.folder.parent / f"node-{neighbour}", neighbour, **changes)
+
+
+def tls_of(folder: Path) -> Tls:
+    return Tls(*((folder / name).read_bytes() for name in ("node.key", "node.crt", "ca.crt")))
+
+
+class Caller:
+    """Somebody with keys and certificates, who may say anything."""
+
+    def __init__(
+        self,
+        to: Running,
+        folder: Path,
+        node: int,
+        *,
+        tls: Tls | None = None,
+        metadata: Any = None,
+        meant: int | None = None,
+    ) -> None:
+        self.to, self.node, self.identity = to, node, Identity.open(folder)
+        key, certificate, authority = tls_of(folder) if tls is None else tls
+        options = [
+            ("grpc.ssl_target_name_override", server_name(to.file.id)),
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.enable_retries", 0),
+        ]
+        credentials = grpc.ssl_channel_credentials(authority, key, certificate)
+        self.channel = grpc.secure_channel(to.file.listen, credentials, options)
+        self._out: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        talk = self.channel.stream_stream(f"/{SERVICE}/{METHOD}")
+        self.call = talk(iter(self._out.get, None), timeout=PATIENCE, metadata=metadata)
+        self.reader = Reader(to.manifest.limits, to.file.id)
+        self._asked = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._out.put(None)
+        self.call.cancel()
+        self.channel.close()
+
+    def hello(self, **changes: Any) -> bytes:
+        own = self.identity.certificate.public_bytes(Encoding.DER)
+        right = Hello(FORMAT, self.to.manifest.digest, bytes(15) + bytes([self.node]), "hostile", own)
+        return hello_frame(self.node, right._replace(**changes))
+
+    def write(self, *frames: bytes) -> None:
+        for frame in frames:
+            self._out.put(frame)
+
+    def say(self, *messages: Message, certificate: bytes = b"") -> None:
+        for message in messages:
+            frame, tensors = encode_frame(self.node, message, certificate)
+            self.write(frame, *(chunk for tensor in tensors for chunk in chunk_frames(tensor)))
+
+    def heard(self) -> Iterator[Hello | Message]:
+        """Yield what the node says."""
+        for data in self.call:
+            found = self.reader.take(data)
+            if found is not None:
+                yield found if isinstance(found, Hello) else found[0]
+
+    def hears(self, *kinds: type) -> Any:
+        """Return the next message of that kind."""
+        return next(message for message in self.heard() if isinstance(message, kinds))
+
+    def greet(self) -> Self:
+        """Say hello, and hear it."""
+        self.write(self.hello())
+        assert isinstance(self.hears(Hello), Hello)
+        return self
+
+    def sync(self) -> None:
+        """Return when the node has taken in all that was said: it answers a token that cannot be, in its turn."""
+        self._asked += 1
+        bad = self.to.manifest.first_token._replace(epoch=FAR, seq=self._asked, phase=99)
+        self.say(Prepare(bad, self.node))
+        while self.hears(Refused).seq != self._asked:
+            pass
+
+    def refused(self) -> grpc.RpcError:
+        """Return how the node ends the stream."""
+        try:
+            for _ in self.call:
+                pass
+        except grpc.RpcError as error:
+            return error
+        raise AssertionError("the stream was ended without a word")
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])

@@ -1,0 +1,462 @@
+"""Links between nodes, in one process: what is sent arrives, who is silent or lies is let go, and is dialled again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from levywalk.fleet import transport, wire
+from levywalk.fleet.codec import Limits
+from levywalk.fleet.identity import Authority, Identity, key_fingerprint
+from levywalk.fleet.messages import Activate, Alive, Certificate, Message, Prepare
+from levywalk.fleet.nodefile import Peer
+from levywalk.fleet.tensors import sealed_model
+from levywalk.fleet.token import FIRST, Epoch, Token
+from levywalk.fleet.transport import METHOD, SERVICE, WAITING, Link, PortInUse, Transport
+from levywalk.fleet.wire import FORMAT, Hello, encode_frame, hello_frame, proven
+from tests.fleet.nodes import PATIENCE, free_port
+
+RUN, LIFE, LOW, HIGH, FAR = bytes(range(32)), bytes(16), 2, 5, 9
+SMALL, LARGE = 3, 200_000
+BORN = Epoch(0, 0, LOW)
+
+
+class Ear:
+    """Writes down what a transport tells."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+
+    def opened(self, node: int, hello: Hello) -> None:
+        self.told.append(("opened", node, hello.incarnation))
+
+    def closed(self, node: int, why: str) -> None:
+        self.told.append(("closed", node, why))
+
+    def got(self, node: int, message: Message) -> None:
+        self.told.append(("got", node, message))
+
+    def all(self, what: str) -> list[Any]:
+        return [about for kind, _, about in self.told if kind == what]
+
+
+class Pair:
+    """A fleet of two neighbours, the lower of which dials, and a third node, which neither knows."""
+
+    def __init__(self, folder: Path, dim: int = SMALL) -> None:
+        self.authority = Authority.create(folder / "ca", "test")
+        self.folders = {v: self.authority.issue(v, ["127.0.0.1"]) for v in (LOW, HIGH, FAR)}
+        self.addresses = {LOW: f"127.0.0.1:{free_port()}", HIGH: f"127.0.0.1:{free_port()}"}
+        self.limits = Limits(dim, 1)
+
+    def identity(self, v: int) -> Identity:
+        return Identity.open(self.folders[v])
+
+    def certificate(self, v: int) -> bytes:
+        return self.identity(v).certificate.public_bytes(Encoding.DER)
+
+    def peer(self, v: int) -> Peer:
+        return Peer(v, self.addresses[v], key_fingerprint((self.folders[v] / "node.crt").read_bytes()))
+
+    def make(self, v: int, **changes: Any) -> tuple[Transport, Ear]:
+        ear = Ear()
+        given = {"manifest": RUN, "incarnation": LIFE, "limits": self.limits} | changes
+        peers = (self.peer(HIGH if v == LOW else LOW),)
+        return Transport(self.identity(v), self.addresses[v], peers, heard=ear, **given), ear
+
+    @asynccontextmanager
+    async def running(self, v: int, **changes: Any) -> AsyncIterator[tuple[Transport, Ear]]:
+        one, ear = self.make(v, **changes)
+        await one.start()
+        try:
+            yield one, ear
+        finally:
+            await one.stop()
+
+    def token(self) -> Token:
+        model = np.arange(float(self.limits.dim or 0))
+        return Token.first(model)._replace(epoch=BORN, model=sealed_model(model))
+
+    def hello(self, v: int, **changes: Any) -> bytes:
+        return hello_frame(v, Hello(FORMAT, RUN, LIFE, "test", self.certificate(v))._replace(**changes))
+
+    @asynccontextmanager
+    async def calling(self, v: int) -> AsyncIterator[Any]:
+        """A stream to the higher node, on which anything may be said."""
+        key, certificate, authority = self.identity(v).tls()
+        options = [("grpc.ssl_target_name_override", f"node-{HIGH}.levywalk.internal"), ("grpc.enable_retries", 0)]
+        credentials = grpc.ssl_channel_credentials(authority, key, certificate)
+        async with grpc.aio.secure_channel(self.addresses[HIGH], credentials, options) as channel:
+            yield channel.stream_stream(f"/{SERVICE}/{METHOD}")()
+
+    @asynccontextmanager
+    async def posing(self, who: Path, talk: Callable[[Any], Awaitable[None]]) -> AsyncIterator[None]:
+        """Somebody who listens where the higher node should."""
+        key, certificate, authority = Identity.open(who).tls()
+
+        async def served(_: Any, context: Any) -> None:
+            await talk(context)
+
+        server = grpc.aio.server()
+        handler = grpc.stream_stream_rpc_method_handler(served)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),))
+        credentials = grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
+        assert server.add_secure_port(self.addresses[HIGH], credentials)
+        await server.start()
+        try:
+            yield
+        finally:
+            await server.stop(0)
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
+    monkeypatch.setattr(transport, "_AGAIN", (0.01, 0.05))
+    return Pair(tmp_path)
+
+
+async def until(look: Callable[[], Any]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not look():
+            await asyncio.sleep(0.005)
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(test)
+
+
+async def refusal(call: Any) -> tuple[grpc.StatusCode, str]:
+    """Return how the other end ends a stream."""
+    try:
+        while await asyncio.wait_for(call.read(), PATIENCE) is not grpc.aio.EOF:
+            pass
+    except grpc.aio.AioRpcError as error:
+        return error.code(), error.details()
+    return await call.code(), await call.details()
+
+
+# What is sent arrives
+
+
+@pytest.mark.parametrize("dim", [SMALL, LARGE])
+def test_messages_arrive_in_order_both_ways(tmp_path: Path, dim: int) -> None:
+    pair = Pair(tmp_path, dim)
+    token = pair.token()
+
+    async def test() -> None:
+        async with pair.running(HIGH) as (high, above), pair.running(LOW) as (low, below):
+            await until(lambda: low.links[HIGH].open and high.links[LOW].open)
+            for sender, to in ((low, HIGH), (high, LOW)):
+                sender.send(to, Alive(BORN, 1))
+                sender.send(to, Prepare(token, LOW))
+                sender.send(to, Alive(BORN, 2))
+            for ear in (above, below):
+                await until(lambda ear=ear: len(ear.all("got")) == 3)
+                first, prepare, last = ear.all("got")
+                assert (first, last) == (Alive(BORN, 1), Alive(BORN, 2))
+                assert prepare.token.digest() == token.digest()
+                assert not prepare.token.model.flags.writeable
+            assert (below.told[0], above.told[0]) == (("opened", HIGH, LIFE), ("opened", LOW, LIFE))
+
+    run(test())
+
+
+def test_a_guardian_that_the_receiver_never_met_is_vouched_for(pair: Pair) -> None:
+    far = pair.identity(FAR).signer()
+    word = Certificate(FAR, BORN, 0, HIGH, bytes(32), far.sign(b"a statement"))
+    learned: list[tuple[int, bytes]] = []
+
+    async def test() -> None:
+        noted = {"learned": lambda node, der: learned.append((node, der))}
+        async with pair.running(HIGH, **noted) as (high, above), pair.running(LOW) as (low, _):
+            low._learn(FAR, pair.certificate(FAR))
+            await until(lambda: low.links[HIGH].open)
+            assert not high.identity.signer().verify(FAR, b"a statement", word.signature)
+            low.send(HIGH, Activate(word))
+            await until(lambda: above.all("got"))
+            assert high.identity.signer().verify(FAR, b"a statement", word.signature)
+            assert learned == [(LOW, pair.certificate(LOW)), (FAR, pair.certificate(FAR))]
+
+    run(test())
+
+
+def test_a_node_that_comes_back_is_found_again(pair: Pair) -> None:
+    async def test() -> None:
+        async with pair.running(LOW) as (low, below):
+            async with pair.running(HIGH):
+                await until(lambda: low.links[HIGH].open)
+            await until(lambda: not low.links[HIGH].open)
+            low.send(HIGH, Alive(BORN, 1))  # lost
+            async with pair.running(HIGH, incarnation=b"1" * 16) as (_, above):
+                await until(lambda: low.links[HIGH].open)
+                low.send(HIGH, Alive(BORN, 2))
+                await until(lambda: above.all("got"))
+                assert above.all("got") == [Alive(BORN, 2)]
+            assert below.all("opened") == [LIFE, b"1" * 16]
+
+    run(test())
+
+
+def test_a_newer_stream_takes_the_place_of_an_older_one(pair: Pair) -> None:
+    async def test() -> None:
+        async with pair.running(HIGH) as (high, above), pair.calling(LOW) as older, pair.calling(LOW) as newer:
+            for count, call in enumerate((older, newer)):
+                await call.write(pair.hello(LOW))
+                await until(lambda count=count: len(above.all("opened")) > count)
+            assert ("closed", LOW, "replaced by a newer stream") in above.told
+            await newer.write(encode_frame(LOW, Alive(BORN, 7))[0])
+            await until(lambda: above.all("got"))
+            assert above.all("got") == [Alive(BORN, 7)]
+            assert await refusal(older) == (grpc.StatusCode.ABORTED, "replaced by a newer stream")
+            assert high.links[LOW].open
+            assert high.links[LOW].streams == 1
+
+    run(test())
+
+
+# What waits
+
+
+def link(open_: bool = True) -> Link:
+    found = Link(Peer(HIGH, "127.0.0.1:1", "0" * 64))
+    found.open = open_
+    return found
+
+
+def outgoing(message: Message) -> transport._Outgoing:
+    return transport._Outgoing(*encode_frame(LOW, message))
+
+
+def test_only_so_many_messages_wait() -> None:
+    one = link()
+    assert sum(one.put(outgoing(Alive(BORN, i))) for i in range(WAITING + 9)) == WAITING
+    assert one.dropped == 9
+    assert not link(open_=False).put(outgoing(Alive(BORN, 1)))
+
+
+def test_a_large_model_does_not_wait_twice() -> None:
+    token = Token.first(np.ones(LARGE))
+    one = link()
+    assert one.put(outgoing(Prepare(token, LOW)))
+    assert not one.put(outgoing(Prepare(token, LOW)))
+    assert one.put(outgoing(Prepare(Token.first(np.ones(LARGE)), LOW)))
+    one.under_way = one.waiting.popleft()
+    assert not one.put(outgoing(Prepare(token, LOW)))
+    small = Token.first(np.ones(SMALL))
+    assert one.put(outgoing(Prepare(small, LOW)))
+    assert one.put(outgoing(Prepare(small, LOW)))
+
+
+# Who calls
+
+
+def test_a_port_in_use_is_said(pair: Pair) -> None:
+    async def test() -> None:
+        async with pair.running(HIGH):
+            with pytest.raises(PortInUse, match=r"the port is in use, or the address is not of this machine; end"):
+                async with pair.running(HIGH):
+                    pass
+
+    run(test())
+
+
+def test_a_caller_that_says_nothing_is_let_go(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "PATIENCE", 0.05)
+
+    async def test() -> None:
+        async with pair.running(HIGH) as (high, above), pair.calling(LOW) as call:
+            assert (await refusal(call))[0] is grpc.StatusCode.DEADLINE_EXCEEDED
+            assert above.told == [("closed", LOW, "Late: node 2 has not said hello in 0 seconds")]
+            await until(lambda: high.links[LOW].streams == 0)
+
+    run(test())
+
+
+def test_a_caller_that_says_hello_may_be_silent(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "PATIENCE", 0.5)
+
+    async def test() -> None:
+        async with pair.running(HIGH) as (high, above), pair.calling(LOW) as call:
+            await call.write(pair.hello(LOW))
+            await until(lambda: high.links[LOW].open)
+            opened = time.monotonic()
+            await until(lambda: time.monotonic() > opened + 2 * transport.PATIENCE)
+            await call.write(encode_frame(LOW, Alive(BORN, 1))[0])
+            await until(lambda: above.all("got"))
+
+    run(test())
+
+
+def test_too_many_frames_are_refused_also_on_a_new_stream(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "RATE", 0.001)
+    monkeypatch.setattr(transport, "BURST", 20.0)
+    frames = [pair.hello(LOW), *[encode_frame(LOW, Alive(BORN, i))[0] for i in range(30)]]
+
+    async def test() -> None:
+        async with pair.running(HIGH) as (_, above):
+            async with pair.calling(LOW) as call:
+                with suppress(grpc.RpcError, asyncio.InvalidStateError):  # once the stream is closed
+                    for frame in frames:
+                        await call.write(frame)
+                flood = "node 2 sends more than 0 frames a second: the stream is closed"
+                await until(lambda: above.all("closed") == [f"Flood: {flood}"])
+            assert len(above.all("got")) == 19  # and a hello
+            async with pair.calling(LOW) as call:
+                await call.write(pair.hello(LOW))
+                assert await refusal(call) == (grpc.StatusCode.RESOURCE_EXHAUSTED, flood)
+            assert len(above.all("got")) == 19
+
+    run(test())
+
+
+def test_only_a_fault_of_the_link_itself_ends_a_stream_and_it_is_said(pair: Pair) -> None:
+    """Whatever happens in what hears a message, the link must not seem open afterwards."""
+
+    async def test() -> None:
+        async with pair.running(HIGH) as (high, above), pair.calling(LOW) as call:
+            above.got = lambda node, message: 1 // 0  # type: ignore[assignment, method-assign, misc]
+            await call.write(pair.hello(LOW))
+            await until(lambda: high.links[LOW].open)
+            await call.write(encode_frame(LOW, Alive(BORN, 1))[0])
+            assert (await refusal(call))[0] is grpc.StatusCode.UNKNOWN
+            assert not high.links[LOW].open
+            assert "ZeroDivisionError" in high.links[LOW].why
+
+    run(test())
+
+
+# Who is called
+
+
+def odd_version(der: bytes) -> bytes:
+    assert der.count(b"\xa0\x03\x02\x01\x02") == 1
+    return der.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x07")
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("nothing", "Late: node 5 has not said hello"),
+        ("garbage", "Malformed: bytes that are no frame"),
+        ("message first", "Malformed: a Hello was expected first"),
+        ("another's name", "Malformed: node 5 spoke for node 9"),
+        ("another run", "Mismatch: node 5 has the manifest"),
+        ("another format", "Mismatch: wire format 1 was expected, got 7"),
+        ("odd certificate", "Malformed: a certificate of node 5 cannot be read"),
+        ("another's certificate", "Malformed: a certificate of node 5 was expected, got one of node 9"),
+        ("the end", "the other end has closed the stream"),
+    ],
+)
+def test_who_answers_wrongly_is_let_go_and_dialled_again(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, what: str, says: str
+) -> None:
+    monkeypatch.setattr(transport, "PATIENCE", 0.2 if what == "nothing" else PATIENCE)
+    frame = {
+        "nothing": b"",
+        "garbage": b"\xff" * 9,
+        "message first": encode_frame(HIGH, Alive(BORN, 1))[0],
+        "another's name": encode_frame(FAR, Alive(BORN, 1))[0],
+        "another run": pair.hello(HIGH, manifest=bytes(32)),
+        "another format": pair.hello(HIGH, format=7),
+        "odd certificate": pair.hello(HIGH, certificate=odd_version(pair.certificate(HIGH))),
+        "another's certificate": pair.hello(HIGH, certificate=pair.certificate(FAR)),
+        "the end": b"",
+    }[what]
+
+    async def talk(context: Any) -> None:
+        if frame:
+            await context.write(frame)
+        if what != "the end":
+            await context.read()
+            await asyncio.Event().wait()
+
+    async def test() -> None:
+        async with pair.running(LOW) as (low, below):
+            async with pair.posing(pair.folders[HIGH], talk):
+                await until(lambda: any(says in why for why in below.all("closed")))
+                assert not below.all("opened")
+                assert not below.all("got")
+            async with pair.running(HIGH):
+                await until(lambda: low.links[HIGH].open)
+
+    run(test())
+
+
+def test_another_node_at_a_neighbours_address_is_not_spoken_to(pair: Pair) -> None:
+    """Its certificate is good, but TLS was asked for the neighbour's name."""
+    reached = []
+
+    async def talk(context: Any) -> None:
+        reached.append(True)
+        await context.write(pair.hello(HIGH))
+
+    async def test() -> None:
+        async with pair.posing(pair.folders[FAR], talk), pair.running(LOW) as (low, _):
+            await until(lambda: "Hostname Verification Check failed" in low.links[HIGH].why)
+            assert not low.links[HIGH].open
+            assert not reached
+
+    run(test())
+
+
+def test_other_keys_of_a_neighbour_are_not_spoken_to(pair: Pair, tmp_path: Path) -> None:
+    other = pair.authority.issue(HIGH, ["127.0.0.1"], folder=tmp_path / "again")
+    certificate = Identity.open(other).certificate.public_bytes(Encoding.DER)
+
+    async def talk(context: Any) -> None:
+        await context.write(pair.hello(HIGH, certificate=certificate))
+        await asyncio.Event().wait()
+
+    async def test() -> None:
+        async with pair.posing(other, talk), pair.running(LOW) as (low, below):
+            await until(lambda: any("has keys with the fingerprint" in why for why in below.all("closed")))
+            assert not low.links[HIGH].open
+
+    run(test())
+
+
+@pytest.mark.parametrize("proof", ["none", "of the old key", "of another time"])
+def test_old_keys_of_a_neighbour_with_its_present_certificate_are_not_spoken_to(
+    pair: Pair, tmp_path: Path, proof: str
+) -> None:
+    """The one who dials is not told whose certificate TLS has seen: the other end must prove that it has the key."""
+    old = pair.authority.issue(HIGH, ["127.0.0.1"], folder=tmp_path / "again")
+
+    async def talk(context: Any) -> None:
+        asked = wire.Reader(pair.limits, LOW).take(await context.read())
+        assert isinstance(asked, Hello)
+        statement = proven(RUN, bytes(16) if proof == "of another time" else asked.nonce, HIGH, LOW)
+        signer = (Identity.open(old) if proof == "of the old key" else pair.identity(HIGH)).signer()
+        signature = b"" if proof == "none" else signer.sign(statement)
+        await context.write(pair.hello(HIGH, nonce=asked.nonce, proof=signature))
+        await asyncio.Event().wait()
+
+    async def test() -> None:
+        async with pair.posing(old, talk), pair.running(LOW) as (low, below):
+            await until(lambda: any("has not proven" in why for why in below.all("closed")))
+            assert not low.links[HIGH].open
+            assert not below.all("opened")
+
+    run(test())
+
+
+def test_certificates_that_are_out_of_use_are_not_kept_in_mind(pair: Pair, tmp_path: Path) -> None:
+    other = pair.authority.issue(HIGH, ["127.0.0.1"], folder=tmp_path / "again")
+    old = Identity.open(other).certificate.public_bytes(Encoding.DER)
+    for known, certain in (({HIGH: old}, False), ({HIGH: b"torn"}, False), ({HIGH: pair.certificate(HIGH)}, True)):
+        low, _ = pair.make(LOW, known=known)
+        signature = pair.identity(HIGH).signer().sign(b"a statement")
+        assert low.identity.signer().verify(HIGH, b"a statement", signature) is certain
+        assert low._vouching(Prepare(Token.first(np.zeros(SMALL))._replace(epoch=FIRST), HIGH)) == (
+            pair.certificate(HIGH) if certain else b""
+        )
