@@ -338,12 +338,25 @@ def test_what_is_no_fleet_folder(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match=r"no fleet's folder: it has no manifest.json; levywalk fleet init"):
         FleetFolder.open(tmp_path)
     fleet = founded(tmp_path / "fleet", 100)
-    for place in ("node-2", "node-2/node.toml"):
-        with pytest.raises(InvalidParameter, match=f"that is one node's; the fleet's is {fleet.path}"):
-            FleetFolder.open(fleet.path / place)
+    with pytest.raises(
+        InvalidParameter, match=f"one node's folder: give {fleet.path / 'node-2' / 'node.toml'}, or the"
+    ):
+        FleetFolder.open(fleet.path / "node-2")
     (fleet.path / "node-2").rename(fleet.path / "node-9")
     with pytest.raises(InvalidParameter, match=r"node-9: its node.toml is of node 2"):
         FleetFolder.open(fleet.path)
+
+
+def test_one_node_alone_is_looked_at_stopped_and_not_begun(tmp_path: Path) -> None:
+    fleet = founded(tmp_path / "fleet", 100)
+    one = FleetFolder.open(fleet.path / "node-2" / "node.toml")
+    try:
+        assert one.up() == [2]
+        status = one.status()
+        assert [(node["id"], node["up"]) for node in status["nodes"]] == [(2, True)]
+        assert (status["step"], status["holder"], one.log(2).exists(), one.begun) == (0, None, True, False)
+    finally:
+        assert one.stop(force=True) == [2]
 
 
 def test_before_anything_has_happened(tmp_path: Path) -> None:

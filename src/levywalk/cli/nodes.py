@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from levywalk.problem import Problem
 
 T = TypeVar("T")
-Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The fleet's folder, made by levywalk fleet init.")]
+Dir = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="The fleet's folder, made by levywalk fleet init; or one node's node.toml."),
+]
 Node = Annotated[int, typer.Argument(metavar="NODE", help="The node's number.")]
 
 _INIT = """Examples:
@@ -109,6 +112,10 @@ def init(
 
     if deploy is not None:
         checks.choice("--for", deploy, KINDS)
+    if dead_after < 3 * heartbeat:
+        raise InvalidParameter(
+            f"--dead-after must be at least 3 heartbeats of {heartbeat:g} s, or the living seem dead, got {dead_after:g}"
+        )
     size = step_size_setting(step_size)
     if size == "tuned":
         raise InvalidParameter("step_size must be 'theory' or a number above 0, got 'tuned'")
@@ -147,7 +154,8 @@ def init(
         print(f"Next: move each {folder}/node-N to its machine, and there: levywalk node node-N/node.toml")
         print(f"Then, at node {manifest.start}: levywalk fleet begin node-{manifest.start}/node.toml")
     else:
-        print(f"Next: levywalk fleet up {_typed(folder)}")
+        first_of_all = "put each node's data into node-N/data.csv, then " if data == "private" else ""
+        print(f"Next: {first_of_all}levywalk fleet up {_typed(folder)}")
 
 
 def _unseen(n: int, dim: int | None, mean_smoothness: float | None, loss: str, ridge: float) -> Problem:
@@ -194,8 +202,13 @@ def up(
     started = _carried_out(lambda say: fleet.up(timeout, say))
     n = len(fleet.files)
     what = f"Started {_short(started)}." if started else "All nodes were running."
-    print(f"{what} {n} of {n} nodes run; logs are {folder}/node-*/node.log.")
+    logs = fleet.log(next(iter(fleet.files))) if fleet.lone else f"{folder}/node-*/node.log"
+    print(f"{what} {n} of {n} nodes run; logs are {logs}.")
     at = _typed(folder)
+    if not fleet.whole:
+        start = fleet.manifest.start
+        where = f"here: levywalk fleet begin {at}" if start in fleet.files else "where that node is"
+        print(f"Of {fleet.manifest.nodes} nodes {n} are here. The walk begins at node {start}, on your word, {where}")
     print(f"Next: levywalk fleet status {at} --watch, levywalk fleet logs {at}, levywalk fleet stop {at}")
 
 
@@ -368,7 +381,8 @@ def stop(
     fleet = _open(folder)
     ended = _carried_out(lambda say: fleet.stop(timeout, force=force, say=say))
     print(f"Stopped {_short(ended)}." if ended else "No node was running.")
-    print(f"Next: levywalk fleet up {_typed(folder)} goes on where the walk was.")
+    if not fleet.status()["finished"]:
+        print(f"Next: levywalk fleet up {_typed(folder)} goes on where the walk was.")
 
 
 _LOGS = """Examples:
@@ -534,7 +548,7 @@ def node(
 
 def _check(path: Path) -> None:
     """Read all that a node reads when it starts."""
-    from levywalk.fleet.identity import Identity
+    from levywalk.fleet.identity import Identity, key_fingerprint
     from levywalk.fleet.manifest import Manifest
     from levywalk.fleet.nodefile import NodeFile
     from levywalk.fleet.owndata import own_problem, scores
@@ -548,6 +562,7 @@ def _check(path: Path) -> None:
     found = scores(manifest, problem, degree)
     print(f"node {file.id} of fleet {manifest.name}, {manifest.nodes} nodes; listens on {file.listen}")
     print(f"certificate valid until {identity.certificate.not_valid_after_utc:%Y-%m-%d}")
+    print(f"fingerprint, for its neighbours' node files: {key_fingerprint(identity.certificate)}")
     print(f"{count(problem.samples, 'sample')} of {count(problem.dim, 'feature')}, {count(degree, 'neighbour')}")
     told = ", ".join(f"{score:.6g}" for score in found)
     print(f"L_v = {float(problem.smoothness[0]):.6g}; its neighbours learn the score {told}, and nothing of its data")

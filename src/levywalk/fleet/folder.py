@@ -62,11 +62,15 @@ class FleetFolder:
     path: Path
     manifest: Manifest
     files: dict[int, NodeFile]
+    lone: bool = False  # whether this is one node's own folder
 
     @classmethod
     def open(cls, path: str | Path) -> FleetFolder:
-        """Read the manifest and the node files of a folder."""
+        """Read the manifest and the node files of a folder; of a node file, that node alone."""
         path = Path(path).absolute()
+        if path.is_file():
+            file = NodeFile.read(path)
+            return cls(path.parent, Manifest.read(file.manifest), {file.id: file}, lone=True)
         check_folder(path)
         files = {}
         for place in node_folders(path):
@@ -94,6 +98,11 @@ class FleetFolder:
         """Whether the first token was born."""
         return (self.path / BEGUN).exists()
 
+    @property
+    def whole(self) -> bool:
+        """Whether all nodes of the fleet are here: else the walk begins by the operator's word."""
+        return len(self.files) == self.manifest.nodes
+
     def log(self, node: int) -> Path:
         """Return where a node's process writes its log."""
         return self.place(node) / LOG
@@ -101,7 +110,7 @@ class FleetFolder:
     def place(self, node: int) -> Path:
         """Return a node's folder."""
         self.check(node)
-        return self.path / f"node-{node}"
+        return self.path if self.lone else self.path / f"node-{node}"
 
     def check(self, node: int) -> NodeFile:
         """Return the file of a node, which must be here."""
@@ -129,7 +138,7 @@ class FleetFolder:
         down = [v for v, file in self.files.items() if running(file.state) is None]
         started = {v: self._start(v) for v in down}
         self._await_answers(started, until, say)
-        if not self.begun:
+        if not self.begun and self.whole:
             self._await_begin(until, say)
         return down
 
@@ -346,13 +355,10 @@ def begin_at(path: str | Path, timeout: float = PATIENCE, say: Say = _nothing) -
 
 def check_folder(path: Path) -> None:
     """Refuse what is no fleet's folder."""
-    if (path / MANIFEST).is_file() and not (path / "node.toml").exists():
-        return
-    hint = "levywalk fleet init makes one"
-    inside = path if path.is_dir() else path.parent
-    if (inside / "node.toml").exists() and (inside.parent / MANIFEST).is_file():
-        hint = f"that is one node's; the fleet's is {inside.parent}"
-    raise InvalidParameter(f"{path} is no fleet's folder: it has no {MANIFEST}; {hint}")
+    if (path / "node.toml").exists():
+        raise InvalidParameter(f"{path} is one node's folder: give {path / 'node.toml'}, or the fleet's folder")
+    if not (path / MANIFEST).is_file():
+        raise InvalidParameter(f"{path} is no fleet's folder: it has no {MANIFEST}; levywalk fleet init makes one")
 
 
 def node_folders(path: Path) -> list[Path]:

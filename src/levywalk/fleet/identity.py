@@ -273,7 +273,7 @@ class Authority:
         public = signing.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         certificate = self._certify(tls.public_key(), About(self.fleet, node, _hosts(addresses), public), days, now)
         _make_folder(folder)
-        remedy = f"renew {NODE_CERTIFICATE} with Authority.renew"
+        remedy = f"renew {NODE_CERTIFICATE} (levywalk fleet renew)"
         if not (folder / NODE_CERTIFICATE).exists():
             remedy = f"an issue was interrupted: remove {NODE_KEY} and issue again"
         _write_private(folder / NODE_KEY, _private_pem(tls) + _private_pem(signing), remedy)
@@ -388,7 +388,7 @@ class Identity:
         about = _signed_by(ca, own, source)
         fleet = _fleet_of(ca, str(authority))
         _is_of(about, fleet, node, source)
-        renew = f"renew it (Authority.renew) where the fleet's {CA_KEY} is, and copy the new file here"
+        renew = f"renew it (levywalk fleet renew) where the fleet's {CA_KEY} is, and copy the new file here"
         _in_date(own, source, f"the certificate of node {about.node}", renew, now)
         _in_date(ca, str(authority), f"the authority of fleet {fleet}", _NEW_AUTHORITY, now)
         tls, signing = _blocks(_read(Path(key), private=True), str(key), "PRIVATE KEY", "PRIVATE KEY")
@@ -450,7 +450,7 @@ class Identity:
         about = _signed_by(self.authority, certificate, "a peer's certificate")
         _is_of(about, self.fleet, None, "a peer's certificate")
         who = f"the certificate of node {about.node}"
-        _in_date(certificate, "peer", who, "renew it (Authority.renew)", now, warn=False)
+        _in_date(certificate, "peer", who, "renew it (levywalk fleet renew)", now, warn=False)
         return about
 
 

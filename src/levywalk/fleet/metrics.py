@@ -21,6 +21,7 @@ def text(process: Process) -> str:
     disk, file = process.node.disk, process.file
     seen, rate, loss = process.seen, process.rate(), process.loss()
     holds = disk.held is not None and disk.held.status != PREPARED
+    guards = disk.guarded is not None and disk.guarded.register is None and disk.final is None
     links = process.transport.links.values()
     rows: list[tuple[str, str, str, float]] = [
         ("up_seconds", "gauge", "Since the process began.", time.time() - process.began),
@@ -31,7 +32,7 @@ def text(process: Process) -> str:
             "1 while the token is held here.",
             float(holds),
         ),
-        ("guards_token", "gauge", "1 while its copy is guarded.", float(disk.guarded is not None)),
+        ("guards_token", "gauge", "1 while its copy is guarded here.", float(guards)),
         ("finished", "gauge", "1 when the end of the walk is known here.", float(disk.final is not None)),
         ("step", "gauge", "Updates of the model that was here last.", 0 if seen is None else seen.step),
         ("transfers", "gauge", "Hand-offs of the model that was here last.", 0 if seen is None else seen.transfers),
