@@ -114,7 +114,7 @@ def init(
         checks.choice("--for", deploy, KINDS)
     if dead_after < 3 * heartbeat:
         raise InvalidParameter(
-            f"--dead-after must be at least 3 heartbeats of {heartbeat:g} s, or the living seem dead, got {dead_after:g}"
+            f"--dead-after must be at least 3 heartbeats of {heartbeat:g}, or the living seem dead, got {dead_after:g}"
         )
     size = step_size_setting(step_size)
     if size == "tuned":
