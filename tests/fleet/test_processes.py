@@ -1,0 +1,303 @@
+"""Real node processes, killed, stopped, cut off and robbed of their disks: their logs must hold I1 to I7."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import levywalk as lw
+from levywalk.fleet.build import Fleet
+from levywalk.fleet.course import Visit
+from levywalk.fleet.disk import Archived, Began
+from levywalk.fleet.protocol import Terms
+from levywalk.fleet.store import Reading
+from levywalk.fleet.testing.havoc import Havoc
+from levywalk.fleet.testing.invariants import Violation
+from levywalk.fleet.testing.live import POLL, Live
+from levywalk.fleet.testing.logs import Judged, Piece, judge, judge_folder, pieces
+from levywalk.fleet.testing.namespaces import Namespaces, NoNamespaces
+from levywalk.fleet.testing.processes import settle
+from levywalk.fleet.testing.proxy import Proxy
+from levywalk.fleet.virtual import Fault, VirtualFleet
+
+NODES = 8
+PATIENCE = 10.0  # times what is promised on a machine with nothing else to do
+SECONDS = 100.0  # after which a test gives up
+
+RING = lw.ring(NODES)
+SMALL_WORLD = lw.watts_strogatz(NODES, 4, 0.1, seed=1)
+Make = Callable[..., Live]
+
+
+@pytest.fixture
+def alive(tmp_path: Path) -> Iterator[Make]:
+    """Make fleets that walk, and end all their processes."""
+    with ExitStack() as stack:
+
+        def make(network: lw.Network, links: Proxy | None = None, seed: int = 0) -> Live:
+            if links is not None:
+                stack.callback(links.close)
+            live = stack.enter_context(Live(settle(tmp_path / f"fleet-{seed}", network, seed=seed), links))
+            live.begin(SECONDS)
+            until(lambda: all(edge["up"] for one in live.statuses().values() for edge in one["edges"].values()))
+            return live
+
+        yield make
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(POLL)
+
+
+def ended(live: Live) -> Judged:
+    """End all nodes that run, and judge what they have left."""
+    until(lambda: len(live.statuses()) == len(live.running()))  # one that has not begun does not end as it should
+    for v in live.running():
+        assert live.end(v) == 0
+    return judge_folder(live.fleet, live.folder)
+
+
+@pytest.mark.parametrize(("network", "seed"), [(RING, 1), (SMALL_WORLD, 2)], ids=lambda x: getattr(x, "name", x))
+def test_random_faults(alive, network, seed):
+    live = alive(network, seed=seed)
+    havoc = Havoc(live, random.Random(seed), patience=PATIENCE, kinds=("kill", "stop", "end", "failpoint"))
+    faults = 0
+    try:
+        while faults < 12:
+            faults += havoc.strike()
+        havoc.lose("holder")
+        judged = ended(live)
+    except Violation as broken:
+        pytest.fail("\n".join([f"seed {seed}: {broken}", *havoc.tally.story]))
+    assert judged.steps > faults  # each was followed by an update
+    assert judged.epochs > 1  # the last one by a new epoch
+    assert judged.models > 0
+
+
+@pytest.mark.parametrize("role", ["holder", "releasing", "guardian"])
+def test_one_node_is_lost_for_good(alive, role):
+    live = alive(RING)
+    havoc = Havoc(live, random.Random(0), patience=PATIENCE)
+    havoc.lose(role)
+    before = live.pulse()
+    until(lambda: live.pulse().transfers > before.transfers + NODES)  # it goes back and forth on what is left
+    judged = ended(live)
+    assert judged.lost <= live.fleet.terms.renew_after
+
+
+def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
+    live = alive(RING)
+    holder = live.catch("holder")
+    with Reading(live.state(holder)) as reading:
+        disk = reading.load()
+    assert disk is not None
+    assert disk.held is not None
+    old = disk.held.token
+    until(lambda: live.pulse().epoch > old.epoch)
+    went_on = live.pulse()
+    live.wait(went_on, SECONDS)
+    live.thaw(holder)
+    archived: list[Archived] = []
+
+    def has_said() -> bool:
+        with Reading(live.state(holder)) as reading:
+            archived[:] = [
+                line for line in reading.lines() if isinstance(line, Archived) and line.token.epoch == old.epoch
+            ]
+        return bool(archived)
+
+    until(has_said)
+    live.wait(live.pulse(), SECONDS)
+    judged = ended(live)
+    logs = pieces(live.folder)
+    by = next(line for piece in logs for line in piece.lines if isinstance(line, Began) and line.parent == old.epoch)
+    made = [
+        line
+        for piece in logs
+        for line in piece.lines
+        if isinstance(line, Visit) and line.token_epoch == old.epoch and line.step >= by.base
+    ]
+    assert [line.lost for line in archived] == [len(made)] == [judged.lost] == [judged.reported]
+
+
+def test_a_lost_disk(alive):
+    live = alive(RING)
+    havoc = Havoc(live, random.Random(0), patience=PATIENCE)
+    havoc.settle()
+    holder = live.catch("holder")
+    live.kill(holder)
+    live.lose_disk(holder)
+    since = live.pulse()
+    live.start(holder)
+    live.wait(since, SECONDS)
+    logs = [live.folder / f"node-{u}" / "node.log" for u in live.neighbours(holder)]
+    until(lambda: all("lost its disk" in log.read_text() for log in logs))
+    judged = ended(live)
+    assert len([piece for piece in pieces(live.folder) if piece.node == holder]) == 2
+    assert judged.lost <= live.fleet.terms.renew_after
+
+
+def test_a_holder_that_is_cut_off_comes_back(alive):
+    links = Proxy()
+    live = alive(SMALL_WORLD, links)
+    holder = live.catch("holder")
+    before = live.pulse()
+    ways = [way for u in live.neighbours(holder) for way in ((u, holder), (holder, u))]
+    for a, b in ways:
+        links.cut(a, b)
+    live.thaw(holder)
+    live.wait(before, SECONDS)
+    for a, b in ways:
+        links.heal(a, b)
+    until(lambda: len({tuple(status["epoch"]) for status in live.statuses().values()}) == 1)  # all have heard
+    live.wait(live.pulse(), SECONDS)
+    ended(live)
+
+
+def test_namespaces_leave_nothing():
+    try:
+        made = Namespaces(2)
+    except NoNamespaces as error:
+        pytest.skip(str(error))
+    names = [Path("/run/netns", made.of(v)) for v in (0, 1)]
+    assert all(name.exists() for name in names)
+    made.cut(0, 1)
+    made.heal(0, 1)
+    made.close()
+    assert not any(name.exists() for name in names)
+
+
+# The judge can find fault
+
+
+def logs_of(regenerated: bool = False) -> tuple[Fleet, list[Piece]]:
+    """Return the logs of a virtual fleet, in which a node was lost, or none."""
+    terms = Terms(b"judge", renew_after=20, heartbeat=0.1, dead_after=1.0, retry=0.05)
+    problem = lw.heterogeneous(NODES, seed=1, important=1)
+    fleet = Fleet.of(RING, problem, lw.mhlj(), steps=300, step_size="theory", seed=2, terms=terms, record_every=3)
+    virtual = VirtualFleet(fleet)
+    if regenerated:
+        while not any(
+            (held := m.disk["held"]) and held.status == "moving" and held.token.step > 100 for m in virtual.machines
+        ):
+            virtual.step()
+        holder = virtual.whose("holder")
+        virtual.at(virtual.now, Fault("kill", holder))
+        virtual.at(virtual.now + 1.2, Fault("restart", holder))
+    assert virtual.run()
+    return fleet, [Piece(v, list(lines), virtual.final) for v, lines in virtual.logs.items()]
+
+
+def change(logs: list[Piece], which: Callable[[Visit], bool], make: Callable[[Visit], list[Visit]]) -> list[Piece]:
+    """Replace one visit by others."""
+    for piece in logs:
+        for i, line in enumerate(piece.lines):
+            if isinstance(line, Visit) and which(line):
+                lines = [*piece.lines[:i], *make(line), *piece.lines[i + 1 :]]
+                return [piece._replace(lines=lines) if piece.node == other.node else other for other in logs]
+    raise AssertionError("there is no such visit")
+
+
+def moved(logs: list[Piece], step: int) -> list[Piece]:
+    """Put one visit into another node's log, where it belongs by its order in the epoch."""
+    found: list[Visit] = []
+    logs = change(logs, lambda line: line.step == step, lambda line: found.append(line) or [])
+    away = next(i for i, piece in enumerate(logs) if piece.node != 0)
+    at = len([line for line in logs[away].lines if not isinstance(line, Visit) or line.step < step])
+    lines = [*logs[away].lines[:at], *found, *logs[away].lines[at:]]
+    return [piece._replace(lines=lines) if i == away else piece for i, piece in enumerate(logs)]
+
+
+@pytest.mark.parametrize("regenerated", [False, True])
+def test_the_judge_finds_nothing_in_good_logs(regenerated):
+    fleet, logs = logs_of(regenerated)
+    judged = judge(fleet, logs)
+    assert (judged.steps, judged.epochs) == (300, 1 + regenerated)
+    assert judged.models >= 100
+
+
+@pytest.mark.parametrize(
+    ("invariant", "which", "make"),
+    [
+        ("I6", lambda line: line.step == 100, lambda line: [line, line._replace(hops=line.hops)]),
+        ("I6", lambda line: line.step == 100, lambda line: []),
+        ("I7", lambda line: line.step == 99, lambda line: [line._replace(model=np.nextafter(line.model, 1e9))]),
+        ("I1", lambda line: line.step == 100, lambda line: [line._replace(transfers=line.transfers - 50)]),
+        ("I4", lambda line: line.step == 100, lambda line: [line._replace(transfers=line.transfers + 1)]),
+        ("I5", lambda line: line.step == 100, lambda line: [line._replace(token_epoch=(5, 0, 0)), line]),
+    ],
+)
+def test_the_judge_finds_what_is_wrong(invariant, which, make):
+    fleet, logs = logs_of()
+    with pytest.raises(Violation) as caught:
+        judge(fleet, change(logs, which, make))
+    assert caught.value.which in (invariant, "I1")
+
+
+def test_the_judge_finds_an_update_made_by_another_node():
+    fleet, logs = logs_of()
+    with pytest.raises(Violation, match=r"I[147]"):
+        judge(fleet, moved(logs, 100))
+
+
+def test_the_judge_finds_work_beyond_a_register():
+    fleet, logs = logs_of(regenerated=True)
+    child = next(line for piece in logs for line in piece.lines if isinstance(line, Began) and line.epoch.counter == 1)
+    last = max(
+        (
+            line
+            for piece in logs
+            for line in piece.lines
+            if isinstance(line, Visit) and line.token_epoch == child.parent
+        ),
+        key=lambda line: line.step,
+    )
+    beyond = last._replace(step=last.step + 1, hops=last.hops + 1, transfers=child.epoch.seq + 1, model=None)
+    with pytest.raises(Violation, match="I3"):
+        judge(fleet, change(logs, lambda line: line is last, lambda line: [line, beyond]))
+
+
+def test_the_judge_finds_a_fork():
+    """Two branches of one epoch both went on: one of them is lost without a word."""
+    fleet, logs = logs_of()
+    began = next(line for piece in logs for line in piece.lines if isinstance(line, Began))
+    parent = began.epoch
+    steps = {line.step: (piece.node, line) for piece in logs for line in piece.lines if isinstance(line, Visit)}
+    node, at = steps[150]
+    left, right = ((1, at.transfers, v) for v in (node, node + 1))
+    fork = [
+        Piece(
+            node,
+            [Began(began.epoch._replace(counter=e[0], seq=e[1], node=e[2]), parent, 150), at._replace(token_epoch=e)],
+        )
+        for e in (left, right)
+    ]
+    kept = [
+        piece._replace(
+            lines=[line for line in piece.lines if not isinstance(line, Visit) or line.step < 150], token=None
+        )
+        for piece in logs
+    ]
+    with pytest.raises(Violation, match="fork"):
+        judge(fleet, [*kept, *fork])
+    assert judge(fleet, [*kept, fork[1]]).lost == 0  # one branch alone is none
+
+
+def test_the_judge_finds_a_wrong_report():
+    fleet, logs = logs_of(regenerated=True)
+    archived = [
+        (piece, line) for piece in logs for line in piece.lines if isinstance(line, Archived) and line.what != "guarded"
+    ]
+    (piece, line), *_ = archived
+    lines = [line._replace(lost=line.lost + 1) if one is line else one for one in piece.lines]
+    with pytest.raises(Violation, match="report"):
+        judge(fleet, [piece._replace(lines=lines) if other is piece else other for other in logs])
