@@ -175,15 +175,23 @@ def test_signatures_are_believed_once_the_certificate_is_seen(fleet: Authority) 
     assert not signer.verify(3, b"to 7", signature)
 
 
-def test_a_second_signing_key_of_a_node_is_refused(fleet: Authority, tmp_path: Path) -> None:
-    one, again, two = node(fleet, 1), node(fleet, 1, folder=tmp_path / "again"), node(fleet, 2)
+def test_of_two_signing_keys_of_a_node_the_later_one_counts(fleet: Authority, tmp_path: Path) -> None:
+    now, hour = datetime.now(UTC), timedelta(hours=1)
+    folders = [fleet.issue(1, ["127.0.0.1"], folder=tmp_path / f"{i}", now=now + i * hour) for i in range(3)]
+    early, one, late = map(Identity.open, folders)
+    two = node(fleet, 2)
     two.learn(one.certificate)
-    with pytest.raises(WrongKey, match="node 1 is known with another signing key"):
-        two.learn(again.certificate)
-    with pytest.raises(WrongKey):
-        one.learn(again.certificate)  # its own name
+    with pytest.raises(WrongKey, match="node 1 is known with another signing key, issued later"):
+        two.learn(early.certificate)
     assert two.signer().verify(1, b"x", one.signer().sign(b"x"))
-    assert not two.signer().verify(1, b"x", again.signer().sign(b"x"))
+    assert not two.signer().verify(1, b"x", early.signer().sign(b"x"))
+    two.learn(late.certificate)
+    assert two.signer().verify(1, b"x", late.signer().sign(b"x"))
+    with pytest.raises(WrongKey):
+        two.learn(one.certificate)
+    for other in (early, late):
+        with pytest.raises(WrongKey):
+            one.learn(other.certificate)  # its own name
 
 
 def test_strangers_are_not_learned(fleet: Authority, tmp_path: Path) -> None:

@@ -46,6 +46,12 @@ class Ear:
     def got(self, node: int, message: Message) -> None:
         self.told.append(("got", node, message))
 
+    def stirred(self, node: int) -> None:
+        self.told.append(("stirred", node, None))
+
+    def doubted(self, node: int, message: Message, why: str) -> None:
+        self.told.append(("doubted", node, why))
+
     def all(self, what: str) -> list[Any]:
         return [about for kind, _, about in self.told if kind == what]
 

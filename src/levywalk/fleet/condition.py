@@ -67,13 +67,16 @@ def _guarded(guarded: Guarded) -> dict[str, Any]:
     }
 
 
-def waits_for(disk: Disk, connected: dict[int, bool]) -> str | None:
+def waits_for(disk: Disk, connected: set[int], renew_after: int) -> str | None:
     """Return what keeps the token that is held here from going on, if it is a node that is not there."""
     held = disk.held
-    if held is None or held.status in (PREPARED, ACTIVE):
+    if held is None or held.status == PREPARED:
         return None
-    for node, what in ((held.guardian, "its guardian"), (held.to, "the next node")):
-        if node != NOBODY and not connected.get(node, True):
+    needed = [(held.guardian, "its guardian"), (held.to, "the next node")]
+    if held.status == ACTIVE:
+        needed = needed[:1] if held.token.step - held.copied >= renew_after else []
+    for node, what in needed:
+        if node != NOBODY and node not in connected:
             return f"waits for {what}, node {node}, which does not answer"
     return None
 
@@ -90,9 +93,15 @@ def running(state: Path) -> int | None:
 
 
 def is_dead(state: Path) -> bool:
-    """Return whether a node's process certainly does not exist; what cannot be read says nothing."""
+    """Return whether a node's process certainly does not exist: its number is nobody's, and nobody has the lock.
+
+    What cannot be read says nothing, and neither does a number alone: it may be of another namespace.
+    """
     try:
-        return _holder(state) is None
+        with (state / "lock").open("rb") as lock:
+            pid = int(lock.read(20))
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return not _exists(pid)
     except (OSError, ValueError):
         return False
 

@@ -354,6 +354,7 @@ class Identity:
         self.certificate, self.authority = certificate, authority
         self._tls, self._signing = tls, signing
         self._public = {about.node: signing.public_key()}
+        self._issued = {about.node: certificate.not_valid_before_utc}
         self._seen: dict[bytes, tuple[int, datetime, datetime]] = {}
 
     def __repr__(self) -> str:
@@ -412,19 +413,20 @@ class Identity:
     def learn(self, certificate: x509.Certificate | bytes | str, *, now: datetime | None = None) -> int:
         """Check a node's certificate and remember its signing key; return its id.
 
-        A node keeps its signing key for as long as this process runs: another one, even if the authority has signed
-        it, is refused.
+        A node that was issued anew has another signing key. The one that was issued last counts; an earlier one, which
+        may have been stolen, is refused.
         """
         found = parse(certificate)
         about = self._check(found, now)
-        known = self._public.get(about.node)
-        if known is None:
-            self._public[about.node] = Ed25519PublicKey.from_public_bytes(about.signing)
-        elif known.public_bytes(Encoding.Raw, PublicFormat.Raw) != about.signing:
+        issued = self._issued.get(about.node, found.not_valid_before_utc)
+        key = Ed25519PublicKey.from_public_bytes(about.signing)
+        other = self._public.get(about.node, key) != key
+        if other and (about.node == self.node or found.not_valid_before_utc <= issued):
             raise WrongKey(
-                f"node {about.node} is known with another signing key than that of certificate {fingerprint(found)}: "
-                "if it was issued anew, put its new fingerprint into the node file and start this node again"
+                f"node {about.node} is known with another signing key, issued later than that of certificate "
+                f"{fingerprint(found)}: use the files that were issued last"
             )
+        self._public[about.node], self._issued[about.node] = key, max(issued, found.not_valid_before_utc)
         return about.node
 
     def peer_id(self, certificate: x509.Certificate | bytes | str, *, now: datetime | None = None) -> int:

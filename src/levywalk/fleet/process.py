@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import random
 import secrets
@@ -53,7 +54,18 @@ from levywalk.fleet.events import (
 from levywalk.fleet.fields import write_whole
 from levywalk.fleet.identity import TLS_1_3_ONLY, ExpiryWarning, Identity
 from levywalk.fleet.manifest import Manifest
-from levywalk.fleet.messages import Activate, Certified, Finished, Guard, Heartbeat, Message, Prepare, Released, Renew
+from levywalk.fleet.messages import (
+    Activate,
+    Certified,
+    Finished,
+    Guard,
+    Heartbeat,
+    Message,
+    Prepare,
+    Refused,
+    Released,
+    Renew,
+)
 from levywalk.fleet.nodefile import NodeFile
 from levywalk.fleet.owndata import own_problem, scores
 from levywalk.fleet.protocol import PREPARED, REGENERATED, Node
@@ -136,6 +148,7 @@ class Process:
         self.visits: deque[tuple[float, int]] = deque()  # when the token was here, and its transfers
         self.seen = disk.final if disk.held is None else disk.held.token
         self.taken: Token | None = None  # as it came here last, before this node's own update
+        self.hellos: dict[int, Hello] = {}  # the last one of each neighbour
         self.out_of_order = self.failed = ""
         self.over = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -212,16 +225,28 @@ class Process:
         except Exception:  # a fault of ours: what was not written has not happened
             self._begin_again("fault", traceback.format_exc())
             return
-        for effect in effects:
-            self._perform(effect)
-        self._look()
+        try:
+            for effect in effects:
+                self._perform(effect)
+            self._look()
+        except Exception:  # what was not sent is said again
+            self._begin_again("fault", traceback.format_exc())
 
     def _received(self, event: Event) -> list[Effect]:
         effects = self.node.receive(event, time.monotonic())
         if any(type(effect) is Again for effect in effects):
             # The work that is asked for joins the transaction: a state that could be on disk in between is skipped,
             # and messages leave a moment later, which they may.
-            effects = effects + self.node.receive(Turn(), time.monotonic())
+            rest = [effect for effect in effects if type(effect) is not Again]
+            effects = rest + self._worked()
+        return effects
+
+    def _worked(self) -> list[Effect]:
+        """Make updates, but not for so long that nobody hears of this node."""
+        began = time.monotonic()
+        effects = self.node.receive(Turn(), began)
+        taken = (time.monotonic() - began) / max(1, self.node.made)
+        self.node.burst = max(1, int(self.manifest.terms.heartbeat / 4 / max(taken, 1e-6)))
         return effects
 
     def _persist(self, changes: list[Persist]) -> None:
@@ -240,6 +265,8 @@ class Process:
         elif isinstance(effect, Record):
             self.counts[effect.what] += 1
             self._write(effect.what, "info", effect.about)
+        elif isinstance(effect, Again):
+            asyncio.get_running_loop().call_soon(self.event, Turn())
 
     def _set_timer(self, at: float) -> None:
         if self._timer is not None:
@@ -290,16 +317,20 @@ class Process:
         self.out_of_order = what
         if self._timer is not None:
             self._timer.cancel()
+        try:
+            disk = self.store.load()
+            assert disk is not None
+            self.node = self._node(disk)
+        except Exception as error:
+            self._fail(StoreError(str(error)))
+            return
 
         def again() -> None:
-            try:
-                disk = self.store.load()
-            except StoreError as error:
-                self._fail(error)
-                return
-            assert disk is not None
-            self.node, self.out_of_order = self._node(disk), ""
+            self.out_of_order = ""
             self.event(Start())
+            for u, link in self.transport.links.items():
+                if link.open:
+                    self.opened(u, self.hellos[u])
 
         asyncio.get_running_loop().call_later(min(_PAUSE, self.manifest.terms.dead_after / 4), again)
 
@@ -314,7 +345,7 @@ class Process:
             now = time.monotonic()
             if not self.visits or self.visits[-1][1] != token.transfers:
                 self.visits.append((now, token.transfers))
-                while now - self.visits[0][0] > _WINDOW:
+                while len(self.visits) > 2 and now - self.visits[0][0] > _WINDOW:
                     self.visits.popleft()
             self.seen = token
 
@@ -322,11 +353,14 @@ class Process:
 
     def opened(self, node: int, hello: Hello) -> None:
         """A neighbour is there; one with a new disk has forgotten everything, and its old self is gone for good."""
+        self.hellos[node] = hello
         path = self.file.state / PEERS / f"{node}.life"
         before = path.read_bytes() if path.exists() else None
         if before is not None and before != hello.incarnation:
             self.log("lost its disk", level="warning", neighbour=node)
             self.event(Gone(node))
+        if self.out_of_order:
+            return  # it is told again
         if before != hello.incarnation:
             self._keep(path, hello.incarnation)
         self.event(Reached(node))
@@ -343,6 +377,18 @@ class Process:
             self.log("refused", level="warning", sender=node, why=why)
             return
         self.event(Got(node, message))
+
+    def stirred(self, node: int) -> None:
+        """A part of a large message came: its sender lives."""
+        self.node.stirred(node, time.monotonic())
+
+    def doubted(self, node: int, message: Message, why: str) -> None:
+        """A message came with a certificate that cannot be believed; a token that rests on it is not taken."""
+        self.counts["refused"] += 1
+        self.log("refused", level="warning", sender=node, why=why)
+        if isinstance(message, Prepare):
+            token = message.token
+            self.transport.send(node, Refused(token.epoch, token.seq, token.digest(), why[:500]))
 
     def _implausible(self, node: int, message: Message) -> str | None:
         """Return what is too much to be true in a message: counters only grow, and a lie would stay for good."""
@@ -385,9 +431,9 @@ class Process:
 
     def _gone(self, asked: dict[str, Any]) -> dict[str, Any]:
         node = asked.get("node")
-        if type(node) is not int or node not in self.transport.links:
+        if type(node) is not int or node not in self.node.disk.edges or node == self.file.id:
             raise InvalidParameter(f"node {node} is not a neighbour of node {self.file.id}")
-        if self.transport.links[node].open:
+        if node in self.transport.links and self.transport.links[node].open:
             raise InvalidParameter(f"node {node} is not gone: it is connected to node {self.file.id}")
         return self._ordered(Gone(node))
 
@@ -411,22 +457,27 @@ class Process:
             "expires": self.identity.certificate.not_valid_after_utc.isoformat(),
             "hops_per_second": self.rate(),
             "loss": self.loss(),
-            "waits": self.out_of_order or waits_for(disk, {u: link.open for u, link in self.transport.links.items()}),
+            "waits": self.out_of_order or waits_for(disk, self._connected(), self.manifest.terms.renew_after),
             "counts": dict(self.counts),
         }
 
+    def _connected(self) -> set[int]:
+        return {u for u, link in self.transport.links.items() if link.open}
+
     def rate(self) -> float | None:
-        """Return the fleet's transfers per second, between the token's visits here."""
-        if len(self.visits) < 2 or time.monotonic() - self.visits[-1][0] > _WINDOW:
+        """Return the fleet's transfers per second, as seen from the token's visits here; it falls while it is away."""
+        if len(self.visits) < 2:
             return None
         (since, first), (until, last) = self.visits[0], self.visits[-1]
-        return (last - first) / (until - since) if until > since else None
+        away, between = time.monotonic() - until, (until - since) / (len(self.visits) - 1)
+        return (last - first) / (until - since + max(0.0, away - 3 * between)) if until > since else None
 
     def loss(self) -> dict[str, Any] | None:
         """Return this node's own loss of the last model that came here, which its own update has not touched yet."""
         if self.taken is None:
             return None
-        return {"step": self.taken.step, "value": float(self.problem.local_loss(0, self.taken.model))}
+        value = float(self.problem.local_loss(0, self.taken.model))
+        return {"step": self.taken.step, "value": value} if math.isfinite(value) else None
 
     def log(self, what: str, level: str = "info", **about: object) -> None:
         """Write a line for people and machines."""
@@ -461,6 +512,9 @@ class Process:
         for u in {peer.id for peer in self.file.neighbours} - set(self.node.disk.edges):
             self.event(Joins(u))
         self.event(Start())
+        for u in set(self.node.disk.edges) - set(self.transport.links) - {self.file.id}:
+            self.log("no longer a neighbour", neighbour=u)  # the node file is the operator's word
+            self.event(Gone(u))
         await self.over.wait()
         orders.close()
         if shown is not None:

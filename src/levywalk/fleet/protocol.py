@@ -165,6 +165,8 @@ class Node:
         self.holder_heard = 0.0
         self.tick_at = self.retry_at = self.timer_at = float("inf")
         self.activated = False
+        self.burst: int | None = None  # decisions of one turn, after which others are to be heard
+        self.made = 0  # decisions of the last turn
         self.told: set[int] = set()  # who is known to have the end
         self.word: Certificate | None = None  # of a silent giver, to be passed on
         self.out: list[Effect] = []
@@ -263,6 +265,12 @@ class Node:
     def _hears(self, u: int, now: float) -> bool:
         return now - self.heard.get(u, float("-inf")) <= self.terms.dead_after
 
+    def stirred(self, u: int, now: float) -> None:
+        """Take note that a neighbour lives; of a long message every part is a sign of life."""
+        self.heard[u] = now
+        if self.disk.guarded is not None and self.disk.guarded.holder == u:
+            self.holder_heard = now
+
     def _got(self, event: Got, now: float) -> None:
         """Take in a message of a neighbour; nobody else has anything to say."""
         if event.sender not in self.disk.edges or event.sender == self.id:
@@ -342,10 +350,13 @@ class Node:
         held = self.disk.held
         if held is None or held.status != ACTIVE:
             return
-        token, to = held.token, NOBODY
+        token, to, self.made = held.token, NOBODY, 0
         while not self.course.ends(token):
             if token.step - held.copied >= self.terms.renew_after and not token.jumping:
                 break
+            if self.made == self.burst:
+                break
+            self.made += 1
             if not token.jumping:
                 self._lines.append(visit_of(token, self.course.recorded(token.step)))
             token, to = self.here.decide(token)
@@ -359,7 +370,12 @@ class Node:
             self._end(token)
             return
         else:
-            self._put("held", held._replace(token=token))
+            held = held._replace(token=token)
+            self._put("held", held)
+            if not self._must_renew(held):
+                self._commit()
+                self.out.append(Again())
+                return
             self._send(held.guardian, Renew(token))
         self.retry_at = now + self.terms.retry
 
@@ -754,8 +770,8 @@ class Node:
         """The operator's word on a node: bring the token back if it held it, replace it if it guarded it."""
         self.heard[event.node] = float("-inf")
         edge = self.disk.edges.get(event.node)
-        if edge is not None and edge.up:
-            self._set_edge(event.node, edge._replace(version=edge.version + 1, up=False))
+        if edge is not None and (edge.up or edge.degree > 1):  # if it comes back, it may be with fewer edges
+            self._set_edge(event.node, edge._replace(version=edge.version + edge.up, up=False, degree=1))
         held, guarded = self.disk.held, self.disk.guarded
         if held is not None and held.status == PREPARED and held.giver == event.node:
             self._put("held", held._replace(giver=NOBODY))  # with a certificate it will need another guardian

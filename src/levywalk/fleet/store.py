@@ -648,6 +648,11 @@ def fsync_seconds(folder: str | Path, times: int = 50) -> float:
 def _locked(folder: Path) -> IO[bytes]:
     """Return the open lock file of the folder. It is never removed: a lock on a removed file keeps nobody away."""
     lock = os.fdopen(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+b")
+    for pause in (0.02, 0.05, 0.1):  # somebody may be looking whether this node runs
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        time.sleep(pause)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -51,8 +51,7 @@ def model(fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: 
             copies += _copies(v, _load(fleet, v))
         except StoreError as error:
             unread.append(f"node {v}: {error}")
-    finals = [copy for copy in copies if copy.final]
-    best = max(finals or copies, key=lambda copy: (copy.token.epoch, copy.token.step, copy.token.seq), default=None)
+    best = max(copies, key=lambda copy: (copy.token.epoch, copy.final, copy.token.step, copy.token.seq), default=None)
     where = "no disk" if node is None else f"node {node}"
     if best is None:
         raise FleetProblem("; ".join([f"{where} has a model yet", *unread]))

@@ -51,6 +51,7 @@ RATE, BURST = 2000.0, 4000.0  # frames a second that a neighbour may send in the
 STREAMS = 4  # that a neighbour may have at once: one counts, and others may be about to end
 PATIENCE = 10.0  # seconds for a hello
 _AGAIN = 0.1, 0.5  # seconds between attempts to reach a neighbour: at first, and at most
+_ANSWER = 10.0  # seconds for the answer to a large model, before it is sent again
 _OPTIONS = (
     ("grpc.max_receive_message_length", MOST_FRAME),
     ("grpc.max_metadata_size", 16 * 1024),
@@ -59,6 +60,9 @@ _OPTIONS = (
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.http2.ping_timeout_ms", 5_000),  # without it a peer that is stopped goes unnoticed for a minute
     ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.bdp_probe", 0),  # what is on its way stays below the window: a ping must not queue behind a model
+    ("grpc.http2.lookahead_bytes", 1 << 20),
+    ("grpc.http2.write_buffer_size", 1 << 16),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 5_000),  # how long a handshake may take
@@ -122,6 +126,12 @@ class Heard(Protocol):
     def got(self, node: int, message: Message) -> None:
         """A message came."""
 
+    def stirred(self, node: int) -> None:
+        """A part of a large message came."""
+
+    def doubted(self, node: int, message: Message, why: str) -> None:
+        """A message came with a certificate that cannot be believed."""
+
 
 class _Outgoing(NamedTuple):
     frame: bytes
@@ -138,6 +148,8 @@ class Link:
         self.task: asyncio.Task[None] | None = None  # that listens to it
         self.waiting: deque[_Outgoing] = deque()
         self.under_way: _Outgoing | None = None
+        self.large: _Outgoing | None = None  # the last one with a large model that was sent, and when
+        self.large_at = 0.0
         self.wake = asyncio.Event()
         self.pace = _Pace()
         self.streams = 0
@@ -155,12 +167,12 @@ class Link:
 
     def _waits(self, tensors: list[Tensor]) -> bool:
         """Whether a model is on its way already: said again every second, a slow line would never be done."""
-        earlier = [*self.waiting, self.under_way] if self.under_way is not None else self.waiting
+        sent = time.monotonic() - self.large_at < _ANSWER
+        earlier = [*self.waiting, *(one for one in (self.under_way, self.large if sent else None) if one is not None)]
         return any(
             len(one.tensors) == len(tensors)
             and all(a.array is b.array for a, b in zip(one.tensors, tensors, strict=True))
             for one in earlier
-            if one is not None
         )
 
 
@@ -213,7 +225,6 @@ class Transport:
         self._checked: set[bytes] = {own}
         for node, der in (known or {}).items():
             with suppress(LevywalkError):  # expired meanwhile, or of earlier keys: it will say its new one
-                self._is(self.links[node].peer, _certificate(node, der))
                 self._learn(node, der)
         self._learned = learned
         self._tasks: set[asyncio.Task[None]] = set()
@@ -277,9 +288,13 @@ class Transport:
         """Check a certificate once, and remember the node's signing key."""
         if der in self._checked and self._certificates.get(node) == der:
             return
-        found = self.identity.learn(_certificate(node, der))
+        certificate = _certificate(node, der)
+        found = self.identity.peer_id(certificate)
         if found != node:
             raise Malformed(f"a certificate of node {node} was expected, got one of node {found}")
+        if node in self.links:
+            self._is(self.links[node].peer, certificate)
+        self.identity.learn(certificate)
         self._certificates[node] = der
         self._checked.add(der)
         if self._learned is not None:
@@ -380,18 +395,28 @@ class Transport:
                         await call.write(hello_frame(self.id, self._answer(node, found.nonce)))
                     self._opened(link, call, found)
                     writer = asyncio.create_task(_pump(link, call))
-                elif found is not None:
-                    message, certificate = found
-                    if certificate:
-                        self._learn(_guardian(message), certificate)
-                    if link.call is call:  # an older stream than another one has nothing to say any more
-                        link.received += 1
-                        self.heard.got(node, message)
+                elif link.call is not call:
+                    pass  # an older stream than another one has nothing to say any more
+                elif found is None:
+                    self.heard.stirred(node)
+                else:
+                    link.received += 1
+                    self._take(node, *found)
                 data = await call.read()
         finally:
             link.streams -= 1
             if writer is not None:
                 writer.cancel()
+
+    def _take(self, node: int, message: Message, certificate: bytes) -> None:
+        """Pass a message on, if the certificate with it is that of the guardian that it rests on."""
+        if certificate:
+            try:
+                self._learn(_guardian(message), certificate)
+            except (IdentityError, Stranger) as error:
+                self.heard.doubted(node, message, str(error))
+                return
+        self.heard.got(node, message)
 
     def _greeted(self, link: Link, hello: Hello) -> None:
         node = link.peer.id
@@ -403,7 +428,6 @@ class Transport:
                 f"{self.hello.manifest.hex()[:16]}…: all nodes of a run need the same manifest file"
             )
         self._learn(node, hello.certificate)
-        self._is(link.peer, _certificate(node, hello.certificate))
 
     def _answer(self, node: int, nonce: bytes) -> Hello:
         statement = proven(self.hello.manifest, nonce, self.id, node)
@@ -426,7 +450,7 @@ class Transport:
         if link.call is not None and link.call is not call:
             return
         told = link.open or "refused" not in why  # that a neighbour has not started yet is no news
-        link.call, link.open, link.under_way = None, False, None
+        link.call, link.open, link.under_way, link.large = None, False, None, None
         link.waiting.clear()  # what was for an earlier life of the other end must not reach a later one
         if link.why != why:
             link.why = why
@@ -468,6 +492,7 @@ async def _pump(link: Link, call: Call) -> None:
                 for tensor in out.tensors:
                     for frame in chunk_frames(tensor):
                         await call.write(frame)
+                        link.large, link.large_at = out, time.monotonic()
                 link.under_way = None
                 link.sent += 1
                 failpoint("send:after")
