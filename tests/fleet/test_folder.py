@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ from levywalk.cli.fleet import draw_faults
 from levywalk.errors import InvalidParameter
 from levywalk.fleet import control, logbook, takeout
 from levywalk.fleet.build import Fleet
-from levywalk.fleet.condition import describe, running
+from levywalk.fleet.condition import describe, running, waits_for
 from levywalk.fleet.course import Visit
-from levywalk.fleet.disk import Archived, Began, Disk, Known, Own
+from levywalk.fleet.disk import Archived, Began, Disk, Held, Known, Own
 from levywalk.fleet.doctor import OK, PROBLEM, WARNING, examine
 from levywalk.fleet.folder import FleetFolder, FleetProblem
 from levywalk.fleet.found import fleet_of, found
@@ -31,12 +32,14 @@ from levywalk.fleet.manifest import Manifest
 from levywalk.fleet.merge import winning_chain
 from levywalk.fleet.overview import View, lost_updates, overview
 from levywalk.fleet.protocol import Terms
-from levywalk.fleet.store import Reading
-from levywalk.fleet.token import FIRST
+from levywalk.fleet.store import Reading, Store, whole
+from levywalk.fleet.token import FIRST, Epoch, Token
 from levywalk.fleet.virtual import Fault, VirtualFleet
+from levywalk.trace import Trace
 
 pytestmark = pytest.mark.filterwarnings("ignore:the minimiser is not unique")
 N = 5
+REFERENCE: dict[str, Any] = {"backend": "reference", "record_walk": True}
 QUICK = Terms(b"", renew_after=20, heartbeat=0.25, dead_after=1.5, retry=0.2)
 
 
@@ -55,6 +58,12 @@ def founded(path: Path, steps: int, **more: Any) -> FleetFolder:
     problem = lw.heterogeneous(N, important=1, seed=7)
     found(path, lw.ring(N), problem, lw.mhlj(), steps=steps, step_size="theory", seed=7, terms=QUICK, **more)
     return FleetFolder.open(path)
+
+
+def assert_same(trace: Trace, other: Trace) -> None:
+    """To the bit."""
+    for name in ("step", "walk", "model", "transfers", "hops", "distance2"):
+        assert np.array_equal(getattr(trace, name), getattr(other, name)), name
 
 
 @pytest.fixture(scope="module")
@@ -111,20 +120,24 @@ def test_the_status_of_a_walk_that_is_over(replay: FleetFolder) -> None:
 def test_with_a_shared_key_the_nodes_walk_as_the_simulation_does(replay: FleetFolder) -> None:
     trace = takeout.trace(replay)
     problem = lw.heterogeneous(N, important=1, seed=7)
-    same = lw.run(
-        lw.ring(N),
-        problem,
-        lw.mhlj(),
-        steps=250,
-        step_size="theory",
-        seed=7,
-        backend="reference",
-        record_walk=True,
-        record_every=50,
-    )
-    for name in ("step", "walk", "model", "transfers", "hops", "distance2"):
-        assert np.array_equal(getattr(trace, name), getattr(same, name)), name
+    given = {"steps": 250, "step_size": "theory", "seed": 7, "record_every": 50}
+    assert_same(trace, lw.run(lw.ring(N), problem, lw.mhlj(), **REFERENCE, **given))
     assert trace.provenance["fleet"]["shared_key"]
+
+
+def test_edges_of_nodes_to_themselves_count_in_real_nodes_too(tmp_path: Path) -> None:
+    network, problem = lw.Network.from_edges([(0, 1), (1, 2), (2, 0)], self_loops="counted"), lw.heterogeneous(3, seed=2)
+    given = {"steps": 120, "step_size": "theory", "seed": 2, "record_every": 40}
+    found(tmp_path / "fleet", network, problem, lw.mhlj(), shared_key=True, terms=QUICK, metrics=False, **given)
+    fleet = FleetFolder.open(tmp_path / "fleet")
+    assert fleet.manifest.self_loops == "counted"
+    try:
+        fleet.up()
+        until(lambda: all(node["finished"] for node in fleet.status()["nodes"]))
+        assert [control.ask(file.state, "status")["degree"] for file in fleet.files.values()] == [3, 3, 3]
+        assert_same(takeout.trace(fleet), lw.run(network, problem, lw.mhlj(), **REFERENCE, **given))
+    finally:
+        fleet.stop(force=True)
 
 
 @pytest.mark.parametrize("node", [None, 3])
@@ -373,6 +386,43 @@ def test_before_anything_has_happened(tmp_path: Path) -> None:
         fleet.begin(timeout=0.0)
     with pytest.raises(control.NoAnswer):
         fleet.leave(2)
+
+
+def test_an_end_that_was_overtaken_is_not_the_end(tmp_path: Path) -> None:
+    """One node has seen the walk's end, another one an epoch that was brought back from before it."""
+    fleet = founded(tmp_path / "fleet", 100)
+    first = fleet.manifest.first_token
+    final = first._replace(epoch=Epoch(0, 0, 0), step=100, model=first.model + 1.0)
+    later = first._replace(epoch=Epoch(1, 3, 1), step=80, base=80, model=first.model + 2.0)
+    blank = Disk(Known(FIRST, 0), Own(2, 0, leaving=False), {})
+    for v, disk in (
+        (0, replace(blank, known=Known(final.epoch, 0), final=final)),
+        (1, replace(blank, known=Known(later.epoch, 80), held=Held("active", later, 2, -1, -1, 80, FIRST))),
+    ):
+        with Store(fleet.files[v].state, fleet.manifest.digest, limits=fleet.manifest.limits) as store:
+            store.persist(whole(disk))
+    out = tmp_path / "model"
+    with pytest.raises(FleetProblem, match="the walk is not over: 80 of 100 updates are done"):
+        takeout.model(fleet, out)
+    assert not out.exists()
+    assert takeout.model(fleet, out, now=True)[::2] == (1, False)
+    assert np.array_equal(load_file(out)["model"], later.model)
+    assert takeout.model(fleet, out, node=0).final  # as far as that node knows
+
+
+def test_what_a_holder_waits_for() -> None:
+    token = Token.first(np.zeros(2))._replace(epoch=Epoch(0, 0, 1), step=100)
+    held = Held("active", token, 5, -1, -1, 0, FIRST)
+    disk = Disk(Known(token.epoch, 0), Own(2, 0, leaving=False), {}, held=held)
+    guardian = "waits for its guardian, node 5, which does not answer"
+    assert waits_for(disk, set(), 100) == guardian
+    assert waits_for(disk, {5}, 100) is None
+    assert waits_for(disk, set(), 101) is None  # it may go on for an update
+    disk.held = held._replace(status="releasing", to=6)
+    assert waits_for(disk, {6}, 101) == guardian
+    assert waits_for(disk, {5}, 101) == "waits for the next node, node 6, which does not answer"
+    disk.held = held._replace(status="prepared")
+    assert waits_for(disk, set(), 1) is None
 
 
 # What is lost

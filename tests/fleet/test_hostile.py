@@ -34,7 +34,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 import levywalk.fleet
 from levywalk.errors import InvalidParameter
 from levywalk.fleet import control, transport
-from levywalk.fleet.events import Start
+from levywalk.fleet.events import Genesis, Start
 from levywalk.fleet.identity import Authority, Identity, Tls, key_fingerprint
 from levywalk.fleet.messages import (
     Activate,
@@ -905,6 +905,45 @@ def test_a_full_disk_stops_the_node_until_there_is_room(tmp_path: Path, monkeypa
         with monkeypatch.context() as full:
             full.setattr("levywalk.fleet.process.write_whole", no_room)
             process.opened(NEIGHBOUR, process.transport.hello._replace(incarnation=b"1" * 16))  # no error
+        process.store.close()
+
+    asyncio.run(live())
+
+
+def test_a_hello_that_comes_while_the_disk_is_full_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guardian comes back without its disk while the holder can write nothing: the walk must not wait for it."""
+    folder = make(tmp_path / "fleet", terms=Terms(run=b"", dead_after=0.4)) / f"node-{VICTIM}"
+    lives = [bytes([i]) * 16 for i in (1, 2, 3)]
+
+    async def live() -> None:
+        process = Process(folder / "node.toml")
+        hello = process.transport.hello
+        sent: list[tuple[int, Message]] = []
+        monkeypatch.setattr(process.transport, "send", lambda to, message: sent.append((to, message)))
+        process.event(Start())
+        for node, life in ((NEIGHBOUR, lives[0]), (OTHER, lives[1])):
+            process.transport.links[node].open = True
+            process.opened(node, hello._replace(incarnation=life))
+        process.got(NEIGHBOUR, heartbeat())
+        process.event(Genesis(process.manifest.first_token))
+        process.got(NEIGHBOUR, Guarding(Epoch(0, 0, VICTIM), 0))
+        held = process.node.disk.held
+        assert held is not None
+        assert held.guardian == NEIGHBOUR
+        process.got(OTHER, heartbeat(epoch=held.token.epoch))  # who can guard it instead
+        before = process.node.disk.edges
+        process._begin_again("disk full", "as if")
+        sent.clear()
+        process.opened(NEIGHBOUR, hello._replace(incarnation=lives[2]))
+        assert (process.node.disk.edges, sent) == (before, [])
+        while process.out_of_order:
+            await asyncio.sleep(0.01)
+        held = process.node.disk.held
+        assert held is not None
+        assert (held.guardian, held.token.epoch.counter) == (OTHER, 1)
+        assert [to for to, message in sent if isinstance(message, Guard)][-1] == OTHER
+        assert {to for to, message in sent if isinstance(message, Heartbeat)} == {NEIGHBOUR, OTHER}
+        assert (process.file.state / "peers" / f"{NEIGHBOUR}.life").read_bytes() == lives[2]
         process.store.close()
 
     asyncio.run(live())

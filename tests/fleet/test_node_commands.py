@@ -171,6 +171,29 @@ def test_begin_is_for_the_start_alone(folder: Path) -> None:
     assert f"must be the file of node {start}, where the walk begins" in str(wrong.exception)
 
 
+def test_nodes_of_many_machines_are_started_one_by_one_and_begin_by_a_word(tmp_path: Path) -> None:
+    """No folder holds all of them: each operator starts its own node, and one says begin."""
+    path = tmp_path / "fleet"
+    assert fleet("init", "--network", "ring:3", "--steps", 50, "--seed", 3, path).exit_code == 0
+    files = [path / f"node-{v}/node.toml" for v in range(3)]
+    start = FleetFolder.open(path).manifest.start
+    try:
+        for file in files:
+            done = fleet("up", file)
+            assert done.exit_code == 0, done.output
+        assert [status(file)["step"] for file in files] == [0, 0, 0]
+        done = fleet("begin", files[start])
+        assert (done.exit_code, done.stdout) == (0, "The walk begins.\n")
+        until(lambda: all(status(file)["nodes"][0]["finished"] for file in files))
+        assert fleet("begin", files[start]).stdout == "The walk had begun before.\n"
+        assert status(path)["step"] == 50
+        for file in files:
+            assert fleet("stop", file).exit_code == 0
+        assert not any(running(path / f"node-{v}/state") for v in range(3))
+    finally:
+        FleetFolder.open(path).stop(force=True)
+
+
 def test_a_check_prints_what_a_node_publishes(folder: Path) -> None:
     done = runner.invoke(app, ["node", str(folder / "node-2/node.toml"), "--check"])
     assert done.exit_code == 0, done.output

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ import levywalk as lw
 from levywalk.fleet.build import Fleet
 from levywalk.fleet.course import Visit
 from levywalk.fleet.disk import Archived, Began
+from levywalk.fleet.folder import FleetFolder
+from levywalk.fleet.found import fleet_of, found
 from levywalk.fleet.protocol import Terms
 from levywalk.fleet.store import Reading
 from levywalk.fleet.testing.havoc import Havoc
@@ -58,6 +62,11 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(POLL)
 
 
+def told(live: Live, v: int) -> list[dict[str, Any]]:
+    """Return a node's log."""
+    return [json.loads(line) for line in (live.folder / f"node-{v}" / "node.log").read_text().splitlines()]
+
+
 def ended(live: Live) -> Judged:
     """End all nodes that run, and judge what they have left."""
     until(lambda: len(live.statuses()) == len(live.running()))  # one that has not begun does not end as it should
@@ -88,6 +97,11 @@ def test_one_node_is_lost_for_good(alive, role):
     live = alive(RING)
     havoc = Havoc(live, random.Random(0), patience=PATIENCE)
     havoc.lose(role)
+    if role == "guardian":  # the holder lives, and waits for it: it is the kernel that says that it may go on
+        (lost,) = set(range(NODES)) - set(live.running())
+        said = [line for u in live.neighbours(lost) for line in told(live, u)]
+        assert {line["neighbour"] for line in said if line["event"] == "process is dead"} == {lost}
+        assert [line["guardian"] for line in said if line["event"] == "guardian gone"] == [lost]
     before = live.pulse()
     until(lambda: live.pulse().transfers > before.transfers + NODES)  # it goes back and forth on what is left
     judged = ended(live)
@@ -161,6 +175,58 @@ def test_a_holder_that_is_cut_off_comes_back(alive):
     until(lambda: len({tuple(status["epoch"]) for status in live.statuses().values()}) == 1)  # all have heard
     live.wait(live.pulse(), SECONDS)
     ended(live)
+
+
+def test_a_model_that_takes_longer_than_a_death(tmp_path):
+    """Every part of it is a sign of life, and it is not sent twice."""
+    n, dim, rate = 3, 300_000, 1e6
+    rows = np.random.default_rng(0).normal(size=(n, dim))
+    problem = lw.LeastSquares(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.ones(n))
+    terms = Terms(b"", renew_after=10**6, heartbeat=0.3, dead_after=1.2, retry=0.2)
+    folder = found(
+        *(tmp_path / "slow", lw.ring(n), problem, lw.mhlj()),
+        steps=10**6,
+        record_every=10**6,
+        step_size=0.1,
+        terms=terms,
+        metrics=False,
+    )
+    size = 8 * dim
+    assert size / rate > 1.5 * terms.dead_after
+    links = Proxy()
+    with closing(links), Live(folder, links) as live:
+        for a in range(n):
+            for b in range(n):
+                links.rate(a, b, rate)
+        live.begin(SECONDS)
+        until(lambda: live.pulse().transfers >= 2)
+        sent, pulse = links.passed.total(), live.pulse()
+        assert sent < 1.1 * size * (1 + pulse.transfers + 1)  # the first guardian's, and the one that is on its way
+        statuses = live.statuses()
+    assert {tuple(one["epoch"]) for one in statuses.values()} == {(0, 0, live.fleet.start)}
+    assert all(edge["up"] for one in statuses.values() for edge in one["edges"].values())
+    odd = {"edge down", "regenerated", "archived", "guardian gone", "process is dead", "slept"}
+    assert not odd & {line["event"] for v in range(n) for line in told(live, v)}
+
+
+def test_a_holder_that_is_started_again_goes_on_in_ten_seconds(tmp_path):
+    """With the timings that everybody has: this is promised."""
+    folder = settle(tmp_path / "fleet", lw.ring(3), seed=0, terms=Terms(b""))
+    terms = fleet_of(folder).terms
+    assert (terms.heartbeat, terms.dead_after, terms.retry) == (5.0, 60.0, 1.0)
+    with Live(folder) as live:
+        live.begin(SECONDS)
+        holder = live.catch("holder")
+        live.kill(holder)
+        fleet = FleetFolder.open(folder)
+        since, began = fleet.status()["step"], time.monotonic()
+        try:
+            assert fleet.up() == [holder]
+            while fleet.status()["step"] <= since:
+                assert time.monotonic() - began < 10.0
+                time.sleep(POLL)
+        finally:
+            fleet.stop(force=True)
 
 
 def test_namespaces_leave_nothing():

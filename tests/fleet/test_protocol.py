@@ -10,7 +10,7 @@ import pytest
 import levywalk as lw
 from levywalk.fleet.build import Fleet
 from levywalk.fleet.disk import Disk, Known, Own
-from levywalk.fleet.events import Effect, Got, Joins, Record, Send, Start, Turn
+from levywalk.fleet.events import Again, Effect, Gone, Got, Joins, Persist, Record, Send, Start, Turn
 from levywalk.fleet.messages import (
     Activate,
     Alive,
@@ -157,3 +157,62 @@ def test_a_certificate_is_passed_on_until_the_token_is_known_to_have_gone_on() -
     assert heard
     assert virtual.final.epoch.counter == 0
     assert heard[-1] < virtual.now - 3.0
+
+
+def test_who_was_gone_may_come_back_with_fewer_edges() -> None:
+    """Of one that has lost its disk, a smaller degree is news; of any other it would be an old message."""
+    network, problem = lw.watts_strogatz(8, 4, 0.0, seed=1), lw.homogeneous(8, seed=1)
+    fleet = Fleet.of(network, problem, lw.mhlj(), steps=100, step_size="theory", terms=TERMS)
+    node = fleet.node(2)
+    node.receive(Start(), 0.0)
+    says = Heartbeat(FIRST, 0, False, True, 0, True, 3, 4, fleet.scores_of(1))
+    node.receive(Got(1, says), 0.0)
+    assert (node.disk.edges[1].up, node.disk.edges[1].degree) == (True, 4)
+    node.receive(Gone(1), 0.0)
+    assert (node.disk.edges[1].up, node.disk.edges[1].degree) == (False, 1)
+    node.receive(Got(1, says), 0.0)
+    assert node.disk.edges[1].degree == 3
+    node.receive(Got(1, says._replace(degree=2)), 0.0)
+    assert node.disk.edges[1].degree == 3
+
+
+# Updates in bursts
+
+
+def walked(burst: int | None) -> tuple[VirtualFleet, int]:
+    """Let a fleet walk whose nodes make so many decisions in a turn; return it, and the most that one made."""
+    problem = lw.heterogeneous(6, dim=3, seed=1, important=1)
+    fleet = Fleet.of(RING, problem, lw.mhlj(), steps=300, step_size="theory", terms=TERMS, seed=1, start=0)
+    virtual, most = VirtualFleet(fleet), 0
+    for v in range(6):
+        virtual.node(v).burst = burst
+    while not virtual.over:
+        virtual.step()
+        most = max(most, *(virtual.node(v).made for v in range(6)))
+    return virtual, most
+
+
+def test_a_walk_in_bursts_is_the_same_walk() -> None:
+    whole, most = walked(None)
+    assert most > 3
+    for burst in (1, 3):
+        virtual, made = walked(burst)
+        assert made == burst
+        assert virtual.final.digest() == whole.final.digest()
+        assert repr(virtual.logs) == repr(whole.logs)
+
+
+def test_after_a_burst_others_are_heard() -> None:
+    """The work so far is on the disk, and goes on when there is nothing else to do."""
+    edges = {1: FLEET.disk(2).edges[1]._replace(joined=False)}  # it cannot leave
+    node = FLEET.node(2, Disk(Known(FIRST, 0), Own(0, 0, leaving=False), edges))
+    node.burst = 3
+    given_to(node, TOKEN, 1, 0)
+    for turn in (1, 2):
+        effects = node.receive(Turn(), 0.0)
+        assert node.made == 3
+        persist, again = (effect for effect in effects if isinstance(effect, Persist | Again))
+        assert persist.slots["held"].token.hops == TOKEN.hops + 3 * turn
+        assert persist.slots["held"].status == "active"
+        assert again == Again()
+        assert not sent(effects, Renew)

@@ -263,6 +263,32 @@ def test_a_large_model_does_not_wait_twice() -> None:
     assert one.put(outgoing(Prepare(small, LOW)))
 
 
+def test_a_large_model_that_was_sent_is_not_sent_again_before_there_can_be_an_answer(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = Token.first(np.ones(LARGE))
+    one = link()
+
+    class Written:
+        async def write(self, data: bytes) -> None:
+            pass
+
+    async def test() -> None:
+        one.call = call = Written()
+        assert one.put(outgoing(Prepare(token, LOW)))
+        pump = asyncio.create_task(transport._pump(one, call))
+        await until(lambda: one.sent == 1)
+        assert not one.put(outgoing(Prepare(token, LOW)))
+        assert one.put(outgoing(Prepare(Token.first(np.ones(LARGE)), LOW)))
+        await until(lambda: one.sent == 2)
+        one.large = outgoing(Prepare(token, LOW))
+        monkeypatch.setattr(transport, "_ANSWER", 0.0)  # it has had its time
+        assert one.put(outgoing(Prepare(token, LOW)))
+        pump.cancel()
+
+    run(test())
+
+
 # Who calls
 
 
@@ -452,6 +478,40 @@ def test_old_keys_of_a_neighbour_with_its_present_certificate_are_not_spoken_to(
             await until(lambda: any("has not proven" in why for why in below.all("closed")))
             assert not low.links[HIGH].open
             assert not below.all("opened")
+
+    run(test())
+
+
+def test_an_old_key_of_a_neighbour_is_not_believed_whoever_vouches_for_it(pair: Pair, tmp_path: Path) -> None:
+    """A neighbour says that a guardian, also a neighbour, has keys other than those in the node file."""
+    old = pair.authority.issue(FAR, ["127.0.0.1"], folder=tmp_path / "old")
+    false = Identity.open(old).certificate.public_bytes(Encoding.DER)
+    prepare = Prepare(pair.token(), FAR)
+    known = Peer(FAR, "127.0.0.1:1", key_fingerprint((pair.folders[FAR] / "node.crt").read_bytes()))
+
+    async def test() -> None:
+        ear, learned = Ear(), []
+        high = Transport(
+            *(pair.identity(HIGH), pair.addresses[HIGH], (pair.peer(LOW), known), pair.limits, RUN, LIFE, ear),
+            learned=lambda node, der: learned.append(node),
+        )
+        await high.start()
+        try:
+            async with pair.calling(LOW) as call:
+                await call.write(pair.hello(LOW))
+                await until(lambda: ear.all("opened"))
+                await call.write(encode_frame(LOW, prepare, false)[0])
+                await until(lambda: ear.all("doubted"))
+                assert "node 9 has keys with the fingerprint" in ear.all("doubted")[0]
+                verify = high.identity.signer().verify
+                assert not verify(FAR, b"a statement", Identity.open(old).signer().sign(b"a statement"))
+                assert (ear.all("got"), learned) == ([], [LOW])
+                await call.write(encode_frame(LOW, prepare, pair.certificate(FAR))[0])  # the stream stays open
+                await until(lambda: ear.all("got"))
+                assert verify(FAR, b"a statement", pair.identity(FAR).signer().sign(b"a statement"))
+                assert learned == [LOW, FAR]
+        finally:
+            await high.stop()
 
     run(test())
 

@@ -1,7 +1,7 @@
 """A network that can be broken, where the machine's own cannot: every link between two nodes runs through here.
 
-Each node's file names a port of this proxy instead of its neighbour's. The proxy passes on what it gets, late, or not
-at all: it then reads nothing, so that for both ends the other is silent; or it resets the connections.
+Each node's file names a port of this proxy instead of its neighbour's. The proxy passes on what it gets, late, slowly,
+or not at all: it then reads nothing, so that for both ends the other is silent; or it resets the connections.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -17,19 +18,25 @@ from typing import Any, TypeVar
 from levywalk.fleet.nodefile import NodeFile, host_port
 
 Way = tuple[int, int]
+_PIECE = 1 << 16  # bytes that pass at once
 _T = TypeVar("_T")
 
 
 class Proxy:
     """A proxy in a thread of its own, for all links of one fleet.
 
+    Attributes
+    ----------
+    passed
+        Bytes from one node to another so far.
+
     Examples
     --------
     >>> proxy = Proxy()
     >>> 0 < proxy.route(0, 1, "127.0.0.1", 7401) < 65536
     True
-    >>> proxy.cut(0, 1), proxy.heal(0, 1), proxy.close()
-    (None, None, None)
+    >>> proxy.rate(0, 1, 1e6), proxy.cut(0, 1), proxy.heal(0, 1), proxy.close()
+    (None, None, None, None)
     """
 
     name = "proxy"
@@ -41,6 +48,8 @@ class Proxy:
         self._thread.start()
         self._gates: dict[Way, asyncio.Event] = {}
         self._late: dict[int, float] = {}
+        self._rates: dict[Way, float] = {}
+        self.passed: Counter[Way] = Counter()
         self._open: dict[Way, set[asyncio.WriteTransport]] = {}
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -76,6 +85,10 @@ class Proxy:
     def delay(self, v: int, seconds: float) -> None:
         """Let everything that a node sends come late; 0 ends it."""
         self._late[v] = seconds
+
+    def rate(self, a: int, b: int, most: float) -> None:
+        """Let no more than so many bytes per second pass from a to b, on each connection; infinity ends it."""
+        self._rates[a, b] = most
 
     def reset(self, a: int, b: int) -> None:
         """Break the connections between two nodes; they may dial again at once."""
@@ -139,12 +152,14 @@ class Proxy:
 
     async def _pump(self, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
-            while data := await reader.read(1 << 16):
+            while data := await reader.read(_PIECE):
                 if late := self._late.get(way[0]):
                     await asyncio.sleep(late)
                 await self._gates[way].wait()
                 writer.write(data)
                 await writer.drain()
+                self.passed[way] += len(data)
+                await asyncio.sleep(len(data) / self._rates.get(way, float("inf")))
 
     async def _set(self, a: int, b: int, *, passes: bool) -> None:
         gate = self._gates.get((a, b))
