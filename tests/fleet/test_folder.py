@@ -126,7 +126,8 @@ def test_with_a_shared_key_the_nodes_walk_as_the_simulation_does(replay: FleetFo
 
 
 def test_edges_of_nodes_to_themselves_count_in_real_nodes_too(tmp_path: Path) -> None:
-    network, problem = lw.Network.from_edges([(0, 1), (1, 2), (2, 0)], self_loops="counted"), lw.heterogeneous(3, seed=2)
+    network = lw.Network.from_edges([(0, 1), (1, 2), (2, 0)], self_loops="counted")
+    problem = lw.heterogeneous(3, seed=2)
     given = {"steps": 120, "step_size": "theory", "seed": 2, "record_every": 40}
     found(tmp_path / "fleet", network, problem, lw.mhlj(), shared_key=True, terms=QUICK, metrics=False, **given)
     fleet = FleetFolder.open(tmp_path / "fleet")

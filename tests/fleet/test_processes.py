@@ -97,13 +97,13 @@ def test_one_node_is_lost_for_good(alive, role):
     live = alive(RING)
     havoc = Havoc(live, random.Random(0), patience=PATIENCE)
     havoc.lose(role)
+    before = live.pulse()
+    until(lambda: live.pulse().transfers > before.transfers + NODES)  # it goes back and forth on what is left
     if role == "guardian":  # the holder lives, and waits for it: it is the kernel that says that it may go on
         (lost,) = set(range(NODES)) - set(live.running())
         said = [line for u in live.neighbours(lost) for line in told(live, u)]
         assert {line["neighbour"] for line in said if line["event"] == "process is dead"} == {lost}
         assert [line["guardian"] for line in said if line["event"] == "guardian gone"] == [lost]
-    before = live.pulse()
-    until(lambda: live.pulse().transfers > before.transfers + NODES)  # it goes back and forth on what is left
     judged = ended(live)
     assert judged.lost <= live.fleet.terms.renew_after
 
@@ -182,7 +182,7 @@ def test_a_model_that_takes_longer_than_a_death(tmp_path):
     n, dim, rate = 3, 300_000, 1e6
     rows = np.random.default_rng(0).normal(size=(n, dim))
     problem = lw.LeastSquares(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.ones(n))
-    terms = Terms(b"", renew_after=10**6, heartbeat=0.3, dead_after=1.2, retry=0.2)
+    terms = Terms(b"", renew_after=10**6, heartbeat=0.3, dead_after=1.5, retry=0.2)
     folder = found(
         *(tmp_path / "slow", lw.ring(n), problem, lw.mhlj()),
         steps=10**6,
@@ -205,7 +205,7 @@ def test_a_model_that_takes_longer_than_a_death(tmp_path):
         statuses = live.statuses()
     assert {tuple(one["epoch"]) for one in statuses.values()} == {(0, 0, live.fleet.start)}
     assert all(edge["up"] for one in statuses.values() for edge in one["edges"].values())
-    odd = {"edge down", "regenerated", "archived", "guardian gone", "process is dead", "slept"}
+    odd = {"edge down", "regenerated", "archived", "guardian gone", "process is dead"}
     assert not odd & {line["event"] for v in range(n) for line in told(live, v)}
 
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -512,6 +513,30 @@ def test_an_old_key_of_a_neighbour_is_not_believed_whoever_vouches_for_it(pair: 
                 assert learned == [LOW, FAR]
         finally:
             await high.stop()
+
+    run(test())
+
+
+def test_a_guardian_far_away_that_was_issued_anew_is_believed_and_its_old_key_no_more(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """This node need not be started again for it: it has no entry for that guardian."""
+    earlier = datetime.now(UTC) - timedelta(days=1)
+    old = Identity.open(pair.authority.issue(FAR, ["127.0.0.1"], folder=tmp_path / "old", now=earlier))
+    new = pair.identity(FAR)
+    prepare = Prepare(pair.token(), FAR)
+
+    async def test() -> None:
+        async with pair.running(HIGH) as (high, ear), pair.calling(LOW) as call:
+            await call.write(pair.hello(LOW))
+            for who, got, doubted in ((old, 1, 0), (new, 2, 0), (old, 2, 1)):
+                der = who.certificate.public_bytes(Encoding.DER)
+                await call.write(encode_frame(LOW, prepare, der)[0])
+                await until(lambda n=got + doubted: len(ear.all("got") + ear.all("doubted")) == n)
+                assert (len(ear.all("got")), len(ear.all("doubted"))) == (got, doubted)
+                verify = high.identity.signer().verify
+                assert verify(FAR, b"x", new.signer().sign(b"x")) is (got == 2)
+                assert verify(FAR, b"x", old.signer().sign(b"x")) is (got == 1)
 
     run(test())
 

@@ -513,8 +513,11 @@ class Process:
             self.event(Joins(u))
         self.event(Start())
         for u in set(self.node.disk.edges) - set(self.transport.links) - {self.file.id}:
-            self.log("no longer a neighbour", neighbour=u)  # the node file is the operator's word
-            self.event(Gone(u))
+            self.log("no longer a neighbour", neighbour=u)
+            guarded = self.node.disk.guarded
+            if guarded is None or guarded.holder != u or guarded.register is not None:
+                # (A holder may live, and takes another guardian by itself.)
+                self.event(Gone(u))  # the node file is the operator's word
         await self.over.wait()
         orders.close()
         if shown is not None:
