@@ -138,7 +138,11 @@ def test_logs_in_words_and_as_json(folder: Path) -> None:
 @pytest.mark.parametrize(("arguments", "words"), [(["status", "--watch"], "over"), (["logs", "--follow"], "is over")])
 def test_what_goes_on_ends_by_ctrl_c(folder: Path, arguments: list[str], words: str) -> None:
     command = [sys.executable, "-u", "-m", "levywalk.cli.main", "fleet", arguments[0], str(folder), arguments[1]]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert process.stdout is not None
     deadline = threading.Timer(60.0, process.kill)
     deadline.start()
