@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from levywalk.fleet import transport, wire
 from levywalk.fleet.codec import Limits
 from levywalk.fleet.identity import Authority, Identity, key_fingerprint
-from levywalk.fleet.messages import Activate, Alive, Certificate, Message, Prepare
+from levywalk.fleet.messages import Activate, Alive, Certificate, Message, Prepare, Renew
 from levywalk.fleet.nodefile import Peer
 from levywalk.fleet.tensors import sealed_model
 from levywalk.fleet.token import FIRST, Epoch, Token
@@ -256,9 +256,10 @@ def test_a_large_model_does_not_wait_twice() -> None:
     one = link()
     assert one.put(outgoing(Prepare(token, LOW)))
     assert not one.put(outgoing(Prepare(token, LOW)))
-    assert one.put(outgoing(Prepare(Token.first(np.ones(LARGE)), LOW)))
+    assert one.put(outgoing(Prepare(Token.first(np.zeros(LARGE)), LOW)))
     one.under_way = one.waiting.popleft()
     assert not one.put(outgoing(Prepare(token, LOW)))
+    assert one.put(outgoing(Renew(token)))  # another message, though with the same model
     small = Token.first(np.ones(SMALL))
     assert one.put(outgoing(Prepare(small, LOW)))
     assert one.put(outgoing(Prepare(small, LOW)))
@@ -280,8 +281,9 @@ def test_a_large_model_that_was_sent_is_not_sent_again_before_there_can_be_an_an
         pump = asyncio.create_task(transport._pump(one, call))
         await until(lambda: one.sent == 1)
         assert not one.put(outgoing(Prepare(token, LOW)))
-        assert one.put(outgoing(Prepare(Token.first(np.ones(LARGE)), LOW)))
-        await until(lambda: one.sent == 2)
+        assert one.put(outgoing(Renew(token)))
+        assert one.put(outgoing(Prepare(Token.first(np.zeros(LARGE)), LOW)))
+        await until(lambda: one.sent == 3)
         one.large = outgoing(Prepare(token, LOW))
         monkeypatch.setattr(transport, "_ANSWER", 0.0)  # it has had its time
         assert one.put(outgoing(Prepare(token, LOW)))

@@ -158,22 +158,20 @@ class Link:
 
     def put(self, out: _Outgoing) -> bool:
         """Let a message wait for its turn; return whether it may."""
-        if not self.open or len(self.waiting) >= WAITING or (out.tensors and self._waits(out.tensors)):
+        if not self.open or len(self.waiting) >= WAITING or (out.tensors and self._waits(out.frame)):
             self.dropped += 1
             return False
         self.waiting.append(out)
         self.wake.set()
         return True
 
-    def _waits(self, tensors: list[Tensor]) -> bool:
-        """Whether a model is on its way already: said again every second, a slow line would never be done."""
-        sent = time.monotonic() - self.large_at < _ANSWER
-        earlier = [*self.waiting, *(one for one in (self.under_way, self.large if sent else None) if one is not None)]
-        return any(
-            len(one.tensors) == len(tensors)
-            and all(a.array is b.array for a, b in zip(one.tensors, tensors, strict=True))
-            for one in earlier
-        )
+    def _waits(self, frame: bytes) -> bool:
+        """Whether the same message is on its way: with a model and said every second, it would never be done.
+
+        (Another message with the same model is another one: a token that was just guarded may be passed on.)
+        """
+        sent = self.large if time.monotonic() - self.large_at < _ANSWER else None
+        return any(one is not None and one.frame == frame for one in (*self.waiting, self.under_way, sent))
 
 
 class _Pace:
