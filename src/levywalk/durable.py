@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -18,3 +20,20 @@ def sync_folder(folder: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Write or replace a file at once: a reader sees the old one or the new one, also after a power cut."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(number)
+        beside.replace(path)
+        sync_folder(path.parent)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise

@@ -11,7 +11,20 @@ import typer
 
 from levywalk.cli.finish import Json, Out
 from levywalk.cli.nodes import register
-from levywalk.cli.options import Data, Important, Loss, Ridge, SelfLoops
+from levywalk.cli.options import (
+    Data,
+    DesignText,
+    Important,
+    Loss,
+    Policy,
+    RenewAfter,
+    Ridge,
+    SelfLoops,
+    Steps,
+    StepSize,
+    Stop,
+    Then,
+)
 
 if TYPE_CHECKING:
     from levywalk.fleet.virtual import Fault, VirtualFleet
@@ -53,11 +66,11 @@ def simulate(
     loss: Loss = "least_squares",
     ridge: Ridge = 0.0,
     self_loops: SelfLoops = "none",
-    design: Annotated[str, typer.Option("--design", help="Such as mhlj, unif_rw or mhlj:p_jump=0.2.")] = "mhlj",
-    then: Annotated[str | None, typer.Option("--then", help="Another design, once the model has settled.")] = None,
-    steps: Annotated[int, typer.Option("--steps", help="Updates.")] = 2000,
-    step_size: Annotated[str, typer.Option("--step-size", help="theory, or a number.")] = "theory",
-    stop: Annotated[str, typer.Option("--stop", help="steps, or detector: also when the model has settled.")] = "steps",
+    design: DesignText = "mhlj",
+    then: Then = None,
+    steps: Steps = 2000,
+    step_size: StepSize = "theory",
+    stop: Stop = "steps",
     kill: Annotated[
         Faults, typer.Option("--kill", metavar="NODE@TIME", help="The process dies; its disk stays.")
     ] = None,
@@ -84,12 +97,8 @@ def simulate(
         float | None, typer.Option("--heartbeat", help="Between signs of life; a tenth of --dead-after by default.")
     ] = None,
     latency: Annotated[float, typer.Option("--latency", help="How long a message takes.")] = 0.001,
-    renew_after: Annotated[
-        int, typer.Option("--renew-after", metavar="K", help="The most updates that a permanent death may lose.")
-    ] = 100,
-    policy: Annotated[
-        str, typer.Option("--policy", help="When the guardian is gone: wait, or eager (may fork, never silently).")
-    ] = "wait",
+    renew_after: RenewAfter = 100,
+    policy: Policy = "wait",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the network, the data, the walk and --random.")] = 0,
     own_keys: Annotated[
         bool, typer.Option("--own-keys", help="Each node draws from a key of its own, as real ones do.")

@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from levywalk.cli.finish import Json
-from levywalk.cli.options import Important, Loss, Ridge, SelfLoops
+from levywalk.cli.options import (
+    DesignText,
+    Important,
+    Loss,
+    Policy,
+    RenewAfter,
+    Ridge,
+    SelfLoops,
+    Steps,
+    StepSize,
+    Stop,
+    Then,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -62,21 +74,17 @@ def init(
     loss: Loss = "least_squares",
     ridge: Ridge = 0.0,
     self_loops: SelfLoops = "none",
-    design: Annotated[str, typer.Option("--design", help="Such as mhlj, unif_rw or mhlj:p_jump=0.2.")] = "mhlj",
-    then: Annotated[str | None, typer.Option("--then", help="Another design, once the model has settled.")] = None,
-    steps: Annotated[int, typer.Option("--steps", help="Updates.")] = 100_000,
-    step_size: Annotated[str, typer.Option("--step-size", help="theory, or a number.")] = "theory",
-    stop: Annotated[str, typer.Option("--stop", help="steps, or detector: also when the model has settled.")] = "steps",
+    design: DesignText = "mhlj",
+    then: Then = None,
+    steps: Steps = 100_000,
+    step_size: StepSize = "theory",
+    stop: Stop = "steps",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the network, the data and the start.")] = 0,
     shared_key: Annotated[
         bool, typer.Option("--shared-key", help="All nodes draw from the seed: a replay of a simulation, for tests.")
     ] = False,
-    renew_after: Annotated[
-        int, typer.Option("--renew-after", metavar="K", help="The most updates that a permanent death may lose.")
-    ] = 100,
-    policy: Annotated[
-        str, typer.Option("--policy", help="When the guardian is gone: wait, or eager (may fork, never silently).")
-    ] = "wait",
+    renew_after: RenewAfter = 100,
+    policy: Policy = "wait",
     heartbeat: Annotated[float, typer.Option("--heartbeat", help="Seconds between signs of life.")] = 5.0,
     dead_after: Annotated[
         float, typer.Option("--dead-after", help="Seconds of silence after which a node is held dead.")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import difflib
 import math
-import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from levywalk import checks
-from levywalk.durable import sync_folder
 from levywalk.errors import InvalidParameter, InvalidSpec, MissingFile
 
 _SHOWN = 80  # characters of a value in a message
@@ -38,23 +35,6 @@ def read_bytes(path: Path, most: int, what: str) -> bytes:
     if len(found) > most:
         raise InvalidSpec(f"{path}: larger than {most} bytes, which {what} never is; is it the right file?")
     return found
-
-
-def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Write or replace a file at once: a reader sees the old one or the new one, also after a power cut."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(number)
-        beside.replace(path)
-        sync_folder(path.parent)
-    except BaseException:
-        with suppress(OSError):
-            beside.unlink()
-        raise
 
 
 class Fields:

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.fleet import control
 from levywalk.fleet.condition import running
-from levywalk.fleet.fields import write_whole
 from levywalk.fleet.manifest import Manifest
 from levywalk.fleet.nodefile import NodeFile
 from levywalk.fleet.overview import View, look, overview

@@ -27,12 +27,11 @@ import numpy as np
 from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.design import AnyDesign, Switching
-from levywalk.durable import sync_folder
+from levywalk.durable import sync_folder, write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.fleet import deploy as deployment
 from levywalk.fleet.build import Fleet
 from levywalk.fleet.deploy import Place
-from levywalk.fleet.fields import write_whole
 from levywalk.fleet.identity import CA_CERTIFICATE, NODE_CERTIFICATE, NODE_DAYS, NODE_KEY, Authority, key_fingerprint
 from levywalk.fleet.manifest import LOSSES, Manifest
 from levywalk.fleet.nodefile import NodeFile, Peer, host_port, node_files

@@ -31,7 +31,6 @@ import hashlib
 import ipaddress
 import os
 import re
-import secrets
 import stat
 import warnings
 from collections.abc import Iterable, Iterator
@@ -41,7 +40,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from levywalk import checks
-from levywalk.durable import sync_folder
+from levywalk.durable import sync_folder, write_whole
 from levywalk.errors import InvalidParameter, LevywalkError, MissingFile
 from levywalk.fleet.signing import Ed25519
 
@@ -749,17 +748,5 @@ def _write_private(path: Path, text: bytes, remedy: str) -> None:
 
 def _write_public(path: Path, text: bytes) -> None:
     """Write or replace a certificate at once: a reader sees the old one or the new one."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with _told(path):
-        try:
-            number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-            with os.fdopen(number, "wb") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(number)
-            beside.replace(path)
-            sync_folder(path.parent)
-        except BaseException:
-            with suppress(OSError):
-                beside.unlink()
-            raise
+        write_whole(path, text)

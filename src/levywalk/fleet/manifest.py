@@ -23,10 +23,11 @@ from levywalk.design.designs import AnyDesign, Design, Switching
 from levywalk.design.detector import BoundDetector, Detector
 from levywalk.design.jump import FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric
 from levywalk.design.target import Degree, Importance, Mixed, Uniform
+from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.fleet.codec import Limits
 from levywalk.fleet.course import STOPS, Course, Phase
-from levywalk.fleet.fields import Fields, read_bytes, write_whole
+from levywalk.fleet.fields import Fields, read_bytes
 from levywalk.fleet.protocol import EAGER, WAIT, Terms
 from levywalk.fleet.token import Token
 from levywalk.schedule import Constant, Decaying, Dropping, is_schedule

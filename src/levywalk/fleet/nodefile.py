@@ -28,8 +28,9 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec
-from levywalk.fleet.fields import Fields, read_bytes, write_whole
+from levywalk.fleet.fields import Fields, read_bytes
 
 _LARGEST = 1 << 24  # bytes: some fifty thousand neighbours
 _HIGHEST = 2**31 - 1  # of a node's id

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from levywalk.draws import Domain, Key
-from levywalk.durable import sync_folder
+from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.fleet import control, metrics
 from levywalk.fleet.condition import describe, is_dead, waits_for
@@ -51,7 +51,6 @@ from levywalk.fleet.events import (
     Timer,
     Turn,
 )
-from levywalk.fleet.fields import write_whole
 from levywalk.fleet.identity import TLS_1_3_ONLY, ExpiryWarning, Identity
 from levywalk.fleet.manifest import Manifest
 from levywalk.fleet.messages import (
@@ -106,14 +105,8 @@ class Life(NamedTuple):
             except (ValueError, KeyError, TypeError):
                 raise InvalidParameter(f"{path} is damaged: restore it from a backup of the folder") from None
         life = cls(secrets.token_bytes(16), secrets.randbits(128))
-        partial = path.with_suffix(".partial")
-        number = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(number, "w") as file:
-            json.dump({"incarnation": life.incarnation.hex(), "entropy": life.entropy}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        sync_folder(state)
+        text = json.dumps({"incarnation": life.incarnation.hex(), "entropy": life.entropy})
+        write_whole(path, text.encode(), 0o600)
         return life
 
 

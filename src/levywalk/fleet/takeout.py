@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.course import Visit
 from levywalk.fleet.disk import Began, Disk, Line
-from levywalk.fleet.fields import write_whole
 from levywalk.fleet.folder import FleetFolder, FleetProblem
 from levywalk.fleet.store import Reading, StoreError
 from levywalk.fleet.tensors import Tensor

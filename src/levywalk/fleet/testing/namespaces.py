@@ -114,7 +114,7 @@ class Namespaces:
 
     def reset(self, a: int, b: int) -> None:
         """Not possible here."""
-        raise NotImplementedError
+        raise NoNamespaces("namespaces cannot reset a connection; use --network proxy")
 
     def close(self) -> None:
         """Delete them all."""
