@@ -15,27 +15,6 @@ from typing import TYPE_CHECKING, Any
 from levywalk.version import __version__
 
 if TYPE_CHECKING:
-    from levywalk.design import (
-        Degree,
-        Design,
-        FixedDistance,
-        Importance,
-        JumpLaw,
-        Mixed,
-        PowerLaw,
-        Scores,
-        Switching,
-        TruncatedGeometric,
-        Uniform,
-        iid_uniform,
-        iid_weighted,
-        mhlj,
-        mixed_rw,
-        simple_rw,
-        switching,
-        unif_rw,
-        weight_rw,
-    )
     from levywalk.engine.run import run
     from levywalk.engine.walk_alone import walk
     from levywalk.errors import (
@@ -95,10 +74,31 @@ if TYPE_CHECKING:
     from levywalk.theory.tune import Tuning, tune
     from levywalk.trace import Trace, Walks
     from levywalk.trace.files import load_trace
-    from levywalk.update import Sgd
+    from levywalk.updates import Sgd
+    from levywalk.walks import (
+        Degree,
+        Design,
+        FixedDistance,
+        Importance,
+        JumpLaw,
+        Mixed,
+        PowerLaw,
+        Scores,
+        Switching,
+        TruncatedGeometric,
+        Uniform,
+        iid_uniform,
+        iid_weighted,
+        mhlj,
+        mixed_rw,
+        simple_rw,
+        switching,
+        unif_rw,
+        weight_rw,
+    )
 
 _HOME = {
-    "levywalk.design": (
+    "levywalk.walks": (
         "Degree",
         "Design",
         "FixedDistance",
@@ -194,7 +194,7 @@ _HOME = {
     ),
     "levywalk.trace": ("Trace", "Walks"),
     "levywalk.trace.files": ("load_trace",),
-    "levywalk.update": ("Sgd",),
+    "levywalk.updates": ("Sgd",),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 

@@ -10,7 +10,7 @@ words another's at a later step, and two 64-bit halves, because with one all key
 What a step reads (slots are names, not numbers, elsewhere):
 
 ========================  =====================================================================================
-``JUMP``                  one 53-bit uniform: whether to jump and how far (``design.jump``)
+``JUMP``                  one 53-bit uniform: whether to jump and how far (``walks.jump``)
 ``HOP + i``               hop i of a jump; hop 0 is also the proposal of a Metropolis-Hastings decision. One word
                           gives the neighbour and an acceptance uniform (`split`): the index is exact to
                           degree/2^64, and the uniform has 53 bits

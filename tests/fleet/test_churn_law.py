@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.design import AnyDesign
 from levywalk.draws import JUMP, Key
 from levywalk.fleet.build import Fleet
 from levywalk.fleet.course import Here
@@ -22,6 +21,7 @@ from levywalk.fleet.messages import Heartbeat
 from levywalk.fleet.protocol import Node, Terms
 from levywalk.fleet.token import FIRST, Token
 from levywalk.fleet.virtual import Fault, VirtualFleet
+from levywalk.walks import AnyDesign
 
 EDGES = [(0, 1), (0, 2), (0, 3), (1, 2), (2, 3), (3, 4), (4, 5), (4, 6), (5, 6), (0, 5)]
 LIPSCHITZ = [1.0, 9.0, 0.5, 3.0, 20.0, 2.0, 1.5]

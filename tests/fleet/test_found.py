@@ -21,7 +21,7 @@ from levywalk.fleet.nodefile import NodeFile, host_port
 from levywalk.fleet.owndata import own_problem, scores
 from levywalk.fleet.protocol import Terms
 from levywalk.fleet.virtual import VirtualFleet
-from levywalk.update import Sgd
+from levywalk.updates import Sgd
 
 WAYS = {"steps": 60, "step_size": "theory"}
 

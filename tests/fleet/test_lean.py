@@ -18,12 +18,12 @@ NODE = """
 import levywalk.fleet.codec, levywalk.fleet.course, levywalk.fleet.disk, levywalk.fleet.events, levywalk.fleet.identity
 import levywalk.fleet.messages, levywalk.fleet.protocol, levywalk.fleet.signing, levywalk.fleet.store
 import levywalk.fleet.tensors, levywalk.fleet.token
-from levywalk.design import Detector, FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric, hop, metropolis_hastings
+from levywalk.walks import Detector, FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric, hop, metropolis_hastings
 from levywalk.draws import Key
 from levywalk.problem import LeastSquares, Logistic
 from levywalk.problem.files import load_dataset
 from levywalk.schedule import Constant, Decaying, Dropping
-from levywalk.update import Sgd
+from levywalk.updates import Sgd
 
 Detector().bind(2, 1.0)
 Logistic([[1.0], [2.0]], [0, 1]).smoothness

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.design import Detector, Mixed
 from levywalk.errors import InvalidParameter, InvalidSpec, MissingFile
 from levywalk.fleet.build import Fleet
 from levywalk.fleet.codec import Limits
 from levywalk.fleet.manifest import LARGEST, Manifest
 from levywalk.fleet.protocol import Terms
 from levywalk.schedule import Constant, Decaying, Dropping
-from levywalk.update import Sgd
+from levywalk.updates import Sgd
+from levywalk.walks import Detector, Mixed
 
 N = 7
 DESIGNS = [

@@ -9,14 +9,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import levywalk as lw
-from levywalk.design import AnyDesign
 from levywalk.errors import DivergedWarning
 from levywalk.fleet.build import Fleet
 from levywalk.fleet.merge import merge
 from levywalk.fleet.protocol import Terms
 from levywalk.fleet.virtual import VirtualFleet
 from levywalk.trace import Trace
-from levywalk.update import Sgd
+from levywalk.updates import Sgd
+from levywalk.walks import AnyDesign
 
 ARRAYS = ("step", "distance2", "excess_loss", "loss", "hops", "transfers", "bytes", "visits", "walk")
 ENDS = ("final_node", "model", "diverged_at", "switched_at", "target", "optimum")

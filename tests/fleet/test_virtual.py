@@ -192,7 +192,7 @@ def test_it_stops_after_the_steps():
 
 @pytest.mark.parametrize("design", [lw.mhlj(), lw.unif_rw()])
 def test_the_detector_stops_the_walk_where_a_switching_one_would_switch(design):
-    from levywalk.design import Detector
+    from levywalk.walks import Detector
 
     loose = {"threshold": 0.5, "window": 20, "patience": 10}
     fleet = fleet_of(design=design, steps=3000, stop="detector", detector=Detector(**loose))
@@ -216,7 +216,7 @@ def test_the_detector_stops_the_walk_where_a_switching_one_would_switch(design):
 
 
 def test_a_detector_that_never_settles_leaves_it_to_the_steps():
-    from levywalk.design import Detector
+    from levywalk.walks import Detector
 
     fleet = fleet_of(steps=100, stop="detector", detector=Detector(threshold=1e-9))
     virtual = VirtualFleet(fleet)

@@ -18,7 +18,7 @@ PACKAGE = Path(levywalk.__file__).parent
 PLANTED = {
     "as it is": [],
     "acceptance without the degree ratio": [
-        ("design/bound.py", "np.asarray(self.scores / self.network.degree)", "np.asarray(self.scores)"),
+        ("walks/bound.py", "np.asarray(self.scores / self.network.degree)", "np.asarray(self.scores)"),
     ],
     "a jump that updates on the way": [
         (

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import levywalk as lw
-from levywalk.design import hop, jump_distance, metropolis_hastings
 from levywalk.draws import stratified_words, unit
+from levywalk.walks import hop, jump_distance, metropolis_hastings
 
 PER_NEIGHBOUR = 400
 JUMP_WORDS = 20_000

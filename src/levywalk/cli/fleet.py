@@ -112,7 +112,6 @@ def simulate(
     Writes the timeline as a figure, the trace, and all of it as JSON.
     """
     from levywalk import checks
-    from levywalk.design import switching
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.execute import writable_folder
     from levywalk.experiments.shorthand import (
@@ -124,6 +123,7 @@ def simulate(
     from levywalk.fleet.build import Fleet
     from levywalk.fleet.protocol import Terms
     from levywalk.fleet.virtual import VirtualFleet
+    from levywalk.walks import switching
 
     if network is None:
         raise InvalidParameter("levywalk fleet simulate needs a network, such as ring:30; --help has examples")

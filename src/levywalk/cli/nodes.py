@@ -105,7 +105,6 @@ def init(
 ) -> None:
     """Found a fleet: keys and certificates, a manifest, and a folder with its own data for each node."""
     from levywalk import checks
-    from levywalk.design import switching
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.shorthand import (
         read_design_text,
@@ -117,6 +116,7 @@ def init(
     from levywalk.fleet.found import found
     from levywalk.fleet.manifest import Manifest
     from levywalk.fleet.protocol import Terms
+    from levywalk.walks import switching
 
     if deploy is not None:
         checks.choice("--for", deploy, KINDS)

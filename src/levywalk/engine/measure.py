@@ -20,7 +20,7 @@ from levywalk.engine.seen import Seen
 from levywalk.errors import DataWarning, InvalidParameter
 from levywalk.problem import LeastSquares, LinearModelProblem, Logistic, Problem, has_own_losses, optimum_of
 from levywalk.problem.samples import read_only
-from levywalk.update import Sgd
+from levywalk.updates import Sgd
 
 _SHARE = 10  # measuring f costs at most one in so many of the walk's own evaluations of samples …
 _LEAST_NODES = 64  # … but is never left to fewer nodes than this

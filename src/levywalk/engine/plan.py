@@ -8,11 +8,11 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from levywalk.arrays import Bools, Floats, Ints, Ints32, Words
-from levywalk.design import Bound, BoundDetector
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
-from levywalk.update import Sgd
+from levywalk.updates import Sgd
+from levywalk.walks import Bound, BoundDetector
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class State:
     diverged_at: Ints  # the step whose update overflowed, -1 if none
     phase: Ints
     switched_at: Ints  # the step after whose update the design switched, -1 if not
-    mean: Floats  # the detector's averages, as in design.detector
+    mean: Floats  # the detector's averages, as in walks.detector
     power: Floats
     mass: Floats
     streak: Ints

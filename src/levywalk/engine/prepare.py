@@ -10,7 +10,6 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.arrays import Floats, Ints, Words
-from levywalk.design import AliasTable, AnyDesign, Bound, Design, Switching
 from levywalk.draws import Key, split
 from levywalk.engine.measure import loss_nodes
 from levywalk.engine.memory import require_room
@@ -20,7 +19,8 @@ from levywalk.network import Network
 from levywalk.problem import Problem, has_own_losses
 from levywalk.schedule import Schedule
 from levywalk.theory import stationary, transition
-from levywalk.update import Sgd, as_step_size
+from levywalk.updates import Sgd, as_step_size
+from levywalk.walks import AliasTable, AnyDesign, Bound, Design, Switching
 
 BACKENDS = ("auto", "kernel", "reference")
 CHECKPOINTS = 200

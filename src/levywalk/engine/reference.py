@@ -11,9 +11,9 @@ from functools import partial
 
 import numpy as np
 
-from levywalk.design import Bound, DetectorState, hop, jump_distance, metropolis_hastings
 from levywalk.draws import HOP, JUMP, Key, unit
 from levywalk.engine.plan import Plan, State
+from levywalk.walks import Bound, DetectorState, hop, jump_distance, metropolis_hastings
 
 
 def advance(plan: Plan, state: State, replicas: range, start: int, stop: int) -> None:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.design import AnyDesign
 from levywalk.draws import Domain, keys
 from levywalk.engine.drive import drive
 from levywalk.engine.prepare import Job, check_sizes, prepare
@@ -22,7 +21,8 @@ from levywalk.problem import Problem
 from levywalk.schedule import Schedule
 from levywalk.trace import Trace
 from levywalk.trace.provenance import told
-from levywalk.update import Sgd
+from levywalk.updates import Sgd
+from levywalk.walks import AnyDesign
 
 
 def run(

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from levywalk import checks
 from levywalk.arrays import Floats, Ints, Words
-from levywalk.design import Bound, Design
 from levywalk.draws import Domain, keys
 from levywalk.engine.interrupt import Interruptible
 from levywalk.engine.memory import require_room
@@ -29,6 +28,7 @@ from levywalk.progress import Bar
 from levywalk.schedule import Constant
 from levywalk.trace.walks import Walks
 from levywalk.version import __version__
+from levywalk.walks import Bound, Design
 
 if TYPE_CHECKING:
     from levywalk.engine.kernels.walkers import Course, Tables

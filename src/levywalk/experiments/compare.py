@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.design import AnyDesign, Switching
 from levywalk.engine import check_sizes, checkpoints_of, run, run_step_sizes
 from levywalk.errors import InvalidParameter
 from levywalk.experiments.unfinished import Unfinished
@@ -22,7 +21,8 @@ from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.trace import Trace
 from levywalk.trace.statistics import mean_over_walks, settled_at
-from levywalk.update import Sgd
+from levywalk.updates import Sgd
+from levywalk.walks import AnyDesign, Switching
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.design import Design, mhlj, unif_rw, weight_rw
 from levywalk.network import Network
 from levywalk.problem import LinearModelProblem, Problem
 from levywalk.progress import Bar
@@ -24,6 +23,7 @@ from levywalk.theory import (
     total_variation,
     transition,
 )
+from levywalk.walks import Design, mhlj, unif_rw, weight_rw
 
 _PREDICTED_UP_TO = 200_000  # nodes: above, a prediction takes minutes
 

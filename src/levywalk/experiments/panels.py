@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from levywalk import design as designs
+from levywalk import walks as designs
 from levywalk.arrays import Floats, Ints
 from levywalk.experiments import paper
 from levywalk.experiments.evidence import Evidence

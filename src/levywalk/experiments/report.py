@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from levywalk.design import AnyDesign, Design
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.experiments.inspect import inspect
 from levywalk.experiments.spec import Experiment, check_experiment
@@ -20,6 +19,7 @@ from levywalk.report.html import claims_page, html_page, page_curves, write_page
 from levywalk.report.judged import Picture, Theory
 from levywalk.report.results import Results, asked_beside, figures_beside, read_results
 from levywalk.theory import bounds
+from levywalk.walks import AnyDesign, Design
 
 MOST_NODES = 2_000  # above, spectra take minutes
 

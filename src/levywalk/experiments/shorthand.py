@@ -12,11 +12,11 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from levywalk import checks
-from levywalk.design import Design, iid_uniform, iid_weighted, mhlj, mixed_rw, simple_rw, unif_rw, weight_rw
 from levywalk.errors import InvalidParameter
 from levywalk.network import FAMILIES, Network, read_network
 from levywalk.problem import LeastSquares, Logistic, Problem, heterogeneous, homogeneous, load_dataset, partition
 from levywalk.problem.partition import HOW
+from levywalk.walks import Design, iid_uniform, iid_weighted, mhlj, mixed_rw, simple_rw, unif_rw, weight_rw
 
 _SHORT = {
     "er": "erdos_renyi",

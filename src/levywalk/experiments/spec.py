@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal, Union, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from levywalk import checks, design, network, problem
-from levywalk.design import AnyDesign, Design, DistanceLaw, JumpLaw
 from levywalk.errors import InvalidSpec, LevywalkError
 from levywalk.experiments.explain import explain
 from levywalk.network import FAMILIES, Network
 from levywalk.problem import Problem
 from levywalk.schedule import Constant, Decaying, Dropping, Schedule
-from levywalk.update import Sgd
+from levywalk.updates import Sgd
+from levywalk.walks import AnyDesign, Design, DistanceLaw, JumpLaw
 
 
 class _Section(BaseModel):

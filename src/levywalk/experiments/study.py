@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import AnyArray, Floats, Ints
-from levywalk.design import AnyDesign, Design, Switching
 from levywalk.engine import run, run_step_sizes
 from levywalk.errors import DivergedWarning, InvalidSpec, NotConnected
 from levywalk.experiments.spec import check_experiment
@@ -24,6 +23,7 @@ from levywalk.network import Network
 from levywalk.problem import LeastSquares, Problem
 from levywalk.schedule import Dropping, Schedule
 from levywalk.theory import bounds, entrapment, error_floor, spectral_gap, transition
+from levywalk.walks import AnyDesign, Design, Switching
 
 PER_DECADE = 100  # checkpoints: 2.3 % apart
 _LONG = 20_000  # steps of the bounds

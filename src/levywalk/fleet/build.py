@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.design import AnyDesign
 from levywalk.draws import Domain, Key, keys
 from levywalk.engine.prepare import phases_of, start_nodes
 from levywalk.fleet.course import Course, Here
@@ -18,6 +17,7 @@ from levywalk.fleet.token import FIRST, Token
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.schedule import Schedule
+from levywalk.walks import AnyDesign
 
 
 @dataclass(frozen=True)

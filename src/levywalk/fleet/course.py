@@ -17,7 +17,14 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.design import (
+from levywalk.draws import HOP, JUMP, Key, unit
+from levywalk.errors import InvalidParameter
+from levywalk.fleet.tensors import sealed_model
+from levywalk.fleet.token import Token, Watch
+from levywalk.problem import Problem
+from levywalk.schedule import Constant, Schedule, is_schedule
+from levywalk.updates import Sgd
+from levywalk.walks import (
     AnyDesign,
     BoundDetector,
     Detector,
@@ -28,13 +35,6 @@ from levywalk.design import (
     jump_distance,
     metropolis_hastings,
 )
-from levywalk.draws import HOP, JUMP, Key, unit
-from levywalk.errors import InvalidParameter
-from levywalk.fleet.tensors import sealed_model
-from levywalk.fleet.token import Token, Watch
-from levywalk.problem import Problem
-from levywalk.schedule import Constant, Schedule, is_schedule
-from levywalk.update import Sgd
 
 if TYPE_CHECKING:
     from levywalk.network import Network

@@ -26,7 +26,6 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.design import AnyDesign, Switching
 from levywalk.durable import sync_folder, write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.fleet import deploy as deployment
@@ -40,6 +39,7 @@ from levywalk.network import Network
 from levywalk.problem import LeastSquares, LinearModelProblem, Logistic, Problem, has_own_losses, load_dataset
 from levywalk.progress import Progress
 from levywalk.schedule import Schedule
+from levywalk.walks import AnyDesign, Switching
 
 # The kernel gives clients ports from 32768 on, which could take a node's while it is down.
 LOWEST_PORT, HIGHEST_PORT = 20_000, 32_767

@@ -19,10 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.design.designs import AnyDesign, Design, Switching
-from levywalk.design.detector import BoundDetector, Detector
-from levywalk.design.jump import FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric
-from levywalk.design.target import Degree, Importance, Mixed, Uniform
 from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.fleet.codec import Limits
@@ -31,7 +27,11 @@ from levywalk.fleet.fields import Fields, read_bytes
 from levywalk.fleet.protocol import EAGER, WAIT, Terms
 from levywalk.fleet.token import Token
 from levywalk.schedule import Constant, Decaying, Dropping, is_schedule
-from levywalk.update.sgd import Sgd
+from levywalk.updates.sgd import Sgd
+from levywalk.walks.designs import AnyDesign, Design, Switching
+from levywalk.walks.detector import BoundDetector, Detector
+from levywalk.walks.jump import FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric
+from levywalk.walks.target import Degree, Importance, Mixed, Uniform
 
 if TYPE_CHECKING:
     from levywalk.fleet.build import Fleet

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import Floats, Ints
-from levywalk.design import Switching
 from levywalk.engine.measure import Measure, loss_nodes
 from levywalk.engine.seen import Seen
 from levywalk.errors import InvalidParameter
@@ -25,6 +24,7 @@ from levywalk.fleet.disk import Archived, Began, Line
 from levywalk.fleet.token import FIRST, Epoch
 from levywalk.trace import Trace
 from levywalk.trace.provenance import told
+from levywalk.walks import Switching
 
 Logs = Mapping[int, Sequence[Line]]
 

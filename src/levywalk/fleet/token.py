@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.design import DetectorState
 from levywalk.fleet.tensors import Tensor, sealed_model
+from levywalk.walks import DetectorState
 
 
 class Epoch(NamedTuple):
@@ -31,7 +31,7 @@ FIRST = Epoch(0, 0, -1)
 
 
 class Watch(NamedTuple):
-    """The detector's averages, which travel with the model; see `levywalk.design.Detector`."""
+    """The detector's averages, which travel with the model; see `levywalk.walks.Detector`."""
 
     mean: Floats
     power: float

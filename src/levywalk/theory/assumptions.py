@@ -9,13 +9,13 @@ import numpy as np
 from scipy.sparse import csgraph
 
 from levywalk.arrays import Floats
-from levywalk.design import Design
 from levywalk.errors import InvalidParameter, NoMinimiser
 from levywalk.network import Network
 from levywalk.problem import Problem, optimum_of
 from levywalk.theory.chain import period
 from levywalk.theory.setting import local_gradients, local_strong_convexity
 from levywalk.theory.transition import transition
+from levywalk.walks import Design
 
 ABOUT = 2.0  # what the paper's ≈ in [hetedata] is taken to mean: within a factor of 2
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from levywalk import checks
-from levywalk.design import Design, TruncatedGeometric
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.theory.moments import affordable, recur
 from levywalk.theory.setting import Setting, local_strong_convexity, make_setting, start_model
 from levywalk.theory.spectrum import spectral_gap
+from levywalk.walks import Design, TruncatedGeometric
 
 FORMS = ("corrected", "printed", "both")
 _MOST_STEPS = 1e300

@@ -17,7 +17,6 @@ from scipy.sparse.linalg import spsolve
 
 from levywalk import checks
 from levywalk.arrays import Floats, Ints
-from levywalk.design import Design, unif_rw
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import Problem
@@ -26,6 +25,7 @@ from levywalk.theory.spectrum import SpectralGap, spectral_gap
 from levywalk.theory.stationary import stationary
 from levywalk.theory.transition import adjacency_matrix, transition
 from levywalk.trace import Trace
+from levywalk.walks import Design, unif_rw
 
 IMPORTANT = 10.0  # a node is important from ten times the uniform share on
 _MOST_REGIONS = 20

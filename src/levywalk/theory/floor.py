@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.design import Design
 from levywalk.errors import InvalidData, InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import LeastSquares, LinearModelProblem, Logistic, Problem, factor, logistic_fit
 from levywalk.theory.blocks import Blocks
 from levywalk.theory.moments import contractions, squared
 from levywalk.theory.setting import Setting, make_setting
+from levywalk.walks import Design
 
 _MEAN_UNKNOWNS = 20_000_000
 _SECOND_UNKNOWNS = 20_000  # seconds; a hundred times as many take minutes

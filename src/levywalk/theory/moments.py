@@ -15,11 +15,11 @@ from scipy import sparse
 
 from levywalk import checks
 from levywalk.arrays import Floats, Ints
-from levywalk.design import Design
 from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.network import Network
 from levywalk.problem import LeastSquares, Problem
 from levywalk.theory.setting import Setting, make_setting, start_model
+from levywalk.walks import Design
 
 _ENTRIES = 4_000_000  # of the recursion's sparse matrix
 _WORK = 2_000_000_000  # multiplications of stepping: a few seconds

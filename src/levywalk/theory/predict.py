@@ -23,7 +23,6 @@ from scipy.sparse.linalg import LinearOperator, gmres, splu
 
 from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.design import Bound, Design, FixedDistance, JumpLaw
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import LinearModelProblem, Logistic, Problem
@@ -31,6 +30,7 @@ from levywalk.theory.factor import low_fill
 from levywalk.theory.floor import fixed_point
 from levywalk.theory.setting import make_setting
 from levywalk.theory.transition import levy_matrix, metropolis_hastings_matrix
+from levywalk.walks import Bound, Design, FixedDistance, JumpLaw
 
 _GRID = np.logspace(-6, 0, 121)  # of γL*
 _FACTORED = 2_000  # nodes: above, only networks whose factors stay thin are factorised

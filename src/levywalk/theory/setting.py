@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 
 from levywalk.arrays import Floats
-from levywalk.design import Bound, Design
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import LinearModelProblem, Problem, optimum_of
@@ -17,7 +16,8 @@ from levywalk.schedule import Constant, is_schedule
 from levywalk.theory.chain import reversible
 from levywalk.theory.stationary import stationary
 from levywalk.theory.transition import transition
-from levywalk.update import as_step_size
+from levywalk.updates import as_step_size
+from levywalk.walks import Bound, Design
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from scipy import sparse
 
 from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.design import Design, JumpLaw
 from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.theory.chain import ChainOperator
+from levywalk.walks import Design, JumpLaw
 
 _MOST_ENTRIES = 200_000_000  # 12 bytes each
 _SAMPLE = 256  # nodes whose neighbourhoods forecast the fill of powers

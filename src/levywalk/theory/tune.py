@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from levywalk import checks
-from levywalk.design import Design, mhlj, mixed_rw
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.progress import Bar
 from levywalk.theory.predict import Prediction, predict
 from levywalk.theory.spectrum import spectral_gap
 from levywalk.theory.transition import transition
+from levywalk.walks import Design, mhlj, mixed_rw
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from levywalk.design import AnyDesign
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.schedule import Schedule
-from levywalk.update import Sgd
+from levywalk.updates import Sgd
 from levywalk.version import __version__
+from levywalk.walks import AnyDesign
 
 
 def told(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from levywalk.design import paper_designs
 from levywalk.experiments.compare import Comparison
 from levywalk.experiments.demo import demo, demo_experiment, sentence
 from levywalk.experiments.execute import execute
+from levywalk.walks import paper_designs
 
 
 @pytest.fixture(scope="module")

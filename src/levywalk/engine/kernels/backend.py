@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import Floats, Ints, Words
-from levywalk.design import BoundDetector
-from levywalk.design.detector import WHOLE
 from levywalk.engine.kernels import tables, walkers
 from levywalk.engine.kernels.loop import Data, Graph, Phases, Rows, Watch, compiled_loop
 from levywalk.engine.plan import Plan, State
 from levywalk.engine.seen import Seen
 from levywalk.problem import LinearModelProblem, Logistic
+from levywalk.walks import BoundDetector
+from levywalk.walks.detector import WHOLE
 
 _NO_DIARY = walkers.no_diary()
 PLAIN = os.environ.get("LEVYWALK_KERNELS", "") == "plain"

@@ -151,7 +151,7 @@ def compiled_loop(logistic: bool) -> Callable[..., None]:
                         gradient[j] = weight * (gradient[j] / batch + ridge * x[j])
                         x[j] -= gain * gradient[j]
 
-                    # Detector: as in design.detector
+                    # Detector: as in walks.detector
                     if watch.threshold > 0.0 and phase == 0:
                         fresh = min(1.0, watch.steady + watch.rate * gain)
                         beta = 1.0 - fresh

@@ -10,7 +10,6 @@ import numpy as np
 from numba import njit
 
 from levywalk.arrays import Floats, Words
-from levywalk.design import Bound
 from levywalk.engine.kernels.lanes import LINE
 from levywalk.engine.kernels.walkers import (
     GROUP,
@@ -28,7 +27,8 @@ from levywalk.engine.kernels.walkers import (
 )
 from levywalk.network import Network
 from levywalk.problem import LinearModelProblem
-from levywalk.update import Sgd
+from levywalk.updates import Sgd
+from levywalk.walks import Bound
 
 # Beyond this, tables lie in a cache or memory that is worth asking ahead, and more walkers take turns meanwhile.
 _NEAR = 2 * 2**20

@@ -35,11 +35,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from levywalk.design import AnyDesign, mhlj, switching, unif_rw, weight_rw
 from levywalk.fleet.build import Fleet
 from levywalk.fleet.protocol import EAGER, WAIT, Terms
 from levywalk.network import Network, erdos_renyi, grid, ring, star, watts_strogatz
 from levywalk.problem import Logistic, Problem, heterogeneous
+from levywalk.walks import AnyDesign, mhlj, switching, unif_rw, weight_rw
 
 NETWORKS = ("ring", "ws", "grid", "er", "star")
 DESIGNS = ("mhlj", "weight_rw", "unif_rw", "switching")

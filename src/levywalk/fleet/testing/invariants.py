@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.design import DetectorState
 from levywalk.engine.prepare import phases_of
 from levywalk.fleet.build import Fleet
 from levywalk.fleet.course import Visit
@@ -36,6 +35,7 @@ from levywalk.fleet.disk import Archived, Began, Disk, Guarded, Held, Line
 from levywalk.fleet.messages import Certificate
 from levywalk.fleet.protocol import ACTIVE, EAGER, MOVING, PREPARED, REGENERATED, RELEASING
 from levywalk.fleet.token import FIRST, Epoch, Token
+from levywalk.walks import DetectorState
 
 LIVE = (ACTIVE, MOVING, RELEASING)
 Place = tuple[Epoch, int]

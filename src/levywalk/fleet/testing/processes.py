@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from levywalk.design import mhlj
 from levywalk.fleet.found import found
 from levywalk.fleet.protocol import Terms
 from levywalk.fleet.testing.havoc import Havoc, Tally
@@ -29,6 +28,7 @@ from levywalk.fleet.testing.namespaces import Namespaces, NoNamespaces
 from levywalk.fleet.testing.proxy import Proxy
 from levywalk.network import Network, erdos_renyi, ring, watts_strogatz
 from levywalk.problem import heterogeneous
+from levywalk.walks import mhlj
 
 NETWORKS: tuple[Callable[[int, int], Network], ...] = (
     lambda n, seed: ring(n),

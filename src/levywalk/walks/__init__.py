@@ -1,8 +1,8 @@
 """How the model walks: target, jump, rule, and the designs that the paper compares."""
 
-from levywalk.design.alias import AliasTable
-from levywalk.design.bound import Bound
-from levywalk.design.designs import (
+from levywalk.walks.alias import AliasTable
+from levywalk.walks.bound import Bound
+from levywalk.walks.designs import (
     AnyDesign,
     Design,
     Switching,
@@ -17,10 +17,10 @@ from levywalk.design.designs import (
     unif_rw,
     weight_rw,
 )
-from levywalk.design.detector import BoundDetector, Detector, DetectorState
-from levywalk.design.jump import DistanceLaw, FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric, jump_distance
-from levywalk.design.rule import LocalView, hop, metropolis_hastings
-from levywalk.design.target import Degree, Importance, Mixed, Scores, Target, Uniform, as_target
+from levywalk.walks.detector import BoundDetector, Detector, DetectorState
+from levywalk.walks.jump import DistanceLaw, FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric, jump_distance
+from levywalk.walks.rule import LocalView, hop, metropolis_hastings
+from levywalk.walks.target import Degree, Importance, Mixed, Scores, Target, Uniform, as_target
 
 __all__ = [
     "AliasTable",

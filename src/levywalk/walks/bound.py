@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.design.alias import AliasTable
-from levywalk.design.jump import JumpLaw
-from levywalk.design.rule import LocalView
+from levywalk.walks.alias import AliasTable
+from levywalk.walks.jump import JumpLaw
+from levywalk.walks.rule import LocalView
 
 if TYPE_CHECKING:
     from levywalk.network import Network

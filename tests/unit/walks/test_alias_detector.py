@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levywalk.design import AliasTable, BoundDetector, Detector, DetectorState
 from levywalk.draws import stratified_words
+from levywalk.walks import AliasTable, BoundDetector, Detector, DetectorState
 
 
 def law_of(table):

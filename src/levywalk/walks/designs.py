@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from levywalk import checks
-from levywalk.design.bound import Bound
-from levywalk.design.detector import AUTO, Detector
-from levywalk.design.jump import DistanceLaw, JumpLaw, TruncatedGeometric
-from levywalk.design.target import Degree, Importance, Mixed, Target, Uniform, as_target
 from levywalk.errors import InvalidParameter
 from levywalk.problem import Problem, check_problem
 from levywalk.schedule import Schedule, is_schedule
+from levywalk.walks.bound import Bound
+from levywalk.walks.detector import AUTO, Detector
+from levywalk.walks.jump import DistanceLaw, JumpLaw, TruncatedGeometric
+from levywalk.walks.target import Degree, Importance, Mixed, Target, Uniform, as_target
 
 if TYPE_CHECKING:
     from levywalk.network import Network

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.design import as_target, jump_distance, paper_designs
-from levywalk.design.jump import MOST_HOPS
 from levywalk.schedule import is_schedule, schedule_values
-from levywalk.update import as_step_size
+from levywalk.updates import as_step_size
+from levywalk.walks import as_target, jump_distance, paper_designs
+from levywalk.walks.jump import MOST_HOPS
 
 DEGREE, L = np.array([1, 2, 3]), np.array([1.0, 2.0, 9.0])
 
