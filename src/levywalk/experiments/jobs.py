@@ -41,7 +41,7 @@ _PATIENCE = 60.0  # … and for a cluster without workers to get one
 
 # The sources that decide numbers, besides the module of the work itself.
 _DECIDE = (
-    *("draws.py", "schedule.py", "network", "problem", "design", "update", "trace", "theory", "engine"),
+    *("draws.py", "schedule.py", "network", "problem", "walks", "updates", "trace", "theory", "engine"),
     *("experiments/spec.py", "experiments/compare.py", "experiments/execute.py"),
 )
 
