@@ -18,7 +18,7 @@ from itertools import count
 import numpy as np
 from scipy import stats
 from tests.statistical.battery import LEVEL, MOST, THRESHOLD, Evidence, avalanche, caught_by, examine, p_values
-from tests.statistical.streams import FLAWED, ORDERS, SEED, Order, Scheme, Words, levywalk
+from tests.statistical.streams import FLAWED, ORDERS, SEED, Order, Scheme, Words64, levywalk
 
 CHUNK = 1 << 20
 PARTS = ("k0", "k1", "step", "slot")
@@ -32,13 +32,13 @@ def number(text: str) -> int:
     return int(pow(int(base), int(power or 1)))
 
 
-def chunks(scheme: Scheme, order: Order, words: int, size: int) -> Iterator[Words]:
+def chunks(scheme: Scheme, order: Order, words: int, size: int) -> Iterator[Words64]:
     """Yield the words of a scheme in an order, ``size`` at a time."""
     for start in range(0, words, size):
         yield order.words(scheme, start, min(size, words - start))
 
 
-def generated(name: str, words: int, size: int) -> Iterator[Words]:
+def generated(name: str, words: int, size: int) -> Iterator[Words64]:
     """Yield raw words of a generator of numpy's."""
     source = getattr(np.random, name)(SEED)
     for start in range(0, words, size):

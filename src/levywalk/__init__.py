@@ -194,7 +194,11 @@ _HOME = {
     ),
     "levywalk.trace": ("Trace", "Walks"),
     "levywalk.trace.files": ("load_trace",),
-    "levywalk.updates": ("Sgd",),
+    "levywalk.updates": ("LocalData", "Sgd", "Update", "sgd"),
+    "levywalk.problem.losses": ("Loss",),
+    "levywalk.registry": ("register",),
+    "levywalk.memory": ("Array", "Like", "Memory", "Number", "PerEdge", "PerNode", "PerSample"),
+    "levywalk.draws": ("Words",),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 

@@ -15,6 +15,7 @@ What a step reads (slots are names, not numbers, elsewhere):
                           gives the neighbour and an acceptance uniform (`split`): the index is exact to
                           degree/2^64, and the uniform has 53 bits
 ``MINIBATCH + j``         the j-th local sample of a minibatch
+``OWN + i``               whatever a user's own walk or update draws besides
 ========================  =====================================================================================
 """
 
@@ -26,7 +27,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from levywalk.arrays import Words
+from levywalk.arrays import Words64
 
 STEP = 0x9E3779B97F4A7C15
 SLOT = 0xD1B54A32D192ED03
@@ -38,6 +39,7 @@ _LOW = 0xFFFFFFFF
 JUMP = 0
 HOP = 1
 MINIBATCH = 1 << 32
+OWN = 1 << 48
 
 
 class Domain(IntEnum):
@@ -94,6 +96,36 @@ class Key:
         return mix64(((h ^ self.k1) + (slot + 1) * SLOT) & _MASK)
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The random words of one step: ``words(slot)`` is 64 bits, the same whenever it is asked for.
+
+    A walk reads the slots ``JUMP`` and ``HOP + i``, an update reads ``MINIBATCH + j``; a method of your own that needs
+    more takes ``OWN + i``.
+
+    Examples
+    --------
+    >>> words = Words(Key.of(seed=0, domain=Domain.WALK), step=10)
+    >>> words(HOP) == words(HOP), 0 <= words.index(5) < 5, 0.0 <= words.uniform(OWN) < 1.0
+    (True, True, True)
+    """
+
+    key: Key
+    step: int
+
+    def __call__(self, slot: int) -> int:
+        """Return the 64 random bits of a slot."""
+        return self.key.word(self.step, slot)
+
+    def uniform(self, slot: int = HOP) -> float:
+        """Return a uniform number in [0, 1) from a slot."""
+        return unit(self.key.word(self.step, slot))
+
+    def index(self, count: int, slot: int = HOP) -> int:
+        """Return a uniform index below ``count`` from a slot."""
+        return split(self.key.word(self.step, slot), count)[0]
+
+
 def unit(word: int) -> float:
     """Return the word's upper 53 bits as a float in [0, 1).
 
@@ -123,7 +155,7 @@ def split(word: int, count: int) -> tuple[int, float]:
     return total >> 32, unit(fraction)
 
 
-def keys(seed: int, domain: Domain, replicas: range) -> Words:
+def keys(seed: int, domain: Domain, replicas: range) -> Words64:
     """Return the keys of several replicas as rows (k0, k1).
 
     Examples

@@ -11,6 +11,7 @@ import numpy as np
 from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
+from levywalk.registry import registered
 
 
 @runtime_checkable
@@ -25,6 +26,7 @@ class Schedule(Protocol):
         """Return one value per step."""
 
 
+@registered("schedule", "constant")
 @dataclass(frozen=True, slots=True)
 class Constant:
     """The same value at every step.
@@ -45,6 +47,7 @@ class Constant:
         return np.full(stop - start, self.value)
 
 
+@registered("schedule", "decaying")
 @dataclass(frozen=True, slots=True)
 class Decaying:
     """initial · (1 + t/timescale)^-power: half the initial value at t = timescale when power is 1.
@@ -74,6 +77,7 @@ class Decaying:
         return np.asarray(self.initial * (1.0 + t / self.timescale) ** -self.power)
 
 
+@registered("schedule", "dropping")
 @dataclass(frozen=True, slots=True)
 class Dropping:
     """``initial`` before step ``at``, ``then`` from it on.

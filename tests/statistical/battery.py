@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
-from tests.statistical.streams import Scheme, Words
+from tests.statistical.streams import Scheme, Words64
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -138,12 +138,12 @@ def even(classes: npt.NDArray[Any], count: int) -> Cells:
 # Helpers -------------------------------------------------------------------------------------------------------------
 
 
-def units(words: Words) -> Floats:
+def units(words: Words64) -> Floats:
     """Return `levywalk.draws.unit` of every word."""
     return (words >> U(11)).astype(np.float64) * ULP
 
 
-def splits(words: Words, count: int) -> tuple[Ints, Floats]:
+def splits(words: Words64, count: int) -> tuple[Ints, Floats]:
     """Return `levywalk.draws.split` of every word."""
     low = (words & U(0xFFFFFFFF)) * U(count)
     total = (words >> U(32)) * U(count) + (low >> U(32))
@@ -160,7 +160,7 @@ def _weights16() -> npt.NDArray[np.uint8]:
     return table
 
 
-def weights(words: Words) -> Ints:
+def weights(words: Words64) -> Ints:
     """Return the number of ones of every word."""
     total = np.zeros(len(words), dtype=np.int64)
     for half in _halves(words).T:
@@ -168,12 +168,12 @@ def weights(words: Words) -> Ints:
     return total
 
 
-def _halves(words: Words) -> npt.NDArray[np.uint16]:
+def _halves(words: Words64) -> npt.NDArray[np.uint16]:
     """Return the four 16-bit windows of every word, lowest first."""
     return np.ascontiguousarray(words).astype("<u8", copy=False).view("<u2").reshape(-1, 4)
 
 
-def signs(words: Words) -> npt.NDArray[np.float32]:
+def signs(words: Words64) -> npt.NDArray[np.float32]:
     """Return the 64 bits of every word as +1 and -1, lowest first."""
     ordered = np.ascontiguousarray(words).astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
     found = np.unpackbits(ordered, axis=1, bitorder="little").astype(np.float32)
@@ -195,7 +195,7 @@ def _lags(width: int, size: int) -> list[int]:
 # Tests: each takes the words of a chunk and the width of their grid --------------------------------------------------
 
 
-def frequencies(words: Words, width: int) -> Named:
+def frequencies(words: Words64, width: int) -> Named:
     """Every bit is fair; every byte and every 16-bit window is uniform."""
     halves = _halves(words)
     counts = np.array([np.bincount(halves[:, place], minlength=1 << 16) for place in range(4)], dtype=np.float64)
@@ -207,7 +207,7 @@ def frequencies(words: Words, width: int) -> Named:
     yield "bits", Scores(2.0 * ones - len(words), np.full(64, float(len(words))))
 
 
-def bit_pairs(words: Words, width: int) -> Named:
+def bit_pairs(words: Words64, width: int) -> Named:
     """Every bit is uncorrelated with every other, of the same word and of neighbouring words."""
     part = len(words) // 16
     first = signs(words[:part])
@@ -224,7 +224,7 @@ def _named_lags(width: int, size: int) -> list[tuple[int, str]]:
     return [(lag, names.get(lag, f"{lag} apart")) for lag in _lags(width, size)]
 
 
-def serial(words: Words, width: int) -> Named:
+def serial(words: Words64, width: int) -> Named:
     """Consecutive words are uniform over a grid, by their high bits and by their low bits."""
     for name, values, narrow in (
         ("high", words >> U(56), words >> U(59)),
@@ -236,7 +236,7 @@ def serial(words: Words, width: int) -> Named:
         yield f"triples, {name} bits", even(triples[:, 0] << U(10) | triples[:, 1] << U(5) | triples[:, 2], 1 << 15)
 
 
-def gaps(words: Words, width: int) -> Named:
+def gaps(words: Words64, width: int) -> Named:
     """Waiting times for three zero bits are geometric."""
     longest = 40
     p = 1 / 8
@@ -246,14 +246,14 @@ def gaps(words: Words, width: int) -> Named:
         yield f"gaps, {name} bits", cells(np.minimum(waits, longest), law)
 
 
-def poker(words: Words, width: int) -> Named:
+def poker(words: Words64, width: int) -> Named:
     """The number of distinct values among 4-bit digits: of the 16 of a word, and the highest of 8 words."""
     part = words[: len(words) // 4]
     yield "poker in a word", _distinct([(part >> U(shift)) & U(15) for shift in range(0, 64, 4)], 7, 13)
     yield "poker of 8 words", _distinct(list(_rows(words >> U(60), 8).T), 4, 8)
 
 
-def _distinct(digits: list[Words], fewest: int, most: int) -> Cells:
+def _distinct(digits: list[Words64], fewest: int, most: int) -> Cells:
     """Count distinct digits of each hand, classes below ``fewest`` and above ``most`` merged."""
     seen = np.zeros(len(digits[0]), dtype=U)
     for digit in digits:
@@ -267,7 +267,7 @@ def _distinct(digits: list[Words], fewest: int, most: int) -> Cells:
     return cells(np.clip(found, fewest, most) - fewest, merged)
 
 
-def birthdays(words: Words, width: int) -> Named:
+def birthdays(words: Words64, width: int) -> Named:
     """Equal spacings among 2^12 birthdays in a year of 2^32 days are Poisson with mean 4 (Marsaglia)."""
     part = words[: len(words) // 4]
     for name, days in (("high", part >> U(32)), ("low", part & U(0xFFFFFFFF))):
@@ -277,7 +277,7 @@ def birthdays(words: Words, width: int) -> Named:
         yield f"birthday spacings, {name} bits", Events(count, 4.0 * len(born))
 
 
-def ordered(words: Words, width: int) -> Named:
+def ordered(words: Words64, width: int) -> Named:
     """`unit` is uniform (Kolmogorov-Smirnov); words repeat, and their parts collide, as often as by chance."""
     ascending = np.sort(words)
     u = units(ascending)
@@ -294,12 +294,12 @@ def ordered(words: Words, width: int) -> Named:
     yield "collisions of pairs", _collisions(np.sort(pairs[:, 0] << U(bits // 2 - 1) | pairs[:, 1]), bits - 2)
 
 
-def _collisions(ascending: Words, bits: int) -> Events:
+def _collisions(ascending: Words64, bits: int) -> Events:
     count = len(ascending)
     return Events(int((ascending[1:] == ascending[:-1]).sum()), count * (count - 1) / 2 / 2.0**bits)
 
 
-def rank(words: Words, width: int) -> Named:
+def rank(words: Words64, width: int) -> Named:
     """Binary 64 x 64 matrices have the ranks of random ones: of 64 words, and of one bit of 4096 words."""
     yield "rank of 64 words", _ranks(words[: max(len(words) // 16, min(len(words), 1 << 14))])
     for bit in (0, 63):
@@ -316,7 +316,7 @@ def _rank_law() -> Floats:
     return np.array([1.0 - full - less, less, full])
 
 
-def _ranks(words: Words) -> Cells:
+def _ranks(words: Words64) -> Cells:
     matrices = np.ascontiguousarray(_rows(words, 64).T)
     found = np.zeros(matrices.shape[1], dtype=np.int64)
     for row in range(64):
@@ -328,7 +328,7 @@ def _ranks(words: Words) -> Cells:
     return cells(np.maximum(found - 62, 0), _rank_law())
 
 
-def complexity(words: Words, width: int) -> Named:
+def complexity(words: Words64, width: int) -> Named:
     """Sequences of one bit have the linear complexity of random ones (Rueppel's exact law)."""
     length, count = 256, 96
     law = np.array([1 / 6, 1 / 2, 1 / 4, 1 / 12])  # of length / 2 - 1 or less, length / 2, one more, yet more
@@ -356,7 +356,7 @@ def linear_complexity(sequence: list[int]) -> int:
     return length
 
 
-def hamming(words: Words, width: int) -> Named:
+def hamming(words: Words64, width: int) -> Named:
     """Numbers of ones are binomial, and those of neighbouring words independent."""
     ones = weights(words)
     law = stats.binom(64, 0.5).pmf(np.arange(65))
@@ -371,7 +371,7 @@ def hamming(words: Words, width: int) -> Named:
     yield "Hamming weights, correlation", _correlation((ones - 32) / 4.0, width)
 
 
-def correlation(words: Words, width: int) -> Named:
+def correlation(words: Words64, width: int) -> Named:
     """`unit` is uncorrelated with itself up to 32 words apart and between neighbours in the grid."""
     yield "unit, autocorrelation", _correlation((units(words) - 0.5) * math.sqrt(12.0), width)
 
@@ -382,7 +382,7 @@ def _correlation(values: Floats, width: int) -> Scores:
     return Scores(totals, np.array([float(len(values) - lag) for lag in lags]))
 
 
-def extremes(words: Words, width: int) -> Named:
+def extremes(words: Words64, width: int) -> Named:
     """The largest of 8 is the eighth root of a uniform; the order of 4 is any of 24."""
     high = _rows(units(words), 8).max(axis=1)
     yield "maximum of 8", even(np.minimum((high**8 * 256).astype(np.int64), 255), 256)
@@ -405,10 +405,10 @@ def _orders() -> Ints:
     return table
 
 
-Splitter = Callable[[Words, int], tuple[Ints, Floats]]
+Splitter = Callable[[Words64, int], tuple[Ints, Floats]]
 
 
-def decisions(words: Words, width: int, splitter: Splitter = splits) -> Named:
+def decisions(words: Words64, width: int, splitter: Splitter = splits) -> Named:
     """The neighbour is uniform for any degree, and the acceptance uniform given the neighbour."""
     degrees = (2, 3, 5, 7, 10, 100, 1000, 10**6 + 3)
     size = len(words) // len(degrees)
@@ -447,7 +447,7 @@ TESTS = (
 Results = dict[str, Evidence]
 
 
-def examine(chunks: Iterable[Words], width: int = 1) -> Results:
+def examine(chunks: Iterable[Words64], width: int = 1) -> Results:
     """Return the evidence of every test over all chunks."""
     found: dict[str, Any] = {}
     for words in chunks:

@@ -1,4 +1,4 @@
-"""Words are uniform and independent across steps, slots, walkers, seeds and domains; flawed hashes are caught.
+"""Words64 are uniform and independent across steps, slots, walkers, seeds and domains; flawed hashes are caught.
 
 The tests and their budget of false alarms (1e-6 for all of them together) are in `battery`, the orders of words and the
 flawed hashes in `streams`. Seeds are fixed, so a test that passes, passes. The long version is

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from levywalk.arrays import Ints
-from levywalk.engine import reference
+from levywalk.arrays import AnyArray, Ints
 from levywalk.engine.interrupt import Interruptible
 from levywalk.engine.measure import Measure
-from levywalk.engine.pace import Pace, equal_shares, side_by_side
-from levywalk.engine.plan import Plan, Record, State
+from levywalk.engine.reference import ReferenceBackend
+from levywalk.engine.run_state import RunPlan, RunRecord, RunState
 from levywalk.engine.prepare import Job
 from levywalk.engine.resume import Progress, StateFile
-from levywalk.engine.seen import Seen
+from levywalk.engine.standings import Standings
+from levywalk.engine.threads import Pace, equal_shares, side_by_side
 from levywalk.errors import DivergedWarning
 from levywalk.progress import Bar
 from levywalk.trace import Trace
@@ -30,7 +30,7 @@ _PIECE_SECONDS = 0.1  # … if they would take longer than about this
 _FIRST_PIECE = 64  # steps, before it is known how long they take
 _MODELS = 1 << 16  # numbers of models that are kept to be measured together
 
-Through = Callable[[int, Ints], Seen]
+Through = Callable[[int, Ints], Standings]
 
 
 def drive(job: Job, provenance: dict[str, Any], progress: bool | None, file: StateFile | None = None) -> Trace:
@@ -40,7 +40,7 @@ def drive(job: Job, provenance: dict[str, Any], progress: bool | None, file: Sta
     """
     plan = job.plan
     measure = Measure(plan.problem, job.loss_nodes, only_distance=job.tuning)
-    state, record = State.new(plan, job.start, job.x0), Record(plan.replicas, len(job.checkpoints))
+    state, record = RunState.new(plan, job.start, job.x0), RunRecord(plan.replicas, len(job.checkpoints))
     with Interruptible() as interrupt, file or nullcontext():
         so_far = file.load(state, record) if file else Progress()
         before, began = so_far.seconds, time.perf_counter()
@@ -70,7 +70,7 @@ def drive(job: Job, provenance: dict[str, Any], progress: bool | None, file: Sta
 class Walk:
     """One thread's share of the replicas on their way through the checkpoints; ``go`` takes them through some marks."""
 
-    def __init__(self, go: Through, state: State, measure: Measure, record: Record, rows: slice, done: int) -> None:
+    def __init__(self, go: Through, state: RunState, measure: Measure, record: RunRecord, rows: slice, done: int) -> None:
         self.go, self.measure, self.done = go, measure, done
         self.errors, self.counts = record.errors[rows], record.counts[rows]
         self.most = max(1, _MODELS // state.model.size)  # marks at once
@@ -96,11 +96,12 @@ class Walk:
             self.piece = max(1, min(4 * self.piece, int(_PIECE_SECONDS / max(per_step, 1e-9))))
             report(steps)
 
-    def note(self, seen: Seen, column: int) -> None:
+    def note(self, seen: Standings, column: int) -> None:
         """Measure what was seen into the record, from this column on."""
         self.measure(seen, self.errors, column)
         here = slice(column, column + seen.hops.shape[1])
         self.counts[:, 0, here], self.counts[:, 1, here] = seen.hops, seen.transfers
+        self.counts[:, 2, here] = seen.small_messages
 
 
 def _piece(job: Job) -> int:
@@ -108,19 +109,18 @@ def _piece(job: Job) -> int:
     plan = job.plan
     samples = getattr(plan.problem, "samples", plan.problem.n) / plan.problem.n
     if job.backend == "kernel":
-        nanoseconds = 10.0 + 0.5 * plan.problem.dim * min(samples, plan.update.minibatch or samples)
+        nanoseconds = 10.0 + 0.5 * plan.problem.dim * min(samples, getattr(plan.update, "minibatch", None) or samples)
         nanoseconds *= -(-plan.replicas // job.threads)
     else:
         nanoseconds = 2e4 * plan.replicas
     return max(1, min(_PIECE, int(_PIECE_SECONDS * 1e9 / nanoseconds)))
 
 
-def _shares(job: Job, state: State) -> list[tuple[slice, Through]]:
+def _shares(job: Job, state: RunState) -> list[tuple[slice, Through]]:
     """Return each thread's replicas and what takes them on; the oracle is plain Python and has one thread."""
     plan = job.plan
     if job.backend == "reference":
-        everyone = range(plan.replicas)
-        advance = partial(reference.advance, plan, state, everyone)
+        advance = ReferenceBackend(plan, state).advance
         return [(slice(0, plan.replicas), partial(_by_steps, state, advance))]
     from levywalk.engine.kernels import KernelBackend
 
@@ -131,26 +131,26 @@ def _shares(job: Job, state: State) -> list[tuple[slice, Through]]:
     ]
 
 
-def _standing(state: State) -> Seen:
+def _standing(state: RunState) -> Standings:
     """Return where the replicas stand, as one mark."""
-    return Seen(*(getattr(state, name)[:, None] for name in Seen._fields))
+    return Standings(*(getattr(state, name)[:, None] for name in Standings._fields))
 
 
-def _by_steps(state: State, advance: Callable[[int, int], None], start: int, marks: Ints) -> Seen:
-    return Seen.by_steps(state, start, marks, advance)
+def _by_steps(state: RunState, advance: Callable[[int, int], None], start: int, marks: Ints) -> Standings:
+    return Standings.by_steps(state, start, marks, advance)
 
 
 def _trace(
-    plan: Plan,
-    state: State,
+    plan: RunPlan,
+    state: RunState,
     measure: Measure,
     step: Ints,
-    record: Record,
+    record: RunRecord,
     provenance: dict[str, Any],
 ) -> Trace:
     points = len(step)
     distance2, excess, loss = (record.errors[:, i, :points] for i in range(3))
-    hops, transfers = (record.counts[:, i, :points] for i in range(2))
+    hops, transfers, small_messages = (record.counts[:, i, :points] for i in range(3))
     diverged = int((state.diverged_at >= 0).sum())
     if diverged:
         first = int(state.diverged_at[state.diverged_at >= 0].min())
@@ -160,7 +160,6 @@ def _trace(
             DivergedWarning,
             stacklevel=4,
         )
-    token = 8 * plan.problem.dim + (8 * (plan.problem.dim + 3) if plan.detector is not None else 0)
     return Trace(
         step=step,
         distance2=distance2,
@@ -168,14 +167,21 @@ def _trace(
         loss=loss,
         hops=hops,
         transfers=transfers,
-        bytes=transfers * token,
+        bytes=transfers * plan.method.token_bytes,
+        small_messages=small_messages,
         visits=state.visits if plan.record_visits else None,
         walk=state.walk[:, : int(step[-1])] if plan.record_walk else None,
         final_node=state.node,
         model=state.model,
         diverged_at=state.diverged_at,
         switched_at=state.switched_at,
+        memory=_memory(state) if plan.record_memory else None,
         target=plan.phases[0].bound.law,
         optimum=measure.optimum,
         provenance=provenance,
     )
+
+
+def _memory(state: RunState) -> dict[str, AnyArray]:
+    """Return what tokens and nodes remember at the end, by name."""
+    return state.token_memory | state.node_memory

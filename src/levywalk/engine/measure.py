@@ -16,48 +16,60 @@ import numpy as np
 from levywalk import checks
 from levywalk.arrays import Floats, Ints
 from levywalk.draws import Domain, generator
-from levywalk.engine.seen import Seen
+from levywalk.engine.standings import Standings
 from levywalk.errors import DataWarning, InvalidParameter
-from levywalk.problem import LeastSquares, LinearModelProblem, Logistic, Problem, has_own_losses, optimum_of
+from levywalk.problem import (
+    GeneralizedLinear,
+    LeastSquares,
+    Problem,
+    follows_its_loss,
+    is_logistic,
+    is_quadratic,
+    optimum_of,
+)
 from levywalk.problem.samples import read_only
-from levywalk.updates import Sgd
+from levywalk.updates import Update
 
 _SHARE = 10  # measuring f costs at most one in so many of the walk's own evaluations of samples …
 _LEAST_NODES = 64  # … but is never left to fewer nodes than this
 
 
-def loss_nodes(loss: Any, problem: Problem, update: Sgd, steps: int, checkpoints: int, seed: int) -> Ints | None:
-    """Return the nodes that f is measured on, or None for all; ``loss`` is "auto", "exact" or how many.
+def loss_nodes(measure_loss: Any, problem: Problem, update: Update, steps: int, checkpoints: int, seed: int) -> Ints | None:
+    """Return the nodes that f is measured on, or None for all; ``measure_loss`` is "auto", "exact" or how many.
 
     Examples
     --------
     >>> import levywalk as lw
+    >>> from levywalk.updates import Sgd
     >>> problem = lw.Logistic([[1.0], [-1.0]] * 500, [1, 1] * 500, ridge=0.1)
     >>> len(loss_nodes("auto", problem, Sgd(), steps=300_000, checkpoints=201, seed=0))
     149
     >>> loss_nodes("exact", problem, Sgd(), steps=300_000, checkpoints=201, seed=0) is None
     True
     """
-    if isinstance(loss, str):
-        if loss not in ("auto", "exact"):
-            raise InvalidParameter(f"loss must be 'auto', 'exact' or a number of nodes, got {loss!r}")
-        if loss == "exact" or (isinstance(problem, LeastSquares) and has_own_losses(problem)):
+    if isinstance(measure_loss, str):
+        if measure_loss not in ("auto", "exact"):
+            raise InvalidParameter(
+                f"measure_loss must be 'auto', 'exact' or a number of nodes, got {measure_loss!r}"
+            )
+        if measure_loss == "exact" or is_quadratic(problem):
             return None
         count = max(_LEAST_NODES, _affordable(problem, update, steps, checkpoints))
     else:
-        count = checks.integer("loss", loss, low=1)
+        count = checks.integer("measure_loss", measure_loss, low=1)
     if count >= problem.n:
         return None
     return np.sort(generator(seed, Domain.LOSS).choice(problem.n, count, replace=False))
 
 
-def _affordable(problem: Problem, update: Sgd, steps: int, checkpoints: int) -> int:
+def _affordable(problem: Problem, update: Update, steps: int, checkpoints: int) -> int:
     """Return the number of nodes whose samples, read at all checkpoints, are a share of those that the walk reads."""
-    if not isinstance(problem, LinearModelProblem):
+    if not isinstance(problem, GeneralizedLinear):
         return steps // (_SHARE * checkpoints)
     samples = read = int(problem.samples)
-    if update.minibatch is not None:
-        read = int(np.minimum(np.diff(problem.offsets), update.minibatch).sum())
+    minibatch = getattr(update, "minibatch", None)
+    if minibatch is not None:
+        read = int(np.minimum(np.diff(problem.offsets), minibatch).sum())
     return steps * read // (_SHARE * checkpoints * samples)
 
 
@@ -72,10 +84,11 @@ class Measure:
         self.nodes = nodes
         self.only_distance = only_distance
         self.optimum = optimum_of(problem)
-        self._own = has_own_losses(problem)
-        if isinstance(problem, Logistic):
+        self._own, self._logistic = follows_its_loss(problem), is_logistic(problem)
+        if self._logistic:
+            assert isinstance(problem, GeneralizedLinear)
             self._samples = _samples_of(problem, nodes)
-        self._quadratic = isinstance(problem, LeastSquares) and self._own and nodes is None
+        self._quadratic = is_quadratic(problem) and nodes is None
         self.least = np.nan
         if self.optimum is not None and not only_distance:
             self.least = float(self._losses(np.array([self.optimum]))[0])
@@ -92,7 +105,7 @@ class Measure:
         count = self.problem.n if self.nodes is None else len(self.nodes)
         return {"kind": "exact" if self.nodes is None else "sampled", "nodes": count, "of": self.problem.n}
 
-    def __call__(self, seen: Seen, errors: Floats, column: int) -> None:
+    def __call__(self, seen: Standings, errors: Floats, column: int) -> None:
         """Fill distance2, excess_loss and loss, ``errors[:, :, column:]``, of every replica at every mark."""
         from levywalk.engine.kernels import distances2, quadratic_excess
 
@@ -116,20 +129,21 @@ class Measure:
     def _losses(self, models: Floats) -> Floats:
         """Return f of each model, NaN or infinite where it overflows."""
         problem = self.problem
-        if isinstance(problem, Logistic) and self._own:
+        if self._logistic:
+            assert isinstance(problem, GeneralizedLinear)
             from levywalk.engine.kernels import logistic_loss
 
             losses = np.empty(len(models))
             logistic_loss(models, *self._samples, problem.ridge, losses)
             return losses
         with np.errstate(over="ignore", invalid="ignore"):
-            if isinstance(problem, LinearModelProblem) and self._own and self.nodes is None:
+            if isinstance(problem, GeneralizedLinear) and self._own and self.nodes is None:
                 return np.array([problem.loss(x) for x in models])
             nodes = range(problem.n) if self.nodes is None else self.nodes.tolist()
             return np.array([np.mean([problem.local_loss(v, x) for v in nodes]) for x in models])
 
 
-def _samples_of(problem: Logistic, nodes: Ints | None) -> tuple[Floats, Floats, Ints]:
+def _samples_of(problem: GeneralizedLinear, nodes: Ints | None) -> tuple[Floats, Floats, Ints]:
     """Return features, targets and offsets of the nodes' samples; nodes with equally many are as good as one."""
     features, targets, counts = problem.sorted_features, problem.sorted_targets, np.diff(problem.offsets)
     if nodes is not None:

@@ -9,20 +9,21 @@ from typing import Any
 import numpy as np
 
 from levywalk import checks
-from levywalk.arrays import Floats, Ints, Words
+from levywalk.arrays import Floats, Ints, Words64
 from levywalk.draws import Key, split
 from levywalk.engine.measure import loss_nodes
 from levywalk.engine.memory import require_room
-from levywalk.engine.plan import Phase, Plan
+from levywalk.engine.backends import BACKENDS, choose_backend
+from levywalk.engine.bind import bind_phases, method_of
+from levywalk.engine.run_state import RunPlan
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import Problem, has_own_losses
+from levywalk.problem import Problem
 from levywalk.schedule import Schedule
 from levywalk.theory import stationary, transition
-from levywalk.updates import Sgd, as_step_size
-from levywalk.walks import AliasTable, AnyDesign, Bound, Design, Switching
+from levywalk.updates import Update, as_update, check_update
+from levywalk.walks import AliasTable, Bound, Design, Walk
 
-BACKENDS = ("auto", "kernel", "reference")
 CHECKPOINTS = 200
 MOST_STEPS = 2**53  # checkpoints are computed in float64
 _WORTH_A_THREAD = 100_000  # updates: fewer are done before a thread has begun
@@ -32,7 +33,7 @@ _WORTH_A_THREAD = 100_000  # updates: fewer are done before a thread has begun
 class Job:
     """A plan, its first state's ingredients and how to carry it out."""
 
-    plan: Plan
+    plan: RunPlan
     start: Ints
     x0: Floats
     checkpoints: Ints
@@ -61,19 +62,19 @@ def check_sizes(steps: Any, replicas: Any, record_every: Any) -> tuple[int, int]
     else:
         points = -(-steps // checks.integer("record_every", record_every, low=1))
     remedy = "use a larger record_every or fewer replicas"
-    require_room("checkpoints", (6, replicas, min(points, steps) + 1), 8, remedy)
+    require_room("checkpoints", (7, replicas, min(points, steps) + 1), 8, remedy)
     return steps, replicas
 
 
 def prepare(
     network: Network,
     problem: Problem,
-    design: AnyDesign,
+    design: Walk,
     *,
     steps: int,
     step_size: float | str | Schedule,
-    keys: Words,
-    start_keys: Words,
+    keys: Words64,
+    start_keys: Words64,
     start: Any,
     x0: Any,
     record_every: Any,
@@ -81,62 +82,50 @@ def prepare(
     record_visits: bool,
     threads: int | None,
     backend: str,
-    update: Sgd | None,
-    loss: str | int = "auto",
+    update: Update | str | None,
+    measure_loss: str | int = "auto",
     seed: int = 0,
     scale: Floats | None = None,
+    record_memory: bool = False,
 ) -> Job:
     """Check every argument and bind the design; allocate nothing large. The seed is of the nodes to measure f on."""
     replicas = len(keys)
-    update = Sgd() if update is None else update
-    if not isinstance(update, Sgd):
-        raise InvalidParameter(f"update must be Sgd() or Sgd(minibatch=…), got {update!r}")
-    backend = _choose_backend(backend, problem)
+    checks.choice("backend", backend, BACKENDS)
+    update = as_update(update)
     checkpoints = checkpoints_of(steps, record_every)
     if record_visits and isinstance(network, Network):
         require_room("visits", (replicas, network.n), 8, "use record_visits=False or fewer replicas")
     if record_walk:
         require_room("walk", (replicas, steps), 4, "use record_walk=False, fewer steps or fewer replicas")
-    require_room("checkpoints", (6, replicas, len(checkpoints)), 8, "use a larger record_every or fewer replicas")
-    phases = phases_of(network, problem, design, step_size)
-    detector = design.detector if isinstance(design, Switching) else None
-    update.check(problem)
-    plan = Plan(
+    require_room("checkpoints", (7, replicas, len(checkpoints)), 8, "use a larger record_every or fewer replicas")
+    phases = bind_phases(network, problem, design, update, step_size)
+    check_update(update, problem)
+    method = method_of(phases, update, design.detector, problem)
+    plan = RunPlan(
         network,
         problem,
         phases,
-        None if detector is None else detector.bind(problem.dim, float(np.mean(problem.smoothness))),
-        update,
+        method,
         keys,
         np.ones(replicas) if scale is None else scale,
         steps,
         bool(record_walk),
         bool(record_visits),
+        bool(record_memory),
     )
-    measured = loss_nodes(loss, problem, update, steps, len(checkpoints), seed)
+    if method.node_memory:
+        require_room("memory of nodes", (replicas, plan.node_memory_bytes()), 1, "use fewer replicas")
+    measured = loss_nodes(measure_loss, problem, update, steps, len(checkpoints), seed)
     return Job(
         plan,
         start_nodes(start, design, network, problem, phases[0].bound, start_keys),
         _first_model(x0, replicas, problem.dim),
         checkpoints,
         threads_for(threads, steps * replicas),
-        backend,
+        choose_backend(backend, plan),
         measured,
         tuning=scale is not None,
     )
-
-
-def _choose_backend(backend: str, problem: Problem) -> str:
-    checks.choice("backend", backend, BACKENDS)
-    compiled = has_own_losses(problem)
-    if backend == "kernel" and not compiled:
-        raise InvalidParameter(
-            f"backend must be 'reference' or 'auto' for a {type(problem).__name__}: kernels exist for LeastSquares and "
-            "Logistic with their own local_loss and local_gradient"
-        )
-    if backend == "auto":
-        return "kernel" if compiled else "reference"
-    return backend
 
 
 def checkpoints_of(steps: int, record_every: Any) -> Ints:
@@ -168,24 +157,8 @@ def _listed(record_every: Any) -> bool:
     return isinstance(record_every, (list, tuple, range, np.ndarray))
 
 
-def phases_of(
-    network: Network, problem: Problem, design: AnyDesign, step_size: float | str | Schedule
-) -> tuple[Phase, ...]:
-    """Bind a design; a switching one has two phases."""
-    if isinstance(design, Switching):
-        first, then = design.first.bind(network, problem), design.then.bind(network, problem)
-        before = Phase(first, as_step_size(step_size, first.largest))
-        if design.step_size == "auto":
-            return before, Phase(then, before.step_size, most=1.0 / then.largest)
-        return before, Phase(then, as_step_size(design.step_size, then.largest), scaled=False)
-    if not isinstance(design, Design):
-        raise InvalidParameter(f"design must be a Design such as lw.mhlj(), got {design!r}")
-    bound = design.bind(network, problem)
-    return (Phase(bound, as_step_size(step_size, bound.largest)),)
-
-
 def start_nodes(
-    start: Any, design: AnyDesign, network: Network, problem: Problem, bound: Bound, start_keys: Words
+    start: Any, design: Walk, network: Network, problem: Problem, bound: Bound, start_keys: Words64
 ) -> Ints:
     """Return the node that each replica starts from."""
     n, replicas = network.n, len(start_keys)
@@ -211,12 +184,12 @@ def start_nodes(
     return np.array(np.broadcast_to(nodes, (replicas,)), dtype=np.int64)
 
 
-def _start_law(start: str, design: AnyDesign, network: Network, problem: Problem, bound: Bound) -> Floats | None:
+def _start_law(start: str, design: Walk, network: Network, problem: Problem, bound: Bound) -> Floats | None:
     if start == "uniform":
         return None
-    if start == "target" or bound.jump is None:  # without jumps the target is the stationary law
+    first = design.phases[0]
+    if start == "target" or (isinstance(first, Design) and bound.jump is None):  # then π is the stationary law
         return bound.law
-    first = design.first if isinstance(design, Switching) else design
     return stationary(transition(network, problem, first))
 
 

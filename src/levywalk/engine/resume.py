@@ -17,7 +17,7 @@ import time
 import warnings
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -27,10 +27,11 @@ import numpy as np
 
 from levywalk.arrays import AnyArray
 from levywalk.durable import sync_folder
-from levywalk.engine.plan import Phase, Plan, Record, State
+from levywalk.engine.bind import BoundPhase
 from levywalk.engine.prepare import Job
+from levywalk.engine.run_state import RunPlan, RunRecord, RunState
 from levywalk.errors import InvalidParameter, ResumeError, ResumeInUse, ResumeWarning
-from levywalk.problem import LinearModelProblem, Problem, has_own_losses, optimum_of
+from levywalk.problem import GeneralizedLinear, Problem, follows_its_loss, optimum_of
 from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
 from levywalk.version import __version__
 
@@ -97,7 +98,7 @@ class StateFile:
         self._beside.unlink(missing_ok=True)
         self._lock.close()
 
-    def load(self, state: State, record: Record) -> Progress:
+    def load(self, state: RunState, record: RunRecord) -> Progress:
         """Fill state and record from the file; without one, nothing has been done. A bad file is left as it is."""
         if not self.path.exists():
             return Progress()
@@ -117,7 +118,7 @@ class StateFile:
             progress.resumed_at.append(progress.done)
         return progress
 
-    def save(self, state: State, record: Record, progress: Progress) -> None:
+    def save(self, state: RunState, record: RunRecord, progress: Progress) -> None:
         """Replace the file as a whole; if the disk refuses, warn and keep the last one, for the run is not at fault."""
         began = time.monotonic()
         about = {
@@ -190,9 +191,9 @@ class StateFile:
         )
 
 
-def _arrays(state: State, record: Record) -> dict[str, AnyArray]:
+def _arrays(state: RunState, record: RunRecord) -> dict[str, AnyArray]:
     """Return all that a run changes, by name."""
-    arrays = {f"state.{entry.name}": getattr(state, entry.name) for entry in fields(State)}
+    arrays = {f"state.{name}": array for name, array in state.arrays().items()}
     return arrays | {"record.errors": record.errors, "record.counts": record.counts}
 
 
@@ -226,14 +227,14 @@ def _read_into(archive: zipfile.ZipFile, name: str, array: AnyArray) -> None:
             raise ValueError(f"{name} goes on after its end")
 
 
-def contradiction(plan: Plan, state: State, record: Record, checkpoints: AnyArray, done: int) -> str | None:
+def contradiction(plan: RunPlan, state: RunState, record: RunRecord, checkpoints: AnyArray, done: int) -> str | None:
     """Return what no run could have written after ``done`` steps, or None.
 
     Nodes and phases lead a kernel to memory; the rest would make a wrong trace.
     """
     if not _within(state.active.view(np.uint8), 0, 1):  # first: numpy trusts a mask
         return "a flag is neither 0 nor 1"
-    longest = max(1 if phase.bound.jump is None else len(phase.distances()) for phase in plan.phases)
+    longest = plan.method.max_hops
     active, switched = state.active, state.switched_at >= 0
     seen = int(np.searchsorted(checkpoints, done, side="right"))  # checkpoints that have been measured
     counts, errors = record.counts[:, :, :seen], record.errors[:, :, :seen]
@@ -249,10 +250,9 @@ def contradiction(plan: Plan, state: State, record: Record, checkpoints: AnyArra
         "a step of switching does not fit": _within(state.switched_at, -1, done - 1)
         and np.array_equal(switched, state.phase == 1),
         "a phase does not exist": _within(state.phase, 0, len(plan.phases) - 1),
-        "the detector's state is impossible": np.isfinite(state.mean[active]).all()
-        and (state.power[active] >= 0).all()
-        and _within(state.mass[active], 0.0, 1.0 + 1e-9)
-        and _within(state.streak, 0, done),
+        "the detector's state is impossible": _possible_detector(state, done),
+        "the node before lies outside of the network": _within(state.came_from, -1, plan.network.n - 1),
+        "there is a negative number of small messages": (state.small_messages >= 0).all(),
         "visits do not sum to the steps": not plan.record_visits
         or (_within(state.visits, 0, done) and (state.visits.sum(axis=1) == done).all()),
         "the walk leaves the network": _within(walked, 0, plan.network.n - 1),
@@ -260,10 +260,22 @@ def contradiction(plan: Plan, state: State, record: Record, checkpoints: AnyArra
         and (transfers >= 0).all()
         and (transfers <= hops).all()
         and (hops >= checkpoints[:seen]).all()
-        and (counts <= np.stack([state.hops, state.transfers], axis=1)[:, :, None]).all(),
+        and (counts <= np.stack([state.hops, state.transfers, state.small_messages], axis=1)[:, :, None]).all(),
         "a distance is negative or unknown": optimum_of(plan.problem) is None or (errors[:, 0] >= 0).all(),
     }
     return next((wrong for wrong, holds in claims.items() if not holds), None)
+
+
+def _possible_detector(state: RunState, done: int) -> bool:
+    memory, active = state.token_memory, state.active
+    if "detector.mean" not in memory:
+        return True
+    return (
+        bool(np.isfinite(memory["detector.mean"][active]).all())
+        and bool((memory["detector.power"][active] >= 0).all())
+        and _within(memory["detector.mass"][active], 0.0, 1.0 + 1e-9)
+        and _within(memory["detector.streak"], 0, done)
+    )
 
 
 def _within(values: AnyArray, low: float, high: float) -> bool:
@@ -291,10 +303,10 @@ def identity(job: Job, seed: int) -> dict[str, Any]:
         "design": _digest(*[part for phase in plan.phases for part in _design_parts(phase, plan.steps)], plan.detector),
         "step size": _digest(
             plan.scale,
-            *[(phase.scaled, phase.most) for phase in plan.phases],
+            *[(phase.published.scaled, phase.published.most) for phase in plan.phases],
             *[part for phase in plan.phases for part in _schedule_parts(phase.step_size, plan.steps)],
         ),
-        "update": repr(plan.update),
+        "update": _described(plan.update),
         "backend": job.backend,
         "seed": seed,
         "purpose": "tuning" if job.tuning else "run",
@@ -376,13 +388,24 @@ def _digest(*parts: Any) -> str:
     return _DIGEST + digest.hexdigest()[:16]
 
 
-def _design_parts(phase: Phase, steps: int) -> list[Any]:
+def _design_parts(phase: BoundPhase, steps: int) -> list[Any]:
     """Return all of a phase that decides where the model goes and how its updates are weighted."""
     bound = phase.bound
-    parts: list[Any] = [bound.moves, bound.scores, bound.weights, phase.distances()]
+    parts: list[Any] = [_described(bound.walk), bound.scores, bound.weights, phase.distances()]
     if bound.jump is not None and is_schedule(bound.jump.p_jump):
         return parts + _schedule_parts(bound.jump.p_jump, steps)
     return [*parts, phase.jump_probabilities(0, 1)]
+
+
+def _described(method: Any) -> str:
+    """Return the class and the attributes of a walk or an update; its name and its recipe decide nothing."""
+    values = {key: value for key, value in sorted(getattr(method, "__dict__", {}).items())}
+    told = {
+        key: _digest(value) if isinstance(value, np.ndarray) else repr(value)
+        for key, value in values.items()
+        if key not in ("name", "recipe") and not key.startswith("_") and " at 0x" not in repr(value)
+    }
+    return f"{type(method).__qualname__} {told}"
 
 
 def _schedule_parts(schedule: Schedule, steps: int) -> list[Any]:
@@ -397,7 +420,7 @@ def _schedule_parts(schedule: Schedule, steps: int) -> list[Any]:
 def _problem_fingerprint(problem: Problem) -> str:
     """Return the problem's own fingerprint; of one that has none, a digest of what it answers at some nodes."""
     own = getattr(problem, "fingerprint", None)
-    if callable(own) and (has_own_losses(problem) or not isinstance(problem, LinearModelProblem)):
+    if callable(own) and (follows_its_loss(problem) or not isinstance(problem, GeneralizedLinear)):
         return str(own())
     nodes = np.unique(np.linspace(0, problem.n - 1, min(problem.n, _PROBES)).astype(np.int64)).tolist()
     x = np.linspace(-1.0, 1.0, problem.dim)

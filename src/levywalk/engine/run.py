@@ -21,14 +21,14 @@ from levywalk.problem import Problem
 from levywalk.schedule import Schedule
 from levywalk.trace import Trace
 from levywalk.trace.provenance import told
-from levywalk.updates import Sgd
-from levywalk.walks import AnyDesign
+from levywalk.updates import Update
+from levywalk.walks import Walk
 
 
 def run(
     network: Network,
     problem: Problem,
-    design: AnyDesign,
+    design: Walk,
     *,
     steps: int,
     step_size: float | str | Schedule,
@@ -41,8 +41,9 @@ def run(
     x0: npt.ArrayLike | None = None,
     threads: int | None = None,
     backend: str = "auto",
-    update: Sgd | None = None,
-    loss: str | int = "auto",
+    update: Update | str | None = None,
+    measure_loss: str | int = "auto",
+    record_memory: bool = False,
     resume: str | Path | None = None,
     progress: bool | None = None,
 ) -> Trace:
@@ -72,14 +73,18 @@ def run(
     threads
         How many cores; all by default. The result does not depend on it.
     backend
-        "kernel" (compiled; least squares and logistic), "reference" (plain Python, any Problem), or "auto".
+        "kernel" (compiled), "reference" (plain Python, everything), or "auto": the kernel if walk, update and problem
+        all have a compiled form.
     update
-        What a node does; `Sgd` with all local samples by default, ``Sgd(minibatch=8)`` draws eight.
-    loss
+        What a node does: any `Update` or a registered name; `sgd` with all local samples by default,
+        ``lw.sgd(minibatch=8)`` draws eight.
+    measure_loss
         How f is measured: "exact", on as many nodes as given, or "auto": exact where that costs little (always for
         least squares, and for up to 64 nodes), else on a uniform sample of the nodes, such that all checkpoints
         together cost about a tenth of the walk. ``provenance["loss"]`` says which. An excess loss from a sample is
         the sampled f(x) - f(x*), and so can be a little below 0. ``distance2`` is always exact.
+    record_memory
+        Whether the trace keeps what tokens and nodes remember at the end (``trace.memory``).
     resume
         A file for the state of the run (.npz), written about once a minute, at Ctrl-C and at the end. If it exists, the
         run goes on from there and ends with the bits of a run that was never interrupted; a finished run is
@@ -133,7 +138,8 @@ def run(
         threads=threads,
         backend=backend,
         update=update,
-        loss=loss,
+        measure_loss=measure_loss,
+        record_memory=record_memory,
         seed=seed,
     )
     provenance = _provenance(network, problem, design, seed, step_size, start, job)
@@ -143,7 +149,7 @@ def run(
 def run_step_sizes(
     network: Network,
     problem: Problem,
-    design: AnyDesign,
+    design: Walk,
     step_sizes: Floats,
     *,
     steps: int,
@@ -153,7 +159,7 @@ def run_step_sizes(
     start: Any,
     x0: Any,
     threads: int | None,
-    update: Sgd | None,
+    update: Update | str | None,
     progress: bool | None,
     resume: Path | None = None,
 ) -> Floats:
@@ -197,7 +203,7 @@ def run_step_sizes(
 
 
 def _provenance(
-    network: Network, problem: Problem, design: AnyDesign, seed: int, step_size: Any, start: Any, job: Job
+    network: Network, problem: Problem, design: Walk, seed: int, step_size: Any, start: Any, job: Job
 ) -> dict[str, Any]:
     plan = job.plan
     return told(

@@ -13,19 +13,20 @@ import numpy as np
 import numpy.typing as npt
 
 from levywalk import checks
-from levywalk.arrays import Floats, Ints, Words
+from levywalk.arrays import Floats, Ints, Words64
 from levywalk.draws import Domain, keys
 from levywalk.engine.interrupt import Interruptible
 from levywalk.engine.memory import require_room
-from levywalk.engine.pace import Pace, equal_shares, side_by_side
-from levywalk.engine.plan import Phase
+from levywalk.engine.bind import BoundPhase
 from levywalk.engine.prepare import check_steps, start_nodes, threads_for
-from levywalk.engine.seen import Seen
+from levywalk.engine.standings import Standings
+from levywalk.engine.threads import Pace, equal_shares, side_by_side
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.progress import Bar
 from levywalk.schedule import Constant
+from levywalk.step import PublishedPhase
 from levywalk.trace.walks import Walks
 from levywalk.version import __version__
 from levywalk.walks import Bound, Design
@@ -229,7 +230,7 @@ class Record:
 class Share:
     """One thread's walkers: whole groups side by side, the rest one by one."""
 
-    def __init__(self, record: Record, rows: slice, walk_keys: Words, tables: Tables, iid: bool, far: bool) -> None:
+    def __init__(self, record: Record, rows: slice, walk_keys: Words64, tables: Tables, iid: bool, far: bool) -> None:
         from levywalk.engine.kernels import walkers
 
         self.record, self.tables, self.done = record, tables, 0
@@ -257,7 +258,7 @@ class Share:
             report(steps)
 
     def _advance(
-        self, compiled: Callable[..., None], part: slice, part_keys: Words, marks: Ints, columns: range, course: Course
+        self, compiled: Callable[..., None], part: slice, part_keys: Words64, marks: Ints, columns: range, course: Course
     ) -> None:
         from levywalk.engine.kernels.walkers import Diary, Rows
 
@@ -273,7 +274,7 @@ class Share:
             record.visits[part],
             record.walk[part],
         )
-        seen = Seen.empty(count, len(marks), 0)
+        seen = Standings.empty(count, len(marks), 0)
         totals = np.empty((count, len(marks)))
         diary = Diary(
             record.first_visit[part],
@@ -299,7 +300,7 @@ def _walk(
     network: Network,
     bound: Bound,
     record: Record,
-    walk_keys: Words,
+    walk_keys: Words64,
     steps: int,
     ends: Ints,
     threads: int | None,
@@ -310,7 +311,7 @@ def _walk(
     from levywalk.engine.kernels import tables, walkers
 
     packed, far = tables.pack(network, bound, None, None)
-    phase = Phase(bound, Constant(1.0))
+    phase = BoundPhase(bound, PublishedPhase(bound.walk, bound.mean_score, Constant(1.0)))
 
     def course(start: int, stop: int) -> Course:
         return walkers.Course(np.ones(1), phase.jump_probabilities(start, stop), phase.distances())

@@ -9,7 +9,7 @@ from levywalk.errors import InvalidData, InvalidParameter, LevywalkError
 from levywalk.fleet.manifest import Manifest
 from levywalk.fleet.nodefile import NodeFile
 from levywalk.problem.files import load_dataset
-from levywalk.problem.glm import LeastSquares, LinearModelProblem, Logistic
+from levywalk.problem import LeastSquares, LinearModelProblem, Logistic
 from levywalk.problem.samples import read_only
 
 

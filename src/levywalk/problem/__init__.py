@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 from levywalk.problem.files import load_dataset
-from levywalk.problem.glm import LeastSquares, LinearModelProblem, Logistic, has_own_losses
+from levywalk.problem.least_squares import LeastSquares
+from levywalk.problem.linear import GeneralizedLinear
+from levywalk.problem.logistic import Logistic
 from levywalk.problem.partition import partition
 from levywalk.problem.problem import Problem, check_problem, optimum_of
+from levywalk.problem.shortcuts import (
+    follows_its_loss,
+    is_logistic,
+    is_logistic_regression,
+    is_quadratic,
+    is_squared,
+)
 from levywalk.problem.synthetic import SyntheticLeastSquares, heterogeneous, homogeneous
 
 __all__ = [
+    "GeneralizedLinear",
     "LeastSquares",
-    "LinearModelProblem",
     "Logistic",
     "Problem",
     "SyntheticLeastSquares",
     "check_problem",
-    "has_own_losses",
+    "follows_its_loss",
     "heterogeneous",
     "homogeneous",
+    "is_logistic",
+    "is_logistic_regression",
+    "is_quadratic",
+    "is_squared",
     "load_dataset",
     "optimum_of",
     "partition",
 ]
+
+LinearModelProblem = GeneralizedLinear
+
+
+def has_own_losses(problem: object) -> bool:
+    """Temporary."""
+    return is_quadratic(problem) or is_logistic_regression(problem)

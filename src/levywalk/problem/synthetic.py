@@ -10,7 +10,7 @@ from levywalk import checks
 from levywalk.arrays import Floats, Ints
 from levywalk.draws import Domain, generator
 from levywalk.errors import TooLarge
-from levywalk.problem.glm import LeastSquares
+from levywalk.problem.least_squares import LeastSquares
 from levywalk.problem.samples import read_only
 
 # Own streams: at one seed both laws share x, ε and the directions of A, and differ in A's scale alone.

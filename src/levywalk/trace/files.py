@@ -22,6 +22,7 @@ _DIMS: dict[str, tuple[str, ...]] = {
     "hops": ("replica", "checkpoint"),
     "transfers": ("replica", "checkpoint"),
     "bytes": ("replica", "checkpoint"),
+    "small_messages": ("replica", "checkpoint"),
     "visits": ("replica", "node"),
     "walk": ("replica", "update"),
     "final_node": ("replica",),
@@ -31,15 +32,20 @@ _DIMS: dict[str, tuple[str, ...]] = {
     "target": ("node",),
     "optimum": ("coordinate",),
 }
+_MEMORY = "memory."  # begins the name of what tokens and nodes remember
 _OPTIONAL = {"visits", "walk", "optimum"}
-_WHOLE = {"step", "hops", "transfers", "bytes", "visits", "walk", "final_node", "diverged_at", "switched_at"}
+_WHOLE = {"step", "hops", "transfers", "bytes", "small_messages", "visits", "walk", "final_node", "diverged_at", "switched_at"}
 
 
 def to_xarray(trace: Trace) -> xr.Dataset:
     """Return the trace as a labelled dataset."""
     present = {name: dims for name, dims in _DIMS.items() if getattr(trace, name) is not None}
+    memory = {
+        f"{_MEMORY}{name}": (("replica", *(f"{name}_{i}" for i in range(1, array.ndim))), array)
+        for name, array in (trace.memory or {}).items()
+    }
     return xr.Dataset(
-        {name: (dims, getattr(trace, name)) for name, dims in present.items()},
+        {name: (dims, getattr(trace, name)) for name, dims in present.items()} | memory,
         coords={"step": (("checkpoint",), trace.step)},
         attrs={"format": _FORMAT, "provenance": json.dumps(trace.provenance)},
     )
@@ -96,7 +102,14 @@ def load_trace(path: str | Path) -> Trace:
         str(how["kind"]), int(how["nodes"]), int(how["of"])
     except (KeyError, TypeError, ValueError):
         raise InvalidTrace(f"{path} has no readable provenance; the file is damaged") from None
-    trace = Trace(**{name: _array(dataset, name, path) for name in ("step", *_DIMS)}, provenance=provenance)
+    remembered = {
+        str(name).removeprefix(_MEMORY): dataset[name].values for name in dataset if str(name).startswith(_MEMORY)
+    }
+    trace = Trace(
+        **{name: _array(dataset, name, path) for name in ("step", *_DIMS)},
+        provenance=provenance,
+        memory=remembered or None,
+    )
     _check_contents(trace, path)
     return trace
 

@@ -11,16 +11,16 @@ import numpy as np
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.schedule import Schedule
-from levywalk.updates import Sgd
+from levywalk.updates import Sgd, Update
 from levywalk.version import __version__
-from levywalk.walks import AnyDesign
+from levywalk.walks import Walk
 
 
 def told(
     network: Network,
     problem: Problem,
-    design: AnyDesign,
-    update: Sgd,
+    design: Walk,
+    update: Update,
     step_sizes: Iterable[Schedule],
     largest: float,
     *,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from levywalk import checks
-from levywalk.arrays import Floats, Ints, Ints32
+from levywalk.arrays import AnyArray, Floats, Ints, Ints32
 from levywalk.errors import InvalidParameter
 from levywalk.trace.statistics import bootstrap_mean, bootstrap_steps, mean_over_walks, settled_at
 
@@ -32,7 +32,9 @@ class Trace:
         a sample of the nodes; f(x) - f(x*) can then be a little below 0.
     hops, transfers, bytes
         Until each (replica, checkpoint): decisions and passes (a stay is one, a jump of distance d is d), messages
-        between two distinct nodes, and what these messages carry (8 bytes a number).
+        between two distinct nodes, and what these messages carry: the model and the token's memory.
+    small_messages
+        Until each (replica, checkpoint): messages without a model, which are questions to neighbours and answers.
     visits
         Updates done at each (replica, node), or None.
     walk
@@ -43,6 +45,8 @@ class Trace:
         The step whose update overflowed, by replica; -1 if none did.
     switched_at
         The step after whose update a switching design switched, by replica; -1 if it did not.
+    memory
+        What tokens and nodes remember at the end, by name, one row per replica; None unless it was asked for.
     target
         The law π that the walk aimed at.
     optimum
@@ -76,6 +80,8 @@ class Trace:
     target: Floats
     optimum: Floats | None
     provenance: dict[str, Any]
+    small_messages: Ints
+    memory: dict[str, AnyArray] | None = None
 
     @property
     def replicas(self) -> int:

@@ -1,5 +1,29 @@
 """What a visited node does, whatever way the model walks."""
 
-from levywalk.updates.sgd import Sgd, as_step_size
+from __future__ import annotations
 
-__all__ = ["Sgd", "as_step_size"]
+from typing import Any
+
+from levywalk.registry import from_dict
+from levywalk.updates.sgd import Sgd, sgd
+from levywalk.updates.step_size import as_step_size
+from levywalk.updates.update import LocalData, Update, check_update
+
+__all__ = ["LocalData", "Sgd", "Update", "as_step_size", "as_update", "check_update", "sgd"]
+
+
+def as_update(value: Any) -> Update:
+    """Read an update: None is plain SGD, a text is a registered name.
+
+    Examples
+    --------
+    >>> as_update(None), as_update("sgd")
+    (Sgd(minibatch=None), Sgd(minibatch=None))
+    """
+    if value is None:
+        return Sgd()
+    if isinstance(value, str):
+        made: Update = from_dict("update", {"kind": value})
+        return made
+    found: Update = value
+    return found

@@ -1,4 +1,4 @@
-"""SGD at the visited node, and its step sizes: x ← x - γ w(v) ∇f_v(x), Eq. [wsgd]."""
+"""SGD at the visited node: x ← x - γ w(v) ∇f_v(x), Eq. [wsgd]."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.draws import MINIBATCH, split
+from levywalk.draws import MINIBATCH, Words, split
 from levywalk.errors import InvalidParameter
-from levywalk.problem import LinearModelProblem, Problem
-from levywalk.schedule import Constant, Schedule, is_schedule
+from levywalk.memory import Memory
+from levywalk.problem import GeneralizedLinear, Problem
+from levywalk.registry import registered
+from levywalk.updates.update import LocalData, Update
 
 
-@dataclass(frozen=True, slots=True)
-class Sgd:
+@registered("update", "sgd")
+@dataclass(frozen=True)
+class Sgd(Update):
     """Plain SGD.
 
     Parameters
@@ -32,6 +35,7 @@ class Sgd:
     """
 
     minibatch: int | None = None
+    name = "sgd"
 
     def __post_init__(self) -> None:
         if self.minibatch is not None:
@@ -40,14 +44,15 @@ class Sgd:
 
     def check(self, problem: Problem) -> None:
         """Refuse minibatches of a problem that has no samples to draw from."""
-        if self.minibatch is not None and not isinstance(problem, LinearModelProblem):
+        if self.minibatch is not None and not isinstance(problem, GeneralizedLinear):
             raise InvalidParameter(
-                f"minibatch must be None for a {type(problem).__name__}: only LeastSquares and Logistic have samples"
+                f"minibatch must be None for a {type(problem).__name__}: only problems made of samples and a loss, "
+                "such as LeastSquares and Logistic, have samples to draw from"
             )
 
     def gradient(self, problem: Problem, v: int, x: Floats, word: Callable[[int], int]) -> Floats:
         """Return ∇f_v(x), or its estimate from a minibatch; ``word`` maps a slot to random bits."""
-        if self.minibatch is None or not isinstance(problem, LinearModelProblem):
+        if self.minibatch is None or not isinstance(problem, GeneralizedLinear):
             return np.asarray(problem.local_gradient(v, x), dtype=np.float64)
         count = problem.sample_count(v)
         if count <= self.minibatch:
@@ -55,19 +60,21 @@ class Sgd:
         samples = [split(word(MINIBATCH + j), count)[0] for j in range(self.minibatch)]
         return problem.local_gradient(v, x, samples=np.array(samples))
 
+    def direction(
+        self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words
+    ) -> Floats:
+        """Return w(v) ∇f_v(x)."""
+        direction: Floats = weight * self.gradient(local.problem, local.index, model, words)
+        return direction
 
-def as_step_size(value: object, largest: float) -> Schedule:
-    """Read a step size: a number, "theory" (1/L*, L* = max w(v)L_v) or a schedule.
+
+def sgd(minibatch: int | None = None) -> Sgd:
+    """Return plain SGD, on all of a node's samples or on minibatches of them.
 
     Examples
     --------
-    >>> as_step_size("theory", largest=4.0)
-    Constant(value=0.25)
+    >>> import levywalk as lw
+    >>> lw.sgd(minibatch=8)
+    Sgd(minibatch=8)
     """
-    if is_schedule(value):
-        return value
-    if isinstance(value, str):
-        if value == "theory":
-            return Constant(1.0 / largest)
-        raise InvalidParameter(f"step_size must be a number above 0, 'theory' or a schedule, got {value!r}")
-    return Constant(checks.positive("step_size", value))
+    return Sgd(minibatch)

@@ -3,10 +3,9 @@
 from levywalk.walks.alias import AliasTable
 from levywalk.walks.bound import Bound
 from levywalk.walks.designs import (
-    AnyDesign,
     Design,
     Switching,
-    check_fit,
+    custom,
     iid_uniform,
     iid_weighted,
     mhlj,
@@ -19,14 +18,19 @@ from levywalk.walks.designs import (
 )
 from levywalk.walks.detector import BoundDetector, Detector, DetectorState
 from levywalk.walks.jump import DistanceLaw, FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric, jump_distance
-from levywalk.walks.rule import LocalView, hop, metropolis_hastings
+from levywalk.walks.rule import hop, metropolis_hastings
 from levywalk.walks.target import Degree, Importance, Mixed, Scores, Target, Uniform, as_target
+from levywalk.walks.view import Decision, LocalView, Server
+from levywalk.walks.walk import Walk, check_fit
+
+AnyDesign = Walk
 
 __all__ = [
     "AliasTable",
     "AnyDesign",
     "Bound",
     "BoundDetector",
+    "Decision",
     "Degree",
     "Design",
     "Detector",
@@ -39,12 +43,15 @@ __all__ = [
     "Mixed",
     "PowerLaw",
     "Scores",
+    "Server",
     "Switching",
     "Target",
     "TruncatedGeometric",
     "Uniform",
+    "Walk",
     "as_target",
     "check_fit",
+    "custom",
     "hop",
     "iid_uniform",
     "iid_weighted",

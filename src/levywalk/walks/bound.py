@@ -1,19 +1,21 @@
-"""A design that has met its network and problem: every node's score, weight and law, as arrays."""
+"""A walk that is bound to a network and a problem: every node's score, weight and law, as arrays."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.walks.alias import AliasTable
 from levywalk.walks.jump import JumpLaw
-from levywalk.walks.rule import LocalView
+from levywalk.walks.view import LocalView, Server
 
 if TYPE_CHECKING:
     from levywalk.network import Network
+    from levywalk.walks.walk import Walk
 
 
 @dataclass(frozen=True)
@@ -33,24 +35,44 @@ class Bound:
     """
 
     network: Network
+    walk: Walk
     scores: Floats
     law: Floats
     weights: Floats
     largest: float
-    jump: JumpLaw | None
-    moves: str
-    table: AliasTable | None
     _views: dict[int, LocalView] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(
-        cls, network: Network, scores: Floats, smoothness: Floats, jump: JumpLaw | None, moves: str, reweight: bool
-    ) -> Bound:
+    def of(cls, network: Network, walk: Walk, scores: Floats, smoothness: Floats) -> Bound:
         """Derive the law and the weights from the scores."""
-        weights = scores.mean() / scores if reweight else np.ones(network.n)
+        weights = scores.mean() / scores if walk.reweight else np.ones(network.n)
         law = scores / scores.sum()
-        table = AliasTable.of(law) if moves == "iid" else None
-        return cls(network, scores, law, weights, float((weights * smoothness).max()), jump, moves, table)
+        return cls(network, walk, scores, law, weights, float((weights * smoothness).max()))
+
+    @property
+    def jump(self) -> JumpLaw | None:
+        """The jump law, if the walk has one."""
+        return getattr(self.walk, "jump", None)
+
+    @property
+    def moves(self) -> str:
+        """How the walk moves: "walk" or "iid" for a `Design`, the walk's name for any other."""
+        return str(getattr(self.walk, "moves", self.walk.name))
+
+    @cached_property
+    def table(self) -> AliasTable | None:
+        """The alias table of i.i.d. sampling; None for a walk over edges."""
+        return self.server.table if self.moves == "iid" else None
+
+    @cached_property
+    def server(self) -> Server:
+        """What only a server knows."""
+        return Server(self.network, self.law)
+
+    @property
+    def mean_score(self) -> float | None:
+        """t̄, the published constant of the weights; None if updates are not weighted."""
+        return float(self.scores.mean()) if self.walk.reweight else None
 
     @property
     def ratio(self) -> Floats:
@@ -62,6 +84,7 @@ class Bound:
         view = self._views.get(v)
         if view is None:
             near = self.network.neighbours(v)
+            more: dict[str, Any] = {} if self.walk.local else {"server": self.server}
             view = LocalView(
                 v,
                 int(self.network.degree[v]),
@@ -69,6 +92,7 @@ class Bound:
                 near.tolist(),
                 self.network.degree[near].tolist(),
                 self.scores[near].tolist(),
+                **more,
             )
             self._views[v] = view
         return view

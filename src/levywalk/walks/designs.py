@@ -1,4 +1,4 @@
-"""Designs: how the model walks. A design is a recipe; `Design.bind` meets it with a network and a problem."""
+"""Designs: the walks that the paper compares, and their free composition from a target and a jump law."""
 
 from __future__ import annotations
 
@@ -6,25 +6,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from levywalk import checks
-from levywalk.errors import InvalidParameter
-from levywalk.problem import Problem, check_problem
+from levywalk.draws import HOP, JUMP, Words, unit
+from levywalk.errors import InvalidParameter, InvalidSpec
+from levywalk.memory import Memory
+from levywalk.registry import registered
 from levywalk.schedule import Schedule, is_schedule
-from levywalk.walks.bound import Bound
 from levywalk.walks.detector import AUTO, Detector
-from levywalk.walks.jump import DistanceLaw, JumpLaw, TruncatedGeometric
-from levywalk.walks.target import Degree, Importance, Mixed, Target, Uniform, as_target
+from levywalk.walks.jump import (
+    DistanceLaw,
+    FixedDistance,
+    JumpLaw,
+    PowerLaw,
+    TruncatedGeometric,
+    jump_distance,
+)
+from levywalk.walks.rule import hop, metropolis_hastings
+from levywalk.walks.target import Degree, Importance, Mixed, Uniform, as_target
+from levywalk.walks.view import Decision, LocalView
+from levywalk.walks.walk import Walk
 
 if TYPE_CHECKING:
     from levywalk.network import Network
+    from levywalk.problem import Problem
+    from levywalk.walks.bound import Bound
 
 MOVES = ("walk", "iid")
 
 
+@registered("design", "design")
 @dataclass(frozen=True)
-class Design:
+class Design(Walk):
     """Target + jump law: free composition of what the paper compares.
 
     Parameters
@@ -62,38 +74,41 @@ class Design:
             )
         if self.jump is not None and self.moves == "iid":
             raise InvalidParameter("jump must be None when moves is 'iid': i.i.d. sampling has nowhere to jump from")
+        object.__setattr__(self, "_cumulative", None if self.jump is None else self.jump.cumulative())
 
-    def bind(self, network: Network, problem: Problem) -> Bound:
-        """Meet a network and a problem: check that they fit and compute every node's score and weight.
+    def decide(self, view: LocalView, memory: Memory, words: Words) -> Decision:
+        """Jump with probability p_jump, else propose a neighbour and accept or stay: Algorithm [alg:jump]."""
+        if view.server is not None:
+            return Decision(view.server.table.pick(words(HOP)))
+        if view.hops_left:
+            return Decision(hop(view, words(HOP + view.hop)), view.hops_left - 1)
+        if self.jump is not None:
+            p_jump: Any = view.scheduled["p_jump"] if self.schedules else self.jump.p_jump
+            distance = jump_distance(unit(words(JUMP)), p_jump, self._cumulative)  # type: ignore[attr-defined]
+            if distance:
+                return Decision(hop(view, words(HOP)), distance - 1)
+        return Decision(metropolis_hastings(view, words(HOP)))
 
-        Examples
-        --------
-        >>> import levywalk as lw
-        >>> bound = lw.weight_rw().bind(lw.ring(5), lw.homogeneous(5))
-        >>> round(float(bound.law.sum()), 12)
-        1.0
-        """
-        check_fit(network, problem)
-        smoothness = np.asarray(problem.smoothness, dtype=np.float64)
-        target: Target = self.target
-        scores = np.asarray(target.scores(network.degree, smoothness, float(smoothness.mean())), dtype=np.float64)
-        if scores.shape != (network.n,) or not np.isfinite(scores).all() or (scores <= 0).any():
-            raise InvalidParameter(f"target {target!r} must give one positive finite score per node")
-        return Bound.of(network, scores, smoothness, self.jump, self.moves, self.reweight)
+    @property
+    def local(self) -> bool:  # type: ignore[override]
+        """Whether a node can decide alone: i.i.d. sampling needs a server."""
+        return self.moves == "walk"
 
-    def describe(self) -> dict[str, Any]:
-        """Return what the design is, for provenance."""
-        return {
-            "name": self.name,
-            "target": repr(self.target),
-            "jump": repr(self.jump),
-            "moves": self.moves,
-            "reweight": self.reweight,
-        }
+    @property
+    def max_hops(self) -> int:  # type: ignore[override]
+        """The longest jump."""
+        return 1 if self.jump is None else len(self._cumulative)  # type: ignore[attr-defined]
+
+    @property
+    def schedules(self) -> Mapping[str, Schedule]:
+        """p_jump, if it changes with the step."""
+        if self.jump is None or not is_schedule(self.jump.p_jump):
+            return {}
+        return {"p_jump": self.jump.p_jump}
 
 
 @dataclass(frozen=True)
-class Switching:
+class Switching(Walk):
     """Walk by ``first`` until the detector says that the model has settled, then by ``then``; see `switching`.
 
     Examples
@@ -103,17 +118,17 @@ class Switching:
     Detector(threshold='auto', window='auto', patience='auto')
     """
 
-    first: Design
-    then: Design
+    first: Walk
+    then: Walk
     detector: Detector = field(default_factory=Detector)
     step_size: float | str = AUTO
     name: str = field(default="switching", compare=False)
 
     def __post_init__(self) -> None:
-        for label, design in (("first", self.first), ("then", self.then)):
-            if not isinstance(design, Design):
-                raise InvalidParameter(f"{label} must be a Design such as mhlj() or unif_rw(), got {design!r}")
-            if design.moves != "walk":
+        for label, walk in (("first", self.first), ("then", self.then)):
+            if not isinstance(walk, Walk) or len(walk.phases) != 1:
+                raise InvalidParameter(f"{label} must be a walk such as mhlj() or unif_rw(), got {walk!r}")
+            if not walk.local:
                 raise InvalidParameter(f"{label} must walk; i.i.d. sampling cannot be switched to or from")
         if not isinstance(self.detector, Detector):
             raise InvalidParameter(f"detector must be a Detector(threshold, window, patience), got {self.detector!r}")
@@ -122,37 +137,21 @@ class Switching:
         else:
             object.__setattr__(self, "step_size", checks.positive("step_size of the second phase", self.step_size))
 
-    def describe(self) -> dict[str, Any]:
-        """Return what the design is, for provenance."""
-        return {
-            "name": self.name,
-            "first": self.first.describe(),
-            "then": self.then.describe(),
-            "detector": repr(self.detector),
-            "step_size": self.step_size,
-        }
+    @property
+    def phases(self) -> tuple[Walk, ...]:
+        """The walk of each phase."""
+        return self.first, self.then
+
+    def decide(self, view: LocalView, memory: Memory, words: Words) -> Decision:
+        """Refuse: each phase decides by itself."""
+        raise InvalidParameter("a switching walk decides by the walk of its phase: see Switching.phases")
+
+    def bind(self, network: Network, problem: Problem) -> Bound:
+        """Refuse: each phase is bound by itself."""
+        raise InvalidParameter("a switching walk has two phases: bind each of Switching.phases")
 
 
-AnyDesign = Design | Switching
-
-
-def check_fit(network: Network, problem: Problem) -> None:
-    """Refuse a network and a problem that cannot be bound, with the remedy."""
-    from levywalk.network import Network  # with scipy and networkx, which a fleet's node does without
-
-    check_problem(problem)
-    if not isinstance(network, Network):
-        raise InvalidParameter(
-            f"network must be a levywalk Network, got {type(network).__name__}; "
-            "use lw.ring(n), lw.Network.from_networkx(graph), lw.read_network(path), …"
-        )
-    if problem.n != network.n:
-        raise InvalidParameter(
-            f"network has {network.n} nodes but problem has {problem.n}; give each node its data (see lw.partition)"
-        )
-    network.require_connected()
-
-
+@registered("design")
 def simple_rw(reweight: bool = False) -> Design:
     """Walk to a uniform neighbour, always: nodes are visited in proportion to their degree.
 
@@ -167,6 +166,7 @@ def simple_rw(reweight: bool = False) -> Design:
     return Design(target=Degree(), reweight=bool(reweight), name="SimpleRW (reweighted)" if reweight else "SimpleRW")
 
 
+@registered("design")
 def unif_rw() -> Design:
     """Walk by Metropolis-Hastings to the uniform law: the paper's UnifRW.
 
@@ -179,6 +179,7 @@ def unif_rw() -> Design:
     return Design(target=Uniform(), name="UnifRW")
 
 
+@registered("design")
 def weight_rw() -> Design:
     """Walk by Metropolis-Hastings to π ∝ L_v, Eq. [impmh]: the paper's WeightRW.
 
@@ -191,6 +192,7 @@ def weight_rw() -> Design:
     return Design(target=Importance(), name="WeightRW")
 
 
+@registered("design")
 def mixed_rw(mix: float) -> Design:
     """Walk by Metropolis-Hastings to π_λ = λ/n + (1-λ)π_IS; ``mix`` = λ is the uniform law's share: MixedRW.
 
@@ -204,6 +206,7 @@ def mixed_rw(mix: float) -> Design:
     return Design(target=target, name=f"MixedRW({target.mix:g})")
 
 
+@registered("design")
 def mhlj(p_jump: float = 0.1, p_distance: float = 0.5, max_hops: int = 3, schedule: Schedule | None = None) -> Design:
     """Metropolis-Hastings with Lévy jumps, Algorithm [alg:jump].
 
@@ -230,6 +233,7 @@ def mhlj(p_jump: float = 0.1, p_distance: float = 0.5, max_hops: int = 3, schedu
     return Design(target=Importance(), jump=jump, name="MHLJ")
 
 
+@registered("design")
 def iid_uniform() -> Design:
     """Draw each node uniformly, independently: what a server could do.
 
@@ -242,6 +246,7 @@ def iid_uniform() -> Design:
     return Design(target=Uniform(), moves="iid", name="i.i.d. uniform")
 
 
+@registered("design")
 def iid_weighted() -> Design:
     """Draw each node from π ∝ L_v, independently: weighted sampling as a server could do it, Eq. [wsgd].
 
@@ -254,9 +259,10 @@ def iid_weighted() -> Design:
     return Design(target=Importance(), moves="iid", name="i.i.d. weighted")
 
 
+@registered("design")
 def switching(
-    first: Design,
-    then: Design,
+    first: Walk,
+    then: Walk,
     *,
     threshold: float | str = AUTO,
     window: float | str = AUTO,
@@ -290,6 +296,42 @@ def switching(
     detector = Detector(threshold, window, patience)
     name = f"{getattr(first, 'name', first)}, then {getattr(then, 'name', then)}"
     return Switching(first, then, detector, step_size, name)
+
+
+@registered("design")
+def custom(
+    target: str,
+    mix: float | None = None,
+    p_jump: float = 0.0,
+    distance: str = "geometric",
+    p_distance: float = 0.5,
+    exponent: float = 2.0,
+    max_hops: int = 3,
+    schedule: Schedule | None = None,
+    reweight: bool = True,
+) -> Design:
+    """Compose a `Design` from plain values, as an experiment file can write them.
+
+    ``target`` is "uniform", "importance", "degree" or "mixed" (with ``mix``); ``distance`` is "geometric", "fixed" or
+    "power".
+
+    Examples
+    --------
+    >>> custom("mixed", mix=0.3, p_jump=0.1, distance="fixed", max_hops=2).jump
+    JumpLaw(p_jump=0.1, distance=FixedDistance(hops=2))
+    """
+    checks.choice("target", target, ("uniform", "importance", "degree", "mixed"))
+    checks.choice("distance", distance, ("geometric", "fixed", "power"))
+    if (target == "mixed") != (mix is not None):
+        raise InvalidSpec(f'mix belongs to target = "mixed" alone, got target = {target!r}, mix = {mix!r}')
+    law: DistanceLaw = TruncatedGeometric(p_distance, max_hops)
+    if distance == "fixed":
+        law = FixedDistance(max_hops)
+    elif distance == "power":
+        law = PowerLaw(exponent, max_hops)
+    probability = schedule if schedule is not None else checks.probability("p_jump", p_jump)
+    jump = JumpLaw(probability, law) if probability != 0.0 else None
+    return Design(Mixed(mix) if mix is not None else target, jump, reweight=reweight)
 
 
 def paper_designs() -> Mapping[str, Design]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.arrays import Floats
+from levywalk.registry import registered
 
 AUTO = "auto"
 RELAXATIONS = 5.0  # the length of the averages, in dim/(γL̄) updates
@@ -16,6 +17,7 @@ SHARE = 0.1  # the threshold, in 1/dim
 WHOLE = 1.0 - 1e-9  # of a window: rounding must not decide between two updates
 
 
+@registered("detector", "detector")
 @dataclass(frozen=True, slots=True)
 class Detector:
     """Switch when the averaged update has nearly vanished against the size of single updates.

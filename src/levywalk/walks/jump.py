@@ -10,6 +10,7 @@ import numpy as np
 from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
+from levywalk.registry import registered
 from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
 
 MOST_HOPS = 1 << 20
@@ -27,6 +28,7 @@ class DistanceLaw(Protocol):
         """Return P(d = 1), …, P(d = max_hops)."""
 
 
+@registered("distance", "geometric")
 @dataclass(frozen=True, slots=True)
 class TruncatedGeometric:
     """Geom(p_d, r) of Algorithm [alg:jump]: P(d = i) ∝ p_d (1-p_d)^(i-1), i = 1, …, r.
@@ -51,6 +53,7 @@ class TruncatedGeometric:
         return np.asarray(law / law.sum())
 
 
+@registered("distance", "fixed")
 @dataclass(frozen=True, slots=True)
 class FixedDistance:
     """Every jump has the same distance.
@@ -78,6 +81,7 @@ class FixedDistance:
         return law
 
 
+@registered("distance", "power")
 @dataclass(frozen=True, slots=True)
 class PowerLaw:
     """P(d = i) ∝ i^-exponent, i = 1, …, max_hops: the heavy tail that Lévy flights are named for.
@@ -101,6 +105,7 @@ class PowerLaw:
         return np.asarray(law / law.sum())
 
 
+@registered("jump", "jump")
 @dataclass(frozen=True, slots=True)
 class JumpLaw:
     """With probability ``p_jump`` (a number or a schedule) the model jumps a distance drawn from ``distance``.

@@ -1,37 +1,22 @@
 """What one node decides, from what it may know.
 
 A node knows its own degree and score, its neighbours' degrees and scores, and the run's published constants. It is
-given random words (`levywalk.draws`) and answers with a neighbour or with itself. The oracle and the fleet call these
-functions; the kernels are their compiled twins; theory never calls them, it is the judge.
+given random words (`levywalk.draws`) and answers with a neighbour or with itself. The reference backend and the fleet
+call these functions; the kernels are their compiled twins; theory never calls them, because it is their judge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from levywalk.draws import split
-
-
-@dataclass(frozen=True, slots=True)
-class LocalView:
-    """All that a node knows of the network.
-
-    Under the policy "counted" a node is one of its own neighbours.
-    """
-
-    node: int
-    degree: int
-    score: float
-    neighbours: Sequence[int]
-    neighbour_degrees: Sequence[int]
-    neighbour_scores: Sequence[float]
+from levywalk.walks.view import LocalView
 
 
 def metropolis_hastings(view: LocalView, word: int) -> int:
     r"""Propose a uniform neighbour and accept it or stay; Eq. [impmh] for any target.
 
     .. math:: P(v,u) = \frac{1}{d_v} \min\Bigl\{1, \frac{t_u / d_u}{t_v / d_v}\Bigr\}, \quad u \ne v
+
+    A proposal to a dead neighbour becomes a stay, and so does a decision at a node none of whose edges counts yet.
 
     Examples
     --------
@@ -41,19 +26,26 @@ def metropolis_hastings(view: LocalView, word: int) -> int:
     >>> moves.count(1) / 20_000  # the toy ring [ringMC] by [impmh]: 1/200
     0.005
     """
+    if not view.degree:
+        return view.node
     index, uniform = split(word, view.degree)
+    if view.alive is not None and not view.alive[index]:
+        return view.node
     own = view.score / view.degree
     other = view.neighbour_scores[index] / view.neighbour_degrees[index]
     return view.neighbours[index] if uniform * own < other else view.node
 
 
 def hop(view: LocalView, word: int) -> int:
-    """Pass the model to a uniform neighbour: one hop of a jump.
+    """Pass the model to a uniform live neighbour: one hop of a jump. A node that has none keeps the model.
 
     Examples
     --------
     >>> hop(LocalView(0, 2, 1.0, (1, 4), (2, 2), (1.0, 1.0)), word=0)
     1
     """
-    index, _ = split(word, view.degree)
-    return view.neighbours[index]
+    live = view.live
+    if not live:
+        return view.node
+    index, _ = split(word, len(live))
+    return live[index]

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from levywalk import checks
 from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidParameter
+from levywalk.registry import registered
 
 
 @runtime_checkable
@@ -25,6 +26,7 @@ class Target(Protocol):
         """Return one positive score per node, elementwise in ``degree`` and ``smoothness``."""
 
 
+@registered("target", "uniform")
 @dataclass(frozen=True, slots=True)
 class Uniform:
     """π(v) = 1/n: every node alike.
@@ -40,6 +42,7 @@ class Uniform:
         return np.ones(len(degree))
 
 
+@registered("target", "importance")
 @dataclass(frozen=True, slots=True)
 class Importance:
     """π(v) = L_v / ΣL, Eq. [impdist].
@@ -55,6 +58,7 @@ class Importance:
         return np.asarray(smoothness, dtype=np.float64)
 
 
+@registered("target", "mixed")
 @dataclass(frozen=True, slots=True)
 class Mixed:
     """π(v) = λ/n + (1-λ) L_v / ΣL: ``mix`` = λ is the share of the uniform law.
@@ -75,6 +79,7 @@ class Mixed:
         return self.mix * mean_smoothness + (1.0 - self.mix) * np.asarray(smoothness, dtype=np.float64)
 
 
+@registered("target", "degree")
 @dataclass(frozen=True, slots=True)
 class Degree:
     """π(v) = deg(v) / Σdeg: what a walk to uniform neighbours visits; every proposal is accepted.
@@ -90,6 +95,7 @@ class Degree:
         return np.asarray(degree, dtype=np.float64)
 
 
+@registered("target", "scores")
 class Scores:
     """A law of your own: one positive score per node, π(v) = score_v / Σ scores.
 

@@ -8,12 +8,31 @@ from typing import Any
 
 import numpy as np
 
-from levywalk.arrays import Floats, Ints, Words
-from levywalk.engine.kernels import tables, walkers
-from levywalk.engine.kernels.loop import Data, Graph, Phases, Rows, Watch, compiled_loop
-from levywalk.engine.plan import Plan, State
-from levywalk.engine.seen import Seen
-from levywalk.problem import LinearModelProblem, Logistic
+from levywalk.arrays import Floats, Ints, Words64
+from levywalk.engine.kernels import tables, twins, walkers
+from levywalk.engine.kernels.loop import (
+    LEAST_SQUARES,
+    LOGISTIC_LOSS,
+    OWN_LOSS,
+    Data,
+    Graph,
+    Phases,
+    Rows,
+    Watch,
+    compiled_loop,
+)
+from levywalk.engine.backends import (
+    compiled_update,
+    compiled_walk,
+    has_builtin_loss,
+    is_plain_design,
+    is_plain_sgd,
+)
+from levywalk.engine.run_state import RunPlan, RunState
+from levywalk.engine.standings import Standings
+from levywalk.errors import InvalidParameter
+from levywalk.problem import GeneralizedLinear, is_logistic
+from levywalk.problem.losses import compiled_slope
 from levywalk.walks import BoundDetector
 from levywalk.walks.detector import WHOLE
 
@@ -27,10 +46,10 @@ class KernelBackend:
     ``plain`` asks for the loop without vectors; so does the environment's ``LEVYWALK_KERNELS=plain``.
     """
 
-    def __init__(self, plan: Plan, plain: bool = PLAIN) -> None:
-        assert isinstance(plan.problem, LinearModelProblem)
+    def __init__(self, plan: RunPlan, plain: bool = PLAIN) -> None:
+        assert isinstance(plan.problem, GeneralizedLinear)
         self.plan = plan
-        self.side_by_side = plan.detector is None and tables.fit(plan.problem) and not plain
+        self.side_by_side = not plain and _side_by_side(plan, plan.problem)
         self._make = _Walkers(plan, plan.problem) if self.side_by_side else _Loop(plan, plan.problem)
 
     @property
@@ -43,10 +62,21 @@ class KernelBackend:
         """Their layout of a node."""
         return self._make.kind if isinstance(self._make, _Walkers) else None
 
-    def block(self, state: State, replicas: range) -> WalkersBlock | LoopBlock:
+    def block(self, state: RunState, replicas: range) -> WalkersBlock | LoopBlock:
         """Return what advances these replicas of the state."""
         rows = slice(replicas.start, replicas.stop)
         return self._make.block(state.rows(rows), self.plan.keys[rows], self.plan.scale[rows])
+
+
+def _side_by_side(plan: RunPlan, problem: GeneralizedLinear) -> bool:
+    """Return whether the vector loop serves: one phase of a design, plain SGD, a loss of its own."""
+    return (
+        plan.detector is None
+        and tables.fit(problem)
+        and has_builtin_loss(problem)
+        and is_plain_sgd(plan.update)
+        and all(is_plain_design(phase.walk) for phase in plan.method.phases)
+    )
 
 
 # ---- walkers side by side --------------------------------------------------------------------------------------------
@@ -55,13 +85,13 @@ class KernelBackend:
 class _Walkers:
     """A plan in the tables of `levywalk.engine.kernels.walkers`."""
 
-    def __init__(self, plan: Plan, problem: LinearModelProblem) -> None:
+    def __init__(self, plan: RunPlan, problem: GeneralizedLinear) -> None:
         self.plan = plan
         (self.phase,) = plan.phases
         self.tables, far = tables.pack(plan.network, self.phase.bound, problem, plan.update)
         lines = self.tables.lines if self.tables.lines <= walkers.UNROLLED else 0
         ridge, iid = problem.ridge > 0.0, self.phase.bound.table is not None
-        self.case = (lines, isinstance(problem, Logistic), ridge, iid, far)
+        self.case = (lines, is_logistic(problem), ridge, iid, far)
         self.kind, self.width = tables.kind_of(problem), tables.width_of(self.tables.lines)
 
     def compiled(self, width: int) -> Callable[..., None]:
@@ -73,14 +103,14 @@ class _Walkers:
         phase = self.phase
         return walkers.Course(phase.step_sizes(start, stop), phase.jump_probabilities(start, stop), phase.distances())
 
-    def block(self, state: State, keys: Words, scale: Floats) -> WalkersBlock:
+    def block(self, state: RunState, keys: Words64, scale: Floats) -> WalkersBlock:
         return WalkersBlock(self, state, keys, scale)
 
 
 class WalkersBlock:
     """Some replicas: whole groups of them side by side, the rest one by one."""
 
-    def __init__(self, made: _Walkers, state: State, keys: Words, scale: Floats) -> None:
+    def __init__(self, made: _Walkers, state: RunState, keys: Words64, scale: Floats) -> None:
         self.made, self.state = made, state
         self.constant = None if made.plan.scheduled else made.course(0, 1)
         whole = len(keys) - len(keys) % made.width
@@ -101,11 +131,11 @@ class WalkersBlock:
             if part.stop > part.start
         ]
 
-    def through(self, start: int, marks: Ints) -> Seen:
+    def through(self, start: int, marks: Ints) -> Standings:
         """Take the replicas from step ``start`` to the last of the marks; return where they stood at each."""
         state, made = self.state, self.made
         course = self.constant or made.course(start, int(marks[-1]))
-        seen = Seen.empty(len(state.node), len(marks), state.model.shape[1])
+        seen = Standings.empty(len(state.node), len(marks), state.model.shape[1])
         for compiled, part, rows in self.parts:
             compiled(rows, _part(seen, part), start, marks, made.tables, course, _NO_DIARY)
         if not seen.active.all():
@@ -114,7 +144,7 @@ class WalkersBlock:
         seen.last_into(state)
         return seen
 
-    def _rest(self, r: int, start: int, marks: Ints, seen: Seen) -> None:
+    def _rest(self, r: int, start: int, marks: Ints, seen: Standings) -> None:
         """Let a model that has overflowed rest at its last finite value; find the step by walking there again."""
         mark = int(np.argmin(seen.active[r]))
         before = start if mark == 0 else int(marks[mark - 1])
@@ -136,7 +166,7 @@ class WalkersBlock:
             visits=self.state.visits[r : r + 1, :0],
             walk=self.state.walk[r : r + 1, :0],
         )
-        seen = Seen.empty(1, 1, len(model))
+        seen = Standings.empty(1, 1, len(model))
         course = self.constant or self.made.course(before, stop)
         self.made.compiled(1)(again, seen, before, np.array([stop]), self.made.tables, course, _NO_DIARY)
         return np.asarray(seen.model[0, 0])
@@ -165,7 +195,7 @@ def last_finite(model_at: Callable[[int], Floats], finite: int, broken: int, mod
 class _Loop:
     """A plan in the tables of `levywalk.engine.kernels.loop`."""
 
-    def __init__(self, plan: Plan, problem: LinearModelProblem) -> None:
+    def __init__(self, plan: RunPlan, problem: GeneralizedLinear) -> None:
         self.plan = plan
         network, bounds = plan.network, [phase.bound for phase in plan.phases]
         self.graph = Graph(network.indptr.view(np.uint64), network.indices.view(np.uint32))
@@ -173,14 +203,50 @@ class _Loop:
             problem.sorted_features,
             problem.sorted_targets,
             problem.offsets,
-            plan.update.minibatch or 0,
+            getattr(plan.update, "minibatch", None) or 0,
             problem.ridge,
         )
         self.weight = _two_rows([bound.weights for bound in bounds])
         self.ratio = _two_rows([bound.ratio for bound in bounds])
         table = bounds[0].table
         self.keep, self.other = (np.empty(0), np.empty(0, np.int32)) if table is None else (table.keep, table.other)
-        self.loop = compiled_loop(isinstance(problem, Logistic))
+        walk = bounds[0].walk
+        self.own_update, self.own_walk = not is_plain_sgd(plan.update), not is_plain_design(walk)
+        self.own_loss = not has_builtin_loss(problem)
+        loss = OWN_LOSS if self.own_loss else LOGISTIC_LOSS if is_logistic(problem) else LEAST_SQUARES
+        self.loop = compiled_loop(loss, self.own_update, self.own_walk)
+        self.functions = self._compiled(problem)
+
+    def _compiled(self, problem: GeneralizedLinear) -> list[Any]:
+        """Return the user's own slope, update and decision as C functions, None where the loop has its own."""
+        plan = self.plan
+        slope = twins.compile_slope(compiled_slope(problem.sample_loss), problem.kind) if self.own_loss else None
+        update = twins.compile_update(compiled_update(plan.update), plan) if self.own_update else None
+        walk = plan.method.phases[0].walk
+        decide = twins.compile_decision(compiled_walk(walk), plan) if self.own_walk else None
+        return [slope, update, decide]
+
+    def twins(self, state: RunState) -> twins.Twins:
+        """Return the addresses of the user's own functions and of the memory that they use."""
+        found = twins.no_twins(state)
+        if not any(self.functions):
+            return found
+        addresses = [0 if function is None else int(function.address) for function in self.functions]
+        method, bound, network = self.plan.method, self.plan.phases[0].bound, self.plan.network
+        found = found._replace(
+            slope=addresses[0],
+            update=addresses[1],
+            decide=addresses[2],
+            token=twins.entries(self.plan, method.token_memory, state.token_memory),
+            node=twins.entries(self.plan, method.node_memory, state.node_memory),
+        )
+        if self.own_walk:
+            found = found._replace(
+                degrees=network.degree[network.indices].astype(np.int64),
+                scores=bound.scores[network.indices],
+                own_scores=bound.scores,
+            )
+        return found
 
     def phases(self, start: int, stop: int) -> Phases:
         """Return how to walk in the steps start, …, stop-1."""
@@ -189,31 +255,32 @@ class _Loop:
             self.weight,
             self.ratio,
             _two_rows([phase.step_sizes(start, stop) for phase in phases]),
-            np.array([phases[0].scaled, phases[-1].scaled]),
-            np.array([phases[0].most, phases[-1].most]),
+            np.array([phases[0].published.scaled, phases[-1].published.scaled]),
+            np.array([phases[0].published.most, phases[-1].published.most]),
             _two_rows([phase.jump_probabilities(start, stop) for phase in phases]),
             _two_rows([phase.distances() for phase in phases], fill=1.0),
             self.keep,
             self.other,
         )
 
-    def block(self, state: State, keys: Words, scale: Floats) -> LoopBlock:
+    def block(self, state: RunState, keys: Words64, scale: Floats) -> LoopBlock:
         return LoopBlock(self, state, keys, scale)
 
 
 class LoopBlock:
     """Some replicas, one after the other."""
 
-    def __init__(self, made: _Loop, state: State, keys: Words, scale: Floats) -> None:
+    def __init__(self, made: _Loop, state: RunState, keys: Words64, scale: Floats) -> None:
         self.made, self.state = made, state
         self.keys, self.scale = keys, scale
         self.before = state.copy()
         self.packed = _pack(state, keys, scale, made.plan.detector)
         self.constant = None if made.plan.scheduled else made.phases(0, 1)
+        self.twins = made.twins(state)
 
-    def through(self, start: int, marks: Ints) -> Seen:
+    def through(self, start: int, marks: Ints) -> Standings:
         """Take the replicas from step ``start`` to the last of the marks; return where they stood at each."""
-        return Seen.by_steps(self.state, start, marks, self._advance)
+        return Standings.by_steps(self.state, start, marks, self._advance)
 
     def _advance(self, start: int, stop: int) -> None:
         self.before.overwrite(self.state)
@@ -227,7 +294,13 @@ class LoopBlock:
         """Take the replicas from step ``start`` to step ``stop``, whatever becomes of their models."""
         made = self.made
         phases = self.constant or made.phases(start, stop)
-        made.loop(self.packed[0], start, stop, made.graph, made.data, phases, self.packed[1])
+        made.loop(self.packed[0], start, stop, made.graph, made.data, phases, self.packed[1], self.twins)
+        if self.twins.bad[0]:
+            walk = made.plan.method.phases[0].walk
+            raise InvalidParameter(
+                f"the compiled decision of walk {walk.name} named a node outside of the network; "
+                "compare it with decide: backend='reference' says what it answers"
+            )
 
     def _rest(self, r: int, start: int, stop: int) -> None:
         """Let a model that has overflowed rest at its last finite value; find the step by walking there again."""
@@ -242,7 +315,7 @@ class LoopBlock:
         self.state.active[r] = False
 
 
-def _pack(state: State, keys: Words, scale: Floats, detector: BoundDetector | None) -> tuple[Rows, Watch]:
+def _pack(state: RunState, keys: Words64, scale: Floats, detector: BoundDetector | None) -> tuple[Rows, Watch]:
     """Return the loop's view of a state."""
     rows = Rows(
         keys,
@@ -255,13 +328,14 @@ def _pack(state: State, keys: Words, scale: Floats, detector: BoundDetector | No
         state.visits,
         state.walk,
     )
+    memory, count = state.token_memory, len(state.node)
     watch = Watch(
         state.phase,
         state.switched_at,
-        state.mean,
-        state.power,
-        state.mass,
-        state.streak,
+        memory.get("detector.mean", np.zeros((count, 0))),
+        memory.get("detector.power", np.zeros(count)),
+        memory.get("detector.mass", np.zeros(count)),
+        memory.get("detector.streak", np.zeros(count, np.int64)),
         detector.threshold if detector else 0.0,
         detector.steady if detector else 0.0,
         detector.rate if detector else 0.0,

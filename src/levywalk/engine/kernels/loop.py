@@ -1,7 +1,7 @@
 """The plain loop: `levywalk.engine.reference`, statement for statement, one replica after the other, for every case.
 
-It serves what `levywalk.engine.kernels.walkers` does not: switching designs, samples beyond 2^32, and whoever
-asks for code without vectors. Arrays are taken out of their tuples before the loop, and the loop calls only
+It serves what `levywalk.engine.kernels.walkers` does not: switching designs, samples beyond 2^32, users' own compiled
+losses, updates and walks (`levywalk.engine.kernels.twins`), and whoever asks for code without vectors. Arrays are taken out of their tuples before the loop, and the loop calls only
 functions of numbers: passing an array to a function, even an inlined one, costs two atomic reference counts a step,
 four times the update itself.
 """
@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from levywalk.arrays import AnyArray, Bools, Floats, Ints, Ints32, Words
+from levywalk.arrays import AnyArray, Bools, Floats, Ints, Ints32, Words64
 from levywalk.engine.kernels.source import source_tag
+from levywalk.engine.kernels.twins import call_decide, call_slope, call_update
 from levywalk.engine.kernels.words import BIT, HOP, JUMP, MINIBATCH, slot_word, split, step_hash, unit
 
 # Sums may be reordered and fused (models agree with the oracle's to rounding); NaN and infinity keep their meaning.
@@ -26,7 +27,7 @@ _REORDER = {"reassoc", "contract", "nsz"}
 class Rows(NamedTuple):
     """The replicas' state that the loop changes in place; visits and walk have no columns when not recorded."""
 
-    keys: Words
+    keys: Words64
     scale: Floats
     node: Ints
     model: Floats
@@ -84,13 +85,22 @@ class Watch(NamedTuple):
     whole: float  # what counts as one
 
 
+LEAST_SQUARES, LOGISTIC_LOSS, OWN_LOSS = 0, 1, 2
+
+
 @cache
-def compiled_loop(logistic: bool) -> Callable[..., None]:
-    """Return the loop for a loss."""
-    LOGISTIC, TAG = logistic, source_tag()
+def compiled_loop(loss: int, own_update: bool = False, own_walk: bool = False) -> Callable[..., None]:
+    """Return the loop for a loss; an update or a walk of the user's own is called by its address.
+
+    One function of 190 lines: numba compiles a loop over plain numbers well only if it stands in one piece, and
+    functions that take arrays would cost four times the update itself.
+    """
+    LOGISTIC, OWN_SLOPE, TAG = loss == LOGISTIC_LOSS, loss == OWN_LOSS, source_tag()
+    OWN_UPDATE, OWN_WALK = own_update, own_walk
+    LOOKED_AT = own_update or own_walk  # whether overflow is looked for at every step
 
     @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
-    def loop(rows: Any, start: int, stop: int, graph: Any, data: Any, phases: Any, watch: Any) -> None:
+    def loop(rows: Any, start: int, stop: int, graph: Any, data: Any, phases: Any, watch: Any, twins: Any) -> None:
         _ = TAG
         indptr, indices = graph.indptr, graph.indices
         features, targets, offsets = data.features, data.targets, data.offsets
@@ -104,6 +114,14 @@ def compiled_loop(logistic: bool) -> Callable[..., None]:
         many_sizes, many_jumps = step_sizes.shape[1] > 1, p_jumps.shape[1] > 1
         dim = features.shape[1]
         gradient, x = np.empty(dim), np.empty(dim)
+        if LOOKED_AT:
+            before = np.empty(dim)
+            token, kept = twins.token, twins.node
+            n_token, n_kept = len(token.base), len(kept.base)
+            token_update, kept_update = token.split[0], kept.split[0]
+            token_at, token_length = np.zeros(n_token + 1, np.int64), np.zeros(n_token + 1, np.int64)
+            kept_at, kept_length = np.zeros(n_kept + 1, np.int64), np.zeros(n_kept + 1, np.int64)
+            word_size = np.int64(8)
 
         for r in range(len(rows.node)):
             k0, k1 = rows.keys[r, 0], rows.keys[r, 1]
@@ -114,6 +132,11 @@ def compiled_loop(logistic: bool) -> Callable[..., None]:
             step_size, p_jump = step_sizes[phase, 0], p_jumps[phase, 0]
             scale = rows.scale[r]
             hops = transfers = 0
+            if LOOKED_AT:
+                came_from = twins.came_from[r]
+                for k in range(n_token):
+                    token_at[k] = token.base[k] + r * token.row[k]
+                    token_length[k] = token.length[k]
 
             for t in range(start, stop):
                 h = step_hash(k0, k1, np.uint64(t))
@@ -139,7 +162,9 @@ def compiled_loop(logistic: bool) -> Callable[..., None]:
                         z = 0.0
                         for j in range(dim):
                             z += features[i, j] * x[j]
-                        if LOGISTIC:
+                        if OWN_SLOPE:
+                            slope = call_slope(twins.slope, z, targets[i])
+                        elif LOGISTIC:
                             slope = 1.0 / (1.0 + np.exp(-z)) - targets[i]
                         else:
                             slope = 2.0 * (z - targets[i])
@@ -147,9 +172,44 @@ def compiled_loop(logistic: bool) -> Callable[..., None]:
                             gradient[j] += slope * features[i, j]
                     gain = min(step_size * (scale if scaled[phase] else 1.0), most[phase])
                     weight = weights[phase, v]
-                    for j in range(dim):
-                        gradient[j] = weight * (gradient[j] / batch + ridge * x[j])
-                        x[j] -= gain * gradient[j]
+                    if LOOKED_AT:
+                        before[:] = x
+                    if OWN_UPDATE:
+                        for j in range(dim):
+                            gradient[j] = gradient[j] / batch + ridge * x[j]
+                        for k in range(kept_update):
+                            first_entry, length = v * np.uint64(kept.length[k]), kept.length[k]
+                            if kept.kind[k] == 1:
+                                first_entry, length = indptr[v], np.int64(indptr[v + BIT] - indptr[v])
+                            elif kept.kind[k] == 2:
+                                first_entry, length = np.uint64(first_sample), count
+                            kept_at[k] = kept.base[k] + r * kept.row[k] + np.int64(first_entry) * kept.item[k]
+                            kept_length[k] = length
+                        call_update(
+                            twins.update,
+                            x.ctypes.data,
+                            gradient.ctypes.data,
+                            dim,
+                            token_at.ctypes.data,
+                            token_length.ctypes.data,
+                            kept_at.ctypes.data,
+                            kept_length.ctypes.data,
+                            weight,
+                            gain,
+                            len(weights[0]),
+                        )
+                    else:
+                        for j in range(dim):
+                            gradient[j] = weight * (gradient[j] / batch + ridge * x[j])
+                            x[j] -= gain * gradient[j]
+                    if LOOKED_AT:
+                        finite = True
+                        for j in range(dim):
+                            finite &= np.isfinite(x[j])
+                        if not finite:
+                            x[:] = before
+                            active = False
+                            twins.diverged_at[r] = t
 
                     # Detector: as in walks.detector
                     if watch.threshold > 0.0 and phase == 0:
@@ -168,6 +228,50 @@ def compiled_loop(logistic: bool) -> Callable[..., None]:
                             phase = 1
                             watch.switched_at[r] = t
                             step_size, p_jump = step_sizes[phase, 0], p_jumps[phase, 0]
+
+                # Move, by the user's own decision
+                if OWN_WALK:
+                    hop, left = 0, 0
+                    while True:
+                        first = indptr[v]
+                        degree = np.int64(indptr[v + BIT] - first)
+                        for k in range(kept_update, n_kept):
+                            first_entry, length = v * np.uint64(kept.length[k]), kept.length[k]
+                            if kept.kind[k] == 1:
+                                first_entry, length = first, degree
+                            elif kept.kind[k] == 2:
+                                first_entry, length = np.uint64(offsets[v]), offsets[v + BIT] - offsets[v]
+                            kept_at[k] = kept.base[k] + r * kept.row[k] + np.int64(first_entry) * kept.item[k]
+                            kept_length[k] = length
+                        answer = call_decide(
+                            twins.decide,
+                            np.int64(v),
+                            came_from,
+                            hop,
+                            left,
+                            twins.own_scores[v],
+                            degree,
+                            np.int64(indices.ctypes.data) + np.int64(first) * 4,
+                            np.int64(twins.degrees.ctypes.data) + np.int64(first) * word_size,
+                            np.int64(twins.scores.ctypes.data) + np.int64(first) * word_size,
+                            np.int64(token_at.ctypes.data) + token_update * word_size,
+                            np.int64(token_length.ctypes.data) + token_update * word_size,
+                            np.int64(kept_at.ctypes.data) + kept_update * word_size,
+                            np.int64(kept_length.ctypes.data) + kept_update * word_size,
+                            h,
+                        )
+                        u, left = np.uint64(answer & 0xFFFFFFFF), answer >> 32
+                        if u >= np.uint64(len(weights[0])):
+                            twins.bad[0] = True
+                            u, left = v, 0
+                        transfers += u != v
+                        came_from = np.int64(v) if u != v else -1
+                        v = u
+                        hops += 1
+                        hop += 1
+                        if left == 0:
+                            break
+                    continue
 
                 # Move, i.i.d.
                 if len(keep) > 0:
@@ -209,5 +313,8 @@ def compiled_loop(logistic: bool) -> Callable[..., None]:
             rows.hops[r] += hops
             rows.transfers[r] += transfers
             watch.phase[r] = phase
+            if LOOKED_AT:
+                rows.active[r] = active
+                twins.came_from[r] = came_from
 
     return loop

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from levywalk.arrays import Floats, Words
+from levywalk.arrays import Floats, Words64
 from levywalk.engine.kernels.lanes import LINE
 from levywalk.engine.kernels.walkers import (
     GROUP,
@@ -26,8 +26,8 @@ from levywalk.engine.kernels.walkers import (
     lines_of,
 )
 from levywalk.network import Network
-from levywalk.problem import LinearModelProblem
-from levywalk.updates import Sgd
+from levywalk.problem import GeneralizedLinear
+from levywalk.updates import Update
 from levywalk.walks import Bound
 
 # Beyond this, tables lie in a cache or memory that is worth asking ahead, and more walkers take turns meanwhile.
@@ -40,12 +40,12 @@ _WIDEST = 20
 _WORD = 2**32
 
 
-def fit(problem: LinearModelProblem) -> bool:
+def fit(problem: GeneralizedLinear) -> bool:
     """Return whether samples can be counted in 32 bits, as the edges of every network can."""
     return int(problem.samples) < _WORD
 
 
-def kind_of(problem: LinearModelProblem | None) -> int:
+def kind_of(problem: GeneralizedLinear | None) -> int:
     """Return the layout: the walk alone, one sample per node, or many."""
     if problem is None:
         return WALK
@@ -57,7 +57,7 @@ def width_of(lines: int) -> int:
     return GROUP if lines <= _WIDEST else 1
 
 
-def pack(network: Network, bound: Bound, problem: LinearModelProblem | None, update: Sgd | None) -> tuple[Tables, bool]:
+def pack(network: Network, bound: Bound, problem: GeneralizedLinear | None, update: Update | None) -> tuple[Tables, bool]:
     """Return the tables, and whether they are far: larger than a near cache."""
     kind = kind_of(problem)
     lines = 0 if problem is None else lines_of(problem.dim)
@@ -95,7 +95,7 @@ def pack(network: Network, bound: Bound, problem: LinearModelProblem | None, upd
         edges,
         samples,
         lines,
-        np.uint64(0 if update is None else update.minibatch or 0),
+        np.uint64(getattr(update, "minibatch", None) or 0),
         0.0 if problem is None else problem.ridge,
         keep,
         other,
@@ -124,12 +124,12 @@ def aligned_rows(count: int, width: int) -> Floats:
     return raw[shift : shift + count * width].reshape(count, width)
 
 
-def _places(network: Network) -> Words:
+def _places(network: Network) -> Words64:
     """Return each node's first edge and degree in one word."""
     return _both(network.indptr[:-1], network.degree)
 
 
-def _both(first: np.ndarray, count: np.ndarray) -> Words:
+def _both(first: np.ndarray, count: np.ndarray) -> Words64:
     return (first.astype(np.uint64) << np.uint64(32)) | count.astype(np.uint64)
 
 

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from levywalk.arrays import Bools, Floats, Ints, Ints32, Words
+from levywalk.arrays import Bools, Floats, Ints, Ints32, Words64
 from levywalk.engine.kernels.lanes import (
     LINE,
     bits,
@@ -85,7 +85,7 @@ _SURE = np.uint64(1 << 32)  # above every fraction
 class Rows(NamedTuple):
     """Where the replicas stand, to be read; visits and walk are added to, and have no columns when not recorded."""
 
-    keys: Words
+    keys: Words64
     scale: Floats
     active: Bools
     node: Ints
@@ -116,16 +116,16 @@ class Tables(NamedTuple):
     """Network, data and design, packed."""
 
     nodes: Floats
-    heads: Words  # the same memory as `nodes`, read as words
-    places: Words  # every node's place again, in an array of its own
+    heads: Words64  # the same memory as `nodes`, read as words
+    places: Words64  # every node's place again, in an array of its own
     ratios: Floats  # the same memory as `nodes`; of the walk alone, an array of its own
-    edges: Words
+    edges: Words64
     samples: Floats  # MANY: rows of target and features
     lines: int  # of a record or a sample: its length over eight
     minibatch: Any  # a word; 0: all of a node's samples
     ridge: float
     keep: Floats  # alias table of i.i.d. sampling, empty for a walk
-    other: Words
+    other: Words64
     batch: int  # walkers that take turns
 
 

@@ -1,4 +1,4 @@
-"""Least squares and logistic regression over the nodes' own samples, with all that theory asks of them.
+"""Generalised linear problems: the nodes' own samples and a loss, with all that theory asks of them.
 
 scipy is imported where it is used: a fleet's node of a least-squares problem, with its own samples alone, needs none.
 """
@@ -7,55 +7,73 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from levywalk import checks
 from levywalk.arrays import Floats, Ints
 from levywalk.errors import DataWarning, InvalidData, InvalidParameter
-from levywalk.problem import factor
-from levywalk.problem.samples import clean_features, clean_labels, clean_nodes, clean_targets, read_only
+from levywalk.problem.losses import Loss, check_loss
+from levywalk.problem.samples import clean_features, clean_nodes, clean_targets, read_only
 from levywalk.problem.spectra import gram_extremes, node_traces
 
 _SMALLEST = 1e-300  # a node's curvature below is zero for float64: its importance weight would overflow
 _LARGEST = 1e300
-_DENSE_DIM = 2_048  # up to here the excess loss goes through the dim x dim Hessian, above through the samples
 _BLOCK = 1 << 20  # entries of a block of local gradients: 8 MiB
 
 
-class LinearModelProblem(ABC):
+class GeneralizedLinear:
     """A loss φ(aᵀx, y) per sample; f_v is node v's mean plus (ridge/2)‖x‖², and f is the mean over nodes.
 
-    The base of `LeastSquares` and `Logistic`, which differ in φ alone. What costs a pass over the data
-    (``smoothness``, ``optimum``, …) is computed when it is first asked for, and kept.
+    The base of `LeastSquares` and `Logistic`, which differ in φ and in what is known in closed form. What costs a pass
+    over the data (``smoothness``, ``optimum``, …) is computed when it is first asked for, and kept.
+
+    Parameters
+    ----------
+    features
+        One row per sample.
+    targets
+        One number per sample.
+    loss
+        Any `Loss`: one of `levywalk.losses`, or your own.
+    node
+        Each sample's node; None is one sample per node.
+    ridge
+        Half of it times ‖x‖² is added to every f_v.
 
     Attributes
     ----------
     features, targets
         The samples in the caller's order, float64, read-only.
+    sample_loss
+        The loss of one sample.
     node
         Each sample's node.
-    n, dim, samples, ridge
-        The numbers of nodes, of features and of samples in total; the ridge.
+    n, dim, n_samples, ridge
+        The number of nodes, of the model's entries and of samples in total; the ridge.
     sorted_features, sorted_targets, offsets
         The samples in the order of the nodes: node v has the rows ``offsets[v]`` to ``offsets[v + 1] - 1``.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> problem = GeneralizedLinear([[1.0], [2.0]], [1.0, 0.0], lw.losses.least_squares())
+    >>> problem, problem.smoothness
+    (GeneralizedLinear(n=2, dim=1, samples=2, ridge=0.0), array([2., 8.]))
     """
 
-    kind: ClassVar[str]
-    _curvature_max: ClassVar[float]  # sup of φ'' in its first argument
-    _curvature_min: ClassVar[float]  # inf of φ''
-
-    def __init__(self, features: Any, targets: Any, node: Any = None, ridge: float = 0.0) -> None:
+    def __init__(self, features: Any, targets: Any, loss: Loss, node: Any = None, ridge: float = 0.0) -> None:
+        self.sample_loss = check_loss(loss)
         clean = clean_features(features)
-        values = self._clean_targets(clean_targets(targets, len(clean)))
+        values = self.sample_loss.clean_targets(clean_targets(targets, len(clean)))
         self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
         self.features: Floats = read_only(clean)
         self.targets: Floats = read_only(values)
-        self.samples, self.dim = clean.shape
+        self.samples = len(clean)
+        self.dim = clean.shape[1] * self.sample_loss.n_outputs
         self._assign(None if node is None else clean_nodes(node, self.samples))
         self._check_curvature()
 
@@ -90,24 +108,32 @@ class LinearModelProblem(ABC):
                 "drop its samples or give a ridge above 0"
             )
 
-    def _clean_targets(self, targets: Floats) -> Floats:
-        return targets
+    @property
+    def kind(self) -> str:
+        """The name of the loss."""
+        return self.sample_loss.name
 
-    @abstractmethod
+    def _predictions(self, features: Floats, model: Floats) -> Floats:
+        """Return z = aᵀx of each row; one column per output if there are several."""
+        outputs = self.sample_loss.n_outputs
+        return features @ (model if outputs == 1 else model.reshape(-1, outputs))
+
     def _losses(self, z: Floats, y: Floats) -> Floats:
-        """Return φ(z, y)."""
+        return self.sample_loss.value(z, y)
 
-    @abstractmethod
     def _slopes(self, z: Floats, y: Floats) -> Floats:
-        """Return the derivative of φ in z."""
+        return self.sample_loss.slope(z, y)
 
-    @abstractmethod
     def _minimise(self) -> tuple[Floats, bool]:
         """Return a minimiser of f and whether it is the only one."""
+        from levywalk.problem.fit import minimise
 
-    @abstractmethod
+        return minimise(self)
+
     def excess_loss(self, x: Any) -> float:
-        """Return f(x) - f(x*) without cancellation; inf when x has overflowed."""
+        """Return f(x) - f(x*); inf when x has overflowed."""
+        value = self.loss(x) - self.loss(self.optimum)
+        return max(value, 0.0) if np.isfinite(value) else float("inf")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={self.n}, dim={self.dim}, samples={self.samples}, ridge={self.ridge!r})"
@@ -121,6 +147,10 @@ class LinearModelProblem(ABC):
         digest = hashlib.sha256(f"{self.kind} {self.n} {self.dim} {self.samples} {self.ridge!r}".encode())
         for array in (self.sorted_features, self.sorted_targets, self.offsets):
             digest.update(array.data)
+        if type(self.sample_loss).__module__.partition(".")[0] != "levywalk":  # a user's own: by what it answers
+            z, y = self.sorted_features[:64].sum(axis=1), self.sorted_targets[:64]
+            if self.sample_loss.n_outputs == 1:
+                digest.update(np.ascontiguousarray(self.sample_loss.slope(z, y)).data)
         return digest.hexdigest()[:16]
 
     @cached_property
@@ -141,12 +171,12 @@ class LinearModelProblem(ABC):
     @cached_property
     def smoothness(self) -> Floats:
         """The smoothness constants L_v: the gradient of f_v is L_v-Lipschitz."""
-        return read_only(self._curvature_max * self._extremes[0] + self.ridge)
+        return read_only(self.sample_loss.curvature_max * self._extremes[0] + self.ridge)
 
     @cached_property
     def local_strong_convexity(self) -> Floats:
         """The strong convexity μ_v of every f_v: the ridge where the node's samples do not span the space."""
-        return read_only(self._curvature_min * self._extremes[1] + self.ridge)
+        return read_only(self.sample_loss.curvature_min * self._extremes[1] + self.ridge)
 
     @cached_property
     def strong_convexity(self) -> float:
@@ -190,11 +220,16 @@ class LinearModelProblem(ABC):
         rows = self._rows(v)
         return int(rows.stop - rows.start)
 
+    def node_samples(self, v: int) -> tuple[Floats, Floats]:
+        """Return node v's features and targets."""
+        rows = self._rows(v)
+        return self.sorted_features[rows], self.sorted_targets[rows]
+
     def loss(self, x: Any) -> float:
         """Return f(x); inf when x has overflowed."""
         model = self._model(x)
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = self._losses(self.sorted_features @ model, self.sorted_targets)
+            losses = self._losses(self._predictions(self.sorted_features, model), self.sorted_targets)
             if self.samples != self.n:
                 losses = np.add.reduceat(losses, self.offsets[:-1]) / self._counts
             value = float(losses.mean() + 0.5 * self.ridge * (model @ model))
@@ -203,7 +238,7 @@ class LinearModelProblem(ABC):
     def local_loss(self, v: int, x: Any) -> float:
         """Return f_v(x)."""
         rows, model = self._rows(v), self._model(x)
-        losses = self._losses(self.sorted_features[rows] @ model, self.sorted_targets[rows])
+        losses = self._losses(self._predictions(self.sorted_features[rows], model), self.sorted_targets[rows])
         return float(losses.mean() + 0.5 * self.ridge * (model @ model))
 
     def local_gradient(self, v: int, x: Any, samples: Any = None) -> Floats:
@@ -224,6 +259,9 @@ class LinearModelProblem(ABC):
         if samples is not None:
             chosen = self._minibatch(samples, len(y), v)
             a, y = a[chosen], y[chosen]
+        if self.sample_loss.n_outputs > 1:
+            slopes = self._slopes(self._predictions(a, model), y)
+            return (a.T @ slopes).ravel() / len(y) + self.ridge * model
         gradient: Floats = self._slopes(a @ model, y) @ a / len(y) + self.ridge * model
         return gradient
 
@@ -238,8 +276,11 @@ class LinearModelProblem(ABC):
         for nodes in self._node_blocks():
             start, stop = int(self.offsets[nodes.start]), int(self.offsets[nodes.stop])
             a, y = self.sorted_features[start:stop], self.sorted_targets[start:stop]
-            slopes = self._slopes(a @ x, y)
-            if nodes.stop - nodes.start == 1:  # a large node: no temporary of its size
+            slopes = self._slopes(self._predictions(a, x), y)
+            if self.sample_loss.n_outputs > 1:
+                outer = (a[:, :, None] * slopes[:, None, :]).reshape(len(a), -1)
+                block = np.add.reduceat(outer, self.offsets[nodes] - start, axis=0)
+            elif nodes.stop - nodes.start == 1:  # a large node: no temporary of its size
                 block = (slopes @ a)[None]
             elif stop - start == nodes.stop - nodes.start:
                 block = a * slopes[:, None]
@@ -279,172 +320,3 @@ class LinearModelProblem(ABC):
         if int(chosen.min()) < 0 or int(chosen.max()) >= count:
             raise InvalidParameter(f"samples of node {v} must lie in [0, {count - 1}], got {samples!r}")
         return chosen.astype(np.int64)
-
-
-class LeastSquares(LinearModelProblem):
-    """Least squares: the loss of a sample is (y - aᵀx)².
-
-    Parameters
-    ----------
-    features
-        One row per sample.
-    targets
-        One number per sample.
-    node
-        Each sample's node; None is one sample per node.
-    ridge
-        Half of it times ‖x‖² is added to every f_v.
-
-    Examples
-    --------
-    >>> problem = LeastSquares([[1.0], [2.0], [2.0]], [1.0, 2.0, 4.0], node=[0, 1, 1])
-    >>> problem
-    LeastSquares(n=2, dim=1, samples=3, ridge=0.0)
-    >>> problem.smoothness, problem.optimum
-    (array([2., 8.]), array([1.4]))
-    >>> problem.local_gradient(1, [0.0]), problem.local_gradient(1, [0.0], samples=[1, 1])
-    (array([-12.]), array([-16.]))
-    """
-
-    kind: ClassVar[str] = "least_squares"
-    _curvature_max: ClassVar[float] = 2.0
-    _curvature_min: ClassVar[float] = 2.0
-
-    def _losses(self, z: Floats, y: Floats) -> Floats:
-        return np.square(z - y)
-
-    def _slopes(self, z: Floats, y: Floats) -> Floats:
-        return 2.0 * (z - y)
-
-    @cached_property
-    def _factor(self) -> Floats:
-        return factor.triangle(self.sorted_features, self.sorted_targets, self._weights)
-
-    def _minimise(self) -> tuple[Floats, bool]:
-        return factor.solve(self._factor, self.ridge)
-
-    @cached_property
-    def hessian(self) -> Floats:
-        """The Hessian of f, ridge included: (dim, dim)."""
-        triangle = self._factor[:, :-1]
-        return read_only(2.0 * (triangle.T @ triangle) + self.ridge * np.eye(self.dim))
-
-    @cached_property
-    def strong_convexity(self) -> float:
-        """The strong convexity μ of f: the smallest eigenvalue of the Hessian."""
-        return 2.0 * factor.smallest_singular_value(self._factor) ** 2 + self.ridge
-
-    def excess_loss(self, x: Any) -> float:
-        """Return f(x) - f(x*), which is ½(x-x*)ᵀH(x-x*): no cancellation; inf when x has overflowed.
-
-        Examples
-        --------
-        >>> problem = LeastSquares([[1.0], [1.0]], [0.0, 2.0])
-        >>> problem.excess_loss([1.0 + 1e-9]) > 0, problem.excess_loss([float("inf")])
-        (True, inf)
-        """
-        with np.errstate(over="ignore", invalid="ignore"):
-            error = self._model(x) - self.optimum
-            if self.dim <= _DENSE_DIM:
-                value = 0.5 * float(error @ (self.hessian @ error))
-            else:
-                squares = np.square(self.sorted_features @ error)
-                value = float(self._weights @ squares) + 0.5 * self.ridge * float(error @ error)
-        return max(value, 0.0) if np.isfinite(value) else float("inf")
-
-
-class Logistic(LinearModelProblem):
-    """Logistic regression: the loss of a sample is log(1 + e^{aᵀx}) - y aᵀx with y in {0, 1}.
-
-    Parameters
-    ----------
-    features
-        One row per sample; an intercept is a column of ones.
-    targets
-        Labels {0, 1} or {-1, 1}; kept as {0, 1}.
-    node
-        Each sample's node; None is one sample per node.
-    ridge
-        Half of it times ‖x‖² is added to every f_v.
-
-    Notes
-    -----
-    When a direction separates the labels, the loss has no minimiser without ridge, and ``optimum`` raises
-    `NoMinimiser`.
-
-    Examples
-    --------
-    >>> problem = Logistic([[1.0], [1.0], [1.0]], [1, 1, -1])
-    >>> problem.smoothness
-    array([0.25, 0.25, 0.25])
-    >>> problem.optimum.round(6)  # two of three: log 2
-    array([0.693147])
-    >>> Logistic([[1.0], [2.0]], [1, 1]).optimum
-    Traceback (most recent call last):
-    levywalk.errors.NoMinimiser: the logistic loss has no minimiser: ... add a ridge, for example ridge=1e-3
-    """
-
-    kind: ClassVar[str] = "logistic"
-    _curvature_max: ClassVar[float] = 0.25
-    _curvature_min: ClassVar[float] = 0.0
-
-    def _clean_targets(self, targets: Floats) -> Floats:
-        return clean_labels(targets)
-
-    # With the sign t = 1 - 2y both are free of cancellation at any margin.
-    def _losses(self, z: Floats, y: Floats) -> Floats:
-        return np.logaddexp(0.0, (1.0 - 2.0 * y) * z)
-
-    def _slopes(self, z: Floats, y: Floats) -> Floats:
-        from scipy.special import expit
-
-        sign = 1.0 - 2.0 * y
-        slopes: Floats = sign * expit(sign * z)
-        return slopes
-
-    def _minimise(self) -> tuple[Floats, bool]:
-        from levywalk.problem import logistic_fit
-
-        return logistic_fit.minimise(self.sorted_features, self.sorted_targets, self._weights, self.ridge)
-
-    @cached_property
-    def _scores(self) -> Floats:
-        """The values aᵀx* that every excess loss is measured from."""
-        scores: Floats = self.sorted_features @ self.optimum
-        return scores
-
-    def excess_loss(self, x: Any) -> float:
-        """Return f(x) - f(x*) as a mean of divergences: no cancellation; inf when x has overflowed.
-
-        Examples
-        --------
-        >>> problem = Logistic([[1.0], [1.0]], [0, 1])
-        >>> problem.excess_loss([0.0]), problem.excess_loss([1e-9])
-        (0.0, 1.25e-19)
-        """
-        from levywalk.problem import logistic_fit
-
-        with np.errstate(over="ignore", invalid="ignore"):
-            error = self._model(x) - self.optimum
-            divergences = logistic_fit.divergence(self.sorted_features @ error, self._scores)
-            value = float(self._weights @ divergences) + 0.5 * self.ridge * float(error @ error)
-        return max(value, 0.0) if np.isfinite(value) else float("inf")
-
-
-def has_own_losses(problem: object) -> bool:
-    """Return whether a problem is least squares or logistic, and no subclass that computes something else.
-
-    Examples
-    --------
-    >>> import levywalk as lw
-    >>> class Clipped(lw.LeastSquares):
-    ...     def local_gradient(self, v, x):
-    ...         return np.clip(super().local_gradient(v, x), -1, 1)
-    >>> has_own_losses(lw.homogeneous(5)), has_own_losses(Clipped([[1.0], [2.0]], [1.0, 2.0]))
-    (True, False)
-    """
-    if not isinstance(problem, (LeastSquares, Logistic)):
-        return False
-    base = LeastSquares if isinstance(problem, LeastSquares) else Logistic
-    names = ("local_loss", "local_gradient", "loss")
-    return all(getattr(type(problem), name) is getattr(base, name) for name in names)

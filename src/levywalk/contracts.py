@@ -1,0 +1,34 @@
+"""Whether a shortcut holds for an object: asked before every kernel and every closed form.
+
+A kernel or a closed form belongs to certain methods of a class. A subclass that overrides one of them, or an object
+that carries a method of its own, computes something else, and the shortcut must not be taken.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+
+def keeps(value: object, base: type, *names: str) -> bool:
+    """Return whether ``value`` is a ``base`` and computes all of ``names`` by the base's own methods.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> class Frozen(lw.Sgd):
+    ...     def gradient(self, problem, v, x, word):
+    ...         return 0.0 * x
+    >>> keeps(lw.Sgd(), lw.Sgd, "gradient"), keeps(Frozen(), lw.Sgd, "gradient")
+    (True, False)
+    """
+    if not isinstance(value, base):
+        return False
+    return all(_is_own(value, base, name) for name in names)
+
+
+def _is_own(value: object, base: type, name: str) -> bool:
+    known = getattr(base, name)
+    if getattr(type(value), name, None) is not known:
+        return False
+    # A cached property keeps its value in the object, which is no override.
+    return isinstance(known, cached_property) or name not in getattr(value, "__dict__", {})

@@ -1,0 +1,120 @@
+"""Bind a walk and an update to a network and a problem: what kernels, reference and fleet begin from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from levywalk.arrays import Floats, Ints
+from levywalk.errors import InvalidParameter
+from levywalk.network import Network
+from levywalk.problem import Problem
+from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
+from levywalk.step import Method, PublishedPhase, Site
+from levywalk.updates import LocalData, Update, as_step_size, as_update, check_update
+from levywalk.walks import Bound, Detector, Walk
+
+
+@dataclass(frozen=True)
+class BoundPhase:
+    """A way to walk, bound to a network, and its step size; a switching walk has two."""
+
+    bound: Bound
+    published: PublishedPhase
+
+    @property
+    def step_size(self) -> Schedule:
+        """γ as a schedule."""
+        return self.published.step_size
+
+    def step_sizes(self, start: int, stop: int) -> Floats:
+        """Return γ of the steps; a constant comes as one number."""
+        if isinstance(self.step_size, Constant):
+            return np.array([self.step_size.value])
+        return schedule_values("step_size", self.step_size, start, stop)
+
+    def jump_probabilities(self, start: int, stop: int) -> Floats:
+        """Return p_jump of the steps; none at all without a jump law, one number if constant."""
+        jump = self.bound.jump
+        if jump is None:
+            return np.empty(0)
+        if not is_schedule(jump.p_jump):
+            return np.array([jump.p_jump])
+        return jump.p_jump_at(start, stop)
+
+    def distances(self) -> Floats:
+        """Return the cumulative law of the jump distance, empty without jumps."""
+        return np.empty(0) if self.bound.jump is None else self.bound.jump.cumulative()
+
+
+def bind_phases(
+    network: Network, problem: Problem, walk: Any, update: Update, step_size: float | str | Schedule
+) -> tuple[BoundPhase, ...]:
+    """Bind every phase of a walk, each with its step size."""
+    if not isinstance(walk, Walk):
+        raise InvalidParameter(f"design must be a Walk such as lw.mhlj(), got {walk!r}")
+    bounds = [part.bind(network, problem) for part in walk.phases]
+    first = as_step_size(step_size, update.default_step_size(bounds[0].largest, problem))
+    phases = [BoundPhase(bounds[0], PublishedPhase(bounds[0].walk, bounds[0].mean_score, first))]
+    for then in bounds[1:]:
+        second = getattr(walk, "step_size", "auto")
+        if second == "auto":
+            published = PublishedPhase(then.walk, then.mean_score, first, most=1.0 / then.largest)
+        else:
+            size = as_step_size(second, update.default_step_size(then.largest, problem))
+            published = PublishedPhase(then.walk, then.mean_score, size, scaled=False)
+        phases.append(BoundPhase(then, published))
+    return tuple(phases)
+
+
+def method_of(
+    phases: tuple[BoundPhase, ...], update: Update, detector: Detector | None, problem: Problem
+) -> Method:
+    """Return what is published of bound phases and an update."""
+    bound = None if detector is None else detector.bind(problem.dim, float(np.mean(problem.smoothness)))
+    return Method(tuple(phase.published for phase in phases), update, bound, problem.dim, problem.n)
+
+
+class Sites:
+    """The nodes of a simulation as places where a step is made; each is built when it is first visited."""
+
+    def __init__(self, method: Method, problem: Problem, bounds: list[Bound]) -> None:
+        self.method, self.problem, self.bounds = method, problem, bounds
+        self._made: dict[int, Site] = {}
+
+    def __call__(self, v: int) -> Site:
+        """Return a node."""
+        site = self._made.get(v)
+        if site is None:
+            scores = [float(bound.scores[v]) for bound in self.bounds]
+            views = [bound.view(v) for bound in self.bounds]
+            site = Site(self.method, v, LocalData(self.problem, v, self.problem.n), scores, views)
+            self._made[v] = site
+        return site
+
+
+def bind(
+    network: Network, problem: Problem, walk: Walk, update: Any = None, *, step_size: float | str | Schedule
+) -> tuple[Method, Sites]:
+    """Return the published method and the nodes of a simulation.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> method, sites = bind(lw.ring(5), lw.homogeneous(5), lw.mhlj(), step_size="theory")
+    >>> method.max_hops, sites(3).node
+    (3, 3)
+    """
+    update = as_update(update)
+    check_update(update, problem)
+    phases = bind_phases(network, problem, walk, update, step_size)
+    method = method_of(phases, update, walk.detector, problem)
+    return method, Sites(method, problem, [phase.bound for phase in phases])
+
+
+def sample_counts(problem: Problem) -> Ints:
+    """Return each node's number of samples; ones for a problem that has none to count."""
+    offsets = getattr(problem, "offsets", None)
+    return np.ones(problem.n, np.int64) if offsets is None else np.diff(offsets)

@@ -1,0 +1,78 @@
+"""Logistic regression over the nodes' own samples.
+
+scipy is imported where it is used: a fleet's node of another loss does without it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from levywalk.arrays import Floats
+from levywalk.problem.linear import GeneralizedLinear
+from levywalk.problem.losses import LogisticLoss
+
+
+class Logistic(GeneralizedLinear):
+    """Logistic regression: the loss of a sample is log(1 + e^{aᵀx}) - y aᵀx with y in {0, 1}.
+
+    Parameters
+    ----------
+    features
+        One row per sample; an intercept is a column of ones.
+    targets
+        Labels {0, 1} or {-1, 1}; kept as {0, 1}.
+    node
+        Each sample's node; None is one sample per node.
+    ridge
+        Half of it times ‖x‖² is added to every f_v.
+
+    Notes
+    -----
+    When a direction separates the labels, the loss has no minimiser without ridge, and ``optimum`` raises
+    `NoMinimiser`.
+
+    Examples
+    --------
+    >>> problem = Logistic([[1.0], [1.0], [1.0]], [1, 1, -1])
+    >>> problem.smoothness
+    array([0.25, 0.25, 0.25])
+    >>> problem.optimum.round(6)  # two of three: log 2
+    array([0.693147])
+    >>> Logistic([[1.0], [2.0]], [1, 1]).optimum
+    Traceback (most recent call last):
+    levywalk.errors.NoMinimiser: the logistic loss has no minimiser: ... add a ridge, for example ridge=1e-3
+    """
+
+    def __init__(self, features: Any, targets: Any, node: Any = None, ridge: float = 0.0) -> None:
+        super().__init__(features, targets, LogisticLoss(), node, ridge)
+
+    def _minimise(self) -> tuple[Floats, bool]:
+        from levywalk.problem import logistic_fit
+
+        return logistic_fit.minimise(self.sorted_features, self.sorted_targets, self._weights, self.ridge)
+
+    @cached_property
+    def _scores(self) -> Floats:
+        """The values aᵀx* that every excess loss is measured from."""
+        scores: Floats = self.sorted_features @ self.optimum
+        return scores
+
+    def excess_loss(self, x: Any) -> float:
+        """Return f(x) - f(x*) as a mean of divergences: no cancellation; inf when x has overflowed.
+
+        Examples
+        --------
+        >>> problem = Logistic([[1.0], [1.0]], [0, 1])
+        >>> problem.excess_loss([0.0]), problem.excess_loss([1e-9])
+        (0.0, 1.25e-19)
+        """
+        from levywalk.problem import logistic_fit
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            error = self._model(x) - self.optimum
+            divergences = logistic_fit.divergence(self.sorted_features @ error, self._scores)
+            value = float(self._weights @ divergences) + 0.5 * self.ridge * float(error @ error)
+        return max(value, 0.0) if np.isfinite(value) else float("inf")

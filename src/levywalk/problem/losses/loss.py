@@ -1,0 +1,88 @@
+"""The contract of a loss: what one sample costs. A generalised linear problem is data and a loss."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from levywalk.arrays import Floats
+from levywalk.errors import InvalidParameter
+
+
+class Loss(ABC):
+    """The loss φ(z, y) of one sample with prediction z = aᵀx and target y.
+
+    A subclass has a ``name``, implements `value` and `slope` for arrays of samples, and states ``curvature_max``, from
+    which the smoothness constants L_v follow.
+
+    Attributes
+    ----------
+    name
+        How tables and files call the loss.
+    curvature_max, curvature_min
+        Bounds of the second derivative φ'' in z, over all z and y. For several outputs they bound the eigenvalues of
+        the Hessian in z.
+    n_outputs
+        How many predictions a sample has: 1, or the number of columns of z and of the model.
+
+    Examples
+    --------
+    >>> import levywalk as lw, numpy as np
+    >>> class PseudoHuber(lw.Loss):
+    ...     name = "pseudo_huber_example"
+    ...     curvature_max = 1.0
+    ...     def value(self, z, y):
+    ...         return np.sqrt(1.0 + (z - y) ** 2) - 1.0
+    ...     def slope(self, z, y):
+    ...         return (z - y) / np.sqrt(1.0 + (z - y) ** 2)
+    >>> lw.GeneralizedLinear([[1.0], [1.0]], [0.0, 2.0], PseudoHuber()).optimum.round(9)
+    array([1.])
+    """
+
+    name: str = "loss"
+    curvature_max: float
+    curvature_min: float = 0.0
+    n_outputs: int = 1
+
+    @abstractmethod
+    def value(self, z: Floats, y: Floats) -> Floats:
+        """Return φ(z, y), one number per sample."""
+
+    @abstractmethod
+    def slope(self, z: Floats, y: Floats) -> Floats:
+        """Return the derivative of φ in z, of the shape of z."""
+
+    def clean_targets(self, targets: Floats) -> Floats:
+        """Return the targets as the loss reads them, or refuse them."""
+        return targets
+
+    def compiled(self) -> Callable[..., Any] | None:
+        """Return `slope` of two numbers, compiled by numba, or None; such a loss runs in the compiled loop."""
+        return None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def check_loss(loss: Any) -> Loss:
+    """Refuse what is no loss, and name what is missing."""
+    if not isinstance(loss, Loss):
+        raise InvalidParameter(f"loss must be a Loss such as lw.losses.logistic(), got {loss!r}")
+    bound = getattr(loss, "curvature_max", None)
+    if not isinstance(bound, (int, float)) or not 0.0 < bound < float("inf"):
+        raise InvalidParameter(
+            f"curvature_max of {type(loss).__name__} must be a finite number above 0, got {bound!r}: "
+            "it bounds the second derivative of the loss, and the smoothness constants follow from it"
+        )
+    return loss
+
+
+def compiled_slope(loss: Loss) -> Callable[..., Any] | None:
+    """Return the loss's compiled slope, unless a subclass has overridden `slope` without a twin of its own."""
+    for base in type(loss).__mro__:
+        if "compiled" in vars(base):
+            return loss.compiled()
+        if "slope" in vars(base):
+            return None
+    return None

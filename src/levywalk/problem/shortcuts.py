@@ -1,0 +1,58 @@
+"""What a problem is, asked before a kernel or a closed form is used for it."""
+
+from __future__ import annotations
+
+from levywalk.contracts import keeps
+from levywalk.problem.least_squares import LeastSquares
+from levywalk.problem.linear import GeneralizedLinear
+from levywalk.problem.logistic import Logistic
+from levywalk.problem.losses import LogisticLoss, SquaredError
+
+_LOSSES = ("local_loss", "local_gradient", "loss")
+
+
+def follows_its_loss(problem: object) -> bool:
+    """Return whether a problem is data and a loss, and no subclass that computes losses or gradients otherwise.
+
+    Examples
+    --------
+    >>> import levywalk as lw, numpy as np
+    >>> class Clipped(lw.LeastSquares):
+    ...     def local_gradient(self, v, x):
+    ...         return np.clip(super().local_gradient(v, x), -1, 1)
+    >>> follows_its_loss(lw.homogeneous(5)), follows_its_loss(Clipped([[1.0], [2.0]], [1.0, 2.0]))
+    (True, False)
+    """
+    return keeps(problem, GeneralizedLinear, *_LOSSES)
+
+
+def is_squared(problem: object) -> bool:
+    """Return whether a problem's loss is the squared error, as the kernels compute it."""
+    return follows_its_loss(problem) and _has_loss(problem, SquaredError)
+
+
+def is_logistic(problem: object) -> bool:
+    """Return whether a problem's loss is the logistic one, as the kernels compute it."""
+    return follows_its_loss(problem) and _has_loss(problem, LogisticLoss)
+
+
+def is_quadratic(problem: object) -> bool:
+    """Return whether a problem is `LeastSquares` in all that closed forms rely on: losses, gradients and Hessian.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> is_quadratic(lw.homogeneous(5)), is_quadratic(lw.Logistic([[1.0], [1.0]], [0, 1]))
+    (True, False)
+    """
+    return is_squared(problem) and keeps(problem, LeastSquares, "hessian")
+
+
+def is_logistic_regression(problem: object) -> bool:
+    """Return whether a problem is `Logistic` in all that closed forms rely on."""
+    return is_logistic(problem) and isinstance(problem, Logistic)
+
+
+def _has_loss(problem: object, kind: type) -> bool:
+    loss = getattr(problem, "sample_loss", None)
+    return keeps(loss, kind, "value", "slope")

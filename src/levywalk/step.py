@@ -1,0 +1,417 @@
+"""The one step of a walking model: at a node, the update changes the model, then the walk decides where it goes.
+
+`step` is used by the reference backend, the virtual fleet and the real node alike. It is a function of what the node
+has (`Site`), what travels (the token) and the step's random words; asked again, it gives the same answer. Kernels are
+its compiled twins, and the fleet's invariants replay it independently.
+
+A move of several hops (a jump) takes one call per hop: the first call updates the model and makes the first hop, each
+further call, at the next node, makes one more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+
+from levywalk.arrays import AnyArray, Floats
+from levywalk.contracts import keeps
+from levywalk.draws import Words
+from levywalk.errors import InvalidParameter
+from levywalk.memory import NO_MEMORY, Kind, Like, Memory, Number, Slots, parts, token_arrays, token_bytes
+from levywalk.schedule import Constant, Schedule, schedule_values
+from levywalk.updates import LocalData, Update
+from levywalk.walks import BoundDetector, Decision, DetectorState, LocalView, Walk
+
+UPDATE, DETECTOR = "update.", "detector."  # prefixes of the names of memory
+WALKS = ("walk.", "then.")  # of the walk of each phase
+_DETECTOR_MEMORY: dict[str, Kind] = {
+    "mean": Like("model"),
+    "power": Number(),
+    "mass": Number(),
+    "streak": Number(np.int64),
+}
+
+
+class StepValues:
+    """The numbers of a schedule, step by step; those of a piece of the walk are computed at once.
+
+    Examples
+    --------
+    >>> from levywalk.schedule import Decaying
+    >>> StepValues("p_jump", Decaying(0.1, timescale=2), high=1.0).at(2)
+    0.05
+    """
+
+    def __init__(self, name: str, schedule: Schedule, high: float = math.inf) -> None:
+        self.name, self.schedule, self.high = name, schedule, high
+        self.constant = schedule.value if isinstance(schedule, Constant) else None
+        self._start, self._values = 0, np.empty(0)
+
+    def prepare(self, start: int, stop: int) -> None:
+        """Compute the numbers of the steps start, …, stop-1."""
+        if self.constant is None:
+            self._values, self._start = schedule_values(self.name, self.schedule, start, stop, self.high), start
+
+    def at(self, t: int) -> float:
+        """Return the number of step t."""
+        if self.constant is not None:
+            return self.constant
+        if not 0 <= t - self._start < len(self._values):
+            self.prepare(t, t + 1)
+        return float(self._values[t - self._start])
+
+
+class PublishedPhase:
+    """One way to walk, as far as it is published: every node knows it.
+
+    Attributes
+    ----------
+    mean_score
+        t̄ (L̄ for the weighted laws), or None if updates are not weighted.
+    step_size
+        γ as a schedule.
+    most
+        The step size is cut here.
+    scaled
+        Whether a replica's scale multiplies the step size (in a simulation of a grid of step sizes).
+    """
+
+    def __init__(
+        self, walk: Walk, mean_score: float | None, step_size: Schedule, most: float = math.inf, scaled: bool = True
+    ) -> None:
+        self.walk, self.mean_score, self.step_size = walk, mean_score, step_size
+        self.most, self.scaled = most, scaled
+        self.sizes = StepValues("step_size", step_size)
+        self.values = {
+            name: StepValues(name, schedule, 1.0 if name == "p_jump" else math.inf)
+            for name, schedule in walk.schedules.items()
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PublishedPhase) and self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash((self.mean_score, self.most, self.scaled))
+
+    def _facts(self) -> tuple[Any, ...]:
+        return self.walk, self.mean_score, self.step_size, self.most, self.scaled
+
+    def weight(self, score: float) -> float:
+        """Return w(v) = t̄/t_v."""
+        return 1.0 if self.mean_score is None else self.mean_score / score
+
+    def step_size_at(self, t: int, scale: float) -> float:
+        """Return γ of step t."""
+        size = self.sizes.at(t)
+        return min(size * scale if self.scaled else size, self.most)
+
+    def scheduled(self, t: int) -> Mapping[str, float]:
+        """Return the values at step t of the numbers that the walk declares."""
+        return {name: values.at(t) for name, values in self.values.items()} if self.values else _NOTHING
+
+    def prepare(self, start: int, stop: int) -> None:
+        """Compute all scheduled numbers of the steps start, …, stop-1 at once."""
+        for values in (self.sizes, *self.values.values()):
+            values.prepare(start, stop)
+
+
+_NOTHING: Mapping[str, float] = {}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A walk and an update, as far as every node knows them: the published constants of a run."""
+
+    phases: tuple[PublishedPhase, ...]
+    update: Update
+    detector: BoundDetector | None
+    dim: int
+    n: int
+
+    @cached_property
+    def token_memory(self) -> dict[str, Kind]:
+        """All that travels besides the model, by full name."""
+        found = _prefixed(UPDATE, self.update.token_memory)
+        for prefix, phase in zip(WALKS, self.phases, strict=False):
+            found |= _prefixed(prefix, phase.walk.token_memory)
+        return found | (_prefixed(DETECTOR, _DETECTOR_MEMORY) if self.detector is not None else {})
+
+    @cached_property
+    def node_memory(self) -> dict[str, Kind]:
+        """All that stays at a node, by full name."""
+        found = _prefixed(UPDATE, self.update.node_memory)
+        for prefix, phase in zip(WALKS, self.phases, strict=False):
+            found |= _prefixed(prefix, phase.walk.node_memory)
+        return found
+
+    @property
+    def token_bytes(self) -> int:
+        """The bytes of a model and what travels with it."""
+        return 8 * self.dim + token_bytes(self.token_memory, self.dim)
+
+    @property
+    def max_hops(self) -> int:
+        """The longest move in hops."""
+        return max(phase.walk.max_hops for phase in self.phases)
+
+    @cached_property
+    def moves_by_direction(self) -> bool:
+        """Whether the update is x - γ · direction, with a direction that the detector can look at."""
+        return keeps(self.update, Update, "apply")
+
+    def first_memory(self) -> dict[str, AnyArray]:
+        """Return what the first token remembers."""
+        return token_arrays(self.token_memory, self.dim)
+
+    def prepare(self, start: int, stop: int) -> None:
+        """Compute all scheduled numbers of the steps start, …, stop-1 at once."""
+        for phase in self.phases:
+            phase.prepare(start, stop)
+
+
+def _prefixed(prefix: str, declared: Mapping[str, Kind]) -> dict[str, Kind]:
+    return {prefix + name: kind for name, kind in declared.items()}
+
+
+class Travelling(Protocol):
+    """What every token has; the fleet's has more. It is never changed: a step makes a new one."""
+
+    @property
+    def model(self) -> Floats:
+        """The model."""
+
+    @property
+    def memory(self) -> Mapping[str, AnyArray]:
+        """What travels with it, by full name."""
+
+    @property
+    def step(self) -> int:
+        """Updates done."""
+
+    @property
+    def hop(self) -> int:
+        """Hops of the present move that are made."""
+
+    @property
+    def distance(self) -> int:
+        """All hops of the present move, 0 between two moves."""
+
+    @property
+    def came_from(self) -> int:
+        """The node that sent it, -1 at the start and after a stay."""
+
+    @property
+    def phase(self) -> int:
+        """Which phase of the walk."""
+
+    @property
+    def switched_at(self) -> int:
+        """The step after whose update the phase changed, -1 if none."""
+
+    @property
+    def diverged_at(self) -> int:
+        """The step whose update overflowed, -1 if none."""
+
+    @property
+    def hops(self) -> int:
+        """Hops made in all."""
+
+    @property
+    def small_messages(self) -> int:
+        """Messages without a model: questions to neighbours, and answers."""
+
+    def _replace(self, **changes: Any) -> Self: ...
+
+
+AnyToken = TypeVar("AnyToken", bound=Travelling)
+
+
+class SimulatedToken(NamedTuple):
+    """The token of a simulation: what travels, and nothing that only a fleet needs."""
+
+    model: Floats
+    memory: Mapping[str, AnyArray]
+    step: int = 0
+    hop: int = 0
+    distance: int = 0
+    came_from: int = -1
+    phase: int = 0
+    switched_at: int = -1
+    diverged_at: int = -1
+    hops: int = 0
+    small_messages: int = 0
+
+
+Ask = Callable[[str, Sequence[int]], Sequence[Any]]
+
+
+class Site:
+    """A node at which the model can be: its data, its weights, what it knows about its neighbours, and its memory.
+
+    Attributes
+    ----------
+    views
+        What the node knows, one view per phase, since scores differ between phases.
+    memory
+        What stays at the node, by full name; a step changes it in place.
+    scale
+        A factor of the step size, for a grid of step sizes in one simulation.
+    ask
+        Asks neighbours for an entry of their memory: (full name, nodes) to one value per node, None from a dead one.
+    """
+
+    __slots__ = ("ask", "local", "memory", "method", "node", "scale", "views", "weights")
+
+    def __init__(
+        self, method: Method, node: int, local: LocalData, scores: Sequence[float], views: Sequence[LocalView]
+    ) -> None:
+        self.method, self.node, self.local, self.views = method, node, local, views
+        self.weights = [phase.weight(score) for phase, score in zip(method.phases, scores, strict=True)]
+        self.memory: Mapping[str, AnyArray] = {}
+        self.scale = 1.0
+        self.ask: Ask | None = None
+
+
+def step(site: Site, token: AnyToken, words: Words) -> tuple[AnyToken, int]:
+    """Update the model, unless it is on its way in a move of several hops, and decide where it goes.
+
+    Returns the new token and the next node.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> from levywalk.draws import Domain, Key
+    >>> from levywalk.engine.bind import bind
+    >>> method, sites = bind(lw.ring(5), lw.homogeneous(5), lw.unif_rw(), lw.sgd(), step_size=0.01)
+    >>> token = SimulatedToken(np.zeros(10), method.first_memory())
+    >>> token, to = step(sites(0), token, Words(Key.of(0, Domain.WALK), 0))
+    >>> token.step, to in (1, 4)
+    (1, True)
+    """
+    if not token.distance:
+        token = updated(site, token, words)
+    return moved(site, token, words)
+
+
+def updated(site: Site, token: AnyToken, words: Words) -> AnyToken:
+    """Return the token after the node's update, and after the detector's look at it.
+
+    A model that would overflow stays as it is, for good; what its update remembers is not read any more.
+    """
+    t, method, x = token.step, site.method, token.model
+    if token.diverged_at >= 0:
+        return token._replace(step=t + 1)
+    phase, update = method.phases[token.phase], method.update
+    step_size = phase.step_size_at(t, site.scale)
+    carried = {name: array.copy() for name, array in token.memory.items()} if token.memory else token.memory
+    memory = _memory(UPDATE, update.token_memory, update.node_memory, carried, site.memory)
+    weight = site.weights[token.phase]
+    with np.errstate(over="ignore", invalid="ignore"):
+        if method.moves_by_direction:
+            direction = update.direction(x, memory, site.local, weight, words)
+            changed = x - step_size * direction
+        else:
+            changed = update.apply(x, memory, site.local, weight, step_size, words)
+            direction = None
+        if not np.isfinite(changed).all():
+            return token._replace(step=t + 1, diverged_at=t)
+        if changed.shape != x.shape:
+            raise InvalidParameter(
+                f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}"
+            )
+        token = token._replace(step=t + 1, model=changed, memory=carried)
+        if method.detector is None or token.switched_at >= 0:
+            return token
+        seen = direction if direction is not None else (x - changed) / step_size
+        if _settled(method.detector, carried, seen, step_size):
+            token = token._replace(switched_at=t, phase=min(1, len(method.phases) - 1))
+    return token
+
+
+def moved(site: Site, token: AnyToken, words: Words) -> tuple[AnyToken, int]:
+    """Return the token after one decision of the walk, and the node that it goes to."""
+    walk = site.method.phases[token.phase].walk
+    view = site.views[token.phase]
+    t = token.step - 1
+    view.came_from, view.step = token.came_from, t
+    view.hop, view.hops_left = token.hop, token.distance - token.hop
+    view.scheduled = site.method.phases[token.phase].scheduled(t)
+    asked = _ask(site, walk, view, token.phase)
+    memory, carried = NO_MEMORY, token.memory
+    if walk.token_memory or walk.node_memory:
+        prefix = WALKS[token.phase]
+        carried = {
+            name: array.copy() if name.startswith(prefix) else array for name, array in token.memory.items()
+        }
+        memory = _memory(prefix, walk.token_memory, walk.node_memory, carried, site.memory)
+    decision = walk.decide(view, memory, words)
+    to, left = _checked(decision, view, walk)
+    done = token.hop + 1
+    token = token._replace(
+        memory=carried,
+        hops=token.hops + 1,
+        hop=done if left else 0,
+        distance=done + left if left else 0,
+        came_from=view.node if to != view.node else -1,
+        small_messages=token.small_messages + asked,
+    )
+    return token, to
+
+
+def _checked(decision: Decision, view: LocalView, walk: Walk) -> tuple[int, int]:
+    """Return where to go and how many hops are left; a dead neighbour becomes a stay."""
+    to, left = decision
+    if view.server is None:
+        if to != view.node and to not in view.neighbours:
+            raise InvalidParameter(
+                f"walk {walk.name} must go to a neighbour or stay, got {to!r} at node {view.node}; "
+                "a walk that goes elsewhere declares local = False"
+            )
+        if view.alive is not None and not view.reaches(to):
+            to = view.node
+    if not 0 <= left < walk.max_hops - view.hop:
+        raise InvalidParameter(
+            f"walk {walk.name} must make at most max_hops = {walk.max_hops} hops in a move, got {left} left "
+            f"after {view.hop + 1}"
+        )
+    return int(to), int(left)
+
+
+def _ask(site: Site, walk: Walk, view: LocalView, phase: int) -> int:
+    """Put the neighbours' answers into the view; return how many small messages that took."""
+    if not walk.asks_neighbours:
+        return 0
+    if site.ask is None:
+        raise InvalidParameter(f"walk {walk.name} asks its neighbours, which is not possible here")
+    prefix = WALKS[phase]
+    view.answers = {name: site.ask(prefix + name, view.neighbours) for name in walk.asks_neighbours}
+    others = sum(1 for u in view.live if u != view.node)
+    return 2 * others
+
+
+def _memory(
+    prefix: str,
+    token_memory: Mapping[str, Kind],
+    node_memory: Mapping[str, Kind],
+    carried: Mapping[str, AnyArray],
+    kept: Mapping[str, AnyArray],
+) -> Memory:
+    if not token_memory and not node_memory:
+        return NO_MEMORY
+    return Memory(Slots(parts(carried, prefix)), Slots(parts(kept, prefix)))
+
+
+def _settled(
+    detector: BoundDetector, carried: Mapping[str, AnyArray], direction: Floats, step_size: float
+) -> bool:
+    """Let the detector take in an update; its averages are part of the token's memory."""
+    mine = Slots(parts(carried, DETECTOR))
+    state = DetectorState(mine["mean"], mine["power"], mine["mass"], mine["streak"])
+    settled = detector.observe(state, direction, step_size)
+    mine["mean"], mine["power"], mine["mass"], mine["streak"] = state.mean, state.power, state.mass, state.streak
+    return settled

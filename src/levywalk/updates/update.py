@@ -1,0 +1,162 @@
+"""The contract of an update: what a visited node does with the model. See docs/extending.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from levywalk.arrays import Floats, Ints
+from levywalk.draws import Words
+from levywalk.errors import InvalidParameter
+from levywalk.memory import Kind, Memory, check_declaration
+from levywalk.problem import Problem
+
+
+class LocalData:
+    """A node's own data, and nothing of any other node: what an update may look at.
+
+    Attributes
+    ----------
+    n
+        The number of nodes of the network, a published constant.
+    n_samples
+        How many samples the node has; 1 for a problem that has none to count.
+    smoothness
+        L_v, the node's own smoothness constant.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> local = LocalData(lw.LeastSquares([[1.0], [2.0]], [1.0, 0.0]), index=1, n=2)
+    >>> local.gradient(np.array([1.0])), local.loss(np.array([1.0])), local.n_samples
+    (array([8.]), 4.0, 1)
+    """
+
+    __slots__ = ("_index", "_problem", "n", "n_samples")
+
+    def __init__(self, problem: Problem, index: int, n: int) -> None:
+        self._problem, self._index, self.n = problem, index, n
+        count: Callable[[int], int] | None = getattr(problem, "sample_count", None)
+        self.n_samples = 1 if count is None else count(index)
+
+    def gradient(self, model: Floats, samples: Ints | None = None) -> Floats:
+        """Return the gradient of f_v, over all of the node's samples or those at the given positions."""
+        if samples is None:
+            return np.asarray(self._problem.local_gradient(self._index, model), dtype=np.float64)
+        return self._problem.local_gradient(self._index, model, samples=samples)  # type: ignore[call-arg]
+
+    def loss(self, model: Floats) -> float:
+        """Return f_v."""
+        return self._problem.local_loss(self._index, model)
+
+    @property
+    def smoothness(self) -> float:
+        """L_v."""
+        return float(self._problem.smoothness[self._index])
+
+    @property
+    def samples(self) -> tuple[Floats, Floats]:
+        """The node's features and targets, if the problem has them."""
+        own = getattr(self._problem, "node_samples", None)
+        if own is None:
+            raise InvalidParameter(f"a {type(self._problem).__name__} has no samples that an update could look at")
+        features, targets = own(self._index)
+        return features, targets
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that the node's losses belong to; on a real node it holds that node's samples alone."""
+        return self._problem
+
+    @property
+    def index(self) -> int:
+        """The node's number in that problem."""
+        return self._index
+
+
+class Update:
+    """What a visited node does: a new model from the old one, the node's own data and what is remembered.
+
+    A subclass has a ``name`` and implements either `direction` (the model then moves by -γ times it) or `apply`.
+
+    Attributes
+    ----------
+    name
+        How tables, figures and files call the update.
+    node_memory, token_memory
+        What the update remembers at a node and in the token: name to kind, see `levywalk.memory`.
+    local
+        Whether a node's own data are enough, so that the update can run in a fleet.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> class SignedSgd(lw.Update):
+    ...     name = "signed_sgd"
+    ...     def direction(self, model, memory, local, weight, words):
+    ...         return weight * np.sign(local.gradient(model))
+    >>> trace = lw.run(lw.ring(5), lw.homogeneous(5), lw.unif_rw(), steps=9, step_size=0.5, update=SignedSgd())
+    >>> set((trace.model[0] % 0.5).tolist())
+    {0.0}
+    """
+
+    name: str = "update"
+    node_memory: Mapping[str, Kind] = {}
+    token_memory: Mapping[str, Kind] = {}
+    local: bool = True
+
+    def direction(
+        self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words
+    ) -> Floats:
+        """Return the direction g of the step x ← x - γ g."""
+        raise InvalidParameter(f"update {type(self).__name__} must implement direction or apply")
+
+    def apply(
+        self, model: Floats, memory: Memory, local: LocalData, weight: float, step_size: float, words: Words
+    ) -> Floats:
+        """Return the new model. The old one must not be changed in place; the memory may be.
+
+        Parameters
+        ----------
+        model
+            The model as it arrived.
+        memory
+            ``memory.token`` travels with the model, ``memory.node`` stays at this node.
+        local
+            The node's own data.
+        weight
+            w(v) = 1/(nπ(v)) under the walk's target.
+        step_size
+            γ of this step.
+        words
+            The step's random words; draw from the slots ``MINIBATCH + j`` or ``OWN + i``.
+        """
+        return model - step_size * self.direction(model, memory, local, weight, words)
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a problem that the update cannot work with, before anything runs."""
+
+    def default_step_size(self, largest: float, problem: Problem) -> float:
+        """Return what ``step_size="theory"`` means: 1/L*, L* = max w(v)L_v."""
+        return 1.0 / largest
+
+    def compiled(self) -> Callable[..., Any] | None:
+        """Return a numba-compiled twin of `apply`, or None; docs/extending.md says what it is given."""
+        return None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def check_update(update: Any, problem: Problem) -> None:
+    """Refuse an update whose declarations make no sense, or that does not fit the problem."""
+    if not isinstance(update, Update):
+        raise InvalidParameter(
+            f"update must be an Update such as lw.sgd() or lw.sgd(minibatch=8), or a registered name, got {update!r}"
+        )
+    owner = type(update).__name__
+    check_declaration(owner, "node_memory", update.node_memory)
+    check_declaration(owner, "token_memory", update.token_memory)
+    update.check(problem)

@@ -1,0 +1,102 @@
+"""What a node knows when it decides where the model goes, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from levywalk.arrays import Floats
+from levywalk.walks.alias import AliasTable
+
+if TYPE_CHECKING:
+    from levywalk.network import Network
+
+
+class Decision(NamedTuple):
+    """Where the model goes, and how many more hops it makes without an update.
+
+    Examples
+    --------
+    >>> Decision(3)
+    Decision(to=3, hops_left=0)
+    """
+
+    to: int
+    hops_left: int = 0
+
+
+class Server:
+    """What only a server knows: the whole network and the whole target law. Walks with ``local = False`` see it."""
+
+    def __init__(self, network: Network, law: Floats) -> None:
+        self.network, self.law = network, law
+
+    @cached_property
+    def table(self) -> AliasTable:
+        """The target law as an alias table."""
+        return AliasTable.of(self.law)
+
+
+@dataclass(slots=True)
+class LocalView:
+    """All that a node knows of the network at the moment of a decision.
+
+    Under the policy "counted" a node is one of its own neighbours.
+
+    Attributes
+    ----------
+    node, degree, score
+        The node itself: its id, its number of edges and its score t_v under the target.
+    neighbours, neighbour_degrees, neighbour_scores
+        The same of its neighbours, in one order.
+    alive
+        Which neighbours can be reached, in the same order; None if all can.
+    came_from
+        The node that sent the model; -1 at the start and after a stay.
+    step
+        t, the number of the update that has just been made.
+    hop, hops_left
+        During a move of several hops: how many have been made, and how many are left to make, this one included. Both
+        are 0 when the step's move begins.
+    scheduled
+        The values at this step of the numbers that the walk declares in ``schedules``.
+    answers
+        What neighbours answered, for each name in the walk's ``asks_neighbours``: one value per neighbour, None from
+        a dead one.
+    server
+        What only a server knows; None for a walk that is ``local``.
+
+    Examples
+    --------
+    >>> view = LocalView(0, 2, 1.0, (1, 4), (2, 2), (1.0, 1.0), alive=(True, False))
+    >>> view.live, view.reaches(4)
+    ([1], False)
+    """
+
+    node: int
+    degree: int
+    score: float
+    neighbours: Sequence[int]
+    neighbour_degrees: Sequence[int]
+    neighbour_scores: Sequence[float]
+    alive: Sequence[bool] | None = None
+    came_from: int = -1
+    step: int = 0
+    hop: int = 0
+    hops_left: int = 0
+    scheduled: Mapping[str, float] = field(default_factory=dict)
+    answers: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    server: Server | None = None
+
+    @property
+    def live(self) -> Sequence[int]:
+        """The neighbours that can be reached."""
+        if self.alive is None:
+            return self.neighbours
+        return [u for u, up in zip(self.neighbours, self.alive, strict=True) if up]
+
+    def reaches(self, u: int) -> bool:
+        """Return whether the model can be passed to u: to a live neighbour, or to the node itself."""
+        return u == self.node or u in self.live

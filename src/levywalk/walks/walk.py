@@ -1,0 +1,152 @@
+"""The contract of a walk: how the model moves. One class in a file of your own is enough; see docs/extending.md."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from levywalk import checks
+from levywalk.draws import Words
+from levywalk.errors import InvalidParameter
+from levywalk.memory import Kind, Memory, check_declaration
+from levywalk.problem import Problem, check_problem
+from levywalk.registry import to_dict
+from levywalk.schedule import Schedule
+from levywalk.walks.bound import Bound
+from levywalk.walks.target import Uniform, as_target
+from levywalk.walks.view import Decision, LocalView
+
+if TYPE_CHECKING:
+    from levywalk.network import Network
+    from levywalk.walks.detector import Detector
+
+
+class Walk(ABC):
+    """How the model moves: what a node decides from its local view, its memory and the step's random words.
+
+    A subclass has a ``name`` and implements `decide`; everything else has a default.
+
+    Attributes
+    ----------
+    name
+        How tables, figures and files call the walk.
+    target
+        The law π that the walk aims at; it decides the scores in the view and the weights of updates.
+    reweight
+        Whether an update at v is weighted by w(v) = 1/(nπ(v)), which makes it unbiased if the walk's law is π.
+    node_memory, token_memory
+        What the walk remembers at a node and in the token: name to kind, see `levywalk.memory`.
+    asks_neighbours
+        The names of entries of ``node_memory`` that a node asks its neighbours for before it decides. Each question
+        and each answer is a small message.
+    local
+        Whether local knowledge is enough, so that the walk can run in a fleet. A walk with ``local = False`` finds the
+        whole network in ``view.server``.
+    max_hops
+        The longest move in hops: 1 for a walk that never returns a `Decision` with hops left.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> class Forward(lw.Walk):
+    ...     name = "forward"
+    ...     def decide(self, view, memory, words):
+    ...         return lw.Decision(view.neighbours[words.index(view.degree)])
+    >>> lw.run(lw.ring(5), lw.homogeneous(5), Forward(), steps=9, step_size=0.01).transfers[0, -1]
+    9
+    """
+
+    name: str = "walk"
+    target: Any = Uniform()
+    reweight: bool = True
+    node_memory: Mapping[str, Kind] = {}
+    token_memory: Mapping[str, Kind] = {}
+    asks_neighbours: tuple[str, ...] = ()
+    local: bool = True
+    max_hops: int = 1
+    detector: Detector | None = None  # what tells the end of the first phase, if there are two
+
+    @abstractmethod
+    def decide(self, view: LocalView, memory: Memory, words: Words) -> Decision:
+        """Return where the model goes. Staying is ``Decision(view.node)``.
+
+        The answer may depend on nothing but the arguments: asked again, it is the same.
+        """
+
+    def chain(self, network: Network, problem: Problem) -> Any:
+        """Return the walk's transition matrix for theory, or None if it is no Markov chain that theory can use.
+
+        A sparse matrix with one row per node is a chain on nodes; one with a row per entry of ``network.indices`` is a
+        chain on directed edges.
+        """
+        return None
+
+    def compiled(self) -> Callable[..., Any] | None:
+        """Return a numba-compiled twin of `decide`, or None; docs/extending.md says what it is given."""
+        return None
+
+    @property
+    def schedules(self) -> Mapping[str, Schedule]:
+        """Numbers that change with the step; the values of a step are in ``view.scheduled``."""
+        return {}
+
+    @property
+    def phases(self) -> tuple[Walk, ...]:
+        """The walks that it consists of, one after the other: itself, but for `switching`."""
+        return (self,)
+
+    def bind(self, network: Network, problem: Problem) -> Bound:
+        """Check that network and problem fit, and compute every node's score and weight.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> bound = lw.weight_rw().bind(lw.ring(5), lw.homogeneous(5))
+        >>> round(float(bound.law.sum()), 12)
+        1.0
+        """
+        check_fit(network, problem)
+        check_walk(self)
+        smoothness = np.asarray(problem.smoothness, dtype=np.float64)
+        target = as_target(self.target)
+        scores = np.asarray(target.scores(network.degree, smoothness, float(smoothness.mean())), dtype=np.float64)
+        if scores.shape != (network.n,) or not np.isfinite(scores).all() or (scores <= 0).any():
+            raise InvalidParameter(f"target {target!r} must give one positive finite score per node")
+        return Bound.of(network, self, scores, smoothness)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the walk is, as plain data for provenance: its name and its recipe, if it is registered."""
+        return {"name": self.name, "recipe": to_dict("design", self, strict=False)}
+
+
+def check_walk(walk: Walk) -> None:
+    """Refuse a walk whose declarations make no sense."""
+    owner = type(walk).__name__
+    declared = check_declaration(owner, "node_memory", walk.node_memory)
+    check_declaration(owner, "token_memory", walk.token_memory)
+    unknown = [name for name in walk.asks_neighbours if name not in declared]
+    if unknown:
+        raise InvalidParameter(
+            f"asks_neighbours of {owner} must name entries of its node_memory, got {unknown[0]!r}"
+        )
+    checks.integer(f"max_hops of {owner}", walk.max_hops, low=1)
+
+
+def check_fit(network: Network, problem: Problem) -> None:
+    """Refuse a network and a problem that cannot be bound, with the remedy."""
+    from levywalk.network import Network  # with scipy and networkx, which a fleet's node does without
+
+    check_problem(problem)
+    if not isinstance(network, Network):
+        raise InvalidParameter(
+            f"network must be a levywalk Network, got {type(network).__name__}; "
+            "use lw.ring(n), lw.Network.from_networkx(graph), lw.read_network(path), …"
+        )
+    if problem.n != network.n:
+        raise InvalidParameter(
+            f"network has {network.n} nodes but problem has {problem.n}; give each node its data (see lw.partition)"
+        )
+    network.require_connected()
