@@ -34,7 +34,7 @@ import levywalk as lw
 Results = dict[str, Any]
 CASES: dict[str, Callable[[], Results]] = {}
 
-INTEGERS = ("step", "visits", "walk", "hops", "transfers", "bytes", "final_node")
+INTEGERS = ("visits", "walk", "hops", "transfers", "bytes", "final_node")
 STEPS = ("switched_at", "diverged_at")
 NUMBERS = ("model", "distance2", "excess_loss")
 
@@ -68,7 +68,8 @@ def plain_loop() -> Iterator[None]:
     backend = kernels.KernelBackend
     with patch.object(kernels, "KernelBackend", make):
         yield
-    assert made and not any(one.side_by_side for one in made), "the plain loop was not used"
+    assert made, "the plain loop was not used"
+    assert not any(one.side_by_side for one in made)
 
 
 def virtual_fleet(
@@ -101,15 +102,15 @@ def virtual_fleet(
 def least_squares(n: int, samples: int = 1, ridge: float = 0.0, dim: int = 3, seed: int = 0) -> Any:
     """Draw least squares with so many samples per node on average, and nodes of unlike smoothness."""
     features, node, rng = _features(n, samples, dim, seed)
-    return lw.LeastSquares(features, rng.normal(size=len(node)), node, ridge=ridge)
+    targets = features @ np.linspace(1.0, -0.5, dim) + 0.3 * rng.normal(size=len(node))
+    return lw.LeastSquares(features, targets, node, ridge=ridge)
 
 
 def logistic(n: int, samples: int = 1, ridge: float = 0.1, dim: int = 3, seed: int = 0) -> Any:
     """Draw logistic regression, likewise."""
     features, node, rng = _features(n, samples, dim, seed)
-    labels = rng.integers(0, 2, size=len(node))
-    labels[:2] = 0, 1
-    return lw.Logistic(features, labels, node, ridge=ridge)
+    labels = features @ np.linspace(1.0, -0.5, dim) + rng.logistic(size=len(node)) > 0.0
+    return lw.Logistic(features, labels.astype(int), node, ridge=ridge)
 
 
 def _features(n: int, samples: int, dim: int, seed: int) -> tuple[Any, Any, Any]:
@@ -144,9 +145,9 @@ class PseudoHuber:
 
 WS = partial(lw.watts_strogatz, 40, 4, 0.2, seed=1)
 BA = partial(lw.barabasi_albert, 40, 2, seed=2)
-# A detector that switches after some twenty updates. In the cases below it is never nearer to its
-# threshold than 4e-3 relative, so that rounding does not decide when.
-EARLY = {"threshold": 0.05, "window": 20, "patience": 10}
+# A detector that switches after some thirty updates. In the runs below it is never nearer to its
+# threshold than 1e-3 relative, so that rounding does not decide when.
+EARLY = {"threshold": 0.02, "window": 20, "patience": 10}
 
 
 def of_trace(trace: Any) -> Results:
@@ -331,7 +332,8 @@ def run_switching_logistic_theory_step_size() -> Results:
 def _switches(found: Results) -> Results:
     """Check that all replicas have switched, at the same step on all backends, and not all at one."""
     at = found["reference.switched_at"]
-    assert (at >= 0).all() and len(set(at.tolist())) > 2, at
+    assert (at >= 0).all(), at
+    assert len(set(at.tolist())) > 2, at
     for name in ("kernel", "plain"):
         assert np.array_equal(found[f"{name}.switched_at"], at), (name, found[f"{name}.switched_at"], at)
     return found
@@ -486,15 +488,17 @@ def compare_tuned() -> Results:
 
 @case
 def compare_tuned_switching() -> Results:
-    designs = {"switching": lw.switching(lw.mhlj(), lw.unif_rw())}
-    how = {"steps": 1000, "replicas": 4, "accuracy": 0.3, "seed": 3, "record_every": 20}
-    return of_comparison(lw.compare(BA(), least_squares(40), designs, **how))
+    designs = {"switching": lw.switching(lw.mhlj(), lw.unif_rw(), **EARLY)}
+    how = {"steps": 1000, "replicas": 4, "accuracy": 0.1, "seed": 3, "record_every": 20}
+    found = of_comparison(lw.compare(BA(), least_squares(40), designs, **how))
+    assert (found["switching.switched_at"] >= 0).all()
+    return found
 
 
 @case
 def compare_logistic_minibatch_theory_step_size() -> Results:
     designs = {"SimpleRW": lw.simple_rw(), "MixedRW": lw.mixed_rw(0.5)}
-    how = {"steps": 500, "replicas": 8, "accuracy": 0.5, "step_size": "theory", "update": minibatch(2), "seed": 4}
+    how = {"steps": 500, "replicas": 8, "accuracy": 0.3, "step_size": "theory", "update": minibatch(2), "seed": 4}
     problem = logistic(40, samples=4, ridge=0.3)
     return of_comparison(lw.compare(BA(), problem, designs, record_every=50, start="target", **how))
 
@@ -648,7 +652,7 @@ def theory_predict() -> Results:
     found: Results = {}
     for kind, problem in problems.items():
         for name, design in CONSTANT.items():
-            result = lw.predict(WS(), problem, design, accuracy=0.05)
+            result = lw.predict(WS(), problem, design, accuracy=0.02)
             names = ("steps", "step_size", "relative_step_size", "noise", "transfers_per_step", "hops_per_step")
             part = {key: getattr(result, key) for key in names}
             if design.jump is not None:
@@ -730,12 +734,18 @@ def fleet_own_keys() -> Results:
 
 @case
 def fleet_with_kills() -> Results:
-    faults = ((0.3, "kill", 4), (1.9, "restart", 4), (2.5, "kill", "holder"), (4.6, "restart", 3))
-    return of_fleet(lw.ring(12), least_squares(12), lw.mhlj(), seed=6, faults=faults, steps=1000)
+    faults = ((0.3, "kill", 4), (1.9, "restart", 4), (2.5, "kill", "holder"))
+    found = of_fleet(lw.ring(12), least_squares(12), lw.mhlj(), seed=8, faults=faults, steps=1000)
+    assert found["ended"]
+    assert found["epochs"] == 2
+    assert found["lost_updates"] > 0
+    return found
 
 
 @case
 def fleet_eager_with_own_keys_joining_and_leaving() -> Results:
     faults = ((0.3, "join", 5), (0.5, "kill", "guardian"), (0.9, "leave", 8))
     how = {"faults": faults, "policy": "eager", "absent": (5,), "shared_key": False, "seed": 7, "steps": 1000}
-    return of_fleet(WS(), least_squares(40), lw.mhlj(0.2), **how)
+    found = of_fleet(WS(), least_squares(40), lw.mhlj(0.2), **how)
+    assert found["ended"]
+    return found

@@ -20,6 +20,7 @@ FLOOR = 1e-12
 
 WHOLE = 24  # arrays of up to so many numbers are stored whole …
 KEPT = 20  # … and of others so many entries, evenly spread, and their norm
+DIGITS = 24  # of a digest that are stored
 BEGINS = 6  # integers that are stored beside a digest, for a message that can be read
 
 Pin = dict[str, Any]
@@ -30,7 +31,7 @@ def pin(value: Any) -> Pin:
     array = np.asarray(value)
     if array.dtype.kind in "iub":
         numbers = np.ascontiguousarray(array, dtype="<i8")
-        digest = hashlib.sha256(repr(array.shape).encode() + numbers.tobytes()).hexdigest()
+        digest = hashlib.sha256(repr(array.shape).encode() + numbers.tobytes()).hexdigest()[:DIGITS]
         return {"shape": list(array.shape), "begins": numbers.ravel()[:BEGINS].tolist(), "sha256": digest}
     if array.dtype.kind != "f":
         raise TypeError(f"a result must be integers or real numbers, got {value!r}")
@@ -82,7 +83,7 @@ def _difference(found: Pin, pinned: Pin) -> str | None:
     close = np.isclose(here, there, rtol=RELATIVE, atol=FLOOR * scale, equal_nan=True)
     if not close.all():
         i = int(np.argmin(close))
-        return f"stored entry {i} is {here[i]!r}, pinned {there[i]!r}"
+        return f"stored entry {i} is {float(here[i])!r}, pinned {float(there[i])!r}"
     if "norm" in pinned and not np.isclose(found["norm"], pinned["norm"], rtol=RELATIVE, atol=0.0):
         return f"the norm of all entries is {found['norm']!r}, pinned {pinned['norm']!r}"
     return None
