@@ -1,4 +1,4 @@
-"""Rewrite the pins, or compare two commits to the bit: ``python -m tests.pinned.rewrite --help``."""
+"""Rewrite the pins, or compare two commits to the bit: ``python -m tests.pinned.rewrite``."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def compare(names: list[str], before: dict[str, dict[str, str]]) -> int:
     for name in [] if len(names) < len(CASES) else sorted(set(before) - set(names)):
         differs += 1
         say(f"{name}: is missing")
-    say(f"{len(names)} cases compared: {f'{differs} quantities differ' if differs else 'the same to the bit'}")
+    verdict = f"{differs} quantities differ" if differs else "the same to the bit"
+    say(f"{len(names)} cases compared: {verdict}")
     return int(differs > 0)
 
 

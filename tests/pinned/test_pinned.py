@@ -1,4 +1,4 @@
-"""What levywalk computes is what it computed when it was pinned; `cases` says when that may change."""
+"""What levywalk computes is what is pinned; the docstring of `cases` says when that may change."""
 
 from __future__ import annotations
 
