@@ -31,9 +31,12 @@ def main(arguments: list[str] | None = None) -> int:
     what.add_argument(
         "--compare", metavar="FILE", type=Path, help="compare with such a file; exit code 1 if anything differs"
     )
-    parser.add_argument("--case", action="append", choices=sorted(CASES), help="only this case; can be repeated")
+    parser.add_argument("--case", metavar="NAME", action="append", help="only this case; can be repeated")
     asked = parser.parse_args(arguments)
     names = asked.case or list(CASES)
+    unknown = [name for name in names if name not in CASES]
+    if unknown:
+        parser.error(f"--case must be one of {', '.join(sorted(CASES))}; got {unknown[0]!r}")
     if asked.exact:
         write({name: {k: exact(v) for k, v in CASES[name]().items()} for name in names}, asked.exact)
         say(f"{len(names)} cases written to {asked.exact}")
