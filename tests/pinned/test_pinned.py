@@ -1,0 +1,43 @@
+"""What levywalk computes is what is pinned; the docstring of `cases` says when that may change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.pinned.cases import CASES
+from tests.pinned.pins import FILE, first_difference, pin, read
+
+PINS = read(FILE)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_results_are_the_pinned_ones(name):
+    difference = first_difference(CASES[name](), PINS[name])
+    assert difference is None, f"{name}: {difference}"
+
+
+def test_every_pin_has_a_case():
+    assert sorted(PINS) == sorted(CASES)
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "named"),
+    [
+        (np.arange(50), np.arange(50) + (np.arange(50) == 49), "digest"),
+        (np.arange(4), np.arange(4).reshape(2, 2), "shape"),
+        (np.array([1.0, 2.0]), np.array([1.0, 2.0 + 4e-9]), "2.000000004"),
+        (np.linspace(1, 2, 99), np.linspace(1, 2, 99) + 1e-6 * (np.arange(99) == 1), "norm"),
+        (np.full(99, np.inf), np.where(np.arange(99) == 1, 1.0, np.inf), "finite"),
+        (np.array([1, 2]), np.array([1.0, 2.0]), "digest"),
+    ],
+)
+def test_a_difference_is_found_and_named(value, other, named):
+    assert first_difference({"a": value}, {"a": pin(value)}) is None
+    assert named in first_difference({"a": other}, {"a": pin(value)})
+    assert "missing" in first_difference({}, {"a": pin(value)})
+
+
+def test_rounding_is_forgiven():
+    value = np.array([1.0, 1e-8, -1.0])
+    assert first_difference({"a": value * (1 + 1e-13) + 1e-16}, {"a": pin(value)}) is None
