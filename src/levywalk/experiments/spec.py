@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from levywalk import checks, design, network, problem
+from levywalk import checks, network, problem, walks
 from levywalk.errors import InvalidSpec, LevywalkError
 from levywalk.experiments.explain import explain
 from levywalk.network import FAMILIES, Network
@@ -161,7 +161,7 @@ class _Plain(_Section):
 
     def build(self) -> AnyDesign:
         """Make the design."""
-        make: Callable[[], Design] = getattr(design, self.kind)
+        make: Callable[[], Design] = getattr(walks, self.kind)
         return make()
 
 
@@ -171,7 +171,7 @@ class _Simple(_Section):
 
     def build(self) -> AnyDesign:
         """Make the design."""
-        return design.simple_rw(self.reweight)
+        return walks.simple_rw(self.reweight)
 
 
 class _MixedSection(_Section):
@@ -180,7 +180,7 @@ class _MixedSection(_Section):
 
     def build(self) -> AnyDesign:
         """Make the design."""
-        return design.mixed_rw(self.mix)
+        return walks.mixed_rw(self.mix)
 
 
 class _Mhlj(_Section):
@@ -193,7 +193,7 @@ class _Mhlj(_Section):
     def build(self) -> AnyDesign:
         """Make the design."""
         schedule = self.schedule.build() if self.schedule else None
-        return design.mhlj(self.p_jump, self.p_distance, self.max_hops, schedule)
+        return walks.mhlj(self.p_jump, self.p_distance, self.max_hops, schedule)
 
 
 class _Custom(_Section):
@@ -215,11 +215,11 @@ class _Custom(_Section):
                 f'mix belongs to target = "mixed" alone, got target = {self.target!r}, mix = {self.mix!r}'
             )
         laws: dict[str, Callable[[], DistanceLaw]] = {
-            "geometric": lambda: design.TruncatedGeometric(self.p_distance, self.max_hops),
-            "fixed": lambda: design.FixedDistance(self.max_hops),
-            "power": lambda: design.PowerLaw(self.exponent, self.max_hops),
+            "geometric": lambda: walks.TruncatedGeometric(self.p_distance, self.max_hops),
+            "fixed": lambda: walks.FixedDistance(self.max_hops),
+            "power": lambda: walks.PowerLaw(self.exponent, self.max_hops),
         }
-        target = design.Mixed(self.mix) if self.mix is not None else self.target
+        target = walks.Mixed(self.mix) if self.mix is not None else self.target
         p_jump = self.schedule.build() if self.schedule else checks.probability("p_jump", self.p_jump)
         return Design(target, JumpLaw(p_jump, laws[self.distance]()) if p_jump != 0.0 else None, reweight=self.reweight)
 
@@ -241,7 +241,7 @@ class _SwitchingSection(_Section):
         first, then = self.first.build(), self.then.build()
         assert isinstance(first, Design)
         assert isinstance(then, Design)
-        return design.switching(
+        return walks.switching(
             first, then, threshold=self.threshold, window=self.window, patience=self.patience, step_size=self.step_size
         )
 
