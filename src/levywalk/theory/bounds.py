@@ -16,8 +16,9 @@ from levywalk import checks
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import Problem
+from levywalk.theory.closed_form import states
 from levywalk.theory.moments import affordable, recur
-from levywalk.theory.setting import Setting, local_strong_convexity, make_setting, start_model
+from levywalk.theory.setting import Setting, local_strong_convexity, make_setting, not_stated, start_model
 from levywalk.theory.spectrum import spectral_gap
 from levywalk.walks import Design, TruncatedGeometric
 
@@ -300,7 +301,8 @@ def _constants(setting: Setting, error: Any) -> Constants:
     drift = setting.law @ gradients
     squares = np.square(gradients - drift).sum(axis=1)
     plain = np.square(gradients / setting.weights[:, None]).sum(axis=1)
-    local = local_strong_convexity(setting.problem)
+    local = local_strong_convexity(setting.problem) if states(setting.problem, "smoothness") else None
+    globally = states(setting.problem, "strong_convexity")
     kind = "right" if setting.is_reversible() else "singular"
     gap = spectral_gap(setting.P, kind=kind, stationary=setting.law)
     return Constants(
@@ -311,7 +313,7 @@ def _constants(setting: Setting, error: Any) -> Constants:
         w_max=float(setting.weights.max()),
         mu=0.0 if local is None else float(local.min()),
         mu_weighted=0.0 if local is None else float((setting.weights * local).min()),
-        mu_global=float(getattr(setting.problem, "strong_convexity", 0.0)),
+        mu_global=float(getattr(setting.problem, "strong_convexity", 0.0)) if globally else 0.0,
         sigma_star2=float(plain.mean()),
         sigma_max2=float(plain.max()),
         drift2=float(drift @ drift),
@@ -394,11 +396,13 @@ def _notes(setting: Setting, c: Constants, forms: dict[str, Terms]) -> tuple[str
     notes = []
     if c.mu_weighted == 0.0:
         local = local_strong_convexity(setting.problem)
-        if local is None:
-            reason = f"a {type(setting.problem).__name__} does not say its local_strong_convexity"
+        unknown = [name for name in ("smoothness", "local_strong_convexity") if not states(setting.problem, name)]
+        if unknown or local is None:
+            reason = not_stated(setting.problem, (*unknown, "local_strong_convexity")[0])
+            notes.append(f"every form is infinite: {reason}; give the problem an attribute of that name")
         else:
             reason = f"{int((local == 0.0).sum())} of {len(local)} nodes have μ_v = 0"
-        notes.append(f"every form is infinite: {reason} (Assumption 2 fails); give the problem a ridge above 0")
+            notes.append(f"every form is infinite: {reason} (Assumption 2 fails); give the problem a ridge above 0")
     if setting.step_size * c.L_star > 1.0 + 1e-12:
         notes.append(
             f"every form is infinite: step_size {setting.step_size:.6g} exceeds 1/L* = {1.0 / c.L_star:.6g}; "

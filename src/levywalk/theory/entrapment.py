@@ -20,7 +20,7 @@ from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import Problem
-from levywalk.theory.setting import local_gradients
+from levywalk.theory.curvature import local_gradients
 from levywalk.theory.spectrum import SpectralGap, spectral_gap
 from levywalk.theory.stationary import stationary
 from levywalk.theory.transition import adjacency_matrix, transition

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.errors import InvalidData, InvalidParameter
+from levywalk.errors import InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import LeastSquares, LinearModelProblem, Logistic, Problem, factor, logistic_fit
+from levywalk.problem import LeastSquares, Problem
 from levywalk.theory.blocks import Blocks
-from levywalk.theory.moments import contractions, squared
+from levywalk.theory.closed_form import is_quadratic
+from levywalk.theory.curvature import mean_minimiser
+from levywalk.theory.moments import contractions, require_least_squares, squared
 from levywalk.theory.setting import Setting, make_setting
 from levywalk.walks import Design
 
@@ -48,6 +50,9 @@ class ErrorFloor:
         The largest relative residual of the systems solved.
     notes
         Why a figure is missing.
+    method
+        How the fixed point was found: "factorisation" (least squares), "newton" (logistic regression) or
+        "newton, finite differences" (any other problem).
 
     Examples
     --------
@@ -67,6 +72,7 @@ class ErrorFloor:
     initial2: float
     residual: float
     notes: tuple[str, ...] = ()
+    method: str = "factorisation"
 
     @property
     def relative_bias2(self) -> float:
@@ -105,7 +111,7 @@ def error_floor(
     Parameters
     ----------
     network, problem, design
-        As for `levywalk.run`; least squares or logistic regression, one design, constant p_jump.
+        As for `levywalk.run`; a problem that states its optimum, one design, constant p_jump.
     step_size
         γ: a number or "theory" (1/max w(v)L_v).
     covariance
@@ -129,44 +135,31 @@ def error_floor(
     True
     """
     setting = make_setting(network, problem, design, step_size)
-    centre = fixed_point(setting)
+    centre, method = fixed_point(setting)
     initial2 = float(setting.optimum @ setting.optimum)
     offset = centre - setting.optimum
     bias2 = float(offset @ offset)
-    if not isinstance(problem, LeastSquares):
-        note = "limit_mean, limit_covariance and floor are None: they are known for least squares only"
-        return ErrorFloor(setting.step_size, centre, None, None, bias2, None, None, initial2, 0.0, (note,))
+    if not is_quadratic(problem):
+        note = (
+            "limit_mean, limit_covariance and floor are None: they are known for least squares only, and the problem "
+            f"is of type {type(problem).__name__}"
+        )
+        return ErrorFloor(setting.step_size, centre, None, None, bias2, None, None, initial2, 0.0, (note,), method)
     most = _SECOND_UNKNOWNS if covariance is None else _SECOND_MOST if covariance else 0
-    mean, spread, residual, notes = _limits(setting, problem, centre, most)
+    mean, spread, residual, notes = _limits(setting, require_least_squares(problem), centre, most)
     if mean is None:
-        return ErrorFloor(setting.step_size, centre, None, None, bias2, None, None, initial2, residual, notes)
+        return ErrorFloor(setting.step_size, centre, None, None, bias2, None, None, initial2, residual, notes, method)
     away = mean - setting.optimum
     mean_bias2 = float(away @ away)
     floor = None if spread is None else mean_bias2 + float(np.trace(spread))
-    return ErrorFloor(setting.step_size, centre, mean, spread, bias2, mean_bias2, floor, initial2, residual, notes)
+    return ErrorFloor(
+        setting.step_size, centre, mean, spread, bias2, mean_bias2, floor, initial2, residual, notes, method
+    )
 
 
-def fixed_point(setting: Setting) -> Floats:
-    """Minimise Σ_v ν_v w(v) f_v, whose gradient is E_ν[w∇f]: by factorisation or by Newton's method."""
-    problem = setting.problem
-    if not isinstance(problem, LinearModelProblem):
-        raise InvalidParameter(
-            f"problem must be LeastSquares or Logistic for error_floor, got {type(problem).__name__}; "
-            "measure another problem's floor with lw.run"
-        )
-    share = setting.law * setting.weights
-    counts = np.diff(problem.offsets)
-    weights, ridge = np.repeat(share / counts, counts), problem.ridge * float(share.sum())
-    if isinstance(problem, Logistic):
-        x, unique = logistic_fit.minimise(problem.sorted_features, problem.sorted_targets, weights, ridge)
-    else:
-        x, unique = factor.solve(factor.triangle(problem.sorted_features, problem.sorted_targets, weights), ridge)
-    if not unique:
-        raise InvalidData(
-            f"problem has no unique optimum: {problem.samples} samples do not span the {problem.dim} dimensions, "
-            "so the limit depends on x0; give the problem a ridge above 0"
-        )
-    return x
+def fixed_point(setting: Setting) -> tuple[Floats, str]:
+    """Minimise Σ_v ν_v w(v) f_v, whose gradient is E_ν[w∇f], and say by which method."""
+    return mean_minimiser(setting.problem, setting.law * setting.weights, setting.optimum)
 
 
 def _limits(

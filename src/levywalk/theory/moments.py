@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -18,6 +18,7 @@ from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.network import Network
 from levywalk.problem import LeastSquares, Problem
+from levywalk.theory.closed_form import is_quadratic
 from levywalk.theory.setting import Setting, make_setting, start_model
 from levywalk.walks import Design
 
@@ -92,7 +93,7 @@ def exact_moments(
 
 def affordable(setting: Setting, steps: int) -> bool:
     """Return whether the exact error after ``steps`` updates takes seconds rather than minutes."""
-    if not isinstance(setting.problem, LeastSquares):
+    if not is_quadratic(setting.problem):
         return False
     width = 1 + setting.problem.dim + setting.problem.dim**2
     entries = setting.P.nnz * width**2
@@ -157,13 +158,13 @@ def _local_maps(setting: Setting, problem: LeastSquares) -> Floats:
 
 
 def require_least_squares(problem: Problem) -> LeastSquares:
-    """Return the problem if its losses are quadratic."""
-    if not isinstance(problem, LeastSquares):
+    """Return the problem if its losses are those of least squares."""
+    if not is_quadratic(problem):
         raise InvalidParameter(
-            f"problem must be LeastSquares for exact moments, got {type(problem).__name__}: "
-            "only quadratic losses have a closed recursion"
+            f"problem must be LeastSquares with its own loss and gradient for exact moments, got "
+            f"{type(problem).__name__}: only quadratic losses have a closed recursion; measure with lw.run"
         )
-    return problem
+    return cast(LeastSquares, problem)
 
 
 def local_hessians(problem: LeastSquares) -> Floats:

@@ -25,7 +25,8 @@ from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import LinearModelProblem, Logistic, Problem
+from levywalk.problem import Problem
+from levywalk.theory.curvature import CLOSED_FORM, hessian_method, mean_hessian
 from levywalk.theory.factor import low_fill
 from levywalk.theory.floor import fixed_point
 from levywalk.theory.setting import make_setting
@@ -53,6 +54,9 @@ class Prediction:
         tr C: the noise floor is γ·tr C, relative to ‖x⁰ - x*‖².
     transfers_per_step, hops_per_step
         Exact, under the chain's own law.
+    curvature
+        How ∇²f_v was computed: "closed form" (least squares, logistic regression) or "finite differences" of the
+        problem's own gradients.
 
     Examples
     --------
@@ -69,6 +73,7 @@ class Prediction:
     noise: float
     transfers_per_step: float
     hops_per_step: float
+    curvature: str = CLOSED_FORM
 
     @property
     def transfers(self) -> float:
@@ -89,36 +94,21 @@ def predict(network: Network, problem: Problem, design: Design, *, accuracy: flo
     True
     """
     accuracy = checks.positive("accuracy", accuracy)
-    if not isinstance(problem, LinearModelProblem):
-        raise InvalidParameter(
-            f"problem must be LeastSquares or Logistic to predict its cost, got {type(problem).__name__}"
-        )
     setting = make_setting(network, problem, design, "theory")
     bound, law = setting.bound, setting.law
-    fixed = fixed_point(setting)
+    fixed, _ = fixed_point(setting)
     hessian = mean_hessian(problem, law * setting.weights, fixed)
     covariance = asymptotic_covariance(setting.P, law, setting.weighted_gradients(fixed))
     noise = float(np.trace(solve_continuous_lyapunov(hessian, covariance)))
-    first = float(problem.optimum @ problem.optimum)
+    first = float(setting.optimum @ setting.optimum)
     if first == 0.0:
         raise InvalidParameter("problem has its optimum at 0, where every run starts: there is no error to reduce")
-    steps, gamma = _fewest_steps(hessian, fixed, problem.optimum, noise, bound.largest, accuracy * first)
+    steps, gamma = _fewest_steps(hessian, fixed, setting.optimum, noise, bound.largest, accuracy * first)
     hops, transfers = communication(bound, law)
-    bias2 = float(((fixed - problem.optimum) ** 2).sum())
-    return Prediction(steps, gamma, gamma * bound.largest, bias2 / first, noise / first, transfers, hops)
-
-
-def mean_hessian(problem: LinearModelProblem, mass: Floats, x: Floats) -> Floats:
-    """Return Σ mass(v) ∇²f_v(x)."""
-    features = problem.sorted_features
-    counts = np.diff(problem.offsets)
-    share = np.repeat(mass / counts, counts)
-    if isinstance(problem, Logistic):
-        sigmoid = 1.0 / (1.0 + np.exp(-(features @ x)))
-        share = share * sigmoid * (1.0 - sigmoid)
-    else:
-        share = 2.0 * share
-    return np.asarray(features.T @ (share[:, None] * features) + problem.ridge * mass.sum() * np.eye(problem.dim))
+    bias2 = float(((fixed - setting.optimum) ** 2).sum())
+    return Prediction(
+        steps, gamma, gamma * bound.largest, bias2 / first, noise / first, transfers, hops, hessian_method(problem)
+    )
 
 
 def asymptotic_covariance(P: sparse.csr_array, law: Floats, values: Floats) -> Floats:

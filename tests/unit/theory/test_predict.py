@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 
 import levywalk as lw
-from levywalk.theory.predict import asymptotic_covariance, communication, mean_hessian
+from levywalk.theory.curvature import mean_hessian
+from levywalk.theory.predict import asymptotic_covariance, communication
 
 
 def test_asymptotic_covariance_equals_the_sum_over_lags() -> None:
