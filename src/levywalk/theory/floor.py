@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -136,24 +136,39 @@ def error_floor(
     """
     setting = make_setting(network, problem, design, step_size)
     centre, method = fixed_point(setting)
-    initial2 = float(setting.optimum @ setting.optimum)
     offset = centre - setting.optimum
-    bias2 = float(offset @ offset)
+    result = ErrorFloor(
+        step_size=setting.step_size,
+        fixed_point=centre,
+        limit_mean=None,
+        limit_covariance=None,
+        bias2=float(offset @ offset),
+        mean_bias2=None,
+        floor=None,
+        initial2=float(setting.optimum @ setting.optimum),
+        residual=0.0,
+        method=method,
+    )
     if not is_quadratic(problem):
         note = (
             "limit_mean, limit_covariance and floor are None: they are known for least squares only, and the problem "
             f"is of type {type(problem).__name__}"
         )
-        return ErrorFloor(setting.step_size, centre, None, None, bias2, None, None, initial2, 0.0, (note,), method)
+        return replace(result, notes=(note,))
     most = _SECOND_UNKNOWNS if covariance is None else _SECOND_MOST if covariance else 0
     mean, spread, residual, notes = _limits(setting, require_least_squares(problem), centre, most)
     if mean is None:
-        return ErrorFloor(setting.step_size, centre, None, None, bias2, None, None, initial2, residual, notes, method)
+        return replace(result, residual=residual, notes=notes)
     away = mean - setting.optimum
     mean_bias2 = float(away @ away)
-    floor = None if spread is None else mean_bias2 + float(np.trace(spread))
-    return ErrorFloor(
-        setting.step_size, centre, mean, spread, bias2, mean_bias2, floor, initial2, residual, notes, method
+    return replace(
+        result,
+        limit_mean=mean,
+        limit_covariance=spread,
+        mean_bias2=mean_bias2,
+        floor=None if spread is None else mean_bias2 + float(np.trace(spread)),
+        residual=residual,
+        notes=notes,
     )
 
 

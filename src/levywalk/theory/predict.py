@@ -107,7 +107,14 @@ def predict(network: Network, problem: Problem, design: Design, *, accuracy: flo
     hops, transfers = communication(bound, law)
     bias2 = float(((fixed - setting.optimum) ** 2).sum())
     return Prediction(
-        steps, gamma, gamma * bound.largest, bias2 / first, noise / first, transfers, hops, hessian_method(problem)
+        steps=steps,
+        step_size=gamma,
+        relative_step_size=gamma * bound.largest,
+        bias2=bias2 / first,
+        noise=noise / first,
+        transfers_per_step=transfers,
+        hops_per_step=hops,
+        curvature=hessian_method(problem),
     )
 
 

@@ -1,4 +1,4 @@
-"""Theory asks a problem whether a closed form holds for it: third losses, and subclasses with gradients of their own."""
+"""Theory asks a problem whether a closed form holds for it: other losses, and subclasses with their own gradient."""
 
 from __future__ import annotations
 
@@ -28,10 +28,8 @@ class OwnLinearModel(LinearModelProblem):
         found = minimize(self.loss, np.zeros(self.dim), jac=mean_gradient, method="BFGS", options={"gtol": 1e-12})
         x = found.x
         for _ in range(5):  # Newton's method to the last digit
-            step = 1e-5
-            columns = [
-                (mean_gradient(x + step * e) - mean_gradient(x - step * e)) / (2 * step) for e in np.eye(self.dim)
-            ]
+            steps = 1e-5 * np.eye(self.dim)
+            columns = [(mean_gradient(x + step) - mean_gradient(x - step)) / 2e-5 for step in steps]
             x = x - np.linalg.solve(np.array(columns), mean_gradient(x))
         return x, True
 
