@@ -99,11 +99,6 @@ def assumptions(network: Network, problem: Problem, design: Design) -> Assumptio
     Assumption 4  FAILS    the chain has period 2: ...
     hetedata      FAILS    L̄/L_min = ...
     """
-    if not isinstance(design, Design):
-        raise InvalidParameter(
-            f"design must be a Design with one matrix, such as lw.mhlj(), got {design!r}; "
-            "give a switching design's .first or .then"
-        )
     P = transition(network, problem, design)
     smoothness = np.asarray(problem.smoothness, dtype=np.float64)
     return Assumptions(

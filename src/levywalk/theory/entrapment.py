@@ -23,7 +23,7 @@ from levywalk.problem import Problem
 from levywalk.theory.curvature import local_gradients
 from levywalk.theory.spectrum import SpectralGap, spectral_gap
 from levywalk.theory.stationary import stationary
-from levywalk.theory.transition import adjacency_matrix, transition
+from levywalk.theory.transition import adjacency_matrix, require_design, transition
 from levywalk.trace import Trace
 from levywalk.walks import Design, unif_rw
 
@@ -167,6 +167,7 @@ def entrapment(
     True
     """
     radius = checks.integer("radius", radius, low=1)
+    design = require_design(network, problem, design)
     bound = design.bind(network, problem)
     P = transition(network, problem, design)
     law = stationary(P)

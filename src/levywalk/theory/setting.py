@@ -17,7 +17,7 @@ from levywalk.theory.chain import reversible
 from levywalk.theory.closed_form import is_logistic, is_quadratic, states
 from levywalk.theory.curvature import gradient_scale, local_gradients
 from levywalk.theory.stationary import stationary
-from levywalk.theory.transition import transition
+from levywalk.theory.transition import require_design, transition
 from levywalk.updates import as_step_size
 from levywalk.walks import Bound, Design
 
@@ -69,11 +69,7 @@ class Setting:
 
 def make_setting(network: Network, problem: Problem, design: Design, step_size: Any) -> Setting:
     """Bind a design and refuse what the theorems do not cover, with the remedy."""
-    if not isinstance(design, Design):
-        raise InvalidParameter(
-            f"design must be a Design with one matrix, such as lw.mhlj(), got {design!r}; "
-            "give a switching design's .first or .then"
-        )
+    design = require_design(network, problem, design)
     bound = design.bind(network, problem)
     gamma = as_step_size(step_size, bound.largest)
     if not isinstance(gamma, Constant) or gamma.value <= 0.0:

@@ -12,8 +12,8 @@ from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.network import Network
 from levywalk.problem import Problem
-from levywalk.theory.chain import ChainOperator
-from levywalk.walks import Design, JumpLaw
+from levywalk.theory.chain import ChainOperator, as_matrix
+from levywalk.walks import Design, JumpLaw, Switching, check_fit
 
 _MOST_ENTRIES = 200_000_000  # 12 bytes each
 _SAMPLE = 256  # nodes whose neighbourhoods forecast the fill of powers
@@ -76,14 +76,12 @@ def transition(
     >>> lw.transition(network, problem, lw.mhlj(), form="operator").shape
     (5, 5)
     """
-    if not isinstance(design, Design):
-        raise InvalidParameter(
-            f"design must be a Design with one matrix, such as lw.mhlj(), got {design!r}; "
-            "give a switching design's .first or .then"
-        )
     step = checks.integer("step", step, low=0)
     operator = checks.choice("form", form, FORMS) == "operator"
     checks.choice("levy", levy, LEVY)
+    if not isinstance(design, Design):
+        own = node_chain(network, problem, design)
+        return _Plain(own, None) if operator else own
     law = design.bind(network, problem).law
     if design.moves == "iid":
         return _RankOne(law) if operator else _full(law)
@@ -94,6 +92,71 @@ def transition(
     if operator:
         return _Jumping(network, mh, p_jump, design.jump, printed=levy == "printed")
     return sparse.csr_array((1.0 - p_jump) * mh + p_jump * levy_matrix(network, design.jump, levy))
+
+
+def require_design(network: Network, problem: Problem, design: Any) -> Design:
+    """Return the design if it has a target and weights, as the theorems need; refuse any other walk and say why."""
+    if isinstance(design, Design):
+        return design
+    node_chain(network, problem, design)
+    raise InvalidParameter(
+        f"design must be a Design with a target and weights, such as lw.mhlj(), got the walk {_name(design)}; of its "
+        "chain lw.transition, lw.stationary and lw.spectral_gap can tell more"
+    )
+
+
+def node_chain(network: Network, problem: Problem, walk: Any) -> sparse.csr_array:
+    """Ask a walk that is no Design for its chain on the nodes: the one place where theory does so.
+
+    Parameters
+    ----------
+    network, problem
+        What the walk is bound to.
+    walk
+        An object with ``chain(network, problem)``, which returns a matrix over the nodes, or None if the walk is no
+        Markov chain on them.
+
+    Raises
+    ------
+    InvalidParameter
+        The walk has no chain, one of another size, or two of them (a switching design).
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> class Sweep:
+    ...     name = "sweep"
+    ...     def chain(self, network, problem):
+    ...         return np.roll(np.eye(network.n), 1, axis=1)
+    >>> node_chain(lw.ring(3), lw.homogeneous(3), Sweep()).toarray()
+    array([[0., 1., 0.],
+           [0., 0., 1.],
+           [1., 0., 0.]])
+    """
+    ask = getattr(walk, "chain", None)
+    if isinstance(walk, Switching) or not callable(ask):
+        raise InvalidParameter(
+            f"design must be a Design, or another walk with one chain, such as lw.mhlj(), got {walk!r}; "
+            "give a switching design's .first or .then"
+        )
+    check_fit(network, problem)
+    found = ask(network, problem)
+    if found is None:
+        raise InvalidParameter(
+            f"theory needs the walk's chain; {_name(walk)} has none (Walk.chain returned None): "
+            "simulate it with lw.walk or lw.run"
+        )
+    matrix = as_matrix(found)
+    if matrix.shape[0] != network.n:
+        raise InvalidParameter(
+            f"design {_name(walk)} has a chain of {matrix.shape[0]} states, not one per node ({network.n} nodes); give "
+            "the chain itself to lw.stationary or lw.spectral_gap"
+        )
+    return matrix
+
+
+def _name(walk: Any) -> str:
+    return str(getattr(walk, "name", type(walk).__name__))
 
 
 def metropolis_hastings_matrix(network: Network, law: Floats) -> sparse.csr_array:
@@ -210,7 +273,7 @@ class _RankOne(ChainOperator):
 class _Plain(ChainOperator):
     """A chain without jumps: sparse as it is."""
 
-    def __init__(self, matrix: sparse.csr_array, law: Floats) -> None:
+    def __init__(self, matrix: sparse.csr_array, law: Floats | None) -> None:
         super().__init__(matrix.shape[0])
         self.matrix, self.law, self.stay = matrix, law, matrix.diagonal()
         self._back = matrix.T
