@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 
 import levywalk as lw
 from levywalk.problem import LinearModelProblem
-from levywalk.theory.assumptions import assumptions
-from levywalk.theory.moments import exact_moments
-from levywalk.theory.predict import asymptotic_covariance
+from levywalk.theory.judge.assumptions import assumptions
+from levywalk.theory.judge.moments import exact_moments
+from levywalk.theory.judge.predict import asymptotic_covariance
 
 N, DIM = 12, 2
 UNBIASED = [lw.unif_rw(), lw.weight_rw(), lw.mixed_rw(0.4), lw.iid_weighted(), lw.simple_rw(reweight=True)]

@@ -12,7 +12,7 @@ from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.network import Network
 from levywalk.problem import Problem
-from levywalk.theory.chain import ChainOperator, as_matrix
+from levywalk.theory.chain.stochastic_matrix import ChainOperator, as_matrix
 from levywalk.walks import Design, JumpLaw, Switching, check_fit
 
 _MOST_ENTRIES = 200_000_000  # 12 bytes each

@@ -14,9 +14,9 @@ from levywalk import checks
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.progress import Bar
-from levywalk.theory.predict import Prediction, predict
-from levywalk.theory.spectrum import spectral_gap
-from levywalk.theory.transition import transition
+from levywalk.theory.chain.spectrum import spectral_gap
+from levywalk.theory.chain.transition import transition
+from levywalk.theory.judge.predict import Prediction, predict
 from levywalk.walks import Design, mhlj, mixed_rw
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def tune(
 ) -> Tuning:
     """Find the jump parameters of MHLJ, or the λ of MixedRW, with the least predicted cost.
 
-    The cost is predicted by `levywalk.theory.predict.predict`, exactly in the limit of small steps, at each
+    The cost is predicted by `levywalk.theory.judge.predict.predict`, exactly in the limit of small steps, at each
     candidate's best step size; nothing is simulated.
 
     Parameters

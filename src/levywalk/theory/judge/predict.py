@@ -26,11 +26,11 @@ from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import Problem
-from levywalk.theory.curvature import CLOSED_FORM, hessian_method, mean_hessian
-from levywalk.theory.factor import low_fill
-from levywalk.theory.floor import fixed_point
-from levywalk.theory.setting import make_setting
-from levywalk.theory.transition import levy_matrix, metropolis_hastings_matrix
+from levywalk.theory.chain.sparse_factors import low_fill
+from levywalk.theory.chain.transition import levy_matrix, metropolis_hastings_matrix
+from levywalk.theory.judge.curvature import CLOSED_FORM, hessian_method, mean_hessian
+from levywalk.theory.judge.floor import fixed_point
+from levywalk.theory.judge.setting import make_setting
 from levywalk.walks import Bound, Design, FixedDistance, JumpLaw
 
 _GRID = np.logspace(-6, 0, 121)  # of γL*

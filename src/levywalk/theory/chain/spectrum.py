@@ -17,11 +17,11 @@ from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator
 from levywalk import checks
 from levywalk.arrays import AnyArray, Floats
 from levywalk.errors import InvalidParameter
-from levywalk.theory.chain import SMALL, as_chain, matrix_period, reversible
-from levywalk.theory.davidson import AIM, Pair, davidson, seeds
-from levywalk.theory.factor import Grounded, factorise
-from levywalk.theory.stationary import given_or_solved
-from levywalk.theory.views import MatrixView, OperatorView, View
+from levywalk.theory.chain.davidson import AIM, Pair, davidson, seeds
+from levywalk.theory.chain.sparse_factors import Grounded, factorise
+from levywalk.theory.chain.stationary import given_or_solved
+from levywalk.theory.chain.stochastic_matrix import SMALL, as_chain, matrix_period, reversible
+from levywalk.theory.chain.symmetrised import MatrixView, OperatorView, View
 
 KINDS = ("right", "absolute", "singular")
 _SMALL_EIG = 1_500  # an unsymmetric dense spectrum takes about ten times as long as a symmetric one

@@ -11,7 +11,7 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import splu
 
 from levywalk.arrays import Floats
-from levywalk.theory.chain import narrow
+from levywalk.theory.chain.stochastic_matrix import narrow
 
 _OPERATIONS = 3e10  # about half a minute: the squared widths of the profile, summed
 _PLANAR = 4.5  # a grid's profile is at most 4/3 √n wide, 4 √n with jumps, and its factors far smaller than its profile

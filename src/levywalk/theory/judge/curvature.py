@@ -14,7 +14,7 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidData, InvalidParameter, TooLarge
 from levywalk.problem import LinearModelProblem, Problem, factor, logistic_fit
-from levywalk.theory.closed_form import has_batch_gradients, is_logistic, is_quadratic
+from levywalk.theory.judge.closed_form import has_batch_gradients, is_logistic, is_quadratic
 
 CLOSED_FORM = "closed form"
 FINITE_DIFFERENCES = "finite differences"

@@ -11,8 +11,8 @@ from scipy.sparse.linalg import LinearOperator, bicgstab, gmres
 
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
-from levywalk.theory.chain import Chain, ChainOperator, as_chain, balanced_law
-from levywalk.theory.factor import Grounded, low_fill, thin_order
+from levywalk.theory.chain.sparse_factors import Grounded, low_fill, thin_order
+from levywalk.theory.chain.stochastic_matrix import Chain, ChainOperator, as_chain, balanced_law
 
 _GTH_LIMIT = 500  # n³ operations in n steps, which lose no digit to cancellation
 _THIN = 48  # so are n small steps along a ring or a path

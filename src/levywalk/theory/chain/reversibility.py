@@ -10,8 +10,8 @@ from scipy.sparse.linalg import LinearOperator
 
 from levywalk import checks
 from levywalk.errors import InvalidParameter
-from levywalk.theory.chain import REVERSIBLE, as_chain, reversible
-from levywalk.theory.stationary import given_or_solved
+from levywalk.theory.chain.stationary import given_or_solved
+from levywalk.theory.chain.stochastic_matrix import REVERSIBLE, as_chain, reversible
 
 
 def is_reversible(P: Any, tol: float = REVERSIBLE, *, stationary: Any = None) -> bool:

@@ -16,10 +16,10 @@ from levywalk import checks
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import Problem
-from levywalk.theory.closed_form import states
-from levywalk.theory.moments import affordable, recur
-from levywalk.theory.setting import Setting, local_strong_convexity, make_setting, not_stated, start_model
-from levywalk.theory.spectrum import spectral_gap
+from levywalk.theory.chain.spectrum import spectral_gap
+from levywalk.theory.judge.closed_form import states
+from levywalk.theory.judge.moments import affordable, recur
+from levywalk.theory.judge.setting import Setting, local_strong_convexity, make_setting, not_stated, start_model
 from levywalk.walks import Design, TruncatedGeometric
 
 FORMS = ("corrected", "printed", "both")

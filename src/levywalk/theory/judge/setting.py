@@ -13,11 +13,11 @@ from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import Problem, optimum_of
 from levywalk.schedule import Constant, is_schedule
-from levywalk.theory.chain import reversible
-from levywalk.theory.closed_form import is_logistic, is_quadratic, states
-from levywalk.theory.curvature import gradient_scale, local_gradients
-from levywalk.theory.stationary import stationary
-from levywalk.theory.transition import require_design, transition
+from levywalk.theory.chain.stationary import stationary
+from levywalk.theory.chain.stochastic_matrix import reversible
+from levywalk.theory.chain.transition import require_design, transition
+from levywalk.theory.judge.closed_form import is_logistic, is_quadratic, states
+from levywalk.theory.judge.curvature import gradient_scale, local_gradients
 from levywalk.updates import as_step_size
 from levywalk.walks import Bound, Design
 

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from scipy import sparse
 
-from levywalk import checks
 from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.network import Network
 from levywalk.problem import LeastSquares, Problem
-from levywalk.theory.closed_form import is_quadratic
-from levywalk.theory.setting import Setting, make_setting, start_model
+from levywalk.theory.chain.block_recursion import spread
+from levywalk.theory.judge.closed_form import is_quadratic
+from levywalk.theory.judge.setting import Setting, make_setting, start_model
 from levywalk.walks import Design
 
 _ENTRIES = 4_000_000  # of the recursion's sparse matrix
@@ -194,24 +193,3 @@ def squared(contraction: Floats) -> Floats:
     n, dim, _ = contraction.shape
     products: Floats = np.einsum("vik,vjl->vijkl", contraction, contraction)
     return products.reshape(n, dim * dim, dim * dim)
-
-
-def spread(P: Any, maps: Floats) -> sparse.csr_array:
-    """Return the sparse matrix whose block (u, v) is P(v, u) · maps[v]: a local map, then a move.
-
-    Examples
-    --------
-    >>> spread(sparse.csr_array([[0.0, 1.0], [1.0, 0.0]]), np.array([[[2.0]], [[3.0]]])).toarray()
-    array([[0., 3.],
-           [2., 0.]])
-    """
-    flow = sparse.coo_array(P)
-    width = maps.shape[1]
-    inner = np.arange(width)
-    rows = (flow.col[:, None, None] * width + inner[None, :, None]) + 0 * inner[None, None, :]
-    columns = (flow.row[:, None, None] * width + inner[None, None, :]) + 0 * inner[None, :, None]
-    values = flow.data[:, None, None] * maps[flow.row]
-    size = checks.integer("size", P.shape[0] * width)
-    matrix = sparse.csr_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=(size, size))
-    matrix.eliminate_zeros()
-    return matrix

@@ -10,11 +10,11 @@ from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import LeastSquares, Problem
-from levywalk.theory.blocks import Blocks
-from levywalk.theory.closed_form import is_quadratic
-from levywalk.theory.curvature import mean_minimiser
-from levywalk.theory.moments import contractions, require_least_squares, squared
-from levywalk.theory.setting import Setting, make_setting
+from levywalk.theory.chain.block_recursion import Blocks
+from levywalk.theory.judge.closed_form import is_quadratic
+from levywalk.theory.judge.curvature import mean_minimiser
+from levywalk.theory.judge.moments import contractions, require_least_squares, squared
+from levywalk.theory.judge.setting import Setting, make_setting
 from levywalk.walks import Design
 
 _MEAN_UNKNOWNS = 20_000_000

@@ -14,10 +14,10 @@ from scipy.sparse.linalg import LinearOperator, bicgstab
 from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter, TooLarge
-from levywalk.theory.chain import as_chain, matrix_period
-from levywalk.theory.factor import factorise, low_fill
-from levywalk.theory.spectrum import spectral_gap
-from levywalk.theory.stationary import generator, solve
+from levywalk.theory.chain.sparse_factors import factorise, low_fill
+from levywalk.theory.chain.spectrum import spectral_gap
+from levywalk.theory.chain.stationary import generator, solve
+from levywalk.theory.chain.stochastic_matrix import as_chain, matrix_period
 
 _EXACT_LIMIT = 1_000  # every power of two of P is kept: 8 n² bytes each
 _KEMENY_LIMIT = 4_000

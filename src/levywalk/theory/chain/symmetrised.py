@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from levywalk.arrays import Floats
-from levywalk.theory.chain import Chain, ChainOperator
-from levywalk.theory.factor import low_fill
-from levywalk.theory.stationary import generator
+from levywalk.theory.chain.sparse_factors import low_fill
+from levywalk.theory.chain.stationary import generator
+from levywalk.theory.chain.stochastic_matrix import Chain, ChainOperator
 
 
 class View(ABC):

@@ -15,8 +15,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigs, gmres, splu
 
+from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.theory.moments import spread
 
 _DIRECT_FILL = 15_000_000  # entries that the factors can have at most, from the chain's bandwidth
 _CHAIN_FILL = 500_000  # the same of the preconditioner: beyond, its solves cost more than the products they save
@@ -141,3 +141,24 @@ class Blocks:
         except (ArpackError, ArpackNoConvergence):
             return None
         return float(np.abs(values).max())
+
+
+def spread(P: Any, maps: Floats) -> sparse.csr_array:
+    """Return the sparse matrix whose block (u, v) is P(v, u) · maps[v]: a local map, then a move.
+
+    Examples
+    --------
+    >>> spread(sparse.csr_array([[0.0, 1.0], [1.0, 0.0]]), np.array([[[2.0]], [[3.0]]])).toarray()
+    array([[0., 3.],
+           [2., 0.]])
+    """
+    flow = sparse.coo_array(P)
+    width = maps.shape[1]
+    inner = np.arange(width)
+    rows = (flow.col[:, None, None] * width + inner[None, :, None]) + 0 * inner[None, None, :]
+    columns = (flow.row[:, None, None] * width + inner[None, None, :]) + 0 * inner[None, :, None]
+    values = flow.data[:, None, None] * maps[flow.row]
+    size = checks.integer("size", P.shape[0] * width)
+    matrix = sparse.csr_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=(size, size))
+    matrix.eliminate_zeros()
+    return matrix

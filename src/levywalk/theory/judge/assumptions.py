@@ -12,11 +12,11 @@ from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter, NoMinimiser
 from levywalk.network import Network
 from levywalk.problem import Problem
-from levywalk.theory.chain import period
-from levywalk.theory.closed_form import states
-from levywalk.theory.curvature import local_gradients
-from levywalk.theory.setting import checked_optimum, local_strong_convexity, not_stated
-from levywalk.theory.transition import transition
+from levywalk.theory.chain.stochastic_matrix import period
+from levywalk.theory.chain.transition import transition
+from levywalk.theory.judge.closed_form import states
+from levywalk.theory.judge.curvature import local_gradients
+from levywalk.theory.judge.setting import checked_optimum, local_strong_convexity, not_stated
 from levywalk.walks import Design
 
 ABOUT = 2.0  # what the paper's ≈ in [hetedata] is taken to mean: within a factor of 2

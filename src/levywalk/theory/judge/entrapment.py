@@ -20,10 +20,10 @@ from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import Problem
-from levywalk.theory.curvature import local_gradients
-from levywalk.theory.spectrum import SpectralGap, spectral_gap
-from levywalk.theory.stationary import stationary
-from levywalk.theory.transition import adjacency_matrix, require_design, transition
+from levywalk.theory.chain.spectrum import SpectralGap, spectral_gap
+from levywalk.theory.chain.stationary import stationary
+from levywalk.theory.chain.transition import adjacency_matrix, require_design, transition
+from levywalk.theory.judge.curvature import local_gradients
 from levywalk.trace import Trace
 from levywalk.walks import Design, unif_rw
 
