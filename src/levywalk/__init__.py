@@ -60,8 +60,9 @@ if TYPE_CHECKING:
     from levywalk.problem.partition import partition
     from levywalk.report import plot
     from levywalk.schedule import Constant, Decaying, Dropping
+    from levywalk.theory.chain.gap_result import SpectralGap
     from levywalk.theory.chain.reversibility import detailed_balance_violation, is_reversible
-    from levywalk.theory.chain.spectrum import SpectralGap, spectral_gap
+    from levywalk.theory.chain.spectrum import spectral_gap
     from levywalk.theory.chain.stationary import StationaryReport, stationary, stationary_report
     from levywalk.theory.chain.stochastic_matrix import period, total_variation
     from levywalk.theory.chain.times import MixingTime, hitting_times, kemeny_constant, mixing_time

@@ -1,7 +1,8 @@
 """The chain that a design induces; the engine's independent judge."""
 
+from levywalk.theory.chain.gap_result import SpectralGap
 from levywalk.theory.chain.reversibility import detailed_balance_violation, is_reversible
-from levywalk.theory.chain.spectrum import SpectralGap, spectral_gap
+from levywalk.theory.chain.spectrum import spectral_gap
 from levywalk.theory.chain.stationary import StationaryReport, stationary, stationary_report
 from levywalk.theory.chain.stochastic_matrix import period, total_variation
 from levywalk.theory.chain.times import MixingTime, hitting_times, kemeny_constant, mixing_time

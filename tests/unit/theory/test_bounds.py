@@ -12,7 +12,8 @@ import pytest
 
 import levywalk as lw
 from levywalk.theory.judge import moments
-from levywalk.theory.judge.bounds import _constants, corrected
+from levywalk.theory.judge.bound_forms import corrected
+from levywalk.theory.judge.bounds import _constants
 from levywalk.theory.judge.setting import make_setting
 
 BOUNDS = sys.modules["levywalk.theory.judge.bounds"]

@@ -14,7 +14,7 @@ from scipy.sparse.linalg import aslinearoperator
 import levywalk as lw
 from levywalk.theory import detailed_balance_violation
 from levywalk.theory.chain import spectrum, times
-from levywalk.theory.chain.davidson import Pair
+from levywalk.theory.chain.davidson import Eigenpair
 
 KINDS = ("right", "absolute", "singular")
 
@@ -262,7 +262,7 @@ def test_missed_eigenvalue_is_found_out_by_counting(monkeypatch):
     assert truth.trusted
 
     def second(*args, **kwargs):
-        return Pair(4.0 * truth.value + 0j, np.zeros(3_000), 0.0, 1)
+        return Eigenpair(4.0 * truth.value + 0j, np.zeros(3_000), 0.0, 1)
 
     monkeypatch.setattr(spectrum, "_smallest", second)
     gap = lw.spectral_gap(P)

@@ -26,7 +26,7 @@ LEVY = ("algorithm", "printed")
 def transition(
     network: Network,
     problem: Problem,
-    design: Design,
+    design: Design | Any,
     form: Literal["matrix"] = "matrix",
     *,
     levy: str = "algorithm",
@@ -34,10 +34,22 @@ def transition(
 ) -> sparse.csr_array: ...
 @overload
 def transition(
-    network: Network, problem: Problem, design: Design, form: str, *, levy: str = "algorithm", step: int = 0
+    network: Network,
+    problem: Problem,
+    design: Design | Any,
+    form: str,
+    *,
+    levy: str = "algorithm",
+    step: int = 0,
 ) -> Any: ...
 def transition(
-    network: Network, problem: Problem, design: Design, form: str = "matrix", *, levy: str = "algorithm", step: int = 0
+    network: Network,
+    problem: Problem,
+    design: Design | Any,
+    form: str = "matrix",
+    *,
+    levy: str = "algorithm",
+    step: int = 0,
 ) -> Any:
     r"""Return P(v, u), the probability that the model goes from v to u between two updates.
 
@@ -81,16 +93,16 @@ def transition(
     checks.choice("levy", levy, LEVY)
     if not isinstance(design, Design):
         own = node_chain(network, problem, design)
-        return _Plain(own, None) if operator else own
+        return _MatrixOperator(own, None) if operator else own
     law = design.bind(network, problem).law
     if design.moves == "iid":
-        return _RankOne(law) if operator else _full(law)
+        return _IndependentDraws(law) if operator else _full(law)
     mh = metropolis_hastings_matrix(network, law)
     p_jump = 0.0 if design.jump is None else float(design.jump.p_jump_at(step, step + 1)[0])
     if design.jump is None or p_jump == 0.0:
-        return _Plain(mh, law) if operator else mh
+        return _MatrixOperator(mh, law) if operator else mh
     if operator:
-        return _Jumping(network, mh, p_jump, design.jump, printed=levy == "printed")
+        return _JumpOperator(network, mh, p_jump, design.jump, printed=levy == "printed")
     return sparse.csr_array((1.0 - p_jump) * mh + p_jump * levy_matrix(network, design.jump, levy))
 
 
@@ -181,7 +193,9 @@ def metropolis_hastings_matrix(network: Network, law: Floats) -> sparse.csr_arra
     stay = 1.0 - np.bincount(v, weights=rate, minlength=n)
     nodes = np.arange(n, dtype=np.int32)
     rows, columns = np.concatenate([v, nodes]), np.concatenate([u, nodes])
-    return sparse.csr_array((np.concatenate([rate, np.maximum(stay, 0.0)]), (rows, columns)), shape=(n, n))
+    return sparse.csr_array(
+        (np.concatenate([rate, np.maximum(stay, 0.0)]), (rows, columns)), shape=(n, n)
+    )
 
 
 def levy_matrix(network: Network, jump: JumpLaw, levy: str = "algorithm") -> sparse.csr_array:
@@ -205,7 +219,9 @@ def levy_matrix(network: Network, jump: JumpLaw, levy: str = "algorithm") -> spa
         return total
     adjacency = adjacency_matrix(network)
     power = sparse.eye_array(n, format="csr")
-    for probability in distance:  # rows may be scaled at every power, for only their proportions count
+    for (
+        probability
+    ) in distance:  # rows may be scaled at every power, for only their proportions count
         power = power @ adjacency
         power = sparse.csr_array(sparse.diags_array(1.0 / power.sum(axis=1)) @ power)
         total = sparse.csr_array(total + probability * power)
@@ -225,7 +241,9 @@ def _require_affordable(network: Network, hops: int) -> None:
         return
     some = np.unique(np.linspace(0, n - 1, _SAMPLE).astype(np.int64))
     adjacency = adjacency_matrix(network)
-    reached = sparse.csr_array((np.ones(len(some)), (np.arange(len(some)), some)), shape=(len(some), n))
+    reached = sparse.csr_array(
+        (np.ones(len(some)), (np.arange(len(some)), some)), shape=(len(some), n)
+    )
     for _ in range(hops):
         before = reached.nnz
         reached = sparse.csr_array(reached + reached @ adjacency)
@@ -255,7 +273,7 @@ def _column(values: Floats, X: Floats) -> Floats:
     return values[:, None] if X.ndim == 2 else values
 
 
-class _RankOne(ChainOperator):
+class _IndependentDraws(ChainOperator):
     """1πᵀ: each node drawn afresh."""
 
     def __init__(self, law: Floats) -> None:
@@ -270,7 +288,7 @@ class _RankOne(ChainOperator):
         return np.asarray(_column(self.stay, X) * X.sum(axis=0))
 
 
-class _Plain(ChainOperator):
+class _MatrixOperator(ChainOperator):
     """A chain without jumps: sparse as it is."""
 
     def __init__(self, matrix: sparse.csr_array, law: Floats | None) -> None:
@@ -286,10 +304,12 @@ class _Plain(ChainOperator):
         return np.asarray(self._back @ X)
 
 
-class _Jumping(ChainOperator):
+class _JumpOperator(ChainOperator):
     """(1-p_J) P_MH + p_J Σ qᵢ Wⁱ, hop by hop."""
 
-    def __init__(self, network: Network, mh: sparse.csr_array, p_jump: float, jump: JumpLaw, *, printed: bool) -> None:
+    def __init__(
+        self, network: Network, mh: sparse.csr_array, p_jump: float, jump: JumpLaw, *, printed: bool
+    ) -> None:
         super().__init__(mh.shape[0])
         self._mh, self._mh_back = mh, mh.T
         self._adjacency = adjacency_matrix(network)
@@ -308,7 +328,9 @@ class _Jumping(ChainOperator):
         """Return the probability that a jump of one or two hops ends where it began; longer ones are left out."""
         loops = self._share * (self._adjacency.diagonal() > 0)
         back = (
-            self._share * (self._adjacency @ self._share) if self._walks is None else np.zeros(self.shape[0])
+            self._share * (self._adjacency @ self._share)
+            if self._walks is None
+            else np.zeros(self.shape[0])
         )  # W²(v,v) = Σ_u W(v,u) W(u,v)
         return np.asarray(self._distance[0] * loops + self._distance[1:2].sum() * back)
 

@@ -115,7 +115,11 @@ def assumptions(network: Network, problem: Problem, design: Design) -> Assumptio
 def _smooth(problem: Problem, smoothness: Floats) -> Assumption:
     says = "every ∇f_v is L_v-Lipschitz"
     why = f"L_v is known at every node, at most {smoothness.max():.4g} and {smoothness.mean():.4g} on average"
-    numbers = {"L_min": float(smoothness.min()), "L_mean": float(smoothness.mean()), "L_max": float(smoothness.max())}
+    numbers = {
+        "L_min": float(smoothness.min()),
+        "L_mean": float(smoothness.mean()),
+        "L_max": float(smoothness.max()),
+    }
     if not states(problem, "smoothness"):
         return Assumption("Assumption 1", says, None, not_stated(problem, "smoothness"), numbers)
     return Assumption("Assumption 1", says, True, why, numbers)
@@ -125,10 +129,14 @@ def _strongly_convex(problem: Problem) -> Assumption:
     says = "every f_v is μ-strongly convex"
     local = local_strong_convexity(problem)
     if local is None:
-        return Assumption("Assumption 2", says, None, not_stated(problem, "local_strong_convexity"), {})
+        return Assumption(
+            "Assumption 2", says, None, not_stated(problem, "local_strong_convexity"), {}
+        )
     flat = int((local <= 0.0).sum())
     numbers = {"mu_min": float(local.min()), "flat_nodes": float(flat)}
-    world = getattr(problem, "strong_convexity", None) if states(problem, "strong_convexity") else None
+    world = (
+        getattr(problem, "strong_convexity", None) if states(problem, "strong_convexity") else None
+    )
     if world is not None:
         numbers["mu_global"] = float(world)
     if flat == 0:
@@ -164,7 +172,9 @@ def _ergodic(P: Any) -> Assumption:
     classes, _ = csgraph.connected_components(P, directed=True, connection="strong")
     if classes > 1:
         why = f"the chain falls into {classes} classes that it cannot leave both ways"
-        return Assumption("Assumption 4", says, False, why, {"classes": float(classes), "period": 0.0})
+        return Assumption(
+            "Assumption 4", says, False, why, {"classes": float(classes), "period": 0.0}
+        )
     turns = period(P)
     numbers = {"classes": 1.0, "period": float(turns)}
     if turns > 1:
@@ -174,7 +184,11 @@ def _ergodic(P: Any) -> Assumption:
         )
         return Assumption("Assumption 4", says, False, why, numbers)
     return Assumption(
-        "Assumption 4", says, True, "the chain is irreducible and aperiodic; run with start='stationary'", numbers
+        "Assumption 4",
+        says,
+        True,
+        "the chain is irreducible and aperiodic; run with start='stationary'",
+        numbers,
     )
 
 

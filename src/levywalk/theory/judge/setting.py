@@ -25,7 +25,7 @@ _STATIONARY = 1e-3  # the mean gradient at a stated optimum, relative to the gra
 
 
 @dataclass(frozen=True)
-class Setting:
+class TheoremSetting:
     """A walk with constant step size, seen by the theorems.
 
     Attributes
@@ -67,7 +67,9 @@ class Setting:
         return reversible(sparse.csr_array(self.P), self.law)
 
 
-def make_setting(network: Network, problem: Problem, design: Design, step_size: Any) -> Setting:
+def make_setting(
+    network: Network, problem: Problem, design: Design, step_size: Any
+) -> TheoremSetting:
     """Bind a design and refuse what the theorems do not cover, with the remedy."""
     design = require_design(network, problem, design)
     bound = design.bind(network, problem)
@@ -85,7 +87,7 @@ def make_setting(network: Network, problem: Problem, design: Design, step_size: 
         raise InvalidParameter(
             f"problem (of type {type(problem).__name__}) has no optimum to measure from; give it an attribute optimum"
         )
-    return Setting(problem, design, bound, P, law, p_jump, float(gamma.value), optimum)
+    return TheoremSetting(problem, design, bound, P, law, p_jump, float(gamma.value), optimum)
 
 
 def checked_optimum(problem: Problem) -> Floats | None:
@@ -120,7 +122,9 @@ def not_stated(problem: Problem, name: str) -> str:
     """Return one plain sentence about a constant that the problem does not state for its own gradient."""
     kind = type(problem).__name__
     if hasattr(problem, name):
-        return f"{kind} overrides the gradient and inherits {name}, which describes another gradient"
+        return (
+            f"{kind} overrides the gradient and inherits {name}, which describes another gradient"
+        )
     return f"{kind} does not state its {name}"
 
 
@@ -131,9 +135,13 @@ def start_model(problem: Problem, x0: Any) -> Floats:
     try:
         clean = np.asarray(x0, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidParameter(f"x0 must be an array of {problem.dim} numbers, got {x0!r}") from None
+        raise InvalidParameter(
+            f"x0 must be an array of {problem.dim} numbers, got {x0!r}"
+        ) from None
     if clean.shape != (problem.dim,) or not np.isfinite(clean).all():
-        raise InvalidParameter(f"x0 must be {problem.dim} finite numbers, got an array of shape {clean.shape}")
+        raise InvalidParameter(
+            f"x0 must be {problem.dim} finite numbers, got an array of shape {clean.shape}"
+        )
     return clean
 
 
