@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import levywalk as lw
-from levywalk.theory.moments import exact_moments
+from levywalk.theory.judge.moments import exact_moments
 
 N, STEPS, REPLICAS = 20, 20_000, 400
 

@@ -60,18 +60,19 @@ if TYPE_CHECKING:
     from levywalk.problem.partition import partition
     from levywalk.report import plot
     from levywalk.schedule import Constant, Decaying, Dropping
-    from levywalk.theory.assumptions import Assumptions, assumptions
-    from levywalk.theory.balance import detailed_balance_violation, is_reversible
-    from levywalk.theory.bounds import Bounds, bounds
-    from levywalk.theory.chain import period, total_variation
-    from levywalk.theory.entrapment import EntrapmentReport, entrapment, update_correlation
-    from levywalk.theory.floor import ErrorFloor, error_floor
-    from levywalk.theory.predict import Prediction, predict
-    from levywalk.theory.spectrum import SpectralGap, spectral_gap
-    from levywalk.theory.stationary import StationaryReport, stationary, stationary_report
-    from levywalk.theory.times import MixingTime, hitting_times, kemeny_constant, mixing_time
-    from levywalk.theory.transition import transition
-    from levywalk.theory.tune import Tuning, tune
+    from levywalk.theory.chain.gap_result import SpectralGap
+    from levywalk.theory.chain.reversibility import detailed_balance_violation, is_reversible
+    from levywalk.theory.chain.spectrum import spectral_gap
+    from levywalk.theory.chain.stationary import StationaryReport, stationary, stationary_report
+    from levywalk.theory.chain.stochastic_matrix import period, total_variation
+    from levywalk.theory.chain.times import MixingTime, hitting_times, kemeny_constant, mixing_time
+    from levywalk.theory.chain.transition import transition
+    from levywalk.theory.judge.assumptions import Assumptions, assumptions
+    from levywalk.theory.judge.bounds import Bounds, bounds
+    from levywalk.theory.judge.entrapment import EntrapmentReport, entrapment, update_correlation
+    from levywalk.theory.judge.floor import ErrorFloor, error_floor
+    from levywalk.theory.judge.predict import Prediction, predict
+    from levywalk.theory.judge.tune import Tuning, tune
     from levywalk.trace import Trace, Walks
     from levywalk.trace.files import load_trace
     from levywalk.updates import Sgd

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.theory.moments import exact_moments
+from levywalk.theory.judge.moments import exact_moments
 
 N, STEPS = 20, 10_000
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.network import Network
-from levywalk.problem import LinearModelProblem, Problem
+from levywalk.problem import Problem, optimum_of
 from levywalk.progress import Bar
 from levywalk.theory import (
     Assumptions,
@@ -135,6 +135,7 @@ def inspect(
 
 
 def _prediction(network: Network, problem: Problem, design: Design, accuracy: float) -> Prediction | None:
-    if not isinstance(problem, LinearModelProblem) or network.n > _PREDICTED_UP_TO or not problem.optimum.any():
+    optimum = optimum_of(problem)
+    if optimum is None or network.n > _PREDICTED_UP_TO or not optimum.any():
         return None
     return predict(network, problem, design, accuracy=accuracy)

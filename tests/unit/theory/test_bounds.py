@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.theory import moments
-from levywalk.theory.bounds import _constants, corrected
-from levywalk.theory.setting import make_setting
+from levywalk.theory.judge import moments
+from levywalk.theory.judge.bound_forms import corrected
+from levywalk.theory.judge.bounds import _constants
+from levywalk.theory.judge.setting import make_setting
 
-BOUNDS = sys.modules["levywalk.theory.bounds"]  # the module: its name in the package is the function
+BOUNDS = sys.modules["levywalk.theory.judge.bounds"]
 
 
 def noisy(n: int = 8, dim: int = 2, ridge: float = 0.5, seed: int = 0) -> lw.LeastSquares:

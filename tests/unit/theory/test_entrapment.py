@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.theory.entrapment import _complete_stays
+from levywalk.theory.judge.entrapment import _complete_stays
 
 
 def five_ring() -> lw.LeastSquares:

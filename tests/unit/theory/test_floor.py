@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 import levywalk as lw
-from levywalk.theory import blocks
-from levywalk.theory.moments import exact_moments, local_hessians
+from levywalk.theory.chain import block_recursion
+from levywalk.theory.judge.moments import exact_moments, local_hessians
 
 DESIGNS = {
     "weight": lw.weight_rw(),
@@ -151,8 +151,8 @@ def test_iterative_and_direct_solutions_agree(monkeypatch: pytest.MonkeyPatch) -
     for design in (lw.mhlj(), lw.weight_rw()):
         direct = lw.error_floor(network, problem, design)
         for chain in (10**9, 0):
-            monkeypatch.setattr(blocks, "_DIRECT_FILL", 0)
-            monkeypatch.setattr(blocks, "_CHAIN_FILL", chain)
+            monkeypatch.setattr(block_recursion, "_DIRECT_FILL", 0)
+            monkeypatch.setattr(block_recursion, "_CHAIN_FILL", chain)
             iterative = lw.error_floor(network, problem, design)
             assert iterative.floor == pytest.approx(direct.floor, rel=1e-7)
             assert iterative.limit_mean == pytest.approx(direct.limit_mean, rel=1e-7)

@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 
 import levywalk as lw
-from levywalk.theory.predict import asymptotic_covariance, communication, mean_hessian
+from levywalk.theory.judge.curvature import mean_hessian
+from levywalk.theory.judge.predict import asymptotic_covariance, communication
 
 
 def test_asymptotic_covariance_equals_the_sum_over_lags() -> None:
@@ -27,7 +28,7 @@ def test_asymptotic_covariance_equals_the_sum_over_lags() -> None:
 
 
 def test_iterations_give_the_covariance_of_the_factors(monkeypatch: pytest.MonkeyPatch) -> None:
-    predict = import_module("levywalk.theory.predict")
+    predict = import_module("levywalk.theory.judge.predict")
     problem = lw.heterogeneous(3000, dim=3, important=3)
     P = lw.transition(lw.watts_strogatz(3000, 4, 0.1), problem, lw.mhlj())
     law, values = lw.stationary(P), problem.local_gradients(problem.optimum)

@@ -12,8 +12,9 @@ from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
 import levywalk as lw
-from levywalk.theory import detailed_balance_violation, spectrum, times
-from levywalk.theory.davidson import Pair
+from levywalk.theory import detailed_balance_violation
+from levywalk.theory.chain import spectrum, times
+from levywalk.theory.chain.davidson import Eigenpair
 
 KINDS = ("right", "absolute", "singular")
 
@@ -184,7 +185,7 @@ def trapped_ring_gap(n, factor):
 )
 @pytest.mark.parametrize("fill", [True, False], ids=["factors", "diagonal"])
 def test_iterations_equal_dense_algebra(network, design, fill, iterate, monkeypatch):
-    monkeypatch.setattr("levywalk.theory.views.low_fill", lambda P: fill)
+    monkeypatch.setattr("levywalk.theory.chain.symmetrised.low_fill", lambda P: fill)
     P = lw.transition(network, lw.heterogeneous(network.n, important=3), design)
     expected = dense_gaps(P)
     for kind in KINDS:
@@ -239,7 +240,7 @@ def test_independent_sampling_has_gap_one():
 def test_untrusted_answer_is_a_rigorous_bound_and_says_so(monkeypatch):
     n = 2_500
     network, problem = lw.watts_strogatz(n, 4, 0.1), lw.heterogeneous(n, important=3)
-    monkeypatch.setattr("levywalk.theory.views.low_fill", lambda P: False)
+    monkeypatch.setattr("levywalk.theory.chain.symmetrised.low_fill", lambda P: False)
     for design in (lw.weight_rw(), lw.mhlj()):
         P = lw.transition(network, problem, design)
         for kind in KINDS:
@@ -261,7 +262,7 @@ def test_missed_eigenvalue_is_found_out_by_counting(monkeypatch):
     assert truth.trusted
 
     def second(*args, **kwargs):
-        return Pair(4.0 * truth.value + 0j, np.zeros(3_000), 0.0, 1)
+        return Eigenpair(4.0 * truth.value + 0j, np.zeros(3_000), 0.0, 1)
 
     monkeypatch.setattr(spectrum, "_smallest", second)
     gap = lw.spectral_gap(P)

@@ -10,7 +10,7 @@ from scipy import sparse
 
 import levywalk as lw
 
-METHODS = import_module("levywalk.theory.stationary")  # the package's name for it is the function
+METHODS = import_module("levywalk.theory.chain.stationary")  # the package's name for it is the function
 PROBLEM = lw.heterogeneous(60, dim=2, important=2)
 NETWORKS = [lw.ring(60), lw.star(60), lw.barabasi_albert(60, 2), lw.ring(60, self_loops="counted")]
 

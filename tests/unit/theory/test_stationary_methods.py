@@ -14,7 +14,7 @@ import levywalk as lw
 from levywalk.theory import stationary as solve
 from levywalk.theory import stationary_report
 
-MODULE = import_module("levywalk.theory.stationary")  # the package's attribute of that name is the function
+MODULE = import_module("levywalk.theory.chain.stationary")  # the package's attribute of that name is the function
 
 
 def problem_with(smoothness):

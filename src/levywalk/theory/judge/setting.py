@@ -11,17 +11,21 @@ from scipy import sparse
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import LinearModelProblem, Problem, optimum_of
+from levywalk.problem import Problem, optimum_of
 from levywalk.schedule import Constant, is_schedule
-from levywalk.theory.chain import reversible
-from levywalk.theory.stationary import stationary
-from levywalk.theory.transition import transition
+from levywalk.theory.chain.stationary import stationary
+from levywalk.theory.chain.stochastic_matrix import reversible
+from levywalk.theory.chain.transition import require_design, transition
+from levywalk.theory.judge.closed_form import is_logistic, is_quadratic, states
+from levywalk.theory.judge.curvature import gradient_scale, local_gradients
 from levywalk.updates import as_step_size
 from levywalk.walks import Bound, Design
 
+_STATIONARY = 1e-3  # the mean gradient at a stated optimum, relative to the gradients of the nodes
+
 
 @dataclass(frozen=True)
-class Setting:
+class TheoremSetting:
     """A walk with constant step size, seen by the theorems.
 
     Attributes
@@ -63,13 +67,11 @@ class Setting:
         return reversible(sparse.csr_array(self.P), self.law)
 
 
-def make_setting(network: Network, problem: Problem, design: Design, step_size: Any) -> Setting:
+def make_setting(
+    network: Network, problem: Problem, design: Design, step_size: Any
+) -> TheoremSetting:
     """Bind a design and refuse what the theorems do not cover, with the remedy."""
-    if not isinstance(design, Design):
-        raise InvalidParameter(
-            f"design must be a Design with one matrix, such as lw.mhlj(), got {design!r}; "
-            "give a switching design's .first or .then"
-        )
+    design = require_design(network, problem, design)
     bound = design.bind(network, problem)
     gamma = as_step_size(step_size, bound.largest)
     if not isinstance(gamma, Constant) or gamma.value <= 0.0:
@@ -80,33 +82,50 @@ def make_setting(network: Network, problem: Problem, design: Design, step_size: 
     P = transition(network, problem, design)
     # Without jumps the law is known to the last digit; no solver has to find it.
     law = bound.law if p_jump == 0.0 else np.asarray(stationary(P), dtype=np.float64)
-    optimum = optimum_of(problem)
+    optimum = checked_optimum(problem)
     if optimum is None:
         raise InvalidParameter(
             f"problem (of type {type(problem).__name__}) has no optimum to measure from; give it an attribute optimum"
         )
-    return Setting(problem, design, bound, P, law, p_jump, float(gamma.value), optimum)
+    return TheoremSetting(problem, design, bound, P, law, p_jump, float(gamma.value), optimum)
 
 
-def local_gradients(problem: Problem, x: Floats) -> Floats:
-    """Return the gradients of all f_v at x as rows.
+def checked_optimum(problem: Problem) -> Floats | None:
+    """Return x*, or None when the problem does not offer it; refuse one where the mean gradient is not zero.
 
-    Examples
-    --------
-    >>> import levywalk as lw
-    >>> local_gradients(lw.LeastSquares([[1.0], [1.0]], [0.0, 2.0]), np.array([1.0]))
-    array([[ 2.],
-           [-2.]])
+    Least squares and logistic regression compute x* themselves. Any other problem states it, and a subclass that
+    overrides a gradient may have inherited the optimum of another loss.
     """
-    if isinstance(problem, LinearModelProblem):
-        return problem.local_gradients(x)
-    return np.array([problem.local_gradient(v, x) for v in range(problem.n)], dtype=np.float64)
+    optimum = optimum_of(problem)
+    if optimum is None or is_quadratic(problem) or is_logistic(problem):
+        return optimum
+    mass = np.full(problem.n, 1.0 / problem.n)
+    size = float(np.linalg.norm(mass @ local_gradients(problem, optimum)))
+    if not size <= _STATIONARY * gradient_scale(problem, mass, optimum):
+        raise InvalidParameter(
+            f"problem.optimum (of type {type(problem).__name__}) is not the minimiser of the problem: the mean of its "
+            f"local gradients there has the norm {size:.3g}, not 0; a class that overrides local_gradient needs an "
+            "optimum of its own (None if it is not known)"
+        )
+    return optimum
 
 
 def local_strong_convexity(problem: Problem) -> Floats | None:
-    """Return μ_v of every node, or None when the problem does not say."""
+    """Return μ_v of every node, or None when the problem does not state it for its own gradient."""
     values = getattr(problem, "local_strong_convexity", None)
-    return None if values is None else np.asarray(values, dtype=np.float64)
+    if values is None or not states(problem, "local_strong_convexity"):
+        return None
+    return np.asarray(values, dtype=np.float64)
+
+
+def not_stated(problem: Problem, name: str) -> str:
+    """Return one plain sentence about a constant that the problem does not state for its own gradient."""
+    kind = type(problem).__name__
+    if hasattr(problem, name):
+        return (
+            f"{kind} overrides the gradient and inherits {name}, which describes another gradient"
+        )
+    return f"{kind} does not state its {name}"
 
 
 def start_model(problem: Problem, x0: Any) -> Floats:
@@ -116,9 +135,13 @@ def start_model(problem: Problem, x0: Any) -> Floats:
     try:
         clean = np.asarray(x0, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidParameter(f"x0 must be an array of {problem.dim} numbers, got {x0!r}") from None
+        raise InvalidParameter(
+            f"x0 must be an array of {problem.dim} numbers, got {x0!r}"
+        ) from None
     if clean.shape != (problem.dim,) or not np.isfinite(clean).all():
-        raise InvalidParameter(f"x0 must be {problem.dim} finite numbers, got an array of shape {clean.shape}")
+        raise InvalidParameter(
+            f"x0 must be {problem.dim} finite numbers, got an array of shape {clean.shape}"
+        )
     return clean
 
 

@@ -14,9 +14,9 @@ from levywalk import checks
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.progress import Bar
-from levywalk.theory.predict import Prediction, predict
-from levywalk.theory.spectrum import spectral_gap
-from levywalk.theory.transition import transition
+from levywalk.theory.chain.spectrum import spectral_gap
+from levywalk.theory.chain.transition import transition
+from levywalk.theory.judge.predict import Prediction, predict
 from levywalk.walks import Design, mhlj, mixed_rw
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def tune(
 ) -> Tuning:
     """Find the jump parameters of MHLJ, or the λ of MixedRW, with the least predicted cost.
 
-    The cost is predicted by `levywalk.theory.predict.predict`, exactly in the limit of small steps, at each
+    The cost is predicted by `levywalk.theory.judge.predict.predict`, exactly in the limit of small steps, at each
     candidate's best step size; nothing is simulated.
 
     Parameters
@@ -120,17 +120,27 @@ def tune(
     with Bar("judging designs", len(grid), show=progress) as bar:
         for parameters, design in grid:
             found = predict(network, problem, design, accuracy=accuracy)
-            judged.append(Candidate(design, parameters, found, found.steps if cost == "steps" else found.transfers))
+            judged.append(
+                Candidate(
+                    design, parameters, found, found.steps if cost == "steps" else found.transfers
+                )
+            )
             bar.advance(1)
     winner = min(judged, key=lambda candidate: candidate.cost)
     return Tuning(
-        winner.design, winner.parameters, winner.cost, tuple(judged), _curve(network, problem, judged, winner)
+        winner.design,
+        winner.parameters,
+        winner.cost,
+        tuple(judged),
+        _curve(network, problem, judged, winner),
     )
 
 
 def _shapes(p_distances: Iterable[float], max_hops: Iterable[int]) -> list[tuple[float, int]]:
     """Return the distinct laws: with p_distance 1 or max_hops 1 every jump is one hop, whatever the other says."""
-    return sorted({(1.0, 1) if d == 1.0 or r == 1 else (d, r) for d, r in product(p_distances, max_hops)})
+    return sorted(
+        {(1.0, 1) if d == 1.0 or r == 1 else (d, r) for d, r in product(p_distances, max_hops)}
+    )
 
 
 def _curve(

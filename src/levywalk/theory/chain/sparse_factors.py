@@ -11,11 +11,13 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import splu
 
 from levywalk.arrays import Floats
-from levywalk.theory.chain import narrow
+from levywalk.theory.chain.stochastic_matrix import narrow
 
 _OPERATIONS = 3e10  # about half a minute: the squared widths of the profile, summed
 _PLANAR = 4.5  # a grid's profile is at most 4/3 √n wide, 4 √n with jumps, and its factors far smaller than its profile
-_LARGEST_PLANAR = 1.8e9  # entries of the profile, times its mean width over √n: a torus of a million nodes
+_LARGEST_PLANAR = (
+    1.8e9  # entries of the profile, times its mean width over √n: a torus of a million nodes
+)
 _THIN = 32.0  # a mean width up to which the profile order itself is used: minimum degree is slow around hubs
 
 Solve = Callable[[Floats], Floats]
@@ -64,7 +66,7 @@ def _widths(matrix: Any, order: Any) -> Any:
     return np.arange(len(order)) - first
 
 
-class Factor:
+class SparseFactors:
     """LU factors of a structurally symmetric matrix, eliminated on the diagonal."""
 
     def __init__(self, matrix: Any) -> None:
@@ -96,21 +98,21 @@ class Factor:
         return int((self._lu.U.diagonal() < 0).sum())
 
 
-def factorise(matrix: Any) -> Factor | None:
+def factorise(matrix: Any) -> SparseFactors | None:
     """Return the factors, or None where elimination meets a zero pivot."""
     try:
-        return Factor(matrix)
+        return SparseFactors(matrix)
     except RuntimeError:
         return None
 
 
-class Grounded:
+class GroundedSolver:
     """A solver of the singular system Ax = b, A = I - P up to scaling, that holds one state at zero."""
 
     def __init__(self, matrix: Any, ground: int) -> None:
         self._keep = np.delete(np.arange(matrix.shape[0]), ground)
         self._matrix = sparse.csc_array(sparse.csr_array(matrix)[self._keep][:, self._keep])
-        self._factor = Factor(self._matrix)
+        self._factor = SparseFactors(self._matrix)
 
     def solve(self, right: Floats, transposed: bool = False) -> Floats:
         """Return the solution that is zero at the grounded state, once refined."""

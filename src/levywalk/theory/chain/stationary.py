@@ -11,8 +11,8 @@ from scipy.sparse.linalg import LinearOperator, bicgstab, gmres
 
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
-from levywalk.theory.chain import Chain, ChainOperator, as_chain, balanced_law
-from levywalk.theory.factor import Grounded, low_fill, thin_order
+from levywalk.theory.chain.sparse_factors import GroundedSolver, low_fill, thin_order
+from levywalk.theory.chain.stochastic_matrix import Chain, ChainOperator, as_chain, balanced_law
 
 _GTH_LIMIT = 500  # n³ operations in n steps, which lose no digit to cancellation
 _THIN = 48  # so are n small steps along a ring or a path
@@ -107,8 +107,14 @@ def given_or_solved(chain: Chain, law: Any) -> Floats:
     if law is None:
         return solve(chain).law
     clean = np.asarray(law, dtype=np.float64)
-    if clean.shape != (chain.shape[0],) or not (clean > 0).all() or not abs(clean.sum() - 1.0) <= 1e-6:
-        raise InvalidParameter("stationary must be one positive probability per state; leave it out to have it solved")
+    if (
+        clean.shape != (chain.shape[0],)
+        or not (clean > 0).all()
+        or not abs(clean.sum() - 1.0) <= 1e-6
+    ):
+        raise InvalidParameter(
+            "stationary must be one positive probability per state; leave it out to have it solved"
+        )
     residual = _residual(chain, clean)
     if not residual <= _ACCEPTED:
         raise InvalidParameter(
@@ -121,7 +127,11 @@ def solve(chain: Chain) -> StationaryReport:
     """Find the law of a checked chain."""
     if isinstance(chain, LinearOperator):
         known = chain.law if isinstance(chain, ChainOperator) else None
-        return _checked(chain, known, "known") if known is not None else _checked(chain, _krylov(chain), "krylov")
+        return (
+            _checked(chain, known, "known")
+            if known is not None
+            else _checked(chain, _krylov(chain), "krylov")
+        )
     n = chain.shape[0]
     if n <= _GTH_LIMIT:
         return _checked(chain, _gth(chain.toarray()), "gth")
@@ -188,7 +198,9 @@ def _thin_gth(matrix: sparse.csr_array, order: Any, width: int) -> Floats:
         reach = min(k, width)
         first = k - reach
         row = band[k, width - reach : width]
-        column = flat[first * (step + 1) + reach + width : k * (step + 1) + width + 1 : step][:reach]
+        column = flat[first * (step + 1) + reach + width : k * (step + 1) + width + 1 : step][
+            :reach
+        ]
         column /= row.sum()
         block = first * (step + 1) + width + inner[:reach, None] * step + inner[None, :reach]
         flat[block] += column[:, None] * row
@@ -197,7 +209,9 @@ def _thin_gth(matrix: sparse.csr_array, order: Any, width: int) -> Floats:
     for k in range(1, n):
         reach = min(k, width)
         first = k - reach
-        column = flat[first * (step + 1) + reach + width : k * (step + 1) + width + 1 : step][:reach]
+        column = flat[first * (step + 1) + reach + width : k * (step + 1) + width + 1 : step][
+            :reach
+        ]
         law[k] = law[first:k] @ column
         if law[k] > 1e200:
             law[: k + 1] *= 1e-200
@@ -223,7 +237,7 @@ def _direct(matrix: sparse.csr_array) -> Floats | None:
     rates = sparse.csr_array(generator(matrix).T)
     for _ in range(2):  # if most of the mass lies elsewhere, once more from there
         try:
-            solver = Grounded(rates, ground)
+            solver = GroundedSolver(rates, ground)
         except RuntimeError:
             return None
         law = solver.solve(-rates[:, [ground]].toarray().ravel())
@@ -246,7 +260,9 @@ def _krylov(chain: Chain) -> Floats:
         stay, back = chain.diagonal(), sparse.csr_array(chain.T)
         push = back.dot
     leave = np.maximum(1.0 - stay, np.finfo(float).eps)
-    system = LinearOperator((n, n), matvec=lambda x: x - push(x) + x.sum() * uniform, dtype=np.float64)
+    system = LinearOperator(
+        (n, n), matvec=lambda x: x - push(x) + x.sum() * uniform, dtype=np.float64
+    )
     scale = LinearOperator((n, n), matvec=lambda x: x / leave, dtype=np.float64)
     law = _tidy(chain, uniform, push)
     for attempt in ("bicgstab", "bicgstab", "gmres"):
@@ -254,10 +270,18 @@ def _krylov(chain: Chain) -> Floats:
             break
         with np.errstate(all="ignore"):  # a breakdown shows in the residual
             if attempt == "bicgstab":
-                found, _ = bicgstab(system, uniform, x0=law, rtol=_AIM, maxiter=_MOST_ITERATIONS, M=scale)
+                found, _ = bicgstab(
+                    system, uniform, x0=law, rtol=_AIM, maxiter=_MOST_ITERATIONS, M=scale
+                )
             else:
                 found, _ = gmres(
-                    system, uniform, x0=law, rtol=_AIM, restart=50, maxiter=-(-_MOST_ITERATIONS // 50), M=scale
+                    system,
+                    uniform,
+                    x0=law,
+                    rtol=_AIM,
+                    restart=50,
+                    maxiter=-(-_MOST_ITERATIONS // 50),
+                    M=scale,
                 )
         if np.isfinite(found).all() and found.sum() > 0:
             candidate = _tidy(chain, found, push)

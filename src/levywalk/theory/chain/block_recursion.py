@@ -15,8 +15,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigs, gmres, splu
 
+from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.theory.moments import spread
 
 _DIRECT_FILL = 15_000_000  # entries that the factors can have at most, from the chain's bandwidth
 _CHAIN_FILL = 500_000  # the same of the preconditioner: beyond, its solves cost more than the products they save
@@ -26,7 +26,7 @@ _CYCLES = 40  # of GMRES, 40 products each
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockRecursion:
     """A recursion z ← (what B_v does at every node, then one move of the chain).
 
     Attributes
@@ -109,11 +109,15 @@ class Blocks:
         def precondition(r: Floats) -> Floats:
             blocks = chain(r.reshape(shape))
             rest = (r - product(blocks)).reshape(shape).sum(axis=0)
-            return np.asarray(blocks + np.outer(self.law, np.linalg.solve(self.coarse, rest))).ravel()
+            return np.asarray(
+                blocks + np.outer(self.law, np.linalg.solve(self.coarse, rest))
+            ).ravel()
 
         system = LinearOperator((count, count), matvec=product, dtype=np.float64)
         inverse = LinearOperator((count, count), matvec=precondition, dtype=np.float64)
-        z, _ = gmres(system, right.ravel(), rtol=0.1 * _RESIDUAL, restart=40, maxiter=_CYCLES, M=inverse)
+        z, _ = gmres(
+            system, right.ravel(), rtol=0.1 * _RESIDUAL, restart=40, maxiter=_CYCLES, M=inverse
+        )
         return np.asarray(z).reshape(shape)
 
     def _chain_solver(self) -> Callable[[Floats], Floats]:
@@ -121,7 +125,9 @@ class Blocks:
         if self._fill() > _CHAIN_FILL:
             return lambda r: r
         solver = splu(
-            sparse.csc_array(sparse.eye_array(len(self.law)) - self.P.T @ sparse.diags_array(1.0 - self.shift))
+            sparse.csc_array(
+                sparse.eye_array(len(self.law)) - self.P.T @ sparse.diags_array(1.0 - self.shift)
+            )
         )
         return lambda r: np.asarray(solver.solve(r))
 
@@ -141,3 +147,24 @@ class Blocks:
         except (ArpackError, ArpackNoConvergence):
             return None
         return float(np.abs(values).max())
+
+
+def spread(P: Any, maps: Floats) -> sparse.csr_array:
+    """Return the sparse matrix whose block (u, v) is P(v, u) · maps[v]: a local map, then a move.
+
+    Examples
+    --------
+    >>> spread(sparse.csr_array([[0.0, 1.0], [1.0, 0.0]]), np.array([[[2.0]], [[3.0]]])).toarray()
+    array([[0., 3.],
+           [2., 0.]])
+    """
+    flow = sparse.coo_array(P)
+    width = maps.shape[1]
+    inner = np.arange(width)
+    rows = (flow.col[:, None, None] * width + inner[None, :, None]) + 0 * inner[None, None, :]
+    columns = (flow.row[:, None, None] * width + inner[None, None, :]) + 0 * inner[None, :, None]
+    values = flow.data[:, None, None] * maps[flow.row]
+    size = checks.integer("size", P.shape[0] * width)
+    matrix = sparse.csr_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=(size, size))
+    matrix.eliminate_zeros()
+    return matrix

@@ -26,7 +26,7 @@ Apply = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
-class Pair:
+class Eigenpair:
     """An approximate eigenvalue with its vector, residual norm (for a unit vector) and the iterations it took."""
 
     value: complex
@@ -44,7 +44,7 @@ def davidson(
     symmetric: bool,
     most: int,
     aim: float = AIM,
-) -> Pair:
+) -> Eigenpair:
     """Find the eigenvalue of the smallest real part, orthogonal to ``null``, a left and right null vector.
 
     Parameters
@@ -60,7 +60,7 @@ def davidson(
     aim
         Residual over eigenvalue to reach; for a rough one the runner-up is not followed.
     """
-    space = _Space(apply, start, null, symmetric)
+    space = _Subspace(apply, start, null, symmetric)
     best = space.pair(0)
     for iteration in range(most):
         followed = best
@@ -73,15 +73,15 @@ def davidson(
         space.expand(direction)
         best = space.pair(0)
         best.iterations = iteration + 1
-    return Pair(best.value, best.vector, best.residual, best.iterations)
+    return Eigenpair(best.value, best.vector, best.residual, best.iterations)
 
 
-def _settled(pair: _Ritz, aim: float) -> bool:
+def _settled(pair: _RitzPair, aim: float) -> bool:
     return pair.residual <= max(aim * abs(pair.value.real), _FLOOR)
 
 
 @dataclass
-class _Ritz:
+class _RitzPair:
     value: complex
     vector: AnyArray
     residue: AnyArray
@@ -89,7 +89,7 @@ class _Ritz:
     iterations: int = 0
 
 
-class _Space:
+class _Subspace:
     """An orthonormal basis V, AV, and VᵀAV."""
 
     def __init__(self, apply: Apply, start: Floats, null: Floats | None, symmetric: bool) -> None:
@@ -100,7 +100,9 @@ class _Space:
         self._image = np.zeros((n, room), order="F")
         self._matrix = np.zeros((room, room))
         self._previous: AnyArray | None = None
-        self._solved: tuple[AnyArray, AnyArray] | None = None  # the small eigenproblem, until the space changes
+        self._solved: tuple[AnyArray, AnyArray] | None = (
+            None  # the small eigenproblem, until the space changes
+        )
         self.size = 0
         for vector in start.T:
             self._append(vector)
@@ -172,7 +174,7 @@ class _Space:
         self._matrix[:rank, :rank] = turn.T @ self._matrix[:k, :k] @ turn
         self.size, self._previous, self._solved = rank, None, None
 
-    def pair(self, which: int) -> _Ritz:
+    def pair(self, which: int) -> _RitzPair:
         """Return a Ritz pair; of complex conjugates, the second counts as the first's."""
         values, vectors = self._ritz()
         if which and abs(complex(values[0]).imag) > 0:
@@ -187,14 +189,19 @@ class _Space:
         if np.iscomplexobj(vector) and value.imag == 0.0:
             vector, residue = vector.real, residue.real
         size = float(np.linalg.norm(vector))
-        return _Ritz(value, vector / size, residue / size, float(np.linalg.norm(residue)) / size)
+        return _RitzPair(
+            value, vector / size, residue / size, float(np.linalg.norm(residue)) / size
+        )
 
 
 def seeds(diagonal: Floats, count: int) -> Floats:
     """Return vectors to begin with: random ones, smooth and rough, and the states that are hardest to leave."""
     n = len(diagonal)
     random = np.random.default_rng(20240229)
-    vectors: list[Any] = [random.standard_normal(n), random.standard_normal(n) / np.maximum(diagonal, 1e-12)]
+    vectors: list[Any] = [
+        random.standard_normal(n),
+        random.standard_normal(n) / np.maximum(diagonal, 1e-12),
+    ]
     for v in np.argsort(diagonal, kind="stable")[:count]:
         vectors.append(np.zeros(n))
         vectors[-1][v] = 1.0

@@ -17,11 +17,16 @@ from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator
 from levywalk import checks
 from levywalk.arrays import AnyArray, Floats
 from levywalk.errors import InvalidParameter
-from levywalk.theory.chain import SMALL, as_chain, matrix_period, reversible
-from levywalk.theory.davidson import AIM, Pair, davidson, seeds
-from levywalk.theory.factor import Grounded, factorise
-from levywalk.theory.stationary import given_or_solved
-from levywalk.theory.views import MatrixView, OperatorView, View
+from levywalk.theory.chain.davidson import AIM, Eigenpair, davidson, seeds
+from levywalk.theory.chain.gap_result import SpectralGap
+from levywalk.theory.chain.sparse_factors import GroundedSolver, factorise
+from levywalk.theory.chain.stationary import given_or_solved
+from levywalk.theory.chain.stochastic_matrix import SMALL, as_chain, matrix_period, reversible
+from levywalk.theory.chain.symmetrised import (
+    SymmetrisedChain,
+    SymmetrisedMatrix,
+    SymmetrisedOperator,
+)
 
 KINDS = ("right", "absolute", "singular")
 _SMALL_EIG = 1_500  # an unsymmetric dense spectrum takes about ten times as long as a symmetric one
@@ -30,55 +35,6 @@ _MARGIN = 1e-3  # inertia is counted this share below the gap
 _ITERATIONS = {"shift-invert": 60, "davidson": 1_500}
 _ROUGH = 0.05  # of a left eigenvector only its angle to the right one is wanted
 _SWEEP = 2  # restarts of the Arnoldi sweep that looks for eigenvalues away from the ends
-
-
-@dataclass(frozen=True)
-class SpectralGap:
-    """A spectral gap and how far it can be relied on.
-
-    Attributes
-    ----------
-    value
-        The gap. If it cannot be trusted, a number that the gap does not exceed.
-    kind
-        "right", "absolute" or "singular".
-    method
-        "dense", "shift-invert", "davidson" (diagonally preconditioned) or "period" (periodic: the absolute gap is 0).
-    residual
-        ‖Ax - μx‖ for a unit vector x, A = I - S (or I + S, I - SᵀS) and its eigenvalue μ, times the eigenvalue's
-        condition 1/|y*x| if the chain is not reversible: the error of μ is at most this (then, to first order).
-    trusted
-        Whether the residual is below a thousandth of the gap and, with sparse factors of a symmetric A, the count of
-        negative pivots confirms that no smaller eigenvalue was missed.
-    is_bound
-        Whether ``value`` is only an upper bound: the Rayleigh quotient of a vector orthogonal to √π, or, for the
-        eigenvalues of a chain that is not reversible, what the trace of P allows.
-    estimate
-        What the iteration held when it stopped; equal to ``value`` if trusted.
-
-    Examples
-    --------
-    >>> import levywalk as lw
-    >>> P = lw.transition(lw.complete(4), lw.homogeneous(4, dim=1), lw.unif_rw())
-    >>> round(lw.spectral_gap(P).value, 12)  # eigenvalues 1 and -1/3
-    1.333333333333
-    """
-
-    value: float
-    kind: str
-    method: str
-    residual: float
-    trusted: bool
-    is_bound: bool
-    estimate: float
-
-    def __str__(self) -> str:
-        sign = "≤" if self.is_bound else "="
-        note = "" if self.trusted else ", not trusted"
-        return f"{self.kind} spectral gap {sign} {self.value:.6g} ({self.method}, residual {self.residual:.1e}{note})"
-
-    def __float__(self) -> float:
-        return self.value
 
 
 def spectral_gap(P: Any, kind: str = "right", *, stationary: Any = None) -> SpectralGap:
@@ -130,37 +86,52 @@ def spectral_gap(P: Any, kind: str = "right", *, stationary: Any = None) -> Spec
     symmetric = reversible(chain, law)
     if kind == "singular" and symmetric and matrix and matrix_period(chain) > 1:
         return SpectralGap(0.0, kind, "period", 0.0, True, False, 0.0)
-    view: View = MatrixView(chain, law, symmetric) if matrix else OperatorView(chain, law, symmetric)
+    scaled: SymmetrisedChain = (
+        SymmetrisedMatrix(chain, law, symmetric)
+        if matrix
+        else SymmetrisedOperator(chain, law, symmetric)
+    )
     if symmetric and kind != "right":
-        ends = [_symmetric(view, "right", kind), _symmetric(view, "left", kind)]
+        ends = [_symmetric(scaled, "right", kind), _symmetric(scaled, "left", kind)]
         return _smaller(ends)
     if symmetric:
-        return _symmetric(view, "right", kind)
+        return _symmetric(scaled, "right", kind)
     if kind == "singular":
-        return _singular(view)
-    return _unsymmetric(view, kind)
+        return _singular(scaled)
+    return _unsymmetric(scaled, kind)
 
 
-def _symmetric(view: View, side: str, kind: str) -> SpectralGap:
+def _symmetric(scaled: SymmetrisedChain, side: str, kind: str) -> SpectralGap:
     """Return the smallest eigenvalue of I - S beyond √π, or that of I + S."""
-    null = view.root if side == "right" else None
-    if view.n <= SMALL:
-        assert isinstance(view, MatrixView)
-        return _dense_symmetric(view.made(side).toarray(), null, kind, squared=False)
-    apply, _, diagonal = view.end(side)
-    return _iterated(view, view.explicit(side), apply, diagonal, null, kind, squared=False)
+    null = scaled.root if side == "right" else None
+    if scaled.n <= SMALL:
+        assert isinstance(scaled, SymmetrisedMatrix)
+        return _dense_symmetric(scaled.made(side).toarray(), null, kind, squared=False)
+    apply, _, diagonal = scaled.end(side)
+    return _iterated(scaled, scaled.explicit(side), apply, diagonal, null, kind, squared=False)
 
 
-def _singular(view: View) -> SpectralGap:
-    if view.n <= SMALL:
-        assert isinstance(view, MatrixView)
-        return _dense_symmetric(view.made("squared").toarray(), view.root, "singular", squared=True)
-    apply, diagonal = view.squared()
-    return _iterated(view, view.explicit("squared"), apply, diagonal, view.root, "singular", squared=True)
+def _singular(scaled: SymmetrisedChain) -> SpectralGap:
+    if scaled.n <= SMALL:
+        assert isinstance(scaled, SymmetrisedMatrix)
+        return _dense_symmetric(
+            scaled.made("squared").toarray(), scaled.root, "singular", squared=True
+        )
+    apply, diagonal = scaled.squared()
+    return _iterated(
+        scaled, scaled.explicit("squared"), apply, diagonal, scaled.root, "singular", squared=True
+    )
 
 
 def _iterated(
-    view: View, matrix: Any, apply: Any, diagonal: Floats, null: Floats | None, kind: str, *, squared: bool
+    scaled: SymmetrisedChain,
+    matrix: Any,
+    apply: Any,
+    diagonal: Floats,
+    null: Floats | None,
+    kind: str,
+    *,
+    squared: bool,
 ) -> SpectralGap:
     """Iterate on a symmetric A; with factors at hand, count the eigenvalues below the answer."""
     solve = _inverse(matrix, null)
@@ -168,7 +139,9 @@ def _iterated(
     pair = _smallest(apply, solve, diagonal, null, symmetric=True, most=_ITERATIONS[method])
     missed = False
     if solve is not None and pair.value.real > 0:
-        shifted = sparse.csr_array(matrix - (1.0 - _MARGIN) * pair.value.real * sparse.eye_array(view.n))
+        shifted = sparse.csr_array(
+            matrix - (1.0 - _MARGIN) * pair.value.real * sparse.eye_array(scaled.n)
+        )
         factor = factorise(shifted)
         below = None if factor is None else factor.negatives()
         missed = below is not None and below > (null is not None)
@@ -183,7 +156,7 @@ def _inverse(matrix: Any, null: Floats | None) -> Any:
         factor = factorise(matrix)
         return None if factor is None else factor.solve
     try:
-        return Grounded(matrix, int(null.argmax())).solve
+        return GroundedSolver(matrix, int(null.argmax())).solve
     except RuntimeError:
         return None
 
@@ -198,25 +171,36 @@ def _smallest(
     most: int,
     start: Any = None,
     aim: float = AIM,
-) -> Pair:
+) -> Eigenpair:
     """Find the eigenvalue of smallest real part, by factors or by the diagonal."""
 
     def precondition(residue: Any, value: complex) -> Any:
         if solve is not None:
-            return solve(residue.real) + (1j * solve(residue.imag) if np.iscomplexobj(residue) else 0.0)
+            return solve(residue.real) + (
+                1j * solve(residue.imag) if np.iscomplexobj(residue) else 0.0
+            )
         shift = diagonal - (value if np.iscomplexobj(residue) else value.real)
         small = 0.1 * np.maximum(abs(value), np.finfo(float).eps)
         return residue / np.where(np.abs(shift) < small, small, shift)
 
-    first = seeds(diagonal, 4) if start is None else np.column_stack((start.real, start.imag, seeds(diagonal, 0)))
+    first = (
+        seeds(diagonal, 4)
+        if start is None
+        else np.column_stack((start.real, start.imag, seeds(diagonal, 0)))
+    )
     if solve is not None:
         first = np.column_stack(
-            (first, solve(first[:, 0] if null is None else first[:, 0] - null * (null @ first[:, 0])))
+            (
+                first,
+                solve(first[:, 0] if null is None else first[:, 0] - null * (null @ first[:, 0])),
+            )
         )
     return davidson(apply, precondition, first, null=null, symmetric=symmetric, most=most, aim=aim)
 
 
-def _dense_symmetric(matrix: Floats, null: Floats | None, kind: str, *, squared: bool) -> SpectralGap:
+def _dense_symmetric(
+    matrix: Floats, null: Floats | None, kind: str, *, squared: bool
+) -> SpectralGap:
     small = matrix if null is None else _without(matrix, null)
     values, vectors = scipy.linalg.eigh(small, subset_by_index=[0, 0])
     residual = float(np.linalg.norm(small @ vectors[:, 0] - values[0] * vectors[:, 0]))
@@ -234,11 +218,19 @@ def _without(matrix: Floats, null: Floats) -> Floats:
 
 
 def _judged(
-    value: float, residual: float, kind: str, method: str, *, squared: bool = False, missed: bool = False
+    value: float,
+    residual: float,
+    kind: str,
+    method: str,
+    *,
+    squared: bool = False,
+    missed: bool = False,
 ) -> SpectralGap:
     """Turn an eigenvalue of A and its residual into a gap: a value where the residual is small, else a bound."""
     value = max(value, 0.0)
-    gap = value / (1.0 + np.sqrt(max(1.0 - value, 0.0))) if squared else value  # 1 - √(1-μ) without cancellation
+    gap = (
+        value / (1.0 + np.sqrt(max(1.0 - value, 0.0))) if squared else value
+    )  # 1 - √(1-μ) without cancellation
     trusted = residual <= _TRUST * value and not missed
     return SpectralGap(float(gap), kind, method, residual, trusted, not trusted, float(gap))
 
@@ -248,42 +240,48 @@ def _smaller(gaps: list[SpectralGap]) -> SpectralGap:
     least = min(gaps, key=lambda gap: gap.value)
     other = max(gaps, key=lambda gap: gap.value)
     sure = least.trusted and (other.trusted or other.value - other.residual > least.value)
-    return SpectralGap(least.value, least.kind, least.method, least.residual, sure, not sure, least.estimate)
+    return SpectralGap(
+        least.value, least.kind, least.method, least.residual, sure, not sure, least.estimate
+    )
 
 
 # ---- chains that are not reversible ------------------------------------------
 
 
-def _unsymmetric(view: View, kind: str) -> SpectralGap:
+def _unsymmetric(scaled: SymmetrisedChain, kind: str) -> SpectralGap:
     """Return 1 - max Re λ or 1 - max |λ| over the spectrum beyond the Perron root."""
-    if view.n <= _SMALL_EIG:
-        assert isinstance(view, MatrixView)
-        return _dense_unsymmetric(view, kind)
-    ends = [_one_end(view, "right")]
+    if scaled.n <= _SMALL_EIG:
+        assert isinstance(scaled, SymmetrisedMatrix)
+        return _dense_unsymmetric(scaled, kind)
+    ends = [_one_end(scaled, "right")]
     value = ends[0].gap(kind)
-    if kind == "absolute":  # no root is larger than the second singular value, so that the two may pin it down
-        below = _singular(view)
+    if (
+        kind == "absolute"
+    ):  # no root is larger than the second singular value, so that the two may pin it down
+        below = _singular(scaled)
         if ends[0].sure(kind) and below.trusted and value - below.value <= _TRUST * value:
             return SpectralGap(value, kind, ends[0].method, ends[0].error, True, False, value)
-        ends.append(_one_end(view, "left"))
+        ends.append(_one_end(scaled, "left"))
     least = min(ends, key=lambda end: end.gap(kind))
     value = least.gap(kind)
-    seen = _sweep(view, kind)
+    seen = _sweep(scaled, kind)
     sure = least.sure(kind) and all(end.sure(kind) or end.clear_of(value, kind) for end in ends)
     if sure and 1.0 - seen >= 0.95 * value - least.error:
         return SpectralGap(value, kind, least.method, least.error, True, False, value)
-    return _bounded_by_trace(view, kind, least.method, least.error, min(value, 1.0 - seen))
+    return _bounded_by_trace(scaled, kind, least.method, least.error, min(value, 1.0 - seen))
 
 
-def _bounded_by_trace(view: View, kind: str, method: str, error: float, estimate: float) -> SpectralGap:
+def _bounded_by_trace(
+    scaled: SymmetrisedChain, kind: str, method: str, error: float, estimate: float
+) -> SpectralGap:
     """Return the gap that the mean of all roots but Perron's allows: the largest is no smaller than their mean."""
-    mean = (view.trace() - 1.0) / (view.n - 1.0)
+    mean = (scaled.trace() - 1.0) / (scaled.n - 1.0)
     bound = 1.0 - (mean if kind == "right" else max(mean, 0.0))
     return SpectralGap(bound, kind, method, error, False, True, estimate)
 
 
 @dataclass(frozen=True)
-class _End:
+class _SpectrumEnd:
     """A root of P at one end of the spectrum, with its residual and that times its condition."""
 
     root: complex
@@ -302,39 +300,52 @@ class _End:
         return self.gap(kind) > 1.2 * value and self.residual <= 0.05 * self.gap(kind)
 
 
-def _one_end(view: View, side: str) -> _End:
-    null = view.root
-    apply, back, diagonal = view.end(side)
-    matrix = view.explicit(side)
+def _one_end(scaled: SymmetrisedChain, side: str) -> _SpectrumEnd:
+    null = scaled.root
+    apply, back, diagonal = scaled.end(side)
+    matrix = scaled.explicit(side)
     solver: Any = None
     if matrix is not None:
-        solver = Grounded(matrix, int(null.argmax())) if side == "right" else factorise(matrix)
+        solver = (
+            GroundedSolver(matrix, int(null.argmax())) if side == "right" else factorise(matrix)
+        )
     method = "davidson" if solver is None else "shift-invert"
     most = _ITERATIONS[method]
     forth = None if solver is None else solver.solve
     pair = _smallest(apply, forth, diagonal, null, symmetric=False, most=most)
     adjoint = None if solver is None else (lambda x: solver.solve(x, transposed=True))
-    left = _smallest(back, adjoint, diagonal, null, symmetric=False, most=most, start=np.conj(pair.vector), aim=_ROUGH)
+    left = _smallest(
+        back,
+        adjoint,
+        diagonal,
+        null,
+        symmetric=False,
+        most=most,
+        start=np.conj(pair.vector),
+        aim=_ROUGH,
+    )
     overlap = max(
         abs(complex(np.vdot(left.vector, pair.vector))), abs(complex(left.vector @ pair.vector))
     )  # of two conjugates, either
-    same = abs(left.value.real - pair.value.real) <= max(0.01 * abs(pair.value), 10 * (left.residual + pair.residual))
+    same = abs(left.value.real - pair.value.real) <= max(
+        0.01 * abs(pair.value), 10 * (left.residual + pair.residual)
+    )
     condition = 1.0 / overlap if overlap > 0 and same else np.inf
     root = 1.0 - pair.value if side == "right" else pair.value - 1.0
-    return _End(root, pair.residual, pair.residual * condition, method)
+    return _SpectrumEnd(root, pair.residual, pair.residual * condition, method)
 
 
-def _sweep(view: View, kind: str) -> float:
+def _sweep(scaled: SymmetrisedChain, kind: str) -> float:
     """Return the largest Re λ or |λ| that a short Arnoldi iteration meets: roots away from the ends show here."""
-    forth, _, _ = view.end("right")
-    null = view.root
+    forth, _, _ = scaled.end("right")
+    null = scaled.root
 
     def apply(x: Floats) -> Floats:
         x = x - null * (null @ x)
         return np.asarray(x - forth(x))
 
-    system = LinearOperator((view.n, view.n), matvec=apply, dtype=np.float64)
-    start = np.random.default_rng(1).standard_normal(view.n)
+    system = LinearOperator((scaled.n, scaled.n), matvec=apply, dtype=np.float64)
+    start = np.random.default_rng(1).standard_normal(scaled.n)
     try:
         values: AnyArray = eigs(
             system,
@@ -353,22 +364,28 @@ def _sweep(view: View, kind: str) -> float:
     return float(np.max(values.real if kind == "right" else np.abs(values), initial=-1.0))
 
 
-def _dense_unsymmetric(view: MatrixView, kind: str) -> SpectralGap:
-    small = _without(view.made("right").toarray(), view.root)
+def _dense_unsymmetric(scaled: SymmetrisedMatrix, kind: str) -> SpectralGap:
+    small = _without(scaled.made("right").toarray(), scaled.root)
     values = scipy.linalg.eigvals(small)
-    chosen = complex(values[np.argmin(values.real)] if kind == "right" else values[np.argmax(np.abs(1.0 - values))])
+    chosen = complex(
+        values[np.argmin(values.real)]
+        if kind == "right"
+        else values[np.argmax(np.abs(1.0 - values))]
+    )
     gap = chosen.real if kind == "right" else 1.0 - abs(1.0 - chosen)
     error = _dense_error(small, chosen)
     if error <= _TRUST * gap:
         return SpectralGap(gap, kind, "dense", error, True, False, gap)
-    return _bounded_by_trace(view, kind, "dense", error, gap)
+    return _bounded_by_trace(scaled, kind, "dense", error, gap)
 
 
 def _dense_error(matrix: Floats, value: complex) -> float:
     """Return the residual of a computed eigenvalue times its condition, by inverse iteration from both sides."""
     n = len(matrix)
     complex_value = value if value.imag else value.real
-    shifted = matrix - (complex_value + 1e-14 * max(1.0, np.abs(matrix).sum(axis=1).max())) * np.eye(n)
+    shifted = matrix - (
+        complex_value + 1e-14 * max(1.0, np.abs(matrix).sum(axis=1).max())
+    ) * np.eye(n)
     factors = scipy.linalg.lu_factor(shifted)
     start = np.random.default_rng(0).standard_normal(n)
     right, left = start, start

@@ -10,8 +10,8 @@ from scipy.sparse.linalg import LinearOperator
 
 from levywalk import checks
 from levywalk.errors import InvalidParameter
-from levywalk.theory.chain import REVERSIBLE, as_chain, reversible
-from levywalk.theory.stationary import given_or_solved
+from levywalk.theory.chain.stationary import given_or_solved
+from levywalk.theory.chain.stochastic_matrix import REVERSIBLE, as_chain, reversible
 
 
 def is_reversible(P: Any, tol: float = REVERSIBLE, *, stationary: Any = None) -> bool:
@@ -46,6 +46,8 @@ def detailed_balance_violation(P: Any, *, stationary: Any = None) -> float:
     """
     chain = as_chain(P)
     if isinstance(chain, LinearOperator):
-        raise InvalidParameter("P must be a matrix, not an operator, to compare its entries; use form='matrix'")
+        raise InvalidParameter(
+            "P must be a matrix, not an operator, to compare its entries; use form='matrix'"
+        )
     flow = sparse.diags_array(given_or_solved(chain, stationary)) @ chain
     return float(np.abs(sparse.csr_array(flow - flow.T).data).sum() / 2.0)

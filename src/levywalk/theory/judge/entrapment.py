@@ -20,10 +20,11 @@ from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import Problem
-from levywalk.theory.setting import local_gradients
-from levywalk.theory.spectrum import SpectralGap, spectral_gap
-from levywalk.theory.stationary import stationary
-from levywalk.theory.transition import adjacency_matrix, transition
+from levywalk.theory.chain.gap_result import SpectralGap
+from levywalk.theory.chain.spectrum import spectral_gap
+from levywalk.theory.chain.stationary import stationary
+from levywalk.theory.chain.transition import adjacency_matrix, require_design, transition
+from levywalk.theory.judge.curvature import local_gradients
 from levywalk.trace import Trace
 from levywalk.walks import Design, unif_rw
 
@@ -32,7 +33,7 @@ _MOST_REGIONS = 20
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedRegion:
     """A region in a recorded run: complete stays, their mean length, and what the visits are worth as independent ones.
 
     Attributes
@@ -82,7 +83,7 @@ class Region:
     escape: float
     iid_escape: float
     conductance: float
-    observed: Observed | None = None
+    observed: ObservedRegion | None = None
 
 
 @dataclass(frozen=True)
@@ -167,12 +168,15 @@ def entrapment(
     True
     """
     radius = checks.integer("radius", radius, low=1)
+    design = require_design(network, problem, design)
     bound = design.bind(network, problem)
     P = transition(network, problem, design)
     law = stationary(P)
     important = _important(bound.law) if nodes is None else _given(nodes, network.n)
     hops = adjacency_matrix(network)
-    regions = [_region(P, law, bound.law, hops, members, radius) for members in _clusters(hops, important)]
+    regions = [
+        _region(P, law, bound.law, hops, members, radius) for members in _clusters(hops, important)
+    ]
     if trace is not None:
         regions = [_with_observed(region, trace) for region in regions]
     regions.sort(key=lambda region: -region.dwell)
@@ -215,13 +219,20 @@ def _ball(hops: sparse.csr_array, nodes: Ints, radius: int) -> Ints:
 
 
 def _region(
-    P: sparse.csr_array, law: Floats, target: Floats, hops: sparse.csr_array, nodes: Ints, radius: int
+    P: sparse.csr_array,
+    law: Floats,
+    target: Floats,
+    hops: sparse.csr_array,
+    nodes: Ints,
+    radius: int,
 ) -> Region:
     mass = float(law[nodes].sum())
     inner = P[nodes][:, nodes]
     flow = float(law[nodes] @ (1.0 - inner.sum(axis=1)))
     if flow <= 0.0 or mass >= 1.0:
-        raise InvalidParameter(f"nodes {nodes[:5].tolist()}… hold the model forever; give fewer nodes")
+        raise InvalidParameter(
+            f"nodes {nodes[:5].tolist()}… hold the model forever; give fewer nodes"
+        )
     ball = _ball(hops, nodes, radius)
     outside = 1.0 - float(law[ball].sum())
     escape = np.inf
@@ -247,7 +258,7 @@ def _with_observed(region: Region, trace: Trace) -> Region:
         raise InvalidParameter("trace needs the walk: run with record_walk=True")
     here = np.isin(trace.walk, region.nodes)
     stays = [length for row in here for length in _complete_stays(row)]
-    observed = Observed(
+    observed = ObservedRegion(
         stays=len(stays),
         dwell=float(np.mean(stays)) if stays else np.nan,
         longest=int(max(stays, default=0)),
@@ -270,7 +281,9 @@ def _effective_size(here: np.ndarray) -> float:
     try:
         from arviz_stats.base.array import array_stats
     except ImportError:
-        raise InvalidParameter("an effective sample size needs arviz-stats: pip install 'levywalk[data]'") from None
+        raise InvalidParameter(
+            "an effective sample size needs arviz-stats: pip install 'levywalk[data]'"
+        ) from None
     if here.all() or not here.any():
         return np.nan  # never left or never entered: nothing varies
     ess: Any = array_stats.ess
@@ -293,7 +306,9 @@ def update_correlation(trace: Trace, problem: Problem, lags: int = 200) -> Float
     True
     """
     if trace.walk is None or trace.optimum is None:
-        raise InvalidParameter("trace needs the walk (record_walk=True) and the problem its optimum")
+        raise InvalidParameter(
+            "trace needs the walk (record_walk=True) and the problem its optimum"
+        )
     weights = 1.0 / (problem.n * trace.target)
     pulls = weights[:, None] * local_gradients(problem, trace.optimum)
     steps = trace.walk.shape[1]
@@ -303,5 +318,7 @@ def update_correlation(trace: Trace, problem: Problem, lags: int = 200) -> Float
         series = pulls[walk] - (trace.target @ pulls)
         size = 1 << (2 * steps - 1).bit_length()
         spectrum = np.abs(np.fft.rfft(series, n=size, axis=0)) ** 2
-        total += np.fft.irfft(spectrum.sum(axis=1), n=size)[: lags + 1] / (steps - np.arange(lags + 1))
+        total += np.fft.irfft(spectrum.sum(axis=1), n=size)[: lags + 1] / (
+            steps - np.arange(lags + 1)
+        )
     return np.asarray(total / total[0])

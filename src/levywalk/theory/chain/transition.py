@@ -12,8 +12,8 @@ from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.network import Network
 from levywalk.problem import Problem
-from levywalk.theory.chain import ChainOperator
-from levywalk.walks import Design, JumpLaw
+from levywalk.theory.chain.stochastic_matrix import ChainOperator, as_matrix
+from levywalk.walks import Design, JumpLaw, Switching, check_fit
 
 _MOST_ENTRIES = 200_000_000  # 12 bytes each
 _SAMPLE = 256  # nodes whose neighbourhoods forecast the fill of powers
@@ -26,7 +26,7 @@ LEVY = ("algorithm", "printed")
 def transition(
     network: Network,
     problem: Problem,
-    design: Design,
+    design: Design | Any,
     form: Literal["matrix"] = "matrix",
     *,
     levy: str = "algorithm",
@@ -34,10 +34,22 @@ def transition(
 ) -> sparse.csr_array: ...
 @overload
 def transition(
-    network: Network, problem: Problem, design: Design, form: str, *, levy: str = "algorithm", step: int = 0
+    network: Network,
+    problem: Problem,
+    design: Design | Any,
+    form: str,
+    *,
+    levy: str = "algorithm",
+    step: int = 0,
 ) -> Any: ...
 def transition(
-    network: Network, problem: Problem, design: Design, form: str = "matrix", *, levy: str = "algorithm", step: int = 0
+    network: Network,
+    problem: Problem,
+    design: Design | Any,
+    form: str = "matrix",
+    *,
+    levy: str = "algorithm",
+    step: int = 0,
 ) -> Any:
     r"""Return P(v, u), the probability that the model goes from v to u between two updates.
 
@@ -76,24 +88,87 @@ def transition(
     >>> lw.transition(network, problem, lw.mhlj(), form="operator").shape
     (5, 5)
     """
-    if not isinstance(design, Design):
-        raise InvalidParameter(
-            f"design must be a Design with one matrix, such as lw.mhlj(), got {design!r}; "
-            "give a switching design's .first or .then"
-        )
     step = checks.integer("step", step, low=0)
     operator = checks.choice("form", form, FORMS) == "operator"
     checks.choice("levy", levy, LEVY)
+    if not isinstance(design, Design):
+        own = node_chain(network, problem, design)
+        return _MatrixOperator(own, None) if operator else own
     law = design.bind(network, problem).law
     if design.moves == "iid":
-        return _RankOne(law) if operator else _full(law)
+        return _IndependentDraws(law) if operator else _full(law)
     mh = metropolis_hastings_matrix(network, law)
     p_jump = 0.0 if design.jump is None else float(design.jump.p_jump_at(step, step + 1)[0])
     if design.jump is None or p_jump == 0.0:
-        return _Plain(mh, law) if operator else mh
+        return _MatrixOperator(mh, law) if operator else mh
     if operator:
-        return _Jumping(network, mh, p_jump, design.jump, printed=levy == "printed")
+        return _JumpOperator(network, mh, p_jump, design.jump, printed=levy == "printed")
     return sparse.csr_array((1.0 - p_jump) * mh + p_jump * levy_matrix(network, design.jump, levy))
+
+
+def require_design(network: Network, problem: Problem, design: Any) -> Design:
+    """Return the design if it has a target and weights, as the theorems need; refuse any other walk and say why."""
+    if isinstance(design, Design):
+        return design
+    node_chain(network, problem, design)
+    raise InvalidParameter(
+        f"design must be a Design with a target and weights, such as lw.mhlj(), got the walk {_name(design)}; of its "
+        "chain lw.transition, lw.stationary and lw.spectral_gap can tell more"
+    )
+
+
+def node_chain(network: Network, problem: Problem, walk: Any) -> sparse.csr_array:
+    """Ask a walk that is no Design for its chain on the nodes: the one place where theory does so.
+
+    Parameters
+    ----------
+    network, problem
+        What the walk is bound to.
+    walk
+        An object with ``chain(network, problem)``, which returns a matrix over the nodes, or None if the walk is no
+        Markov chain on them.
+
+    Raises
+    ------
+    InvalidParameter
+        The walk has no chain, one of another size, or two of them (a switching design).
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> class Sweep:
+    ...     name = "sweep"
+    ...     def chain(self, network, problem):
+    ...         return np.roll(np.eye(network.n), 1, axis=1)
+    >>> node_chain(lw.ring(3), lw.homogeneous(3), Sweep()).toarray()
+    array([[0., 1., 0.],
+           [0., 0., 1.],
+           [1., 0., 0.]])
+    """
+    ask = getattr(walk, "chain", None)
+    if isinstance(walk, Switching) or not callable(ask):
+        raise InvalidParameter(
+            f"design must be a Design, or another walk with one chain, such as lw.mhlj(), got {walk!r}; "
+            "give a switching design's .first or .then"
+        )
+    check_fit(network, problem)
+    found = ask(network, problem)
+    if found is None:
+        raise InvalidParameter(
+            f"theory needs the walk's chain; {_name(walk)} has none (Walk.chain returned None): "
+            "simulate it with lw.walk or lw.run"
+        )
+    matrix = as_matrix(found)
+    if matrix.shape[0] != network.n:
+        raise InvalidParameter(
+            f"design {_name(walk)} has a chain of {matrix.shape[0]} states, not one per node ({network.n} nodes); give "
+            "the chain itself to lw.stationary or lw.spectral_gap"
+        )
+    return matrix
+
+
+def _name(walk: Any) -> str:
+    return str(getattr(walk, "name", type(walk).__name__))
 
 
 def metropolis_hastings_matrix(network: Network, law: Floats) -> sparse.csr_array:
@@ -118,7 +193,9 @@ def metropolis_hastings_matrix(network: Network, law: Floats) -> sparse.csr_arra
     stay = 1.0 - np.bincount(v, weights=rate, minlength=n)
     nodes = np.arange(n, dtype=np.int32)
     rows, columns = np.concatenate([v, nodes]), np.concatenate([u, nodes])
-    return sparse.csr_array((np.concatenate([rate, np.maximum(stay, 0.0)]), (rows, columns)), shape=(n, n))
+    return sparse.csr_array(
+        (np.concatenate([rate, np.maximum(stay, 0.0)]), (rows, columns)), shape=(n, n)
+    )
 
 
 def levy_matrix(network: Network, jump: JumpLaw, levy: str = "algorithm") -> sparse.csr_array:
@@ -142,7 +219,9 @@ def levy_matrix(network: Network, jump: JumpLaw, levy: str = "algorithm") -> spa
         return total
     adjacency = adjacency_matrix(network)
     power = sparse.eye_array(n, format="csr")
-    for probability in distance:  # rows may be scaled at every power, for only their proportions count
+    for (
+        probability
+    ) in distance:  # rows may be scaled at every power, for only their proportions count
         power = power @ adjacency
         power = sparse.csr_array(sparse.diags_array(1.0 / power.sum(axis=1)) @ power)
         total = sparse.csr_array(total + probability * power)
@@ -162,7 +241,9 @@ def _require_affordable(network: Network, hops: int) -> None:
         return
     some = np.unique(np.linspace(0, n - 1, _SAMPLE).astype(np.int64))
     adjacency = adjacency_matrix(network)
-    reached = sparse.csr_array((np.ones(len(some)), (np.arange(len(some)), some)), shape=(len(some), n))
+    reached = sparse.csr_array(
+        (np.ones(len(some)), (np.arange(len(some)), some)), shape=(len(some), n)
+    )
     for _ in range(hops):
         before = reached.nnz
         reached = sparse.csr_array(reached + reached @ adjacency)
@@ -192,7 +273,7 @@ def _column(values: Floats, X: Floats) -> Floats:
     return values[:, None] if X.ndim == 2 else values
 
 
-class _RankOne(ChainOperator):
+class _IndependentDraws(ChainOperator):
     """1πᵀ: each node drawn afresh."""
 
     def __init__(self, law: Floats) -> None:
@@ -207,10 +288,10 @@ class _RankOne(ChainOperator):
         return np.asarray(_column(self.stay, X) * X.sum(axis=0))
 
 
-class _Plain(ChainOperator):
+class _MatrixOperator(ChainOperator):
     """A chain without jumps: sparse as it is."""
 
-    def __init__(self, matrix: sparse.csr_array, law: Floats) -> None:
+    def __init__(self, matrix: sparse.csr_array, law: Floats | None) -> None:
         super().__init__(matrix.shape[0])
         self.matrix, self.law, self.stay = matrix, law, matrix.diagonal()
         self._back = matrix.T
@@ -223,10 +304,12 @@ class _Plain(ChainOperator):
         return np.asarray(self._back @ X)
 
 
-class _Jumping(ChainOperator):
+class _JumpOperator(ChainOperator):
     """(1-p_J) P_MH + p_J Σ qᵢ Wⁱ, hop by hop."""
 
-    def __init__(self, network: Network, mh: sparse.csr_array, p_jump: float, jump: JumpLaw, *, printed: bool) -> None:
+    def __init__(
+        self, network: Network, mh: sparse.csr_array, p_jump: float, jump: JumpLaw, *, printed: bool
+    ) -> None:
         super().__init__(mh.shape[0])
         self._mh, self._mh_back = mh, mh.T
         self._adjacency = adjacency_matrix(network)
@@ -245,7 +328,9 @@ class _Jumping(ChainOperator):
         """Return the probability that a jump of one or two hops ends where it began; longer ones are left out."""
         loops = self._share * (self._adjacency.diagonal() > 0)
         back = (
-            self._share * (self._adjacency @ self._share) if self._walks is None else np.zeros(self.shape[0])
+            self._share * (self._adjacency @ self._share)
+            if self._walks is None
+            else np.zeros(self.shape[0])
         )  # W²(v,v) = Σ_u W(v,u) W(u,v)
         return np.asarray(self._distance[0] * loops + self._distance[1:2].sum() * back)
 

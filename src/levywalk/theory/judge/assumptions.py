@@ -11,10 +11,12 @@ from scipy.sparse import csgraph
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter, NoMinimiser
 from levywalk.network import Network
-from levywalk.problem import Problem, optimum_of
-from levywalk.theory.chain import period
-from levywalk.theory.setting import local_gradients, local_strong_convexity
-from levywalk.theory.transition import transition
+from levywalk.problem import Problem
+from levywalk.theory.chain.stochastic_matrix import period
+from levywalk.theory.chain.transition import transition
+from levywalk.theory.judge.closed_form import states
+from levywalk.theory.judge.curvature import local_gradients
+from levywalk.theory.judge.setting import checked_optimum, local_strong_convexity, not_stated
 from levywalk.walks import Design
 
 ABOUT = 2.0  # what the paper's ≈ in [hetedata] is taken to mean: within a factor of 2
@@ -97,16 +99,11 @@ def assumptions(network: Network, problem: Problem, design: Design) -> Assumptio
     Assumption 4  FAILS    the chain has period 2: ...
     hetedata      FAILS    L̄/L_min = ...
     """
-    if not isinstance(design, Design):
-        raise InvalidParameter(
-            f"design must be a Design with one matrix, such as lw.mhlj(), got {design!r}; "
-            "give a switching design's .first or .then"
-        )
     P = transition(network, problem, design)
     smoothness = np.asarray(problem.smoothness, dtype=np.float64)
     return Assumptions(
         (
-            _smooth(smoothness),
+            _smooth(problem, smoothness),
             _strongly_convex(problem),
             _bounded(problem),
             _ergodic(P),
@@ -115,21 +112,31 @@ def assumptions(network: Network, problem: Problem, design: Design) -> Assumptio
     )
 
 
-def _smooth(smoothness: Floats) -> Assumption:
+def _smooth(problem: Problem, smoothness: Floats) -> Assumption:
+    says = "every ∇f_v is L_v-Lipschitz"
     why = f"L_v is known at every node, at most {smoothness.max():.4g} and {smoothness.mean():.4g} on average"
-    numbers = {"L_min": float(smoothness.min()), "L_mean": float(smoothness.mean()), "L_max": float(smoothness.max())}
-    return Assumption("Assumption 1", "every ∇f_v is L_v-Lipschitz", True, why, numbers)
+    numbers = {
+        "L_min": float(smoothness.min()),
+        "L_mean": float(smoothness.mean()),
+        "L_max": float(smoothness.max()),
+    }
+    if not states(problem, "smoothness"):
+        return Assumption("Assumption 1", says, None, not_stated(problem, "smoothness"), numbers)
+    return Assumption("Assumption 1", says, True, why, numbers)
 
 
 def _strongly_convex(problem: Problem) -> Assumption:
     says = "every f_v is μ-strongly convex"
     local = local_strong_convexity(problem)
     if local is None:
-        why = f"a {type(problem).__name__} does not say its local_strong_convexity"
-        return Assumption("Assumption 2", says, None, why, {})
+        return Assumption(
+            "Assumption 2", says, None, not_stated(problem, "local_strong_convexity"), {}
+        )
     flat = int((local <= 0.0).sum())
     numbers = {"mu_min": float(local.min()), "flat_nodes": float(flat)}
-    world = getattr(problem, "strong_convexity", None)
+    world = (
+        getattr(problem, "strong_convexity", None) if states(problem, "strong_convexity") else None
+    )
     if world is not None:
         numbers["mu_global"] = float(world)
     if flat == 0:
@@ -146,11 +153,13 @@ def _strongly_convex(problem: Problem) -> Assumption:
 def _bounded(problem: Problem) -> Assumption:
     says = "‖∇f_v(x*)‖² ≤ σ²max at every node"
     try:
-        optimum = optimum_of(problem)
+        optimum = checked_optimum(problem)
     except NoMinimiser as error:
         return Assumption("Assumption 3", says, False, f"there is no x*: {error}", {})
+    except InvalidParameter as error:
+        return Assumption("Assumption 3", says, None, str(error), {})
     if optimum is None:
-        why = f"a {type(problem).__name__} does not say its optimum"
+        why = f"a {type(problem).__name__} does not state its optimum"
         return Assumption("Assumption 3", says, None, why, {})
     squares = np.square(local_gradients(problem, optimum)).sum(axis=1)
     largest, mean = float(squares.max()), float(squares.mean())
@@ -163,7 +172,9 @@ def _ergodic(P: Any) -> Assumption:
     classes, _ = csgraph.connected_components(P, directed=True, connection="strong")
     if classes > 1:
         why = f"the chain falls into {classes} classes that it cannot leave both ways"
-        return Assumption("Assumption 4", says, False, why, {"classes": float(classes), "period": 0.0})
+        return Assumption(
+            "Assumption 4", says, False, why, {"classes": float(classes), "period": 0.0}
+        )
     turns = period(P)
     numbers = {"classes": 1.0, "period": float(turns)}
     if turns > 1:
@@ -173,7 +184,11 @@ def _ergodic(P: Any) -> Assumption:
         )
         return Assumption("Assumption 4", says, False, why, numbers)
     return Assumption(
-        "Assumption 4", says, True, "the chain is irreducible and aperiodic; run with start='stationary'", numbers
+        "Assumption 4",
+        says,
+        True,
+        "the chain is irreducible and aperiodic; run with start='stationary'",
+        numbers,
     )
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from scipy import sparse
 
 from levywalk.arrays import Floats
-from levywalk.theory.chain import Chain, ChainOperator
-from levywalk.theory.factor import low_fill
-from levywalk.theory.stationary import generator
+from levywalk.theory.chain.sparse_factors import low_fill
+from levywalk.theory.chain.stationary import generator
+from levywalk.theory.chain.stochastic_matrix import Chain, ChainOperator
 
 
-class View(ABC):
+class SymmetrisedChain(ABC):
     """S and what is built from it."""
 
     def __init__(self, chain: Chain, law: Floats, symmetric: bool) -> None:
@@ -39,7 +39,7 @@ class View(ABC):
         return 0.0
 
 
-class MatrixView(View):
+class SymmetrisedMatrix(SymmetrisedChain):
     """A chain whose entries are at hand."""
 
     def __init__(self, chain: Chain, law: Floats, symmetric: bool) -> None:
@@ -57,11 +57,15 @@ class MatrixView(View):
             if side == "right":
                 self._made[side] = self._scaled(generator(self.chain))
             elif side == "left":
-                self._made[side] = self._scaled(sparse.csr_array(sparse.eye_array(self.n) + self.chain))
+                self._made[side] = self._scaled(
+                    sparse.csr_array(sparse.eye_array(self.n) + self.chain)
+                )
             else:  # P*P, the multiplicative reversibilisation, is a chain with the same law
                 flow = sparse.csr_array(sparse.diags_array(self.law) @ self.chain)
                 star = sparse.diags_array(1.0 / self.law) @ flow.T
-                scaled = sparse.diags_array(self.root) @ generator(sparse.csr_array(star @ self.chain))
+                scaled = sparse.diags_array(self.root) @ generator(
+                    sparse.csr_array(star @ self.chain)
+                )
                 scaled = scaled @ sparse.diags_array(1.0 / self.root)
                 self._made[side] = sparse.csr_array((scaled + scaled.T) / 2.0)
         return self._made[side]
@@ -102,7 +106,7 @@ class MatrixView(View):
         return float(self.chain.trace())
 
 
-class OperatorView(View):
+class SymmetrisedOperator(SymmetrisedChain):
     """A chain that can only be applied."""
 
     def end(self, side: str) -> tuple[Any, Any, Floats]:
@@ -117,7 +121,9 @@ class OperatorView(View):
 
     def squared(self) -> tuple[Any, Floats]:
         """Return x ↦ (I - SᵀS)x and the diagonal."""
-        return lambda x: x - self._back(self._forth(x)), np.maximum(1.0 - self._stay() ** 2, np.finfo(float).eps)
+        return lambda x: x - self._back(self._forth(x)), np.maximum(
+            1.0 - self._stay() ** 2, np.finfo(float).eps
+        )
 
     def _stay(self) -> Floats:
         return self.chain.stay if isinstance(self.chain, ChainOperator) else np.zeros(self.n)

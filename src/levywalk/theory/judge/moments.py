@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from scipy import sparse
 
-from levywalk import checks
 from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.network import Network
 from levywalk.problem import LeastSquares, Problem
-from levywalk.theory.setting import Setting, make_setting, start_model
+from levywalk.theory.chain.block_recursion import spread
+from levywalk.theory.judge.closed_form import is_quadratic
+from levywalk.theory.judge.setting import TheoremSetting, make_setting, start_model
 from levywalk.walks import Design
 
 _ENTRIES = 4_000_000  # of the recursion's sparse matrix
@@ -83,23 +83,29 @@ def exact_moments(
     setting = make_setting(network, problem, design, step_size)
     points = np.atleast_1d(np.asarray(steps, dtype=np.int64))
     if points.ndim != 1 or not points.size or points[0] < 0 or (np.diff(points) <= 0).any():
-        raise InvalidParameter(f"steps must be an integer of at least 0 or an increasing list of such, got {steps!r}")
+        raise InvalidParameter(
+            f"steps must be an integer of at least 0 or an increasing list of such, got {steps!r}"
+        )
     first = setting.law if start is None else np.asarray(start, dtype=np.float64)
     if first.shape != (network.n,) or not (first >= 0).all() or not np.isclose(first.sum(), 1.0):
-        raise InvalidParameter(f"start must be a law over {network.n} nodes, got an array of shape {first.shape}")
+        raise InvalidParameter(
+            f"start must be a law over {network.n} nodes, got an array of shape {first.shape}"
+        )
     return recur(setting, points, start_model(problem, x0), first)
 
 
-def affordable(setting: Setting, steps: int) -> bool:
+def affordable(setting: TheoremSetting, steps: int) -> bool:
     """Return whether the exact error after ``steps`` updates takes seconds rather than minutes."""
-    if not isinstance(setting.problem, LeastSquares):
+    if not is_quadratic(setting.problem):
         return False
     width = 1 + setting.problem.dim + setting.problem.dim**2
     entries = setting.P.nnz * width**2
-    return bool(entries <= _ENTRIES and (setting.problem.n * width <= _DENSE or entries * steps <= _WORK))
+    return bool(
+        entries <= _ENTRIES and (setting.problem.n * width <= _DENSE or entries * steps <= _WORK)
+    )
 
 
-def recur(setting: Setting, points: Ints, x0: Floats, start: Floats) -> Moments:
+def recur(setting: TheoremSetting, points: Ints, x0: Floats, start: Floats) -> Moments:
     """Run the recursion from x0 and the start law through the steps in ``points``."""
     problem = require_least_squares(setting.problem)
     dim = problem.dim
@@ -138,7 +144,7 @@ def _advance(matrix: Any, state: Floats, steps: int) -> Floats:
     return state
 
 
-def _local_maps(setting: Setting, problem: LeastSquares) -> Floats:
+def _local_maps(setting: TheoremSetting, problem: LeastSquares) -> Floats:
     """Return what an update at v does to (1, e, eeᵀ), as a matrix per node."""
     n, dim, gamma = problem.n, problem.dim, setting.step_size
     contraction = contractions(setting, problem)
@@ -150,20 +156,22 @@ def _local_maps(setting: Setting, problem: LeastSquares) -> Floats:
     maps[:, mean, 0] = -push
     maps[:, mean, mean] = contraction
     maps[:, second, 0] = np.einsum("vi,vj->vij", push, push).reshape(n, dim * dim)
-    cross = np.einsum("vik,vj->vijk", contraction, push) + np.einsum("vi,vjk->vijk", push, contraction)
+    cross = np.einsum("vik,vj->vijk", contraction, push) + np.einsum(
+        "vi,vjk->vijk", push, contraction
+    )
     maps[:, second, mean] = -cross.reshape(n, dim * dim, dim)
     maps[:, second, second] = squared(contraction)
     return maps
 
 
 def require_least_squares(problem: Problem) -> LeastSquares:
-    """Return the problem if its losses are quadratic."""
-    if not isinstance(problem, LeastSquares):
+    """Return the problem if its losses are those of least squares."""
+    if not is_quadratic(problem):
         raise InvalidParameter(
-            f"problem must be LeastSquares for exact moments, got {type(problem).__name__}: "
-            "only quadratic losses have a closed recursion"
+            f"problem must be LeastSquares with its own loss and gradient for exact moments, got "
+            f"{type(problem).__name__}: only quadratic losses have a closed recursion; measure with lw.run"
         )
-    return problem
+    return cast(LeastSquares, problem)
 
 
 def local_hessians(problem: LeastSquares) -> Floats:
@@ -182,7 +190,7 @@ def local_hessians(problem: LeastSquares) -> Floats:
     return np.asarray(2.0 * products + problem.ridge * np.eye(problem.dim))
 
 
-def contractions(setting: Setting, problem: LeastSquares) -> Floats:
+def contractions(setting: TheoremSetting, problem: LeastSquares) -> Floats:
     """Return A_v = I - γw(v)H_v: (n, dim, dim)."""
     scale = (setting.step_size * setting.weights)[:, None, None]
     return np.asarray(np.eye(problem.dim) - scale * local_hessians(problem))
@@ -193,24 +201,3 @@ def squared(contraction: Floats) -> Floats:
     n, dim, _ = contraction.shape
     products: Floats = np.einsum("vik,vjl->vijkl", contraction, contraction)
     return products.reshape(n, dim * dim, dim * dim)
-
-
-def spread(P: Any, maps: Floats) -> sparse.csr_array:
-    """Return the sparse matrix whose block (u, v) is P(v, u) · maps[v]: a local map, then a move.
-
-    Examples
-    --------
-    >>> spread(sparse.csr_array([[0.0, 1.0], [1.0, 0.0]]), np.array([[[2.0]], [[3.0]]])).toarray()
-    array([[0., 3.],
-           [2., 0.]])
-    """
-    flow = sparse.coo_array(P)
-    width = maps.shape[1]
-    inner = np.arange(width)
-    rows = (flow.col[:, None, None] * width + inner[None, :, None]) + 0 * inner[None, None, :]
-    columns = (flow.row[:, None, None] * width + inner[None, None, :]) + 0 * inner[None, :, None]
-    values = flow.data[:, None, None] * maps[flow.row]
-    size = checks.integer("size", P.shape[0] * width)
-    matrix = sparse.csr_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=(size, size))
-    matrix.eliminate_zeros()
-    return matrix

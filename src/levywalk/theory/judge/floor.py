@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.errors import InvalidData, InvalidParameter
+from levywalk.errors import InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import LeastSquares, LinearModelProblem, Logistic, Problem, factor, logistic_fit
-from levywalk.theory.blocks import Blocks
-from levywalk.theory.moments import contractions, squared
-from levywalk.theory.setting import Setting, make_setting
+from levywalk.problem import LeastSquares, Problem
+from levywalk.theory.chain.block_recursion import BlockRecursion
+from levywalk.theory.judge.closed_form import is_quadratic
+from levywalk.theory.judge.curvature import mean_minimiser
+from levywalk.theory.judge.moments import contractions, require_least_squares, squared
+from levywalk.theory.judge.setting import TheoremSetting, make_setting
 from levywalk.walks import Design
 
 _MEAN_UNKNOWNS = 20_000_000
@@ -48,6 +50,9 @@ class ErrorFloor:
         The largest relative residual of the systems solved.
     notes
         Why a figure is missing.
+    method
+        How the fixed point was found: "factorisation" (least squares), "newton" (logistic regression) or
+        "newton, finite differences" (any other problem).
 
     Examples
     --------
@@ -67,6 +72,7 @@ class ErrorFloor:
     initial2: float
     residual: float
     notes: tuple[str, ...] = ()
+    method: str = "factorisation"
 
     @property
     def relative_bias2(self) -> float:
@@ -84,7 +90,9 @@ class ErrorFloor:
         return None if self.floor is None else self._relative(self.floor)
 
     def _relative(self, value: float) -> float:
-        return value / self.initial2 if self.initial2 > 0.0 else float("inf") if value > 0.0 else 0.0
+        return (
+            value / self.initial2 if self.initial2 > 0.0 else float("inf") if value > 0.0 else 0.0
+        )
 
 
 def error_floor(
@@ -105,7 +113,7 @@ def error_floor(
     Parameters
     ----------
     network, problem, design
-        As for `levywalk.run`; least squares or logistic regression, one design, constant p_jump.
+        As for `levywalk.run`; a problem that states its optimum, one design, constant p_jump.
     step_size
         γ: a number or "theory" (1/max w(v)L_v).
     covariance
@@ -129,59 +137,71 @@ def error_floor(
     True
     """
     setting = make_setting(network, problem, design, step_size)
-    centre = fixed_point(setting)
-    initial2 = float(setting.optimum @ setting.optimum)
+    centre, method = fixed_point(setting)
     offset = centre - setting.optimum
-    bias2 = float(offset @ offset)
-    if not isinstance(problem, LeastSquares):
-        note = "limit_mean, limit_covariance and floor are None: they are known for least squares only"
-        return ErrorFloor(setting.step_size, centre, None, None, bias2, None, None, initial2, 0.0, (note,))
+    result = ErrorFloor(
+        step_size=setting.step_size,
+        fixed_point=centre,
+        limit_mean=None,
+        limit_covariance=None,
+        bias2=float(offset @ offset),
+        mean_bias2=None,
+        floor=None,
+        initial2=float(setting.optimum @ setting.optimum),
+        residual=0.0,
+        method=method,
+    )
+    if not is_quadratic(problem):
+        note = (
+            "limit_mean, limit_covariance and floor are None: they are known for least squares only, and the problem "
+            f"is of type {type(problem).__name__}"
+        )
+        return replace(result, notes=(note,))
     most = _SECOND_UNKNOWNS if covariance is None else _SECOND_MOST if covariance else 0
-    mean, spread, residual, notes = _limits(setting, problem, centre, most)
+    mean, spread, residual, notes = _limits(setting, require_least_squares(problem), centre, most)
     if mean is None:
-        return ErrorFloor(setting.step_size, centre, None, None, bias2, None, None, initial2, residual, notes)
+        return replace(result, residual=residual, notes=notes)
     away = mean - setting.optimum
     mean_bias2 = float(away @ away)
-    floor = None if spread is None else mean_bias2 + float(np.trace(spread))
-    return ErrorFloor(setting.step_size, centre, mean, spread, bias2, mean_bias2, floor, initial2, residual, notes)
+    return replace(
+        result,
+        limit_mean=mean,
+        limit_covariance=spread,
+        mean_bias2=mean_bias2,
+        floor=None if spread is None else mean_bias2 + float(np.trace(spread)),
+        residual=residual,
+        notes=notes,
+    )
 
 
-def fixed_point(setting: Setting) -> Floats:
-    """Minimise Σ_v ν_v w(v) f_v, whose gradient is E_ν[w∇f]: by factorisation or by Newton's method."""
-    problem = setting.problem
-    if not isinstance(problem, LinearModelProblem):
-        raise InvalidParameter(
-            f"problem must be LeastSquares or Logistic for error_floor, got {type(problem).__name__}; "
-            "measure another problem's floor with lw.run"
-        )
-    share = setting.law * setting.weights
-    counts = np.diff(problem.offsets)
-    weights, ridge = np.repeat(share / counts, counts), problem.ridge * float(share.sum())
-    if isinstance(problem, Logistic):
-        x, unique = logistic_fit.minimise(problem.sorted_features, problem.sorted_targets, weights, ridge)
-    else:
-        x, unique = factor.solve(factor.triangle(problem.sorted_features, problem.sorted_targets, weights), ridge)
-    if not unique:
-        raise InvalidData(
-            f"problem has no unique optimum: {problem.samples} samples do not span the {problem.dim} dimensions, "
-            "so the limit depends on x0; give the problem a ridge above 0"
-        )
-    return x
+def fixed_point(setting: TheoremSetting) -> tuple[Floats, str]:
+    """Minimise Σ_v ν_v w(v) f_v, whose gradient is E_ν[w∇f], and say by which method."""
+    return mean_minimiser(setting.problem, setting.law * setting.weights, setting.optimum)
 
 
 def _limits(
-    setting: Setting, problem: LeastSquares, centre: Floats, most: int
+    setting: TheoremSetting, problem: LeastSquares, centre: Floats, most: int
 ) -> tuple[Floats | None, Floats | None, float, tuple[str, ...]]:
     """Solve for the mean and the second moment of x - x̃: small numbers, so that no bias drowns in rounding."""
     n, dim = problem.n, problem.dim
     if n * dim > _MEAN_UNKNOWNS:
-        return None, None, 0.0, (f"limit_mean is None: {n * dim} unknowns are more than {_MEAN_UNKNOWNS}",)
+        return (
+            None,
+            None,
+            0.0,
+            (f"limit_mean is None: {n * dim} unknowns are more than {_MEAN_UNKNOWNS}",),
+        )
     push = setting.step_size * setting.weighted_gradients(centre)  # γw(v)∇f_v(x̃), of mean 0 under ν
     mean_system = _mean_system(setting, problem)
     _require_contraction(setting, mean_system, "mean")
     found = mean_system.solve(-np.asarray(setting.P.T @ (setting.law[:, None] * push)))
     if found is None:
-        return None, None, 0.0, ("limit_mean is None: the iterative solution did not reach a residual of 1e-9",)
+        return (
+            None,
+            None,
+            0.0,
+            ("limit_mean is None: the iterative solution did not reach a residual of 1e-9",),
+        )
     first, residual, _ = found
     shift = first.sum(axis=0)
     if dim > _SECOND_DIM or n * dim * dim > most:
@@ -191,7 +211,11 @@ def _limits(
     _require_contraction(setting, system, "second moment")
     moved = np.einsum("vij,vj->vi", contractions(setting, problem), first)
     cross = np.einsum("vi,vj->vij", moved, push)
-    inflow = setting.law[:, None, None] * np.einsum("vi,vj->vij", push, push) - cross - cross.transpose(0, 2, 1)
+    inflow = (
+        setting.law[:, None, None] * np.einsum("vi,vj->vij", push, push)
+        - cross
+        - cross.transpose(0, 2, 1)
+    )
     found = system.solve(np.asarray(setting.P.T @ inflow.reshape(n, dim * dim)))
     if found is None:
         note = "limit_covariance and floor are None: the iterative solution did not reach a residual of 1e-9"
@@ -201,7 +225,7 @@ def _limits(
     return centre + shift, 0.5 * (covariance + covariance.T), max(residual, second_residual), ()
 
 
-def _mean_system(setting: Setting, problem: LeastSquares) -> Blocks:
+def _mean_system(setting: TheoremSetting, problem: LeastSquares) -> BlockRecursion:
     scale = setting.step_size * setting.weights
     a, offsets, counts = problem.sorted_features, problem.offsets, np.diff(problem.offsets)
 
@@ -216,7 +240,7 @@ def _mean_system(setting: Setting, problem: LeastSquares) -> Blocks:
     share = setting.law * scale
     weights = np.repeat(share / counts, counts)
     coarse = 2.0 * (a.T * weights) @ a + problem.ridge * float(share.sum()) * np.eye(problem.dim)
-    return Blocks(
+    return BlockRecursion(
         setting.P,
         setting.law,
         problem.dim,
@@ -227,7 +251,7 @@ def _mean_system(setting: Setting, problem: LeastSquares) -> Blocks:
     )
 
 
-def _second_system(setting: Setting, problem: LeastSquares) -> Blocks:
+def _second_system(setting: TheoremSetting, problem: LeastSquares) -> BlockRecursion:
     n, dim = problem.n, problem.dim
     contraction = contractions(setting, problem)
 
@@ -240,17 +264,23 @@ def _second_system(setting: Setting, problem: LeastSquares) -> Blocks:
         part = slice(start, start + rows)
         coarse -= np.einsum("v,vij->ij", setting.law[part], squared(contraction[part]))
     shift = np.clip(2.0 * _average_contraction(setting, problem), 1e-12, 1.0)
-    return Blocks(setting.P, setting.law, dim * dim, local, lambda: squared(contraction), shift, coarse)
+    return BlockRecursion(
+        setting.P, setting.law, dim * dim, local, lambda: squared(contraction), shift, coarse
+    )
 
 
-def _average_contraction(setting: Setting, problem: LeastSquares) -> Floats:
+def _average_contraction(setting: TheoremSetting, problem: LeastSquares) -> Floats:
     """Return γw(v) tr(H_v)/dim, within (0, 1]."""
     squares = np.einsum("si,si->s", problem.sorted_features, problem.sorted_features)
     traces = 2.0 * np.add.reduceat(squares, problem.offsets[:-1]) / np.diff(problem.offsets)
-    return np.asarray(np.clip(setting.step_size * setting.weights * (traces / problem.dim + problem.ridge), 1e-12, 1.0))
+    return np.asarray(
+        np.clip(
+            setting.step_size * setting.weights * (traces / problem.dim + problem.ridge), 1e-12, 1.0
+        )
+    )
 
 
-def _require_contraction(setting: Setting, system: Blocks, what: str) -> None:
+def _require_contraction(setting: TheoremSetting, system: BlockRecursion, what: str) -> None:
     # Below 2/L* no update lengthens an error, and one that is orthogonal to no sample is shortened on the way.
     limit = 2.0 / setting.bound.largest
     if setting.step_size < limit * (1.0 - 1e-9):
@@ -258,7 +288,9 @@ def _require_contraction(setting: Setting, system: Blocks, what: str) -> None:
     radius = system.radius()
     if radius is not None and radius < 1.0:
         return
-    found = "could not be shown to be below 1" if radius is None else f"is {radius:.6g}, not below 1"
+    found = (
+        "could not be shown to be below 1" if radius is None else f"is {radius:.6g}, not below 1"
+    )
     raise InvalidParameter(
         f"step_size {setting.step_size:.6g} has no limit: the spectral radius of the {what}'s recursion {found}; "
         f"take step_size below {limit:.6g}, or 'theory' = {1.0 / setting.bound.largest:.6g}"

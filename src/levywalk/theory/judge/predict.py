@@ -25,11 +25,12 @@ from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import LinearModelProblem, Logistic, Problem
-from levywalk.theory.factor import low_fill
-from levywalk.theory.floor import fixed_point
-from levywalk.theory.setting import make_setting
-from levywalk.theory.transition import levy_matrix, metropolis_hastings_matrix
+from levywalk.problem import Problem
+from levywalk.theory.chain.sparse_factors import low_fill
+from levywalk.theory.chain.transition import levy_matrix, metropolis_hastings_matrix
+from levywalk.theory.judge.curvature import CLOSED_FORM, hessian_method, mean_hessian
+from levywalk.theory.judge.floor import fixed_point
+from levywalk.theory.judge.setting import make_setting
 from levywalk.walks import Bound, Design, FixedDistance, JumpLaw
 
 _GRID = np.logspace(-6, 0, 121)  # of γL*
@@ -53,6 +54,9 @@ class Prediction:
         tr C: the noise floor is γ·tr C, relative to ‖x⁰ - x*‖².
     transfers_per_step, hops_per_step
         Exact, under the chain's own law.
+    curvature
+        How ∇²f_v was computed: "closed form" (least squares, logistic regression) or "finite differences" of the
+        problem's own gradients.
 
     Examples
     --------
@@ -69,6 +73,7 @@ class Prediction:
     noise: float
     transfers_per_step: float
     hops_per_step: float
+    curvature: str = CLOSED_FORM
 
     @property
     def transfers(self) -> float:
@@ -76,7 +81,9 @@ class Prediction:
         return self.steps * self.transfers_per_step
 
 
-def predict(network: Network, problem: Problem, design: Design, *, accuracy: float = 0.01) -> Prediction:
+def predict(
+    network: Network, problem: Problem, design: Design, *, accuracy: float = 0.01
+) -> Prediction:
     """Predict the steps that a tuned design needs to bring the error from x⁰ = 0 to ``accuracy`` of its initial value.
 
     Examples
@@ -89,36 +96,32 @@ def predict(network: Network, problem: Problem, design: Design, *, accuracy: flo
     True
     """
     accuracy = checks.positive("accuracy", accuracy)
-    if not isinstance(problem, LinearModelProblem):
-        raise InvalidParameter(
-            f"problem must be LeastSquares or Logistic to predict its cost, got {type(problem).__name__}"
-        )
     setting = make_setting(network, problem, design, "theory")
     bound, law = setting.bound, setting.law
-    fixed = fixed_point(setting)
+    fixed, _ = fixed_point(setting)
     hessian = mean_hessian(problem, law * setting.weights, fixed)
     covariance = asymptotic_covariance(setting.P, law, setting.weighted_gradients(fixed))
     noise = float(np.trace(solve_continuous_lyapunov(hessian, covariance)))
-    first = float(problem.optimum @ problem.optimum)
+    first = float(setting.optimum @ setting.optimum)
     if first == 0.0:
-        raise InvalidParameter("problem has its optimum at 0, where every run starts: there is no error to reduce")
-    steps, gamma = _fewest_steps(hessian, fixed, problem.optimum, noise, bound.largest, accuracy * first)
+        raise InvalidParameter(
+            "problem has its optimum at 0, where every run starts: there is no error to reduce"
+        )
+    steps, gamma = _fewest_steps(
+        hessian, fixed, setting.optimum, noise, bound.largest, accuracy * first
+    )
     hops, transfers = communication(bound, law)
-    bias2 = float(((fixed - problem.optimum) ** 2).sum())
-    return Prediction(steps, gamma, gamma * bound.largest, bias2 / first, noise / first, transfers, hops)
-
-
-def mean_hessian(problem: LinearModelProblem, mass: Floats, x: Floats) -> Floats:
-    """Return Σ mass(v) ∇²f_v(x)."""
-    features = problem.sorted_features
-    counts = np.diff(problem.offsets)
-    share = np.repeat(mass / counts, counts)
-    if isinstance(problem, Logistic):
-        sigmoid = 1.0 / (1.0 + np.exp(-(features @ x)))
-        share = share * sigmoid * (1.0 - sigmoid)
-    else:
-        share = 2.0 * share
-    return np.asarray(features.T @ (share[:, None] * features) + problem.ridge * mass.sum() * np.eye(problem.dim))
+    bias2 = float(((fixed - setting.optimum) ** 2).sum())
+    return Prediction(
+        steps=steps,
+        step_size=gamma,
+        relative_step_size=gamma * bound.largest,
+        bias2=bias2 / first,
+        noise=noise / first,
+        transfers_per_step=transfers,
+        hops_per_step=hops,
+        curvature=hessian_method(problem),
+    )
 
 
 def asymptotic_covariance(P: sparse.csr_array, law: Floats, values: Floats) -> Floats:
@@ -132,7 +135,9 @@ def asymptotic_covariance(P: sparse.csr_array, law: Floats, values: Floats) -> F
     """
     n = P.shape[0]
     centred = values - law @ values
-    solution = _factored(P, centred) if n <= _FACTORED or low_fill(P) else _iterated(P, law, centred)
+    solution = (
+        _factored(P, centred) if n <= _FACTORED or low_fill(P) else _iterated(P, law, centred)
+    )
     solution = solution - law @ solution
     weighted = law[:, None] * centred
     cross = weighted.T @ solution
@@ -154,7 +159,9 @@ def _iterated(P: sparse.csr_array, law: Floats, centred: Floats) -> Floats:
     out = np.empty_like(centred)
     for j, right in enumerate(centred.T):
         out[:, j], _ = gmres(system, right, rtol=_RESIDUAL / 10.0, restart=100, maxiter=40)
-        residual = np.linalg.norm(system @ out[:, j] - right) / max(float(np.linalg.norm(right)), 1e-300)
+        residual = np.linalg.norm(system @ out[:, j] - right) / max(
+            float(np.linalg.norm(right)), 1e-300
+        )
         if not residual <= _RESIDUAL:
             raise InvalidParameter(
                 f"network's cost could not be predicted: Poisson's equation has residual {residual:.1e}; "
@@ -208,6 +215,10 @@ def _fewest_steps(
         horizon = 60.0 / slowest
         if room <= 0 or distance2(horizon) > room:
             continue
-        s = 0.0 if distance2(0.0) <= room else brentq(lambda s, room=room: distance2(s) - room, 0.0, horizon)
+        s = (
+            0.0
+            if distance2(0.0) <= room
+            else brentq(lambda s, room=room: distance2(s) - room, 0.0, horizon)
+        )
         best = min(best, (float(s / gamma), float(gamma)))
     return best

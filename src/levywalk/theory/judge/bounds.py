@@ -1,0 +1,254 @@
+"""What the theorems promise: [thmhlj] and [thmnojump] as printed and corrected, term by term, and their corollaries.
+
+Both forms are derived, and the printed one refuted, in docs/theory.md. All figures are for a start at the chain's own
+stationary law, as Assumption 4 asks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from levywalk import checks
+from levywalk.network import Network
+from levywalk.problem import Problem
+from levywalk.theory.chain.spectrum import spectral_gap
+from levywalk.theory.judge.bound_forms import BoundConstants, BoundTerms, corrected, printed
+from levywalk.theory.judge.closed_form import states
+from levywalk.theory.judge.corollaries import Complexity, complexity
+from levywalk.theory.judge.moments import affordable, recur
+from levywalk.theory.judge.setting import (
+    TheoremSetting,
+    local_strong_convexity,
+    make_setting,
+    not_stated,
+    start_model,
+)
+from levywalk.walks import Design, TruncatedGeometric
+
+FORMS = ("corrected", "printed", "both")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The theorems on one network, problem and design.
+
+    Attributes
+    ----------
+    step_size, steps
+        γ and T.
+    constants
+        All that enters.
+    forms
+        By name. "corrected"; "printed": the theorem; "printed-proof": the last line of its proof, where the variance
+        term has another constant; "printed-lemmas": with the constants that the proof drops and without the p_J² that
+        it adds.
+    complexity
+        For ``accuracy``: the corollary of "printed" and of "corrected", and "centralised", Eq. [needellcomplex].
+    hops_per_update, hops_bound
+        1 + p_J(E[d] - 1), and the paper's bound 1 + p_J(1/p_d - 1) of it (None for other distance laws).
+    exact
+        The true E‖x^T - x*‖² from a stationary start, where it can be computed; else None.
+    trusted
+        Whether the spectral gap, and so the bounds, can be trusted.
+    notes
+        Why a form promises nothing here, in plain words.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> problem = lw.LeastSquares([[1.0], [2.0], [1.0]], [1.0, 0.0, 2.0])
+    >>> lw.bounds(lw.complete(3), problem, lw.weight_rw(), steps=100).trusted
+    True
+    """
+
+    step_size: float
+    steps: int
+    constants: BoundConstants
+    forms: dict[str, BoundTerms]
+    complexity: dict[str, Complexity]
+    hops_per_update: float
+    hops_bound: float | None
+    exact: float | None
+    trusted: bool
+    notes: tuple[str, ...]
+
+    def ratio(self, form: str = "corrected") -> float | None:
+        """Return the bound over the truth: 1 is sharp, below 1 is false; None when the truth is not known.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> problem = lw.LeastSquares([[1.0], [2.0], [1.0]], [0.0, 1.0, 2.0])
+        >>> lw.bounds(lw.ring(3), problem, lw.weight_rw(), steps=1000).ratio() > 1.0
+        True
+        """
+        terms = self.forms[checks.choice("form", form, self.forms)]
+        if self.exact is None:
+            return None
+        if self.exact == 0.0:
+            return math.inf if terms.total > 0.0 else 1.0
+        return terms.total / self.exact
+
+
+def bounds(
+    network: Network,
+    problem: Problem,
+    design: Design,
+    *,
+    steps: int,
+    step_size: float | str = "theory",
+    form: str = "both",
+    x0: Any = None,
+    accuracy: float | None = None,
+) -> Bounds:
+    """Return what the theorems promise about E‖x^T - x*‖², term by term, as printed and corrected.
+
+    Parameters
+    ----------
+    network, problem, design
+        As for `levywalk.run`; one design, constant p_jump.
+    steps, step_size
+        T and γ, a number or "theory" (1/L*).
+    form
+        "corrected", "printed" or "both".
+    x0
+        The first model, zeros by default.
+    accuracy
+        For the corollaries: ε as a share of the initial error ‖x⁰ - x*‖², as in `levywalk.compare`.
+
+    Notes
+    -----
+    The printed theorems are false: they contract by 1 - γμ where an update at v contracts by 1 - γw(v)μ_v, see
+    docs/theory.md. For targets other than importance, L̄ and L̄/L_min in the printed forms are read as L* and max w(v),
+    which is what they are there. A problem with one sample per node in several dimensions has μ_v = 0: every form is
+    infinite then, and a note says so; a ridge makes it finite.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> problem = lw.LeastSquares([[1.0], [2.0], [1.0], [1.0]], [0.0, 1.0, 2.0, 1.0])
+    >>> result = lw.bounds(lw.ring(4), problem, lw.mhlj(), steps=1000, step_size=0.01, accuracy=0.1)
+    >>> sorted(result.forms)
+    ['corrected', 'printed', 'printed-lemmas', 'printed-proof']
+    >>> result.exact < result.forms["corrected"].total
+    True
+    """
+    setting = make_setting(network, problem, design, step_size)
+    steps = checks.integer("steps", steps, low=1)
+    checks.choice("form", form, FORMS)
+    first = start_model(problem, x0)
+    if accuracy is not None:
+        accuracy = checks.positive("accuracy", accuracy)
+    constants = _constants(setting, first - setting.optimum)
+    forms: dict[str, BoundTerms] = {}
+    if form != "printed":
+        forms["corrected"] = corrected(constants, setting.step_size, steps)
+    if form != "corrected":
+        forms |= printed(constants, setting.step_size, steps, jumps=design.jump is not None)
+    exact = None
+    if affordable(setting, steps):
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(recur(setting, np.array([steps]), first, setting.law).error2[0])
+        exact = max(value, 0.0) if math.isfinite(value) else math.inf
+    mean_distance = 1.0 if design.jump is None else design.jump.mean_distance()
+    return Bounds(
+        setting.step_size,
+        steps,
+        constants,
+        forms,
+        {}
+        if accuracy is None
+        else complexity(constants, accuracy, forms, jumps=design.jump is not None),
+        1.0 + constants.p_jump * (mean_distance - 1.0),
+        _hops_bound(design, constants.p_jump),
+        exact,
+        constants.gap_trusted,
+        _notes(setting, constants, forms),
+    )
+
+
+def _constants(setting: TheoremSetting, error: Any) -> BoundConstants:
+    smoothness = np.asarray(setting.problem.smoothness, dtype=np.float64)
+    gradients = setting.weighted_gradients(setting.optimum)
+    drift = setting.law @ gradients
+    squares = np.square(gradients - drift).sum(axis=1)
+    plain = np.square(gradients / setting.weights[:, None]).sum(axis=1)
+    local = (
+        local_strong_convexity(setting.problem) if states(setting.problem, "smoothness") else None
+    )
+    globally = states(setting.problem, "strong_convexity")
+    kind = "right" if setting.is_reversible() else "singular"
+    gap = spectral_gap(setting.P, kind=kind, stationary=setting.law)
+    return BoundConstants(
+        L_mean=float(smoothness.mean()),
+        L_min=float(smoothness.min()),
+        L_max=float(smoothness.max()),
+        L_star=setting.bound.largest,
+        w_max=float(setting.weights.max()),
+        mu=0.0 if local is None else float(local.min()),
+        mu_weighted=0.0 if local is None else float((setting.weights * local).min()),
+        mu_global=float(getattr(setting.problem, "strong_convexity", 0.0)) if globally else 0.0,
+        sigma_star2=float(plain.mean()),
+        sigma_max2=float(plain.max()),
+        drift2=float(drift @ drift),
+        variance=float(setting.law @ squares),
+        total_variation=0.5 * float(np.abs(setting.bound.law - setting.law).sum()),
+        spectral_gap=max(float(gap.value), 0.0),
+        gap_kind=kind,
+        gap_trusted=bool(gap.trusted),
+        p_jump=setting.p_jump,
+        initial2=float(error @ error),
+    )
+
+
+def _hops_bound(design: Design, p_jump: float) -> float | None:
+    if design.jump is None:
+        return 1.0
+    law = design.jump.distance
+    return (
+        1.0 + p_jump * (1.0 / law.p_distance - 1.0) if isinstance(law, TruncatedGeometric) else None
+    )
+
+
+def _notes(
+    setting: TheoremSetting, c: BoundConstants, forms: dict[str, BoundTerms]
+) -> tuple[str, ...]:
+    notes = []
+    if c.mu_weighted == 0.0:
+        local = local_strong_convexity(setting.problem)
+        unknown = [
+            name
+            for name in ("smoothness", "local_strong_convexity")
+            if not states(setting.problem, name)
+        ]
+        if unknown or local is None:
+            reason = not_stated(setting.problem, (*unknown, "local_strong_convexity")[0])
+            notes.append(
+                f"every form is infinite: {reason}; give the problem an attribute of that name"
+            )
+        else:
+            reason = f"{int((local == 0.0).sum())} of {len(local)} nodes have μ_v = 0"
+            notes.append(
+                f"every form is infinite: {reason} (Assumption 2 fails); give the problem a ridge above 0"
+            )
+    if setting.step_size * c.L_star > 1.0 + 1e-12:
+        notes.append(
+            f"every form is infinite: step_size {setting.step_size:.6g} exceeds 1/L* = {1.0 / c.L_star:.6g}; "
+            "step_size='theory' is the largest that the theorems cover"
+        )
+    if c.spectral_gap == 0.0:
+        notes.append(f"every form is infinite: the chain's {c.gap_kind} spectral gap is 0")
+    if not c.gap_trusted:
+        notes.append(
+            "the bounds cannot be trusted: the spectral gap is only known to be at most the value used, "
+            "so they may be too small"
+        )
+    if "printed" in forms and not setting.design.reweight:
+        notes.append(
+            "the printed theorems assume weights w(v) = 1/(nπ(v)); this design does not reweight its updates"
+        )
+    return tuple(notes)

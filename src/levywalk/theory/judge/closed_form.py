@@ -1,0 +1,107 @@
+"""Which closed forms hold for a problem: theory asks here, and nowhere else, before it uses one.
+
+A closed form belongs to the methods that it was derived from. A subclass that overrides one of these methods, or an
+object that replaces it, is another problem: theory then computes with the problem's own gradients, or says that it
+cannot answer.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import cached_property
+
+from levywalk.problem import LeastSquares, LinearModelProblem, Logistic, Problem
+
+_GRADIENTS = ("local_gradient", "local_gradients", "_gradient_blocks")
+_LOSSES = ("_losses", "_slopes", "loss", "local_loss")
+_CONSTANTS = {  # what the base class computes a constant from
+    "smoothness": "_curvature_max",
+    "local_strong_convexity": "_curvature_min",
+    "strong_convexity": "_curvature_min",
+}
+
+
+def is_quadratic(problem: Problem) -> bool:
+    """Return whether the local losses are those of least squares, so that moments obey a linear recursion.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> class Doubled(lw.LeastSquares):
+    ...     def local_gradient(self, v, x, samples=None):
+    ...         return 2.0 * super().local_gradient(v, x, samples)
+    >>> is_quadratic(lw.homogeneous(5)), is_quadratic(Doubled([[1.0], [2.0]], [1.0, 2.0]))
+    (True, False)
+    """
+    return isinstance(problem, LeastSquares) and not _overrides(
+        problem, LeastSquares, _GRADIENTS + _LOSSES
+    )
+
+
+def is_logistic(problem: Problem) -> bool:
+    """Return whether the local losses are those of logistic regression.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> is_logistic(lw.Logistic([[1.0], [2.0]], [0, 1])), is_logistic(lw.homogeneous(5))
+    (True, False)
+    """
+    return isinstance(problem, Logistic) and not _overrides(problem, Logistic, _GRADIENTS + _LOSSES)
+
+
+def has_batch_gradients(problem: Problem) -> bool:
+    """Return whether ``problem.local_gradients(x)`` equals ``problem.local_gradient(v, x)`` for every node v.
+
+    It does for every linear model, whatever its loss, that overrides none of the two.
+    """
+    return isinstance(problem, LinearModelProblem) and not _overrides(
+        problem, LinearModelProblem, _GRADIENTS
+    )
+
+
+def states(problem: Problem, name: str) -> bool:
+    """Return whether the problem's constant ``name`` is stated for the gradient that the problem really has.
+
+    A subclass that overrides the gradient of a linear model inherits constants that describe another gradient.
+
+    Parameters
+    ----------
+    problem
+        Any problem.
+    name
+        "smoothness", "local_strong_convexity" or "strong_convexity".
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> class Doubled(lw.LeastSquares):
+    ...     def local_gradient(self, v, x, samples=None):
+    ...         return 2.0 * super().local_gradient(v, x, samples)
+    >>> states(lw.homogeneous(5), "smoothness"), states(Doubled([[1.0], [2.0]], [1.0, 2.0]), "smoothness")
+    (True, False)
+    """
+    if not isinstance(problem, LinearModelProblem):
+        return hasattr(problem, name)
+    gradient = min(
+        _depth(problem, method) for method in ("local_gradient", "local_gradients", "_slopes")
+    )
+    return min(_depth(problem, name), _depth(problem, _CONSTANTS[name])) <= gradient
+
+
+def _overrides(problem: object, base: type, names: tuple[str, ...]) -> bool:
+    own = getattr(problem, "__dict__", {})
+    return any(
+        name in own or getattr(type(problem), name) is not getattr(base, name) for name in names
+    )
+
+
+def _depth(problem: object, name: str) -> int:
+    """Return how far up the classes of a problem a name is defined: -1 is the object itself, 0 its own class."""
+    classes = type(problem).__mro__
+    kept = isinstance(inspect.getattr_static(type(problem), name, None), cached_property)
+    if (
+        name in getattr(problem, "__dict__", {}) and not kept
+    ):  # a cached property keeps its value in the object
+        return -1
+    return next((depth for depth, kind in enumerate(classes) if name in vars(kind)), len(classes))

@@ -1,0 +1,220 @@
+"""The curvature of a weighted mean of local losses, and the zero of its gradient.
+
+Least squares and logistic regression have closed forms. Every other problem is asked for its gradients: its Hessian
+comes from finite differences, whose error is estimated, and the zero from Newton's method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+
+from levywalk.arrays import Floats
+from levywalk.errors import InvalidData, InvalidParameter, TooLarge
+from levywalk.problem import LinearModelProblem, Problem, factor, logistic_fit
+from levywalk.theory.judge.closed_form import has_batch_gradients, is_logistic, is_quadratic
+
+CLOSED_FORM = "closed form"
+FINITE_DIFFERENCES = "finite differences"
+_STEPS = (1e-3, 1e-4, 1e-5)  # of the finite differences, relative to the size of the model
+_AGREEMENT = (
+    1e-6  # of the differences with a step and with half of it, relative to the largest entry
+)
+_SYMMETRY = 1e-5  # a Hessian is symmetric to this share of its largest entry
+_FLAT = 1e-10  # the smallest eigenvalue relative to the largest below which a minimum is not unique
+_ZERO = 1e-9  # a gradient is zero if it is below this share of the gradients of the nodes
+_AIM = 1e-13
+_ITERATIONS = 50
+_HALVINGS = 40
+_MOST_GRADIENTS = 20_000_000  # calls of local_gradient for one Hessian: minutes
+
+Gradient = Callable[[Floats], Floats]
+
+
+def local_gradients(problem: Problem, x: Floats) -> Floats:
+    """Return the gradients of all f_v at x as rows.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> local_gradients(lw.LeastSquares([[1.0], [1.0]], [0.0, 2.0]), np.array([1.0]))
+    array([[ 2.],
+           [-2.]])
+    """
+    if has_batch_gradients(problem):
+        return cast(LinearModelProblem, problem).local_gradients(x)
+    return np.array([problem.local_gradient(v, x) for v in range(problem.n)], dtype=np.float64)
+
+
+def hessian_method(problem: Problem) -> str:
+    """Return how `mean_hessian` computes: "closed form" or "finite differences"."""
+    return CLOSED_FORM if is_quadratic(problem) or is_logistic(problem) else FINITE_DIFFERENCES
+
+
+def mean_hessian(problem: Problem, mass: Floats, x: Floats) -> Floats:
+    """Return Σ mass(v) ∇²f_v(x).
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> mean_hessian(lw.LeastSquares([[1.0], [2.0]], [0.0, 2.0]), np.array([0.5, 0.5]), np.array([1.0]))
+    array([[5.]])
+    """
+    if hessian_method(problem) == FINITE_DIFFERENCES:
+        return _numerical_hessian(problem, mass, x)
+    linear = cast(LinearModelProblem, problem)
+    features = linear.sorted_features
+    counts = np.diff(linear.offsets)
+    share = np.repeat(mass / counts, counts)
+    if is_logistic(problem):
+        sigmoid = 1.0 / (1.0 + np.exp(-(features @ x)))
+        share = share * sigmoid * (1.0 - sigmoid)
+    else:
+        share = 2.0 * share
+    return np.asarray(
+        features.T @ (share[:, None] * features) + linear.ridge * mass.sum() * np.eye(linear.dim)
+    )
+
+
+def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Floats, str]:
+    """Return the minimiser of Σ mass(v) f_v and the method that found it.
+
+    Parameters
+    ----------
+    problem
+        Any problem.
+    mass
+        One weight per node.
+    start
+        Where Newton's method starts for a problem without a closed form.
+
+    Returns
+    -------
+    tuple
+        The minimiser, and "factorisation" (least squares), "newton" (logistic regression) or
+        "newton, finite differences".
+
+    Raises
+    ------
+    InvalidData
+        The minimiser is not unique.
+    """
+    if hessian_method(problem) == FINITE_DIFFERENCES:
+        return _newton(problem, mass, start), f"newton, {FINITE_DIFFERENCES}"
+    linear = cast(LinearModelProblem, problem)
+    counts = np.diff(linear.offsets)
+    weights, ridge = np.repeat(mass / counts, counts), linear.ridge * float(mass.sum())
+    if is_logistic(problem):
+        x, unique = logistic_fit.minimise(
+            linear.sorted_features, linear.sorted_targets, weights, ridge
+        )
+        method = "newton"
+    else:
+        x, unique = factor.solve(
+            factor.triangle(linear.sorted_features, linear.sorted_targets, weights), ridge
+        )
+        method = "factorisation"
+    if not unique:
+        raise InvalidData(
+            f"problem has no unique optimum: {linear.samples} samples do not span the {linear.dim} dimensions, "
+            "so the limit depends on x0; give the problem a ridge above 0"
+        )
+    return x, method
+
+
+def gradient_scale(problem: Problem, mass: Floats, x: Floats) -> float:
+    """Return a size to judge the weighted mean of the gradients at x by: the nodes' own gradients at 0 and at x."""
+    sizes = sum(
+        np.linalg.norm(local_gradients(problem, point), axis=1) for point in (np.zeros_like(x), x)
+    )
+    return float(mass @ sizes)
+
+
+def _newton(problem: Problem, mass: Floats, start: Floats) -> Floats:
+    """Find the zero of Σ mass(v) ∇f_v by Newton's method; every step must shorten the gradient."""
+
+    def gradient(x: Floats) -> Floats:
+        return np.asarray(mass @ local_gradients(problem, x))
+
+    scale = gradient_scale(problem, mass, start)
+    x, value = start.copy(), gradient(start)
+    hessian = _require_minimum(problem, mass, x)
+    for _ in range(_ITERATIONS):
+        size = float(np.linalg.norm(value))
+        if size <= _AIM * scale:
+            break
+        step = np.linalg.solve(hessian, value)
+        for halving in range(_HALVINGS):
+            candidate = x - step * 0.5**halving
+            after = gradient(candidate)
+            if np.linalg.norm(after) < size:
+                break
+        else:
+            break  # rounding: no shorter gradient can be had
+        x, value = candidate, after
+        hessian = _require_minimum(problem, mass, x)
+    if not np.linalg.norm(value) <= _ZERO * scale:
+        raise InvalidParameter(
+            f"problem (of type {type(problem).__name__}) has no fixed point that Newton's method could find: the mean "
+            f"gradient stays at {np.linalg.norm(value):.1e}; measure its error with lw.run"
+        )
+    return np.asarray(x)
+
+
+def _require_minimum(problem: Problem, mass: Floats, x: Floats) -> Floats:
+    hessian = _numerical_hessian(problem, mass, x)
+    values = np.linalg.eigvalsh(hessian)
+    if not values[0] > _FLAT * abs(values[-1]):
+        raise InvalidData(
+            f"problem (of type {type(problem).__name__}) has no unique optimum: its mean Hessian has the eigenvalue "
+            f"{values[0]:.1e}, so the limit depends on x0; give the problem a ridge above 0, or measure with lw.run"
+        )
+    return hessian
+
+
+def _numerical_hessian(problem: Problem, mass: Floats, x: Floats) -> Floats:
+    """Return the Hessian by central differences with a step and half of it, extrapolated; refuse what disagrees."""
+    if 4 * problem.n * problem.dim > _MOST_GRADIENTS:
+        raise TooLarge(
+            f"problem (of type {type(problem).__name__}) needs {4 * problem.n * problem.dim:.1e} local gradients "
+            f"for one Hessian, more than {_MOST_GRADIENTS:.0e}; measure its error with lw.run"
+        )
+
+    def gradient(point: Floats) -> Floats:
+        return np.asarray(mass @ local_gradients(problem, point))
+
+    size = float(np.abs(x).max()) or 1.0
+    error = np.inf
+    for step in _STEPS:
+        wide, narrow = (
+            _differences(gradient, x, step * size),
+            _differences(gradient, x, 0.5 * step * size),
+        )
+        hessian = (4.0 * narrow - wide) / 3.0
+        largest = float(np.abs(hessian).max())
+        error = float(np.abs(narrow - wide).max())
+        if error <= _AGREEMENT * largest or largest == 0.0:
+            break
+    else:
+        raise InvalidParameter(
+            f"problem (of type {type(problem).__name__}) has no second derivative that finite differences could find "
+            f"at the fixed point (they disagree by {error:.1e}); measure its error with lw.run"
+        )
+    if not np.abs(hessian - hessian.T).max() <= _SYMMETRY * largest:
+        raise InvalidParameter(
+            f"problem (of type {type(problem).__name__}) must have a local_gradient that is the gradient of a "
+            "function, but its matrix of derivatives is not symmetric; theory has no answer, measure with lw.run"
+        )
+    return np.asarray(0.5 * (hessian + hessian.T))
+
+
+def _differences(gradient: Gradient, x: Floats, step: float) -> Floats:
+    rows = np.empty((len(x), len(x)))
+    for j in range(len(x)):
+        ahead, behind = x.copy(), x.copy()
+        ahead[j] += step
+        behind[j] -= step
+        rows[j] = (gradient(ahead) - gradient(behind)) / (ahead[j] - behind[j])
+    return rows
