@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 
 import levywalk as lw
-from levywalk.fleet.folder import FleetFolder
-from levywalk.fleet.found import found
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.store import fsync_seconds
+from levywalk.fleet.operate.folder import FleetFolder
+from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.setup.create import found
+from levywalk.fleet.storage.store import fsync_seconds
 
 MEGABYTES_10 = 10 * 1024 * 1024 // 8
 NEVER = 10**9

@@ -18,19 +18,19 @@ import grpc
 from cryptography.hazmat.primitives.serialization import Encoding
 
 import levywalk as lw
-from levywalk.fleet import control
-from levywalk.fleet.codec import encode
-from levywalk.fleet.found import found
-from levywalk.fleet.identity import Identity, Tls, server_name
-from levywalk.fleet.manifest import Manifest
-from levywalk.fleet.messages import Message, Prepare, Refused
-from levywalk.fleet.nodefile import NodeFile
-from levywalk.fleet.process import ENVIRONMENT, PLAUSIBLE, command
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.store import Reading, whole
-from levywalk.fleet.token import Epoch
-from levywalk.fleet.transport import METHOD, SERVICE
-from levywalk.fleet.wire import FORMAT, Hello, Reader, chunk_frames, encode_frame, hello_frame
+from levywalk.fleet.identity.certificates import Identity, Tls, server_name
+from levywalk.fleet.protocol.messages import Message, Prepare, Refused
+from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.protocol.token import Epoch
+from levywalk.fleet.runtime import control
+from levywalk.fleet.runtime.process import ENVIRONMENT, PLAUSIBLE, command
+from levywalk.fleet.runtime.transport import METHOD, SERVICE
+from levywalk.fleet.runtime.wire import FORMAT, Hello, Reader, chunk_frames, encode_frame, hello_frame
+from levywalk.fleet.setup.create import found
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.storage.codec import encode
+from levywalk.fleet.storage.store import Reading, whole
 
 T = TypeVar("T")
 PATIENCE = 30.0  # seconds for what must happen; nothing is expected to take that long

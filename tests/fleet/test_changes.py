@@ -11,14 +11,14 @@ import pytest
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.control import ask
-from levywalk.fleet.course import Visit
-from levywalk.fleet.disk import Held
-from levywalk.fleet.nodefile import NodeFile, Peer
-from levywalk.fleet.store import Reading
-from levywalk.fleet.testing.live import Live
-from levywalk.fleet.testing.logs import judge_folder, pieces
-from levywalk.fleet.testing.processes import settle
+from levywalk.fleet.checking.live import Live
+from levywalk.fleet.checking.logs import judge_folder, pieces
+from levywalk.fleet.checking.processes import settle
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import Held
+from levywalk.fleet.runtime.control import ask
+from levywalk.fleet.setup.node_file import NodeFile, Peer
+from levywalk.fleet.storage.store import Reading
 from tests.fleet.nodes import PATIENCE, eventually
 
 Change = Callable[[tuple[Peer, ...]], tuple[Peer, ...]]

@@ -13,14 +13,14 @@ import pytest
 
 import levywalk as lw
 from levywalk.draws import JUMP, Key
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.course import Here
-from levywalk.fleet.disk import Disk, Known, Own
-from levywalk.fleet.events import Got, Joins, Start
-from levywalk.fleet.messages import Heartbeat
-from levywalk.fleet.protocol import Node, Terms
-from levywalk.fleet.token import FIRST, Token
-from levywalk.fleet.virtual import Fault, VirtualFleet
+from levywalk.fleet.protocol.events import Got, Joins, Start
+from levywalk.fleet.protocol.messages import Heartbeat
+from levywalk.fleet.protocol.node import Node, Terms
+from levywalk.fleet.protocol.node_step import Here
+from levywalk.fleet.protocol.records import Disk, Known, Own
+from levywalk.fleet.protocol.token import FIRST, Token
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.simulate.virtual import Fault, VirtualFleet
 from levywalk.walks import AnyDesign
 
 EDGES = [(0, 1), (0, 2), (0, 3), (1, 2), (2, 3), (3, 4), (4, 5), (4, 6), (5, 6), (0, 5)]
@@ -295,7 +295,7 @@ class OneSided(Node):
 
 @pytest.mark.parametrize("kind", ["uniform", "importance", "mixed", "jumps"])
 def test_a_node_that_recomputes_its_degree_alone_is_caught(kind, monkeypatch):
-    monkeypatch.setattr("levywalk.fleet.build.Node", OneSided)
+    monkeypatch.setattr("levywalk.fleet.setup.build.Node", OneSided)
     virtual = after(fleet_of(DESIGNS[kind]), (0.5, Fault("kill", 3)))
     alive = without(3)
     found, expected = whole_law(virtual, alive), expected_law(virtual.fleet, EDGES, alive, "none")

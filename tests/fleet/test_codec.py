@@ -14,13 +14,13 @@ from hypothesis.extra.numpy import arrays
 from safetensors.numpy import load
 
 from levywalk.arrays import Floats
-from levywalk.fleet import codec
-from levywalk.fleet.codec import LINES, SLOTS, Limits, decode, decode_line, decode_slot, encode
-from levywalk.fleet.course import Visit
-from levywalk.fleet.disk import Archived, Began, Disk, Edge, Guarded, Held, Known, Line, Own
-from levywalk.fleet.messages import Certificate
-from levywalk.fleet.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
-from levywalk.fleet.token import FIRST, Epoch, Token, Watch
+from levywalk.fleet.protocol.messages import Certificate
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import Archived, Began, Disk, Edge, Guarded, Held, Known, Line, Own
+from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token, Watch
+from levywalk.fleet.storage import codec
+from levywalk.fleet.storage.codec import LINES, SLOTS, Limits, decode, decode_line, decode_slot, encode
 
 DIM, PHASES = 3, 2
 LIMITS = Limits(DIM, PHASES)
@@ -321,6 +321,6 @@ def test_the_address_of_an_array_that_may_change_is_not_remembered() -> None:
 
 
 def codec_addresses() -> dict[Any, Any]:
-    from levywalk.fleet import tensors
+    from levywalk.fleet.protocol import tensors
 
     return tensors._addresses

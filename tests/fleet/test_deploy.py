@@ -8,12 +8,12 @@ import yaml
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter
-from levywalk.fleet import deploy
-from levywalk.fleet.deploy import files
-from levywalk.fleet.found import Unseen, found
-from levywalk.fleet.identity import Identity
-from levywalk.fleet.manifest import Manifest
-from levywalk.fleet.nodefile import NodeFile, host_port
+from levywalk.fleet.identity.certificates import Identity
+from levywalk.fleet.setup import deploy
+from levywalk.fleet.setup.create import Unseen, found
+from levywalk.fleet.setup.deploy import files
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_file import NodeFile, host_port
 
 N = 4
 

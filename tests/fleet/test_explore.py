@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from levywalk.fleet.disk import Guarded, Held
-from levywalk.fleet.messages import Certificate, Finished, Guard, Guarding, Prepare, Prepared
-from levywalk.fleet.protocol import NOBODY, PREPARED, Node
-from levywalk.fleet.testing.explore import PATH, SETTINGS, TRIANGLE, Explorer, main
-from levywalk.fleet.testing.mutants import (
+from levywalk.fleet.checking.explore import PATH, SETTINGS, TRIANGLE, Explorer, main
+from levywalk.fleet.checking.mutants import (
     AcknowledgesBeforeCommit,
     AnnouncesUnguarded,
     GenesisWithoutGuardian,
     RedrawsAfterCrash,
     ReleasesWithoutRegister,
 )
-from levywalk.fleet.testing.tiny import Setting
-from levywalk.fleet.testing.verdicts import judge_facts
-from levywalk.fleet.token import FIRST, Epoch
+from levywalk.fleet.checking.tiny import Setting
+from levywalk.fleet.checking.verdicts import judge_facts
+from levywalk.fleet.protocol.messages import Certificate, Finished, Guard, Guarding, Prepare, Prepared
+from levywalk.fleet.protocol.node import NOBODY, PREPARED, Node
+from levywalk.fleet.protocol.records import Guarded, Held
+from levywalk.fleet.protocol.token import FIRST, Epoch
 
 ANY_DEATH = Setting("any death", TRIANGLE, ("on", "on"), mortal=(0, 1, 2))
 

@@ -20,21 +20,22 @@ from safetensors.numpy import load_file
 import levywalk as lw
 from levywalk.cli.fleet import draw_faults
 from levywalk.errors import InvalidParameter
-from levywalk.fleet import control, logbook, takeout
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.condition import describe, running, waits_for
-from levywalk.fleet.course import Visit
-from levywalk.fleet.disk import Archived, Began, Disk, Held, Known, Own
-from levywalk.fleet.doctor import OK, PROBLEM, WARNING, examine
-from levywalk.fleet.folder import FleetFolder, FleetProblem
-from levywalk.fleet.found import fleet_of, found
-from levywalk.fleet.manifest import Manifest
-from levywalk.fleet.merge import winning_chain
-from levywalk.fleet.overview import View, lost_updates, overview
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.store import Reading, Store, whole
-from levywalk.fleet.token import FIRST, Epoch, Token
-from levywalk.fleet.virtual import Fault, VirtualFleet
+from levywalk.fleet.operate import export, log_book
+from levywalk.fleet.operate.doctor import OK, PROBLEM, WARNING, examine
+from levywalk.fleet.operate.fleet_status import View, lost_updates, overview
+from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.merge import winning_chain
+from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import Archived, Began, Disk, Held, Known, Own
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.runtime import control
+from levywalk.fleet.runtime.node_status import describe, running, waits_for
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.create import fleet_of, found
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.simulate.virtual import Fault, VirtualFleet
+from levywalk.fleet.storage.store import Reading, Store, whole
 from levywalk.trace import Trace
 
 pytestmark = pytest.mark.filterwarnings("ignore:the minimiser is not unique")
@@ -107,7 +108,7 @@ def test_the_status_of_a_walk_that_is_over(replay: FleetFolder) -> None:
     assert status["finished"]
     assert (status["step"], status["steps"], status["epoch"], status["lost_updates"]) == (250, 250, 0, 0)
     assert (status["nodes_up"], status["nodes_down"], status["waits"]) == (N, 0, [])
-    assert status["holder"] == int(takeout.trace(replay).final_node[0])
+    assert status["holder"] == int(export.trace(replay).final_node[0])
     assert [node["id"] for node in status["nodes"]] == list(range(N))
     assert all(
         node["up"] and node["answers"] and node["pid"] == running(replay.files[node["id"]].state)
@@ -118,7 +119,7 @@ def test_the_status_of_a_walk_that_is_over(replay: FleetFolder) -> None:
 
 
 def test_with_a_shared_key_the_nodes_walk_as_the_simulation_does(replay: FleetFolder) -> None:
-    trace = takeout.trace(replay)
+    trace = export.trace(replay)
     problem = lw.heterogeneous(N, important=1, seed=7)
     given = {"steps": 250, "step_size": "theory", "seed": 7, "record_every": 50}
     assert_same(trace, lw.run(lw.ring(N), problem, lw.mhlj(), **REFERENCE, **given))
@@ -136,7 +137,7 @@ def test_edges_of_nodes_to_themselves_count_in_real_nodes_too(tmp_path: Path) ->
         fleet.up()
         until(lambda: all(node["finished"] for node in fleet.status()["nodes"]))
         assert [control.ask(file.state, "status")["degree"] for file in fleet.files.values()] == [3, 3, 3]
-        assert_same(takeout.trace(fleet), lw.run(network, problem, lw.mhlj(), **REFERENCE, **given))
+        assert_same(export.trace(fleet), lw.run(network, problem, lw.mhlj(), **REFERENCE, **given))
     finally:
         fleet.stop(force=True)
 
@@ -145,9 +146,9 @@ def test_edges_of_nodes_to_themselves_count_in_real_nodes_too(tmp_path: Path) ->
 def test_the_final_model_is_safetensors(replay: FleetFolder, tmp_path: Path, node: int | None) -> None:
     path = tmp_path / "model.safetensors"
     with pytest.raises(InvalidParameter, match="out must be a file in a folder that exists"):
-        takeout.model(replay, tmp_path / "no" / "model", node=node)
-    copy = takeout.model(replay, path, node=node)
-    final = takeout.trace(replay).model[0]
+        export.model(replay, tmp_path / "no" / "model", node=node)
+    copy = export.model(replay, path, node=node)
+    final = export.trace(replay).model[0]
     assert copy.final
     assert np.array_equal(load_file(path)["model"], final)
     assert np.array_equal(np.fromfile(path, "<f8", offset=128), final)
@@ -168,10 +169,10 @@ def test_a_fleet_that_is_well_has_nothing_to_complain_of(replay: FleetFolder) ->
 
 
 def test_the_logs_are_merged_by_time_and_in_words(replay: FleetFolder) -> None:
-    entries = list(logbook.entries({v: replay.log(v) for v in replay.files}))
+    entries = list(log_book.entries({v: replay.log(v) for v in replay.files}))
     assert [entry["time"] for entry in entries] == sorted(entry["time"] for entry in entries)
     assert {entry["node"] for entry in entries} == set(range(N))
-    said = "\n".join(logbook.in_words(entry) for entry in entries)
+    said = "\n".join(log_book.in_words(entry) for entry in entries)
     for words in ("starts, levywalk", "the edge to node 1 is up", "bears the model; node", "over after 250 updates"):
         assert words in said
 
@@ -247,7 +248,7 @@ def test_a_holder_that_dies_is_replaced_and_what_is_lost_is_counted(endless: Fle
     assert not seen["nodes"][dead]["up"]
     until(lambda: endless.status()["step"] > seen["step"])
     endless.stop()
-    logs = takeout.read_logs(endless)
+    logs = export.read_logs(endless)
     lost = winning_chain(logs, endless.manifest.course).lost
     assert lost is not None
     assert endless.status()["lost_updates"] == len(lost)
@@ -288,9 +289,9 @@ def test_stop_takes_the_stopped_too_and_up_goes_on(endless: FleetFolder) -> None
     assert any("no node runs" in wait for wait in status["waits"])
     assert endless.stop() == []
     with pytest.raises(FleetProblem, match=r"the walk is not over: [0-9,]+ of 10,000,000 updates"):
-        takeout.model(endless, endless.path / "model")
-    assert not takeout.model(endless, endless.path / "model", now=True).final
-    trace = takeout.trace(endless)
+        export.model(endless, endless.path / "model")
+    assert not export.model(endless, endless.path / "model", now=True).final
+    trace = export.trace(endless)
     assert int(trace.step[-1]) <= status["step"]
     endless.up()
     until(lambda: endless.status()["step"] > status["step"])
@@ -380,9 +381,9 @@ def test_before_anything_has_happened(tmp_path: Path) -> None:
     assert status["lost_updates"] == 0
     assert any("not begun" in wait for wait in status["waits"])
     with pytest.raises(FleetProblem, match="no disk has a model yet"):
-        takeout.model(fleet, tmp_path / "model", now=True)
+        export.model(fleet, tmp_path / "model", now=True)
     with pytest.raises(FleetProblem, match="the walk has not begun"):
-        takeout.trace(fleet)
+        export.trace(fleet)
     with pytest.raises(FleetProblem, match="nodes 0-4 do not answer"):
         fleet.begin(timeout=0.0)
     with pytest.raises(control.NoAnswer):
@@ -404,11 +405,11 @@ def test_an_end_that_was_overtaken_is_not_the_end(tmp_path: Path) -> None:
             store.persist(whole(disk))
     out = tmp_path / "model"
     with pytest.raises(FleetProblem, match="the walk is not over: 80 of 100 updates are done"):
-        takeout.model(fleet, out)
+        export.model(fleet, out)
     assert not out.exists()
-    assert takeout.model(fleet, out, now=True)[::2] == (1, False)
+    assert export.model(fleet, out, now=True)[::2] == (1, False)
     assert np.array_equal(load_file(out)["model"], later.model)
-    assert takeout.model(fleet, out, node=0).final  # as far as that node knows
+    assert export.model(fleet, out, node=0).final  # as far as that node knows
 
 
 def test_what_a_holder_waits_for() -> None:

@@ -11,16 +11,16 @@ import pytest
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError, MissingFile
-from levywalk.fleet import found as module
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.found import HIGHEST_PORT, LOWEST_PORT, Unseen, fleet_of, found
-from levywalk.fleet.identity import Authority, Identity, key_fingerprint
-from levywalk.fleet.manifest import Manifest
-from levywalk.fleet.merge import merge
-from levywalk.fleet.nodefile import NodeFile, host_port
-from levywalk.fleet.owndata import own_problem, scores
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.virtual import VirtualFleet
+from levywalk.fleet.identity.certificates import Authority, Identity, key_fingerprint
+from levywalk.fleet.operate.merge import merge
+from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.runtime.own_data import own_problem, scores
+from levywalk.fleet.setup import create as module
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.create import HIGHEST_PORT, LOWEST_PORT, Unseen, fleet_of, found
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_file import NodeFile, host_port
+from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.updates import Sgd
 
 WAYS = {"steps": 60, "step_size": "theory"}

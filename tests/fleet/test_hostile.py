@@ -33,10 +33,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 import levywalk.fleet
 from levywalk.errors import InvalidParameter
-from levywalk.fleet import control, transport
-from levywalk.fleet.events import Genesis, Start
-from levywalk.fleet.identity import Authority, Identity, Tls, key_fingerprint
-from levywalk.fleet.messages import (
+from levywalk.fleet.identity.certificates import Authority, Identity, Tls, key_fingerprint
+from levywalk.fleet.protocol.events import Genesis, Start
+from levywalk.fleet.protocol.messages import (
     Activate,
     Alive,
     Certificate,
@@ -53,14 +52,15 @@ from levywalk.fleet.messages import (
     Release,
     Renew,
 )
-from levywalk.fleet.messages_pb2 import Frame
-from levywalk.fleet.nodefile import NodeFile
-from levywalk.fleet.process import ENVIRONMENT, PLAUSIBLE, Process, command
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.store import Reading, StoreError
-from levywalk.fleet.tensors import Tensor
-from levywalk.fleet.token import FIRST, Epoch, Token
-from levywalk.fleet.wire import FORMAT, MOST_FRAME, chunk_frames, encode_frame
+from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.protocol.tensors import Tensor
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.runtime import control, transport
+from levywalk.fleet.runtime.messages_pb2 import Frame
+from levywalk.fleet.runtime.process import ENVIRONMENT, PLAUSIBLE, Process, command
+from levywalk.fleet.runtime.wire import FORMAT, MOST_FRAME, chunk_frames, encode_frame
+from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.storage.store import Reading, StoreError
 from tests.fleet.nodes import PATIENCE, Caller, Running, eventually, make, tls_of
 
 VICTIM, NEIGHBOUR, OTHER, STRANGER = 3, 0, 2, 1  # of a ring of four; a neighbour with a lower id dials
@@ -148,11 +148,12 @@ MOVED = """
 import sys, time
 from datetime import timedelta
 from pathlib import Path
-from levywalk.fleet import identity, process
-clock, real, seen = Path(sys.argv[1]).with_name("clock"), time.time, identity._time
+from levywalk.fleet.identity import certificates
+from levywalk.fleet.runtime import process
+clock, real, seen = Path(sys.argv[1]).with_name("clock"), time.time, certificates._time
 off = lambda: float(clock.read_text()) if clock.exists() else 0.0
 time.time = lambda: real() + off()
-identity._time = lambda now: seen(now) + timedelta(seconds=off() if now is None else 0.0)
+certificates._time = lambda now: seen(now) + timedelta(seconds=off() if now is None else 0.0)
 sys.exit(process.main([sys.argv[1]]))
 """
 
@@ -903,7 +904,7 @@ def test_a_full_disk_stops_the_node_until_there_is_room(tmp_path: Path, monkeypa
         process.got(NEIGHBOUR, Prepare(first, OTHER))
         assert [message for message in sent if isinstance(message, Prepared)] == [Prepared(BORN, 1, first.digest())]
         with monkeypatch.context() as full:
-            full.setattr("levywalk.fleet.process.write_whole", no_room)
+            full.setattr("levywalk.fleet.runtime.process.write_whole", no_room)
             process.opened(NEIGHBOUR, process.transport.hello._replace(incarnation=b"1" * 16))  # no error
         process.store.close()
 

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from levywalk.errors import InvalidParameter, LevywalkError, MissingFile
-from levywalk.fleet import identity as module
-from levywalk.fleet.identity import (
+from levywalk.fleet.identity import certificates as module
+from levywalk.fleet.identity.certificates import (
     TLS_1_3_ONLY,
     Authority,
     ExpiryWarning,

@@ -24,15 +24,15 @@ import pytest
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter
-from levywalk.fleet import failpoints
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.codec import Limits
-from levywalk.fleet.course import Visit
-from levywalk.fleet.events import Again, Event, Genesis, Got, Persist, Send, SetTimer, Start, Timer, Turn
-from levywalk.fleet.failpoints import FAILPOINTS, failpoint
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.store import Reading, Store, whole
-from levywalk.fleet.wire import FORMAT, Hello, Reader, encode_frame, hello_frame
+from levywalk.fleet.protocol.events import Again, Event, Genesis, Got, Persist, Send, SetTimer, Start, Timer, Turn
+from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.runtime.wire import FORMAT, Hello, Reader, encode_frame, hello_frame
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.storage import failpoints
+from levywalk.fleet.storage.codec import Limits
+from levywalk.fleet.storage.failpoints import FAILPOINTS, failpoint
+from levywalk.fleet.storage.store import Reading, Store, whole
 from levywalk.trace import Trace
 
 NODES, STEPS, RUN = 5, 20, b"kill"
@@ -44,7 +44,13 @@ PASSED_OFTEN = {
 }
 _SPAWN = multiprocessing.get_context("forkserver")
 _SPAWN.set_forkserver_preload(
-    ["pytest", "levywalk.fleet.build", "levywalk.fleet.store", "levywalk.fleet.wire", "levywalk.trace"]
+    [
+        "pytest",
+        "levywalk.fleet.setup.build",
+        "levywalk.fleet.storage.store",
+        "levywalk.fleet.runtime.wire",
+        "levywalk.trace",
+    ]
 )
 
 
@@ -222,7 +228,7 @@ def test_killed_from_outside_at_any_moment_the_walk_goes_on(place: Path) -> None
 
 def test_the_environment_names_the_failpoint() -> None:
     environment = os.environ | {failpoints.VARIABLE: "commit:before:9"}
-    code = "from levywalk.fleet.failpoints import *; [failpoint('commit:before') for _ in range(9)]"
+    code = "from levywalk.fleet.storage.failpoints import *; [failpoint('commit:before') for _ in range(9)]"
     command = [sys.executable, "-c", code]
     assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
     environment[failpoints.VARIABLE] = "commit:before:10"

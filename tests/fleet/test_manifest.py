@@ -10,10 +10,10 @@ import pytest
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter, InvalidSpec, MissingFile
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.codec import Limits
-from levywalk.fleet.manifest import LARGEST, Manifest
-from levywalk.fleet.protocol import Terms
+from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.manifest import LARGEST, Manifest
+from levywalk.fleet.storage.codec import Limits
 from levywalk.schedule import Constant, Decaying, Dropping
 from levywalk.updates import Sgd
 from levywalk.walks import Detector, Mixed

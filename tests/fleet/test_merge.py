@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.course import Visit
-from levywalk.fleet.disk import Archived, Began, Line
-from levywalk.fleet.merge import merge, winning_chain
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.token import FIRST, Epoch
-from levywalk.fleet.virtual import Fault, VirtualFleet
+from levywalk.fleet.operate.merge import merge, winning_chain
+from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import Archived, Began, Line
+from levywalk.fleet.protocol.token import FIRST, Epoch
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.simulate.virtual import Fault, VirtualFleet
 
 TERMS = Terms(run=b"merge", renew_after=10, heartbeat=0.1, dead_after=1.0, retry=0.05, policy="eager")
 A, B, C = Epoch(0, 0, 0), Epoch(1, 3, 1), Epoch(2, 5, 2)

@@ -14,21 +14,21 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.course import Visit
-from levywalk.fleet.disk import Archived, Began
-from levywalk.fleet.folder import FleetFolder
-from levywalk.fleet.found import fleet_of, found
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.store import Reading
-from levywalk.fleet.testing.havoc import Havoc
-from levywalk.fleet.testing.invariants import Violation
-from levywalk.fleet.testing.live import POLL, Live
-from levywalk.fleet.testing.logs import Judged, Piece, judge, judge_folder, pieces
-from levywalk.fleet.testing.namespaces import Namespaces, NoNamespaces
-from levywalk.fleet.testing.processes import settle
-from levywalk.fleet.testing.proxy import Proxy
-from levywalk.fleet.virtual import Fault, VirtualFleet
+from levywalk.fleet.checking.havoc import Havoc
+from levywalk.fleet.checking.invariants import Violation
+from levywalk.fleet.checking.live import POLL, Live
+from levywalk.fleet.checking.logs import Judged, Piece, judge, judge_folder, pieces
+from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
+from levywalk.fleet.checking.processes import settle
+from levywalk.fleet.checking.proxy import Proxy
+from levywalk.fleet.operate.folder import FleetFolder
+from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import Archived, Began
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.create import fleet_of, found
+from levywalk.fleet.simulate.virtual import Fault, VirtualFleet
+from levywalk.fleet.storage.store import Reading
 
 NODES = 8
 PATIENCE = 10.0  # times what is promised on a machine with nothing else to do

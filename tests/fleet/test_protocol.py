@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.disk import Disk, Known, Own
-from levywalk.fleet.events import Again, Effect, Gone, Got, Joins, Persist, Record, Send, Start, Turn
-from levywalk.fleet.messages import (
+from levywalk.fleet.protocol.events import Again, Effect, Gone, Got, Joins, Persist, Record, Send, Start, Turn
+from levywalk.fleet.protocol.messages import (
     Activate,
     Alive,
     Certificate,
@@ -29,9 +27,11 @@ from levywalk.fleet.messages import (
     Renew,
     Renewed,
 )
-from levywalk.fleet.protocol import Node, Terms
-from levywalk.fleet.token import FIRST, Epoch, Token
-from levywalk.fleet.virtual import Fault, VirtualFleet
+from levywalk.fleet.protocol.node import Node, Terms
+from levywalk.fleet.protocol.records import Disk, Known, Own
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.simulate.virtual import Fault, VirtualFleet
 
 EPOCH = Epoch(0, 0, 0)
 RING = lw.ring(6)

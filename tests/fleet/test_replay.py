@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import levywalk as lw
 from levywalk.errors import DivergedWarning
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.merge import merge
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.virtual import VirtualFleet
+from levywalk.fleet.operate.merge import merge
+from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.trace import Trace
 from levywalk.updates import Sgd
 from levywalk.walks import AnyDesign

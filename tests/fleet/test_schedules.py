@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from levywalk.fleet.protocol import WAIT
-from levywalk.fleet.testing.__main__ import main
-from levywalk.fleet.testing.faults import Schedule, draw
-from levywalk.fleet.testing.invariants import Violation
-from levywalk.fleet.testing.mutants import MUTANTS, AcknowledgesBeforeCommit, RedrawsAfterCrash
-from levywalk.fleet.testing.schedules import play, sweep
-from levywalk.fleet.testing.shrink import shrink, transcript, violation
-from levywalk.fleet.testing.world import made_of
+from levywalk.fleet.checking.__main__ import main
+from levywalk.fleet.checking.faults import Schedule, draw
+from levywalk.fleet.checking.invariants import Violation
+from levywalk.fleet.checking.mutants import MUTANTS, AcknowledgesBeforeCommit, RedrawsAfterCrash
+from levywalk.fleet.checking.schedules import play, sweep
+from levywalk.fleet.checking.shrink import shrink, transcript, violation
+from levywalk.fleet.checking.world import made_of
+from levywalk.fleet.protocol.node import WAIT
 
 SCHEDULES, CHUNKS = 2000, 8
 FOUND = [

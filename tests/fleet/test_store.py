@@ -14,12 +14,14 @@ import pytest
 from safetensors.numpy import load_file
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet import store as module
-from levywalk.fleet.codec import Limits, encode
-from levywalk.fleet.course import Visit
-from levywalk.fleet.disk import Archived, Began, Disk, Edge, Guarded, Held, Known, Own
-from levywalk.fleet.events import Persist
-from levywalk.fleet.store import (
+from levywalk.fleet.protocol.events import Persist
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import Archived, Began, Disk, Edge, Guarded, Held, Known, Own
+from levywalk.fleet.protocol.tensors import Malformed
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.storage import store as module
+from levywalk.fleet.storage.codec import Limits, encode
+from levywalk.fleet.storage.store import (
     DiskFull,
     Reading,
     Store,
@@ -29,8 +31,6 @@ from levywalk.fleet.store import (
     StoreInUse,
     whole,
 )
-from levywalk.fleet.tensors import Malformed
-from levywalk.fleet.token import FIRST, Epoch, Token
 
 RUN = b"run"
 LARGE = 100_000
@@ -110,7 +110,7 @@ def test_a_setting_that_sqlite_does_not_take_is_an_error(tmp_path: Path, monkeyp
 
 
 def test_a_second_process_is_kept_away_and_told_the_folder(tmp_path: Path) -> None:
-    code = f"from levywalk.fleet.store import Store; Store({str(tmp_path)!r}, b'run')"
+    code = f"from levywalk.fleet.storage.store import Store; Store({str(tmp_path)!r}, b'run')"
     with started(tmp_path):
         with pytest.raises(StoreInUse, match=rf"{tmp_path} is in use by process {os.getpid()}"):
             Store(tmp_path, RUN)
@@ -122,7 +122,7 @@ def test_a_second_process_is_kept_away_and_told_the_folder(tmp_path: Path) -> No
 
 def test_the_log_is_read_by_others_while_the_node_runs(tmp_path: Path) -> None:
     code = f"""if True:
-        from levywalk.fleet.store import Reading
+        from levywalk.fleet.storage.store import Reading
         with Reading({str(tmp_path)!r}, b'run') as there:
             print(sum(line.step for line in there.lines()), there.load().held.token.step)"""
     with started(tmp_path) as store:

@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from levywalk.fleet import transport, wire
-from levywalk.fleet.codec import Limits
-from levywalk.fleet.identity import Authority, Identity, key_fingerprint
-from levywalk.fleet.messages import Activate, Alive, Certificate, Message, Prepare, Renew
-from levywalk.fleet.nodefile import Peer
-from levywalk.fleet.tensors import sealed_model
-from levywalk.fleet.token import FIRST, Epoch, Token
-from levywalk.fleet.transport import METHOD, SERVICE, WAITING, Link, PortInUse, Transport
-from levywalk.fleet.wire import FORMAT, Hello, encode_frame, hello_frame, proven
+from levywalk.fleet.identity.certificates import Authority, Identity, key_fingerprint
+from levywalk.fleet.protocol.messages import Activate, Alive, Certificate, Message, Prepare, Renew
+from levywalk.fleet.protocol.tensors import sealed_model
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.runtime import transport, wire
+from levywalk.fleet.runtime.transport import METHOD, SERVICE, WAITING, Link, PortInUse, Transport
+from levywalk.fleet.runtime.wire import FORMAT, Hello, encode_frame, hello_frame, proven
+from levywalk.fleet.setup.node_file import Peer
+from levywalk.fleet.storage.codec import Limits
 from tests.fleet.nodes import PATIENCE, free_port
 
 RUN, LIFE, LOW, HIGH, FAR = bytes(range(32)), bytes(16), 2, 5, 9

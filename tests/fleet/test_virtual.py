@@ -9,13 +9,13 @@ import pytest
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.merge import merge
-from levywalk.fleet.messages import Activate
-from levywalk.fleet.protocol import EAGER, WAIT, Terms
-from levywalk.fleet.signing import new_signers
-from levywalk.fleet.story import picture, story, stuck, summary
-from levywalk.fleet.virtual import Fault, VirtualFleet
+from levywalk.fleet.identity.signing import new_signers
+from levywalk.fleet.operate.merge import merge
+from levywalk.fleet.protocol.messages import Activate
+from levywalk.fleet.protocol.node import EAGER, WAIT, Terms
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.simulate.timeline import picture, story, stuck, summary
+from levywalk.fleet.simulate.virtual import Fault, VirtualFleet
 
 RING, PROBLEM = lw.ring(12), lw.homogeneous(12, seed=1)
 

@@ -14,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet import messages
-from levywalk.fleet.codec import Limits
-from levywalk.fleet.messages import Certificate, Message
-from levywalk.fleet.messages_pb2 import Frame
-from levywalk.fleet.tensors import HEADER, INLINE, Malformed, Tensor
-from levywalk.fleet.token import FIRST, Epoch, Token, Watch
-from levywalk.fleet.wire import (
+from levywalk.fleet.protocol import messages
+from levywalk.fleet.protocol.messages import Certificate, Message
+from levywalk.fleet.protocol.tensors import HEADER, INLINE, Malformed, Tensor
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token, Watch
+from levywalk.fleet.runtime.messages_pb2 import Frame
+from levywalk.fleet.runtime.wire import (
     CHUNK_MOST,
     FORMAT,
     MOST_CERTIFICATE,
@@ -31,6 +30,7 @@ from levywalk.fleet.wire import (
     encode_frame,
     hello_frame,
 )
+from levywalk.fleet.storage.codec import Limits
 from tests.fleet.test_codec import LIMITS, bits, counts, digests, epochs, ints, large, scores, token_with, tokens
 
 PEER = 3

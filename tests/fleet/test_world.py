@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.events import Got, Joins, Persist, Send, Start, Turn
-from levywalk.fleet.messages import Alive
-from levywalk.fleet.protocol import Node
-from levywalk.fleet.testing.faults import GUARDIAN, HOLDER, KINDS, Fault, Schedule, draw
-from levywalk.fleet.testing.schedules import see, sweep
-from levywalk.fleet.testing.shrink import shrink, transcript
-from levywalk.fleet.testing.world import World, made_of
-from levywalk.fleet.token import FIRST, Epoch
+from levywalk.fleet.checking.faults import GUARDIAN, HOLDER, KINDS, Fault, Schedule, draw
+from levywalk.fleet.checking.schedules import see, sweep
+from levywalk.fleet.checking.shrink import shrink, transcript
+from levywalk.fleet.checking.world import World, made_of
+from levywalk.fleet.protocol.events import Got, Joins, Persist, Send, Start, Turn
+from levywalk.fleet.protocol.messages import Alive
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.token import FIRST, Epoch
 
 CALM = draw(
     0, network="ring", nodes=6, design="mhlj", problem="least squares", steps=40, policy="wait", shared_key=True,

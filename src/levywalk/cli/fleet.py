@@ -27,7 +27,7 @@ from levywalk.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from levywalk.fleet.virtual import Fault, VirtualFleet
+    from levywalk.fleet.simulate.virtual import Fault, VirtualFleet
 
 FOLDER = "levywalk-fleet"
 EXAMPLES = """Examples:
@@ -120,9 +120,9 @@ def simulate(
         read_problem_text,
         step_size_setting,
     )
-    from levywalk.fleet.build import Fleet
-    from levywalk.fleet.protocol import Terms
-    from levywalk.fleet.virtual import VirtualFleet
+    from levywalk.fleet.protocol.node import Terms
+    from levywalk.fleet.setup.build import Fleet
+    from levywalk.fleet.simulate.virtual import VirtualFleet
     from levywalk.walks import switching
 
     if network is None:
@@ -175,7 +175,7 @@ def read_faults(chosen: dict[str, Faults], partitions: Faults, n: int) -> list[t
     4.0 heal -1 [0, 1, 2, 7]
     """
     from levywalk.errors import InvalidParameter
-    from levywalk.fleet.virtual import Fault
+    from levywalk.fleet.simulate.virtual import Fault
 
     found = []
     for what, texts in chosen.items():
@@ -242,7 +242,7 @@ def _seconds(text: str, time: str) -> float:
 def draw_faults(count: int, n: int, duration: float, dead_after: float, seed: int) -> list[tuple[float, Fault]]:
     """Draw crashes with restart, and partitions that heal, over a duration."""
     from levywalk.draws import Domain, generator
-    from levywalk.fleet.virtual import Fault
+    from levywalk.fleet.simulate.virtual import Fault
 
     dice = generator(seed, Domain.FLEET, n)  # beyond the nodes' own
     found = []
@@ -261,8 +261,8 @@ def draw_faults(count: int, n: int, duration: float, dead_after: float, seed: in
 def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
     """Write the figure, the trace and the JSON; print the table."""
     from levywalk.experiments.execute import finite
-    from levywalk.fleet.merge import merge
-    from levywalk.fleet.story import picture, story, summary
+    from levywalk.fleet.operate.merge import merge
+    from levywalk.fleet.simulate.timeline import picture, story, summary
     from levywalk.report.timeline import plot_timeline
 
     plan, shown = virtual.fleet, picture(virtual)

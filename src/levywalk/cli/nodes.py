@@ -30,7 +30,7 @@ from levywalk.cli.options import (
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from levywalk.fleet.folder import FleetFolder
+    from levywalk.fleet.operate.folder import FleetFolder
     from levywalk.problem import Problem
 
 T = TypeVar("T")
@@ -112,10 +112,10 @@ def init(
         read_problem_text,
         step_size_setting,
     )
-    from levywalk.fleet.deploy import KINDS
-    from levywalk.fleet.found import found
-    from levywalk.fleet.manifest import Manifest
-    from levywalk.fleet.protocol import Terms
+    from levywalk.fleet.protocol.node import Terms
+    from levywalk.fleet.setup.create import found
+    from levywalk.fleet.setup.deploy import KINDS
+    from levywalk.fleet.setup.manifest import Manifest
     from levywalk.walks import switching
 
     if deploy is not None:
@@ -169,7 +169,7 @@ def init(
 def _unseen(n: int, dim: int | None, mean_smoothness: float | None, loss: str, ridge: float) -> Problem:
     """Return a problem whose data is with the nodes' owners."""
     from levywalk.errors import InvalidParameter
-    from levywalk.fleet.found import Unseen
+    from levywalk.fleet.setup.create import Unseen
 
     if dim is None or mean_smoothness is None:
         raise InvalidParameter(
@@ -228,7 +228,7 @@ def begin(
 
     levywalk fleet up does this by itself. A walk that has begun does not begin again.
     """
-    from levywalk.fleet.folder import begin_at
+    from levywalk.fleet.operate.folder import begin_at
 
     if place.is_file():
         fresh = _carried_out(lambda say: begin_at(place, timeout, say))
@@ -319,7 +319,7 @@ def picture(found: dict[str, Any]) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from levywalk.fleet.words import count
+    from levywalk.fleet.operate.log_text import count
 
     strip = Text(overflow="fold")
     for node in found["nodes"]:
@@ -407,13 +407,13 @@ def logs(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """Show what the nodes have reported, in order of time (UTC)."""
-    from levywalk.fleet import logbook
+    from levywalk.fleet.operate import log_book
 
     fleet = _open(folder)
     paths = {v: fleet.log(v) for v in (fleet.files if node is None else [node])}
     try:
-        for entry in logbook.follow(paths) if follow else logbook.entries(paths):
-            print(json.dumps(entry) if as_json else logbook.in_words(entry), flush=follow)
+        for entry in log_book.follow(paths) if follow else log_book.entries(paths):
+            print(json.dumps(entry) if as_json else log_book.in_words(entry), flush=follow)
     except KeyboardInterrupt:
         return
 
@@ -435,11 +435,11 @@ def trace(
     ] = "refuse",
 ) -> None:
     """Merge the nodes' logs into one trace, as a simulation writes it; also while they run."""
-    from levywalk.fleet import takeout
-    from levywalk.fleet.words import count
+    from levywalk.fleet.operate import export
+    from levywalk.fleet.operate.log_text import count
 
     fleet = _open(folder)
-    found = _carried_out(lambda _: takeout.trace(fleet, missing=missing))
+    found = _carried_out(lambda _: export.trace(fleet, missing=missing))
     path = found.save(out)
     about = found.provenance["fleet"]
     lost = about["lost_updates"]
@@ -469,10 +469,10 @@ def model(
     now: Annotated[bool, typer.Option("--now", help="The newest on any disk, before the walk is over.")] = False,
 ) -> None:
     """Write the final model as safetensors: a vector named model, of 64-bit floats."""
-    from levywalk.fleet import takeout
+    from levywalk.fleet.operate import export
 
     fleet = _open(folder)
-    copy = _carried_out(lambda _: takeout.model(fleet, out, node=node, now=now))
+    copy = _carried_out(lambda _: export.model(fleet, out, node=node, now=now))
     what, numbers = "final" if copy.final else "newest", len(copy.token.model)
     print(f"Written: {out}, the {what} model, of node {copy.node} after {copy.token.step:,} updates, {numbers} numbers")
 
@@ -482,7 +482,7 @@ def doctor(folder: Dir, as_json: Json = False) -> None:
 
     Exit code 1 if there is a problem.
     """
-    from levywalk.fleet.doctor import PROBLEM, examine
+    from levywalk.fleet.operate.doctor import PROBLEM, examine
 
     findings = list(examine(folder))
     bad = sum(finding.level == PROBLEM for finding in findings)
@@ -546,8 +546,8 @@ def node(
     if check:
         _check(file)
         return
-    from levywalk.fleet.nodefile import NodeFile
-    from levywalk.fleet.process import ENVIRONMENT, command
+    from levywalk.fleet.runtime.process import ENVIRONMENT, command
+    from levywalk.fleet.setup.node_file import NodeFile
 
     NodeFile.read(file)
     given = command(file.absolute())
@@ -556,11 +556,11 @@ def node(
 
 def _check(path: Path) -> None:
     """Read all that a node reads when it starts."""
-    from levywalk.fleet.identity import Identity, key_fingerprint
-    from levywalk.fleet.manifest import Manifest
-    from levywalk.fleet.nodefile import NodeFile
-    from levywalk.fleet.owndata import own_problem, scores
-    from levywalk.fleet.words import count
+    from levywalk.fleet.identity.certificates import Identity, key_fingerprint
+    from levywalk.fleet.operate.log_text import count
+    from levywalk.fleet.runtime.own_data import own_problem, scores
+    from levywalk.fleet.setup.manifest import Manifest
+    from levywalk.fleet.setup.node_file import NodeFile
 
     file = NodeFile.read(path)
     manifest = Manifest.read(file.manifest)
@@ -577,7 +577,7 @@ def _check(path: Path) -> None:
 
 
 def _open(folder: Path) -> FleetFolder:
-    from levywalk.fleet.folder import FleetFolder
+    from levywalk.fleet.operate.folder import FleetFolder
 
     return FleetFolder.open(folder)
 
@@ -588,16 +588,16 @@ def _typed(folder: Path) -> str:
 
 
 def _short(nodes: list[int]) -> str:
-    from levywalk.fleet.words import short
+    from levywalk.fleet.operate.log_text import short
 
     return f"node{'s' if len(nodes) > 1 else ''} {short(nodes)}"
 
 
 def _carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
     """Do what may take a while, and say so on a terminal; a fleet that is not as asked ends in exit code 1."""
-    from levywalk.fleet.control import NoAnswer
-    from levywalk.fleet.folder import FleetProblem
-    from levywalk.fleet.store import StoreError
+    from levywalk.fleet.operate.folder import FleetProblem
+    from levywalk.fleet.runtime.control import NoAnswer
+    from levywalk.fleet.storage.store import StoreError
 
     shown = sys.stderr.isatty()
 

@@ -1,0 +1,564 @@
+"""A node as a process of its own: ``levywalk node node.toml``.
+
+It reads its node file, the manifest, its keys and its data, takes the lock on its state folder, and then does what the
+state machine (`protocol.Node`) says: one event at a time, one transaction per event, and only then what is sent.
+
+Everything happens in one thread. Time is monotonic: setting the clock changes nothing but the certificates' validity.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import random
+import secrets
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from levywalk.draws import Domain, Key
+from levywalk.durable import write_whole
+from levywalk.errors import InvalidParameter, LevywalkError
+from levywalk.fleet.identity.certificates import TLS_1_3_ONLY, ExpiryWarning, Identity
+from levywalk.fleet.protocol.events import (
+    Again,
+    Effect,
+    Event,
+    Genesis,
+    Gone,
+    Got,
+    Joins,
+    Leaves,
+    Persist,
+    Reached,
+    Record,
+    Send,
+    SetTimer,
+    Start,
+    Timer,
+    Turn,
+)
+from levywalk.fleet.protocol.messages import (
+    Activate,
+    Certified,
+    Finished,
+    Guard,
+    Heartbeat,
+    Message,
+    Prepare,
+    Refused,
+    Released,
+    Renew,
+)
+from levywalk.fleet.protocol.node import PREPARED, REGENERATED, Node
+from levywalk.fleet.protocol.node_step import Here
+from levywalk.fleet.protocol.records import Disk, Edge, Known, Own
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.runtime import control, metrics
+from levywalk.fleet.runtime.node_status import describe, is_dead, waits_for
+from levywalk.fleet.runtime.own_data import own_problem, scores
+from levywalk.fleet.runtime.transport import Transport
+from levywalk.fleet.runtime.wire import Hello
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.storage.store import DiskFull, Store, StoreError, whole
+from levywalk.version import __version__
+
+ENVIRONMENT = TLS_1_3_ONLY | {
+    "MALLOC_ARENA_MAX": "1",
+    "GRPC_ENABLE_FORK_SUPPORT": "0",
+    "GRPC_VERBOSITY": "NONE",  # why a handshake failed is in the log, as the reason why a link is closed
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+}  # of a node's process, from its first moment on
+LIFE, PEERS = "life.json", "peers"
+PLAUSIBLE = 1_000_000  # epochs, or versions, that a neighbour may be ahead: more is a lie, and would end the walk
+_LINES = 100  # of one kind that are written in a minute: no neighbour may fill the disk with this node's log
+_WINDOW = 30.0  # seconds over which hand-offs are counted
+_PAUSE = 5.0  # seconds until a node whose disk was full tries again
+
+
+class Life(NamedTuple):
+    """What a state folder is born with: its incarnation, and what the node draws from."""
+
+    incarnation: bytes
+    entropy: int
+
+    @classmethod
+    def of(cls, state: Path) -> Life:
+        """Return the folder's life; a folder without one begins one."""
+        path = state / LIFE
+        if path.is_file():
+            try:
+                found = json.loads(path.read_bytes())
+                return cls(bytes.fromhex(found["incarnation"]), int(found["entropy"]))
+            except (ValueError, KeyError, TypeError):
+                raise InvalidParameter(f"{path} is damaged: restore it from a backup of the folder") from None
+        life = cls(secrets.token_bytes(16), secrets.randbits(128))
+        text = json.dumps({"incarnation": life.incarnation.hex(), "entropy": life.entropy})
+        write_whole(path, text.encode(), 0o600)
+        return life
+
+
+class Process:
+    """One node: everything that its state machine needs of the world."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._written: Counter[str] = Counter()
+        self._minute = time.monotonic()
+        self.file = file = NodeFile.read(path)
+        self.manifest = manifest = Manifest.read(file.manifest)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ExpiryWarning)
+            self.identity = Identity.load(file.key, file.certificate, file.authority, node=file.id)
+        for warning in caught:
+            self.log("expires soon", level="warning", message=str(warning.message))
+        if not 0 <= file.id < manifest.nodes:
+            raise InvalidParameter(f"{path}: id must be below {manifest.nodes}, the manifest's nodes, got {file.id}")
+        self.problem = own_problem(manifest, file)
+        degree = len(file.neighbours) + (manifest.self_loops == "counted")
+        self.scores = scores(manifest, self.problem, degree)
+        self.store = Store(file.state, manifest.digest, limits=manifest.limits)
+        self.life = Life.of(file.state)
+        (file.state / PEERS).mkdir(exist_ok=True, mode=0o700)
+        disk = self.store.load()
+        if disk is None:
+            disk = self._blank()
+            self.store.persist(whole(disk))
+        self.node = self._node(disk)
+        self.began = time.time()
+        self.counts: Counter[str] = Counter()
+        self.visits: deque[tuple[float, int]] = deque()  # when the token was here, and its transfers
+        self.seen = disk.final if disk.held is None else disk.held.token
+        self.taken: Token | None = None  # as it came here last, before this node's own update
+        self.hellos: dict[int, Hello] = {}  # the last one of each neighbour
+        self.out_of_order = self.failed = ""
+        self.over = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = float("inf")
+        self.transport = Transport(
+            self.identity,
+            file.listen,
+            file.neighbours,
+            manifest.limits,
+            manifest.digest,
+            self.life.incarnation,
+            self,
+            known=self._certificates(),
+            learned=self._keep_certificate,
+        )
+
+    def _key(self) -> Key:
+        shared = self.manifest.shared_key
+        return Key.of(self.life.entropy, Domain.FLEET) if shared is None else Key.of(shared, Domain.WALK)
+
+    def _blank(self) -> Disk:
+        """Return what a new node knows: its neighbours' names; it counts on an edge once both ends have agreed."""
+        ids = [peer.id for peer in self.file.neighbours]
+        edges = {u: Edge(0, False, 1, self.scores, joined=True) for u in ids}
+        if self.manifest.self_loops == "counted":
+            ids.append(self.file.id)
+            edges[self.file.id] = Edge(0, True, len(ids), self.scores, joined=True)
+        return Disk(Known(FIRST, 0), Own(len(ids), 0, leaving=False), edges)
+
+    def _node(self, disk: Disk) -> Node:
+        here = Here(self.manifest.course, self.file.id, self.problem, 0, self.scores, self._key())
+        return Node(here, self.manifest.terms, disk, self.identity.signer())
+
+    # Certificates of others, so that a node that begins again can vouch for a guardian
+
+    def _certificates(self) -> dict[int, bytes]:
+        """Return the neighbours' certificates, of the keys that the node file names."""
+        found = {}
+        for peer in self.file.neighbours:
+            with contextlib.suppress(FileNotFoundError):
+                found[peer.id] = (self.file.state / PEERS / f"{peer.id}.der").read_bytes()
+        return found
+
+    def _keep_certificate(self, node: int, der: bytes) -> None:
+        """Keep a neighbour's certificate; that of a guardian farther away comes with every message that needs it."""
+        path = self.file.state / PEERS / f"{node}.der"
+        if node in self.transport.links and not (path.exists() and path.read_bytes() == der):
+            self._keep(path, der)
+
+    def _keep(self, path: Path, content: bytes) -> None:
+        """Write down what a neighbour says of itself; if there is no room, it will say so again."""
+        if self.out_of_order:
+            return
+        try:
+            write_whole(path, content, 0o600)
+        except OSError as error:
+            self.log("not kept", level="warning", path=str(path), message=error.strerror)
+
+    # Events and effects
+
+    def event(self, event: Event) -> None:
+        """Let the state machine take in an event: one transaction, then all that rests on it."""
+        if self.out_of_order or self.failed:
+            return  # as if it were down: the others will say it again
+        try:
+            effects = self._received(event)
+            self._persist([effect for effect in effects if type(effect) is Persist])
+        except DiskFull as error:
+            self._begin_again("disk full", str(error))
+            return
+        except StoreError as error:
+            self._fail(error)
+            return
+        except Exception:  # a fault of ours: what was not written has not happened
+            self._begin_again("fault", traceback.format_exc())
+            return
+        try:
+            for effect in effects:
+                self._perform(effect)
+            self._look()
+        except Exception:  # what was not sent is said again
+            self._begin_again("fault", traceback.format_exc())
+
+    def _received(self, event: Event) -> list[Effect]:
+        effects = self.node.receive(event, time.monotonic())
+        if any(type(effect) is Again for effect in effects):
+            # The work that is asked for joins the transaction: a state that could be on disk in between is skipped,
+            # and messages leave a moment later, which they may.
+            rest = [effect for effect in effects if type(effect) is not Again]
+            effects = rest + self._worked()
+        return effects
+
+    def _worked(self) -> list[Effect]:
+        """Make updates, but not for so long that nobody hears of this node."""
+        began = time.monotonic()
+        effects = self.node.receive(Turn(), began)
+        taken = (time.monotonic() - began) / max(1, self.node.made)
+        self.node.burst = max(1, int(self.manifest.terms.heartbeat / 4 / max(taken, 1e-6)))
+        return effects
+
+    def _persist(self, changes: list[Persist]) -> None:
+        if changes:
+            slots: dict[str, object] = {}
+            for change in changes:
+                slots |= change.slots
+            self.store.persist(Persist(slots, tuple(line for change in changes for line in change.lines)))
+            self.counts["commits"] += 1
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, Send):
+            self.transport.send(effect.to, effect.message)
+        elif isinstance(effect, SetTimer):
+            self._set_timer(effect.at)
+        elif isinstance(effect, Record):
+            self.counts[effect.what] += 1
+            self._write(effect.what, "info", effect.about)
+        elif isinstance(effect, Again):
+            asyncio.get_running_loop().call_soon(self.event, Turn())
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        now, beat = time.monotonic(), self.manifest.terms.heartbeat
+        if at - now > beat / 2:  # heartbeats of a fleet that was started at once must not all come at once
+            at += random.uniform(0.0, 0.1 * beat)
+        self._due = at
+        self._timer = asyncio.get_running_loop().call_at(at, self._time) if at < float("inf") else None
+
+    def _time(self) -> None:
+        late = time.monotonic() - self._due
+        if late > max(self.manifest.terms.heartbeat, self.manifest.terms.dead_after / 4):
+            # It was this process that was away, stopped or with a sleeping machine; nobody else is to be held dead.
+            self.log("slept", level="warning", seconds=round(late, 1))
+            self.event(Start())
+        else:
+            self._bury()
+            self.event(Timer())
+
+    def _bury(self) -> None:
+        """Give the operator's word on neighbours of this machine whose process is dead, as the kernel says, for long.
+
+        Under the policy "wait" the walk would pause for a guardian that may be cut off. One whose process does not
+        exist is not: when it begins again it hears of the new epoch before it may act on the old one.
+        """
+        disk, now = self.node.disk, time.monotonic()
+        needed = set()
+        if disk.held is not None:
+            needed.add(disk.held.giver if disk.held.status == PREPARED else disk.held.guardian)
+        if disk.guarded is not None and disk.guarded.register != REGENERATED and disk.final is None:
+            needed.add(disk.guarded.holder)
+        for peer in self.file.neighbours:
+            silent = now - self.node.heard.get(peer.id, now) > self.manifest.terms.dead_after
+            if peer.id in needed and silent and peer.state is not None and is_dead(peer.state):
+                self.log("process is dead", level="warning", neighbour=peer.id)
+                self.event(Gone(peer.id))
+
+    def _fail(self, error: StoreError) -> None:
+        """End the process: what is in memory is not on the disk, so nothing may be said of it."""
+        self.failed = str(error)
+        self.over.set()
+
+    def _begin_again(self, what: str, message: str) -> None:
+        """Go on from what is on the disk, in a while: there may be room then."""
+        self.counts[what] += 1
+        self.log(what, level="error", message=message)
+        self.out_of_order = what
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            disk = self.store.load()
+            assert disk is not None
+            self.node = self._node(disk)
+        except Exception as error:
+            self._fail(StoreError(str(error)))
+            return
+
+        def again() -> None:
+            self.out_of_order = ""
+            self.event(Start())
+            for u, link in self.transport.links.items():
+                if link.open:
+                    self.opened(u, self.hellos[u])
+
+        asyncio.get_running_loop().call_later(min(_PAUSE, self.manifest.terms.dead_after / 4), again)
+
+    def _look(self) -> None:
+        """Remember the token when it is here, for those who ask how things are."""
+        disk = self.node.disk
+        if disk.held is not None and disk.held.status == PREPARED:
+            self.taken = disk.held.token
+            return
+        token = disk.final if disk.held is None else disk.held.token
+        if token is not None and token is not self.seen:
+            now = time.monotonic()
+            if not self.visits or self.visits[-1][1] != token.transfers:
+                self.visits.append((now, token.transfers))
+                while len(self.visits) > 2 and now - self.visits[0][0] > _WINDOW:
+                    self.visits.popleft()
+            self.seen = token
+
+    # What the transport tells
+
+    def opened(self, node: int, hello: Hello) -> None:
+        """A neighbour is there; one with a new disk has forgotten everything, and its old self is gone for good."""
+        self.hellos[node] = hello
+        path = self.file.state / PEERS / f"{node}.life"
+        before = path.read_bytes() if path.exists() else None
+        if before is not None and before != hello.incarnation:
+            self.log("lost its disk", level="warning", neighbour=node)
+            self.event(Gone(node))
+        if self.out_of_order:
+            return  # it is told again
+        if before != hello.incarnation:
+            self._keep(path, hello.incarnation)
+        self.event(Reached(node))
+
+    def closed(self, node: int, why: str) -> None:
+        """A link is closed."""
+        self.log("link closed", neighbour=node, why=why)
+
+    def got(self, node: int, message: Message) -> None:
+        """A message came."""
+        why = self._implausible(node, message)
+        if why is not None:
+            self.counts["refused"] += 1
+            self.log("refused", level="warning", sender=node, why=why)
+            return
+        self.event(Got(node, message))
+
+    def stirred(self, node: int) -> None:
+        """A part of a large message came: its sender lives."""
+        self.node.stirred(node, time.monotonic())
+
+    def doubted(self, node: int, message: Message, why: str) -> None:
+        """A message came with a certificate that cannot be believed; a token that rests on it is not taken."""
+        self.counts["refused"] += 1
+        self.log("refused", level="warning", sender=node, why=why)
+        if isinstance(message, Prepare):
+            token = message.token
+            self.transport.send(node, Refused(token.epoch, token.seq, token.digest(), why[:500]))
+
+    def _implausible(self, node: int, message: Message) -> str | None:
+        """Return what is too much to be true in a message: counters only grow, and a lie would stay for good."""
+        disk, epoch = self.node.disk, _epoch(message)
+        if epoch.counter > disk.known.epoch.counter + PLAUSIBLE:
+            return f"epoch {tuple(epoch)} cannot be"
+        if isinstance(message, Heartbeat) and node in disk.edges:
+            if message.edge_version > disk.edges[node].version + PLAUSIBLE:
+                return f"version {message.edge_version} of the edge cannot be"
+            if message.degree > self.manifest.nodes:
+                return f"a degree of {message.degree} in a fleet of {self.manifest.nodes} nodes cannot be"
+        return None
+
+    # What the operator asks
+
+    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Answer a question of `control`."""
+        orders: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "status": lambda _: self.status(),
+            "begin": self._begin,
+            "gone": self._gone,
+            "leave": lambda _: self._ordered(Leaves()),
+            "stop": self._stop,
+        }
+        order = orders.get(str(asked.get("do")))
+        if order is None:
+            raise InvalidParameter(f"do must be one of {', '.join(orders)}, got {asked.get('do')!r}")
+        return order(asked)
+
+    def _ordered(self, event: Event) -> dict[str, Any]:
+        self.event(event)
+        if self.out_of_order or self.failed:
+            raise InvalidParameter(f"not done ({self.out_of_order or self.failed}): see the node's log, and try again")
+        return {"done": True}
+
+    def _begin(self, asked: dict[str, Any]) -> dict[str, Any]:
+        if self.manifest.start != self.file.id:
+            raise InvalidParameter(f"the walk begins at node {self.manifest.start}, not at node {self.file.id}")
+        return self._ordered(Genesis(self.manifest.first_token))
+
+    def _gone(self, asked: dict[str, Any]) -> dict[str, Any]:
+        node = asked.get("node")
+        if type(node) is not int or node not in self.node.disk.edges or node == self.file.id:
+            raise InvalidParameter(f"node {node} is not a neighbour of node {self.file.id}")
+        if node in self.transport.links and self.transport.links[node].open:
+            raise InvalidParameter(f"node {node} is not gone: it is connected to node {self.file.id}")
+        return self._ordered(Gone(node))
+
+    def _stop(self, asked: dict[str, Any]) -> dict[str, Any]:
+        asyncio.get_running_loop().call_soon(self.over.set)
+        return {"done": True}
+
+    def status(self) -> dict[str, Any]:
+        """Return how this node is."""
+        disk = self.node.disk
+        found = describe(disk)
+        for u, link in self.transport.links.items():
+            about = {"connected": link.open, "why": link.why}
+            found["edges"].setdefault(str(u), {"up": False, "degree": 0}).update(about)
+        return found | {
+            "id": self.file.id,
+            "pid": os.getpid(),
+            "run": self.manifest.digest.hex(),
+            "version": __version__,
+            "began": self.began,
+            "expires": self.identity.certificate.not_valid_after_utc.isoformat(),
+            "hops_per_second": self.rate(),
+            "loss": self.loss(),
+            "waits": self.out_of_order or waits_for(disk, self._connected(), self.manifest.terms.renew_after),
+            "counts": dict(self.counts),
+        }
+
+    def _connected(self) -> set[int]:
+        return {u for u, link in self.transport.links.items() if link.open}
+
+    def rate(self) -> float | None:
+        """Return the fleet's transfers per second, as seen from the token's visits here; it falls while it is away."""
+        if len(self.visits) < 2:
+            return None
+        (since, first), (until, last) = self.visits[0], self.visits[-1]
+        away, between = time.monotonic() - until, (until - since) / (len(self.visits) - 1)
+        return (last - first) / (until - since + max(0.0, away - 3 * between)) if until > since else None
+
+    def loss(self) -> dict[str, Any] | None:
+        """Return this node's own loss of the last model that came here, which its own update has not touched yet."""
+        if self.taken is None:
+            return None
+        value = float(self.problem.local_loss(0, self.taken.model))
+        return {"step": self.taken.step, "value": value} if math.isfinite(value) else None
+
+    def log(self, what: str, level: str = "info", **about: object) -> None:
+        """Write a line for people and machines."""
+        self._write(what, level, about)
+
+    def _write(self, what: str, level: str, about: dict[str, object]) -> None:
+        now = time.monotonic()
+        if now - self._minute > 60.0:
+            self._minute, self._written = now, Counter()
+        self._written[what] += 1
+        if self._written[what] > _LINES:
+            return
+        when = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line: dict[str, object] = {"time": when, "level": level, "node": self.file.id, "event": what}
+        line |= {"neighbour" if name == "node" else name: value for name, value in about.items()}
+        if self._written[what] == _LINES:
+            line["more"] = "not written for a minute"
+        with contextlib.suppress(OSError):  # no room, or nobody reads: the walk does not depend on it
+            print(json.dumps(line, default=str), flush=True)  # noqa: T201
+
+    # The life of the process
+
+    async def live(self) -> None:
+        """Take part in the walk until somebody says stop."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.over.set)
+        await self.transport.start()
+        shown = None if self.file.metrics is None else await metrics.serve(self.file.metrics, self)
+        orders = await control.serve(self.file.state, self.answer)
+        self.log("started", version=__version__, listen=self.file.listen, degree=self.node.disk.own.degree)
+        for u in {peer.id for peer in self.file.neighbours} - set(self.node.disk.edges):
+            self.event(Joins(u))
+        self.event(Start())
+        for u in set(self.node.disk.edges) - set(self.transport.links) - {self.file.id}:
+            self.log("no longer a neighbour", neighbour=u)
+            guarded = self.node.disk.guarded
+            if guarded is None or guarded.holder != u or guarded.register is not None:
+                # (A holder may live, and takes another guardian by itself.)
+                self.event(Gone(u))  # the node file is the operator's word
+        await self.over.wait()
+        orders.close()
+        if shown is not None:
+            shown.close()
+        await self.transport.stop()
+        self.store.close()
+        self.log("stopped")
+        if self.failed:
+            raise StoreError(self.failed)
+
+
+def _epoch(message: Message) -> Epoch:
+    """Return the epoch that a message is about."""
+    if isinstance(message, Prepare | Renew | Guard | Finished):
+        return message.token.epoch
+    if isinstance(message, Released | Activate | Certified):
+        return message.certificate.epoch
+    return message.epoch
+
+
+def command(path: str | Path) -> list[str]:
+    """Return how a node's process is started; its environment must hold `ENVIRONMENT`."""
+    return [sys.executable, "-m", "levywalk.fleet.runtime.process", str(path)]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the node of a node file; return the exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if len(given) != 1:
+        print("usage: python -m levywalk.fleet.runtime.process NODE.toml", file=sys.stderr)  # noqa: T201
+        return 2
+    if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
+        os.execve(sys.executable, [*command(given[0])], os.environ | ENVIRONMENT)
+    try:
+
+        async def run() -> None:
+            await Process(given[0]).live()
+
+        asyncio.new_event_loop().run_until_complete(run())  # the process ends with it: nothing is to be cancelled
+    except (LevywalkError, StoreError) as error:
+        print(json.dumps({"level": "error", "event": "cannot run", "message": str(error)}), flush=True)  # noqa: T201
+        print(f"Error: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    os._exit(code)  # gRPC's threads may keep a process that has nothing left to do
