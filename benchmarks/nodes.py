@@ -22,7 +22,7 @@ import numpy as np
 
 import levywalk as lw
 from levywalk.fleet.operate.folder import FleetFolder
-from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.setup.create import found
 from levywalk.fleet.storage.store import fsync_seconds
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 import levywalk as lw
 from levywalk.fleet.identity.certificates import Identity, Tls, server_name
 from levywalk.fleet.protocol.messages import Message, Prepare, Refused
-from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.process import ENVIRONMENT, PLAUSIBLE, command

@@ -15,9 +15,10 @@ import levywalk as lw
 from levywalk.draws import JUMP, Key
 from levywalk.fleet.protocol.events import Got, Joins, Start
 from levywalk.fleet.protocol.messages import Heartbeat
-from levywalk.fleet.protocol.node import Node, Terms
+from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Here
 from levywalk.fleet.protocol.records import Disk, Known, Own
+from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import Fault, VirtualFleet

@@ -15,8 +15,8 @@ from levywalk.fleet.checking.mutants import (
 from levywalk.fleet.checking.tiny import Setting
 from levywalk.fleet.checking.verdicts import judge_facts
 from levywalk.fleet.protocol.messages import Certificate, Finished, Guard, Guarding, Prepare, Prepared
-from levywalk.fleet.protocol.node import NOBODY, PREPARED, Node
-from levywalk.fleet.protocol.records import Guarded, Held
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.records import NOBODY, PREPARED, Guarded, Held
 from levywalk.fleet.protocol.token import FIRST, Epoch
 
 ANY_DEATH = Setting("any death", TRIANGLE, ("on", "on"), mortal=(0, 1, 2))

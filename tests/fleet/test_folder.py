@@ -25,9 +25,9 @@ from levywalk.fleet.operate.doctor import OK, PROBLEM, WARNING, examine
 from levywalk.fleet.operate.fleet_status import View, lost_updates, overview
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
 from levywalk.fleet.operate.merge import winning_chain
-from levywalk.fleet.protocol.node import Terms
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, Held, Known, Own
+from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.node_status import describe, running, waits_for

@@ -13,7 +13,7 @@ import levywalk as lw
 from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError, MissingFile
 from levywalk.fleet.identity.certificates import Authority, Identity, key_fingerprint
 from levywalk.fleet.operate.merge import merge
-from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.runtime.own_data import own_problem, scores
 from levywalk.fleet.setup import create as module
 from levywalk.fleet.setup.build import Fleet

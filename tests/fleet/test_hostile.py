@@ -52,8 +52,8 @@ from levywalk.fleet.protocol.messages import (
     Release,
     Renew,
 )
-from levywalk.fleet.protocol.node import Terms
 from levywalk.fleet.protocol.tensors import Tensor
+from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.runtime import control, transport
 from levywalk.fleet.runtime.messages_pb2 import Frame

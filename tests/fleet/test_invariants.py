@@ -8,9 +8,20 @@ import pytest
 from levywalk.fleet.checking.faults import draw
 from levywalk.fleet.checking.invariants import Invariants, Violation, check_replay
 from levywalk.fleet.protocol.messages import Certificate
-from levywalk.fleet.protocol.node import ACTIVE, MOVING, NOBODY, PREPARED, REGENERATED, RELEASING, SEEKING
 from levywalk.fleet.protocol.node_step import visit_of
-from levywalk.fleet.protocol.records import Began, Guarded, Held, Known
+from levywalk.fleet.protocol.records import (
+    ACTIVE,
+    MOVING,
+    NOBODY,
+    PREPARED,
+    REGENERATED,
+    RELEASING,
+    SEEKING,
+    Began,
+    Guarded,
+    Held,
+    Known,
+)
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 EPOCH = Epoch(0, 0, 0)

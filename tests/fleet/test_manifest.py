@@ -10,7 +10,7 @@ import pytest
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter, InvalidSpec, MissingFile
-from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.manifest import LARGEST, Manifest
 from levywalk.fleet.storage.codec import Limits

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 import levywalk as lw
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate.merge import merge, winning_chain
-from levywalk.fleet.protocol.node import Terms
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Line
+from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import Fault, VirtualFleet

@@ -22,9 +22,9 @@ from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
 from levywalk.fleet.checking.processes import settle
 from levywalk.fleet.checking.proxy import Proxy
 from levywalk.fleet.operate.folder import FleetFolder
-from levywalk.fleet.protocol.node import Terms
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began
+from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import fleet_of, found
 from levywalk.fleet.simulate.virtual import Fault, VirtualFleet

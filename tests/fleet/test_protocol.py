@@ -27,8 +27,9 @@ from levywalk.fleet.protocol.messages import (
     Renew,
     Renewed,
 )
-from levywalk.fleet.protocol.node import Node, Terms
+from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.records import Disk, Known, Own
+from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import Fault, VirtualFleet

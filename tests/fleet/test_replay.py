@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import levywalk as lw
 from levywalk.errors import DivergedWarning
 from levywalk.fleet.operate.merge import merge
-from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.trace import Trace

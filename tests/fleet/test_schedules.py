@@ -15,7 +15,7 @@ from levywalk.fleet.checking.mutants import MUTANTS, AcknowledgesBeforeCommit, R
 from levywalk.fleet.checking.schedules import play, sweep
 from levywalk.fleet.checking.shrink import shrink, transcript, violation
 from levywalk.fleet.checking.world import made_of
-from levywalk.fleet.protocol.node import WAIT
+from levywalk.fleet.protocol.terms import WAIT
 
 SCHEDULES, CHUNKS = 2000, 8
 FOUND = [

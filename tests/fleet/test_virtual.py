@@ -12,7 +12,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.signing import new_signers
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.protocol.messages import Activate
-from levywalk.fleet.protocol.node import EAGER, WAIT, Terms
+from levywalk.fleet.protocol.terms import EAGER, WAIT, Terms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.timeline import picture, story, stuck, summary
 from levywalk.fleet.simulate.virtual import Fault, VirtualFleet

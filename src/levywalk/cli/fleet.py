@@ -120,7 +120,7 @@ def simulate(
         read_problem_text,
         step_size_setting,
     )
-    from levywalk.fleet.protocol.node import Terms
+    from levywalk.fleet.protocol.terms import Terms
     from levywalk.fleet.setup.build import Fleet
     from levywalk.fleet.simulate.virtual import VirtualFleet
     from levywalk.walks import switching

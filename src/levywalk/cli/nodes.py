@@ -112,7 +112,7 @@ def init(
         read_problem_text,
         step_size_setting,
     )
-    from levywalk.fleet.protocol.node import Terms
+    from levywalk.fleet.protocol.terms import Terms
     from levywalk.fleet.setup.create import found
     from levywalk.fleet.setup.deploy import KINDS
     from levywalk.fleet.setup.manifest import Manifest

@@ -65,7 +65,9 @@ from levywalk.fleet.checking.verdicts import (
     wrong_end,
 )
 from levywalk.fleet.protocol.messages import Certificate
-from levywalk.fleet.protocol.node import ACTIVE, EAGER, NOBODY, SEEKING, Node
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.records import ACTIVE, NOBODY, SEEKING
+from levywalk.fleet.protocol.terms import EAGER
 
 HEARS = {ALL: "", NOBODY: " (hears nobody)"}
 

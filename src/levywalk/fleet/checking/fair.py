@@ -7,8 +7,9 @@ from collections.abc import Hashable
 
 from levywalk.fleet.checking.tiny import Setting
 from levywalk.fleet.protocol.events import Again, Effect, Event, Genesis, Gone, Got, Send, Start, Timer, Turn
-from levywalk.fleet.protocol.node import NOBODY, PREPARED, WAIT, Node
-from levywalk.fleet.protocol.records import Disk
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.records import NOBODY, PREPARED, Disk
+from levywalk.fleet.protocol.terms import WAIT
 from levywalk.fleet.protocol.token import FIRST
 
 PATIENCE = 6.0  # more than twice ``dead_after``: if nothing new is on any disk for so long, nothing will be

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from levywalk.fleet.protocol.node import EAGER, WAIT, Terms
+from levywalk.fleet.protocol.terms import EAGER, WAIT, Terms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.network import Network, erdos_renyi, grid, ring, star, watts_strogatz
 from levywalk.problem import Logistic, Problem, heterogeneous

@@ -30,9 +30,21 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.engine.prepare import phases_of
 from levywalk.fleet.protocol.messages import Certificate
-from levywalk.fleet.protocol.node import ACTIVE, EAGER, MOVING, PREPARED, REGENERATED, RELEASING
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began, Disk, Guarded, Held, Line
+from levywalk.fleet.protocol.records import (
+    ACTIVE,
+    MOVING,
+    PREPARED,
+    REGENERATED,
+    RELEASING,
+    Archived,
+    Began,
+    Disk,
+    Guarded,
+    Held,
+    Line,
+)
+from levywalk.fleet.protocol.terms import EAGER
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.walks import DetectorState

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.checking.invariants import Violation
-from levywalk.fleet.protocol.node import ACTIVE, MOVING, PREPARED, RELEASING, SEEKING
-from levywalk.fleet.protocol.records import Guarded, Held
+from levywalk.fleet.protocol.records import ACTIVE, MOVING, PREPARED, RELEASING, SEEKING, Guarded, Held
 from levywalk.fleet.runtime.control import NoAnswer, ask
 from levywalk.fleet.runtime.process import ENVIRONMENT, command
 from levywalk.fleet.setup.build import Fleet

@@ -30,9 +30,8 @@ from levywalk.engine.prepare import phases_of
 from levywalk.fleet.checking.invariants import Violation, check_replay
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
-from levywalk.fleet.protocol.node import PREPARED
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began, Line
+from levywalk.fleet.protocol.records import PREPARED, Archived, Began, Line
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.storage.store import Reading

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from levywalk.fleet.protocol.events import Genesis, Send, Start
 from levywalk.fleet.protocol.messages import Certificate, Message, Prepared, Release, Released
-from levywalk.fleet.protocol.node import ACTIVE, MOVING, NOBODY, Node
-from levywalk.fleet.protocol.records import Began, Held, Known
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.records import ACTIVE, MOVING, NOBODY, Began, Held, Known
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 

@@ -24,7 +24,7 @@ from levywalk.fleet.checking.live import Links, Live
 from levywalk.fleet.checking.logs import Judged, judge_folder
 from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
 from levywalk.fleet.checking.proxy import Proxy
-from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.setup.create import found
 from levywalk.network import Network, erdos_renyi, ring, watts_strogatz
 from levywalk.problem import heterogeneous

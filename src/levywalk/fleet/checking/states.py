@@ -31,9 +31,22 @@ from levywalk.fleet.protocol.messages import (
     Released,
     Renewed,
 )
-from levywalk.fleet.protocol.node import ACTIVE, MOVING, NOBODY, PREPARED, REGENERATED, SEEKING, Node
+from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Disk, Edge, Guarded, Held, Known, Own
+from levywalk.fleet.protocol.records import (
+    ACTIVE,
+    MOVING,
+    NOBODY,
+    PREPARED,
+    REGENERATED,
+    SEEKING,
+    Disk,
+    Edge,
+    Guarded,
+    Held,
+    Known,
+    Own,
+)
 from levywalk.fleet.protocol.token import Epoch, Token
 
 T = TypeVar("T")

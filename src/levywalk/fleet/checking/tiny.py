@@ -14,9 +14,10 @@ from typing import cast
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.fleet.protocol.node import NOBODY, WAIT, Node, Terms
+from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Here, Neighbour
-from levywalk.fleet.protocol.records import Disk, Edge, Known, Own
+from levywalk.fleet.protocol.records import NOBODY, Disk, Edge, Known, Own
+from levywalk.fleet.protocol.terms import WAIT, Terms
 from levywalk.fleet.protocol.token import FIRST, Token
 
 SCORES = (1.0,)

@@ -7,7 +7,7 @@ from typing import Any
 from levywalk.fleet.checking.states import LIVE, Memory
 from levywalk.fleet.checking.tiny import Setting, applied
 from levywalk.fleet.protocol.messages import Certificate, Heartbeat, Message
-from levywalk.fleet.protocol.node import NOBODY, PREPARED
+from levywalk.fleet.protocol.records import NOBODY, PREPARED
 from levywalk.fleet.protocol.token import Epoch, Token
 
 

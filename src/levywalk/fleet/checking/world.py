@@ -39,8 +39,9 @@ from levywalk.fleet.protocol.events import (
     Timer,
     Turn,
 )
-from levywalk.fleet.protocol.node import EAGER, PREPARED, Node
-from levywalk.fleet.protocol.records import Disk
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.records import PREPARED, Disk
+from levywalk.fleet.protocol.terms import EAGER
 from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.setup.build import Fleet
 

@@ -9,6 +9,10 @@ from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.token import Epoch, Token
 
+PREPARED, ACTIVE, MOVING, RELEASING, SEEKING = "prepared", "active", "moving", "releasing", "seeking"
+REGENERATED = "regenerated"
+NOBODY = -1
+
 
 class Held(NamedTuple):
     """The token that a node has, in one of the five statuses."""

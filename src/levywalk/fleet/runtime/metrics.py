@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.protocol.node import PREPARED
+from levywalk.fleet.protocol.records import PREPARED
 
 if TYPE_CHECKING:
     from levywalk.fleet.runtime.process import Process

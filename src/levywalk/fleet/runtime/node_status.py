@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from levywalk.fleet.protocol.messages import Certificate
-from levywalk.fleet.protocol.node import ACTIVE, NOBODY, PREPARED
-from levywalk.fleet.protocol.records import Disk, Guarded, Held
+from levywalk.fleet.protocol.records import ACTIVE, NOBODY, PREPARED, Disk, Guarded, Held
 from levywalk.fleet.protocol.token import Token
 
 

@@ -60,9 +60,9 @@ from levywalk.fleet.protocol.messages import (
     Released,
     Renew,
 )
-from levywalk.fleet.protocol.node import PREPARED, REGENERATED, Node
+from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Here
-from levywalk.fleet.protocol.records import Disk, Edge, Known, Own
+from levywalk.fleet.protocol.records import PREPARED, REGENERATED, Disk, Edge, Known, Own
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.runtime import control, metrics
 from levywalk.fleet.runtime.node_status import describe, is_dead, waits_for

@@ -10,9 +10,11 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.draws import Domain, Key, keys
 from levywalk.engine.prepare import phases_of, start_nodes
-from levywalk.fleet.protocol.node import Node, Signer, Terms
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.node_step import Course, Here
 from levywalk.fleet.protocol.records import Disk, Edge, Known, Own
+from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.network import Network
 from levywalk.problem import Problem

@@ -36,7 +36,7 @@ from levywalk.fleet.identity.certificates import (
     Authority,
     key_fingerprint,
 )
-from levywalk.fleet.protocol.node import Terms
+from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.setup import deploy as deployment
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.deploy import Place

@@ -21,8 +21,8 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec
-from levywalk.fleet.protocol.node import EAGER, WAIT, Terms
 from levywalk.fleet.protocol.node_step import STOPS, Course, Phase
+from levywalk.fleet.protocol.terms import EAGER, WAIT, Terms
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.setup.fields import Fields, read_bytes
 from levywalk.fleet.storage.codec import Limits

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from levywalk.fleet.operate.log_text import named, sentence, short
 from levywalk.fleet.operate.merge import Chain, winning_chain
-from levywalk.fleet.protocol.node import PREPARED
+from levywalk.fleet.protocol.records import PREPARED
 from levywalk.fleet.simulate.virtual import Fault, Stay, Told, VirtualFleet
 
 _EDGES = ("edge down", "edge up")

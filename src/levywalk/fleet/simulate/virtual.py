@@ -32,8 +32,9 @@ from levywalk.fleet.protocol.events import (
     Timer,
     Turn,
 )
-from levywalk.fleet.protocol.node import ACTIVE, NOBODY, PREPARED, Node, Signer
-from levywalk.fleet.protocol.records import Disk, Held, Line
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.node_state import Signer
+from levywalk.fleet.protocol.records import ACTIVE, NOBODY, PREPARED, Disk, Held, Line
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 

@@ -21,9 +21,23 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.fleet.protocol.messages import Certificate
-from levywalk.fleet.protocol.node import ACTIVE, MOVING, PREPARED, REGENERATED, RELEASING, SEEKING
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began, Edge, Guarded, Held, Known, Line, Own
+from levywalk.fleet.protocol.records import (
+    ACTIVE,
+    MOVING,
+    PREPARED,
+    REGENERATED,
+    RELEASING,
+    SEEKING,
+    Archived,
+    Began,
+    Edge,
+    Guarded,
+    Held,
+    Known,
+    Line,
+    Own,
+)
 from levywalk.fleet.protocol.tensors import Incoming, Malformed, Tensor
 from levywalk.fleet.protocol.token import Epoch, Token, Watch
 
