@@ -18,7 +18,8 @@ import grpc
 from cryptography.hazmat.primitives.serialization import Encoding
 
 import levywalk as lw
-from levywalk.fleet.identity.certificates import Identity, Tls, server_name
+from levywalk.fleet.identity.certificates import server_name
+from levywalk.fleet.identity.node_identity import Identity, Tls
 from levywalk.fleet.protocol.messages import Message, Prepare, Refused
 from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.protocol.token import Epoch

@@ -8,7 +8,7 @@ import yaml
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.identity.certificates import Identity
+from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.setup import deploy
 from levywalk.fleet.setup.create import Unseen, found
 from levywalk.fleet.setup.deploy import files

@@ -11,7 +11,9 @@ import pytest
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError, MissingFile
-from levywalk.fleet.identity.certificates import Authority, Identity, key_fingerprint
+from levywalk.fleet.identity.authority import Authority
+from levywalk.fleet.identity.certificates import key_fingerprint
+from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.runtime.own_data import own_problem, scores

@@ -33,7 +33,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 import levywalk.fleet
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.identity.certificates import Authority, Identity, Tls, key_fingerprint
+from levywalk.fleet.identity.authority import Authority
+from levywalk.fleet.identity.certificates import key_fingerprint
+from levywalk.fleet.identity.node_identity import Identity, Tls
 from levywalk.fleet.protocol.events import Genesis, Start
 from levywalk.fleet.protocol.messages import (
     Activate,
@@ -148,12 +150,12 @@ MOVED = """
 import sys, time
 from datetime import timedelta
 from pathlib import Path
-from levywalk.fleet.identity import certificates
+from levywalk.fleet.identity import certificates, node_identity
 from levywalk.fleet.runtime import process
-clock, real, seen = Path(sys.argv[1]).with_name("clock"), time.time, certificates._time
+clock, real, seen = Path(sys.argv[1]).with_name("clock"), time.time, certificates.utc
 off = lambda: float(clock.read_text()) if clock.exists() else 0.0
 time.time = lambda: real() + off()
-certificates._time = lambda now: seen(now) + timedelta(seconds=off() if now is None else 0.0)
+certificates.utc = node_identity.utc = lambda now: seen(now) + timedelta(seconds=off() if now is None else 0.0)
 sys.exit(process.main([sys.argv[1]]))
 """
 

@@ -15,7 +15,7 @@ HEAVY = ("scipy", "networkx", "numba", "pydantic", "matplotlib", "typer", "rich"
 FEATURES, TARGETS = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]]), np.array([1.0, -1.0, 2.0])
 
 NODE = """
-import levywalk.fleet.identity.certificates, levywalk.fleet.identity.signing
+import levywalk.fleet.identity.authority, levywalk.fleet.identity.node_identity
 import levywalk.fleet.protocol.events, levywalk.fleet.protocol.messages, levywalk.fleet.protocol.node
 import levywalk.fleet.protocol.node_step, levywalk.fleet.protocol.records
 import levywalk.fleet.protocol.tensors, levywalk.fleet.protocol.token

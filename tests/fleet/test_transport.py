@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from levywalk.fleet.identity.certificates import Authority, Identity, key_fingerprint
+from levywalk.fleet.identity.authority import Authority
+from levywalk.fleet.identity.certificates import key_fingerprint
+from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.protocol.messages import Activate, Alive, Certificate, Message, Prepare, Renew
 from levywalk.fleet.protocol.tensors import sealed_model
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token

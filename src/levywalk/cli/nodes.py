@@ -556,7 +556,8 @@ def node(
 
 def _check(path: Path) -> None:
     """Read all that a node reads when it starts."""
-    from levywalk.fleet.identity.certificates import Identity, key_fingerprint
+    from levywalk.fleet.identity.certificates import key_fingerprint
+    from levywalk.fleet.identity.node_identity import Identity
     from levywalk.fleet.operate.log_text import count
     from levywalk.fleet.runtime.own_data import own_problem, scores
     from levywalk.fleet.setup.manifest import Manifest

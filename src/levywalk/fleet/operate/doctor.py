@@ -87,7 +87,8 @@ def _each(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:
-    from levywalk.fleet.identity.certificates import ExpiryWarning, Identity, IdentityError
+    from levywalk.fleet.identity.errors import ExpiryWarning, IdentityError
+    from levywalk.fleet.identity.node_identity import Identity
     from levywalk.fleet.runtime.own_data import own_problem
 
     try:
@@ -116,7 +117,8 @@ def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:
 
 def _symmetric(files: Mapping[int, NodeFile]) -> Iterator[Finding]:
     """Compare what nodes say of each other."""
-    from levywalk.fleet.identity.certificates import IdentityError, key_fingerprint
+    from levywalk.fleet.identity.certificates import key_fingerprint
+    from levywalk.fleet.identity.errors import IdentityError
 
     prints: dict[int, str] = {}
     for v, file in files.items():

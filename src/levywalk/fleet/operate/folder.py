@@ -324,7 +324,7 @@ class FleetFolder:
 
     def renew(self, nodes: Iterable[int] | None = None, days: int | None = None) -> list[Path]:
         """Give nodes new certificates for their old keys, which they take at their next start; return the files."""
-        from levywalk.fleet.identity.certificates import NODE_DAYS, Authority
+        from levywalk.fleet.identity.authority import NODE_DAYS, Authority
 
         chosen = list(self.files) if nodes is None else [self.check(v).id for v in nodes]
         authority = Authority.load(self.path / "authority")

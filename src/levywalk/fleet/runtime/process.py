@@ -29,7 +29,8 @@ from typing import Any, NamedTuple
 from levywalk.draws import Domain, Key
 from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, LevywalkError
-from levywalk.fleet.identity.certificates import TLS_1_3_ONLY, ExpiryWarning, Identity
+from levywalk.fleet.identity.errors import ExpiryWarning
+from levywalk.fleet.identity.node_identity import TLS_1_3_ONLY, Identity
 from levywalk.fleet.protocol.events import (
     Again,
     Effect,

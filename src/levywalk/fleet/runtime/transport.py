@@ -36,7 +36,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from levywalk.errors import LevywalkError
-from levywalk.fleet.identity.certificates import Identity, IdentityError, key_fingerprint, parse, server_name
+from levywalk.fleet.identity.certificates import key_fingerprint, parse, server_name
+from levywalk.fleet.identity.errors import IdentityError
+from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.protocol.messages import Activate, Certified, Message, Prepare
 from levywalk.fleet.protocol.tensors import Malformed, Tensor
 from levywalk.fleet.runtime.wire import (

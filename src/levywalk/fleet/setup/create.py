@@ -28,14 +28,9 @@ from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.durable import sync_folder, write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec
-from levywalk.fleet.identity.certificates import (
-    CA_CERTIFICATE,
-    NODE_CERTIFICATE,
-    NODE_DAYS,
-    NODE_KEY,
-    Authority,
-    key_fingerprint,
-)
+from levywalk.fleet.identity.authority import NODE_DAYS, Authority
+from levywalk.fleet.identity.certificates import key_fingerprint
+from levywalk.fleet.identity.key_files import CA_CERTIFICATE, NODE_CERTIFICATE, NODE_KEY
 from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.setup import deploy as deployment
 from levywalk.fleet.setup.build import Fleet
