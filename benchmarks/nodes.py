@@ -24,7 +24,7 @@ import levywalk as lw
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.setup.create import found
-from levywalk.fleet.storage.store import fsync_seconds
+from levywalk.fleet.storage.disk_speed import fsync_seconds
 
 MEGABYTES_10 = 10 * 1024 * 1024 // 8
 NEVER = 10**9

@@ -31,7 +31,8 @@ from levywalk.fleet.setup.create import found
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.codec import encode
-from levywalk.fleet.storage.store import Reading, whole
+from levywalk.fleet.storage.reader import Reading
+from levywalk.fleet.storage.store import whole
 
 T = TypeVar("T")
 PATIENCE = 30.0  # seconds for what must happen; nothing is expected to take that long

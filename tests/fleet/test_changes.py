@@ -18,7 +18,7 @@ from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Held
 from levywalk.fleet.runtime.control import ask
 from levywalk.fleet.setup.node_file import NodeFile, Peer
-from levywalk.fleet.storage.store import Reading
+from levywalk.fleet.storage.reader import Reading
 from tests.fleet.nodes import PATIENCE, eventually
 
 Change = Callable[[tuple[Peer, ...]], tuple[Peer, ...]]

@@ -35,7 +35,8 @@ from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import fleet_of, found
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.simulate.virtual import Fault, VirtualFleet
-from levywalk.fleet.storage.store import Reading, Store, whole
+from levywalk.fleet.storage.reader import Reading
+from levywalk.fleet.storage.store import Store, whole
 from levywalk.trace import Trace
 
 pytestmark = pytest.mark.filterwarnings("ignore:the minimiser is not unique")

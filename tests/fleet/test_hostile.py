@@ -62,7 +62,8 @@ from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.runtime.process import ENVIRONMENT, PLAUSIBLE, Process, command
 from levywalk.fleet.runtime.wire import FORMAT, MOST_FRAME, chunk_frames, encode_frame
 from levywalk.fleet.setup.node_file import NodeFile
-from levywalk.fleet.storage.store import Reading, StoreError
+from levywalk.fleet.storage.errors import StoreError
+from levywalk.fleet.storage.reader import Reading
 from tests.fleet.nodes import PATIENCE, Caller, Running, eventually, make, tls_of
 
 VICTIM, NEIGHBOUR, OTHER, STRANGER = 3, 0, 2, 1  # of a ring of four; a neighbour with a lower id dials

@@ -32,7 +32,8 @@ from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.storage import failpoints
 from levywalk.fleet.storage.codec import Limits
 from levywalk.fleet.storage.failpoints import FAILPOINTS, failpoint
-from levywalk.fleet.storage.store import Reading, Store, whole
+from levywalk.fleet.storage.reader import Reading
+from levywalk.fleet.storage.store import Store, whole
 from levywalk.trace import Trace
 
 NODES, STEPS, RUN = 5, 20, b"kill"

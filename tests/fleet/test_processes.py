@@ -28,7 +28,7 @@ from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import fleet_of, found
 from levywalk.fleet.simulate.virtual import Fault, VirtualFleet
-from levywalk.fleet.storage.store import Reading
+from levywalk.fleet.storage.reader import Reading
 
 NODES = 8
 PATIENCE = 10.0  # times what is promised on a machine with nothing else to do

@@ -21,16 +21,9 @@ from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage import store as module
 from levywalk.fleet.storage.codec import Limits, encode
-from levywalk.fleet.storage.store import (
-    DiskFull,
-    Reading,
-    Store,
-    StoreDamaged,
-    StoreError,
-    StoreForeign,
-    StoreInUse,
-    whole,
-)
+from levywalk.fleet.storage.errors import DiskFull, StoreDamaged, StoreError, StoreForeign, StoreInUse
+from levywalk.fleet.storage.reader import Reading
+from levywalk.fleet.storage.store import Store, whole
 
 RUN = b"run"
 LARGE = 100_000
@@ -122,7 +115,7 @@ def test_a_second_process_is_kept_away_and_told_the_folder(tmp_path: Path) -> No
 
 def test_the_log_is_read_by_others_while_the_node_runs(tmp_path: Path) -> None:
     code = f"""if True:
-        from levywalk.fleet.storage.store import Reading
+        from levywalk.fleet.storage.reader import Reading
         with Reading({str(tmp_path)!r}, b'run') as there:
             print(sum(line.step for line in there.lines()), there.load().held.token.step)"""
     with started(tmp_path) as store:

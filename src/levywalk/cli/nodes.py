@@ -598,7 +598,7 @@ def _carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
     """Do what may take a while, and say so on a terminal; a fleet that is not as asked ends in exit code 1."""
     from levywalk.fleet.operate.folder import FleetProblem
     from levywalk.fleet.runtime.control import NoAnswer
-    from levywalk.fleet.storage.store import StoreError
+    from levywalk.fleet.storage.errors import StoreError
 
     shown = sys.stderr.isatty()
 

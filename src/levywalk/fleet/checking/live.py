@@ -19,8 +19,9 @@ from levywalk.fleet.runtime.control import NoAnswer, ask
 from levywalk.fleet.runtime.process import ENVIRONMENT, command
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import fleet_of
+from levywalk.fleet.storage.errors import StoreError
 from levywalk.fleet.storage.failpoints import VARIABLE
-from levywalk.fleet.storage.store import Reading, StoreError
+from levywalk.fleet.storage.reader import Reading
 
 POLL = 0.05  # seconds
 

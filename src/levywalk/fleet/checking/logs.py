@@ -34,7 +34,7 @@ from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import PREPARED, Archived, Began, Line
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.storage.store import Reading
+from levywalk.fleet.storage.reader import Reading
 
 Visits = dict[Epoch, dict[int, tuple[int, Visit]]]
 

@@ -19,7 +19,7 @@ from levywalk.fleet.operate.folder import MANIFEST, FleetFolder, check_folder, n
 from levywalk.fleet.operate.log_text import count, short
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile, host_port
-from levywalk.fleet.storage.store import fsync_seconds
+from levywalk.fleet.storage.disk_speed import fsync_seconds
 from levywalk.version import __version__
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"

@@ -12,7 +12,8 @@ from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Began, Disk, Line
 from levywalk.fleet.protocol.tensors import Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
-from levywalk.fleet.storage.store import Reading, StoreError
+from levywalk.fleet.storage.errors import StoreError
+from levywalk.fleet.storage.reader import Reading
 
 if TYPE_CHECKING:
     from levywalk.trace import Trace

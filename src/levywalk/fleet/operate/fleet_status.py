@@ -19,7 +19,8 @@ from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.node_status import describe, running
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
-from levywalk.fleet.storage.store import Reading, StoreError
+from levywalk.fleet.storage.errors import StoreError
+from levywalk.fleet.storage.reader import Reading
 
 PATIENCE = 1.0  # seconds that a node has to answer
 _AT_ONCE = 32  # nodes that are asked at once

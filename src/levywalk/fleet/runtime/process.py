@@ -72,7 +72,8 @@ from levywalk.fleet.runtime.transport import Transport
 from levywalk.fleet.runtime.wire import Hello
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
-from levywalk.fleet.storage.store import DiskFull, Store, StoreError, whole
+from levywalk.fleet.storage.errors import DiskFull, StoreError
+from levywalk.fleet.storage.store import Store, whole
 from levywalk.version import __version__
 
 ENVIRONMENT = TLS_1_3_ONLY | {
