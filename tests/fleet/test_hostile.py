@@ -59,7 +59,8 @@ from levywalk.fleet.protocol.terms import Terms
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.runtime import control, transport
 from levywalk.fleet.runtime.messages_pb2 import Frame
-from levywalk.fleet.runtime.process import ENVIRONMENT, PLAUSIBLE, Process, command
+from levywalk.fleet.runtime.plausible import PLAUSIBLE
+from levywalk.fleet.runtime.process import ENVIRONMENT, Process, command
 from levywalk.fleet.runtime.wire import FORMAT, MOST_FRAME, chunk_frames, encode_frame
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import StoreError
@@ -894,10 +895,10 @@ def test_a_full_disk_stops_the_node_until_there_is_room(tmp_path: Path, monkeypa
         with monkeypatch.context() as full:
             full.setattr("builtins.print", no_room)  # the log may be on the same disk
             process.got(NEIGHBOUR, Prepare(first, OTHER))
-        assert (sent, process.store.load(), process.status()["waits"]) == ([], before, "disk full")
+        assert (sent, process.store.load(), process.orders.status()["waits"]) == ([], before, "disk full")
         process.got(NEIGHBOUR, Prepare(first, OTHER))  # as if it were down
         with pytest.raises(InvalidParameter, match=r"not done \(disk full\): see the node's log, and try again"):
-            process.answer({"do": "leave"})
+            process.orders.answer({"do": "leave"})
         process.opened(NEIGHBOUR, process.transport.hello._replace(incarnation=b"1" * 16))
         assert (sent, process.store.load()) == ([], before)
         assert not list((process.file.state / "peers").glob("*.life"))  # to be heard of when there is room

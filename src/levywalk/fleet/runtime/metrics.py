@@ -12,14 +12,13 @@ from levywalk.fleet.protocol.records import PREPARED
 
 if TYPE_CHECKING:
     from levywalk.fleet.runtime.process import Process
-
 _PATIENCE = 5.0  # seconds for a request to arrive
 
 
 def text(process: Process) -> str:
     """Return all metrics in Prometheus' text format."""
     disk, file = process.node.disk, process.file
-    seen, rate, loss = process.seen, process.rate(), process.loss()
+    seen, rate, loss = process.sightings.seen, process.sightings.rate(), process.sightings.loss()
     holds = disk.held is not None and disk.held.status != PREPARED
     guards = disk.guarded is not None and disk.guarded.register is None and disk.final is None
     links = process.transport.links.values()

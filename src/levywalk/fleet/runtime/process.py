@@ -11,20 +11,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 import os
 import random
-import secrets
 import signal
 import sys
 import time
 import traceback
 import warnings
-from collections import Counter, deque
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections import Counter
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from levywalk.draws import Domain, Key
 from levywalk.durable import write_whole
@@ -35,11 +30,9 @@ from levywalk.fleet.protocol.events import (
     Again,
     Effect,
     Event,
-    Genesis,
     Gone,
     Got,
     Joins,
-    Leaves,
     Persist,
     Reached,
     Record,
@@ -50,24 +43,22 @@ from levywalk.fleet.protocol.events import (
     Turn,
 )
 from levywalk.fleet.protocol.messages import (
-    Activate,
-    Certified,
-    Finished,
-    Guard,
-    Heartbeat,
     Message,
     Prepare,
     Refused,
-    Released,
-    Renew,
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Here
 from levywalk.fleet.protocol.records import PREPARED, REGENERATED, Disk, Edge, Known, Own
-from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime import control, metrics
-from levywalk.fleet.runtime.node_status import describe, is_dead, waits_for
+from levywalk.fleet.runtime.incarnation import Incarnation
+from levywalk.fleet.runtime.log_writer import LogWriter
+from levywalk.fleet.runtime.node_status import is_dead
+from levywalk.fleet.runtime.orders import Orders
 from levywalk.fleet.runtime.own_data import own_problem, scores
+from levywalk.fleet.runtime.plausible import implausible
+from levywalk.fleet.runtime.sightings import Sightings
 from levywalk.fleet.runtime.transport import Transport
 from levywalk.fleet.runtime.wire import Hello
 from levywalk.fleet.setup.manifest import Manifest
@@ -83,42 +74,16 @@ ENVIRONMENT = TLS_1_3_ONLY | {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
 }  # of a node's process, from its first moment on
-LIFE, PEERS = "life.json", "peers"
-PLAUSIBLE = 1_000_000  # epochs, or versions, that a neighbour may be ahead: more is a lie, and would end the walk
-_LINES = 100  # of one kind that are written in a minute: no neighbour may fill the disk with this node's log
-_WINDOW = 30.0  # seconds over which hand-offs are counted
+PEERS = "peers"
 _PAUSE = 5.0  # seconds until a node whose disk was full tries again
-
-
-class Life(NamedTuple):
-    """What a state folder is born with: its incarnation, and what the node draws from."""
-
-    incarnation: bytes
-    entropy: int
-
-    @classmethod
-    def of(cls, state: Path) -> Life:
-        """Return the folder's life; a folder without one begins one."""
-        path = state / LIFE
-        if path.is_file():
-            try:
-                found = json.loads(path.read_bytes())
-                return cls(bytes.fromhex(found["incarnation"]), int(found["entropy"]))
-            except (ValueError, KeyError, TypeError):
-                raise InvalidParameter(f"{path} is damaged: restore it from a backup of the folder") from None
-        life = cls(secrets.token_bytes(16), secrets.randbits(128))
-        text = json.dumps({"incarnation": life.incarnation.hex(), "entropy": life.entropy})
-        write_whole(path, text.encode(), 0o600)
-        return life
 
 
 class Process:
     """One node: everything that its state machine needs of the world."""
 
     def __init__(self, path: str | Path) -> None:
-        self._written: Counter[str] = Counter()
-        self._minute = time.monotonic()
         self.file = file = NodeFile.read(path)
+        self.log_writer = LogWriter(file.id)
         self.manifest = manifest = Manifest.read(file.manifest)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ExpiryWarning)
@@ -131,7 +96,7 @@ class Process:
         degree = len(file.neighbours) + (manifest.self_loops == "counted")
         self.scores = scores(manifest, self.problem, degree)
         self.store = Store(file.state, manifest.digest, limits=manifest.limits)
-        self.life = Life.of(file.state)
+        self.incarnation = Incarnation.of(file.state)
         (file.state / PEERS).mkdir(exist_ok=True, mode=0o700)
         disk = self.store.load()
         if disk is None:
@@ -140,9 +105,8 @@ class Process:
         self.node = self._node(disk)
         self.began = time.time()
         self.counts: Counter[str] = Counter()
-        self.visits: deque[tuple[float, int]] = deque()  # when the token was here, and its transfers
-        self.seen = disk.final if disk.held is None else disk.held.token
-        self.taken: Token | None = None  # as it came here last, before this node's own update
+        self.sightings = Sightings(disk, self.problem)
+        self.orders = Orders(self)
         self.hellos: dict[int, Hello] = {}  # the last one of each neighbour
         self.out_of_order = self.failed = ""
         self.over = asyncio.Event()
@@ -154,7 +118,7 @@ class Process:
             file.neighbours,
             manifest.limits,
             manifest.digest,
-            self.life.incarnation,
+            self.incarnation.incarnation,
             self,
             known=self._certificates(),
             learned=self._keep_certificate,
@@ -162,7 +126,7 @@ class Process:
 
     def _key(self) -> Key:
         shared = self.manifest.shared_key
-        return Key.of(self.life.entropy, Domain.FLEET) if shared is None else Key.of(shared, Domain.WALK)
+        return Key.of(self.incarnation.entropy, Domain.FLEET) if shared is None else Key.of(shared, Domain.WALK)
 
     def _blank(self) -> Disk:
         """Return what a new node knows: its neighbours' names; it counts on an edge once both ends have agreed."""
@@ -223,7 +187,7 @@ class Process:
         try:
             for effect in effects:
                 self._perform(effect)
-            self._look()
+            self.sightings.look(self.node.disk)
         except Exception:  # what was not sent is said again
             self._begin_again("fault", traceback.format_exc())
 
@@ -259,7 +223,7 @@ class Process:
             self._set_timer(effect.at)
         elif isinstance(effect, Record):
             self.counts[effect.what] += 1
-            self._write(effect.what, "info", effect.about)
+            self.log_writer.write(effect.what, "info", effect.about)
         elif isinstance(effect, Again):
             asyncio.get_running_loop().call_soon(self.event, Turn())
 
@@ -329,21 +293,6 @@ class Process:
 
         asyncio.get_running_loop().call_later(min(_PAUSE, self.manifest.terms.dead_after / 4), again)
 
-    def _look(self) -> None:
-        """Remember the token when it is here, for those who ask how things are."""
-        disk = self.node.disk
-        if disk.held is not None and disk.held.status == PREPARED:
-            self.taken = disk.held.token
-            return
-        token = disk.final if disk.held is None else disk.held.token
-        if token is not None and token is not self.seen:
-            now = time.monotonic()
-            if not self.visits or self.visits[-1][1] != token.transfers:
-                self.visits.append((now, token.transfers))
-                while len(self.visits) > 2 and now - self.visits[0][0] > _WINDOW:
-                    self.visits.popleft()
-            self.seen = token
-
     # What the transport tells
 
     def opened(self, node: int, hello: Hello) -> None:
@@ -366,7 +315,7 @@ class Process:
 
     def got(self, node: int, message: Message) -> None:
         """A message came."""
-        why = self._implausible(node, message)
+        why = implausible(self.node.disk, self.manifest.nodes, node, message)
         if why is not None:
             self.counts["refused"] += 1
             self.log("refused", level="warning", sender=node, why=why)
@@ -385,113 +334,9 @@ class Process:
             token = message.token
             self.transport.send(node, Refused(token.epoch, token.seq, token.digest(), why[:500]))
 
-    def _implausible(self, node: int, message: Message) -> str | None:
-        """Return what is too much to be true in a message: counters only grow, and a lie would stay for good."""
-        disk, epoch = self.node.disk, _epoch(message)
-        if epoch.counter > disk.known.epoch.counter + PLAUSIBLE:
-            return f"epoch {tuple(epoch)} cannot be"
-        if isinstance(message, Heartbeat) and node in disk.edges:
-            if message.edge_version > disk.edges[node].version + PLAUSIBLE:
-                return f"version {message.edge_version} of the edge cannot be"
-            if message.degree > self.manifest.nodes:
-                return f"a degree of {message.degree} in a fleet of {self.manifest.nodes} nodes cannot be"
-        return None
-
-    # What the operator asks
-
-    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Answer a question of `control`."""
-        orders: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-            "status": lambda _: self.status(),
-            "begin": self._begin,
-            "gone": self._gone,
-            "leave": lambda _: self._ordered(Leaves()),
-            "stop": self._stop,
-        }
-        order = orders.get(str(asked.get("do")))
-        if order is None:
-            raise InvalidParameter(f"do must be one of {', '.join(orders)}, got {asked.get('do')!r}")
-        return order(asked)
-
-    def _ordered(self, event: Event) -> dict[str, Any]:
-        self.event(event)
-        if self.out_of_order or self.failed:
-            raise InvalidParameter(f"not done ({self.out_of_order or self.failed}): see the node's log, and try again")
-        return {"done": True}
-
-    def _begin(self, asked: dict[str, Any]) -> dict[str, Any]:
-        if self.manifest.start != self.file.id:
-            raise InvalidParameter(f"the walk begins at node {self.manifest.start}, not at node {self.file.id}")
-        return self._ordered(Genesis(self.manifest.first_token))
-
-    def _gone(self, asked: dict[str, Any]) -> dict[str, Any]:
-        node = asked.get("node")
-        if type(node) is not int or node not in self.node.disk.edges or node == self.file.id:
-            raise InvalidParameter(f"node {node} is not a neighbour of node {self.file.id}")
-        if node in self.transport.links and self.transport.links[node].open:
-            raise InvalidParameter(f"node {node} is not gone: it is connected to node {self.file.id}")
-        return self._ordered(Gone(node))
-
-    def _stop(self, asked: dict[str, Any]) -> dict[str, Any]:
-        asyncio.get_running_loop().call_soon(self.over.set)
-        return {"done": True}
-
-    def status(self) -> dict[str, Any]:
-        """Return how this node is."""
-        disk = self.node.disk
-        found = describe(disk)
-        for u, link in self.transport.links.items():
-            about = {"connected": link.open, "why": link.why}
-            found["edges"].setdefault(str(u), {"up": False, "degree": 0}).update(about)
-        return found | {
-            "id": self.file.id,
-            "pid": os.getpid(),
-            "run": self.manifest.digest.hex(),
-            "version": __version__,
-            "began": self.began,
-            "expires": self.identity.certificate.not_valid_after_utc.isoformat(),
-            "hops_per_second": self.rate(),
-            "loss": self.loss(),
-            "waits": self.out_of_order or waits_for(disk, self._connected(), self.manifest.terms.renew_after),
-            "counts": dict(self.counts),
-        }
-
-    def _connected(self) -> set[int]:
-        return {u for u, link in self.transport.links.items() if link.open}
-
-    def rate(self) -> float | None:
-        """Return the fleet's transfers per second, as seen from the token's visits here; it falls while it is away."""
-        if len(self.visits) < 2:
-            return None
-        (since, first), (until, last) = self.visits[0], self.visits[-1]
-        away, between = time.monotonic() - until, (until - since) / (len(self.visits) - 1)
-        return (last - first) / (until - since + max(0.0, away - 3 * between)) if until > since else None
-
-    def loss(self) -> dict[str, Any] | None:
-        """Return this node's own loss of the last model that came here, which its own update has not touched yet."""
-        if self.taken is None:
-            return None
-        value = float(self.problem.local_loss(0, self.taken.model))
-        return {"step": self.taken.step, "value": value} if math.isfinite(value) else None
-
     def log(self, what: str, level: str = "info", **about: object) -> None:
         """Write a line for people and machines."""
-        self._write(what, level, about)
-
-    def _write(self, what: str, level: str, about: dict[str, object]) -> None:
-        now = time.monotonic()
-        if now - self._minute > 60.0:
-            self._minute, self._written = now, Counter()
-        self._written[what] += 1
-        if self._written[what] > _LINES:
-            return
-        when = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line: dict[str, object] = {"time": when, "level": level, "node": self.file.id, "event": what}
-        line |= {"neighbour" if name == "node" else name: value for name, value in about.items()}
-        if self._written[what] == _LINES:
-            line["more"] = "not written for a minute"
-        with contextlib.suppress(OSError):  # no room, or nobody reads: the walk does not depend on it
-            print(json.dumps(line, default=str), flush=True)  # noqa: T201
+        self.log_writer.write(what, level, about)
 
     # The life of the process
 
@@ -502,7 +347,7 @@ class Process:
             loop.add_signal_handler(number, self.over.set)
         await self.transport.start()
         shown = None if self.file.metrics is None else await metrics.serve(self.file.metrics, self)
-        orders = await control.serve(self.file.state, self.answer)
+        orders = await control.serve(self.file.state, self.orders.answer)
         self.log("started", version=__version__, listen=self.file.listen, degree=self.node.disk.own.degree)
         for u in {peer.id for peer in self.file.neighbours} - set(self.node.disk.edges):
             self.event(Joins(u))
@@ -522,15 +367,6 @@ class Process:
         self.log("stopped")
         if self.failed:
             raise StoreError(self.failed)
-
-
-def _epoch(message: Message) -> Epoch:
-    """Return the epoch that a message is about."""
-    if isinstance(message, Prepare | Renew | Guard | Finished):
-        return message.token.epoch
-    if isinstance(message, Released | Activate | Certified):
-        return message.certificate.epoch
-    return message.epoch
 
 
 def command(path: str | Path) -> list[str]:

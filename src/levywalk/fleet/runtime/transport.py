@@ -24,11 +24,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import grpc
 import grpc.aio
@@ -40,13 +38,13 @@ from levywalk.fleet.identity.certificates import key_fingerprint, parse, server_
 from levywalk.fleet.identity.errors import IdentityError
 from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.protocol.messages import Activate, Certified, Message, Prepare
-from levywalk.fleet.protocol.tensors import Malformed, Tensor
+from levywalk.fleet.protocol.tensors import Malformed
+from levywalk.fleet.runtime.link import Call, Flood, Late, Link, Outgoing, first_frame, send_waiting
 from levywalk.fleet.runtime.wire import (
     FORMAT,
     MOST_FRAME,
     Hello,
     Reader,
-    chunk_frames,
     encode_frame,
     hello_frame,
     proven,
@@ -57,12 +55,8 @@ from levywalk.fleet.storage.failpoints import failpoint
 from levywalk.version import __version__
 
 SERVICE, METHOD = "levywalk.fleet.v1.Node", "Talk"
-WAITING = 64  # messages that may wait for a neighbour; more are dropped
-RATE, BURST = 2000.0, 4000.0  # frames a second that a neighbour may send in the long run, and at once
 STREAMS = 4  # that a neighbour may have at once: one counts, and others may be about to end
-PATIENCE = 10.0  # seconds for a hello
 _AGAIN = 0.1, 0.5  # seconds between attempts to reach a neighbour: at first, and at most
-_ANSWER = 10.0  # seconds for the answer to a large model, before it is sent again
 _OPTIONS = (
     ("grpc.max_receive_message_length", MOST_FRAME),
     ("grpc.max_metadata_size", 16 * 1024),
@@ -89,14 +83,6 @@ class PortInUse(LevywalkError, OSError):
     """The node's address cannot be listened on."""
 
 
-class Flood(LevywalkError):
-    """A neighbour sends more than it may."""
-
-
-class Late(LevywalkError):
-    """The other end says nothing."""
-
-
 class Mismatch(LevywalkError):
     """The other end is of another run, or speaks another format."""
 
@@ -113,16 +99,6 @@ _ANSWERS: dict[type[LevywalkError], grpc.StatusCode] = {
     Stranger: grpc.StatusCode.PERMISSION_DENIED,
     IdentityError: grpc.StatusCode.PERMISSION_DENIED,
 }
-
-
-class Call(Protocol):
-    """One end of a stream, the dialler's or the server's."""
-
-    async def write(self, data: bytes) -> None:
-        """Send a frame."""
-
-    async def read(self) -> Any:
-        """Return the next frame, or `grpc.aio.EOF`."""
 
 
 class Heard(Protocol):
@@ -142,61 +118,6 @@ class Heard(Protocol):
 
     def doubted(self, node: int, message: Message, why: str) -> None:
         """A message came with a certificate that cannot be believed."""
-
-
-class _Outgoing(NamedTuple):
-    frame: bytes
-    tensors: list[Tensor]
-
-
-class Link:
-    """The way to one neighbour."""
-
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
-        self.open = False
-        self.call: Call | None = None  # the stream that counts: the newest
-        self.task: asyncio.Task[None] | None = None  # that listens to it
-        self.waiting: deque[_Outgoing] = deque()
-        self.under_way: _Outgoing | None = None
-        self.large: _Outgoing | None = None  # the last one with a large model that was sent, and when
-        self.large_at = 0.0
-        self.wake = asyncio.Event()
-        self.pace = _Pace()
-        self.streams = 0
-        self.sent = self.received = self.dropped = 0
-        self.why = "not reached yet"  # why it is closed
-
-    def put(self, out: _Outgoing) -> bool:
-        """Let a message wait for its turn; return whether it may."""
-        if not self.open or len(self.waiting) >= WAITING or (out.tensors and self._waits(out.frame)):
-            self.dropped += 1
-            return False
-        self.waiting.append(out)
-        self.wake.set()
-        return True
-
-    def _waits(self, frame: bytes) -> bool:
-        """Whether the same message is on its way: with a model and said every second, it would never be done.
-
-        (Another message with the same model is another one: a token that was just guarded may be passed on.)
-        """
-        sent = self.large if time.monotonic() - self.large_at < _ANSWER else None
-        return any(one is not None and one.frame == frame for one in (*self.waiting, self.under_way, sent))
-
-
-class _Pace:
-    """How many frames a neighbour may send, on whatever stream."""
-
-    def __init__(self) -> None:
-        self.left, self.at = BURST, time.monotonic()
-
-    def count(self, node: int) -> None:
-        now = time.monotonic()
-        self.left, self.at = min(BURST, self.left + RATE * (now - self.at)), now
-        self.left -= 1
-        if self.left < 0:
-            raise Flood(f"node {node} sends more than {RATE:.0f} frames a second: the stream is closed")
 
 
 class Transport:
@@ -283,7 +204,7 @@ class Transport:
         if link is None or not link.open:
             return
         failpoint("send:before")
-        link.put(_Outgoing(*encode_frame(self.id, message, self._vouching(message))))
+        link.put(Outgoing(*encode_frame(self.id, message, self._vouching(message))))
 
     def _vouching(self, message: Message) -> bytes:
         """Return the certificate of the guardian that a message rests on: the receiver may never have met it."""
@@ -392,9 +313,9 @@ class Transport:
         try:
             if self.id < node:
                 await call.write(hello_frame(self.id, self.hello._replace(nonce=nonce)))
-            data = await _first(call, node)
+            data = await first_frame(call, node)
             while data is not grpc.aio.EOF:
-                link.pace.count(node)
+                link.budget.count(node)
                 found = reader.take(data)
                 if isinstance(found, Hello):
                     self._greeted(link, found)
@@ -403,7 +324,7 @@ class Transport:
                     else:
                         await call.write(hello_frame(self.id, self._answer(node, found.nonce)))
                     self._opened(link, call, found)
-                    writer = asyncio.create_task(_pump(link, call))
+                    writer = asyncio.create_task(send_waiting(link, call))
                 elif link.call is not call:
                     pass  # an older stream than another one has nothing to say any more
                 elif found is None:
@@ -480,30 +401,3 @@ def _guardian(message: Message) -> int:
     if isinstance(message, Activate | Certified):
         return message.certificate.guardian
     raise Malformed(f"a {type(message).__name__} does not come with a certificate")
-
-
-async def _first(call: Call, node: int) -> Any:
-    """Return the first frame, which must come in time: a silent stream would be kept for ever."""
-    try:
-        async with asyncio.timeout(PATIENCE):
-            return await call.read()
-    except TimeoutError:
-        raise Late(f"node {node} has not said hello in {PATIENCE:.0f} seconds") from None
-
-
-async def _pump(link: Link, call: Call) -> None:
-    """Write what waits, in order; the only writer of a stream."""
-    with suppress(grpc.RpcError, asyncio.InvalidStateError):
-        while link.call is call:
-            while link.waiting:
-                out = link.under_way = link.waiting.popleft()
-                await call.write(out.frame)
-                for tensor in out.tensors:
-                    for frame in chunk_frames(tensor):
-                        await call.write(frame)
-                        link.large, link.large_at = out, time.monotonic()
-                link.under_way = None
-                link.sent += 1
-                failpoint("send:after")
-            link.wake.clear()
-            await link.wake.wait()
