@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from levywalk.fleet.checking.explore import PATH, SETTINGS, TRIANGLE, Explorer, main
+from levywalk.fleet.checking.explore import Explorer, main
 from levywalk.fleet.checking.mutants import (
     AcknowledgesBeforeCommit,
     AnnouncesUnguarded,
@@ -12,6 +12,7 @@ from levywalk.fleet.checking.mutants import (
     RedrawsAfterCrash,
     ReleasesWithoutRegister,
 )
+from levywalk.fleet.checking.settings import PATH, SETTINGS, TRIANGLE
 from levywalk.fleet.checking.tiny import Setting
 from levywalk.fleet.checking.verdicts import judge_facts
 from levywalk.fleet.protocol.messages import Certificate, Finished, Guard, Guarding, Prepare, Prepared

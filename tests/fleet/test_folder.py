@@ -18,7 +18,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import levywalk as lw
-from levywalk.cli.fleet import draw_faults
+from levywalk.cli.fleet.simulate import draw_faults
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate import export, log_book
 from levywalk.fleet.operate.doctor import OK, PROBLEM, WARNING, examine

@@ -22,8 +22,8 @@ from safetensors.numpy import load_file
 from typer.testing import CliRunner, Result
 
 import levywalk as lw
+from levywalk.cli.fleet.status import picture
 from levywalk.cli.main import app
-from levywalk.cli.nodes import picture
 from levywalk.errors import LevywalkError
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.runtime.node_status import running

@@ -21,6 +21,7 @@ from typing import Any
 
 from levywalk.fleet.checking.faults import GUARDIAN, HOLDER, NEXT, Fault, Schedule
 from levywalk.fleet.checking.invariants import Invariants, Violation
+from levywalk.fleet.checking.transcript import shown, slot_text
 from levywalk.fleet.protocol.events import (
     Again,
     Effect,
@@ -220,11 +221,11 @@ class World:
             return
         self.events += 1
         if self.transcript is not None and not isinstance(event, Timer | Turn):
-            self.tell(v, f"← {_shown(event)}")
+            self.tell(v, f"← {shown(event)}")
         try:
             effects = site.node.receive(event, site.clock(self.time))
         except Exception as error:
-            raise Violation("error", f"node {v} at {_shown(event)}: {type(error).__name__}: {error}") from error
+            raise Violation("error", f"node {v} at {shown(event)}: {type(error).__name__}: {error}") from error
         fault = site.armed
         survived = None if fault is None else self._survived(fault, effects)
         for effect in effects if survived is None else survived:
@@ -243,7 +244,7 @@ class World:
             return
         disk = site.disk
         if self.transcript is not None:
-            self.tell(v, "writes " + ", ".join(_slot(name, value) for name, value in effect.slots.items()))
+            self.tell(v, "writes " + ", ".join(slot_text(name, value) for name, value in effect.slots.items()))
         for name, value in effect.slots.items():
             setattr(disk, name, value)
         self.invariants.persisted(v, effect.slots, effect.lines)
@@ -251,7 +252,7 @@ class World:
     def _send(self, v: int, effect: Send) -> None:
         to, rng = effect.to, self.rng
         if self.transcript is not None:
-            self.tell(v, f"→ {to} {_shown(effect.message)}")
+            self.tell(v, f"→ {to} {shown(effect.message)}")
         for _ in range(1 + (rng.random() < self.schedule.duplicates)):
             if rng.random() < self.loss or self.blocked[v, to]:
                 continue
@@ -447,37 +448,3 @@ class World:
         for v, site in enumerate(self.sites):
             if site.dead:
                 self._say_gone(v)
-
-
-def _shown(thing: Any) -> str:
-    """Return a message or an event in a few words."""
-    if isinstance(thing, Got):
-        return f"{thing.sender} {_shown(thing.message)}"
-    token = getattr(thing, "token", None)
-    if token is not None:
-        return f"{type(thing).__name__} {_token(token)}"
-    if hasattr(thing, "certificate"):
-        c = thing.certificate
-        return f"{type(thing).__name__} {tuple(c.epoch)}/{c.seq} by {c.guardian} to {c.to}"
-    parts = [f"{k}={tuple(x) if isinstance(x, tuple) else x}" for k, x in thing._asdict().items() if k != "digest"]
-    return " ".join([type(thing).__name__, *parts])
-
-
-def _token(token: Any) -> str:
-    return f"{tuple(token.epoch)}/{token.seq} v{token.version} step {token.step} hop {token.hop}/{token.distance}"
-
-
-def _slot(name: str, value: Any) -> str:
-    """Return a slot of the disk in a few words."""
-    if value is None:
-        return f"no {name}"
-    if name == "held":
-        return f"held {value.status} {_token(value.token)} guardian {value.guardian} to {value.to}"
-    if name == "guarded":
-        register = value.register if isinstance(value.register, str | None) else f"released to {value.register.to}"
-        return f"guarded {_token(value.copy)} for {value.holder} register {register}"
-    if name == "final":
-        return f"final {_token(value)}"
-    if name == "known":
-        return f"known {tuple(value.epoch)}"
-    return name

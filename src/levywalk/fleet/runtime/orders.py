@@ -66,6 +66,7 @@ class Orders:
     def status(self) -> dict[str, Any]:
         """Return how this node is."""
         disk = self.process.node.disk
+        waits = waits_for(disk, self._connected(), self.process.manifest.terms.renew_after)
         found = describe(disk)
         for u, link in self.process.transport.links.items():
             about = {"connected": link.open, "why": link.why}
@@ -79,8 +80,7 @@ class Orders:
             "expires": self.process.identity.certificate.not_valid_after_utc.isoformat(),
             "hops_per_second": self.process.sightings.rate(),
             "loss": self.process.sightings.loss(),
-            "waits": self.process.out_of_order
-            or waits_for(disk, self._connected(), self.process.manifest.terms.renew_after),
+            "waits": self.process.out_of_order or waits,
             "counts": dict(self.process.counts),
         }
 

@@ -1,4 +1,4 @@
-"""``levywalk fleet``: the real nodes. ``simulate`` runs all of them in one process, with chosen faults."""
+"""``levywalk fleet simulate``: run a whole fleet in one process, with chosen faults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levywalk.cli.finish import Json, Out
-from levywalk.cli.nodes import register
 from levywalk.cli.options import (
     Data,
     DesignText,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from levywalk.fleet.simulate.virtual import Fault, VirtualFleet
 
 FOLDER = "levywalk-fleet"
-EXAMPLES = """Examples:
+SIMULATE_EXAMPLES = """Examples:
 
 levywalk fleet simulate ring:30
 
@@ -44,19 +43,9 @@ levywalk fleet simulate ring:30 --lose-disk 5@2 --restart 5@4 --leave 7@3 --join
 
 A node is a number, or holder or guardian: whoever that is at the time. Times are virtual seconds."""
 
-app = typer.Typer(no_args_is_help=True, help="The real nodes: a hand-off that never loses the model.")
 Faults = list[str] | None
 
 
-@app.callback()
-def fleet() -> None:
-    """The real nodes: a hand-off that never loses the model."""
-
-
-register(app)
-
-
-@app.command(epilog=EXAMPLES)
 def simulate(
     network: Annotated[
         str | None, typer.Argument(help="ring:30, grid:5,6, er:30,0.2, ws:30,4,0.1, …, or a network file.")
