@@ -55,7 +55,7 @@ from levywalk.fleet.protocol.messages import (
     Renew,
 )
 from levywalk.fleet.protocol.tensors import Tensor
-from levywalk.fleet.protocol.terms import Terms
+from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.runtime import control, transport
 from levywalk.fleet.runtime.messages_pb2 import Frame
@@ -63,8 +63,8 @@ from levywalk.fleet.runtime.plausible import PLAUSIBLE
 from levywalk.fleet.runtime.process import ENVIRONMENT, Process, command
 from levywalk.fleet.runtime.wire import FORMAT, MOST_FRAME, chunk_frames, encode_frame
 from levywalk.fleet.setup.node_file import NodeFile
-from levywalk.fleet.storage.errors import StoreError
-from levywalk.fleet.storage.reader import Reading
+from levywalk.fleet.storage.errors import NodeStoreError
+from levywalk.fleet.storage.reader import StoreReader
 from tests.fleet.nodes import PATIENCE, Caller, Running, eventually, make, tls_of
 
 VICTIM, NEIGHBOUR, OTHER, STRANGER = 3, 0, 2, 1  # of a ring of four; a neighbour with a lower id dials
@@ -168,7 +168,7 @@ def metric(node: Running, name: str) -> float:
 
 
 def test_clocks_that_are_moved_by_a_day_during_the_walk_change_nothing(tmp_path: Path) -> None:
-    terms = Terms(run=b"", heartbeat=0.05, dead_after=60.0, retry=0.5)
+    terms = HandOffTerms(run=b"", heartbeat=0.05, dead_after=60.0, retry=0.5)
     folder = make(tmp_path / "fleet", steps=200, metrics=True, terms=terms)
     moved = {NEIGHBOUR: -1, VICTIM: 1}
     with contextlib.ExitStack() as all_of_them:
@@ -875,7 +875,7 @@ def test_nothing_is_ever_unpickled_or_evaluated() -> None:
 
 def test_a_full_disk_stops_the_node_until_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What could not be written has not happened: nothing is said of it, and orders are refused."""
-    terms = Terms(run=b"", dead_after=0.2)
+    terms = HandOffTerms(run=b"", dead_after=0.2)
     folder = make(tmp_path / "fleet", dim=5_000, terms=terms) / f"node-{VICTIM}"
 
     def no_room(*_: object, **__: object) -> None:
@@ -917,7 +917,7 @@ def test_a_full_disk_stops_the_node_until_there_is_room(tmp_path: Path, monkeypa
 
 def test_a_hello_that_comes_while_the_disk_is_full_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The guardian comes back without its disk while the holder can write nothing: the walk must not wait for it."""
-    folder = make(tmp_path / "fleet", terms=Terms(run=b"", dead_after=0.4)) / f"node-{VICTIM}"
+    folder = make(tmp_path / "fleet", terms=HandOffTerms(run=b"", dead_after=0.4)) / f"node-{VICTIM}"
     lives = [bytes([i]) * 16 for i in (1, 2, 3)]
 
     async def live() -> None:
@@ -961,7 +961,7 @@ def test_a_disk_that_fails_ends_the_node_and_nothing_more_is_said(
     folder = make(tmp_path / "fleet") / f"node-{VICTIM}"
 
     def broken(*_: object) -> None:
-        raise StoreError("disk I/O error")
+        raise NodeStoreError("disk I/O error")
 
     async def live() -> None:
         process = Process(folder / "node.toml")
@@ -1043,7 +1043,7 @@ def test_nothing_that_a_neighbour_says_brings_a_token_to_life_or_the_node_down(t
                     kinds.add(type(said))
                     caller.say(said)
                 caller.sync()
-            with Reading(node.file.state, node.manifest.digest, limits=node.manifest.limits) as reading:
+            with StoreReader(node.file.state, node.manifest.digest, limits=node.manifest.limits) as reading:
                 disk = reading.load()
             assert disk is not None
             assert disk.known.epoch >= epoch

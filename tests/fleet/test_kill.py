@@ -26,14 +26,14 @@ import levywalk as lw
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.events import Again, Event, Genesis, Got, Persist, Send, SetTimer, Start, Timer, Turn
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.terms import Terms
+from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.runtime.wire import FORMAT, Hello, Reader, encode_frame, hello_frame
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.storage import failpoints
 from levywalk.fleet.storage.codec import Limits
 from levywalk.fleet.storage.failpoints import FAILPOINTS, failpoint
-from levywalk.fleet.storage.reader import Reading
-from levywalk.fleet.storage.store import Store, whole
+from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.trace import Trace
 
 NODES, STEPS, RUN = 5, 20, b"kill"
@@ -75,7 +75,7 @@ def make_fleet() -> Fleet:
         steps=STEPS,
         step_size="theory",
         seed=3,
-        terms=Terms(run=RUN, renew_after=3),
+        terms=HandOffTerms(run=RUN, renew_after=3),
         record_every=4,
     )
 
@@ -93,9 +93,11 @@ def walk(folder: Path, inline: int, kill: str | None = None) -> None:
     """Go on from the disks to the end, unless killed on the way."""
     failpoints.arm(kill)
     fleet = make_fleet()
-    limits = Limits(fleet.course.dim, len(fleet.course.phases))
+    limits = Limits(fleet.published.dim, len(fleet.published.phases))
     with ExitStack() as stack:
-        stores = [stack.enter_context(Store(folder / str(v), RUN, limits=limits, inline=inline)) for v in range(NODES)]
+        stores = [
+            stack.enter_context(NodeStore(folder / str(v), RUN, limits=limits, inline=inline)) for v in range(NODES)
+        ]
         nodes = []
         for v, store in enumerate(stores):
             disk = store.load()
@@ -151,7 +153,7 @@ def assert_nothing_lost(folder: Path) -> None:
     """The merged logs and every node's last model are those of the simulator, to the bit."""
     expected, visits, lines = reference(), {}, Counter()
     for v in range(NODES):
-        with Reading(folder / str(v), RUN) as store:
+        with StoreReader(folder / str(v), RUN) as store:
             disk = store.load()
             for line in store.lines():
                 if isinstance(line, Visit):
@@ -170,7 +172,7 @@ def assert_nothing_lost(folder: Path) -> None:
 def assert_no_litter(folder: Path) -> None:
     """After it was opened once more, a folder holds the files that are referred to, and no others."""
     for v in range(NODES):
-        with Store(folder / str(v), RUN) as store:
+        with NodeStore(folder / str(v), RUN) as store:
             there = {path.name for path in store.models.iterdir()}
             assert there == {f"{address.hex()}.safetensors" for address in store._referred()}
 

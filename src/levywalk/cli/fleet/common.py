@@ -45,7 +45,7 @@ def carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
     """Do what may take a while, and say so on a terminal; a fleet that is not as asked ends in exit code 1."""
     from levywalk.fleet.operate.folder import FleetProblem
     from levywalk.fleet.runtime.control import NoAnswer
-    from levywalk.fleet.storage.errors import StoreError
+    from levywalk.fleet.storage.errors import NodeStoreError
 
     shown = sys.stderr.isatty()
 
@@ -55,7 +55,7 @@ def carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
 
     try:
         return work(say)
-    except (FleetProblem, NoAnswer, StoreError) as error:
+    except (FleetProblem, NoAnswer, NodeStoreError) as error:
         say("")
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(1) from None

@@ -97,8 +97,8 @@ def init(
         read_problem_text,
         step_size_setting,
     )
-    from levywalk.fleet.protocol.terms import Terms
-    from levywalk.fleet.setup.create import found
+    from levywalk.fleet.protocol.terms import HandOffTerms
+    from levywalk.fleet.setup.create import create
     from levywalk.fleet.setup.deploy import KINDS
     from levywalk.fleet.setup.manifest import Manifest
     from levywalk.walks import switching
@@ -120,7 +120,7 @@ def init(
     else:
         problem = read_problem_text(data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed)
     first = read_design_text(design)
-    made = found(
+    made = create(
         folder,
         graph,
         problem,
@@ -130,7 +130,9 @@ def init(
         name=_named(folder) if name is None else name,
         seed=seed,
         shared_key=shared_key,
-        terms=Terms(b"", renew_after, policy, heartbeat=heartbeat, dead_after=dead_after, retry=min(1.0, heartbeat)),
+        terms=HandOffTerms(
+            b"", renew_after, policy, heartbeat=heartbeat, dead_after=dead_after, retry=min(1.0, heartbeat)
+        ),
         host=host,
         port=port,
         addresses=None if addresses is None else _lines(addresses),
@@ -154,13 +156,13 @@ def init(
 def _unseen(n: int, dim: int | None, mean_smoothness: float | None, loss: str, ridge: float) -> Problem:
     """Return a problem whose data is with the nodes' owners."""
     from levywalk.errors import InvalidParameter
-    from levywalk.fleet.setup.create import Unseen
+    from levywalk.fleet.setup.create import PrivateProblem
 
     if dim is None or mean_smoothness is None:
         raise InvalidParameter(
             "--data private needs --dim and --mean-smoothness: all nodes must agree on them, and the data is not here"
         )
-    return Unseen(n, dim, mean_smoothness, loss=loss, ridge=ridge)
+    return PrivateProblem(n, dim, mean_smoothness, loss=loss, ridge=ridge)
 
 
 def _lines(path: Path) -> list[str]:

@@ -23,12 +23,12 @@ def logs(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """Show what the nodes have reported, in order of time (UTC)."""
-    from levywalk.fleet.operate import log_book
+    from levywalk.fleet.operate import log_entries
 
     fleet = open_fleet(folder)
     paths = {v: fleet.log(v) for v in (fleet.files if node is None else [node])}
     try:
-        for entry in log_book.follow(paths) if follow else log_book.entries(paths):
-            print(json.dumps(entry) if as_json else log_book.in_words(entry), flush=follow)
+        for entry in log_entries.follow(paths) if follow else log_entries.entries(paths):
+            print(json.dumps(entry) if as_json else log_entries.in_words(entry), flush=follow)
     except KeyboardInterrupt:
         return

@@ -26,7 +26,7 @@ from levywalk.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from levywalk.fleet.simulate.virtual import Fault, VirtualFleet
+    from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 
 FOLDER = "levywalk-fleet"
 SIMULATE_EXAMPLES = """Examples:
@@ -109,7 +109,7 @@ def simulate(
         read_problem_text,
         step_size_setting,
     )
-    from levywalk.fleet.protocol.terms import Terms
+    from levywalk.fleet.protocol.terms import HandOffTerms
     from levywalk.fleet.setup.build import Fleet
     from levywalk.fleet.simulate.virtual import VirtualFleet
     from levywalk.walks import switching
@@ -127,7 +127,7 @@ def simulate(
             f"dead_after must be at least 4 latencies, or the living seem dead, got {dead_after:g} and {latency:g}"
         )
     beat = dead_after / 10 if heartbeat is None else heartbeat
-    terms = Terms(b"simulate", renew_after, policy, heartbeat=beat, dead_after=dead_after, retry=beat / 2)
+    terms = HandOffTerms(b"simulate", renew_after, policy, heartbeat=beat, dead_after=dead_after, retry=beat / 2)
     first = read_design_text(design)
     plan = Fleet.of(
         graph,
@@ -152,7 +152,7 @@ def simulate(
     _finish(virtual, folder, as_json)
 
 
-def read_faults(chosen: dict[str, Faults], partitions: Faults, n: int) -> list[tuple[float, Fault]]:
+def read_faults(chosen: dict[str, Faults], partitions: Faults, n: int) -> list[tuple[float, PlannedFault]]:
     """Read faults of n nodes as they are typed.
 
     Examples
@@ -164,13 +164,13 @@ def read_faults(chosen: dict[str, Faults], partitions: Faults, n: int) -> list[t
     4.0 heal -1 [0, 1, 2, 7]
     """
     from levywalk.errors import InvalidParameter
-    from levywalk.fleet.simulate.virtual import Fault
+    from levywalk.fleet.simulate.virtual import PlannedFault
 
     found = []
     for what, texts in chosen.items():
         for text in texts or []:
             node, time = _at(f"--{what.replace(' ', '-')}", "NODE@TIME, such as 5@1.5", text)
-            found.append((_seconds(text, time), Fault(what, _node(what, text, node))))
+            found.append((_seconds(text, time), PlannedFault(what, _node(what, text, node))))
     for text in partitions or []:
         nodes, times = _at("--partition", "NODES@FROM-TO, such as 0-9@2-4", text)
         since, to, until = times.partition("-")
@@ -179,7 +179,7 @@ def read_faults(chosen: dict[str, Faults], partitions: Faults, n: int) -> list[t
         begin, end, group = _seconds(text, since), _seconds(text, until), _nodes(text, nodes, n)
         if end <= begin:
             raise InvalidParameter(f"the partition {text!r} must end after it begins, got {since} to {until}")
-        found += [(begin, Fault("cut", nodes=group)), (end, Fault("heal", nodes=group))]
+        found += [(begin, PlannedFault("cut", nodes=group)), (end, PlannedFault("heal", nodes=group))]
     return found
 
 
@@ -228,10 +228,10 @@ def _seconds(text: str, time: str) -> float:
     return value
 
 
-def draw_faults(count: int, n: int, duration: float, dead_after: float, seed: int) -> list[tuple[float, Fault]]:
+def draw_faults(count: int, n: int, duration: float, dead_after: float, seed: int) -> list[tuple[float, PlannedFault]]:
     """Draw crashes with restart, and partitions that heal, over a duration."""
     from levywalk.draws import Domain, generator
-    from levywalk.fleet.simulate.virtual import Fault
+    from levywalk.fleet.simulate.virtual import PlannedFault
 
     dice = generator(seed, Domain.FLEET, n)  # beyond the nodes' own
     found = []
@@ -240,10 +240,10 @@ def draw_faults(count: int, n: int, duration: float, dead_after: float, seed: in
         end = begin + float(dice.uniform(0.2, 3.0)) * dead_after
         v = int(dice.integers(n))
         if dice.random() < 0.7:
-            found += [(begin, Fault("kill", v)), (end, Fault("restart", v))]
+            found += [(begin, PlannedFault("kill", v)), (end, PlannedFault("restart", v))]
         else:
             group = frozenset((v + i) % n for i in range(int(dice.integers(1, max(2, n // 2)))))
-            found += [(begin, Fault("cut", nodes=group)), (end, Fault("heal", nodes=group))]
+            found += [(begin, PlannedFault("cut", nodes=group)), (end, PlannedFault("heal", nodes=group))]
     return found
 
 
@@ -251,10 +251,10 @@ def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
     """Write the figure, the trace and the JSON; print the table."""
     from levywalk.experiments.execute import finite
     from levywalk.fleet.operate.merge import merge
-    from levywalk.fleet.simulate.timeline import picture, story, summary
+    from levywalk.fleet.simulate.timeline import summary, timeline, timeline_data
     from levywalk.report.timeline import plot_timeline
 
-    plan, shown = virtual.fleet, picture(virtual)
+    plan, shown = virtual.fleet, timeline_data(virtual)
     found = summary(virtual)
     document: dict[str, Any] = {
         "network": plan.network.name,
@@ -262,7 +262,7 @@ def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
         "seed": plan.seed,
         "signed": bool(virtual.signers),
         "summary": found,
-        "events": [row._asdict() for row in story(virtual)],
+        "events": [row._asdict() for row in timeline(virtual)],
     }
     title = f"{plan.network.name}, {plan.design.name}: {_in_words(found)}"
     files = [folder / name for name in ("timeline.png", "timeline.svg", "fleet.json")]

@@ -8,9 +8,9 @@ import sys
 import time
 from functools import partial
 
-from levywalk.fleet.checking.faults import Schedule, draw
+from levywalk.fleet.checking.faults import FaultSchedule, draw
 from levywalk.fleet.checking.mutants import MUTANTS
-from levywalk.fleet.checking.schedules import Outcome, sweep
+from levywalk.fleet.checking.schedules import ScheduleOutcome, sweep
 from levywalk.fleet.checking.shrink import shrink, transcript
 from levywalk.fleet.checking.world import Maker, genuine, made_of
 
@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     make = genuine if asked.mutant is None else made_of(_mutants()[asked.mutant])
     if asked.replay is not None or asked.schedule is not None:
-        schedule = draw(asked.replay) if asked.schedule is None else Schedule.read(asked.schedule)
+        schedule = draw(asked.replay) if asked.schedule is None else FaultSchedule.read(asked.schedule)
         return _show(schedule, make, short=asked.shrink)
     total = _play(asked.seed, asked.schedules, asked.workers, make, quiet=asked.quiet)
     _say(str(total))
@@ -59,15 +59,15 @@ def _mutants() -> dict[str, type]:
     return {mutant.__name__: mutant for mutant in MUTANTS}
 
 
-def _show(schedule: Schedule, make: Maker, *, short: bool) -> int:
+def _show(schedule: FaultSchedule, make: Maker, *, short: bool) -> int:
     text = transcript(shrink(schedule, make) if short else schedule, make)
     _say(text)
     return int(not text.endswith("holds"))
 
 
-def _play(seed: int, many: int, workers: int, make: Maker, *, quiet: bool) -> Outcome:
+def _play(seed: int, many: int, workers: int, make: Maker, *, quiet: bool) -> ScheduleOutcome:
     chunks = [range(first, min(first + CHUNK, seed + many)) for first in range(seed, seed + many, CHUNK)]
-    total, began = Outcome(), time.perf_counter()
+    total, began = ScheduleOutcome(), time.perf_counter()
     play = partial(sweep, make=make)
     if workers == 1:
         for chunk in chunks:
@@ -82,7 +82,7 @@ def _play(seed: int, many: int, workers: int, make: Maker, *, quiet: bool) -> Ou
     return total
 
 
-def _progress(total: Outcome, many: int, began: float, quiet: bool) -> None:
+def _progress(total: ScheduleOutcome, many: int, began: float, quiet: bool) -> None:
     if not quiet and sys.stderr.isatty():
         rate = total.schedules / (time.perf_counter() - began)
         sys.stderr.write(f"\r{total.schedules:,} of {many:,}, {rate:.0f}/s, {len(total.failures)} broken ")

@@ -51,10 +51,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from levywalk.fleet.checking.fair import Fair
-from levywalk.fleet.checking.settings import LARGER, SETTINGS
-from levywalk.fleet.checking.states import ALL, Budget, Memory, Move, Nodes, Outcome, State, bits
-from levywalk.fleet.checking.tiny import Setting
+from levywalk.fleet.checking.fair_runs import FairRuns
+from levywalk.fleet.checking.small_fleet import SmallFleet
+from levywalk.fleet.checking.small_fleets import LARGER_FLEETS, SMALL_FLEETS
+from levywalk.fleet.checking.states import ALL, DiskValue, FaultBudget, Move, MoveOutcome, Nodes, WorldState, bits
 from levywalk.fleet.checking.verdicts import (
     judge_facts,
     no_copy,
@@ -72,10 +72,10 @@ from levywalk.fleet.protocol.records import ACTIVE, NOBODY, SEEKING
 HEARS = {ALL: "", NOBODY: " (hears nobody)"}
 
 
-class Step(NamedTuple):
+class ExploredStep(NamedTuple):
     """How a state came about."""
 
-    before: State
+    before: WorldState
     node: int
     move: Move
     ending: str  # "", "crash" or "death"
@@ -83,7 +83,7 @@ class Step(NamedTuple):
 
 
 @dataclass
-class Violation:
+class Counterexample:
     """A broken invariant, and the shortest way there."""
 
     invariant: str
@@ -95,10 +95,10 @@ class Violation:
 
 
 @dataclass
-class Found:
+class Exploration:
     """What an exploration covered."""
 
-    setting: Setting
+    setting: SmallFleet
     states: int = 0
     transitions: int = 0
     runs: int = 0  # fair continuations from different disks
@@ -107,7 +107,7 @@ class Found:
     most_lost: int = 0
     seconds: float = 0.0
     complete: bool = False
-    violation: Violation | None = None
+    violation: Counterexample | None = None
 
     def __str__(self) -> str:
         end = "exhausted" if self.complete else "NOT exhausted"
@@ -119,27 +119,27 @@ class Found:
 class Explorer:
     """All states of a setting, breadth first."""
 
-    def __init__(self, setting: Setting, kind: type[Node] = Node, *, live: bool = True, most: int = 10**7) -> None:
+    def __init__(self, setting: SmallFleet, kind: type[Node] = Node, *, live: bool = True, most: int = 10**7) -> None:
         self.setting, self.most, self.live = setting, most, live
         self.nodes = Nodes(setting, kind)
-        self.fair = Fair(setting, kind)
-        self.came: dict[State, Step | None] = {}
-        self.found = Found(setting)
+        self.fair = FairRuns(setting, kind)
+        self.came: dict[WorldState, ExploredStep | None] = {}
+        self.found = Exploration(setting)
         self._judged: dict[tuple[Any, ...], tuple[str, str] | None] = {}
         self._facts_judged: dict[int, tuple[str, str] | None] = {0: None}
         self._moves: dict[tuple[int, int], list[Move]] = {}
         self._inert: dict[tuple[int, int], int] = {}
         self._spent: dict[tuple[int, int], tuple[int, int]] = {}
-        self._richest: dict[tuple[Any, ...], list[State]] = {}
+        self._richest: dict[tuple[Any, ...], list[WorldState]] = {}
 
-    def run(self) -> Found:
+    def run(self) -> Exploration:
         """Look at every state, until one is bad."""
         began = time.process_time()
         found = self.found
         queue = [self._first()]
         self.came[queue[0]] = None
         while queue and found.violation is None and len(self.came) < self.most:
-            later: list[State] = []
+            later: list[WorldState] = []
             for state in queue:
                 if found.violation is not None or len(self.came) >= self.most:
                     break
@@ -151,7 +151,7 @@ class Explorer:
         found.seconds = time.process_time() - began
         return found
 
-    def _expand(self, state: State) -> list[State]:
+    def _expand(self, state: WorldState) -> list[WorldState]:
         """Return the new states that follow a state, once they are found to be good."""
         new = []
         for after, step in self._after(state):
@@ -162,59 +162,64 @@ class Explorer:
                 self._remember(after)
                 self._judge(after)
         if self.nodes.problem is not None and self.found.violation is None:
-            self.found.violation = Violation(*self.nodes.problem, self.trace(state))
+            self.found.violation = Counterexample(*self.nodes.problem, self.trace(state))
         return new
 
-    def _is_poorer(self, state: State) -> bool:
+    def _is_poorer(self, state: WorldState) -> bool:
         """Whether all that can happen from a state can happen from another one: with more mail, and faults left."""
         for other in self._richest.get((state.nodes, state.dead, state.facts), ()):
             if other is not state and _poorer(state, other):
                 return True
         return False
 
-    def _remember(self, state: State) -> None:
+    def _remember(self, state: WorldState) -> None:
         key = (state.nodes, state.dead, state.facts)
         others = [other for other in self._richest.get(key, ()) if not _poorer(other, state)]
         self._richest[key] = [*others, state]
 
-    def _first(self) -> State:
+    def _first(self) -> WorldState:
         s = self.setting
-        budget = Budget(s.silences, s.mistakes, s.suspicions, _mask(s.leaving), s.forgetful)
-        return State(tuple(self.nodes.fresh), 0, NOBODY, budget, 0)
+        budget = FaultBudget(s.silences, s.mistakes, s.suspicions, _mask(s.leaving), s.forgetful)
+        return WorldState(tuple(self.nodes.fresh), 0, NOBODY, budget, 0)
 
     # What can happen
 
-    def _after(self, state: State) -> Iterator[tuple[State, Step]]:
+    def _after(self, state: WorldState) -> Iterator[tuple[WorldState, ExploredStep]]:
         for v in range(self.setting.n):
             if v == state.dead:
                 continue
             for move, budget in self._all_moves(state, v):
                 yield from self._endings(state, v, move, budget)
             if state.dead == NOBODY and v in self.setting.mortal:
-                yield self._dead(state, v), Step(state, v, Move("dies"), "death", 0)
+                yield self._dead(state, v), ExploredStep(state, v, Move("dies"), "death", 0)
             if state.budget.forgetful == v:
-                yield self._forgets(state, v), Step(state, v, Move("forgets"), "", 0)
+                yield self._forgets(state, v), ExploredStep(state, v, Move("forgets"), "", 0)
 
-    def _endings(self, state: State, v: int, move: Move, budget: Budget) -> Iterator[tuple[State, Step]]:
+    def _endings(
+        self, state: WorldState, v: int, move: Move, budget: FaultBudget
+    ) -> Iterator[tuple[WorldState, ExploredStep]]:
         """Yield the event done, and broken off between its effects by a crash or by death."""
         outcomes = self.nodes.outcomes(v, state.nodes[v], move)
         after = self._settled(_changed(state, v, outcomes[-1], budget))
         if outcomes[-1].facts & state.facts:
-            way = [*self.trace(state), self._line(Step(state, v, move, "", 0))]
-            self.found.violation = Violation("again", self._repeated(outcomes[-1].facts & state.facts), way)
+            way = [*self.trace(state), self._line(ExploredStep(state, v, move, "", 0))]
+            self.found.violation = Counterexample("again", self._repeated(outcomes[-1].facts & state.facts), way)
         if after != state:
-            yield after, Step(state, v, move, "", 0)
-        elif move.what == "got" and outcomes[-1] == Outcome(state.nodes[v], 0, 0):
+            yield after, ExploredStep(state, v, move, "", 0)
+        elif move.what == "got" and outcomes[-1] == MoveOutcome(state.nodes[v], 0, 0):
             key = (v, state.nodes[v])
             self._inert[key] = self._inert.get(key, 0) | 1 << move.about
         for outcome in outcomes[:-1]:
             broken = _changed(state, v, outcome, budget)
             start = self.nodes.outcomes(v, broken.nodes[v], Move("start"))[-1]
-            yield self._settled(_changed(broken, v, start, budget)), Step(state, v, move, "crash", outcome.effects)
+            yield (
+                self._settled(_changed(broken, v, start, budget)),
+                ExploredStep(state, v, move, "crash", outcome.effects),
+            )
             if state.dead == NOBODY and v in self.setting.mortal:
-                yield self._dead(broken, v), Step(state, v, move, "death", outcome.effects)
+                yield self._dead(broken, v), ExploredStep(state, v, move, "death", outcome.effects)
 
-    def _settled(self, state: State) -> State:
+    def _settled(self, state: WorldState) -> WorldState:
         """Return the state without the messages that tell their receivers nothing, now and for ever."""
         kept = 0
         for v, memory in enumerate(state.nodes):
@@ -234,7 +239,7 @@ class Explorer:
         self._spent[v, memory] = spent, useful
         return spent, useful
 
-    def _dead(self, state: State, v: int) -> State:
+    def _dead(self, state: WorldState, v: int) -> WorldState:
         """Return the world after a death; its mail is nobody's."""
         return self._settled(state._replace(dead=v, sent=state.sent & ~self.nodes.to[v]))
 
@@ -242,14 +247,14 @@ class Explorer:
         kind, epoch, number, node = self.nodes.facts.all[next(bits(facts))][:4]
         return f"e{epoch.counter}.{epoch.node} {number} was {kind} at node {node} a second time"
 
-    def _forgets(self, state: State, v: int) -> State:
+    def _forgets(self, state: WorldState, v: int) -> WorldState:
         """Return the world after a node has lost its disk with its registers, and the mail to it."""
         nodes = (*state.nodes[:v], self.nodes.fresh[v], *state.nodes[v + 1 :])
         facts = sum(1 << i for i in bits(state.facts) if self.nodes.facts.all[i][::4] != ("regenerated", v))
         budget = state.budget._replace(forgetful=NOBODY)
-        return State(nodes, state.sent & ~self.nodes.to[v], state.dead, budget, facts)
+        return WorldState(nodes, state.sent & ~self.nodes.to[v], state.dead, budget, facts)
 
-    def _all_moves(self, state: State, v: int) -> Iterator[tuple[Move, Budget]]:
+    def _all_moves(self, state: WorldState, v: int) -> Iterator[tuple[Move, FaultBudget]]:
         key, budget = (v, state.nodes[v]), state.budget
         for number in bits(state.sent & self.nodes.to[v] & ~self._inert.get(key, 0)):
             yield Move("got", number), budget
@@ -285,7 +290,7 @@ class Explorer:
             yield Move("suspects", u)
             yield from (Move("gone", u, w) for w in (*up, NOBODY) if w != u)
 
-    def _paid(self, state: State, move: Move) -> Budget | None:
+    def _paid(self, state: WorldState, move: Move) -> FaultBudget | None:
         """Return the budget after a move, or None if it cannot be afforded."""
         budget = state.budget
         if move.what == "silent":
@@ -300,21 +305,21 @@ class Explorer:
 
     # What must hold
 
-    def _judge(self, state: State) -> None:
+    def _judge(self, state: WorldState) -> None:
         bad = self._bad_facts(state) or self._bad_disks(state)
         if bad is None and self.live:
             bad = self._not_live(state)
         if bad is not None and self.found.violation is None:
-            self.found.violation = Violation(*bad, self.trace(state))
+            self.found.violation = Counterexample(*bad, self.trace(state))
 
-    def _bad_facts(self, state: State) -> tuple[str, str] | None:
+    def _bad_facts(self, state: WorldState) -> tuple[str, str] | None:
         if state.facts in self._facts_judged:
             return self._facts_judged[state.facts]
         bad = judge_facts([self.nodes.facts.all[i] for i in bits(state.facts)])
         self._facts_judged[state.facts] = bad
         return bad
 
-    def _bad_disks(self, state: State) -> tuple[str, str] | None:
+    def _bad_disks(self, state: WorldState) -> tuple[str, str] | None:
         key = (state.nodes, state.dead, state.facts)
         if key not in self._judged:
             memories = [self.nodes.memories.all[i] for i in state.nodes]
@@ -322,7 +327,9 @@ class Explorer:
             self._judged[key] = self._judge_disks(memories, state.dead, facts)
         return self._judged[key]
 
-    def _judge_disks(self, memories: list[Memory], dead: int, facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
+    def _judge_disks(
+        self, memories: list[DiskValue], dead: int, facts: list[tuple[Any, ...]]
+    ) -> tuple[str, str] | None:
         living = [memory for v, memory in enumerate(memories) if v != dead]
         lost = updates_at_risk(memories, facts)
         self.found.most_lost = max(self.found.most_lost, lost)
@@ -335,7 +342,7 @@ class Explorer:
             or wrong_end(memories, facts)
         )
 
-    def _not_live(self, state: State) -> tuple[str, str] | None:
+    def _not_live(self, state: WorldState) -> tuple[str, str] | None:
         self.found.checked += 1
         forgot = NOBODY if state.budget.forgetful != NOBODY else self.setting.forgetful
         disks = [self.nodes.memories.all[i].disk() for i in state.nodes]
@@ -346,7 +353,7 @@ class Explorer:
 
     # How it came about
 
-    def trace(self, state: State) -> list[str]:
+    def trace(self, state: WorldState) -> list[str]:
         """Return the shortest way to a state, a line per event."""
         lines: list[str] = []
         step = self.came[state]
@@ -355,7 +362,7 @@ class Explorer:
             step = self.came[step.before]
         return lines[::-1]
 
-    def _line(self, step: Step) -> str:
+    def _line(self, step: ExploredStep) -> str:
         move, v = step.move, step.node
         if move.what == "got":
             sender, _, message = self.nodes.mail.all[move.about]
@@ -369,13 +376,13 @@ class Explorer:
         return text + ("" if held is None else f"   [it had {held.status} {place(held.token)}]")
 
 
-def _no_more(one: Budget, other: Budget) -> bool:
+def _no_more(one: FaultBudget, other: FaultBudget) -> bool:
     """Whether the second budget allows whatever the first one does."""
     fewer = one[0] <= other[0] and one[1] <= other[1] and one[2] <= other[2]
     return fewer and not one.leaving & ~other.leaving and one.forgetful == other.forgetful
 
 
-def _poorer(one: State, other: State) -> bool:
+def _poorer(one: WorldState, other: WorldState) -> bool:
     return not one.sent & ~other.sent and _no_more(one.budget, other.budget)
 
 
@@ -383,11 +390,11 @@ def _mask(nodes: tuple[int, ...]) -> int:
     return sum(1 << v for v in nodes)
 
 
-def _changed(state: State, v: int, outcome: Outcome, budget: Budget) -> State:
+def _changed(state: WorldState, v: int, outcome: MoveOutcome, budget: FaultBudget) -> WorldState:
     nodes = state.nodes
     if nodes[v] != outcome.memory:
         nodes = (*nodes[:v], outcome.memory, *nodes[v + 1 :])
-    return State(nodes, state.sent | outcome.sent, state.dead, budget, state.facts | outcome.facts)
+    return WorldState(nodes, state.sent | outcome.sent, state.dead, budget, state.facts | outcome.facts)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -396,7 +403,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="also the settings that take minutes")
     parser.add_argument("names", nargs="*", help="only these settings")
     chosen = parser.parse_args(arguments)
-    for setting in (*SETTINGS, *LARGER) if chosen.all or chosen.names else SETTINGS:
+    for setting in (*SMALL_FLEETS, *LARGER_FLEETS) if chosen.all or chosen.names else SMALL_FLEETS:
         if not chosen.names or setting.name in chosen.names:
             found = Explorer(setting).run()
             _say(found)

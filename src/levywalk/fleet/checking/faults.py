@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from levywalk.fleet.protocol.terms import EAGER, WAIT, Terms
+from levywalk.fleet.protocol.terms import EAGER, WAIT, HandOffTerms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.network import Network, erdos_renyi, grid, ring, star, watts_strogatz
 from levywalk.problem import Logistic, Problem, heterogeneous
@@ -66,7 +66,7 @@ KINDS = (
 )
 
 
-class Fault(NamedTuple):
+class ScheduledFault(NamedTuple):
     """One thing that goes wrong: when, what, where, for how long; ``amount`` is explained by the kind."""
 
     at: float
@@ -77,7 +77,7 @@ class Fault(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Schedule:
+class FaultSchedule:
     """A run of a virtual fleet with all that goes wrong in it; everything in the run is a function of this.
 
     Attributes
@@ -92,7 +92,7 @@ class Schedule:
     Examples
     --------
     >>> schedule = draw(7)
-    >>> Schedule.read(schedule.written()) == schedule
+    >>> FaultSchedule.read(schedule.written()) == schedule
     True
     """
 
@@ -110,12 +110,12 @@ class Schedule:
     delay: float
     drift: float
     until: float
-    faults: tuple[Fault, ...]
+    faults: tuple[ScheduledFault, ...]
 
     @property
     def fleet(self) -> Fleet:
         """What walks."""
-        terms = Terms(
+        terms = HandOffTerms(
             run=b"%d" % self.seed,
             renew_after=self.renew_after,
             policy=self.policy,
@@ -132,17 +132,17 @@ class Schedule:
         return json.dumps(asdict(self) | {"faults": [list(fault) for fault in self.faults]})
 
     @classmethod
-    def read(cls, text: str) -> Schedule:
+    def read(cls, text: str) -> FaultSchedule:
         """Return the schedule that was written."""
         found = json.loads(text)
-        faults = tuple(Fault(at, kind, tuple(nodes), *more) for at, kind, nodes, *more in found.pop("faults"))
+        faults = tuple(ScheduledFault(at, kind, tuple(nodes), *more) for at, kind, nodes, *more in found.pop("faults"))
         return cls(**found, faults=faults)
 
 
 HEARTBEAT, DEAD_AFTER, RETRY = 6.0, 20.0, 2.0
 
 
-def draw(seed: int, *, kinds: dict[str, int] | None = None, **fixed: Any) -> Schedule:
+def draw(seed: int, *, kinds: dict[str, int] | None = None, **fixed: Any) -> FaultSchedule:
     """Draw a schedule.
 
     Parameters
@@ -152,7 +152,7 @@ def draw(seed: int, *, kinds: dict[str, int] | None = None, **fixed: Any) -> Sch
     kinds
         What goes wrong, and how often relative to the others; see `KINDS`.
     fixed
-        Fields of `Schedule` that are not to be drawn.
+        Fields of `FaultSchedule` that are not to be drawn.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def draw(seed: int, *, kinds: dict[str, int] | None = None, **fixed: Any) -> Sch
     chosen = rng.choices(list(weights), list(weights.values()), k=many)
     faults = tuple(_fault(rng, network, at, kind) for at, kind in zip(times, chosen, strict=True))
     everything: dict[str, Any] = {"seed": seed, "faults": faults} | drawn
-    return Schedule(**everything)
+    return FaultSchedule(**everything)
 
 
 def _times(rng: Random, many: int, until: float) -> list[float]:
@@ -197,29 +197,33 @@ def _times(rng: Random, many: int, until: float) -> list[float]:
     return sorted(round(time, 2) for time in times[:many])
 
 
-def _fault(rng: Random, network: Network, at: float, kind: str) -> Fault:
+def _fault(rng: Random, network: Network, at: float, kind: str) -> ScheduledFault:
     v = rng.choice(ROLES) if rng.random() < 0.6 else rng.randrange(network.n)
     short, long = round(rng.uniform(0.5, 8.0), 2), round(rng.uniform(5.0, 60.0), 2)
     lasts = short if rng.random() < 0.6 else long
     if kind in ("cut", "rumour"):
-        return Fault(at, kind, (v, _other(rng, network, v)), lasts)
+        return ScheduledFault(at, kind, (v, _other(rng, network, v)), lasts)
     if kind == "joins":
         v = rng.randrange(network.n)
         others = sorted(set(range(network.n)) - set(network.neighbours(v).tolist()) - {v})
-        return Fault(at, kind, (v, rng.choice(others))) if others else Fault(at, "silent", (v,))
+        return ScheduledFault(at, kind, (v, rng.choice(others))) if others else ScheduledFault(at, "silent", (v,))
     if kind == "split":
-        return Fault(at, kind, tuple(sorted(rng.sample(range(network.n), rng.randrange(1, network.n // 2 + 1)))), lasts)
+        return ScheduledFault(
+            at, kind, tuple(sorted(rng.sample(range(network.n), rng.randrange(1, network.n // 2 + 1)))), lasts
+        )
     if kind in ("crash", "die", "wipe"):
-        return Fault(at, kind, (v,), long if kind == "die" else lasts, rng.randrange(5) + 10 * rng.randrange(2))
+        return ScheduledFault(
+            at, kind, (v,), long if kind == "die" else lasts, rng.randrange(5) + 10 * rng.randrange(2)
+        )
     if kind == "torn":
-        return Fault(at, kind, (v,), lasts, rng.randrange(2))
+        return ScheduledFault(at, kind, (v,), lasts, rng.randrange(2))
     if kind == "slow":
-        return Fault(at, kind, (v,), lasts, round(rng.uniform(1.0, 10.0), 2))
+        return ScheduledFault(at, kind, (v,), lasts, round(rng.uniform(1.0, 10.0), 2))
     if kind == "storm":
-        return Fault(at, kind, (), lasts, round(rng.uniform(0.2, 0.8), 2))
+        return ScheduledFault(at, kind, (), lasts, round(rng.uniform(0.2, 0.8), 2))
     if kind == "clock":
-        return Fault(at, kind, (v,), 0.0, round(rng.uniform(1.0, 100.0), 2))
-    return Fault(at, kind, (v,), lasts)
+        return ScheduledFault(at, kind, (v,), 0.0, round(rng.uniform(1.0, 100.0), 2))
+    return ScheduledFault(at, kind, (v,), lasts)
 
 
 def _other(rng: Random, network: Network, v: int) -> int:

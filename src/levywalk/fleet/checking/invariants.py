@@ -61,7 +61,7 @@ class Violation(AssertionError):
         self.which = which
 
 
-class Loss(NamedTuple):
+class WalkCost(NamedTuple):
     """What a walk has cost: new epochs, how many of them a guardian began, and updates that do not count."""
 
     epochs: int
@@ -256,7 +256,7 @@ class Invariants:
 
     # When the walk is over
 
-    def judge(self, policy: str) -> Loss:
+    def judge(self, policy: str) -> WalkCost:
         """Check I6 and I7 along the winning chain, the counters, and that no more was lost than is promised."""
         final = next(disk.final for v, disk in enumerate(self.disks) if v in self.ended and disk.final is not None)
         chain = self._chain(final.epoch)
@@ -316,12 +316,12 @@ class Invariants:
                     "report", f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not {true}"
                 )
 
-    def _count(self, chain: list[tuple[Epoch, int]], final: Token, policy: str) -> Loss:
+    def _count(self, chain: list[tuple[Epoch, int]], final: Token, policy: str) -> WalkCost:
         """Count updates that do not count, and compare with the promise and with what was reported."""
         ends = {epoch: base for (epoch, _), (_, base) in pairwise(chain)} | {final.epoch: final.step}
         most, lost = self.fleet.terms.renew_after, {}
         for epoch, steps in self.visits.items():
-            beyond = [s for s in steps if s >= ends.get(epoch, 0) and s < self.fleet.course.steps]
+            beyond = [s for s in steps if s >= ends.get(epoch, 0) and s < self.fleet.published.steps]
             lost[epoch] = len([s for s in beyond if epoch != final.epoch])
             if policy == EAGER or self.misled:
                 continue  # may fork
@@ -331,7 +331,7 @@ class Invariants:
             if epoch in ends and lost[epoch] > allowed:
                 raise Violation("loss", f"{lost[epoch]} updates of epoch {tuple(epoch)} are lost, {allowed} may be")
         self._check_reports(chain, lost)
-        return Loss(len(chain), len(self.regenerated), sum(lost.values()))
+        return WalkCost(len(chain), len(self.regenerated), sum(lost.values()))
 
 
 _COPIES = frozenset(("held", "guarded", "final", "known"))
@@ -355,13 +355,13 @@ def _check_counters(walk: list[tuple[int, Visit]], final: Token) -> None:
 
 def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
     """Check I7: the updates of that walk, made as the reference backend makes them, give the token's model."""
-    phases = phases_of(fleet.network, fleet.problem, fleet.design, fleet.course.phases[0].step_size)
+    phases = phases_of(fleet.network, fleet.problem, fleet.design, fleet.published.phases[0].step_size)
     x, phase, switched, diverged = fleet.x0.copy(), 0, -1, -1
-    watch, detector = DetectorState.new(fleet.problem.dim), fleet.course.detector
+    watch, detector = DetectorState.new(fleet.problem.dim), fleet.published.detector
     for t, v in enumerate(walk[:-1]):
         here = phases[phase]
         step_size = min(float(here.step_sizes(t, t + 1)[0]), here.most)
-        gradient = fleet.course.update.gradient(fleet.problem, v, x, partial(fleet.key(v).word, t))
+        gradient = fleet.published.update.gradient(fleet.problem, v, x, partial(fleet.key(v).word, t))
         scaled = here.bound.weights[v] * gradient
         moved = x - step_size * scaled
         if not np.isfinite(moved).all():

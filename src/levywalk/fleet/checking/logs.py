@@ -34,7 +34,7 @@ from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import PREPARED, Archived, Began, Line
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.storage.reader import Reading
+from levywalk.fleet.storage.reader import StoreReader
 
 Visits = dict[Epoch, dict[int, tuple[int, Visit]]]
 
@@ -63,7 +63,7 @@ def pieces(folder: str | Path) -> list[Piece]:
     found = []
     for path in sorted(Path(folder).glob("node-*/state*/state.db")):
         node = int(path.parent.parent.name.removeprefix("node-"))
-        with Reading(path.parent) as reading:
+        with StoreReader(path.parent) as reading:
             disk = reading.load()
             copies = []
             if disk is not None:
@@ -117,7 +117,7 @@ def judge(fleet: Fleet, logs: Sequence[Piece]) -> Judged:
     if sum(lost.values()) != _reported_by_merge(fleet, logs):
         raise Violation("report", f"{sum(lost.values())} updates are lost, the merged logs say otherwise")
     return Judged(
-        len([1 for _, line in winning if line.step < fleet.course.steps]),
+        len([1 for _, line in winning if line.step < fleet.published.steps]),
         winning[-1][1].transfers if winning else 0,
         len(lineage),
         sum(lost.values()),
@@ -207,7 +207,7 @@ def _winning(visits: Visits, lineage: list[Began]) -> list[tuple[int, Visit]]:
 
 def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> int:
     """Check I7 at every model in the logs, epoch by epoch; return how many there were."""
-    (phase,) = phases_of(fleet.network, fleet.problem, fleet.design, fleet.course.phases[0].step_size)
+    (phase,) = phases_of(fleet.network, fleet.problem, fleet.design, fleet.published.phases[0].step_size)
     bases = {(one.parent, one.base) for one in began.values()}
     at: dict[tuple[Epoch, int], Floats] = {(FIRST, 0): fleet.x0}
     compared = 0
@@ -227,9 +227,9 @@ def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> in
                     raise Violation(
                         "I7", f"the model of {tuple(epoch)} before step {t} at node {v} is not the replay's"
                     )
-            if t < fleet.course.steps:
+            if t < fleet.published.steps:
                 size = min(float(phase.step_sizes(t, t + 1)[0]), phase.most)
-                gradient = fleet.course.update.gradient(fleet.problem, v, x, partial(fleet.key(v).word, t))
+                gradient = fleet.published.update.gradient(fleet.problem, v, x, partial(fleet.key(v).word, t))
                 x = x - size * (phase.bound.weights[v] * gradient)
         at[epoch, max(steps, default=own.base - 1) + 1] = x
     return compared
@@ -248,10 +248,10 @@ def _check_last(fleet: Fleet, winning: list[tuple[int, Visit]], logs: Sequence[P
 
 def _lost(fleet: Fleet, visits: Visits, lineage: list[Began]) -> dict[Epoch, int]:
     """Count updates that do not count, by epoch, and compare with the promise."""
-    ends = {one.epoch: child.base for one, child in pairwise(lineage)} | {lineage[-1].epoch: fleet.course.steps}
+    ends = {one.epoch: child.base for one, child in pairwise(lineage)} | {lineage[-1].epoch: fleet.published.steps}
     lost = {}
     for epoch, steps in visits.items():
-        lost[epoch] = len([s for s in steps if ends.get(epoch, 0) <= s < fleet.course.steps])
+        lost[epoch] = len([s for s in steps if ends.get(epoch, 0) <= s < fleet.published.steps])
         if epoch not in ends:
             raise Violation("fork", f"epoch {tuple(epoch)} made {len(steps)} updates, and nothing goes on from it")
         if lost[epoch] > fleet.terms.renew_after:
@@ -265,7 +265,7 @@ def _reported_by_merge(fleet: Fleet, logs: Sequence[Piece]) -> int | None:
     whole: dict[int, list[Line]] = {}
     for piece in logs:
         whole.setdefault(piece.node, []).extend(piece.lines)
-    lost = winning_chain(whole, fleet.course).lost
+    lost = winning_chain(whole, fleet.published).lost
     return None if lost is None else len(lost)
 
 

@@ -18,14 +18,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from levywalk.fleet.checking.havoc import Havoc, Tally
 from levywalk.fleet.checking.invariants import Violation
-from levywalk.fleet.checking.live import Links, Live
 from levywalk.fleet.checking.logs import Judged, judge_folder
 from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
+from levywalk.fleet.checking.process_faults import FaultInjector, Tally
 from levywalk.fleet.checking.proxy import Proxy
-from levywalk.fleet.protocol.terms import Terms
-from levywalk.fleet.setup.create import found
+from levywalk.fleet.checking.running_fleet import Links, RunningFleet
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.setup.create import create
 from levywalk.network import Network, erdos_renyi, ring, watts_strogatz
 from levywalk.problem import heterogeneous
 from levywalk.walks import mhlj
@@ -35,7 +35,7 @@ NETWORKS: tuple[Callable[[int, int], Network], ...] = (
     lambda n, seed: watts_strogatz(n, 4, 0.1, seed=seed),
     lambda n, seed: erdos_renyi(n, 0.5, seed=seed),
 )
-TERMS = Terms(b"", renew_after=20, heartbeat=0.3, dead_after=3.0, retry=0.2)
+TERMS = HandOffTerms(b"", renew_after=20, heartbeat=0.3, dead_after=3.0, retry=0.2)
 ENDLESS = 1_000_000_000  # steps
 LARGE = 8300  # numbers of a model that lies in a file
 PER_FLEET = 60  # faults
@@ -75,11 +75,11 @@ _NAMES = {
 
 
 def settle(
-    folder: Path, network: Network, *, seed: int, terms: Terms = TERMS, dim: int = 10, steps: int = ENDLESS
+    folder: Path, network: Network, *, seed: int, terms: HandOffTerms = TERMS, dim: int = 10, steps: int = ENDLESS
 ) -> Path:
     """Found a fleet for torments: its gradients are full ones, and many of its models are in its logs."""
     problem = heterogeneous(network.n, dim=dim, seed=seed, important=1)
-    return found(
+    return create(
         folder,
         network,
         problem,
@@ -108,8 +108,8 @@ def torment(
     folder: Path, between: Links | None, draws: random.Random, faults: int, total: Total, patience: float
 ) -> None:
     """Found a fleet, torment it, end it, and judge what it has left; raise `Violation` if anything was broken."""
-    with Live(folder, between) as live:
-        havoc = Havoc(live, draws, patience=patience, files=live.fleet.course.dim >= LARGE)
+    with RunningFleet(folder, between) as live:
+        havoc = FaultInjector(live, draws, patience=patience, files=live.fleet.published.dim >= LARGE)
         try:
             live.begin()
             done = 0

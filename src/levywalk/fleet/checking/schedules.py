@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 import networkx as nx
 
-from levywalk.fleet.checking.faults import Schedule, draw
-from levywalk.fleet.checking.invariants import Loss, Violation
+from levywalk.fleet.checking.faults import FaultSchedule, draw
+from levywalk.fleet.checking.invariants import Violation, WalkCost
 from levywalk.fleet.checking.world import Maker, World, genuine
 
 PATIENCE = 3000.0  # virtual seconds from healing to the end of the walk
 
 
 @dataclass
-class Outcome:
+class ScheduleOutcome:
     """What came of one schedule, or of many."""
 
     schedules: int = 0
@@ -27,9 +27,9 @@ class Outcome:
     lost: int = 0
     most_lost: int = 0
     faults: Counter[str] = field(default_factory=Counter)
-    failures: list[tuple[Schedule, str]] = field(default_factory=list)
+    failures: list[tuple[FaultSchedule, str]] = field(default_factory=list)
 
-    def __iadd__(self, other: Outcome) -> Outcome:
+    def __iadd__(self, other: ScheduleOutcome) -> ScheduleOutcome:
         for name in ("schedules", "events", "finished", "epochs", "regenerated", "lost"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.most_lost = max(self.most_lost, other.most_lost)
@@ -47,7 +47,7 @@ class Outcome:
         )
 
 
-def play(schedule: Schedule, make: Maker = genuine) -> Outcome:
+def play(schedule: FaultSchedule, make: Maker = genuine) -> ScheduleOutcome:
     """Play one schedule to its end; raise `Violation` if an invariant breaks.
 
     Examples
@@ -58,14 +58,14 @@ def play(schedule: Schedule, make: Maker = genuine) -> Outcome:
     """
     world = World(schedule, make)
     loss = see(world)
-    found = Outcome(1, world.events, faults=world.done)
+    found = ScheduleOutcome(1, world.events, faults=world.done)
     if loss is not None:
         found.finished, (found.epochs, found.regenerated, found.lost) = 1, loss
         found.most_lost = loss.lost
     return found
 
 
-def see(world: World) -> Loss | None:
+def see(world: World) -> WalkCost | None:
     """Let a world run through trouble and healing; return what was lost, or None if no end is promised."""
     world.run(world.schedule.until)
     world.heal()
@@ -89,7 +89,7 @@ def promised(world: World) -> bool:
     return len(staying) > 1 and nx.is_connected(staying) and all(set(graph[v]) - leaving for v in leaving)
 
 
-def sweep(seeds: Iterable[int], make: Maker = genuine) -> Outcome:
+def sweep(seeds: Iterable[int], make: Maker = genuine) -> ScheduleOutcome:
     """Play the schedules of these seeds; failures are collected.
 
     Examples
@@ -97,11 +97,11 @@ def sweep(seeds: Iterable[int], make: Maker = genuine) -> Outcome:
     >>> sweep(range(3)).schedules
     3
     """
-    total = Outcome()
+    total = ScheduleOutcome()
     for seed in seeds:
         schedule = draw(seed)
         try:
             total += play(schedule, make)
         except Violation as broken:
-            total += Outcome(1, failures=[(schedule, str(broken))])
+            total += ScheduleOutcome(1, failures=[(schedule, str(broken))])
     return total

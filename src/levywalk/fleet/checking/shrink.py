@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from levywalk.fleet.checking.faults import Schedule
+from levywalk.fleet.checking.faults import FaultSchedule
 from levywalk.fleet.checking.invariants import Violation
 from levywalk.fleet.checking.schedules import see
 from levywalk.fleet.checking.world import Maker, World, genuine
@@ -26,7 +26,7 @@ SIMPLER: tuple[dict[str, Any], ...] = (
 )
 
 
-def violation(schedule: Schedule, make: Maker = genuine) -> Violation | None:
+def violation(schedule: FaultSchedule, make: Maker = genuine) -> Violation | None:
     """Return the invariant that a schedule breaks, or None."""
     try:
         see(World(schedule, make))
@@ -35,7 +35,7 @@ def violation(schedule: Schedule, make: Maker = genuine) -> Violation | None:
     return None
 
 
-def shrink(schedule: Schedule, make: Maker = genuine) -> Schedule:
+def shrink(schedule: FaultSchedule, make: Maker = genuine) -> FaultSchedule:
     """Return a simpler schedule that breaks the same invariant.
 
     Faults are left out, in halves, quarters and so on, as long as the same invariant breaks; then the network and its
@@ -46,7 +46,7 @@ def shrink(schedule: Schedule, make: Maker = genuine) -> Schedule:
         return schedule
     which = found.which
 
-    def fails(tried: Schedule) -> bool:
+    def fails(tried: FaultSchedule) -> bool:
         again = violation(tried, make)
         return again is not None and again.which == which
 
@@ -61,7 +61,7 @@ def shrink(schedule: Schedule, make: Maker = genuine) -> Schedule:
     return schedule
 
 
-def _fewer_faults(schedule: Schedule, fails: Callable[[Schedule], bool]) -> Schedule:
+def _fewer_faults(schedule: FaultSchedule, fails: Callable[[FaultSchedule], bool]) -> FaultSchedule:
     size = len(schedule.faults)
     while size >= 1:
         for tried in _without(schedule, size):
@@ -73,19 +73,19 @@ def _fewer_faults(schedule: Schedule, fails: Callable[[Schedule], bool]) -> Sche
     return schedule
 
 
-def _without(schedule: Schedule, size: int) -> Iterator[Schedule]:
+def _without(schedule: FaultSchedule, size: int) -> Iterator[FaultSchedule]:
     faults = schedule.faults
     for i in range(0, len(faults), size):
         yield replace(schedule, faults=faults[:i] + faults[i + size :])
 
 
-def _smaller(schedule: Schedule) -> Schedule:
+def _smaller(schedule: FaultSchedule) -> FaultSchedule:
     """Return the schedule without faults at nodes that are not there."""
     n = schedule.fleet.network.n
     return replace(schedule, faults=tuple(f for f in schedule.faults if all(v < n for v in f.nodes)))
 
 
-def transcript(schedule: Schedule, make: Maker = genuine, *, heartbeats: bool = False) -> str:
+def transcript(schedule: FaultSchedule, make: Maker = genuine, *, heartbeats: bool = False) -> str:
     """Return who did what when, line by line, up to the violation if there is one.
 
     Examples

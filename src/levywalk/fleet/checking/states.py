@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from levywalk.fleet.checking.tiny import Setting
+from levywalk.fleet.checking.small_fleet import SmallFleet
 from levywalk.fleet.protocol.events import (
     Effect,
     Event,
@@ -63,7 +63,7 @@ SIMPLE: dict[str, Event] = {
 }
 
 
-class Memory(NamedTuple):
+class DiskValue(NamedTuple):
     """What a node has on disk, as a value."""
 
     known: Known
@@ -74,7 +74,7 @@ class Memory(NamedTuple):
     final: Token | None
 
     @classmethod
-    def of(cls, disk: Disk) -> Memory:
+    def of(cls, disk: Disk) -> DiskValue:
         """Return a disk as a value."""
         return cls(disk.known, disk.own, tuple(sorted(disk.edges.items())), disk.held, disk.guarded, disk.final)
 
@@ -82,7 +82,7 @@ class Memory(NamedTuple):
         """Return a disk that a node can change."""
         return Disk(self.known, self.own, dict(self.edges), self.held, self.guarded, self.final)
 
-    def with_slots(self, slots: dict[str, Any]) -> Memory:
+    def with_slots(self, slots: dict[str, Any]) -> DiskValue:
         """Return it after a commit."""
         values = dict(slots)
         if "edges" in values:
@@ -90,7 +90,7 @@ class Memory(NamedTuple):
         return self._replace(**values)
 
 
-class Budget(NamedTuple):
+class FaultBudget(NamedTuple):
     """Which faults are left."""
 
     silences: int
@@ -100,13 +100,13 @@ class Budget(NamedTuple):
     forgetful: int
 
 
-class State(NamedTuple):
+class WorldState(NamedTuple):
     """One state of the world; numbers stand for memories, and bits for messages and facts."""
 
     nodes: tuple[int, ...]
     sent: int
     dead: int
-    budget: Budget
+    budget: FaultBudget
     facts: int
 
 
@@ -118,7 +118,7 @@ class Move(NamedTuple):
     hears: int = ALL
 
 
-class Outcome(NamedTuple):
+class MoveOutcome(NamedTuple):
     """What a node's disk is after some effects of an event, and what was sent and became fact by then.
 
     A crash after a send and before the next one is no case of its own: what is sent may be lost as well.
@@ -163,19 +163,19 @@ def bits(mask: int) -> Iterator[int]:
 class Nodes:
     """What events do at nodes: the real machine, asked once per disk and event."""
 
-    def __init__(self, setting: Setting, kind: type[Node] = Node) -> None:
+    def __init__(self, setting: SmallFleet, kind: type[Node] = Node) -> None:
         self.setting = setting
-        self.memories: Numbers[Memory] = Numbers()
+        self.memories: Numbers[DiskValue] = Numbers()
         self.mail: Numbers[tuple[int, int, Message]] = Numbers()  # sender, receiver, message
         self.facts: Numbers[tuple[Any, ...]] = Numbers()
         self.to: list[int] = [0] * setting.n  # the mail of a node, as bits
-        self.fresh = [self.memories(Memory.of(setting.disk(v))) for v in range(setting.n)]
+        self.fresh = [self.memories(DiskValue.of(setting.disk(v))) for v in range(setting.n)]
         self.kind = kind
         self.fences = 0
-        self.known: dict[tuple[int, int, Move], list[Outcome]] = {}
+        self.known: dict[tuple[int, int, Move], list[MoveOutcome]] = {}
         self.problem: tuple[str, str] | None = None
 
-    def outcomes(self, v: int, memory: int, move: Move) -> list[Outcome]:
+    def outcomes(self, v: int, memory: int, move: Move) -> list[MoveOutcome]:
         """Return what there is before each later commit of an event, and, last, after all effects."""
         key = (v, memory, move)
         found = self.known.get(key)
@@ -183,16 +183,16 @@ class Nodes:
             found = self.known[key] = self._ask(v, memory, move)
         return found
 
-    def _ask(self, v: int, memory: int, move: Move) -> list[Outcome]:
+    def _ask(self, v: int, memory: int, move: Move) -> list[MoveOutcome]:
         before = self.memories.all[memory]
         node = self._machine(v, before, move.hears)
         effects = node.receive(self._event(v, node, move), 0.0)
         found = list(self._performed(v, memory, effects))
-        if self.memories.all[found[-1].memory] != Memory.of(node.disk):
+        if self.memories.all[found[-1].memory] != DiskValue.of(node.disk):
             self.problem = ("disk", f"node {v} knows what is not on its disk after {move.what}")
         return found
 
-    def _machine(self, v: int, memory: Memory, hears: int) -> Node:
+    def _machine(self, v: int, memory: DiskValue, hears: int) -> Node:
         """Return a machine with that disk, in whose memory all neighbours were just heard, or one, or none."""
         node = self.setting.node(v, memory.disk(), self.kind)
         node.heard = dict.fromkeys(node.neighbours, 0.0) if hears == ALL else {hears: 0.0}
@@ -218,12 +218,12 @@ class Nodes:
             return Timer()
         return SIMPLE[move.what]
 
-    def _performed(self, v: int, memory: int, effects: list[Effect]) -> Iterator[Outcome]:
+    def _performed(self, v: int, memory: int, effects: list[Effect]) -> Iterator[MoveOutcome]:
         now, sent, facts = self.memories.all[memory], 0, 0
         for done, effect in enumerate(effects):
             if isinstance(effect, Persist):
                 if sent or facts:
-                    yield Outcome(memory, sent, facts, done)
+                    yield MoveOutcome(memory, sent, facts, done)
                 after = now.with_slots(effect.slots)
                 if after.known.epoch < now.known.epoch:
                     self.problem = ("I5", f"node {v} falls from {now.known.epoch} to {after.known.epoch}")
@@ -232,7 +232,7 @@ class Nodes:
                 now, memory = after, self.memories(after)
             elif isinstance(effect, Send) and not isinstance(effect.message, Alive):
                 sent |= 1 << self._posted(v, effect.to, effect.message)
-        yield Outcome(memory, sent, facts)
+        yield MoveOutcome(memory, sent, facts)
 
     def _posted(self, v: int, to: int, message: Message) -> int:
         number = self.mail((v, to, message))
@@ -258,7 +258,7 @@ class Nodes:
         return isinstance(message, FLEETING)
 
 
-def _facts(v: int, before: Memory, after: Memory, commit: Persist) -> Iterator[tuple[Any, ...]]:
+def _facts(v: int, before: DiskValue, after: DiskValue, commit: Persist) -> Iterator[tuple[Any, ...]]:
     """Yield what a commit makes true for good."""
     was, held = before.held, after.held
     if held is not None and held.status in LIVE:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from levywalk.fleet.checking.states import LIVE, Memory
-from levywalk.fleet.checking.tiny import Setting, applied
+from levywalk.fleet.checking.small_fleet import SmallFleet, applied
+from levywalk.fleet.checking.states import LIVE, DiskValue
 from levywalk.fleet.protocol.messages import Certificate, Heartbeat, Message
 from levywalk.fleet.protocol.records import NOBODY, PREPARED
 from levywalk.fleet.protocol.token import Epoch, Token
@@ -71,7 +71,7 @@ def judge_facts(facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
     return None
 
 
-def two_live(memories: list[Memory]) -> tuple[str, str] | None:
+def two_live(memories: list[DiskValue]) -> tuple[str, str] | None:
     """Check I1."""
     seen: dict[Epoch, int] = {}
     for v, memory in enumerate(memories):
@@ -83,7 +83,7 @@ def two_live(memories: list[Memory]) -> tuple[str, str] | None:
     return None
 
 
-def no_copy(living: list[Memory]) -> tuple[str, str] | None:
+def no_copy(living: list[DiskValue]) -> tuple[str, str] | None:
     """Check I2."""
     highest = max(memory.known.epoch for memory in living)
     registers = [memory.guarded.register for memory in living if memory.guarded is not None]
@@ -93,7 +93,7 @@ def no_copy(living: list[Memory]) -> tuple[str, str] | None:
     return "I2", f"nobody alive has a copy that can continue in {highest} or later"
 
 
-def _can_continue(memory: Memory, epoch: Epoch, digests: set[bytes]) -> bool:
+def _can_continue(memory: DiskValue, epoch: Epoch, digests: set[bytes]) -> bool:
     held, guarded, final = memory.held, memory.guarded, memory.final
     holds = held is not None and (held.status != PREPARED or held.token.digest() in digests)
     return (
@@ -103,7 +103,7 @@ def _can_continue(memory: Memory, epoch: Epoch, digests: set[bytes]) -> bool:
     )
 
 
-def wrong_choice(setting: Setting, memories: list[Memory]) -> tuple[str, str] | None:
+def wrong_choice(setting: SmallFleet, memories: list[DiskValue]) -> tuple[str, str] | None:
     """Check I7: where a token goes is what the script says."""
     for v, memory in enumerate(memories):
         held = memory.held
@@ -114,7 +114,7 @@ def wrong_choice(setting: Setting, memories: list[Memory]) -> tuple[str, str] | 
     return None
 
 
-def wrong_end(memories: list[Memory], facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
+def wrong_end(memories: list[DiskValue], facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
     """Check I6 of the last tokens."""
     for memory in memories:
         token = memory.final
@@ -129,7 +129,7 @@ def wrong_end(memories: list[Memory], facts: list[tuple[Any, ...]]) -> tuple[str
     return None
 
 
-def updates_at_risk(memories: list[Memory], facts: list[tuple[Any, ...]]) -> int:
+def updates_at_risk(memories: list[DiskValue], facts: list[tuple[Any, ...]]) -> int:
     """Return how far what is held of a regenerated epoch is ahead of the copy that goes on."""
     lost = 0
     for kind, epoch, _, step, *_ in facts:

@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from levywalk.fleet.checking.faults import GUARDIAN, HOLDER, NEXT, Fault, Schedule
+from levywalk.fleet.checking.faults import GUARDIAN, HOLDER, NEXT, FaultSchedule, ScheduledFault
 from levywalk.fleet.checking.invariants import Invariants, Violation
 from levywalk.fleet.checking.transcript import shown, slot_text
 from levywalk.fleet.protocol.events import (
@@ -31,8 +31,8 @@ from levywalk.fleet.protocol.events import (
     Got,
     Joins,
     Leaves,
+    Notice,
     Persist,
-    Record,
     Send,
     SetTimer,
     Silent,
@@ -61,11 +61,11 @@ def made_of(kind: type[Node]) -> Maker:
 
 
 def _made(kind: type[Node], fleet: Fleet, v: int, disk: Disk) -> Node:
-    return kind(fleet.here(v), fleet.terms, disk)
+    return kind(fleet.site(v), fleet.terms, disk)
 
 
 @dataclass
-class Site:
+class WorldMachine:
     """Where a node lives: its disk, which outlasts it, its clock, and what is wrong there."""
 
     disk: Disk
@@ -77,7 +77,7 @@ class Site:
     dead: bool = False
     room: bool = True
     slow: float = 0.0
-    armed: Fault | None = None
+    armed: ScheduledFault | None = None
     timer: int = 0
     turn: bool = False
     blank: bool = False  # whether the operator has yet to say that the disk is lost
@@ -114,7 +114,7 @@ class World:
     (True, True)
     """
 
-    def __init__(self, schedule: Schedule, make: Maker = genuine, *, keep: bool = False) -> None:
+    def __init__(self, schedule: FaultSchedule, make: Maker = genuine, *, keep: bool = False) -> None:
         self.schedule, self.make = schedule, make
         self.fleet = schedule.fleet
         self.rng = Random(schedule.seed + 1)
@@ -129,7 +129,7 @@ class World:
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         n, drift = self.fleet.network.n, schedule.drift
         self.sites = [
-            Site(self.fleet.disk(v), 1.0 + self.rng.uniform(-drift, drift), self.rng.uniform(0.0, 1000.0))
+            WorldMachine(self.fleet.disk(v), 1.0 + self.rng.uniform(-drift, drift), self.rng.uniform(0.0, 1000.0))
             for v in range(n)
         ]
         self.invariants = Invariants(self.fleet, [site.disk for site in self.sites])
@@ -138,9 +138,9 @@ class World:
             Send: self._send,
             SetTimer: self._set_timer,
             Again: self._again,
-            Record: self._recorded,
+            Notice: self._recorded,
         }
-        self._faults: dict[str, Callable[[Fault], None]] = {
+        self._faults: dict[str, Callable[[ScheduledFault], None]] = {
             **dict.fromkeys(("crash", "torn", "die", "wipe"), self._arm),
             "full": self._fill,
             "cut": self._cut,
@@ -288,7 +288,7 @@ class World:
             site.turn = False
             self.receive(v, Turn())
 
-    def _recorded(self, v: int, effect: Record) -> None:
+    def _recorded(self, v: int, effect: Notice) -> None:
         if self.transcript is not None:
             self.tell(v, effect.what + "".join(f" {key}={value}" for key, value in effect.about.items()))
 
@@ -308,7 +308,7 @@ class World:
             roles = {HOLDER: guarded.holder, GUARDIAN: v, NEXT: guarded.holder}
             yield guarded.copy.epoch, guarded.copy.seq, 0, roles
 
-    def _strike(self, fault: Fault) -> None:
+    def _strike(self, fault: ScheduledFault) -> None:
         """Let a fault happen, if it can: roles may be vacant, and the dead stay dead."""
         roles = self._roles()
         fault = fault._replace(nodes=tuple(v if v >= 0 else roles.get(v, -1) for v in fault.nodes))
@@ -318,13 +318,13 @@ class World:
         self.done[fault.kind] += 1
         self._faults[fault.kind](fault)
 
-    def _arm(self, fault: Fault) -> None:
+    def _arm(self, fault: ScheduledFault) -> None:
         """Let a node fall at its next event."""
         site = self.sites[fault.nodes[0]]
         if site.node is not None and site.armed is None:
             site.armed = fault
 
-    def _survived(self, fault: Fault, effects: list[Effect]) -> list[Effect] | None:
+    def _survived(self, fault: ScheduledFault, effects: list[Effect]) -> list[Effect] | None:
         """Return the effects that happen before an armed node falls, or None if it does not fall yet."""
         writes = [i for i, effect in enumerate(effects) if type(effect) is Persist]
         if fault.kind == "torn":
@@ -333,7 +333,7 @@ class World:
             return None
         return effects[: int(fault.amount) % WRITING]
 
-    def _fall(self, v: int, fault: Fault) -> None:
+    def _fall(self, v: int, fault: ScheduledFault) -> None:
         """Stop a node: for a while, for ever, or without its disk."""
         kind = fault.kind
         if kind in ("die", "wipe") and not self.invariants.whole:
@@ -372,7 +372,7 @@ class World:
         if site.node is not None:
             site.gone.remove(gone)
 
-    def _fill(self, fault: Fault) -> None:
+    def _fill(self, fault: ScheduledFault) -> None:
         v = fault.nodes[0]
         self.sites[v].room = False
         self._at(self.time + fault.lasts, self._make_room, v)
@@ -381,19 +381,19 @@ class World:
         self.sites[v].room = True
         self._start(v)
 
-    def _cut(self, fault: Fault) -> None:
+    def _cut(self, fault: ScheduledFault) -> None:
         a, b = fault.nodes
         self._block([(a, b)], fault.lasts)
 
-    def _split(self, fault: Fault) -> None:
+    def _split(self, fault: ScheduledFault) -> None:
         inside = set(fault.nodes)
         outside = set(range(len(self.sites))) - inside
         self._block([pair for a in inside for b in outside for pair in ((a, b), (b, a))], fault.lasts)
 
-    def _deaf(self, fault: Fault) -> None:
+    def _deaf(self, fault: ScheduledFault) -> None:
         self._block([(u, fault.nodes[0]) for u in range(len(self.sites))], fault.lasts)
 
-    def _mute(self, fault: Fault) -> None:
+    def _mute(self, fault: ScheduledFault) -> None:
         self._block([(fault.nodes[0], u) for u in range(len(self.sites))], fault.lasts)
 
     def _block(self, links: list[tuple[int, int]], lasts: float) -> None:
@@ -404,37 +404,37 @@ class World:
         if not self.healed:
             self.blocked.subtract(links)
 
-    def _slow(self, fault: Fault) -> None:
+    def _slow(self, fault: ScheduledFault) -> None:
         self.sites[fault.nodes[0]].slow = fault.amount
         self._at(self.time + fault.lasts, self._hurry, fault.nodes[0])
 
     def _hurry(self, v: int) -> None:
         self.sites[v].slow = 0.0
 
-    def _storm(self, fault: Fault) -> None:
+    def _storm(self, fault: ScheduledFault) -> None:
         self.loss = fault.amount
         self._at(self.time + fault.lasts, self._calm)
 
     def _calm(self) -> None:
         self.loss = 0.0 if self.healed else self.schedule.loss
 
-    def _leap(self, fault: Fault) -> None:
+    def _leap(self, fault: ScheduledFault) -> None:
         self.sites[fault.nodes[0]].offset += fault.amount
 
-    def _suspect(self, fault: Fault) -> None:
+    def _suspect(self, fault: ScheduledFault) -> None:
         self.receive(fault.nodes[0], Silent())
 
-    def _rumour(self, fault: Fault) -> None:
+    def _rumour(self, fault: ScheduledFault) -> None:
         self.invariants.misled = True
         self.receive(fault.nodes[0], Gone(fault.nodes[1]))
 
-    def _join(self, fault: Fault) -> None:
+    def _join(self, fault: ScheduledFault) -> None:
         a, b = fault.nodes
         self.joined.append((a, b))
         self.receive(a, Joins(b))
         self.receive(b, Joins(a))
 
-    def _leave(self, fault: Fault) -> None:
+    def _leave(self, fault: ScheduledFault) -> None:
         self.receive(fault.nodes[0], Leaves())
 
     def heal(self) -> None:

@@ -41,7 +41,7 @@ from levywalk.fleet.identity.certificates import (
     NEW_AUTHORITY,
     OCTETS,
     SIGNING_KEY,
-    About,
+    CertificateFacts,
     check_date,
     check_node,
     date_text,
@@ -166,7 +166,9 @@ class Authority:
         folder = self.folder / f"node-{node}" if folder is None else Path(folder)
         tls, signing = generate_private_key(SECP256R1()), Ed25519PrivateKey.generate()
         public = signing.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-        certificate = self._certify(tls.public_key(), About(self.fleet, node, host_names(addresses), public), days, now)
+        certificate = self._certify(
+            tls.public_key(), CertificateFacts(self.fleet, node, host_names(addresses), public), days, now
+        )
         make_folder(folder)
         remedy = f"renew {NODE_CERTIFICATE} (levywalk fleet renew)"
         if not (folder / NODE_CERTIFICATE).exists():
@@ -204,7 +206,9 @@ class Authority:
         write_public(path, certificate_pem(new))
         return path
 
-    def _certify(self, key: EllipticCurvePublicKey, about: About, days: int, now: datetime | None) -> x509.Certificate:
+    def _certify(
+        self, key: EllipticCurvePublicKey, about: CertificateFacts, days: int, now: datetime | None
+    ) -> x509.Certificate:
         begin, end = validity(days, now)
         end = min(end, self.certificate.not_valid_after_utc)  # beyond that nobody would believe it
         if end <= begin + BACKDATED:

@@ -33,7 +33,7 @@ SIGNING_KEY = x509.ObjectIdentifier("2.25.18625311106763607584777224156915737057
 OCTETS = b"\x04\x20"  # DER: a string of 32 bytes
 
 
-class About(NamedTuple):
+class CertificateFacts(NamedTuple):
     """What a node's certificate says."""
 
     fleet: str
@@ -130,7 +130,7 @@ def fleet_of(authority: x509.Certificate, source: str) -> str:
     return name.value
 
 
-def signed_by(authority: x509.Certificate, certificate: x509.Certificate, source: str) -> About:
+def signed_by(authority: x509.Certificate, certificate: x509.Certificate, source: str) -> CertificateFacts:
     """Return what a node's certificate says, having checked who says so; its contents are looked at only then."""
     try:
         certificate.verify_directly_issued_by(authority)
@@ -147,7 +147,7 @@ def signed_by(authority: x509.Certificate, certificate: x509.Certificate, source
         ) from None
 
 
-def _about(certificate: x509.Certificate) -> About:
+def _about(certificate: x509.Certificate) -> CertificateFacts:
     extensions = certificate.extensions
     if extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
         raise ValueError("it is an authority's")
@@ -166,7 +166,7 @@ def _about(certificate: x509.Certificate) -> About:
         raise ValueError("it names an impossible node")
     hosts = [host for host in names.get_values_for_type(x509.DNSName) if host != server_name(node)]
     hosts += [str(ip) for ip in names.get_values_for_type(x509.IPAddress)]
-    return About(fleet, node, tuple(hosts), _signing_key(certificate))
+    return CertificateFacts(fleet, node, tuple(hosts), _signing_key(certificate))
 
 
 def _signing_key(certificate: x509.Certificate) -> bytes:
@@ -176,7 +176,7 @@ def _signing_key(certificate: x509.Certificate) -> bytes:
     return value.value[2:]
 
 
-def check_node(about: About, fleet: str, node: int | None, source: str) -> None:
+def check_node(about: CertificateFacts, fleet: str, node: int | None, source: str) -> None:
     """Raise unless a certificate is of this fleet and, if one is given, of this node."""
     if about.fleet != fleet:
         raise WrongNode(f"{source} is of fleet {about.fleet}, not {fleet}: use the files of one fleet")

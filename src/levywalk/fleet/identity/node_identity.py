@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from levywalk.fleet.identity.certificates import (
     NEW_AUTHORITY,
-    About,
+    CertificateFacts,
     check_date,
     check_node,
     fingerprint,
@@ -61,7 +61,7 @@ class Identity:
 
     def __init__(
         self,
-        about: About,
+        about: CertificateFacts,
         tls: EllipticCurvePrivateKey,
         signing: Ed25519PrivateKey,
         certificate: x509.Certificate,
@@ -165,7 +165,7 @@ class Identity:
         self._seen[pem] = (node, found.not_valid_before_utc, found.not_valid_after_utc)
         return node
 
-    def _check(self, certificate: x509.Certificate, now: datetime | None) -> About:
+    def _check(self, certificate: x509.Certificate, now: datetime | None) -> CertificateFacts:
         about = signed_by(self.authority, certificate, "a peer's certificate")
         check_node(about, self.fleet, None, "a peer's certificate")
         who = f"the certificate of node {about.node}"

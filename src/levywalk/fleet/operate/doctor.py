@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from levywalk.errors import LevywalkError
-from levywalk.fleet.operate.fleet_status import View
+from levywalk.fleet.operate.fleet_status import NodeView
 from levywalk.fleet.operate.folder import MANIFEST, FleetFolder, check_folder, node_folders
 from levywalk.fleet.operate.log_text import count, short
 from levywalk.fleet.setup.manifest import Manifest
@@ -44,9 +44,9 @@ def examine(path: str | Path) -> Iterator[Finding]:
     --------
     >>> import tempfile
     >>> import levywalk as lw
-    >>> from levywalk.fleet.setup.create import found
+    >>> from levywalk.fleet.setup.create import create
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     at = found(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
+    ...     at = create(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
     ...     print(*next(examine(at)))
     ok the folder holds nodes 0-4 of 5
     """
@@ -152,7 +152,7 @@ def _symmetric(files: Mapping[int, NodeFile]) -> Iterator[Finding]:
                 )
 
 
-def _ports(file: NodeFile, one: View) -> Iterator[Finding]:
+def _ports(file: NodeFile, one: NodeView) -> Iterator[Finding]:
     if one.pid is not None:
         return  # it would have ended if it could not listen
     for name, address in (("listen", file.listen), ("metrics", file.metrics)):
@@ -199,7 +199,7 @@ def _machine(path: Path) -> Iterator[Finding]:
         yield Finding(OK, f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, which certificates are judged by")
 
 
-def _running(path: Path, views: Mapping[int, View]) -> Iterator[Finding]:
+def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
     """Look at the nodes that run, and at what they wait for."""
     up = [v for v, one in sorted(views.items()) if one.pid is not None]
     down = [v for v in sorted(views) if v not in up]
@@ -221,7 +221,7 @@ def _running(path: Path, views: Mapping[int, View]) -> Iterator[Finding]:
             yield Finding(PROBLEM, f"node {v}'s disk cannot be read: {one.error}")
 
 
-def _one(at: str, one: View, down: set[int]) -> Iterator[Finding]:
+def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
     if not one.answers:
         remedy = f"was it stopped? kill -CONT {one.pid}"
         yield Finding(PROBLEM, f"node {one.id} (process {one.pid}) does not answer", remedy)

@@ -12,8 +12,8 @@ from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Began, Disk, Line
 from levywalk.fleet.protocol.tensors import Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
-from levywalk.fleet.storage.errors import StoreError
-from levywalk.fleet.storage.reader import Reading
+from levywalk.fleet.storage.errors import NodeStoreError
+from levywalk.fleet.storage.reader import StoreReader
 
 if TYPE_CHECKING:
     from levywalk.trace import Trace
@@ -50,7 +50,7 @@ def model(fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: 
     for v in chosen:
         try:
             copies += _copies(v, _load(fleet, v))
-        except StoreError as error:
+        except NodeStoreError as error:
             unread.append(f"node {v}: {error}")
     best = max(copies, key=lambda copy: (copy.token.epoch, copy.final, copy.token.step, copy.token.seq), default=None)
     where = "no disk" if node is None else f"node {node}"
@@ -58,8 +58,8 @@ def model(fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: 
         raise FleetProblem("; ".join([f"{where} has a model yet", *unread]))
     if not best.final and not now:
         raise FleetProblem(
-            f"the walk is not over: {best.token.step:,} of {fleet.manifest.course.steps:,} updates are done, as far as "
-            f"{where if node is not None else 'the disks here'} know; --now takes the newest model there is"
+            f"the walk is not over: {best.token.step:,} of {fleet.manifest.published.steps:,} updates are done, "
+            f"as far as {where if node is not None else 'the disks here'} know; --now takes the newest model there is"
         )
     write_whole(out, b"".join(Tensor("model", best.token.model).chunks()))
     return best
@@ -69,7 +69,7 @@ def _load(fleet: FleetFolder, node: int) -> Disk | None:
     file = fleet.files[node]
     if not (file.state / "state.db").exists():
         return None
-    with Reading(file.state, fleet.manifest.digest, limits=fleet.manifest.limits) as reading:
+    with StoreReader(file.state, fleet.manifest.digest, limits=fleet.manifest.limits) as reading:
         return reading.load()
 
 
@@ -104,7 +104,7 @@ def read_logs(fleet: FleetFolder) -> dict[int, list[Line]]:
     """Read all logs, up to a moment at which no line can be missing because one log was read before another."""
     first: dict[int, list[Line]] = {}
     readings = {
-        v: Reading(file.state, fleet.manifest.digest, limits=fleet.manifest.limits)
+        v: StoreReader(file.state, fleet.manifest.digest, limits=fleet.manifest.limits)
         for v, file in fleet.files.items()
         if (file.state / "state.db").exists()
     }

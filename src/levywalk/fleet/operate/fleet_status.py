@@ -19,15 +19,15 @@ from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.node_status import describe, running
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
-from levywalk.fleet.storage.errors import StoreError
-from levywalk.fleet.storage.reader import Reading
+from levywalk.fleet.storage.errors import NodeStoreError
+from levywalk.fleet.storage.reader import StoreReader
 
 PATIENCE = 1.0  # seconds that a node has to answer
 _AT_ONCE = 32  # nodes that are asked at once
 _TOKENS = ("held", "guarded", "final")
 
 
-class View(NamedTuple):
+class NodeView(NamedTuple):
     """What is known of one node."""
 
     id: int
@@ -44,13 +44,13 @@ class View(NamedTuple):
         return [self.about[name] for name in _TOKENS if self.about[name] is not None]
 
 
-def look(files: Mapping[int, NodeFile], manifest: Manifest, *, patience: float = PATIENCE) -> list[View]:
+def look(files: Mapping[int, NodeFile], manifest: Manifest, *, patience: float = PATIENCE) -> list[NodeView]:
     """Ask all nodes at once, so that several that are stopped do not add up; read the disks of the others."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(lambda file: view(file, manifest, patience), (files[v] for v in sorted(files))))
 
 
-def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> View:
+def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> NodeView:
     """Look at one node."""
     pid, answer = running(file.state), None
     if pid is not None:
@@ -63,17 +63,17 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> View
     last, error = None, None
     try:
         if (file.state / "state.db").exists():
-            with Reading(file.state, manifest.digest, limits=manifest.limits) as reading:
+            with StoreReader(file.state, manifest.digest, limits=manifest.limits) as reading:
                 lines = tuple(reading.without_visits())
                 last = reading.last_visit()
                 disk = reading.load() if answer is None else None
                 about = about if disk is None else describe(disk)
-    except StoreError as damage:
+    except NodeStoreError as damage:
         error = str(damage)
-    return View(file.id, pid, answer is not None, about if answer is None else answer, lines, last, error)
+    return NodeView(file.id, pid, answer is not None, about if answer is None else answer, lines, last, error)
 
 
-def overview(views: Sequence[View], manifest: Manifest, *, begun: bool) -> dict[str, Any]:
+def fleet_status(views: Sequence[NodeView], manifest: Manifest, *, begun: bool) -> dict[str, Any]:
     """Return how the fleet is, ready for JSON."""
     epoch, base = _winner(views)
     tokens = [token for one in views for token in one.tokens if Epoch(*token["epoch"]) == epoch]
@@ -93,7 +93,7 @@ def overview(views: Sequence[View], manifest: Manifest, *, begun: bool) -> dict[
         "epoch": epoch.counter,
         "epoch_full": list(epoch),
         "step": base if latest is None else latest["step"],
-        "steps": manifest.course.steps,
+        "steps": manifest.published.steps,
         "transfers": 0 if latest is None else latest["transfers"],
         "lost_updates": lost_updates(views),
         "hops_per_second": None if not rates or finals else median(rates),
@@ -105,7 +105,7 @@ def overview(views: Sequence[View], manifest: Manifest, *, begun: bool) -> dict[
     }
 
 
-def _row(one: View, holder: int | None, guardian: int | None) -> dict[str, Any]:
+def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, Any]:
     about = one.about
     edges = {u: edge for u, edge in about["edges"].items() if u != str(one.id)}
     role = "holder" if one.id == holder else "guardian" if one.id == guardian else ""
@@ -132,14 +132,14 @@ def _row(one: View, holder: int | None, guardian: int | None) -> dict[str, Any]:
     }
 
 
-def _winner(views: Iterable[View]) -> tuple[Epoch, int]:
+def _winner(views: Iterable[NodeView]) -> tuple[Epoch, int]:
     """Return the highest epoch that is spoken of, and the step at which it began."""
     found = [(Epoch(*one.about["epoch"]), int(one.about["base"])) for one in views]
     found += [(line.epoch, line.base) for one in views for line in one.lines if isinstance(line, Began)]
     return max(found, default=(FIRST, 0))
 
 
-def _holder(views: Iterable[View]) -> tuple[int | None, int | None]:
+def _holder(views: Iterable[NodeView]) -> tuple[int | None, int | None]:
     """Return who holds the model and who guards it; while it is on its way, its last durable holder."""
     found: list[tuple[Epoch, float, int, int | None]] = []
     for one in views:
@@ -153,7 +153,7 @@ def _holder(views: Iterable[View]) -> tuple[int | None, int | None]:
     return max(found, key=lambda one: one[:2], default=(FIRST, 0, None, None))[2:]
 
 
-def _ended(views: Iterable[View], final: Mapping[str, Any]) -> tuple[int | None, int | None]:
+def _ended(views: Iterable[NodeView], final: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """Return where the walk ended, as the log there says, and who guarded the model last."""
     guards = [
         (one.about["guarded"]["seq"], one.about["guarded"]["holder"], one.id)
@@ -167,7 +167,7 @@ def _ended(views: Iterable[View], final: Mapping[str, Any]) -> tuple[int | None,
     return last, guardian
 
 
-def lost_updates(views: Iterable[View]) -> int:
+def lost_updates(views: Iterable[NodeView]) -> int:
     """Count the updates that a higher epoch has overtaken, each once.
 
     An epoch's own updates are those from its base to the highest step that any copy of it has, wherever that lies: with
@@ -205,7 +205,7 @@ def lost_updates(views: Iterable[View]) -> int:
     return sum(max(0, top - max(bases[epoch], ends.get(epoch, 0))) for epoch, top in tops.items())
 
 
-def _waits(views: Sequence[View], manifest: Manifest, holder: int | None, *, begun: bool) -> Iterable[str]:
+def _waits(views: Sequence[NodeView], manifest: Manifest, holder: int | None, *, begun: bool) -> Iterable[str]:
     """Yield what keeps the walk from going on."""
     for one in views:
         if one.error is not None:

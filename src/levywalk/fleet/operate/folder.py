@@ -23,7 +23,7 @@ from typing import Any
 
 from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, LevywalkError
-from levywalk.fleet.operate.fleet_status import View, look, overview
+from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, look
 from levywalk.fleet.operate.log_text import short
 from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime import control
@@ -84,14 +84,14 @@ class FleetFolder:
 
     # Looking
 
-    def views(self, patience: float = 1.0) -> list[View]:
+    def views(self, patience: float = 1.0) -> list[NodeView]:
         """Look at every node, for at most so many seconds."""
         _reap()
         return look(self.files, self.manifest, patience=patience)
 
     def status(self, patience: float = 1.0) -> dict[str, Any]:
         """Return how the fleet is, ready for JSON: see `overview`."""
-        return overview(self.views(patience), self.manifest, begun=self.begun)
+        return fleet_status(self.views(patience), self.manifest, begun=self.begun)
 
     @property
     def begun(self) -> bool:
@@ -366,7 +366,7 @@ def node_folders(path: Path) -> list[Path]:
     return [file.parent for file in sorted(path.glob("node-*/node.toml"))]
 
 
-def _edges_down(one: View) -> Iterator[tuple[int, int, str]]:
+def _edges_down(one: NodeView) -> Iterator[tuple[int, int, str]]:
     for u, edge in one.about["edges"].items():
         if not edge["up"]:
             yield one.id, int(u), edge.get("why") or "not agreed yet"

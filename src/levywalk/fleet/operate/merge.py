@@ -18,7 +18,7 @@ from levywalk.arrays import Floats, Ints
 from levywalk.engine.measure import Measure, loss_nodes
 from levywalk.engine.seen import Seen
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.protocol.node_step import Course, Visit
+from levywalk.fleet.protocol.node_step import PublishedWalk, Visit
 from levywalk.fleet.protocol.records import Archived, Began, Line
 from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.setup.build import Fleet
@@ -83,7 +83,7 @@ def merge(logs: Logs, fleet: Fleet, *, missing: str = "refuse") -> Trace:
     """
     if missing not in ("refuse", "mark"):
         raise InvalidParameter(f"missing must be 'refuse' or 'mark', got {missing!r}")
-    chain = winning_chain(logs, fleet.course)
+    chain = winning_chain(logs, fleet.published)
     if chain.missing and missing == "refuse":
         raise InvalidParameter(
             f"logs must hold every step, but {len(chain.missing)} are missing ({_few(chain.missing)}): a disk was "
@@ -92,7 +92,7 @@ def merge(logs: Logs, fleet: Fleet, *, missing: str = "refuse") -> Trace:
     return _trace(chain, logs, fleet)
 
 
-def winning_chain(logs: Logs, course: Course) -> Chain:
+def winning_chain(logs: Logs, published: PublishedWalk) -> Chain:
     """Find the walk that counts: the highest epoch's, and what it began from."""
     began: dict[Epoch, Began] = {}
     lines: dict[Epoch, dict[int, tuple[int, Visit]]] = {}
@@ -113,7 +113,7 @@ def winning_chain(logs: Logs, course: Course) -> Chain:
     epochs, visits = _lineage(began, lines)
     missing = tuple(step for step in range(max(visits, default=0)) if step not in visits)
     whole = epochs[0][0] in began
-    return Chain(tuple(epochs), visits, missing, tuple(_lost(lines, epochs, course)) if whole else None)
+    return Chain(tuple(epochs), visits, missing, tuple(_lost(lines, epochs, published)) if whole else None)
 
 
 def _lines(logs: Logs) -> Iterator[tuple[int, Line]]:
@@ -140,23 +140,23 @@ def _lineage(
 
 
 def _lost(
-    lines: dict[Epoch, dict[int, tuple[int, Visit]]], epochs: list[tuple[Epoch, int]], course: Course
+    lines: dict[Epoch, dict[int, tuple[int, Visit]]], epochs: list[tuple[Epoch, int]], published: PublishedWalk
 ) -> Iterator[tuple[Epoch, int]]:
     """Yield the updates that do not count: those of other epochs, and of an epoch beyond its child's base."""
     ends = {epoch: base for (epoch, _), (_, base) in pairwise(epochs)} | {epochs[-1][0]: 1 << 62}
     for epoch, steps in sorted(lines.items()):
         for step, (_, line) in sorted(steps.items()):
-            if step >= ends.get(epoch, 0) and not _is_end(line, course):
+            if step >= ends.get(epoch, 0) and not _is_end(line, published):
                 yield epoch, step
 
 
-def _is_end(line: Visit, course: Course) -> bool:
+def _is_end(line: Visit, published: PublishedWalk) -> bool:
     """Whether the line is the walk's last: no update was made there."""
-    return line.step >= course.steps or (course.stop == "detector" and line.switched_at >= 0)
+    return line.step >= published.steps or (published.stop == "detector" and line.switched_at >= 0)
 
 
 def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
-    course, problem = fleet.course, fleet.problem
+    published, problem = fleet.published, fleet.problem
     kept = [found for _, found in sorted(chain.visits.items()) if found[1].model is not None]
     if not kept:
         raise InvalidParameter("logs must hold at least one model; none of their lines has one")
@@ -166,11 +166,11 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
     for step, (v, _) in chain.visits.items():
         if step < last.step:
             walk[0, step] = v
-    nodes = loss_nodes("auto", problem, course.update, course.steps, len(kept), fleet.seed)
+    nodes = loss_nodes("auto", problem, published.update, published.steps, len(kept), fleet.seed)
     measure = Measure(problem, nodes)
     hops, transfers = (np.array([[getattr(line, name) for line in lines]]) for name in ("hops", "transfers"))
     errors = _errors(measure, kept, hops, transfers)
-    numbers = problem.dim + (problem.dim + 3 if course.detector is not None else 0)
+    numbers = problem.dim + (problem.dim + 3 if published.detector is not None else 0)
     bound = (fleet.design.first if isinstance(fleet.design, Switching) else fleet.design).bind(fleet.network, problem)
     return Trace(
         step=np.array([line.step for line in lines]),
@@ -203,21 +203,21 @@ def _errors(measure: Measure, kept: list[tuple[int, Visit]], hops: Ints, transfe
 
 
 def _provenance(chain: Chain, logs: Logs, fleet: Fleet, largest: float, last: Visit) -> dict[str, Any]:
-    course = fleet.course
+    published = fleet.published
     return told(
         fleet.network,
         fleet.problem,
         fleet.design,
-        course.update,
-        (phase.step_size for phase in course.phases),
+        published.update,
+        (phase.step_size for phase in published.phases),
         largest,
         backend="fleet",
         seed=fleet.seed,
-        steps=course.steps,
+        steps=published.steps,
         replicas=1,
     ) | {
         "start": fleet.start,
-        "interrupted": not _is_end(last, course),
+        "interrupted": not _is_end(last, published),
         "fleet": _of_fleet(chain, logs, fleet, last),
     }
 
@@ -231,8 +231,8 @@ def _of_fleet(chain: Chain, logs: Logs, fleet: Fleet, last: Visit) -> dict[str, 
         "lost_updates": None if chain.lost is None else len(chain.lost),
         "archived": len(archived),
         "missing": list(chain.missing),
-        "stop": fleet.course.stop,
-        "stopped_at": last.step if _is_end(last, fleet.course) else -1,
+        "stop": fleet.published.stop,
+        "stopped_at": last.step if _is_end(last, fleet.published) else -1,
     }
 
 

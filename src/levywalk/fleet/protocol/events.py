@@ -33,14 +33,14 @@ class Again(NamedTuple):
     """Call again with `Turn`, after what else there is to do: the token is here and there is work."""
 
 
-class Record(NamedTuple):
+class Notice(NamedTuple):
     """Something to tell people: a word and what it is about."""
 
     what: str
     about: dict[str, object]
 
 
-Effect = Persist | Send | SetTimer | Again | Record
+Effect = Persist | Send | SetTimer | Again | Notice
 
 
 class Start(NamedTuple):

@@ -119,22 +119,22 @@ class HandOff(Epochs):
         if held is None or held.status != ACTIVE:
             return
         token, to, self.made = held.token, NOBODY, 0
-        while not self.course.ends(token):
+        while not self.published.ends(token):
             if token.step - held.copied >= self.terms.renew_after and not token.jumping:
                 break
             if self.made == self.burst:
                 break
             self.made += 1
             if not token.jumping:
-                self._lines.append(visit_of(token, self.course.recorded(token.step)))
-            token, to = self.here.decide(token)
+                self._lines.append(visit_of(token, self.published.recorded(token.step)))
+            token, to = self.site.decide(token)
             if to != self.id:
                 break
         if to not in (NOBODY, self.id):
             held = held._replace(status=MOVING, token=token, to=to)
             self._put("held", held)
             self._send(to, Prepare(self._outgoing(held)[0], held.guardian))
-        elif self.course.ends(token):
+        elif self.published.ends(token):
             self._end(token)
             return
         else:
@@ -242,7 +242,7 @@ class HandOff(Epochs):
         token = message.token
         if self._behind(sender, token.epoch):
             return
-        why = self.course.refuses(token) or ("the node is leaving" if self.disk.own.leaving else None)
+        why = self.published.refuses(token) or ("the node is leaving" if self.disk.own.leaving else None)
         if why is not None:
             self._record("refused", sender=sender, why=why)
             self._send(sender, Refused(token.epoch, token.seq, token.digest(), why))
@@ -360,7 +360,7 @@ class HandOff(Epochs):
     def _renew(self, sender: int, message: Renew, now: float) -> None:
         """Keep a newer copy, while the register is unwritten."""
         token = message.token
-        if self._behind(sender, token.epoch) or self.course.refuses(token) is not None:
+        if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
             return
         guarded = self._mine(sender, token.epoch, token.seq)
         if guarded is None or guarded.register is not None:
@@ -399,7 +399,7 @@ class HandOff(Epochs):
     def _guard(self, sender: int, message: Guard, now: float) -> None:
         """Become the guardian of a token that was born or brought back at a neighbour."""
         token = message.token
-        if self._behind(sender, token.epoch) or self.course.refuses(token) is not None:
+        if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
             return
         guarded = self.disk.guarded
         if guarded is not None and guarded.copy.epoch == token.epoch:

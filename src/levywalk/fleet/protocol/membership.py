@@ -28,7 +28,7 @@ class Membership(NodeState):
                 edge.up,
                 max(disk.own.degree, disk.own.pending),
                 edge.degree,
-                self.here.scores,
+                self.site.scores,
             ),
         )
 
@@ -75,7 +75,7 @@ class Membership(NodeState):
         own = self.disk.own
         self.acknowledged.clear()
         self._put("own", own._replace(pending=max(own.degree, own.pending) + 1))
-        self._set_edge(event.node, Edge(0, False, 1, self.here.scores, joined=False))
+        self._set_edge(event.node, Edge(0, False, 1, self.site.scores, joined=False))
         self._beat(event.node, now)
 
     def _leaves(self, event: Leaves, now: float) -> None:

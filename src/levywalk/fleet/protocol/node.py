@@ -44,9 +44,9 @@ from levywalk.fleet.protocol.messages import (
     Renewed,
 )
 from levywalk.fleet.protocol.node_state import Signer
-from levywalk.fleet.protocol.node_step import Here
+from levywalk.fleet.protocol.node_step import NodeSite
 from levywalk.fleet.protocol.records import MOVING, NOBODY, PREPARED, SEEKING, Disk
-from levywalk.fleet.protocol.terms import EAGER, Terms
+from levywalk.fleet.protocol.terms import EAGER, HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch
 
 
@@ -55,7 +55,7 @@ class Node(HandOff):
 
     Parameters
     ----------
-    here
+    site
         Its data and key: what it does with the model.
     terms
         What all nodes agree on.
@@ -63,8 +63,8 @@ class Node(HandOff):
         What it knows; after a crash, what was persisted.
     """
 
-    def __init__(self, here: Here, terms: Terms, disk: Disk, signer: Signer | None = None) -> None:
-        super().__init__(here, terms, disk, signer)
+    def __init__(self, site: NodeSite, terms: HandOffTerms, disk: Disk, signer: Signer | None = None) -> None:
+        super().__init__(site, terms, disk, signer)
         self._answers: dict[type, Callable[..., None]] = {
             Prepare: self._prepare,
             Prepared: self._prepared,
@@ -185,7 +185,11 @@ class Node(HandOff):
     def _finished(self, sender: int, message: Finished, now: float) -> None:
         """Keep the end and pass it on."""
         token = message.token
-        if self._behind(sender, token.epoch) or self.course.refuses(token) is not None or not self.course.ends(token):
+        if (
+            self._behind(sender, token.epoch)
+            or self.published.refuses(token) is not None
+            or not self.published.ends(token)
+        ):
             return
         held = self.disk.held
         if held is not None and held.token.epoch > token.epoch:

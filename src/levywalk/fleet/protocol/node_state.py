@@ -7,11 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
-from levywalk.fleet.protocol.events import Effect, Persist, Record, Send
+from levywalk.fleet.protocol.events import Effect, Notice, Persist, Send
 from levywalk.fleet.protocol.messages import Certificate, Message
-from levywalk.fleet.protocol.node_step import Course, Here, Neighbour
+from levywalk.fleet.protocol.node_step import Neighbour, NodeSite, PublishedWalk
 from levywalk.fleet.protocol.records import PREPARED, Disk, Held, Line
-from levywalk.fleet.protocol.terms import Terms
+from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import Token
 
 
@@ -42,7 +42,7 @@ class NodeState:
 
     Parameters
     ----------
-    here
+    site
         Its data and key: what it does with the model.
     terms
         What all nodes agree on.
@@ -50,11 +50,11 @@ class NodeState:
         What it knows; after a crash, what was persisted.
     """
 
-    def __init__(self, here: Here, terms: Terms, disk: Disk, signer: Signer | None = None) -> None:
-        self.here, self.terms, self.disk = here, terms, disk
+    def __init__(self, site: NodeSite, terms: HandOffTerms, disk: Disk, signer: Signer | None = None) -> None:
+        self.site, self.terms, self.disk = site, terms, disk
         self.signer: Signer = Unsigned() if signer is None else signer
-        self.id = here.node
-        self.course: Course = here.course
+        self.id = site.node
+        self.published: PublishedWalk = site.published
         # What a crash may take: what was heard when, what is waited for.
         self.heard: dict[int, float] = {}
         self.holder_heard = 0.0
@@ -86,7 +86,7 @@ class NodeState:
         self.out.append(Send(to, message))
 
     def _record(self, what: str, **about: object) -> None:
-        self.out.append(Record(what, about))
+        self.out.append(Notice(what, about))
 
     def _digest(self, token: Token) -> bytes:
         """Return the token's hash, which costs time for a large model, once."""
@@ -109,7 +109,7 @@ class NodeState:
         degree = self.disk.own.degree
         joined = [(u, edge) for u, edge in sorted(self.disk.edges.items()) if edge.joined]
         around = [Neighbour(u, degree if u == self.id else e.degree, e.scores, e.up) for u, e in joined]
-        self.here.know(around, degree)
+        self.site.know(around, degree)
 
     @property
     def neighbours(self) -> Iterable[int]:

@@ -1,9 +1,9 @@
 """What is published about a walk, and what one node does with the model while it is there.
 
-`Course` holds the constants that every node knows: the law's mean scores, step sizes, jumps, when to stop. `Here` is
-one node: its own data, its own key, and what its edge records say about its neighbours. `Here.decide` is the walk's
-step, made of the same `rule` and `update` as the reference backend, so that a fleet without faults replays it to the
-bit.
+`PublishedWalk` holds the constants that every node knows: mean scores, step sizes, jumps, when to stop.
+`NodeSite` is one node: its own data, its own key, and what its edge records say about its neighbours.
+`NodeSite.decide` is the walk's step, made of the same `rule` and `update` as the reference backend,
+so a fleet without faults makes the same walk, to the bit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from levywalk.arrays import Floats
 from levywalk.draws import HOP, JUMP, Key, unit
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.tensors import sealed_model
-from levywalk.fleet.protocol.token import Token, Watch
+from levywalk.fleet.protocol.token import DetectorAverages, Token
 from levywalk.problem import Problem
 from levywalk.schedule import Constant, Schedule, is_schedule
 from levywalk.updates import Sgd
@@ -44,7 +44,7 @@ _MOST = 1 << 62  # of a counter in a token: there must be room to go on counting
 
 
 @dataclass(frozen=True)
-class Phase:
+class PublishedPhase:
     """One way to walk, as far as it is published.
 
     Attributes
@@ -64,7 +64,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Course:
+class PublishedWalk:
     """Everything about the walk that all nodes know.
 
     Attributes
@@ -77,12 +77,12 @@ class Course:
     Examples
     --------
     >>> import levywalk as lw
-    >>> course = Course.of(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=10, step_size="theory")
-    >>> course.ends(Token.first(np.zeros(10))), course.ends(Token.first(np.zeros(10))._replace(step=10))
+    >>> published = PublishedWalk.of(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=10, step_size="theory")
+    >>> published.ends(Token.first(np.zeros(10))), published.ends(Token.first(np.zeros(10))._replace(step=10))
     (False, True)
     """
 
-    phases: tuple[Phase, ...]
+    phases: tuple[PublishedPhase, ...]
     steps: int
     dim: int
     update: Sgd = field(default_factory=Sgd)
@@ -103,7 +103,7 @@ class Course:
         stop: str = "steps",
         detector: Detector | None = None,
         record_every: int | None = None,
-    ) -> Course:
+    ) -> PublishedWalk:
         """Bind a design to a network and a problem, and keep what is to be published."""
         from levywalk.engine.prepare import phases_of  # with all that a simulation needs, and a node does without
 
@@ -119,7 +119,7 @@ class Course:
                     f"design must walk over the edges in a fleet, got {part.name}, which only a server can do"
                 )
             mean = float(phase.bound.scores.mean()) if part.reweight else None
-            phases.append(Phase(mean, phase.step_size, phase.most, phase.bound.jump))
+            phases.append(PublishedPhase(mean, phase.step_size, phase.most, phase.bound.jump))
         if isinstance(design, Switching):
             detector = design.detector
         elif stop == "detector":
@@ -198,22 +198,22 @@ class Neighbour(NamedTuple):
     up: bool
 
 
-class Here:
+class NodeSite:
     """One node: its data, its key, and what it knows about its neighbours.
 
     Under the policy "counted" a node is one of its own neighbours.
     """
 
     def __init__(
-        self, course: Course, node: int, problem: Problem, index: int, scores: tuple[float, ...], key: Key
+        self, published: PublishedWalk, node: int, problem: Problem, index: int, scores: tuple[float, ...], key: Key
     ) -> None:
-        self.course, self.node, self.problem, self.index, self.key = course, node, problem, index, key
+        self.published, self.node, self.problem, self.index, self.key = published, node, problem, index, key
         self.scores = scores
-        self.weights = [phase.weight(score) for phase, score in zip(course.phases, scores, strict=True)]
+        self.weights = [phase.weight(score) for phase, score in zip(published.phases, scores, strict=True)]
         self.views: list[LocalView] = []
         self.live: list[LocalView] = []
         self.down: frozenset[int] = frozenset()
-        self._constants = [_constants(phase) for phase in course.phases]
+        self._constants = [_constants(phase) for phase in published.phases]
 
     def know(self, neighbours: Sequence[Neighbour], degree: int) -> None:
         """Take in the edge records; the degree counts dead neighbours too."""
@@ -273,20 +273,20 @@ class Here:
             return token._replace(step=t + 1)
         step_size = self._at(token.phase, t)[0]
         with np.errstate(over="ignore", invalid="ignore"):
-            gradient = self.course.update.gradient(self.problem, self.index, x, partial(self.key.word, t))
+            gradient = self.published.update.gradient(self.problem, self.index, x, partial(self.key.word, t))
             scaled = self.weights[token.phase] * gradient
             moved = x - step_size * scaled
         if not np.isfinite(moved).all():
             return token._replace(step=t + 1, diverged_at=t)
         token = token._replace(step=t + 1, model=sealed_model(moved))
-        if self.course.detector is None or token.watch is None or token.switched_at >= 0:
+        if self.published.detector is None or token.watch is None or token.switched_at >= 0:
             return token
         state = token.watch.opened()
         with np.errstate(over="ignore", invalid="ignore"):
-            settled = self.course.detector.observe(state, scaled, step_size)
-        token = token._replace(watch=Watch.sealed(state))
+            settled = self.published.detector.observe(state, scaled, step_size)
+        token = token._replace(watch=DetectorAverages.sealed(state))
         if settled:
-            token = token._replace(switched_at=t, phase=min(1, len(self.course.phases) - 1))
+            token = token._replace(switched_at=t, phase=min(1, len(self.published.phases) - 1))
         return token
 
     def _at(self, phase: int, t: int) -> tuple[float, float, Floats]:
@@ -294,16 +294,16 @@ class Here:
         constants = self._constants[phase]
         if constants is not None:
             return constants
-        law = self.course.phases[phase]
+        law = self.published.phases[phase]
         p_jump = 0.0 if law.jump is None else float(law.jump.p_jump_at(t, t + 1)[0])
         return min(float(law.step_size.values(t, t + 1)[0]), law.most), p_jump, _distances(law)
 
 
-def _distances(law: Phase) -> Floats:
+def _distances(law: PublishedPhase) -> Floats:
     return np.empty(0) if law.jump is None else law.jump.cumulative()
 
 
-def _constants(law: Phase) -> tuple[float, float, Floats] | None:
+def _constants(law: PublishedPhase) -> tuple[float, float, Floats] | None:
     """Return γ, p_jump and the distance law if they never change."""
     if not isinstance(law.step_size, Constant) or (law.jump is not None and is_schedule(law.jump.p_jump)):
         return None

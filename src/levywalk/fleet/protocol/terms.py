@@ -10,7 +10,7 @@ WAIT, EAGER = "wait", "eager"
 
 
 @dataclass(frozen=True)
-class Terms:
+class HandOffTerms:
     """What all nodes agree on about hand-offs.
 
     Attributes
@@ -24,7 +24,7 @@ class Terms:
 
     Examples
     --------
-    >>> Terms(run=b"test").dead_after
+    >>> HandOffTerms(run=b"test").dead_after
     60.0
     """
 

@@ -30,7 +30,7 @@ class Epoch(NamedTuple):
 FIRST = Epoch(0, 0, -1)
 
 
-class Watch(NamedTuple):
+class DetectorAverages(NamedTuple):
     """The detector's averages, which travel with the model; see `levywalk.walks.Detector`."""
 
     mean: Floats
@@ -39,7 +39,7 @@ class Watch(NamedTuple):
     streak: int
 
     @classmethod
-    def new(cls, dim: int) -> Watch:
+    def new(cls, dim: int) -> DetectorAverages:
         """Return the averages before the first update."""
         return cls(sealed_model(np.zeros(dim)), 0.0, 0.0, 0)
 
@@ -48,7 +48,7 @@ class Watch(NamedTuple):
         return DetectorState(self.mean.copy(), self.power, self.mass, self.streak)
 
     @classmethod
-    def sealed(cls, state: DetectorState) -> Watch:
+    def sealed(cls, state: DetectorState) -> DetectorAverages:
         """Return a detector's state as part of a token."""
         return cls(sealed_model(state.mean), state.power, state.mass, state.streak)
 
@@ -72,7 +72,7 @@ class Token(NamedTuple):
     distance: int  # all hops of the present jump, 0 if there is none
     model: Floats
     phase: int
-    watch: Watch | None
+    watch: DetectorAverages | None
     switched_at: int
     diverged_at: int
     hops: int
@@ -83,7 +83,7 @@ class Token(NamedTuple):
     def first(cls, model: Floats, *, watched: bool = False) -> Token:
         """Return the token before step 0."""
         clean = sealed_model(np.array(model, dtype=np.float64))
-        watch = Watch.new(len(clean)) if watched else None
+        watch = DetectorAverages.new(len(clean)) if watched else None
         return cls(FIRST, 0, 0, 0, 0, 0, 0, clean, 0, watch, -1, -1, 0, 0, b"")
 
     @property

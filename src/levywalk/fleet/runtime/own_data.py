@@ -43,7 +43,7 @@ def own_problem(manifest: Manifest, nodefile: NodeFile) -> LinearModelProblem:
     The file is one that `levywalk.load_dataset` reads: npz with the arrays features and targets, CSV whose last column
     is the target, or LIBSVM.
     """
-    path, dim = nodefile.data, manifest.course.dim
+    path, dim = nodefile.data, manifest.published.dim
     loss = OwnLeastSquares if manifest.loss == "least_squares" else OwnLogistic
     try:
         features, targets = load_dataset(path, dim=dim)

@@ -33,9 +33,9 @@ from levywalk.fleet.protocol.events import (
     Gone,
     Got,
     Joins,
+    Notice,
     Persist,
     Reached,
-    Record,
     Send,
     SetTimer,
     Start,
@@ -48,7 +48,7 @@ from levywalk.fleet.protocol.messages import (
     Refused,
 )
 from levywalk.fleet.protocol.node import Node
-from levywalk.fleet.protocol.node_step import Here
+from levywalk.fleet.protocol.node_step import NodeSite
 from levywalk.fleet.protocol.records import PREPARED, REGENERATED, Disk, Edge, Known, Own
 from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime import control, metrics
@@ -63,8 +63,8 @@ from levywalk.fleet.runtime.transport import Transport
 from levywalk.fleet.runtime.wire import Hello
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
-from levywalk.fleet.storage.errors import DiskFull, StoreError
-from levywalk.fleet.storage.store import Store, whole
+from levywalk.fleet.storage.errors import DiskFull, NodeStoreError
+from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.version import __version__
 
 ENVIRONMENT = TLS_1_3_ONLY | {
@@ -95,7 +95,7 @@ class Process:
         self.problem = own_problem(manifest, file)
         degree = len(file.neighbours) + (manifest.self_loops == "counted")
         self.scores = scores(manifest, self.problem, degree)
-        self.store = Store(file.state, manifest.digest, limits=manifest.limits)
+        self.store = NodeStore(file.state, manifest.digest, limits=manifest.limits)
         self.incarnation = Incarnation.of(file.state)
         (file.state / PEERS).mkdir(exist_ok=True, mode=0o700)
         disk = self.store.load()
@@ -138,8 +138,8 @@ class Process:
         return Disk(Known(FIRST, 0), Own(len(ids), 0, leaving=False), edges)
 
     def _node(self, disk: Disk) -> Node:
-        here = Here(self.manifest.course, self.file.id, self.problem, 0, self.scores, self._key())
-        return Node(here, self.manifest.terms, disk, self.identity.signer())
+        site = NodeSite(self.manifest.published, self.file.id, self.problem, 0, self.scores, self._key())
+        return Node(site, self.manifest.terms, disk, self.identity.signer())
 
     # Certificates of others, so that a node that begins again can vouch for a guardian
 
@@ -178,7 +178,7 @@ class Process:
         except DiskFull as error:
             self._begin_again("disk full", str(error))
             return
-        except StoreError as error:
+        except NodeStoreError as error:
             self._fail(error)
             return
         except Exception:  # a fault of ours: what was not written has not happened
@@ -221,7 +221,7 @@ class Process:
             self.transport.send(effect.to, effect.message)
         elif isinstance(effect, SetTimer):
             self._set_timer(effect.at)
-        elif isinstance(effect, Record):
+        elif isinstance(effect, Notice):
             self.counts[effect.what] += 1
             self.log_writer.write(effect.what, "info", effect.about)
         elif isinstance(effect, Again):
@@ -264,7 +264,7 @@ class Process:
                 self.log("process is dead", level="warning", neighbour=peer.id)
                 self.event(Gone(peer.id))
 
-    def _fail(self, error: StoreError) -> None:
+    def _fail(self, error: NodeStoreError) -> None:
         """End the process: what is in memory is not on the disk, so nothing may be said of it."""
         self.failed = str(error)
         self.over.set()
@@ -281,7 +281,7 @@ class Process:
             assert disk is not None
             self.node = self._node(disk)
         except Exception as error:
-            self._fail(StoreError(str(error)))
+            self._fail(NodeStoreError(str(error)))
             return
 
         def again() -> None:
@@ -366,7 +366,7 @@ class Process:
         self.store.close()
         self.log("stopped")
         if self.failed:
-            raise StoreError(self.failed)
+            raise NodeStoreError(self.failed)
 
 
 def command(path: str | Path) -> list[str]:
@@ -388,7 +388,7 @@ def main(arguments: list[str] | None = None) -> int:
             await Process(given[0]).live()
 
         asyncio.new_event_loop().run_until_complete(run())  # the process ends with it: nothing is to be cancelled
-    except (LevywalkError, StoreError) as error:
+    except (LevywalkError, NodeStoreError) as error:
         print(json.dumps({"level": "error", "event": "cannot run", "message": str(error)}), flush=True)  # noqa: T201
         print(f"Error: {error}", file=sys.stderr)  # noqa: T201
         return 1

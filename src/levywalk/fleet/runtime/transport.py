@@ -101,7 +101,7 @@ _ANSWERS: dict[type[LevywalkError], grpc.StatusCode] = {
 }
 
 
-class Heard(Protocol):
+class LinkListener(Protocol):
     """Who wants to know what happens on the links."""
 
     def opened(self, node: int, hello: Hello) -> None:
@@ -141,7 +141,7 @@ class Transport:
         limits: Limits,
         manifest: bytes,
         incarnation: bytes,
-        heard: Heard,
+        heard: LinkListener,
         *,
         known: dict[int, bytes] | None = None,
         learned: Callable[[int, bytes], None] | None = None,

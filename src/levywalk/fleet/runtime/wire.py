@@ -23,7 +23,7 @@ from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.messages import Certificate, Message
 from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
-from levywalk.fleet.protocol.token import Epoch, Token, Watch
+from levywalk.fleet.protocol.token import DetectorAverages, Epoch, Token
 from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.storage.codec import Limits
 
@@ -103,7 +103,7 @@ def _check_of(field: FieldDescriptor) -> Callable[[str, Any], None] | None:
 # Named tuples and protobuf messages
 
 
-class _Array:
+class _WireArray:
     """A tensor of that name, in the message or after it."""
 
     def __init__(self, name: str) -> None:
@@ -130,7 +130,7 @@ class _Array:
         return incoming.done()
 
 
-class _Record:
+class _WireRecord:
     """A named tuple, as the protobuf message with the same fields."""
 
     def __init__(self, type_: Any, descriptor: Any) -> None:
@@ -140,11 +140,11 @@ class _Record:
         self.values = attrgetter(*self.names, self.names[0])  # one more: of a single name it would return no tuple
         self.checks = [(i, name, check) for i, name in enumerate(self.names) if (check := _check_of(fields[name]))]
         self.scores = self.names.index("scores") if "scores" in self.names else None
-        self.parts: list[tuple[int, str, _Record | _Array, bool]] = []
+        self.parts: list[tuple[int, str, _WireRecord | _WireArray, bool]] = []
         for i, name in enumerate(self.names):
             inner = fields[name].message_type
             if inner is not None:
-                part = _Array(name) if inner.name == "Tensor" else _Record(_INNER[inner.name], inner)
+                part = _WireArray(name) if inner.name == "Tensor" else _WireRecord(_INNER[inner.name], inner)
                 self.parts.append((i, name, part, name == "watch"))
 
     def write(self, value: Any, after: list[Tensor]) -> dict[str, Any]:
@@ -174,9 +174,9 @@ class _Record:
         return self.type._make(values)
 
 
-_INNER = {"Epoch": Epoch, "Token": Token, "Watch": Watch, "Certificate": Certificate}
-_KINDS: dict[str, _Record] = {
-    field.name: _Record(type_, field.message_type)
+_INNER = {"Epoch": Epoch, "Token": Token, "DetectorAverages": DetectorAverages, "Certificate": Certificate}
+_KINDS: dict[str, _WireRecord] = {
+    field.name: _WireRecord(type_, field.message_type)
     for type_ in (Hello, *get_args(Message))
     for field in [Frame.DESCRIPTOR.fields_by_name[type_.__name__.lower()]]
 }

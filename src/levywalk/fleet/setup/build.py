@@ -12,9 +12,9 @@ from levywalk.draws import Domain, Key, keys
 from levywalk.engine.prepare import phases_of, start_nodes
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_state import Signer
-from levywalk.fleet.protocol.node_step import Course, Here
+from levywalk.fleet.protocol.node_step import NodeSite, PublishedWalk
 from levywalk.fleet.protocol.records import Disk, Edge, Known, Own
-from levywalk.fleet.protocol.terms import Terms
+from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.network import Network
 from levywalk.problem import Problem
@@ -36,15 +36,15 @@ class Fleet:
     --------
     >>> import levywalk as lw
     >>> fleet = Fleet.of(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
-    >>> fleet.node(3).here.node, fleet.start
+    >>> fleet.node(3).site.node, fleet.start
     (3, 4)
     """
 
     network: Network
     problem: Problem
     design: AnyDesign
-    course: Course
-    terms: Terms
+    published: PublishedWalk
+    terms: HandOffTerms
     scores: tuple[Floats, ...]  # by phase
     start: int
     x0: Floats
@@ -64,11 +64,11 @@ class Fleet:
         start: Any = "uniform",
         x0: Any = None,
         shared_key: bool = True,
-        terms: Terms | None = None,
+        terms: HandOffTerms | None = None,
         **more: Any,
     ) -> Fleet:
-        """Bind a design; the arguments are those of `levywalk.run`, and ``more`` those of `Course.of`."""
-        course = Course.of(network, problem, design, steps=steps, step_size=step_size, **more)
+        """Bind a design; the arguments are those of `levywalk.run`, and ``more`` those of `PublishedWalk.of`."""
+        published = PublishedWalk.of(network, problem, design, steps=steps, step_size=step_size, **more)
         phases = phases_of(network, problem, design, step_size)
         begin = start_nodes(start, design, network, problem, phases[0].bound, keys(seed, Domain.START, range(1)))
         first = np.zeros(problem.dim) if x0 is None else np.array(x0, dtype=np.float64)
@@ -76,8 +76,8 @@ class Fleet:
             network,
             problem,
             design,
-            course,
-            terms or Terms(run=b"levywalk"),
+            published,
+            terms or HandOffTerms(run=b"levywalk"),
             tuple(phase.bound.scores for phase in phases),
             int(begin[0]),
             first,
@@ -88,7 +88,7 @@ class Fleet:
     @property
     def token(self) -> Token:
         """The first token."""
-        return Token.first(self.x0, watched=self.course.detector is not None)
+        return Token.first(self.x0, watched=self.published.detector is not None)
 
     def key(self, v: int) -> Key:
         """Return what a node draws from."""
@@ -106,10 +106,10 @@ class Fleet:
         }
         return Disk(Known(FIRST, 0), Own(int(self.network.degree[v]), 0, leaving=False), edges)
 
-    def here(self, v: int) -> Here:
+    def site(self, v: int) -> NodeSite:
         """Return a node's own part: its data and its key."""
-        return Here(self.course, v, self.problem, v, self.scores_of(v), self.key(v))
+        return NodeSite(self.published, v, self.problem, v, self.scores_of(v), self.key(v))
 
     def node(self, v: int, disk: Disk | None = None, signer: Signer | None = None) -> Node:
         """Return a node's state machine, with the disk of an earlier life if there was one."""
-        return Node(self.here(v), self.terms, self.disk(v) if disk is None else disk, signer)
+        return Node(self.site(v), self.terms, self.disk(v) if disk is None else disk, signer)

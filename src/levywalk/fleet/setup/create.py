@@ -31,7 +31,7 @@ from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.fleet.identity.authority import NODE_DAYS, Authority
 from levywalk.fleet.identity.certificates import key_fingerprint
 from levywalk.fleet.identity.key_files import CA_CERTIFICATE, NODE_CERTIFICATE, NODE_KEY
-from levywalk.fleet.protocol.terms import Terms
+from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.setup import deploy as deployment
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.deploy import Place
@@ -48,12 +48,12 @@ LOWEST_PORT, HIGHEST_PORT = 20_000, 32_767
 _PORTS = 65_535
 
 
-class Unseen:
+class PrivateProblem:
     """A problem whose data is with the nodes' owners; the operator knows its dimension and an agreed L̄.
 
     Examples
     --------
-    >>> Unseen(30, dim=5, mean_smoothness=2.0).smoothness.mean()
+    >>> PrivateProblem(30, dim=5, mean_smoothness=2.0).smoothness.mean()
     np.float64(2.0)
     """
 
@@ -73,7 +73,7 @@ class Unseen:
         return np.zeros(self.dim)
 
 
-def found(
+def create(
     folder: str | Path,
     network: Network,
     problem: Problem,
@@ -84,7 +84,7 @@ def found(
     name: str = "fleet",
     seed: int = 0,
     shared_key: bool = False,
-    terms: Terms | None = None,
+    terms: HandOffTerms | None = None,
     host: str = "127.0.0.1",
     port: int | None = None,
     addresses: Sequence[str] | None = None,
@@ -101,8 +101,8 @@ def found(
     folder
         One that does not exist, or is empty. It appears at once when all of it is there.
     problem
-        `LeastSquares` or `Logistic`, of which each node gets its own samples; or `Unseen`: then each owner puts a
-        ``data.csv`` (features, and the target last) beside the node's file.
+        `LeastSquares` or `Logistic`, of which each node gets its own samples;
+        or `PrivateProblem`: then each owner puts a ``data.csv`` (features, and the target last) beside the node's file.
     shared_key
         Whether all nodes draw from the seed, so that a walk without faults is that of `levywalk.run`; anybody who knows
         the seed can then foretell the walk. Else each node draws from its own entropy.
@@ -120,14 +120,14 @@ def found(
     deploy
         "systemd", "compose" or "kubernetes": add the files for it; the last two have addresses of their own.
     more
-        As for `Fleet.of` and `Course.of`: start, x0, stop, detector, update, record_every.
+        As for `Fleet.of` and `PublishedWalk.of`: start, x0, stop, detector, update, record_every.
 
     Examples
     --------
     >>> import tempfile
     >>> import levywalk as lw
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     at = found(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
+    ...     at = create(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
     ...     sorted(path.name for path in at.iterdir()), sorted(path.name for path in (at / "node-3").iterdir())
     (['authority', 'manifest.json', 'node-0', 'node-1', 'node-2', 'node-3', 'node-4'],
      ['ca.crt', 'data.npz', 'manifest.json', 'node.crt', 'node.key', 'node.toml'])
@@ -172,7 +172,7 @@ def fleet_of(folder: str | Path) -> Fleet:
     >>> import tempfile
     >>> import levywalk as lw
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     at = found(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
+    ...     at = create(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
     ...     fleet_of(at).network
     Network('ring(5)', n=5, edges=5, self_loops='none')
     """
@@ -191,7 +191,7 @@ def fleet_of(folder: str | Path) -> Fleet:
         network,
         problem,
         manifest.design,
-        manifest.course,
+        manifest.published,
         manifest.terms,
         tuple(part.bind(network, problem).scores for part in parts),
         manifest.start,
@@ -215,7 +215,7 @@ def _fresh(folder: Path) -> Path:
 
 def _check_problem(problem: Problem, design: AnyDesign, step_size: float | str | Schedule) -> None:
     """Refuse what a node could not compute alone, and step sizes that need data that nobody has seen."""
-    if isinstance(problem, Unseen):
+    if isinstance(problem, PrivateProblem):
         sizes = [step_size, design.step_size] if isinstance(design, Switching) else [step_size]
         for size in sizes:
             if isinstance(size, str):
@@ -263,7 +263,9 @@ def _here(n: int, host: str, port: int | None, metrics: bool) -> list[Place]:
         first = checks.integer(f"port of node 0 of {n}", port, low=1, high=last)
         ports = list(range(first, first + 2 * n))
     return [
-        Place(f"{shown}:{ports[v]}", f"{shown}:{ports[v]}", f"127.0.0.1:{ports[n + v]}" if metrics else None, here=True)
+        Place(
+            f"{shown}:{ports[v]}", f"{shown}:{ports[v]}", f"127.0.0.1:{ports[n + v]}" if metrics else None, local=True
+        )
         for v in range(n)
     ]
 
@@ -348,7 +350,7 @@ def _fill(
             at / NODE_CERTIFICATE,
             at / CA_CERTIFICATE,
             tuple(
-                Peer(u, places[u].address, prints[u], folder / f"node-{u}" / "state" if place.here else None)
+                Peer(u, places[u].address, prints[u], folder / f"node-{u}" / "state" if place.local else None)
                 for u in near
             ),
         ).write(at / "node.toml")
@@ -367,7 +369,7 @@ def _write_data(folder: Path, problem: Problem, v: int) -> str:
     return "data.npz"
 
 
-# Reading back
+# StoreReader back
 
 
 def _network(folder: Path, manifest: Manifest, nodes: list[NodeFile]) -> Network:
@@ -386,7 +388,7 @@ def _network(folder: Path, manifest: Manifest, nodes: list[NodeFile]) -> Network
 
 
 def _problem(manifest: Manifest, nodes: list[NodeFile]) -> LinearModelProblem:
-    parts = [load_dataset(node.data, dim=manifest.course.dim) for node in nodes]
+    parts = [load_dataset(node.data, dim=manifest.published.dim) for node in nodes]
     counts = [len(targets) for _, targets in parts]
     features, targets = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     whose = None if sum(counts) == len(nodes) else np.repeat(np.arange(len(nodes)), counts)

@@ -1,7 +1,7 @@
 """Files that run a founded fleet elsewhere: a systemd unit, a compose file, Kubernetes objects; and how to use them.
 
 In containers a node's addresses are the names that compose and Kubernetes give it, so the fleet must be founded for
-them: ``found(..., deploy="compose")``.
+them: ``create(..., deploy="compose")``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Place(NamedTuple):
     listen: str
     metrics: str | None
     state: Path | None = None
-    here: bool = False  # whether all nodes are on this machine
+    local: bool = False  # whether all nodes are on this machine
 
 
 def place(kind: str, name: str, v: int, metrics: bool = True) -> Place:
@@ -56,9 +56,9 @@ def files(folder: str | Path, kind: str) -> dict[str, str]:
     --------
     >>> import tempfile
     >>> import levywalk as lw
-    >>> from levywalk.fleet.setup.create import found
+    >>> from levywalk.fleet.setup.create import create
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     at = found(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
+    ...     at = create(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
     ...     list(files(at, "systemd"))
     ['levywalk-node@.service', 'INSTALL.md']
     """

@@ -1,8 +1,9 @@
 """The manifest: what all nodes of a fleet agree on, as one JSON file, the same on every node.
 
 It publishes constants of the walk and of the hand-off, and nothing of anybody's data but the mean L̄ of the smoothness
-constants. Its hash is the run's name in every certificate (`Terms.run`), so nodes with different manifests believe each
-other nothing. A manifest is read strictly: what is unknown, missing, of another type or out of range is refused.
+constants. Its hash is the run's name in every certificate (`HandOffTerms.run`), so nodes with different manifests do
+not accept each other's certificates. A manifest is read strictly: what is unknown, missing, of another type or out of
+range is refused.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec
-from levywalk.fleet.protocol.node_step import STOPS, Course, Phase
-from levywalk.fleet.protocol.terms import EAGER, WAIT, Terms
+from levywalk.fleet.protocol.node_step import STOPS, PublishedPhase, PublishedWalk
+from levywalk.fleet.protocol.terms import EAGER, WAIT, HandOffTerms
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.setup.fields import Fields, read_bytes
 from levywalk.fleet.storage.codec import Limits
@@ -72,7 +73,7 @@ class Manifest:
     >>> from levywalk.fleet.setup.build import Fleet
     >>> fleet = Fleet.of(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
     >>> manifest = Manifest.of(fleet, name="five")
-    >>> manifest.course == fleet.course, manifest.design == fleet.design, manifest.nodes, manifest.start
+    >>> manifest.published == fleet.published, manifest.design == fleet.design, manifest.nodes, manifest.start
     (True, True, 5, 4)
     >>> manifest.terms.run == manifest.digest, manifest == Manifest.parse(manifest.text)
     (True, True)
@@ -88,12 +89,12 @@ class Manifest:
     ridge: float
     mean_smoothness: float
     design: AnyDesign
-    course: Course
+    published: PublishedWalk
     start: int
     x0: Floats = field(repr=False, compare=False)
     seed: int
     shared: bool
-    terms: Terms
+    terms: HandOffTerms
 
     @classmethod
     def of(cls, fleet: Fleet, *, name: str = "fleet", run: str | None = None) -> Manifest:
@@ -129,12 +130,12 @@ class Manifest:
     @property
     def limits(self) -> Limits:
         """The sizes that a message may have."""
-        return Limits(self.course.dim, len(self.course.phases))
+        return Limits(self.published.dim, len(self.published.phases))
 
     @property
     def first_token(self) -> Token:
         """The token before step 0."""
-        return Token.first(self.x0, watched=self.course.detector is not None)
+        return Token.first(self.x0, watched=self.published.detector is not None)
 
     @property
     def shared_key(self) -> int | None:
@@ -166,7 +167,7 @@ def _parts(design: AnyDesign) -> tuple[Design, ...]:
 
 
 def _content(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
-    course, design, problem, terms = fleet.course, fleet.design, fleet.problem, fleet.terms
+    published, design, problem, terms = fleet.published, fleet.design, fleet.problem, fleet.terms
     loss = getattr(problem, "kind", None)
     if loss not in LOSSES:
         raise InvalidParameter(
@@ -177,20 +178,20 @@ def _content(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
         "run": run,
         "name": name,
         "network": {"name": fleet.network.name, "nodes": fleet.network.n, "self_loops": fleet.network.self_loops},
-        "model": {"dtype": "float64", "shape": [course.dim], "x0": _first(fleet.x0, course.dim)},
+        "model": {"dtype": "float64", "shape": [published.dim], "x0": _first(fleet.x0, published.dim)},
         "problem": {
             "loss": loss,
             "ridge": float(problem.ridge),  # type: ignore[attr-defined]
             "mean_smoothness": float(np.mean(problem.smoothness)),
         },
         "design": {"name": design.name, "switching": _switching(design)},
-        "phases": [_phase(part, phase) for part, phase in zip(_parts(design), course.phases, strict=True)],
+        "phases": [_phase(part, phase) for part, phase in zip(_parts(design), published.phases, strict=True)],
         "walk": {
-            "steps": course.steps,
-            "stop": course.stop,
-            "detector": None if course.detector is None else _written(course.detector),
-            "minibatch": course.update.minibatch,
-            "record_every": course.record_every,
+            "steps": published.steps,
+            "stop": published.stop,
+            "detector": None if published.detector is None else _written(published.detector),
+            "minibatch": published.update.minibatch,
+            "record_every": published.record_every,
             "start": fleet.start,
         },
         "draws": {"seed": int(fleet.seed), "shared_key": fleet.shared_key},
@@ -211,7 +212,7 @@ def _switching(design: AnyDesign) -> dict[str, Any] | None:
     return {"detector": _written(design.detector), "step_size": design.step_size}
 
 
-def _phase(part: Design, phase: Phase) -> dict[str, Any]:
+def _phase(part: Design, phase: PublishedPhase) -> dict[str, Any]:
     return {
         "name": part.name,
         "target": _kind("target", part.target, _TARGETS),
@@ -240,7 +241,7 @@ def _written(value: Any) -> dict[str, Any]:
     return {entry.name: getattr(value, entry.name) for entry in fields(value)}
 
 
-# Reading
+# StoreReader
 
 
 def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
@@ -264,7 +265,7 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
     dim, x0 = _model(top)
     designs, phases = _phases(top)
     design = _design(top, designs)
-    course, start = _walk(top, dim, phases, nodes)
+    published, start = _walk(top, dim, phases, nodes)
     draws = top.table("draws", needed=("seed", "shared_key"))
     return cls(
         text,
@@ -277,7 +278,7 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         problem.number("ridge", low=0.0),
         problem.number("mean_smoothness", low=0.0, low_open=True),
         design,
-        course,
+        published,
         start,
         x0,
         draws.integer("seed", low=0, high=_MOST_SEED),
@@ -322,7 +323,7 @@ def _model(top: Fields) -> tuple[int, Floats]:
     return dim, x0
 
 
-def _phases(top: Fields) -> tuple[list[Design], tuple[Phase, ...]]:
+def _phases(top: Fields) -> tuple[list[Design], tuple[PublishedPhase, ...]]:
     """Return each phase as a design and as what is published of it."""
     tables = top.tables("phases", needed=("name", "target", "mean_score", "step_size", "most", "jump"))
     if not 1 <= len(tables) <= 2:
@@ -340,7 +341,7 @@ def _phases(top: Fields) -> tuple[list[Design], tuple[Phase, ...]]:
         mean = table.number("mean_score", low=0.0, low_open=True) if "mean_score" in table else None
         most = table.number("most", low=0.0, low_open=True) if "most" in table else math.inf
         designs.append(Design(target, jump, "walk", mean is not None, table.text("name")))
-        phases.append(Phase(mean, _read_kind(table, "step_size", _SCHEDULES), most, jump))
+        phases.append(PublishedPhase(mean, _read_kind(table, "step_size", _SCHEDULES), most, jump))
     return designs, tuple(phases)
 
 
@@ -370,7 +371,7 @@ def _design(top: Fields, designs: list[Design]) -> AnyDesign:
     return then.make(Switching, *designs, detector, then.values["step_size"], name)
 
 
-def _walk(top: Fields, dim: int, phases: tuple[Phase, ...], nodes: int) -> tuple[Course, int]:
+def _walk(top: Fields, dim: int, phases: tuple[PublishedPhase, ...], nodes: int) -> tuple[PublishedWalk, int]:
     walk = top.table("walk", needed=("steps", "stop", "detector", "minibatch", "record_every", "start"))
     steps = walk.integer("steps", low=1, high=_MOST_STEPS)
     stop = walk.choice("stop", STOPS)
@@ -390,13 +391,13 @@ def _walk(top: Fields, dim: int, phases: tuple[Phase, ...], nodes: int) -> tuple
         raise walk.bad("stop", "steps for a switching design: its detector tells when to switch")
     minibatch = walk.integer("minibatch", low=1, high=2**31 - 1) if "minibatch" in walk else None
     every = walk.integer("record_every", low=1, high=_MOST_STEPS)
-    course = Course(phases, steps, dim, Sgd(minibatch), detector, stop, every)
-    return course, walk.integer("start", low=0, high=nodes - 1)
+    published = PublishedWalk(phases, steps, dim, Sgd(minibatch), detector, stop, every)
+    return published, walk.integer("start", low=0, high=nodes - 1)
 
 
-def _terms(top: Fields, digest: bytes) -> Terms:
+def _terms(top: Fields, digest: bytes) -> HandOffTerms:
     table = top.table("handoff", needed=("renew_after", "policy", "heartbeat", "dead_after", "retry"))
-    return Terms(
+    return HandOffTerms(
         digest,
         table.integer("renew_after", low=1, high=_MOST_STEPS),
         table.choice("policy", (WAIT, EAGER)),

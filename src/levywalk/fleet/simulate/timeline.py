@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from levywalk.fleet.operate.log_text import named, sentence, short
 from levywalk.fleet.operate.merge import Chain, winning_chain
 from levywalk.fleet.protocol.records import PREPARED
-from levywalk.fleet.simulate.virtual import Fault, Stay, Told, VirtualFleet
+from levywalk.fleet.simulate.virtual import PlannedFault, Stay, Told, VirtualFleet
 
 _EDGES = ("edge down", "edge up")
 
 
-class Row(NamedTuple):
+class TimelineRow(NamedTuple):
     """One line of the story; step and hand-offs are those of the token at that time."""
 
     time: float
@@ -26,7 +26,7 @@ class Row(NamedTuple):
     handoffs: int
 
 
-def story(virtual: VirtualFleet) -> list[Row]:
+def timeline(virtual: VirtualFleet) -> list[TimelineRow]:
     """Tell what happened, in order.
 
     Examples
@@ -36,7 +36,7 @@ def story(virtual: VirtualFleet) -> list[Row]:
     >>> virtual = VirtualFleet(Fleet.of(lw.ring(12), lw.homogeneous(12), lw.mhlj(), steps=50, step_size="theory"))
     >>> virtual.run()
     True
-    >>> for row in story(virtual):
+    >>> for row in timeline(virtual):
     ...     print(row.node, row.words)
     11 bears the model; node 0 guards it
     6 the walk is over after 50 updates
@@ -51,7 +51,7 @@ def story(virtual: VirtualFleet) -> list[Row]:
         for one, words in told:
             seen = bisect.bisect_right(times, one.time)
             step = virtual.path[seen - 1].step if seen else 0
-            rows.append(Row(one.time, one.node, what, words, step, handoffs[max(0, seen - 1)]))
+            rows.append(TimelineRow(one.time, one.node, what, words, step, handoffs[max(0, seen - 1)]))
     return rows
 
 
@@ -70,7 +70,7 @@ def _edges(group: Sequence[Told], down: set[tuple[int, int]]) -> list[tuple[Told
 
 def summary(virtual: VirtualFleet) -> dict[str, Any]:
     """Return what came of it in plain numbers."""
-    chain = winning_chain(virtual.logs, virtual.fleet.course)
+    chain = winning_chain(virtual.logs, virtual.fleet.published)
     done = virtual.over
     final = virtual.final if done else None
     return {
@@ -88,7 +88,7 @@ def summary(virtual: VirtualFleet) -> dict[str, Any]:
     }
 
 
-def _typed(time: float, fault: Fault) -> str:
+def _typed(time: float, fault: PlannedFault) -> str:
     return f"{fault.what} {short(sorted(fault.nodes)) if fault.nodes else fault.node}@{time:g}"
 
 
@@ -133,7 +133,7 @@ class Leg(NamedTuple):
     lost: bool
 
 
-class Picture(NamedTuple):
+class TimelineData(NamedTuple):
     """A timeline as plain data: legs, marks (time, node, what), bars (node, from, to, what)."""
 
     n: int
@@ -143,15 +143,17 @@ class Picture(NamedTuple):
     bars: list[tuple[int, float, float, str]]
 
 
-def picture(virtual: VirtualFleet) -> Picture:
+def timeline_data(virtual: VirtualFleet) -> TimelineData:
     """Return the timeline's data."""
-    chain = winning_chain(virtual.logs, virtual.fleet.course)
+    chain = winning_chain(virtual.logs, virtual.fleet.published)
     marks = [
         (told.time, told.node, told.what)
         for told in virtual.told
         if told.what in ("kill", "lose disk", "restart", "leave", "join", "regenerated", "guardian gone", "finished")
     ]
-    return Picture(virtual.fleet.network.n, virtual.now, _legs(virtual.path, chain, virtual.now), marks, _bars(virtual))
+    return TimelineData(
+        virtual.fleet.network.n, virtual.now, _legs(virtual.path, chain, virtual.now), marks, _bars(virtual)
+    )
 
 
 def _legs(path: Sequence[Stay], chain: Chain, end: float) -> list[Leg]:

@@ -1,8 +1,8 @@
 """A whole fleet in one process: the same state machines over an in-memory transport, in virtual time.
 
 Messages take ``latency`` each and arrive in order; work takes no time. What a node persists is kept apart from its
-memory, so that a kill takes the memory and a restart begins with the disk. Faults come at given times (`Fault`). The
-heavy, random kind (loss, duplication, torn writes, …) is the business of `levywalk.fleet.checking`.
+memory, so that a kill takes the memory and a restart begins with the disk. Faults happen at given times
+(`PlannedFault`). Random faults (loss, duplication, torn writes, …) are in `levywalk.fleet.checking`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FOR_THE_DEAD = ("restart", "join")
 _TIMER, _TURN = Timer(), Turn()
 
 
-class Fault(NamedTuple):
+class PlannedFault(NamedTuple):
     """Something that happens to a node, or to a connection, at a given time.
 
     ============  ===============================================================================================
@@ -153,7 +153,7 @@ class VirtualFleet:
         self._ended: set[int] = set()
         self._running = 0
         self._moved_at = 0.0  # when something last came of it
-        self._queue: list[tuple[float, int, int, Event | Fault]] = []
+        self._queue: list[tuple[float, int, int, Event | PlannedFault]] = []
         self._order: Iterator[int] = count()
         self._faults = 0
         self.machines = [_Machine(_slots(self._first_disk(v))) for v in range(n)]
@@ -162,7 +162,7 @@ class VirtualFleet:
                 self._begin(v)
         self._tell(fleet.start, Genesis(fleet.token))
 
-    def at(self, time: float, fault: Fault) -> None:
+    def at(self, time: float, fault: PlannedFault) -> None:
         """Let a fault happen at that time."""
         if fault.what not in _FAULTS:
             raise InvalidParameter(f"what must be one of {', '.join(_FAULTS)}, got {fault.what!r}")
@@ -207,9 +207,9 @@ class VirtualFleet:
         return {v: machine.log for v, machine in enumerate(self.machines)}
 
     @property
-    def to_come(self) -> list[tuple[float, Fault]]:
+    def to_come(self) -> list[tuple[float, PlannedFault]]:
         """Faults that have not happened yet."""
-        return [(time, event) for time, _, _, event in sorted(self._queue) if isinstance(event, Fault)]
+        return [(time, event) for time, _, _, event in sorted(self._queue) if isinstance(event, PlannedFault)]
 
     def node(self, v: int) -> Node:
         """Return a node that runs."""
@@ -223,7 +223,7 @@ class VirtualFleet:
         self.now, _, v, event = heapq.heappop(self._queue)
         machine = self.machines[v]
         node = machine.node
-        if isinstance(event, Fault):
+        if isinstance(event, PlannedFault):
             self._faults -= 1
             self._moved_at = self.now
             self._fault(event)
@@ -273,7 +273,7 @@ class VirtualFleet:
             self._moved_at = self.now
             (self._ended.discard if effect.slots["final"] is None else self._ended.add)(v)
 
-    def _push(self, time: float, v: int, event: Event | Fault) -> None:
+    def _push(self, time: float, v: int, event: Event | PlannedFault) -> None:
         heapq.heappush(self._queue, (time, next(self._order), v, event))
 
     def _connected(self, v: int, u: int) -> bool:
@@ -337,7 +337,7 @@ class VirtualFleet:
 
     # Faults
 
-    def _fault(self, fault: Fault) -> None:
+    def _fault(self, fault: PlannedFault) -> None:
         v = self.whose(fault.node)
         if v is None:
             self.told.append(Told(self.now, -1, "nobody", {"meant": fault.node, "fault": fault.what}))

@@ -39,7 +39,7 @@ from levywalk.fleet.protocol.records import (
     Own,
 )
 from levywalk.fleet.protocol.tensors import Incoming, Malformed, Tensor
-from levywalk.fleet.protocol.token import Epoch, Token, Watch
+from levywalk.fleet.protocol.token import DetectorAverages, Epoch, Token
 
 FORMAT = 1
 _MOST_SCORES = 16
@@ -354,13 +354,13 @@ _EPOCH = _Record(Epoch, _COUNT, _COUNT, _INT)
 _DIGEST, _SIGNATURE = _Bytes(32), _Bytes(512)
 _MODEL = _Array("model")
 _SEALED = _Record(Certificate, _INT, _EPOCH, _INT, _INT, _DIGEST, _SIGNATURE)
-_WATCH = _Record(Watch, _Array("mean"), _FLOAT, _FINITE, _COUNT)
+_WATCH = _Record(DetectorAverages, _Array("mean"), _FLOAT, _FINITE, _COUNT)
 _TOKEN = _Record(
     Token,
     *(_EPOCH, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT),
     _MODEL,
     _COUNT,
-    _OneOf((None, None), (Watch, _WATCH)),
+    _OneOf((None, None), (DetectorAverages, _WATCH)),
     *(_INT, _INT, _COUNT, _COUNT),
     _DIGEST,
 )

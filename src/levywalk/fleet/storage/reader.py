@@ -15,7 +15,7 @@ from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, Line
 from levywalk.fleet.protocol.tensors import CHUNK, Incoming, Malformed
 from levywalk.fleet.storage.codec import ANY, SLOTS, Limits, decode_line, decode_slot
-from levywalk.fleet.storage.errors import DiskFull, StoreDamaged, StoreError, StoreForeign
+from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreDamaged, StoreForeign
 
 SCHEMA = 1
 APPLICATION = 0x6C77666C  # marks a database of ours, for `file` and for us
@@ -45,7 +45,7 @@ class StoredRow(NamedTuple):
         return {self.models[at : at + 32] for at in range(0, len(self.models), 32)}
 
 
-class Reading:
+class StoreReader:
     """A node's folder, read without a lock, also while the node runs.
 
     Parameters
@@ -66,7 +66,7 @@ class Reading:
 
     def _open(self) -> None:
         if not self.path.is_file():
-            raise StoreError(f"{self.folder} is no node's folder: {self.path} does not exist")
+            raise NodeStoreError(f"{self.folder} is no node's folder: {self.path} does not exist")
         self._connect(read_only=True)
         self._check()
 
@@ -182,7 +182,7 @@ class Reading:
     @property
     def _open_db(self) -> sqlite3.Connection:
         if self._db is None:
-            raise StoreError(f"{self.folder} is closed; open it again")
+            raise NodeStoreError(f"{self.folder} is closed; open it again")
         return self._db
 
     def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
@@ -211,14 +211,14 @@ class Reading:
                 f"{self.folder} belongs to the run {run!r}, not to {self.run!r}; give this run's node another folder"
             )
 
-    def _failed(self, error: sqlite3.Error) -> StoreError:
+    def _failed(self, error: sqlite3.Error) -> NodeStoreError:
         """Return our word for SQLite's."""
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code == sqlite3.SQLITE_FULL:
             return self._full()
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             return self._damaged(f"is damaged ({error})")
-        return StoreError(f"{self.path} cannot be used: {error}; check the disk and the permissions")
+        return NodeStoreError(f"{self.path} cannot be used: {error}; check the disk and the permissions")
 
     def _full(self) -> DiskFull:
         return DiskFull(

@@ -10,9 +10,9 @@ A folder of one node in one run:
 ``lock``               locked by the process that runs the node, whose number is inside
 =====================  ==============================================================================================
 
-`Store.persist` is one transaction. A model's file is written beside, synced, named, and its folder synced before the
-transaction that refers to it begins; it is removed after a transaction that no longer does. So a kill leaves at most
-files that nothing refers to, and these go when the folder is opened again.
+`NodeStore.persist` is one transaction. A model's file is written under another name, synced and renamed, and its folder
+is synced, before the transaction that refers to it begins. It is removed after a transaction that no longer refers to
+it. So a kill leaves at most files that nothing refers to, and these are removed when the folder is opened again.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from levywalk.fleet.protocol.events import Persist
 from levywalk.fleet.protocol.records import Disk
 from levywalk.fleet.protocol.tensors import INLINE, Tensor
 from levywalk.fleet.storage.codec import ANY, SLOTS, Limits, encode
-from levywalk.fleet.storage.errors import DiskFull, StoreError, StoreInUse
+from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreInUse
 from levywalk.fleet.storage.failpoints import failpoint
-from levywalk.fleet.storage.reader import APPLICATION, NEEDED, SCHEMA, Reading, StoredRow
+from levywalk.fleet.storage.reader import APPLICATION, NEEDED, SCHEMA, StoredRow, StoreReader
 
 _SETTINGS: dict[str, tuple[object, object]] = {  # what is asked for, and what SQLite then says
     "journal_mode": ("WAL", "wal"),
@@ -64,7 +64,7 @@ _ADD_LINE = "INSERT INTO lines VALUES (?, ?, ?, ?)"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class Store(Reading):
+class NodeStore(StoreReader):
     """A node's folder, for the one process that runs the node.
 
     Parameters
@@ -84,11 +84,11 @@ class Store(Reading):
     >>> from levywalk.fleet.protocol.records import Known, Own
     >>> from levywalk.fleet.protocol.token import FIRST, Epoch
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with Store(folder, b"run 1") as store:
+    ...     with NodeStore(folder, b"run 1") as store:
     ...         before = store.load()
     ...         store.persist(whole(Disk(Known(FIRST, 0), Own(2, 0, leaving=False), {})))
     ...         store.persist(Persist({"known": Known(Epoch(1, 7, 3), 41)}, ()))
-    ...     with Store(folder, b"run 1") as store:
+    ...     with NodeStore(folder, b"run 1") as store:
     ...         before, store.load().known.base
     (None, 41)
     """
@@ -123,12 +123,12 @@ class Store(Reading):
             self._count = len(self)
         except OSError as error:
             self.close()
-            if isinstance(error, StoreError):
+            if isinstance(error, NodeStoreError):
                 raise
             raise (
                 self._full()
                 if error.errno in _FULL
-                else StoreError(
+                else NodeStoreError(
                     f"{error.filename or self.folder} cannot be used: {error.strerror or error}; check the permissions"
                 )
             ) from None
@@ -206,7 +206,7 @@ class Store(Reading):
             self._rows(f"PRAGMA {name} = {wanted}")
             found = self._one(f"PRAGMA {name}")
             if found != answer:
-                raise StoreError(
+                raise NodeStoreError(
                     f"{self.path} needs SQLite with {name} = {wanted}, got {found!r}; "
                     "keep the folder on a local disk, not on a network share"
                 )
@@ -237,7 +237,7 @@ class Store(Reading):
         What a slot holds already is not written again, and costs no wait for the disk.
 
         After `DiskFull` nothing has changed: the same change can be persisted later, or the node begun again from
-        `load`. After another `StoreError` the store is closed, since a commit that failed may yet be found done:
+        `load`. After another `NodeStoreError` the store is closed, since a commit that failed may yet be found done:
         open it and begin again from `load`. In neither case may the node go on as if the change had been made.
         """
         db = self._open_db
@@ -258,7 +258,7 @@ class Store(Reading):
         except DiskFull:
             self._forget()
             raise
-        except StoreError:
+        except NodeStoreError:
             self.close()
             raise
         failpoint("commit:after")
@@ -315,7 +315,7 @@ class Store(Reading):
             _remove(path)
             if error.errno in _FULL:
                 raise self._full() from None
-            raise StoreError(f"{path} cannot be written: {error.strerror or error}; check the disk") from None
+            raise NodeStoreError(f"{path} cannot be written: {error.strerror or error}; check the disk") from None
         self._there.add(address)
 
     def _forget(self) -> None:
@@ -330,7 +330,7 @@ class Store(Reading):
 class _Transaction:
     """All or nothing: commits at the end, rolls back on any error, and translates SQLite's errors."""
 
-    def __init__(self, store: Reading, db: sqlite3.Connection, failpoints: str) -> None:
+    def __init__(self, store: StoreReader, db: sqlite3.Connection, failpoints: str) -> None:
         self.store, self.db, self.failpoints = store, db, failpoints
 
     def __enter__(self) -> None:

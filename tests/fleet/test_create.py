@@ -15,11 +15,11 @@ from levywalk.fleet.identity.authority import Authority
 from levywalk.fleet.identity.certificates import key_fingerprint
 from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.operate.merge import merge
-from levywalk.fleet.protocol.terms import Terms
+from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.runtime.own_data import own_problem, scores
 from levywalk.fleet.setup import create as module
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import HIGHEST_PORT, LOWEST_PORT, Unseen, fleet_of, found
+from levywalk.fleet.setup.create import HIGHEST_PORT, LOWEST_PORT, PrivateProblem, create, fleet_of
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile, host_port
 from levywalk.fleet.simulate.virtual import VirtualFleet
@@ -60,9 +60,9 @@ def test_there_and_back_to_the_bit(case, shared_key, tmp_path):
     make, more = CASES[case]
     network, problem, design = make()
     before = Fleet.of(network, problem, design, seed=7, shared_key=shared_key, **WAYS, **more)
-    folder = found(tmp_path / "fleet", network, problem, design, seed=7, shared_key=shared_key, **WAYS, **more)
+    folder = create(tmp_path / "fleet", network, problem, design, seed=7, shared_key=shared_key, **WAYS, **more)
     after = fleet_of(folder)
-    assert after.course == before.course
+    assert after.published == before.published
     assert after.design == design
     assert after.design.describe() == design.describe()
     assert (after.start, after.seed, after.shared_key) == (before.start, 7, shared_key)
@@ -86,7 +86,7 @@ def test_there_and_back_to_the_bit(case, shared_key, tmp_path):
 
 def test_a_trace_is_merged_from_what_the_folder_says(tmp_path):
     network, problem, design = lw.ring(6), several(lw.LeastSquares), lw.mhlj()
-    folder = found(tmp_path / "fleet", network, problem, design, shared_key=True, **WAYS)
+    folder = create(tmp_path / "fleet", network, problem, design, shared_key=True, **WAYS)
     virtual = VirtualFleet(fleet_of(folder))
     assert virtual.run()
     merged = merge(virtual.logs, fleet_of(folder))
@@ -97,7 +97,7 @@ def test_a_trace_is_merged_from_what_the_folder_says(tmp_path):
 
 def test_each_node_has_what_it_needs_and_nothing_of_others(tmp_path):
     network, problem = lw.ring(5), several(lw.LeastSquares, 5)
-    folder = found(tmp_path / "fleet", network, problem, lw.mhlj(), name="five", days=30, **WAYS)
+    folder = create(tmp_path / "fleet", network, problem, lw.mhlj(), name="five", days=30, **WAYS)
     assert names_in(folder) == ["authority", "manifest.json", *(f"node-{v}" for v in range(5))]
     assert names_in(folder / "authority") == ["ca.crt", "ca.key"]
     assert Authority.load(folder / "authority").fleet == "five"
@@ -125,7 +125,7 @@ def test_each_node_has_what_it_needs_and_nothing_of_others(tmp_path):
 def test_keys_and_data_are_their_owners_alone(tmp_path):
     before = os.umask(0)  # the most generous there is
     try:
-        folder = found(tmp_path / "fleet", lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS)
+        folder = create(tmp_path / "fleet", lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS)
     finally:
         os.umask(before)
     for at in (folder, folder / "node-0", folder / "authority"):
@@ -135,7 +135,7 @@ def test_keys_and_data_are_their_owners_alone(tmp_path):
 
 
 def test_the_folder_can_be_moved(tmp_path):
-    folder = found(tmp_path / "fleet", lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS)
+    folder = create(tmp_path / "fleet", lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS)
     assert str(tmp_path) not in (folder / "node-0" / "node.toml").read_text()
     moved = folder.rename(tmp_path / "elsewhere")
     assert fleet_of(moved).start == Manifest.read(moved / "manifest.json").start
@@ -146,14 +146,14 @@ def test_nothing_is_overwritten(tmp_path):
     at = tmp_path / "fleet"
     at.mkdir()
     parts = (lw.ring(3), lw.homogeneous(3), lw.mhlj())
-    found(at, *parts, **WAYS)  # an empty folder will do
+    create(at, *parts, **WAYS)  # an empty folder will do
     text = (at / "manifest.json").read_bytes()
     with pytest.raises(InvalidParameter, match="never overwritten"):
-        found(at, *parts, **WAYS)
+        create(at, *parts, **WAYS)
     assert (at / "manifest.json").read_bytes() == text
     (tmp_path / "file").write_text("mine")
     with pytest.raises(InvalidParameter, match="never overwritten"):
-        found(tmp_path / "file", *parts, **WAYS)
+        create(tmp_path / "file", *parts, **WAYS)
     assert names_in(tmp_path) == ["file", "fleet"]
 
 
@@ -171,7 +171,7 @@ class _Interrupting:
 
 def test_an_interrupted_founding_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        found(tmp_path / "fleet", lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS, progress=_Interrupting())
+        create(tmp_path / "fleet", lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS, progress=_Interrupting())
     assert names_in(tmp_path) == []
 
 
@@ -180,7 +180,7 @@ def test_what_is_wrong_is_said_before_anything_is_made(tmp_path):
 
     def refused(match, *parts, **more):
         with pytest.raises(LevywalkError, match=match):
-            found(tmp_path / "fleet", *parts, **(WAYS | more))
+            create(tmp_path / "fleet", *parts, **(WAYS | more))
         assert names_in(tmp_path) == []
 
     refused("fleet_name", *parts, name="No Spaces")
@@ -213,7 +213,7 @@ def ports_of(folder, n):
 
 
 def test_free_ports_are_found_below_those_of_clients(tmp_path):
-    folder = found(tmp_path / "fleet", lw.ring(8), lw.homogeneous(8), lw.mhlj(), **WAYS)
+    folder = create(tmp_path / "fleet", lw.ring(8), lw.homogeneous(8), lw.mhlj(), **WAYS)
     listen, metrics = ports_of(folder, 8)
     assert len({*listen, *metrics}) == 16
     assert min(listen + metrics) >= LOWEST_PORT
@@ -239,17 +239,17 @@ def test_ports_in_use_are_left_out(monkeypatch):
 
 def test_given_ports_count_up(tmp_path):
     parts = (lw.ring(3), lw.homogeneous(3), lw.mhlj())
-    assert ports_of(found(tmp_path / "one", *parts, **WAYS, port=21_000), 3) == (
+    assert ports_of(create(tmp_path / "one", *parts, **WAYS, port=21_000), 3) == (
         [21_000, 21_001, 21_002],
         [21_003, 21_004, 21_005],
     )
-    folder = found(tmp_path / "two", *parts, **WAYS, port=65_533, metrics=False)
+    folder = create(tmp_path / "two", *parts, **WAYS, port=65_533, metrics=False)
     assert ports_of(folder, 3) == ([65_533, 65_534, 65_535], [None, None, None])
 
 
 def test_machines_of_their_own(tmp_path):
     where = ["alice.example.org:7400", "192.0.2.7:7400", "[2001:db8::1]:7500"]
-    folder = found(tmp_path / "fleet", lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS, addresses=where)
+    folder = create(tmp_path / "fleet", lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS, addresses=where)
     files = [NodeFile.read(folder / f"node-{v}" / "node.toml") for v in range(3)]
     assert [file.listen for file in files] == ["0.0.0.0:7400", "0.0.0.0:7400", "[::]:7500"]
     assert [file.metrics for file in files] == ["127.0.0.1:7501", "127.0.0.1:7502", "127.0.0.1:7503"]
@@ -260,17 +260,19 @@ def test_machines_of_their_own(tmp_path):
 
 
 def test_terms_and_host_are_taken(tmp_path):
-    terms = Terms(b"", 7, "eager", 0.25, 2.5, 0.5)
-    folder = found(
+    terms = HandOffTerms(b"", 7, "eager", 0.25, 2.5, 0.5)
+    folder = create(
         tmp_path / "deep" / "fleet", lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS, terms=terms, host="localhost"
     )
     kept = Manifest.read(folder / "manifest.json")
-    assert kept.terms == Terms(kept.digest, 7, "eager", 0.25, 2.5, 0.5)
+    assert kept.terms == HandOffTerms(kept.digest, 7, "eager", 0.25, 2.5, 0.5)
     assert NodeFile.read(folder / "node-1" / "node.toml").listen.startswith("localhost:")
 
 
 def test_two_fleets_differ_in_their_run(tmp_path):
-    one, other = (found(tmp_path / name, lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS) for name in ("one", "other"))
+    one, other = (
+        create(tmp_path / name, lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS) for name in ("one", "other")
+    )
     assert Manifest.read(one / "manifest.json").digest != Manifest.read(other / "manifest.json").digest
 
 
@@ -280,12 +282,12 @@ def test_two_fleets_differ_in_their_run(tmp_path):
 def test_data_that_stays_with_its_owners(tmp_path):
     network, problem = lw.ring(4), several(lw.LeastSquares, 4)
     mean = float(problem.smoothness.mean())
-    folder = found(
-        tmp_path / "fleet", network, Unseen(4, 4, mean, ridge=0.1), lw.mixed_rw(0.5), steps=60, step_size=0.01
+    folder = create(
+        tmp_path / "fleet", network, PrivateProblem(4, 4, mean, ridge=0.1), lw.mixed_rw(0.5), steps=60, step_size=0.01
     )
     assert not list(folder.glob("node-*/data*"))
     manifest = Manifest.read(folder / "manifest.json")
-    assert (manifest.course.phases[0].mean_score, manifest.mean_smoothness) == (
+    assert (manifest.published.phases[0].mean_score, manifest.mean_smoothness) == (
         pytest.approx(mean),
         pytest.approx(mean),
     )
@@ -312,7 +314,7 @@ def test_data_that_stays_with_its_owners(tmp_path):
 )
 def test_step_sizes_that_need_the_data_are_refused_without_it(design, step_size, tmp_path):
     with pytest.raises(InvalidParameter, match="not known here"):
-        found(tmp_path / "fleet", lw.ring(4), Unseen(4, 4, 1.0), design, steps=60, step_size=step_size)
+        create(tmp_path / "fleet", lw.ring(4), PrivateProblem(4, 4, 1.0), design, steps=60, step_size=step_size)
 
 
 # A folder that was changed
@@ -320,7 +322,7 @@ def test_step_sizes_that_need_the_data_are_refused_without_it(design, step_size,
 
 @pytest.fixture
 def folder(tmp_path):
-    return found(tmp_path / "fleet", lw.ring(4), lw.homogeneous(4), lw.mhlj(), **WAYS)
+    return create(tmp_path / "fleet", lw.ring(4), lw.homogeneous(4), lw.mhlj(), **WAYS)
 
 
 def test_a_missing_node_is_named(folder):
@@ -336,7 +338,7 @@ def test_a_node_in_anothers_folder_is_named(folder):
 
 
 def test_a_manifest_of_another_run_is_named(folder, tmp_path):
-    other = found(tmp_path / "other", lw.ring(4), lw.homogeneous(4), lw.mhlj(), **WAYS)
+    other = create(tmp_path / "other", lw.ring(4), lw.homogeneous(4), lw.mhlj(), **WAYS)
     shutil.copy(other / "manifest.json", folder / "node-1" / "manifest.json")
     with pytest.raises(InvalidSpec, match=r"node-1.manifest\.json: another manifest"):
         fleet_of(folder)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from levywalk.fleet.checking.live import NONE, POLL, Links, Live, Pulse
+from levywalk.fleet.checking.running_fleet import NONE, POLL, Links, RunningFleet, WalkProgress
 from levywalk.fleet.storage.failpoints import FAILPOINTS
 
 HEALS = 10.0  # seconds in which the walk goes on, once a fault is over …
@@ -25,12 +25,12 @@ _AT_BIRTH = ("create", "mark")  # failpoints of a new store
 _OF_FILES = ("write", "fsync", "rename", "folder", "remove")  # failpoints of large models
 
 
-class Fault(NamedTuple):
+class ProcessFault(NamedTuple):
     """Something that goes wrong, and how it goes on."""
 
     kind: str
     words: str
-    course: Iterator[float]
+    stages: Iterator[float]
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Tally:
         )
 
 
-class Havoc:
+class FaultInjector:
     """Torments a live fleet.
 
     Parameters
@@ -66,7 +66,7 @@ class Havoc:
 
     def __init__(
         self,
-        live: Live,
+        live: RunningFleet,
         draws: random.Random,
         *,
         patience: float = 1.0,
@@ -79,7 +79,7 @@ class Havoc:
         self.tally = Tally()
         self.dead_after = live.fleet.terms.dead_after
         self._began = time.monotonic()
-        self._whole: Pulse = NONE  # since when nothing was lost for ever
+        self._whole: WalkProgress = NONE  # since when nothing was lost for ever
         self._made: dict[str, Callable[[int], tuple[str, Iterator[float]]]] = {
             "kill": self._kill,
             "stop": self._stop,
@@ -110,7 +110,7 @@ class Havoc:
         for kind in kinds:
             v = self._victim(roles, taken)
             taken.add(v)
-            faults.append(Fault(kind, *self._made[kind](v)))
+            faults.append(ProcessFault(kind, *self._made[kind](v)))
         self.say(f"roles {roles}")
         self._play(faults)
         self.tally.kinds.update(fault.kind for fault in faults)
@@ -120,7 +120,7 @@ class Havoc:
         self.say(f"went on from {since} after {waited:.2f} s")
         return len(faults)
 
-    def _play(self, faults: list[Fault]) -> None:
+    def _play(self, faults: list[ProcessFault]) -> None:
         due = [(time.monotonic(), fault) for fault in faults]
         for fault in faults:
             self.say(f"{fault.kind}: {fault.words}")
@@ -128,14 +128,14 @@ class Havoc:
             at, fault = min(due, key=lambda one: one[0])
             due.remove((at, fault))
             time.sleep(max(0.0, at - time.monotonic()))
-            pause = next(fault.course, None)
+            pause = next(fault.stages, None)
             if pause is not None:
                 due.append((time.monotonic() + pause, fault))
             else:
                 self.say(f"{fault.kind} is over: {fault.words}")
 
     def lose(self, role: str) -> float:
-        """Kill the node in a role (see `Live.catch`) for good, and see that the walk goes on; return when it did."""
+        """Kill the node in a role (see `RunningFleet.catch`) for good; return after how long the walk went on."""
         self.settle()
         since = self.live.pulse()
         v = self.live.catch(role)
@@ -176,22 +176,22 @@ class Havoc:
     def _kill(self, v: int) -> tuple[str, Iterator[float]]:
         span = self._span()
 
-        def course() -> Iterator[float]:
+        def stages() -> Iterator[float]:
             self.live.kill(v)
             yield span
             self.live.start(v)
 
-        return f"node {v} for {span:.1f} s", course()
+        return f"node {v} for {span:.1f} s", stages()
 
     def _stop(self, v: int) -> tuple[str, Iterator[float]]:
         span = self._span()
 
-        def course() -> Iterator[float]:
+        def stages() -> Iterator[float]:
             self.live.freeze(v)
             yield span
             self.live.thaw(v)
 
-        return f"node {v} for {span:.1f} s", course()
+        return f"node {v} for {span:.1f} s", stages()
 
     def _failpoint(self, v: int) -> tuple[str, Iterator[float]]:
         names = [
@@ -215,19 +215,19 @@ class Havoc:
     def _end(self, v: int) -> tuple[str, Iterator[float]]:
         span = self._span() / 2
 
-        def course() -> Iterator[float]:
+        def stages() -> Iterator[float]:
             self.live.end(v)
             yield span
             self.live.start(v)
 
-        return f"node {v} for {span:.1f} s", course()
+        return f"node {v} for {span:.1f} s", stages()
 
     def _lost_disk(self, v: int) -> tuple[str, Iterator[float]]:
         where = None
         if self.draws.random() < 0.4:
             where = f"{self.draws.choice([name for name in FAILPOINTS if name.startswith(_AT_BIRTH)])}:1"
 
-        def course() -> Iterator[float]:
+        def stages() -> Iterator[float]:
             self.live.kill(v)
             self.live.lose_disk(v)
             yield 0.0
@@ -236,7 +236,7 @@ class Havoc:
             else:
                 yield from self._dies_at(v, where)
 
-        return f"node {v}" + (f", which then dies at {where}" if where else ""), course()
+        return f"node {v}" + (f", which then dies at {where}" if where else ""), stages()
 
     # Links
 
@@ -268,19 +268,19 @@ class Havoc:
     def _delay(self, v: int) -> tuple[str, Iterator[float]]:
         late = self.draws.choice((0.02, 0.1, 0.5))
 
-        def course() -> Iterator[float]:
+        def stages() -> Iterator[float]:
             self._links.delay(v, late)
             yield max(1.0, self._span())
             self._links.delay(v, 0.0)
 
-        return f"node {v}, {late} s late", course()
+        return f"node {v}, {late} s late", stages()
 
     def _reset(self, v: int) -> tuple[str, Iterator[float]]:
         u = self.draws.choice(self.live.neighbours(v))
 
-        def course() -> Iterator[float]:
+        def stages() -> Iterator[float]:
             for _ in range(3):
                 self._links.reset(v, u)
                 yield 0.1
 
-        return f"between {v} and {u}", course()
+        return f"between {v} and {u}", stages()

@@ -15,9 +15,9 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.fleet.protocol.node import Node
-from levywalk.fleet.protocol.node_step import Here, Neighbour
+from levywalk.fleet.protocol.node_step import Neighbour, NodeSite
 from levywalk.fleet.protocol.records import NOBODY, Disk, Edge, Known, Own
-from levywalk.fleet.protocol.terms import WAIT, Terms
+from levywalk.fleet.protocol.terms import WAIT, HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Token
 
 SCORES = (1.0,)
@@ -45,7 +45,7 @@ def applied(token: Token) -> Applied:
 
 
 @dataclass(frozen=True)
-class Setting:
+class SmallFleet:
     """A network, a script, and what may go wrong.
 
     Attributes
@@ -53,7 +53,7 @@ class Setting:
     edges, script, start
         The network, the moves by step, and where the first token is born.
     renew_after, policy
-        As in `Terms`.
+        As in `HandOffTerms`.
     mortal
         Which nodes may die for good; one of them does, or none.
     silences, mistakes, suspicions, leaving
@@ -85,9 +85,9 @@ class Setting:
         """Return a node's neighbours, in order."""
         return sorted({a + b - v for a, b in self.edges if v in (a, b)})
 
-    def terms(self) -> Terms:
+    def terms(self) -> HandOffTerms:
         """Return timings that let a fair run need few rounds."""
-        return Terms(b"tiny", self.renew_after, self.policy, heartbeat=1.0, dead_after=2.5, retry=1.0)
+        return HandOffTerms(b"tiny", self.renew_after, self.policy, heartbeat=1.0, dead_after=2.5, retry=1.0)
 
     def disk(self, v: int) -> Disk:
         """Return what a node knows at the beginning."""
@@ -96,7 +96,7 @@ class Setting:
 
     def node(self, v: int, disk: Disk, kind: type[Node] = Node) -> Node:
         """Return a node's state machine."""
-        return kind(cast(Here, TinyHere(self, v)), self.terms(), disk)
+        return kind(cast(NodeSite, ScriptedSite(self, v)), self.terms(), disk)
 
     def token(self) -> Token:
         """Return the first token."""
@@ -114,10 +114,10 @@ class Setting:
         return to if to in up else v
 
 
-class TinyCourse:
+class ScriptedWalk:
     """When the scripted walk ends; it trusts every token."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: SmallFleet) -> None:
         self.steps = len(setting.script)
 
     def ends(self, token: Token) -> bool:
@@ -133,13 +133,13 @@ class TinyCourse:
         return None
 
 
-class TinyHere:
-    """What a node does with the model: as `levywalk.fleet.protocol.node_step.Here`, but by the script."""
+class ScriptedSite:
+    """What a node does with the model: as `levywalk.fleet.protocol.node_step.NodeSite`, but by the script."""
 
     scores = SCORES
 
-    def __init__(self, setting: Setting, v: int) -> None:
-        self.setting, self.node, self.course = setting, v, TinyCourse(setting)
+    def __init__(self, setting: SmallFleet, v: int) -> None:
+        self.setting, self.node, self.published = setting, v, ScriptedWalk(setting)
         self.up: list[int] = []
 
     def know(self, neighbours: Sequence[Neighbour], degree: int) -> None:

@@ -19,9 +19,9 @@ from levywalk.fleet.runtime.control import NoAnswer, ask
 from levywalk.fleet.runtime.process import ENVIRONMENT, command
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import fleet_of
-from levywalk.fleet.storage.errors import StoreError
+from levywalk.fleet.storage.errors import NodeStoreError
 from levywalk.fleet.storage.failpoints import VARIABLE
-from levywalk.fleet.storage.reader import Reading
+from levywalk.fleet.storage.reader import StoreReader
 
 POLL = 0.05  # seconds
 
@@ -54,7 +54,7 @@ class Links(Protocol):
         """Leave nothing behind."""
 
 
-class Pulse(NamedTuple):
+class WalkProgress(NamedTuple):
     """How far the walk is, as far as it can be seen: of two, the later one is larger."""
 
     epoch: tuple[int, ...]
@@ -62,17 +62,17 @@ class Pulse(NamedTuple):
     transfers: int
     base: int  # the step at which the epoch began
 
-    def goes_on_from(self, other: Pulse) -> bool:
+    def goes_on_from(self, other: WalkProgress) -> bool:
         """Whether updates were made since; a new epoch alone is none."""
         if self.epoch == other.epoch:
             return self.step > other.step
         return self.epoch > other.epoch and self.step > self.base
 
 
-NONE = Pulse((-1, 0, 0), 0, 0, 0)
+NONE = WalkProgress((-1, 0, 0), 0, 0, 0)
 
 
-class Live:
+class RunningFleet:
     """The processes of a fleet's folder; all of them are ended at the end of the ``with``.
 
     Parameters
@@ -190,7 +190,7 @@ class Live:
 
     def _disk(self, v: int) -> tuple[Held | None, Guarded | None]:
         """Return what a node holds and guards, as its disk says."""
-        with suppress(StoreError), Reading(self.state(v)) as reading:
+        with suppress(NodeStoreError), StoreReader(self.state(v)) as reading:
             disk = reading.load()
             if disk is not None:
                 return disk.held, disk.guarded
@@ -224,7 +224,7 @@ class Live:
                 found[v] = ask(self.state(v), "status", timeout=2.0)
         return found
 
-    def pulse(self) -> Pulse:
+    def pulse(self) -> WalkProgress:
         """Return how far the walk is."""
         return max((pulse for status in self.statuses().values() for pulse in _pulses(status)), default=NONE)
 
@@ -239,7 +239,7 @@ class Live:
                 found = {role: node for role, node in who.items() if node is not None}
         return found
 
-    def wait(self, since: Pulse, patience: float) -> float:
+    def wait(self, since: WalkProgress, patience: float) -> float:
         """Wait until updates are made beyond a pulse; return how long it took."""
         began = time.monotonic()
         self._until(lambda: self.pulse().goes_on_from(since), patience, f"the walk stands at {since}")
@@ -263,7 +263,7 @@ class Live:
             )
 
 
-def _pulses(status: dict[str, Any]) -> Iterator[Pulse]:
+def _pulses(status: dict[str, Any]) -> Iterator[WalkProgress]:
     held = status["held"]
     if held is not None and held["live"] and held["status"] != SEEKING:  # of which nobody has heard yet
         yield _pulse(held)
@@ -272,5 +272,5 @@ def _pulses(status: dict[str, Any]) -> Iterator[Pulse]:
             yield _pulse(status[name])
 
 
-def _pulse(token: dict[str, Any]) -> Pulse:
-    return Pulse(tuple(token["epoch"]), token["step"], token["transfers"], token["base"])
+def _pulse(token: dict[str, Any]) -> WalkProgress:
+    return WalkProgress(tuple(token["epoch"]), token["step"], token["transfers"], token["base"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 
-from levywalk.fleet.checking.tiny import Setting
+from levywalk.fleet.checking.small_fleet import SmallFleet
 from levywalk.fleet.protocol.events import Again, Effect, Event, Genesis, Gone, Got, Send, Start, Timer, Turn
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.records import NOBODY, PREPARED, Disk
@@ -15,10 +15,10 @@ from levywalk.fleet.protocol.token import FIRST
 PATIENCE = 6.0  # more than twice ``dead_after``: if nothing new is on any disk for so long, nothing will be
 
 
-class Fair:
+class FairRuns:
     """Fair continuations, each looked at once."""
 
-    def __init__(self, setting: Setting, kind: type[Node] = Node) -> None:
+    def __init__(self, setting: SmallFleet, kind: type[Node] = Node) -> None:
         self.setting, self.kind = setting, kind
         self.known: dict[Hashable, str | None] = {}
         self.paused = 0
@@ -31,23 +31,23 @@ class Fair:
         return self.known[key]
 
     def _run(self, dead: int, forgot: int, disks: list[Disk]) -> str | None:
-        course = Course(self.setting, self.kind, dead, forgot, disks)
-        if course.until_quiet():
+        run = FairRun(self.setting, self.kind, dead, forgot, disks)
+        if run.until_quiet():
             return None
         lost = forgot if dead == NOBODY else dead
         if lost == NOBODY:
             return "the walk stands still, though everybody is alive"
-        if dead != NOBODY and (self.setting.policy != WAIT or not course.waits_for(dead)):
+        if dead != NOBODY and (self.setting.policy != WAIT or not run.waits_for(dead)):
             return f"after the death of node {dead} the walk stands still, and not because it was the guardian"
         self.paused += 1
-        course.gone(lost)
-        return None if course.until_quiet() else f"the walk stands still after the word that node {lost} is gone"
+        run.gone(lost)
+        return None if run.until_quiet() else f"the walk stands still after the word that node {lost} is gone"
 
 
-class Course:
+class FairRun:
     """A world without faults but one: a node is dead, or has lost its disk."""
 
-    def __init__(self, setting: Setting, kind: type[Node], dead: int, forgot: int, disks: list[Disk]) -> None:
+    def __init__(self, setting: SmallFleet, kind: type[Node], dead: int, forgot: int, disks: list[Disk]) -> None:
         self.now, self.dead = 0.0, dead
         self.queue: deque[tuple[int, Event]] = deque()
         self.nodes = {v: setting.node(v, disk, kind) for v, disk in enumerate(disks) if v != dead}
