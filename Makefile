@@ -28,8 +28,8 @@ check: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-proto: $(STAMP)  ## Write src/levywalk/fleet/messages_pb2.py from messages.proto, after a change there
-	$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src levywalk/fleet/messages.proto
+proto: $(STAMP)  ## Write src/levywalk/fleet/runtime/messages_pb2.py from messages.proto, after a change there
+	$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src levywalk/fleet/runtime/messages.proto
 
 $(PEERS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]' \

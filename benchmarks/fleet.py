@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 
 import levywalk as lw
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.virtual import VirtualFleet
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.simulate.virtual import VirtualFleet
 
 NETWORKS = {"ring(1000)": lambda: lw.ring(1000), "ws(1000,4,0.1)": lambda: lw.watts_strogatz(1000, 4, 0.1, seed=0)}
 DESIGNS = {"unif_rw": lw.unif_rw, "mhlj": lw.mhlj}

@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 
 import levywalk as lw
-from levywalk.fleet.folder import FleetFolder
-from levywalk.fleet.found import found
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.store import fsync_seconds
+from levywalk.fleet.operate.folder import FleetFolder
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.setup.create import create
+from levywalk.fleet.storage.disk_speed import fsync_seconds
 
 MEGABYTES_10 = 10 * 1024 * 1024 // 8
 NEVER = 10**9
@@ -40,14 +40,14 @@ def fleet(network: lw.Network, dim: int, steps: int) -> Iterator[FleetFolder]:
         rng.normal(size=(network.n, dim)) / np.sqrt(dim), rng.normal(size=network.n), node=np.arange(network.n)
     )
     with tempfile.TemporaryDirectory() as name:
-        at = found(
+        at = create(
             Path(name) / "fleet",
             network,
             problem,
             lw.unif_rw(),  # on a regular network every step is a hop
             steps=steps,
             step_size="theory",
-            terms=Terms(run=b""),
+            terms=HandOffTerms(run=b""),
             record_every=NEVER,
             metrics=False,
         )

@@ -18,19 +18,22 @@ import grpc
 from cryptography.hazmat.primitives.serialization import Encoding
 
 import levywalk as lw
-from levywalk.fleet import control
-from levywalk.fleet.codec import encode
-from levywalk.fleet.found import found
-from levywalk.fleet.identity import Identity, Tls, server_name
-from levywalk.fleet.manifest import Manifest
-from levywalk.fleet.messages import Message, Prepare, Refused
-from levywalk.fleet.nodefile import NodeFile
-from levywalk.fleet.process import ENVIRONMENT, PLAUSIBLE, command
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.store import Reading, whole
-from levywalk.fleet.token import Epoch
-from levywalk.fleet.transport import METHOD, SERVICE
-from levywalk.fleet.wire import FORMAT, Hello, Reader, chunk_frames, encode_frame, hello_frame
+from levywalk.fleet.identity.certificates import server_name
+from levywalk.fleet.identity.node_identity import Identity, Tls
+from levywalk.fleet.protocol.messages import Message, Prepare, Refused
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.protocol.token import Epoch
+from levywalk.fleet.runtime import control
+from levywalk.fleet.runtime.plausible import PLAUSIBLE
+from levywalk.fleet.runtime.process import ENVIRONMENT, command
+from levywalk.fleet.runtime.transport import METHOD, SERVICE
+from levywalk.fleet.runtime.wire import FORMAT, Hello, Reader, chunk_frames, encode_frame, hello_frame
+from levywalk.fleet.setup.create import create
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.storage.codec import encode
+from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.store import whole
 
 T = TypeVar("T")
 PATIENCE = 30.0  # seconds for what must happen; nothing is expected to take that long
@@ -38,11 +41,17 @@ FAR = Epoch(PLAUSIBLE // 2, 0, 0)  # an epoch above all that a test brings about
 
 
 def make(
-    folder: Path, nodes: int = 4, *, dim: int = 4, steps: int = 50, terms: Terms | None = None, metrics: bool = False
+    folder: Path,
+    nodes: int = 4,
+    *,
+    dim: int = 4,
+    steps: int = 50,
+    terms: HandOffTerms | None = None,
+    metrics: bool = False,
 ) -> Path:
     """Found a small fleet on a ring: the neighbours of its last node are 0 and the one before it."""
     problem = lw.heterogeneous(nodes, dim=dim, seed=1, important=1)
-    return found(
+    return create(
         folder,
         lw.ring(nodes),
         problem,
@@ -52,7 +61,7 @@ def make(
         name="test",
         seed=3,
         metrics=metrics,
-        terms=Terms(run=b"") if terms is None else terms,
+        terms=HandOffTerms(run=b"") if terms is None else terms,
     )
 
 
@@ -111,7 +120,7 @@ class Running:
 
     def state(self) -> dict[str, object]:
         """Return what is on its disk, in a form that can be compared."""
-        with Reading(self.file.state, self.manifest.digest, limits=self.manifest.limits) as reading:
+        with StoreReader(self.file.state, self.manifest.digest, limits=self.manifest.limits) as reading:
             disk = reading.load()
             assert disk is not None
             held = {slot: None if value is None else encode(value) for slot, value in whole(disk).slots.items()}

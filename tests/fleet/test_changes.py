@@ -11,51 +11,51 @@ import pytest
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.control import ask
-from levywalk.fleet.course import Visit
-from levywalk.fleet.disk import Held
-from levywalk.fleet.nodefile import NodeFile, Peer
-from levywalk.fleet.store import Reading
-from levywalk.fleet.testing.live import Live
-from levywalk.fleet.testing.logs import judge_folder, pieces
-from levywalk.fleet.testing.processes import settle
+from levywalk.fleet.checking.logs import judge_folder, pieces
+from levywalk.fleet.checking.processes import settle
+from levywalk.fleet.checking.running_fleet import RunningFleet
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import Held
+from levywalk.fleet.runtime.control import ask
+from levywalk.fleet.setup.node_file import NodeFile, Peer
+from levywalk.fleet.storage.reader import StoreReader
 from tests.fleet.nodes import PATIENCE, eventually
 
 Change = Callable[[tuple[Peer, ...]], tuple[Peer, ...]]
 
 
-def change(live: Live, v: int, how: Change) -> None:
+def change(live: RunningFleet, v: int, how: Change) -> None:
     """Change the neighbours in a node's file."""
     path = live.folder / f"node-{v}" / "node.toml"
     file = NodeFile.read(path)
     replace(file, neighbours=how(file.neighbours)).write(path)
 
 
-def drop(live: Live, a: int, b: int) -> None:
+def drop(live: RunningFleet, a: int, b: int) -> None:
     for v, u in ((a, b), (b, a)):
         change(live, v, lambda peers, u=u: tuple(peer for peer in peers if peer.id != u))
 
 
-def add(live: Live, a: int, b: int, through: int) -> None:
+def add(live: RunningFleet, a: int, b: int, through: int) -> None:
     """Add an edge between two nodes that have a neighbour in common, whose file has all that is to be known."""
     known = {peer.id: peer for peer in NodeFile.read(live.folder / f"node-{through}" / "node.toml").neighbours}
     for v, u in ((a, b), (b, a)):
         change(live, v, lambda peers, u=u: (*peers, known[u]))
 
 
-def stop_all(live: Live, holder: int) -> Held:
+def stop_all(live: RunningFleet, holder: int) -> Held:
     """End all nodes but a frozen holder, which is killed; return what that holds."""
     for v in live.running():
         assert live.end(v) == 0
     live.kill(holder)
-    with Reading(live.state(holder)) as reading:
+    with StoreReader(live.state(holder)) as reading:
         disk = reading.load()
     assert disk is not None
     assert disk.held is not None
     return disk.held
 
 
-def events(live: Live, v: int) -> list[tuple[str, int | None]]:
+def events(live: RunningFleet, v: int) -> list[tuple[str, int | None]]:
     lines = (live.folder / f"node-{v}" / "node.log").read_text().splitlines()
     return [(line["event"], line.get("neighbour")) for line in map(json.loads, lines)]
 
@@ -64,7 +64,7 @@ def events(live: Live, v: int) -> list[tuple[str, int | None]]:
 def test_an_edge_that_is_taken_out_of_both_files(tmp_path: Path, which: str) -> None:
     """The files are the operators' word: nobody waits for a guardian that is no neighbour any more."""
     network = lw.Network.from_edges([(a, b) for a in range(4) for b in range(a)])
-    with Live(settle(tmp_path / "fleet", network, seed=1)) as live:
+    with RunningFleet(settle(tmp_path / "fleet", network, seed=1)) as live:
         live.begin(PATIENCE)
         live.wait(live.pulse(), PATIENCE)
         holder = live.catch("holder")
@@ -95,7 +95,7 @@ def test_an_edge_that_is_taken_out_of_both_files(tmp_path: Path, which: str) -> 
 
 def test_an_edge_that_is_put_into_both_files(tmp_path: Path) -> None:
     """It counts at both ends, all their neighbours hear of it, and the walk takes it."""
-    with Live(settle(tmp_path / "fleet", lw.ring(4), seed=1)) as live:
+    with RunningFleet(settle(tmp_path / "fleet", lw.ring(4), seed=1)) as live:
         live.begin(PATIENCE)
         add(live, 0, 2, through=1)
         for v in (0, 2):

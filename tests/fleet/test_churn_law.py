@@ -1,7 +1,7 @@
 """The law of the walk while nodes die, come back, join and leave: read from the nodes themselves, against theory.
 
 Every survivor's decision is a function of a word. Which part of the words leads where is found by bisection, to 2^-53,
-from `Here.decide` as it stands in a virtual fleet after the fault; the matrices to compare with are written out here.
+from `NodeSite.decide` in a virtual fleet after the fault; the matrices to compare with are written out here.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ import pytest
 
 import levywalk as lw
 from levywalk.draws import JUMP, Key
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.course import Here
-from levywalk.fleet.disk import Disk, Known, Own
-from levywalk.fleet.events import Got, Joins, Start
-from levywalk.fleet.messages import Heartbeat
-from levywalk.fleet.protocol import Node, Terms
-from levywalk.fleet.token import FIRST, Token
-from levywalk.fleet.virtual import Fault, VirtualFleet
+from levywalk.fleet.protocol.events import Got, Joins, Start
+from levywalk.fleet.protocol.messages import Heartbeat
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.node_step import NodeSite
+from levywalk.fleet.protocol.records import Disk, Known, Own
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.protocol.token import FIRST, Token
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.walks import AnyDesign
 
 EDGES = [(0, 1), (0, 2), (0, 3), (1, 2), (2, 3), (3, 4), (4, 5), (4, 6), (5, 6), (0, 5)]
 LIPSCHITZ = [1.0, 9.0, 0.5, 3.0, 20.0, 2.0, 1.5]
-TERMS = Terms(run=b"churn", heartbeat=0.1, dead_after=1.0, retry=0.05, policy="eager")
+TERMS = HandOffTerms(run=b"churn", heartbeat=0.1, dead_after=1.0, retry=0.05, policy="eager")
 DESIGNS = {
     "uniform": lw.unif_rw(),
     "importance": lw.weight_rw(),
@@ -47,7 +48,7 @@ class Fixed(Key):
         return TOP - 1 if slot == JUMP else self.answer
 
 
-def decides(here: Here, token: Token, word: int) -> int:
+def decides(here: NodeSite, token: Token, word: int) -> int:
     """Where the node sends the token if its word for the hop is this one."""
     own, here.key = here.key, Fixed(word)
     try:
@@ -56,7 +57,7 @@ def decides(here: Here, token: Token, word: int) -> int:
         here.key = own
 
 
-def row(here: Here, token: Token, pieces: int, n: int) -> np.ndarray:
+def row(here: NodeSite, token: Token, pieces: int, n: int) -> np.ndarray:
     """The law of a decision: in each of ``pieces`` equal parts of the words, one proposal, accepted below a bound."""
     law = [Fraction(0)] * n
     for piece in range(pieces):
@@ -78,7 +79,7 @@ def matrix(virtual: VirtualFleet, alive: list[int], phase: str) -> np.ndarray:
     plain = virtual.fleet.token
     found = np.zeros((n, n))
     for v in alive:
-        here = virtual.node(v).here
+        here = virtual.node(v).site
         if phase == "mh":
             found[v] = row(here, plain, here.views[0].degree, n)
         else:
@@ -89,7 +90,7 @@ def matrix(virtual: VirtualFleet, alive: list[int], phase: str) -> np.ndarray:
 def whole_law(virtual: VirtualFleet, alive: list[int]) -> np.ndarray:
     """The law of a whole step, jumps included, from the nodes' own decisions and the published jump law."""
     decision, hop = matrix(virtual, alive, "mh"), matrix(virtual, alive, "hop")
-    jump = virtual.fleet.course.phases[0].jump
+    jump = virtual.fleet.published.phases[0].jump
     if jump is None:
         return decision
     far = sum(q * np.linalg.matrix_power(hop, i + 1) for i, q in enumerate(jump.distance.probabilities()))
@@ -117,7 +118,7 @@ def expected_law(fleet: Fleet, edges: list[tuple[int, int]], alive: list[int], p
         live = [u for u in alive if A[v, u]]
         for u in live or [v]:
             W[v, u] = 1.0 / max(1, len(live))
-    jump = fleet.course.phases[0].jump
+    jump = fleet.published.phases[0].jump
     if jump is not None:
         far = sum(q * np.linalg.matrix_power(W, i + 1) for i, q in enumerate(jump.distance.probabilities()))
         P = (1 - jump.p_jump) * P + jump.p_jump * far
@@ -137,7 +138,7 @@ def fleet_of(design: AnyDesign, policy: str = "none", steps: int = 10**6) -> Fle
     )
 
 
-def after(fleet: Fleet, *faults: tuple[float, Fault], absent: tuple[int, ...] = ()) -> VirtualFleet:
+def after(fleet: Fleet, *faults: tuple[float, PlannedFault], absent: tuple[int, ...] = ()) -> VirtualFleet:
     virtual = VirtualFleet(fleet, latency=0.01, absent=absent)
     for time, fault in faults:
         virtual.at(time, fault)
@@ -166,7 +167,7 @@ def design(request) -> AnyDesign:
 def assert_law(virtual: VirtualFleet, edges: list[tuple[int, int]], alive: list[int], policy: str) -> None:
     found, expected = whole_law(virtual, alive), expected_law(virtual.fleet, edges, alive, policy)
     assert np.abs(found - expected).max() < 1e-12
-    if virtual.fleet.course.phases[0].jump is None:
+    if virtual.fleet.published.phases[0].jump is None:
         target = virtual.fleet.scores[0][alive]
         assert stationary(found) == pytest.approx(target / target.sum(), abs=1e-12)
 
@@ -181,33 +182,33 @@ def test_with_all_nodes_there_it_is_the_matrix_that_theory_gives(design, policy)
 
 
 def test_a_death_that_both_ends_agree_on_leaves_the_target_on_the_survivors(design, policy):
-    virtual = after(fleet_of(design, policy), (0.5, Fault("kill", 3)))
+    virtual = after(fleet_of(design, policy), (0.5, PlannedFault("kill", 3)))
     assert_law(virtual, EDGES, without(3), policy)
 
 
 def test_two_deaths(design):
-    virtual = after(fleet_of(design), (0.5, Fault("kill", 2)), (0.8, Fault("kill", 6)))
+    virtual = after(fleet_of(design), (0.5, PlannedFault("kill", 2)), (0.8, PlannedFault("kill", 6)))
     assert_law(virtual, EDGES, without(2, 6), "none")
 
 
 def test_who_comes_back_with_its_disk_is_as_before(design, policy):
-    virtual = after(fleet_of(design, policy), (0.5, Fault("kill", 3)), (3.0, Fault("restart", 3)))
+    virtual = after(fleet_of(design, policy), (0.5, PlannedFault("kill", 3)), (3.0, PlannedFault("restart", 3)))
     assert_law(virtual, EDGES, ALL, policy)
 
 
 def test_who_comes_back_without_its_disk_is_as_before_too(design, policy):
-    virtual = after(fleet_of(design, policy), (0.5, Fault("lose disk", 3)), (3.0, Fault("restart", 3)))
+    virtual = after(fleet_of(design, policy), (0.5, PlannedFault("lose disk", 3)), (3.0, PlannedFault("restart", 3)))
     assert_law(virtual, EDGES, ALL, policy)
 
 
 def test_who_leaves_is_as_if_dead(design):
-    virtual = after(fleet_of(design), (0.5, Fault("leave", 3)))
+    virtual = after(fleet_of(design), (0.5, PlannedFault("leave", 3)))
     assert_law(virtual, EDGES, without(3), "none")
 
 
 def test_a_partition_that_heals_leaves_no_trace(design):
     side = frozenset([4, 5, 6])
-    virtual = after(fleet_of(design), (0.5, Fault("cut", nodes=side)), (4.0, Fault("heal", nodes=side)))
+    virtual = after(fleet_of(design), (0.5, PlannedFault("cut", nodes=side)), (4.0, PlannedFault("heal", nodes=side)))
     assert_law(virtual, EDGES, ALL, "none")
 
 
@@ -217,7 +218,7 @@ def test_who_joins_makes_it_the_larger_network(design, policy):
     virtual = VirtualFleet(fleet, latency=0.01, absent=[3])
     virtual.run(until=0.5)
     assert_law(virtual, before, without(3), policy)
-    virtual.at(0.5, Fault("join", 3))
+    virtual.at(0.5, PlannedFault("join", 3))
     virtual.run(until=4.0)
     assert_law(virtual, EDGES, ALL, policy)
 
@@ -242,7 +243,7 @@ def joining() -> list[VirtualFleet]:
 
 def test_a_larger_degree_is_used_only_once_every_live_neighbour_has_it_on_disk():
     for virtual in joining():
-        virtual.at(0.5, Fault("join", 3))
+        virtual.at(0.5, PlannedFault("join", 3))
         used = set()
         while virtual.now < 3.0:
             virtual.step()
@@ -295,8 +296,8 @@ class OneSided(Node):
 
 @pytest.mark.parametrize("kind", ["uniform", "importance", "mixed", "jumps"])
 def test_a_node_that_recomputes_its_degree_alone_is_caught(kind, monkeypatch):
-    monkeypatch.setattr("levywalk.fleet.build.Node", OneSided)
-    virtual = after(fleet_of(DESIGNS[kind]), (0.5, Fault("kill", 3)))
+    monkeypatch.setattr("levywalk.fleet.setup.build.Node", OneSided)
+    virtual = after(fleet_of(DESIGNS[kind]), (0.5, PlannedFault("kill", 3)))
     alive = without(3)
     found, expected = whole_law(virtual, alive), expected_law(virtual.fleet, EDGES, alive, "none")
     assert np.abs(stationary(found) - stationary(expected)).max() > 1e-3
@@ -319,7 +320,7 @@ def test_the_walk_itself_has_that_law():
     """The same, by what is seen: visits of a long walk of survivors."""
     fleet = fleet_of(lw.unif_rw(), steps=10**6)
     virtual = VirtualFleet(fleet, latency=0.01)
-    virtual.at(0.5, Fault("kill", 3))
+    virtual.at(0.5, PlannedFault("kill", 3))
     virtual.run(until=4.0)
     begun = {v: len(machine.log) for v, machine in enumerate(virtual.machines)}
     virtual.run(until=104.0)

@@ -14,13 +14,13 @@ from hypothesis.extra.numpy import arrays
 from safetensors.numpy import load
 
 from levywalk.arrays import Floats
-from levywalk.fleet import codec
-from levywalk.fleet.codec import LINES, SLOTS, Limits, decode, decode_line, decode_slot, encode
-from levywalk.fleet.course import Visit
-from levywalk.fleet.disk import Archived, Began, Disk, Edge, Guarded, Held, Known, Line, Own
-from levywalk.fleet.messages import Certificate
-from levywalk.fleet.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
-from levywalk.fleet.token import FIRST, Epoch, Token, Watch
+from levywalk.fleet.protocol.messages import Certificate
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import Archived, Began, Disk, Edge, Guarded, Held, Known, Line, Own
+from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
+from levywalk.fleet.protocol.token import FIRST, DetectorAverages, Epoch, Token
+from levywalk.fleet.storage import codec
+from levywalk.fleet.storage.codec import LINES, SLOTS, Limits, decode, decode_line, decode_slot, encode
 
 DIM, PHASES = 3, 2
 LIMITS = Limits(DIM, PHASES)
@@ -30,7 +30,7 @@ scores = st.tuples(*[st.floats(0.0, allow_infinity=False)] * PHASES)
 floats = arrays(np.float64, DIM, elements=st.floats(allow_nan=False, allow_infinity=False))
 epochs = st.builds(Epoch, counts, counts, ints)
 digests = st.binary(max_size=32)
-watches = st.builds(Watch, floats, st.floats(), st.floats(allow_nan=False, allow_infinity=False), counts)
+watches = st.builds(DetectorAverages, floats, st.floats(), st.floats(allow_nan=False, allow_infinity=False), counts)
 tokens = st.builds(
     Token, epochs, counts, counts, counts, counts, counts, counts, floats, counts, st.none() | watches, ints, ints,
     counts, counts, digests,
@@ -120,7 +120,21 @@ def test_everything_that_is_kept_has_a_number_of_its_own() -> None:
 def test_the_format_is_what_it_was() -> None:
     """If this fails, the disks of older nodes are no longer understood: give `FORMAT` another number."""
     token = Token(
-        Epoch(1, 2, 3), 4, 5, 6, 7, 8, 9, np.arange(3.0), 1, Watch(np.ones(3), 0.5, 0.25, 2), 10, 11, 12, 13, b"chain"
+        Epoch(1, 2, 3),
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+        np.arange(3.0),
+        1,
+        DetectorAverages(np.ones(3), 0.5, 0.25, 2),
+        10,
+        11,
+        12,
+        13,
+        b"chain",
     )
     seal = Certificate(1, Epoch(1, 2, 3), 4, 5, b"digest", b"signature")
     edge = Edge(1, True, 2, (0.5, 1.5), False)
@@ -255,7 +269,7 @@ def large(seed: int = 0) -> Floats:
 
 
 def test_a_large_model_lies_elsewhere_under_its_address() -> None:
-    token = Token.first(large())._replace(watch=Watch(large(1), 0.5, 0.5, 1))
+    token = Token.first(large())._replace(watch=DetectorAverages(large(1), 0.5, 0.5, 1))
     there: dict[tuple[str, bytes], Floats] = {}
 
     def put(tensor: Tensor) -> bytes:
@@ -321,6 +335,6 @@ def test_the_address_of_an_array_that_may_change_is_not_remembered() -> None:
 
 
 def codec_addresses() -> dict[Any, Any]:
-    from levywalk.fleet import tensors
+    from levywalk.fleet.protocol import tensors
 
     return tensors._addresses

@@ -8,19 +8,19 @@ import yaml
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter
-from levywalk.fleet import deploy
-from levywalk.fleet.deploy import files
-from levywalk.fleet.found import Unseen, found
-from levywalk.fleet.identity import Identity
-from levywalk.fleet.manifest import Manifest
-from levywalk.fleet.nodefile import NodeFile, host_port
+from levywalk.fleet.identity.node_identity import Identity
+from levywalk.fleet.setup import deploy
+from levywalk.fleet.setup.create import PrivateProblem, create
+from levywalk.fleet.setup.deploy import files
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_file import NodeFile, host_port
 
 N = 4
 
 
 def make(tmp_path, kind, problem=None, **more):
     problem = problem or lw.homogeneous(N)
-    return found(
+    return create(
         tmp_path / "fleet", lw.ring(N), problem, lw.mhlj(), steps=60, step_size=0.01, name="four", deploy=kind, **more
     )
 
@@ -264,7 +264,7 @@ def test_data_that_is_too_large_for_a_secret_is_refused_with_the_remedy(tmp_path
 
 
 def test_data_on_the_volume_or_with_its_owner(tmp_path):
-    folder = make(tmp_path, "kubernetes", Unseen(N, 10, 1.0))
+    folder = make(tmp_path, "kubernetes", PrivateProblem(N, 10, 1.0))
     assert "node-0/data.csv" in files(folder, "kubernetes")["kustomization.yaml"]  # to be put there
     path = folder / "node-0" / "node.toml"
     path.write_text(path.read_text().replace('"data.csv"', '"/var/lib/levywalk/data.csv"'))

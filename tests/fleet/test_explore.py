@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from levywalk.fleet.disk import Guarded, Held
-from levywalk.fleet.messages import Certificate, Finished, Guard, Guarding, Prepare, Prepared
-from levywalk.fleet.protocol import NOBODY, PREPARED, Node
-from levywalk.fleet.testing.explore import PATH, SETTINGS, TRIANGLE, Explorer, main
-from levywalk.fleet.testing.mutants import (
+from levywalk.fleet.checking.explore import Explorer, main
+from levywalk.fleet.checking.mutants import (
     AcknowledgesBeforeCommit,
     AnnouncesUnguarded,
     GenesisWithoutGuardian,
     RedrawsAfterCrash,
     ReleasesWithoutRegister,
 )
-from levywalk.fleet.testing.tiny import Setting
-from levywalk.fleet.testing.verdicts import judge_facts
-from levywalk.fleet.token import FIRST, Epoch
+from levywalk.fleet.checking.small_fleet import SmallFleet
+from levywalk.fleet.checking.small_fleets import PATH, SMALL_FLEETS, TRIANGLE
+from levywalk.fleet.checking.verdicts import judge_facts
+from levywalk.fleet.protocol.messages import Certificate, Finished, Guard, Guarding, Prepare, Prepared
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.records import NOBODY, PREPARED, Guarded, Held
+from levywalk.fleet.protocol.token import FIRST, Epoch
 
-ANY_DEATH = Setting("any death", TRIANGLE, ("on", "on"), mortal=(0, 1, 2))
+ANY_DEATH = SmallFleet("any death", TRIANGLE, ("on", "on"), mortal=(0, 1, 2))
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_nothing_that_can_happen_breaks_an_invariant_or_stops_the_walk(setting: Setting) -> None:
+@pytest.mark.parametrize("setting", SMALL_FLEETS, ids=lambda setting: setting.name)
+def test_nothing_that_can_happen_breaks_an_invariant_or_stops_the_walk(setting: SmallFleet) -> None:
     found = Explorer(setting).run()
     assert found.violation is None, str(found.violation)
     assert found.complete
@@ -122,7 +123,7 @@ class EndsWhatItBringsBackAgain(Node):
     ],
 )
 def test_bugs_that_were_found_here_stay_found(kind: type[Node], invariants: set[str]) -> None:
-    setting = Setting("as found", PATH, ("on", "stay", "on"), mortal=(0, 2))
+    setting = SmallFleet("as found", PATH, ("on", "stay", "on"), mortal=(0, 2))
     found = Explorer(setting, kind).run()
     assert found.violation is not None
     assert found.violation.invariant in invariants, str(found.violation)
@@ -138,7 +139,7 @@ def test_a_trace_reads_as_a_story() -> None:
 
 
 def test_a_limit_on_states_is_not_taken_for_the_end() -> None:
-    found = Explorer(SETTINGS[0], most=100).run()
+    found = Explorer(SMALL_FLEETS[0], most=100).run()
     assert not found.complete
     assert "NOT exhausted" in str(found)
 

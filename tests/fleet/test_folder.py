@@ -18,29 +18,31 @@ import pytest
 from safetensors.numpy import load_file
 
 import levywalk as lw
-from levywalk.cli.fleet import draw_faults
+from levywalk.cli.fleet.simulate import draw_faults
 from levywalk.errors import InvalidParameter
-from levywalk.fleet import control, logbook, takeout
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.condition import describe, running, waits_for
-from levywalk.fleet.course import Visit
-from levywalk.fleet.disk import Archived, Began, Disk, Held, Known, Own
-from levywalk.fleet.doctor import OK, PROBLEM, WARNING, examine
-from levywalk.fleet.folder import FleetFolder, FleetProblem
-from levywalk.fleet.found import fleet_of, found
-from levywalk.fleet.manifest import Manifest
-from levywalk.fleet.merge import winning_chain
-from levywalk.fleet.overview import View, lost_updates, overview
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.store import Reading, Store, whole
-from levywalk.fleet.token import FIRST, Epoch, Token
-from levywalk.fleet.virtual import Fault, VirtualFleet
+from levywalk.fleet.operate import export, log_entries
+from levywalk.fleet.operate.doctor import OK, PROBLEM, WARNING, examine
+from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, lost_updates
+from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.merge import winning_chain
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import Archived, Began, Disk, Held, Known, Own
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.runtime import control
+from levywalk.fleet.runtime.node_status import describe, running, waits_for
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.create import create, fleet_of
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
+from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.trace import Trace
 
 pytestmark = pytest.mark.filterwarnings("ignore:the minimiser is not unique")
 N = 5
 REFERENCE: dict[str, Any] = {"backend": "reference", "record_walk": True}
-QUICK = Terms(b"", renew_after=20, heartbeat=0.25, dead_after=1.5, retry=0.2)
+QUICK = HandOffTerms(b"", renew_after=20, heartbeat=0.25, dead_after=1.5, retry=0.2)
 
 
 def until(what: Callable[[], Any], patience: float = 60.0) -> Any:
@@ -56,7 +58,7 @@ def until(what: Callable[[], Any], patience: float = 60.0) -> Any:
 
 def founded(path: Path, steps: int, **more: Any) -> FleetFolder:
     problem = lw.heterogeneous(N, important=1, seed=7)
-    found(path, lw.ring(N), problem, lw.mhlj(), steps=steps, step_size="theory", seed=7, terms=QUICK, **more)
+    create(path, lw.ring(N), problem, lw.mhlj(), steps=steps, step_size="theory", seed=7, terms=QUICK, **more)
     return FleetFolder.open(path)
 
 
@@ -107,7 +109,7 @@ def test_the_status_of_a_walk_that_is_over(replay: FleetFolder) -> None:
     assert status["finished"]
     assert (status["step"], status["steps"], status["epoch"], status["lost_updates"]) == (250, 250, 0, 0)
     assert (status["nodes_up"], status["nodes_down"], status["waits"]) == (N, 0, [])
-    assert status["holder"] == int(takeout.trace(replay).final_node[0])
+    assert status["holder"] == int(export.trace(replay).final_node[0])
     assert [node["id"] for node in status["nodes"]] == list(range(N))
     assert all(
         node["up"] and node["answers"] and node["pid"] == running(replay.files[node["id"]].state)
@@ -118,7 +120,7 @@ def test_the_status_of_a_walk_that_is_over(replay: FleetFolder) -> None:
 
 
 def test_with_a_shared_key_the_nodes_walk_as_the_simulation_does(replay: FleetFolder) -> None:
-    trace = takeout.trace(replay)
+    trace = export.trace(replay)
     problem = lw.heterogeneous(N, important=1, seed=7)
     given = {"steps": 250, "step_size": "theory", "seed": 7, "record_every": 50}
     assert_same(trace, lw.run(lw.ring(N), problem, lw.mhlj(), **REFERENCE, **given))
@@ -129,14 +131,14 @@ def test_edges_of_nodes_to_themselves_count_in_real_nodes_too(tmp_path: Path) ->
     network = lw.Network.from_edges([(0, 1), (1, 2), (2, 0)], self_loops="counted")
     problem = lw.heterogeneous(3, seed=2)
     given = {"steps": 120, "step_size": "theory", "seed": 2, "record_every": 40}
-    found(tmp_path / "fleet", network, problem, lw.mhlj(), shared_key=True, terms=QUICK, metrics=False, **given)
+    create(tmp_path / "fleet", network, problem, lw.mhlj(), shared_key=True, terms=QUICK, metrics=False, **given)
     fleet = FleetFolder.open(tmp_path / "fleet")
     assert fleet.manifest.self_loops == "counted"
     try:
         fleet.up()
         until(lambda: all(node["finished"] for node in fleet.status()["nodes"]))
         assert [control.ask(file.state, "status")["degree"] for file in fleet.files.values()] == [3, 3, 3]
-        assert_same(takeout.trace(fleet), lw.run(network, problem, lw.mhlj(), **REFERENCE, **given))
+        assert_same(export.trace(fleet), lw.run(network, problem, lw.mhlj(), **REFERENCE, **given))
     finally:
         fleet.stop(force=True)
 
@@ -145,9 +147,9 @@ def test_edges_of_nodes_to_themselves_count_in_real_nodes_too(tmp_path: Path) ->
 def test_the_final_model_is_safetensors(replay: FleetFolder, tmp_path: Path, node: int | None) -> None:
     path = tmp_path / "model.safetensors"
     with pytest.raises(InvalidParameter, match="out must be a file in a folder that exists"):
-        takeout.model(replay, tmp_path / "no" / "model", node=node)
-    copy = takeout.model(replay, path, node=node)
-    final = takeout.trace(replay).model[0]
+        export.model(replay, tmp_path / "no" / "model", node=node)
+    copy = export.model(replay, path, node=node)
+    final = export.trace(replay).model[0]
     assert copy.final
     assert np.array_equal(load_file(path)["model"], final)
     assert np.array_equal(np.fromfile(path, "<f8", offset=128), final)
@@ -156,7 +158,7 @@ def test_the_final_model_is_safetensors(replay: FleetFolder, tmp_path: Path, nod
 def test_without_visits_the_log_has_its_other_lines(replay: FleetFolder) -> None:
     began = 0
     for file in replay.files.values():
-        with Reading(file.state) as reading:
+        with StoreReader(file.state) as reading:
             lines = [line for line in reading.lines() if not isinstance(line, Visit)]
             assert list(reading.without_visits()) == lines
             began += len(lines)
@@ -168,10 +170,10 @@ def test_a_fleet_that_is_well_has_nothing_to_complain_of(replay: FleetFolder) ->
 
 
 def test_the_logs_are_merged_by_time_and_in_words(replay: FleetFolder) -> None:
-    entries = list(logbook.entries({v: replay.log(v) for v in replay.files}))
+    entries = list(log_entries.entries({v: replay.log(v) for v in replay.files}))
     assert [entry["time"] for entry in entries] == sorted(entry["time"] for entry in entries)
     assert {entry["node"] for entry in entries} == set(range(N))
-    said = "\n".join(logbook.in_words(entry) for entry in entries)
+    said = "\n".join(log_entries.in_words(entry) for entry in entries)
     for words in ("starts, levywalk", "the edge to node 1 is up", "bears the model; node", "over after 250 updates"):
         assert words in said
 
@@ -247,8 +249,8 @@ def test_a_holder_that_dies_is_replaced_and_what_is_lost_is_counted(endless: Fle
     assert not seen["nodes"][dead]["up"]
     until(lambda: endless.status()["step"] > seen["step"])
     endless.stop()
-    logs = takeout.read_logs(endless)
-    lost = winning_chain(logs, endless.manifest.course).lost
+    logs = export.read_logs(endless)
+    lost = winning_chain(logs, endless.manifest.published).lost
     assert lost is not None
     assert endless.status()["lost_updates"] == len(lost)
     assert len(lost) <= QUICK.renew_after + 1
@@ -288,9 +290,9 @@ def test_stop_takes_the_stopped_too_and_up_goes_on(endless: FleetFolder) -> None
     assert any("no node runs" in wait for wait in status["waits"])
     assert endless.stop() == []
     with pytest.raises(FleetProblem, match=r"the walk is not over: [0-9,]+ of 10,000,000 updates"):
-        takeout.model(endless, endless.path / "model")
-    assert not takeout.model(endless, endless.path / "model", now=True).final
-    trace = takeout.trace(endless)
+        export.model(endless, endless.path / "model")
+    assert not export.model(endless, endless.path / "model", now=True).final
+    trace = export.trace(endless)
     assert int(trace.step[-1]) <= status["step"]
     endless.up()
     until(lambda: endless.status()["step"] > status["step"])
@@ -380,9 +382,9 @@ def test_before_anything_has_happened(tmp_path: Path) -> None:
     assert status["lost_updates"] == 0
     assert any("not begun" in wait for wait in status["waits"])
     with pytest.raises(FleetProblem, match="no disk has a model yet"):
-        takeout.model(fleet, tmp_path / "model", now=True)
+        export.model(fleet, tmp_path / "model", now=True)
     with pytest.raises(FleetProblem, match="the walk has not begun"):
-        takeout.trace(fleet)
+        export.trace(fleet)
     with pytest.raises(FleetProblem, match="nodes 0-4 do not answer"):
         fleet.begin(timeout=0.0)
     with pytest.raises(control.NoAnswer):
@@ -400,15 +402,15 @@ def test_an_end_that_was_overtaken_is_not_the_end(tmp_path: Path) -> None:
         (0, replace(blank, known=Known(final.epoch, 0), final=final)),
         (1, replace(blank, known=Known(later.epoch, 80), held=Held("active", later, 2, -1, -1, 80, FIRST))),
     ):
-        with Store(fleet.files[v].state, fleet.manifest.digest, limits=fleet.manifest.limits) as store:
+        with NodeStore(fleet.files[v].state, fleet.manifest.digest, limits=fleet.manifest.limits) as store:
             store.persist(whole(disk))
     out = tmp_path / "model"
     with pytest.raises(FleetProblem, match="the walk is not over: 80 of 100 updates are done"):
-        takeout.model(fleet, out)
+        export.model(fleet, out)
     assert not out.exists()
-    assert takeout.model(fleet, out, now=True)[::2] == (1, False)
+    assert export.model(fleet, out, now=True)[::2] == (1, False)
     assert np.array_equal(load_file(out)["model"], later.model)
-    assert takeout.model(fleet, out, node=0).final  # as far as that node knows
+    assert export.model(fleet, out, node=0).final  # as far as that node knows
 
 
 def test_what_a_holder_waits_for() -> None:
@@ -429,26 +431,26 @@ def test_what_a_holder_waits_for() -> None:
 # What is lost
 
 
-def seen(virtual: VirtualFleet) -> Iterator[View]:
+def seen(virtual: VirtualFleet) -> Iterator[NodeView]:
     """Look at a virtual fleet's disks as at a real one's."""
     for v, machine in enumerate(virtual.machines):
         lines = tuple(line for line in machine.log if isinstance(line, Archived | Began))
-        yield View(v, None, False, describe(Disk(**machine.disk)), lines, None, None)
+        yield NodeView(v, None, False, describe(Disk(**machine.disk)), lines, None, None)
 
 
 @pytest.mark.parametrize("policy", ["wait", "eager"])
 def test_what_is_lost_is_counted_as_the_merged_logs_count_it(policy: str) -> None:
     network, problem = lw.watts_strogatz(12, 4, 0.1, seed=1), lw.heterogeneous(12, important=2, seed=1)
-    terms = Terms(b"", 20, policy, heartbeat=0.05, dead_after=0.3, retry=0.05)
+    terms = HandOffTerms(b"", 20, policy, heartbeat=0.05, dead_after=0.3, retry=0.05)
     most = 0
     for seed in range(6):
         fleet = Fleet.of(network, problem, lw.mhlj(), steps=600, step_size="theory", seed=seed, terms=terms)
         virtual = VirtualFleet(fleet)
-        for at, fault in [*draw_faults(6, 12, 2.0, 0.3, seed), (0.9, Fault("kill", "holder"))]:
+        for at, fault in [*draw_faults(6, 12, 2.0, 0.3, seed), (0.9, PlannedFault("kill", "holder"))]:
             virtual.at(at, fault)
         for moment in (0.7, 1.5, 9.0):
             virtual.run(until=moment)
-            lost = winning_chain(virtual.logs, fleet.course).lost
+            lost = winning_chain(virtual.logs, fleet.published).lost
             assert lost is not None
             assert lost_updates(seen(virtual)) == len(lost), (seed, moment)
             most = max(most, len(lost))
@@ -465,13 +467,13 @@ def test_who_holds_the_model_is_known_without_the_holders_disk() -> None:
     for moment in np.linspace(0.01, 1.0, 60):
         virtual.run(until=float(moment))
         views = list(seen(virtual))
-        status = overview(views, manifest, begun=True)
+        status = fleet_status(views, manifest, begun=True)
         holder, guardian = status["holder"], status["guardian"]
         if virtual.whose("holder") is None or views[holder].about["held"] is None:
             continue  # on its way, or over
         assert (holder, guardian) == (virtual.whose("holder"), virtual.whose("guardian"))
         views[holder] = views[holder]._replace(about=blank)
-        assert overview(views, manifest, begun=True)["holder"] in (holder, guardian)
+        assert fleet_status(views, manifest, begun=True)["holder"] in (holder, guardian)
         looked += 1
     assert looked > 10
 

@@ -33,10 +33,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 import levywalk.fleet
 from levywalk.errors import InvalidParameter
-from levywalk.fleet import control, transport
-from levywalk.fleet.events import Genesis, Start
-from levywalk.fleet.identity import Authority, Identity, Tls, key_fingerprint
-from levywalk.fleet.messages import (
+from levywalk.fleet.identity.authority import Authority
+from levywalk.fleet.identity.certificates import key_fingerprint
+from levywalk.fleet.identity.node_identity import Identity, Tls
+from levywalk.fleet.protocol.events import Genesis, Start
+from levywalk.fleet.protocol.messages import (
     Activate,
     Alive,
     Certificate,
@@ -53,14 +54,17 @@ from levywalk.fleet.messages import (
     Release,
     Renew,
 )
-from levywalk.fleet.messages_pb2 import Frame
-from levywalk.fleet.nodefile import NodeFile
-from levywalk.fleet.process import ENVIRONMENT, PLAUSIBLE, Process, command
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.store import Reading, StoreError
-from levywalk.fleet.tensors import Tensor
-from levywalk.fleet.token import FIRST, Epoch, Token
-from levywalk.fleet.wire import FORMAT, MOST_FRAME, chunk_frames, encode_frame
+from levywalk.fleet.protocol.tensors import Tensor
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.runtime import control, transport
+from levywalk.fleet.runtime.messages_pb2 import Frame
+from levywalk.fleet.runtime.plausible import PLAUSIBLE
+from levywalk.fleet.runtime.process import ENVIRONMENT, Process, command
+from levywalk.fleet.runtime.wire import FORMAT, MOST_FRAME, chunk_frames, encode_frame
+from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.storage.errors import NodeStoreError
+from levywalk.fleet.storage.reader import StoreReader
 from tests.fleet.nodes import PATIENCE, Caller, Running, eventually, make, tls_of
 
 VICTIM, NEIGHBOUR, OTHER, STRANGER = 3, 0, 2, 1  # of a ring of four; a neighbour with a lower id dials
@@ -148,11 +152,12 @@ MOVED = """
 import sys, time
 from datetime import timedelta
 from pathlib import Path
-from levywalk.fleet import identity, process
-clock, real, seen = Path(sys.argv[1]).with_name("clock"), time.time, identity._time
+from levywalk.fleet.identity import certificates, node_identity
+from levywalk.fleet.runtime import process
+clock, real, seen = Path(sys.argv[1]).with_name("clock"), time.time, certificates.utc
 off = lambda: float(clock.read_text()) if clock.exists() else 0.0
 time.time = lambda: real() + off()
-identity._time = lambda now: seen(now) + timedelta(seconds=off() if now is None else 0.0)
+certificates.utc = node_identity.utc = lambda now: seen(now) + timedelta(seconds=off() if now is None else 0.0)
 sys.exit(process.main([sys.argv[1]]))
 """
 
@@ -163,7 +168,7 @@ def metric(node: Running, name: str) -> float:
 
 
 def test_clocks_that_are_moved_by_a_day_during_the_walk_change_nothing(tmp_path: Path) -> None:
-    terms = Terms(run=b"", heartbeat=0.05, dead_after=60.0, retry=0.5)
+    terms = HandOffTerms(run=b"", heartbeat=0.05, dead_after=60.0, retry=0.5)
     folder = make(tmp_path / "fleet", steps=200, metrics=True, terms=terms)
     moved = {NEIGHBOUR: -1, VICTIM: 1}
     with contextlib.ExitStack() as all_of_them:
@@ -870,7 +875,7 @@ def test_nothing_is_ever_unpickled_or_evaluated() -> None:
 
 def test_a_full_disk_stops_the_node_until_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What could not be written has not happened: nothing is said of it, and orders are refused."""
-    terms = Terms(run=b"", dead_after=0.2)
+    terms = HandOffTerms(run=b"", dead_after=0.2)
     folder = make(tmp_path / "fleet", dim=5_000, terms=terms) / f"node-{VICTIM}"
 
     def no_room(*_: object, **__: object) -> None:
@@ -890,10 +895,10 @@ def test_a_full_disk_stops_the_node_until_there_is_room(tmp_path: Path, monkeypa
         with monkeypatch.context() as full:
             full.setattr("builtins.print", no_room)  # the log may be on the same disk
             process.got(NEIGHBOUR, Prepare(first, OTHER))
-        assert (sent, process.store.load(), process.status()["waits"]) == ([], before, "disk full")
+        assert (sent, process.store.load(), process.orders.status()["waits"]) == ([], before, "disk full")
         process.got(NEIGHBOUR, Prepare(first, OTHER))  # as if it were down
         with pytest.raises(InvalidParameter, match=r"not done \(disk full\): see the node's log, and try again"):
-            process.answer({"do": "leave"})
+            process.orders.answer({"do": "leave"})
         process.opened(NEIGHBOUR, process.transport.hello._replace(incarnation=b"1" * 16))
         assert (sent, process.store.load()) == ([], before)
         assert not list((process.file.state / "peers").glob("*.life"))  # to be heard of when there is room
@@ -903,7 +908,7 @@ def test_a_full_disk_stops_the_node_until_there_is_room(tmp_path: Path, monkeypa
         process.got(NEIGHBOUR, Prepare(first, OTHER))
         assert [message for message in sent if isinstance(message, Prepared)] == [Prepared(BORN, 1, first.digest())]
         with monkeypatch.context() as full:
-            full.setattr("levywalk.fleet.process.write_whole", no_room)
+            full.setattr("levywalk.fleet.runtime.process.write_whole", no_room)
             process.opened(NEIGHBOUR, process.transport.hello._replace(incarnation=b"1" * 16))  # no error
         process.store.close()
 
@@ -912,7 +917,7 @@ def test_a_full_disk_stops_the_node_until_there_is_room(tmp_path: Path, monkeypa
 
 def test_a_hello_that_comes_while_the_disk_is_full_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The guardian comes back without its disk while the holder can write nothing: the walk must not wait for it."""
-    folder = make(tmp_path / "fleet", terms=Terms(run=b"", dead_after=0.4)) / f"node-{VICTIM}"
+    folder = make(tmp_path / "fleet", terms=HandOffTerms(run=b"", dead_after=0.4)) / f"node-{VICTIM}"
     lives = [bytes([i]) * 16 for i in (1, 2, 3)]
 
     async def live() -> None:
@@ -956,7 +961,7 @@ def test_a_disk_that_fails_ends_the_node_and_nothing_more_is_said(
     folder = make(tmp_path / "fleet") / f"node-{VICTIM}"
 
     def broken(*_: object) -> None:
-        raise StoreError("disk I/O error")
+        raise NodeStoreError("disk I/O error")
 
     async def live() -> None:
         process = Process(folder / "node.toml")
@@ -1038,7 +1043,7 @@ def test_nothing_that_a_neighbour_says_brings_a_token_to_life_or_the_node_down(t
                     kinds.add(type(said))
                     caller.say(said)
                 caller.sync()
-            with Reading(node.file.state, node.manifest.digest, limits=node.manifest.limits) as reading:
+            with StoreReader(node.file.state, node.manifest.digest, limits=node.manifest.limits) as reading:
                 disk = reading.load()
             assert disk is not None
             assert disk.known.epoch >= epoch

@@ -19,12 +19,12 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from levywalk.errors import InvalidParameter, LevywalkError, MissingFile
-from levywalk.fleet import identity as module
-from levywalk.fleet.identity import (
-    TLS_1_3_ONLY,
-    Authority,
+from levywalk.fleet.identity import certificates as module
+from levywalk.fleet.identity import key_files
+from levywalk.fleet.identity.authority import Authority
+from levywalk.fleet.identity.certificates import fingerprint, key_fingerprint, server_name
+from levywalk.fleet.identity.errors import (
     ExpiryWarning,
-    Identity,
     IdentityError,
     KeyExists,
     KeyExposed,
@@ -33,10 +33,8 @@ from levywalk.fleet.identity import (
     Untrusted,
     WrongKey,
     WrongNode,
-    fingerprint,
-    key_fingerprint,
-    server_name,
 )
+from levywalk.fleet.identity.node_identity import TLS_1_3_ONLY, Identity
 
 HERE = ["127.0.0.1:7000"]
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -96,7 +94,7 @@ def test_a_key_is_created_with_its_mode(fleet: Authority, monkeypatch: pytest.Mo
             seen.append((bool(flags & os.O_EXCL), os.fstat(number).st_size, stat.S_IMODE(os.fstat(number).st_mode)))
         return number
 
-    monkeypatch.setattr(module.os, "open", spy)
+    monkeypatch.setattr(key_files.os, "open", spy)
     fleet.issue(1, HERE)
     assert seen == [(True, 0, 0o600)]
 
@@ -237,15 +235,15 @@ def test_odd_certificates_of_the_right_authority(
     mine, key = node(fleet, 1), generate_private_key(SECP256R1())
     names = [*(x509.UniformResourceIdentifier(uri) for uri in uris), x509.DNSName("a.example")]
     both = [x509.ExtendedKeyUsageOID.SERVER_AUTH, x509.ExtendedKeyUsageOID.CLIENT_AUTH]
-    begin, end = module._life(1, None)
+    begin, end = module.validity(1, None)
     builder = (
-        module._builder(fleet.certificate.subject, fleet.certificate.subject, key.public_key(), begin, end)
+        module.unsigned(fleet.certificate.subject, fleet.certificate.subject, key.public_key(), begin, end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage(both), critical=False)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
     )
     if extension is not None:
-        builder = builder.add_extension(x509.UnrecognizedExtension(module._SIGNING_KEY, extension), critical=False)
+        builder = builder.add_extension(x509.UnrecognizedExtension(module.SIGNING_KEY, extension), critical=False)
     with pytest.raises(Untrusted, match=why):
         mine.learn(builder.sign(fleet._key, hashes.SHA256()).public_bytes(Encoding.PEM))
 
@@ -291,7 +289,7 @@ def test_a_warning_before_the_end(fleet: Authority) -> None:
 def test_key_of_another_node(fleet: Authority) -> None:
     one, two = fleet.issue(1, HERE), fleet.issue(2, HERE)
     mine, other = (one / "node.key").read_bytes(), (two / "node.key").read_bytes()
-    tls, signing = (module._blocks(text, "", "PRIVATE KEY", "PRIVATE KEY") for text in (mine, other))
+    tls, signing = (key_files.pem_blocks(text, "", "PRIVATE KEY", "PRIVATE KEY") for text in (mine, other))
     for text in (other, tls[0] + signing[1], signing[0] + tls[1]):
         (one / "node.key").write_bytes(text)
         with pytest.raises(WrongKey, match=r"node\.key does not belong to .*node\.crt, which is of node 1"):
@@ -367,7 +365,7 @@ def test_a_full_disk_leaves_no_part_of_a_key(fleet: Authority, monkeypatch: pyte
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(module.os, "fsync", full)
+        patched.setattr(key_files.os, "fsync", full)
         with pytest.raises(IdentityError, match=r"node\.key cannot be written \(No space left"):
             fleet.issue(1, HERE)
     assert list((fleet.folder / "node-1").iterdir()) == []

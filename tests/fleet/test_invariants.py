@@ -5,13 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from levywalk.fleet.course import visit_of
-from levywalk.fleet.disk import Began, Guarded, Held, Known
-from levywalk.fleet.messages import Certificate
-from levywalk.fleet.protocol import ACTIVE, MOVING, NOBODY, PREPARED, REGENERATED, RELEASING, SEEKING
-from levywalk.fleet.testing.faults import draw
-from levywalk.fleet.testing.invariants import Invariants, Violation, check_replay
-from levywalk.fleet.token import FIRST, Epoch, Token
+from levywalk.fleet.checking.faults import draw
+from levywalk.fleet.checking.invariants import Invariants, Violation, check_replay
+from levywalk.fleet.protocol.messages import Certificate
+from levywalk.fleet.protocol.node_step import visit_of
+from levywalk.fleet.protocol.records import (
+    ACTIVE,
+    MOVING,
+    NOBODY,
+    PREPARED,
+    REGENERATED,
+    RELEASING,
+    SEEKING,
+    Began,
+    Guarded,
+    Held,
+    Known,
+)
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 EPOCH = Epoch(0, 0, 0)
 FLEET = draw(0, network="ring", nodes=5, design="unif_rw", problem="least squares").fleet

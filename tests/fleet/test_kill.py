@@ -24,15 +24,16 @@ import pytest
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter
-from levywalk.fleet import failpoints
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.codec import Limits
-from levywalk.fleet.course import Visit
-from levywalk.fleet.events import Again, Event, Genesis, Got, Persist, Send, SetTimer, Start, Timer, Turn
-from levywalk.fleet.failpoints import FAILPOINTS, failpoint
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.store import Reading, Store, whole
-from levywalk.fleet.wire import FORMAT, Hello, Reader, encode_frame, hello_frame
+from levywalk.fleet.protocol.events import Again, Event, Genesis, Got, Persist, Send, SetTimer, Start, Timer, Turn
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.runtime.wire import FORMAT, Hello, Reader, encode_frame, hello_frame
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.storage import failpoints
+from levywalk.fleet.storage.codec import Limits
+from levywalk.fleet.storage.failpoints import FAILPOINTS, failpoint
+from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.trace import Trace
 
 NODES, STEPS, RUN = 5, 20, b"kill"
@@ -44,7 +45,13 @@ PASSED_OFTEN = {
 }
 _SPAWN = multiprocessing.get_context("forkserver")
 _SPAWN.set_forkserver_preload(
-    ["pytest", "levywalk.fleet.build", "levywalk.fleet.store", "levywalk.fleet.wire", "levywalk.trace"]
+    [
+        "pytest",
+        "levywalk.fleet.setup.build",
+        "levywalk.fleet.storage.store",
+        "levywalk.fleet.runtime.wire",
+        "levywalk.trace",
+    ]
 )
 
 
@@ -68,7 +75,7 @@ def make_fleet() -> Fleet:
         steps=STEPS,
         step_size="theory",
         seed=3,
-        terms=Terms(run=RUN, renew_after=3),
+        terms=HandOffTerms(run=RUN, renew_after=3),
         record_every=4,
     )
 
@@ -86,9 +93,11 @@ def walk(folder: Path, inline: int, kill: str | None = None) -> None:
     """Go on from the disks to the end, unless killed on the way."""
     failpoints.arm(kill)
     fleet = make_fleet()
-    limits = Limits(fleet.course.dim, len(fleet.course.phases))
+    limits = Limits(fleet.published.dim, len(fleet.published.phases))
     with ExitStack() as stack:
-        stores = [stack.enter_context(Store(folder / str(v), RUN, limits=limits, inline=inline)) for v in range(NODES)]
+        stores = [
+            stack.enter_context(NodeStore(folder / str(v), RUN, limits=limits, inline=inline)) for v in range(NODES)
+        ]
         nodes = []
         for v, store in enumerate(stores):
             disk = store.load()
@@ -144,7 +153,7 @@ def assert_nothing_lost(folder: Path) -> None:
     """The merged logs and every node's last model are those of the simulator, to the bit."""
     expected, visits, lines = reference(), {}, Counter()
     for v in range(NODES):
-        with Reading(folder / str(v), RUN) as store:
+        with StoreReader(folder / str(v), RUN) as store:
             disk = store.load()
             for line in store.lines():
                 if isinstance(line, Visit):
@@ -163,7 +172,7 @@ def assert_nothing_lost(folder: Path) -> None:
 def assert_no_litter(folder: Path) -> None:
     """After it was opened once more, a folder holds the files that are referred to, and no others."""
     for v in range(NODES):
-        with Store(folder / str(v), RUN) as store:
+        with NodeStore(folder / str(v), RUN) as store:
             there = {path.name for path in store.models.iterdir()}
             assert there == {f"{address.hex()}.safetensors" for address in store._referred()}
 
@@ -222,7 +231,7 @@ def test_killed_from_outside_at_any_moment_the_walk_goes_on(place: Path) -> None
 
 def test_the_environment_names_the_failpoint() -> None:
     environment = os.environ | {failpoints.VARIABLE: "commit:before:9"}
-    code = "from levywalk.fleet.failpoints import *; [failpoint('commit:before') for _ in range(9)]"
+    code = "from levywalk.fleet.storage.failpoints import *; [failpoint('commit:before') for _ in range(9)]"
     command = [sys.executable, "-c", code]
     assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
     environment[failpoints.VARIABLE] = "commit:before:10"

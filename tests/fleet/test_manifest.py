@@ -10,10 +10,10 @@ import pytest
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter, InvalidSpec, MissingFile
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.codec import Limits
-from levywalk.fleet.manifest import LARGEST, Manifest
-from levywalk.fleet.protocol import Terms
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.manifest import LARGEST, Manifest
+from levywalk.fleet.storage.codec import Limits
 from levywalk.schedule import Constant, Decaying, Dropping
 from levywalk.updates import Sgd
 from levywalk.walks import Detector, Mixed
@@ -50,7 +50,7 @@ def test_what_is_written_is_what_is_read(design, step_size, tmp_path):
     fleet = fleet_of(design, step_size)
     Manifest.of(fleet).write(tmp_path / "manifest.json")
     found = Manifest.read(tmp_path / "manifest.json")
-    assert found.course == fleet.course
+    assert found.published == fleet.published
     assert found.design == design
     assert found.design.describe() == design.describe()
     assert found.start == fleet.start
@@ -69,7 +69,7 @@ def test_what_is_written_is_what_is_read(design, step_size, tmp_path):
         {"x0": [0.1, -0.0, 1e-300, -1.7976931348623157e308, 1 / 3, 2.0, 3.0, 4.0, 5.0, 6.0]},
         {"seed": 2**100, "shared_key": False},
         {"start": 3},
-        {"terms": Terms(b"", 7, "eager", 0.1, 1.7, 1 / 3)},
+        {"terms": HandOffTerms(b"", 7, "eager", 0.1, 1.7, 1 / 3)},
         {"network": lw.ring(N).with_self_loops("counted")},
         {"problem": lw.Logistic(np.eye(N), [0, 1, 0, 1, 0, 1, 1], ridge=1 / 30)},
     ],
@@ -78,7 +78,7 @@ def test_what_is_written_is_what_is_read(design, step_size, tmp_path):
 def test_everything_else_is_kept(more):
     fleet = fleet_of(lw.mhlj(), **more)
     found = Manifest.parse(Manifest.of(fleet, name="some-fleet").text)
-    assert found.course == fleet.course
+    assert found.published == fleet.published
     assert found.first_token.digest() == fleet.token.digest()
     assert found.x0.tobytes() == fleet.x0.tobytes()
     assert (found.start, found.seed, found.nodes) == (fleet.start, fleet.seed, N)
@@ -87,7 +87,7 @@ def test_everything_else_is_kept(more):
     assert (found.loss, found.ridge) == (fleet.problem.kind, fleet.problem.ridge)
     assert found.limits == Limits(fleet.problem.dim, 1)
     terms = fleet.terms
-    kept = Terms(found.digest, terms.renew_after, terms.policy, terms.heartbeat, terms.dead_after, terms.retry)
+    kept = HandOffTerms(found.digest, terms.renew_after, terms.policy, terms.heartbeat, terms.dead_after, terms.retry)
     assert found.terms == kept
 
 
@@ -102,7 +102,7 @@ def test_the_hash_is_of_the_bytes_and_every_run_has_its_own(tmp_path):
     assert path.read_bytes() == one.text
     path.write_bytes(one.text + b"\n")  # the same contents in other bytes are another manifest
     assert Manifest.read(path).digest != one.digest
-    assert Manifest.read(path).course == one.course
+    assert Manifest.read(path).published == one.published
 
 
 def test_the_bytes_are_canonical():

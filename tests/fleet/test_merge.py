@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.course import Visit
-from levywalk.fleet.disk import Archived, Began, Line
-from levywalk.fleet.merge import merge, winning_chain
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.token import FIRST, Epoch
-from levywalk.fleet.virtual import Fault, VirtualFleet
+from levywalk.fleet.operate.merge import merge, winning_chain
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import Archived, Began, Line
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.protocol.token import FIRST, Epoch
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 
-TERMS = Terms(run=b"merge", renew_after=10, heartbeat=0.1, dead_after=1.0, retry=0.05, policy="eager")
+TERMS = HandOffTerms(run=b"merge", renew_after=10, heartbeat=0.1, dead_after=1.0, retry=0.05, policy="eager")
 A, B, C = Epoch(0, 0, 0), Epoch(1, 3, 1), Epoch(2, 5, 2)
 
 
@@ -45,7 +45,7 @@ def three_epochs() -> dict[int, list[Line]]:
 
 
 def test_the_highest_epoch_wins_from_its_base_on_and_its_parent_below():
-    chain = winning_chain(three_epochs(), fleet_of(8).course)
+    chain = winning_chain(three_epochs(), fleet_of(8).published)
     assert chain.epochs == ((A, 0), (B, 3), (C, 5))
     assert [Epoch(*chain.visits[step][1].token_epoch) for step in range(9)] == [A] * 3 + [B] * 2 + [C] * 4
     assert chain.missing == ()
@@ -55,14 +55,14 @@ def test_the_highest_epoch_wins_from_its_base_on_and_its_parent_below():
 def test_a_branch_beside_the_winning_lineage_is_lost_as_a_whole():
     logs = three_epochs()
     logs[2] = [Began(C, A, 4), *visits(C, 4, 5, 6, 7, 8)]
-    chain = winning_chain(logs, fleet_of(8).course)
+    chain = winning_chain(logs, fleet_of(8).published)
     assert chain.epochs == ((A, 0), (C, 4))
     assert chain.lost == ((A, 4), (A, 5), (B, 3), (B, 4), (B, 5), (B, 6))
 
 
 def test_an_end_that_was_overtaken_is_no_update():
     logs = {0: [Began(A, FIRST, 0), *visits(A, *range(9))], 1: [Began(B, A, 6), *visits(B, 6, 7, 8)]}
-    assert winning_chain(logs, fleet_of(8).course).lost == ((A, 6), (A, 7))
+    assert winning_chain(logs, fleet_of(8).published).lost == ((A, 6), (A, 7))
 
 
 def test_a_step_that_two_nodes_claim_is_refused():
@@ -126,9 +126,9 @@ def test_after_any_faults_the_merged_walk_is_whole_and_replays_to_the_model(faul
     fleet = fleet_of(200)
     virtual = VirtualFleet(fleet)
     for time, what, node in faults:
-        virtual.at(time, Fault(what, node))
+        virtual.at(time, PlannedFault(what, node))
         for v in range(12):
-            virtual.at(time + back, Fault("restart", v))
+            virtual.at(time + back, PlannedFault("restart", v))
     assert virtual.run()
     trace = merge(virtual.logs, fleet)
     assert trace.step[-1] == 200
@@ -145,8 +145,8 @@ def test_after_a_fork_the_nodes_themselves_report_what_was_lost():
     for time in np.arange(0.2, 0.5, 0.0211):
         virtual = VirtualFleet(fleet)
         virtual.run(until=float(time))
-        virtual.at(virtual.now, Fault("cut", nodes=side))
-        virtual.at(virtual.now + 1.5, Fault("heal", nodes=side))
+        virtual.at(virtual.now, PlannedFault("cut", nodes=side))
+        virtual.at(virtual.now + 1.5, PlannedFault("heal", nodes=side))
         assert virtual.run()
         lost = merge(virtual.logs, fleet).provenance["fleet"]["lost_updates"]
         reported: dict[Epoch, int] = {}
@@ -165,7 +165,7 @@ def test_lost_updates_are_counted_after_the_holder_died():
     lost = []
     for time in np.arange(0.1, 0.8, 0.0431):
         virtual = VirtualFleet(fleet)
-        virtual.at(float(time), Fault("kill", "holder"))
+        virtual.at(float(time), PlannedFault("kill", "holder"))
         assert virtual.run()
         found = merge(virtual.logs, fleet).provenance["fleet"]
         assert found["lost_updates"] <= TERMS.renew_after + 1

@@ -22,11 +22,11 @@ from safetensors.numpy import load_file
 from typer.testing import CliRunner, Result
 
 import levywalk as lw
+from levywalk.cli.fleet.status import picture
 from levywalk.cli.main import app
-from levywalk.cli.nodes import picture
 from levywalk.errors import LevywalkError
-from levywalk.fleet.condition import running
-from levywalk.fleet.folder import FleetFolder
+from levywalk.fleet.operate.folder import FleetFolder
+from levywalk.fleet.runtime.node_status import running
 
 pytestmark = pytest.mark.filterwarnings("ignore:the minimiser is not unique")
 HEAVY = ("numba", "scipy", "networkx", "matplotlib", "xarray", "h5py", "grpc")

@@ -10,10 +10,10 @@ import pytest
 
 import levywalk as lw
 from levywalk.errors import InvalidData, InvalidParameter, InvalidSpec, LevywalkError, MissingFile
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.manifest import Manifest
-from levywalk.fleet.nodefile import NodeFile, Peer, host_port
-from levywalk.fleet.owndata import own_problem, scores
+from levywalk.fleet.runtime.own_data import own_problem, scores
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_file import NodeFile, Peer, host_port
 
 GOOD = """
 id = 3
@@ -296,9 +296,9 @@ def test_a_node_reads_its_files_without_heavy_libraries(tmp_path):
     node_file(tmp_path, 5, tmp_path / "data.csv").write(tmp_path / "node.toml")
     script = f"""
 import sys
-from levywalk.fleet.manifest import Manifest
-from levywalk.fleet.nodefile import NodeFile
-from levywalk.fleet.owndata import own_problem, scores
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.runtime.own_data import own_problem, scores
 file = NodeFile.read({str(tmp_path / "node.toml")!r})
 manifest = Manifest.read(file.manifest)
 assert scores(manifest, own_problem(manifest, file), 2) == (10.0,)

@@ -14,21 +14,21 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.course import Visit
-from levywalk.fleet.disk import Archived, Began
-from levywalk.fleet.folder import FleetFolder
-from levywalk.fleet.found import fleet_of, found
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.store import Reading
-from levywalk.fleet.testing.havoc import Havoc
-from levywalk.fleet.testing.invariants import Violation
-from levywalk.fleet.testing.live import POLL, Live
-from levywalk.fleet.testing.logs import Judged, Piece, judge, judge_folder, pieces
-from levywalk.fleet.testing.namespaces import Namespaces, NoNamespaces
-from levywalk.fleet.testing.processes import settle
-from levywalk.fleet.testing.proxy import Proxy
-from levywalk.fleet.virtual import Fault, VirtualFleet
+from levywalk.fleet.checking.invariants import Violation
+from levywalk.fleet.checking.logs import Judged, Piece, judge, judge_folder, pieces
+from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
+from levywalk.fleet.checking.process_faults import FaultInjector
+from levywalk.fleet.checking.processes import settle
+from levywalk.fleet.checking.proxy import Proxy
+from levywalk.fleet.checking.running_fleet import POLL, RunningFleet
+from levywalk.fleet.operate.folder import FleetFolder
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import Archived, Began
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.create import create, fleet_of
+from levywalk.fleet.simulate.virtual import Fault, VirtualFleet
+from levywalk.fleet.storage.reader import StoreReader
 
 NODES = 8
 PATIENCE = 10.0  # times what is promised on a machine with nothing else to do
@@ -36,7 +36,7 @@ SECONDS = 100.0  # after which a test gives up
 
 RING = lw.ring(NODES)
 SMALL_WORLD = lw.watts_strogatz(NODES, 4, 0.1, seed=1)
-Make = Callable[..., Live]
+Make = Callable[..., RunningFleet]
 
 
 @pytest.fixture
@@ -44,10 +44,10 @@ def alive(tmp_path: Path) -> Iterator[Make]:
     """Make fleets that walk, and end all their processes."""
     with ExitStack() as stack:
 
-        def make(network: lw.Network, links: Proxy | None = None, seed: int = 0) -> Live:
+        def make(network: lw.Network, links: Proxy | None = None, seed: int = 0) -> RunningFleet:
             if links is not None:
                 stack.callback(links.close)
-            live = stack.enter_context(Live(settle(tmp_path / f"fleet-{seed}", network, seed=seed), links))
+            live = stack.enter_context(RunningFleet(settle(tmp_path / f"fleet-{seed}", network, seed=seed), links))
             live.begin(SECONDS)
             until(lambda: all(edge["up"] for one in live.statuses().values() for edge in one["edges"].values()))
             return live
@@ -62,12 +62,12 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(POLL)
 
 
-def told(live: Live, v: int) -> list[dict[str, Any]]:
+def told(live: RunningFleet, v: int) -> list[dict[str, Any]]:
     """Return a node's log."""
     return [json.loads(line) for line in (live.folder / f"node-{v}" / "node.log").read_text().splitlines()]
 
 
-def ended(live: Live) -> Judged:
+def ended(live: RunningFleet) -> Judged:
     """End all nodes that run, and judge what they have left."""
     until(lambda: len(live.statuses()) == len(live.running()))  # one that has not begun does not end as it should
     for v in live.running():
@@ -78,7 +78,7 @@ def ended(live: Live) -> Judged:
 @pytest.mark.parametrize(("network", "seed"), [(RING, 1), (SMALL_WORLD, 2)], ids=lambda x: getattr(x, "name", x))
 def test_random_faults(alive, network, seed):
     live = alive(network, seed=seed)
-    havoc = Havoc(live, random.Random(seed), patience=PATIENCE, kinds=("kill", "stop", "end", "failpoint"))
+    havoc = FaultInjector(live, random.Random(seed), patience=PATIENCE, kinds=("kill", "stop", "end", "failpoint"))
     faults = 0
     try:
         while faults < 12:
@@ -95,7 +95,7 @@ def test_random_faults(alive, network, seed):
 @pytest.mark.parametrize("role", ["holder", "releasing", "guardian"])
 def test_one_node_is_lost_for_good(alive, role):
     live = alive(RING)
-    havoc = Havoc(live, random.Random(0), patience=PATIENCE)
+    havoc = FaultInjector(live, random.Random(0), patience=PATIENCE)
     havoc.lose(role)
     before = live.pulse()
     until(lambda: live.pulse().transfers > before.transfers + NODES)  # it goes back and forth on what is left
@@ -111,7 +111,7 @@ def test_one_node_is_lost_for_good(alive, role):
 def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
     live = alive(RING)
     holder = live.catch("holder")
-    with Reading(live.state(holder)) as reading:
+    with StoreReader(live.state(holder)) as reading:
         disk = reading.load()
     assert disk is not None
     assert disk.held is not None
@@ -123,7 +123,7 @@ def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
     archived: list[Archived] = []
 
     def has_said() -> bool:
-        with Reading(live.state(holder)) as reading:
+        with StoreReader(live.state(holder)) as reading:
             archived[:] = [
                 line for line in reading.lines() if isinstance(line, Archived) and line.token.epoch == old.epoch
             ]
@@ -145,7 +145,7 @@ def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
 
 def test_a_lost_disk(alive):
     live = alive(RING)
-    havoc = Havoc(live, random.Random(0), patience=PATIENCE)
+    havoc = FaultInjector(live, random.Random(0), patience=PATIENCE)
     havoc.settle()
     holder = live.catch("holder")
     live.kill(holder)
@@ -182,8 +182,8 @@ def test_a_model_that_takes_longer_than_a_death(tmp_path):
     n, dim, rate = 3, 300_000, 1e6
     rows = np.random.default_rng(0).normal(size=(n, dim))
     problem = lw.LeastSquares(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.ones(n))
-    terms = Terms(b"", renew_after=10**6, heartbeat=0.3, dead_after=1.5, retry=0.2)
-    folder = found(
+    terms = HandOffTerms(b"", renew_after=10**6, heartbeat=0.3, dead_after=1.5, retry=0.2)
+    folder = create(
         *(tmp_path / "slow", lw.ring(n), problem, lw.mhlj()),
         steps=10**6,
         record_every=10**6,
@@ -194,7 +194,7 @@ def test_a_model_that_takes_longer_than_a_death(tmp_path):
     size = 8 * dim
     assert size / rate > 1.5 * terms.dead_after
     links = Proxy()
-    with closing(links), Live(folder, links) as live:
+    with closing(links), RunningFleet(folder, links) as live:
         for a in range(n):
             for b in range(n):
                 links.rate(a, b, rate)
@@ -211,10 +211,10 @@ def test_a_model_that_takes_longer_than_a_death(tmp_path):
 
 def test_a_holder_that_is_started_again_goes_on_in_ten_seconds(tmp_path):
     """With the timings that everybody has: this is promised."""
-    folder = settle(tmp_path / "fleet", lw.ring(3), seed=0, terms=Terms(b""))
+    folder = settle(tmp_path / "fleet", lw.ring(3), seed=0, terms=HandOffTerms(b""))
     terms = fleet_of(folder).terms
     assert (terms.heartbeat, terms.dead_after, terms.retry) == (5.0, 60.0, 1.0)
-    with Live(folder) as live:
+    with RunningFleet(folder) as live:
         live.begin(SECONDS)
         holder = live.catch("holder")
         live.kill(holder)
@@ -247,7 +247,7 @@ def test_namespaces_leave_nothing():
 
 def logs_of(regenerated: bool = False) -> tuple[Fleet, list[Piece]]:
     """Return the logs of a virtual fleet, in which a node was lost, or none."""
-    terms = Terms(b"judge", renew_after=20, heartbeat=0.1, dead_after=1.0, retry=0.05)
+    terms = HandOffTerms(b"judge", renew_after=20, heartbeat=0.1, dead_after=1.0, retry=0.05)
     problem = lw.heterogeneous(NODES, seed=1, important=1)
     fleet = Fleet.of(RING, problem, lw.mhlj(), steps=300, step_size="theory", seed=2, terms=terms, record_every=3)
     virtual = VirtualFleet(fleet)

@@ -8,12 +8,12 @@ from typing import get_args
 
 import pytest
 
-import levywalk.fleet
-from levywalk.fleet import messages_pb2
-from levywalk.fleet.messages import Message
-from levywalk.fleet.wire import Hello
+import levywalk.fleet.runtime
+from levywalk.fleet.protocol.messages import Message
+from levywalk.fleet.runtime import messages_pb2
+from levywalk.fleet.runtime.wire import Hello
 
-FLEET = Path(levywalk.fleet.__file__).parent
+RUNTIME = Path(levywalk.fleet.runtime.__file__).parent
 ROOT = Path(__file__).parents[2]
 
 
@@ -24,13 +24,13 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (command,) = re.findall(r"^\t\$\(BIN\)/python (-m grpc_tools\.protoc .*)$", (ROOT / "Makefile").read_text(), re.M)
     arguments = [re.sub("_out=src$", f"_out={folder}", argument) for argument in command.split()]
     subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True)
-    return folder / "levywalk/fleet"
+    return folder / "levywalk/fleet/runtime"
 
 
 @pytest.mark.parametrize("name", ["messages_pb2.py", "messages_pb2.pyi"])
 def test_what_is_committed_is_what_the_proto_file_says(generated: Path, name: str) -> None:
     assert sorted(path.name for path in generated.iterdir()) == ["messages_pb2.py", "messages_pb2.pyi"]
-    assert (FLEET / name).read_text() == (generated / name).read_text(), "messages.proto was changed: run make proto"
+    assert (RUNTIME / name).read_text() == (generated / name).read_text(), "messages.proto was changed: run make proto"
 
 
 def test_the_frame_has_a_place_for_every_message_and_no_other() -> None:
@@ -47,6 +47,6 @@ def test_what_every_hop_needs_has_a_tag_of_one_byte() -> None:
 
 
 def test_the_extras_ask_for_no_older_protobuf_than_the_generated_code() -> None:
-    (made_for,) = re.findall(r"^# Protobuf Python Version: (\S+)$", (FLEET / "messages_pb2.py").read_text(), re.M)
+    (made_for,) = re.findall(r"^# Protobuf Python Version: (\S+)$", (RUNTIME / "messages_pb2.py").read_text(), re.M)
     asked = re.findall(r'"protobuf>=([0-9.]+)"', (ROOT / "pyproject.toml").read_text())
     assert asked == [made_for] * 2  # fleet and test

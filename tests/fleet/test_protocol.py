@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.disk import Disk, Known, Own
-from levywalk.fleet.events import Again, Effect, Gone, Got, Joins, Persist, Record, Send, Start, Turn
-from levywalk.fleet.messages import (
+from levywalk.fleet.protocol.events import Again, Effect, Gone, Got, Joins, Notice, Persist, Send, Start, Turn
+from levywalk.fleet.protocol.messages import (
     Activate,
     Alive,
     Certificate,
@@ -29,13 +27,16 @@ from levywalk.fleet.messages import (
     Renew,
     Renewed,
 )
-from levywalk.fleet.protocol import Node, Terms
-from levywalk.fleet.token import FIRST, Epoch, Token
-from levywalk.fleet.virtual import Fault, VirtualFleet
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.records import Disk, Known, Own
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.simulate.virtual import Fault, VirtualFleet
 
 EPOCH = Epoch(0, 0, 0)
 RING = lw.ring(6)
-TERMS = Terms(b"protocol", renew_after=20, heartbeat=0.1, dead_after=1.0, retry=0.05)
+TERMS = HandOffTerms(b"protocol", renew_after=20, heartbeat=0.1, dead_after=1.0, retry=0.05)
 
 
 def fleet_of(steps: int = 200, seed: int = 0) -> Fleet:
@@ -94,8 +95,8 @@ def test_a_join_while_a_neighbour_is_cut_off_does_not_stop_the_walk() -> None:
 )  # fmt: skip
 def test_a_token_that_cannot_be_is_refused_and_nothing_is_kept(changes) -> None:
     token = TOKEN._replace(**changes)
-    assert FLEET.course.refuses(TOKEN) is None
-    assert FLEET.course.refuses(token) is not None
+    assert FLEET.published.refuses(TOKEN) is None
+    assert FLEET.published.refuses(token) is not None
     for message in (Prepare(token, 0), Renew(token), Guard(token, FIRST), Finished(token)):
         node = FLEET.node(2)
         before = replace(node.disk)
@@ -109,7 +110,7 @@ def test_a_stranger_has_nothing_to_say() -> None:
     before = replace(node.disk)
     for message in (Prepare(TOKEN, 0), Guard(TOKEN, FIRST), Certified(Certificate(0, EPOCH, 0, 2, b"", b""))):
         (effect,) = node.receive(Got(5, message), 0.0)
-        assert effect == Record("refused", {"sender": 5, "why": "not a neighbour"})
+        assert effect == Notice("refused", {"sender": 5, "why": "not a neighbour"})
     assert node.disk == before
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import levywalk as lw
 from levywalk.errors import DivergedWarning
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.merge import merge
-from levywalk.fleet.protocol import Terms
-from levywalk.fleet.virtual import VirtualFleet
+from levywalk.fleet.operate.merge import merge
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.trace import Trace
 from levywalk.updates import Sgd
 from levywalk.walks import AnyDesign
@@ -57,7 +57,7 @@ def problem_of(kind: str, n: int, seed: int) -> lw.Problem:
 
 
 def both(
-    network: lw.Network, problem: lw.Problem, design: AnyDesign, terms: Terms | None = None, **how: object
+    network: lw.Network, problem: lw.Problem, design: AnyDesign, terms: HandOffTerms | None = None, **how: object
 ) -> tuple[Trace, Trace]:
     fleet = Fleet.of(network, problem, design, terms=terms, **how)
     virtual = VirtualFleet(fleet)
@@ -96,7 +96,7 @@ def test_a_fleet_without_faults_is_the_reference_backend_to_the_bit(
         network,
         problem_of(kind, network.n, seed),
         DESIGNS[design],
-        Terms(run=b"test", renew_after=renew_after),
+        HandOffTerms(run=b"test", renew_after=renew_after),
         steps=steps,
         step_size=step_size,
         seed=seed,

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from levywalk.fleet.protocol import WAIT
-from levywalk.fleet.testing.__main__ import main
-from levywalk.fleet.testing.faults import Schedule, draw
-from levywalk.fleet.testing.invariants import Violation
-from levywalk.fleet.testing.mutants import MUTANTS, AcknowledgesBeforeCommit, RedrawsAfterCrash
-from levywalk.fleet.testing.schedules import play, sweep
-from levywalk.fleet.testing.shrink import shrink, transcript, violation
-from levywalk.fleet.testing.world import made_of
+from levywalk.fleet.checking.__main__ import main
+from levywalk.fleet.checking.faults import FaultSchedule, draw
+from levywalk.fleet.checking.invariants import Violation
+from levywalk.fleet.checking.mutants import MUTANTS, AcknowledgesBeforeCommit, RedrawsAfterCrash
+from levywalk.fleet.checking.schedules import play, sweep
+from levywalk.fleet.checking.shrink import shrink, transcript, violation
+from levywalk.fleet.checking.world import made_of
+from levywalk.fleet.protocol.terms import WAIT
 
 SCHEDULES, CHUNKS = 2000, 8
 FOUND = [
@@ -57,10 +57,10 @@ def test_trouble_of_the_network_alone_loses_at_most_k_per_regeneration():
 @pytest.mark.parametrize(("what", "written"), FOUND, ids=[what for what, _ in FOUND])
 def test_what_broke_it_once(what, written):
     """Schedules that broke an earlier version of the protocol, made short."""
-    assert violation(Schedule.read(written)) is None
+    assert violation(FaultSchedule.read(written)) is None
 
 
-def caught(kind, **how) -> Schedule:
+def caught(kind, **how) -> FaultSchedule:
     """Return the first schedule that a bug does not survive."""
     for seed in count():
         schedule = draw(seed, **how)
@@ -85,7 +85,7 @@ def test_what_is_caught_is_made_short_and_readable():
     assert len(short.faults) <= 4 < len(schedule.faults)
     text = transcript(short, made_of(RedrawsAfterCrash))
     assert text.splitlines()[-1].startswith("BROKEN  choice: node")
-    assert Schedule.read(text.splitlines()[0]) == short
+    assert FaultSchedule.read(text.splitlines()[0]) == short
     assert transcript(short).endswith("holds")
 
 

@@ -14,23 +14,16 @@ import pytest
 from safetensors.numpy import load_file
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet import store as module
-from levywalk.fleet.codec import Limits, encode
-from levywalk.fleet.course import Visit
-from levywalk.fleet.disk import Archived, Began, Disk, Edge, Guarded, Held, Known, Own
-from levywalk.fleet.events import Persist
-from levywalk.fleet.store import (
-    DiskFull,
-    Reading,
-    Store,
-    StoreDamaged,
-    StoreError,
-    StoreForeign,
-    StoreInUse,
-    whole,
-)
-from levywalk.fleet.tensors import Malformed
-from levywalk.fleet.token import FIRST, Epoch, Token
+from levywalk.fleet.protocol.events import Persist
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import Archived, Began, Disk, Edge, Guarded, Held, Known, Own
+from levywalk.fleet.protocol.tensors import Malformed
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.storage import store as module
+from levywalk.fleet.storage.codec import Limits, encode
+from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreDamaged, StoreForeign, StoreInUse
+from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.store import NodeStore, whole
 
 RUN = b"run"
 LARGE = 100_000
@@ -54,8 +47,8 @@ def same(one: object, other: object) -> bool:
     return encode(one) == encode(other)
 
 
-def started(folder: Path, **more: object) -> Store:
-    store = Store(folder, RUN, **more)
+def started(folder: Path, **more: object) -> NodeStore:
+    store = NodeStore(folder, RUN, **more)
     store.persist(whole(NEW))
     return store
 
@@ -66,7 +59,7 @@ def files(folder: Path) -> list[Path]:
 
 def test_a_new_store_is_empty_and_its_owner_s_alone(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "node"
-    with Store(folder, RUN) as store:
+    with NodeStore(folder, RUN) as store:
         assert store.load() is None
         assert list(store.lines()) == []
         store.persist(Persist(whole(NEW).slots | {"held": held(model(0))}, ()))
@@ -84,7 +77,7 @@ def test_what_was_persisted_is_loaded_to_the_bit(tmp_path: Path, dim: int) -> No
     with started(tmp_path) as store:
         store.persist(Persist({"held": held(token), "guarded": guarded}, lines[:2]))
         store.persist(Persist({"known": Known(Epoch(1, 2, 3), 7)}, lines[2:]))
-    with Store(tmp_path, RUN, limits=Limits(dim, 1)) as store:
+    with NodeStore(tmp_path, RUN, limits=Limits(dim, 1)) as store:
         disk = store.load()
         assert disk is not None
         assert (disk.known, disk.own, disk.edges, disk.final) == (Known(Epoch(1, 2, 3), 7), NEW.own, NEW.edges, None)
@@ -105,31 +98,31 @@ def test_sqlite_is_asked_for_full_durability_and_agrees(tmp_path: Path) -> None:
 
 def test_a_setting_that_sqlite_does_not_take_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(module._SETTINGS, "synchronous", ("FULL", 3))
-    with pytest.raises(StoreError, match="needs SQLite with synchronous"):
-        Store(tmp_path, RUN)
+    with pytest.raises(NodeStoreError, match="needs SQLite with synchronous"):
+        NodeStore(tmp_path, RUN)
 
 
 def test_a_second_process_is_kept_away_and_told_the_folder(tmp_path: Path) -> None:
-    code = f"from levywalk.fleet.store import Store; Store({str(tmp_path)!r}, b'run')"
+    code = f"from levywalk.fleet.storage.store import NodeStore; NodeStore({str(tmp_path)!r}, b'run')"
     with started(tmp_path):
         with pytest.raises(StoreInUse, match=rf"{tmp_path} is in use by process {os.getpid()}"):
-            Store(tmp_path, RUN)
+            NodeStore(tmp_path, RUN)
         other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert other.returncode == 1
         assert f"StoreInUse: {tmp_path} is in use by process {os.getpid()}" in other.stderr
-    Store(tmp_path, RUN).close()
+    NodeStore(tmp_path, RUN).close()
 
 
 def test_the_log_is_read_by_others_while_the_node_runs(tmp_path: Path) -> None:
     code = f"""if True:
-        from levywalk.fleet.store import Reading
-        with Reading({str(tmp_path)!r}, b'run') as there:
+        from levywalk.fleet.storage.reader import StoreReader
+        with StoreReader({str(tmp_path)!r}, b'run') as there:
             print(sum(line.step for line in there.lines()), there.load().held.token.step)"""
     with started(tmp_path) as store:
         store.persist(Persist({"held": held(model(0)._replace(step=5))}, tuple(visit(i) for i in range(1500))))
         found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         assert found.split() == [str(sum(range(1500))), "5"]
-        with Reading(tmp_path) as there:
+        with StoreReader(tmp_path) as there:
             store.persist(Persist({"held": held(model(1))}, (visit(1500, model(2)),)))
             disk = there.load()
             assert disk is not None
@@ -140,19 +133,19 @@ def test_the_log_is_read_by_others_while_the_node_runs(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_store_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"no node's folder.*state.db does not exist"):
-        Reading(tmp_path)
+    with pytest.raises(NodeStoreError, match=r"no node's folder.*state.db does not exist"):
+        StoreReader(tmp_path)
 
 
 def test_a_closed_store_says_so(tmp_path: Path) -> None:
     store = started(tmp_path)
     store.close()
-    with pytest.raises(StoreError, match="closed; open it again"):
+    with pytest.raises(NodeStoreError, match="closed; open it again"):
         store.load()
 
 
 def test_the_first_change_must_be_whole(tmp_path: Path) -> None:
-    with Store(tmp_path, RUN) as store:
+    with NodeStore(tmp_path, RUN) as store:
         with pytest.raises(InvalidParameter, match="also edges, known, own at first"):
             store.persist(Persist({"held": None}, ()))
         with pytest.raises(InvalidParameter, match="no slot hold"):
@@ -208,7 +201,7 @@ def test_orphans_are_removed_at_open_and_other_files_are_not(tmp_path: Path) -> 
         store.persist(Persist({"held": held(model(0))}, (visit(0, model(1)),)))
     for name in (f"{'0' * 64}.safetensors", f"{'1' * 64}.partial", "notes.txt"):
         (tmp_path / "models" / name).write_bytes(b"?")
-    with Store(tmp_path, RUN) as store:
+    with NodeStore(tmp_path, RUN) as store:
         assert [path.name for path in files(tmp_path)] == sorted(
             [*(f"{a.hex()}.safetensors" for a in store._referred()), "notes.txt"]
         )
@@ -228,7 +221,7 @@ def test_a_damaged_model_is_named_with_the_remedy(tmp_path: Path, damage: str, o
     path.unlink() if damage == "missing" else path.write_bytes(harmed[damage])
 
     def look() -> None:
-        with Store(tmp_path, RUN) as store:
+        with NodeStore(tmp_path, RUN) as store:
             store.load()
             list(store.lines())
 
@@ -243,7 +236,7 @@ def test_a_damaged_model_is_named_with_the_remedy(tmp_path: Path, damage: str, o
 def test_a_model_of_another_run_s_size_is_refused_before_it_is_read(tmp_path: Path) -> None:
     with started(tmp_path) as store:
         store.persist(Persist({"held": held(model(0))}, ()))
-    with Store(tmp_path, RUN, limits=Limits(dim=7)) as store, pytest.raises(StoreDamaged, match="with 7 numbers"):
+    with NodeStore(tmp_path, RUN, limits=Limits(dim=7)) as store, pytest.raises(StoreDamaged, match="with 7 numbers"):
         store.load()
 
 
@@ -258,7 +251,7 @@ def harm(folder: Path, statement: str, *values: object) -> None:
 
 
 def look(folder: Path) -> None:
-    with Store(folder, RUN) as store:
+    with NodeStore(folder, RUN) as store:
         store.load()
         list(store.lines())
 
@@ -280,7 +273,7 @@ def test_a_database_that_was_meddled_with_is_refused(tmp_path: Path, statement: 
     with started(tmp_path) as store:
         store.persist(Persist({}, tuple(visit(i) for i in range(3))))
     harm(tmp_path, statement)
-    with pytest.raises(StoreError, match=f"{tmp_path / 'state.db'} .*{word}"):
+    with pytest.raises(NodeStoreError, match=f"{tmp_path / 'state.db'} .*{word}"):
         look(tmp_path)
 
 
@@ -295,7 +288,7 @@ def test_every_page_of_a_damaged_database_is_noticed(tmp_path: Path) -> None:
         damaged = bytearray(whole_one)
         damaged[page * 4096 : (page + 1) * 4096] = draw.bytes(4096)
         (folder / "state.db").write_bytes(damaged)
-        with pytest.raises(StoreError, match=r"state\.db"):
+        with pytest.raises(NodeStoreError, match=r"state\.db"):
             look(folder)
         noticed += 1
         (folder / "state.db").write_bytes(whole_one)
@@ -309,7 +302,7 @@ def test_a_lost_database_is_not_taken_for_a_new_node(tmp_path: Path, content: by
     path = tmp_path / "state.db"
     path.unlink() if content is None else path.write_bytes(content)
     with pytest.raises(StoreDamaged, match=rf"{path} .*come back without its disk"):
-        Store(tmp_path, RUN)
+        NodeStore(tmp_path, RUN)
 
 
 def test_a_cut_database_is_noticed(tmp_path: Path) -> None:
@@ -323,30 +316,30 @@ def test_a_cut_database_is_noticed(tmp_path: Path) -> None:
 def test_another_run_s_folder_is_refused(tmp_path: Path) -> None:
     started(tmp_path).close()
     with pytest.raises(StoreForeign, match=rf"{tmp_path} belongs to the run b'run', not to b'other'"):
-        Store(tmp_path, b"other")
+        NodeStore(tmp_path, b"other")
     with pytest.raises(StoreForeign, match="belongs to the run"):
-        Reading(tmp_path, b"other")
+        StoreReader(tmp_path, b"other")
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     started(tmp_path).close()
     harm(tmp_path, "PRAGMA user_version = 2")
     with pytest.raises(StoreForeign, match=r"state.db has schema 2, and this levywalk writes 1"):
-        Store(tmp_path, RUN)
+        NodeStore(tmp_path, RUN)
 
 
 def test_a_stranger_s_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     harm(tmp_path, "CREATE TABLE songs (name)")
     before = (tmp_path / "state.db").read_bytes()
     with pytest.raises(StoreForeign, match="is not a node's database"):
-        Store(tmp_path, RUN)
+        NodeStore(tmp_path, RUN)
     assert (tmp_path / "state.db").read_bytes() == before
 
 
 def test_a_folder_must_be_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InvalidParameter, match="got the file"):
-        Store(tmp_path / "file", RUN)
+        NodeStore(tmp_path / "file", RUN)
 
 
 # No room
@@ -366,7 +359,7 @@ def test_a_full_database_leaves_the_old_state_and_a_store_that_works(tmp_path: P
         store.persist(Persist({"known": Known(Epoch(1, 1, 1), 1)}, ()))
         store._rows("PRAGMA max_page_count = 1000000")
         store.persist(Persist({"held": held(model(1, 8000))}, (visit(1),)))
-    with Store(tmp_path, RUN) as store:
+    with NodeStore(tmp_path, RUN) as store:
         disk = store.load()
         assert disk is not None
         assert disk.known.base == 1
@@ -403,11 +396,11 @@ def test_a_disk_that_fails_closes_the_store_and_keeps_the_old_state(
     with started(tmp_path) as store:
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", broken)
-            with pytest.raises(StoreError, match="cannot be written"):
+            with pytest.raises(NodeStoreError, match="cannot be written"):
                 store.persist(Persist({"held": held(model(1))}, ()))
-        with pytest.raises(StoreError, match="open it again"):
+        with pytest.raises(NodeStoreError, match="open it again"):
             store.persist(Persist({"held": None}, ()))
-    with Store(tmp_path, RUN) as store:
+    with NodeStore(tmp_path, RUN) as store:
         disk = store.load()
         assert disk is not None
         assert disk.held is None
@@ -433,7 +426,7 @@ with started(folder) as store:
         else:
             sys.exit("there was room")
     assert store.load().held.token.step == i - 1
-with Store(folder, RUN) as store:
+with NodeStore(folder, RUN) as store:
     disk = store.load()
     assert same(disk.held, held(model(i - 1, 4000)._replace(step=i - 1)))
     assert [line.step for line in store.lines()] == list(range(i))

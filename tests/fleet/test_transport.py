@@ -16,15 +16,18 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from levywalk.fleet import transport, wire
-from levywalk.fleet.codec import Limits
-from levywalk.fleet.identity import Authority, Identity, key_fingerprint
-from levywalk.fleet.messages import Activate, Alive, Certificate, Message, Prepare, Renew
-from levywalk.fleet.nodefile import Peer
-from levywalk.fleet.tensors import sealed_model
-from levywalk.fleet.token import FIRST, Epoch, Token
-from levywalk.fleet.transport import METHOD, SERVICE, WAITING, Link, PortInUse, Transport
-from levywalk.fleet.wire import FORMAT, Hello, encode_frame, hello_frame, proven
+from levywalk.fleet.identity.authority import Authority
+from levywalk.fleet.identity.certificates import key_fingerprint
+from levywalk.fleet.identity.node_identity import Identity
+from levywalk.fleet.protocol.messages import Activate, Alive, Certificate, Message, Prepare, Renew
+from levywalk.fleet.protocol.tensors import sealed_model
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.runtime import link, transport, wire
+from levywalk.fleet.runtime.link import WAITING, Link
+from levywalk.fleet.runtime.transport import METHOD, SERVICE, PortInUse, Transport
+from levywalk.fleet.runtime.wire import FORMAT, Hello, encode_frame, hello_frame, proven
+from levywalk.fleet.setup.node_file import Peer
+from levywalk.fleet.storage.codec import Limits
 from tests.fleet.nodes import PATIENCE, free_port
 
 RUN, LIFE, LOW, HIGH, FAR = bytes(range(32)), bytes(16), 2, 5, 9
@@ -234,26 +237,26 @@ def test_a_newer_stream_takes_the_place_of_an_older_one(pair: Pair) -> None:
 # What waits
 
 
-def link(open_: bool = True) -> Link:
+def new_link(open_: bool = True) -> Link:
     found = Link(Peer(HIGH, "127.0.0.1:1", "0" * 64))
     found.open = open_
     return found
 
 
-def outgoing(message: Message) -> transport._Outgoing:
-    return transport._Outgoing(*encode_frame(LOW, message))
+def outgoing(message: Message) -> link.Outgoing:
+    return link.Outgoing(*encode_frame(LOW, message))
 
 
 def test_only_so_many_messages_wait() -> None:
-    one = link()
+    one = new_link()
     assert sum(one.put(outgoing(Alive(BORN, i))) for i in range(WAITING + 9)) == WAITING
     assert one.dropped == 9
-    assert not link(open_=False).put(outgoing(Alive(BORN, 1)))
+    assert not new_link(open_=False).put(outgoing(Alive(BORN, 1)))
 
 
 def test_a_large_model_does_not_wait_twice() -> None:
     token = Token.first(np.ones(LARGE))
-    one = link()
+    one = new_link()
     assert one.put(outgoing(Prepare(token, LOW)))
     assert not one.put(outgoing(Prepare(token, LOW)))
     assert one.put(outgoing(Prepare(Token.first(np.zeros(LARGE)), LOW)))
@@ -269,7 +272,7 @@ def test_a_large_model_that_was_sent_is_not_sent_again_before_there_can_be_an_an
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = Token.first(np.ones(LARGE))
-    one = link()
+    one = new_link()
 
     class Written:
         async def write(self, data: bytes) -> None:
@@ -278,14 +281,14 @@ def test_a_large_model_that_was_sent_is_not_sent_again_before_there_can_be_an_an
     async def test() -> None:
         one.call = call = Written()
         assert one.put(outgoing(Prepare(token, LOW)))
-        pump = asyncio.create_task(transport._pump(one, call))
+        pump = asyncio.create_task(link.send_waiting(one, call))
         await until(lambda: one.sent == 1)
         assert not one.put(outgoing(Prepare(token, LOW)))
         assert one.put(outgoing(Renew(token)))
         assert one.put(outgoing(Prepare(Token.first(np.zeros(LARGE)), LOW)))
         await until(lambda: one.sent == 3)
         one.large = outgoing(Prepare(token, LOW))
-        monkeypatch.setattr(transport, "_ANSWER", 0.0)  # it has had its time
+        monkeypatch.setattr(link, "_ANSWER", 0.0)  # it has had its time
         assert one.put(outgoing(Prepare(token, LOW)))
         pump.cancel()
 
@@ -306,7 +309,7 @@ def test_a_port_in_use_is_said(pair: Pair) -> None:
 
 
 def test_a_caller_that_says_nothing_is_let_go(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "PATIENCE", 0.05)
+    monkeypatch.setattr(link, "PATIENCE", 0.05)
 
     async def test() -> None:
         async with pair.running(HIGH) as (high, above), pair.calling(LOW) as call:
@@ -318,14 +321,14 @@ def test_a_caller_that_says_nothing_is_let_go(pair: Pair, monkeypatch: pytest.Mo
 
 
 def test_a_caller_that_says_hello_may_be_silent(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "PATIENCE", 0.5)
+    monkeypatch.setattr(link, "PATIENCE", 0.5)
 
     async def test() -> None:
         async with pair.running(HIGH) as (high, above), pair.calling(LOW) as call:
             await call.write(pair.hello(LOW))
             await until(lambda: high.links[LOW].open)
             opened = time.monotonic()
-            await until(lambda: time.monotonic() > opened + 2 * transport.PATIENCE)
+            await until(lambda: time.monotonic() > opened + 2 * link.PATIENCE)
             await call.write(encode_frame(LOW, Alive(BORN, 1))[0])
             await until(lambda: above.all("got"))
 
@@ -333,8 +336,8 @@ def test_a_caller_that_says_hello_may_be_silent(pair: Pair, monkeypatch: pytest.
 
 
 def test_too_many_frames_are_refused_also_on_a_new_stream(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "RATE", 0.001)
-    monkeypatch.setattr(transport, "BURST", 20.0)
+    monkeypatch.setattr(link, "RATE", 0.001)
+    monkeypatch.setattr(link, "BURST", 20.0)
     frames = [pair.hello(LOW), *[encode_frame(LOW, Alive(BORN, i))[0] for i in range(30)]]
 
     async def test() -> None:
@@ -395,7 +398,7 @@ def odd_version(der: bytes) -> bytes:
 def test_who_answers_wrongly_is_let_go_and_dialled_again(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, what: str, says: str
 ) -> None:
-    monkeypatch.setattr(transport, "PATIENCE", 0.2 if what == "nothing" else PATIENCE)
+    monkeypatch.setattr(link, "PATIENCE", 0.2 if what == "nothing" else PATIENCE)
     frame = {
         "nothing": b"",
         "garbage": b"\xff" * 9,

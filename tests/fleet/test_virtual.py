@@ -9,24 +9,24 @@ import pytest
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.build import Fleet
-from levywalk.fleet.merge import merge
-from levywalk.fleet.messages import Activate
-from levywalk.fleet.protocol import EAGER, WAIT, Terms
-from levywalk.fleet.signing import new_signers
-from levywalk.fleet.story import picture, story, stuck, summary
-from levywalk.fleet.virtual import Fault, VirtualFleet
+from levywalk.fleet.identity.signing import new_signers
+from levywalk.fleet.operate.merge import merge
+from levywalk.fleet.protocol.messages import Activate
+from levywalk.fleet.protocol.terms import EAGER, WAIT, HandOffTerms
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.simulate.timeline import stuck, summary, timeline, timeline_data
+from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 
 RING, PROBLEM = lw.ring(12), lw.homogeneous(12, seed=1)
 
 
 def fleet_of(policy: str = WAIT, steps: int = 400, design=None, **more) -> Fleet:
-    terms = Terms(b"virtual", renew_after=20, policy=policy, heartbeat=0.1, dead_after=1.0, retry=0.05)
+    terms = HandOffTerms(b"virtual", renew_after=20, policy=policy, heartbeat=0.1, dead_after=1.0, retry=0.05)
     how = {"steps": steps, "step_size": "theory", "seed": 2, "record_every": 10, "terms": terms}
     return Fleet.of(RING, PROBLEM, design or lw.mhlj(), **(how | more))
 
 
-def after(policy: str, *faults: tuple[float, Fault], absent=()) -> VirtualFleet:
+def after(policy: str, *faults: tuple[float, PlannedFault], absent=()) -> VirtualFleet:
     virtual = VirtualFleet(fleet_of(policy), absent=absent)
     for time, fault in faults:
         virtual.at(time, fault)
@@ -35,7 +35,7 @@ def after(policy: str, *faults: tuple[float, Fault], absent=()) -> VirtualFleet:
 
 
 def words(virtual: VirtualFleet) -> str:
-    return "\n".join(row.words for row in story(virtual))
+    return "\n".join(row.words for row in timeline(virtual))
 
 
 def calm() -> VirtualFleet:
@@ -49,7 +49,7 @@ def holds(virtual: VirtualFleet, status: str) -> bool:
     return any((held := m.disk["held"]) is not None and held.status == status for m in virtual.machines)
 
 
-def at_status(policy: str, status: str, fault: Fault, *, after_seconds: float = 0.5) -> VirtualFleet:
+def at_status(policy: str, status: str, fault: PlannedFault, *, after_seconds: float = 0.5) -> VirtualFleet:
     """Run until the token is in this status, then let the fault happen, and go on."""
     virtual = VirtualFleet(fleet_of(policy))
     virtual.run(until=after_seconds)
@@ -72,8 +72,8 @@ def test_crashes_with_restart_lose_nothing(who, status, back):
     while not holds(virtual, status):
         virtual.step()
     victim = virtual.whose(who)
-    virtual.at(virtual.now, Fault("kill", victim))
-    virtual.at(virtual.now + back, Fault("restart", victim))
+    virtual.at(virtual.now, PlannedFault("kill", victim))
+    virtual.at(virtual.now + back, PlannedFault("restart", victim))
     assert virtual.run()
     trace = merge(virtual.logs, virtual.fleet)
     if back > 1:  # taken for dead
@@ -84,32 +84,32 @@ def test_crashes_with_restart_lose_nothing(who, status, back):
 
 
 def test_a_dead_holder_is_brought_back_by_its_guardian():
-    virtual = at_status(WAIT, "moving", Fault("kill", "holder"))
+    virtual = at_status(WAIT, "moving", PlannedFault("kill", "holder"))
     assert virtual.over
     assert virtual.final.epoch.counter == 1
     assert "brings the model back" in words(virtual)
 
 
 def test_when_the_guardian_is_dead_the_walk_waits_or_is_eager():
-    waits = at_status(WAIT, "moving", Fault("kill", "guardian"))
+    waits = at_status(WAIT, "moving", PlannedFault("kill", "guardian"))
     assert not waits.over
     assert "waits for its guardian" in stuck(waits)
     assert "which is dead: restart it" in stuck(waits)
     guardian = next(told.node for told in waits.told if told.what == "kill")
-    waits.at(waits.now, Fault("restart", guardian))
+    waits.at(waits.now, PlannedFault("restart", guardian))
     assert waits.run()
     assert waits.final.epoch.counter == 0
 
-    eager = at_status(EAGER, "moving", Fault("kill", "guardian"))
+    eager = at_status(EAGER, "moving", PlannedFault("kill", "guardian"))
     assert eager.over
     assert eager.final.epoch.counter == 1
     assert "goes on without its guardian" in words(eager)
 
 
 def test_the_operator_can_call_a_guardian_gone():
-    virtual = at_status(WAIT, "moving", Fault("kill", "guardian"))
+    virtual = at_status(WAIT, "moving", PlannedFault("kill", "guardian"))
     guardian = next(told.node for told in virtual.told if told.what == "kill")
-    virtual.at(virtual.now, Fault("gone", guardian))
+    virtual.at(virtual.now, PlannedFault("gone", guardian))
     assert virtual.run()
 
 
@@ -119,11 +119,11 @@ def test_a_guardian_without_its_disk_needs_the_operators_word():
     while not holds(virtual, "moving"):
         virtual.step()
     guardian = virtual.whose("guardian")
-    virtual.at(virtual.now, Fault("lose disk", guardian))
-    virtual.at(virtual.now + 0.2, Fault("restart", guardian))
+    virtual.at(virtual.now, PlannedFault("lose disk", guardian))
+    virtual.at(virtual.now + 0.2, PlannedFault("restart", guardian))
     assert not virtual.run()
     assert "which has lost its disk: tell the others" in stuck(virtual)
-    virtual.at(virtual.now, Fault("gone", guardian))
+    virtual.at(virtual.now, PlannedFault("gone", guardian))
     assert virtual.run()
     with pytest.raises(InvalidParameter, match="missing"):
         merge(virtual.logs, virtual.fleet)
@@ -136,7 +136,9 @@ def test_a_partition_pauses_the_walk_or_forks_it_never_silently():
     side = frozenset(range(6))
     for policy in (WAIT, EAGER):
         for time in (0.4, 0.5, 0.6):
-            virtual = after(policy, (time, Fault("cut", nodes=side)), (time + 3, Fault("heal", nodes=side)))
+            virtual = after(
+                policy, (time, PlannedFault("cut", nodes=side)), (time + 3, PlannedFault("heal", nodes=side))
+            )
             assert virtual.over
             finals = {virtual.node(v).disk.final.digest() for v in range(12)}
             assert len(finals) == 1
@@ -145,7 +147,7 @@ def test_a_partition_pauses_the_walk_or_forks_it_never_silently():
 
 
 def test_a_newcomer_takes_part_and_one_who_leaves_does_not():
-    virtual = after(WAIT, (0.3, Fault("join", 5)), (0.8, Fault("leave", 8)), absent=[5])
+    virtual = after(WAIT, (0.3, PlannedFault("join", 5)), (0.8, PlannedFault("leave", 8)), absent=[5])
     assert virtual.over
     trace = merge(virtual.logs, virtual.fleet)
     path = [stay for stay in virtual.path if stay.node == 5]
@@ -156,10 +158,17 @@ def test_a_newcomer_takes_part_and_one_who_leaves_does_not():
 
 
 def test_faults_that_make_no_sense_are_told():
-    virtual = after(WAIT, (0.1, Fault("restart", 3)), (0.2, Fault("kill", 3)), (0.3, Fault("kill", 3)))
+    virtual = after(
+        WAIT, (0.1, PlannedFault("restart", 3)), (0.2, PlannedFault("kill", 3)), (0.3, PlannedFault("kill", 3))
+    )
     assert "restart changes nothing: the node runs" in words(virtual)
     assert "kill changes nothing: the node does not run" in words(virtual)
-    for wrong in (Fault("explode", 1), Fault("kill", 12), Fault("cut", nodes=frozenset([12])), Fault("kill", "boss")):
+    for wrong in (
+        PlannedFault("explode", 1),
+        PlannedFault("kill", 12),
+        PlannedFault("cut", nodes=frozenset([12])),
+        PlannedFault("kill", "boss"),
+    ):
         with pytest.raises(InvalidParameter):
             virtual.at(1.0, wrong)
     with pytest.raises(InvalidParameter, match="the walk starts there"):
@@ -167,15 +176,15 @@ def test_faults_that_make_no_sense_are_told():
 
 
 def test_all_that_happens_is_the_same_again():
-    faults = [(0.3, Fault("kill", 4)), (1.9, Fault("restart", 4)), (2.5, Fault("kill", "holder"))]
+    faults = [(0.3, PlannedFault("kill", 4)), (1.9, PlannedFault("restart", 4)), (2.5, PlannedFault("kill", "holder"))]
     one, two = after(WAIT, *faults), after(WAIT, *faults)
     assert one.told == two.told
     assert one.path == two.path
 
 
 def test_the_picture_holds_the_whole_way():
-    virtual = at_status(WAIT, "moving", Fault("kill", "holder"))
-    shown = picture(virtual)
+    virtual = at_status(WAIT, "moving", PlannedFault("kill", "holder"))
+    shown = timeline_data(virtual)
     assert {leg.name[:7] for leg in shown.legs} == {"epoch 0", "epoch 1"}
     assert {what for _, _, what in shown.marks} == {"kill", "regenerated", "finished"}
     assert [what for *_, what in shown.bars] == ["away"]

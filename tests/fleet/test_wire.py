@@ -14,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet import messages
-from levywalk.fleet.codec import Limits
-from levywalk.fleet.messages import Certificate, Message
-from levywalk.fleet.messages_pb2 import Frame
-from levywalk.fleet.tensors import HEADER, INLINE, Malformed, Tensor
-from levywalk.fleet.token import FIRST, Epoch, Token, Watch
-from levywalk.fleet.wire import (
+from levywalk.fleet.protocol import messages
+from levywalk.fleet.protocol.messages import Certificate, Message
+from levywalk.fleet.protocol.tensors import HEADER, INLINE, Malformed, Tensor
+from levywalk.fleet.protocol.token import FIRST, DetectorAverages, Epoch, Token
+from levywalk.fleet.runtime.messages_pb2 import Frame
+from levywalk.fleet.runtime.wire import (
     CHUNK_MOST,
     FORMAT,
     MOST_CERTIFICATE,
@@ -31,6 +30,7 @@ from levywalk.fleet.wire import (
     encode_frame,
     hello_frame,
 )
+from levywalk.fleet.storage.codec import Limits
 from tests.fleet.test_codec import LIMITS, bits, counts, digests, epochs, ints, large, scores, token_with, tokens
 
 PEER = 3
@@ -51,7 +51,21 @@ said: st.SearchStrategy[Any] = st.one_of(
 )
 
 TOKEN = Token(
-    Epoch(1, 2, 3), 4, 5, 6, 7, 8, 9, np.arange(3.0), 1, Watch(np.ones(3), 0.5, 0.25, 2), 10, 11, 12, 13, b"chain"
+    Epoch(1, 2, 3),
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+    np.arange(3.0),
+    1,
+    DetectorAverages(np.ones(3), 0.5, 0.25, 2),
+    10,
+    11,
+    12,
+    13,
+    b"chain",
 )
 SEAL = Certificate(1, Epoch(1, 2, 3), 4, 5, b"digest", b"signature")
 EXAMPLES: dict[str, Message] = {
@@ -116,7 +130,7 @@ def test_the_format_is_what_it_was() -> None:
 
 
 def test_a_large_model_follows_its_message_in_chunks() -> None:
-    token = Token.first(large())._replace(watch=Watch(large(1), 0.5, 0.5, 1))
+    token = Token.first(large())._replace(watch=DetectorAverages(large(1), 0.5, 0.5, 1))
     message, limits = messages.Prepare(token, 4), Limits(300_000, 1)
     data, after = encode_frame(PEER, message, b"certificate")
     assert len(data) < 200
@@ -170,7 +184,7 @@ class Fuzz:
 
     def __init__(self) -> None:
         token = Token.first(np.random.default_rng(0).normal(size=self.dim))
-        watched = token._replace(watch=Watch(token.model[::-1].copy(), 0.5, 0.25, 2))
+        watched = token._replace(watch=DetectorAverages(token.model[::-1].copy(), 0.5, 0.25, 2))
         self.good: list[bytes] = [hello_frame(PEER, HELLO)]
         for message in EXAMPLES.values():
             if hasattr(message, "token"):
@@ -272,7 +286,9 @@ def test_no_bytes_do_harm(frames: list[bytes], begun: bool) -> None:
 
 @given(order=st.permutations(range(6)))
 def test_chunks_in_another_order_are_refused(order: list[int]) -> None:
-    token = Token.first(large()[: Fuzz.dim].copy())._replace(watch=Watch(large(1)[: Fuzz.dim].copy(), 0.5, 0.5, 1))
+    token = Token.first(large()[: Fuzz.dim].copy())._replace(
+        watch=DetectorAverages(large(1)[: Fuzz.dim].copy(), 0.5, 0.5, 1)
+    )
     data, after = encode_frame(PEER, messages.Renew(token))
     chunks = [piece for tensor in after for piece in Fuzz.pieces(tensor)]
     assert len(chunks) == len(order)
@@ -600,7 +616,7 @@ def test_a_reader_must_know_the_manifests_sizes(limits: Limits) -> None:
     "changes",
     [{"step": -1}, {"seq": -1}, {"hop": -1}, {"phase": -1}, {"base": -1}, {"hops": 2**63}, {"step": 1.5},
      {"chain": bytes(33)}, {"model": np.ones(3, np.float32)}, {"model": np.ones((3, 1))}, {"switched_at": 2**63},
-     {"epoch": Epoch(-1, 0, 0)}, {"epoch": Epoch(0, -1, 0)}, {"watch": Watch(np.ones(3), 0.0, np.nan, 0)},
+     {"epoch": Epoch(-1, 0, 0)}, {"epoch": Epoch(0, -1, 0)}, {"watch": DetectorAverages(np.ones(3), 0.0, np.nan, 0)},
      {"epoch": None}],
 )  # fmt: skip
 def test_what_would_be_refused_is_not_sent(changes: dict[str, Any]) -> None:

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.events import Got, Joins, Persist, Send, Start, Turn
-from levywalk.fleet.messages import Alive
-from levywalk.fleet.protocol import Node
-from levywalk.fleet.testing.faults import GUARDIAN, HOLDER, KINDS, Fault, Schedule, draw
-from levywalk.fleet.testing.schedules import see, sweep
-from levywalk.fleet.testing.shrink import shrink, transcript
-from levywalk.fleet.testing.world import World, made_of
-from levywalk.fleet.token import FIRST, Epoch
+from levywalk.fleet.checking.faults import GUARDIAN, HOLDER, KINDS, FaultSchedule, ScheduledFault, draw
+from levywalk.fleet.checking.schedules import see, sweep
+from levywalk.fleet.checking.shrink import shrink, transcript
+from levywalk.fleet.checking.world import World, made_of
+from levywalk.fleet.protocol.events import Got, Joins, Persist, Send, Start, Turn
+from levywalk.fleet.protocol.messages import Alive
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.token import FIRST, Epoch
 
 CALM = draw(
     0, network="ring", nodes=6, design="mhlj", problem="least squares", steps=40, policy="wait", shared_key=True,
@@ -21,7 +21,7 @@ CALM = draw(
 )  # fmt: skip
 
 
-def with_faults(*faults: Fault, **more) -> Schedule:
+def with_faults(*faults: ScheduledFault, **more) -> FaultSchedule:
     return replace(CALM, faults=faults, **more)
 
 
@@ -36,7 +36,7 @@ def test_seeds_differ():
 
 def test_a_schedule_is_written_and_read():
     for seed in range(50):
-        assert Schedule.read(draw(seed).written()) == draw(seed)
+        assert FaultSchedule.read(draw(seed).written()) == draw(seed)
 
 
 def test_schedules_are_as_varied_as_they_should_be():
@@ -65,7 +65,7 @@ def test_without_faults_the_walk_is_the_reference_backends(design, problem):
 
 @pytest.mark.parametrize("amount", range(3))
 def test_a_crash_comes_between_any_two_effects(amount):
-    world = World(with_faults(Fault(10.0, "crash", (HOLDER,), 5.0, 10 + amount)), keep=True)
+    world = World(with_faults(ScheduledFault(10.0, "crash", (HOLDER,), 5.0, 10 + amount)), keep=True)
     world.run(10.0)
     done = []
     for kind in (Persist, Send):
@@ -86,14 +86,14 @@ def test_a_crash_comes_between_any_two_effects(amount):
 
 def test_a_write_that_is_torn_happens_as_a_whole_or_not_at_all():
     for amount in (0, 1):
-        world = World(with_faults(Fault(10.0, "torn", (HOLDER,), 5.0, amount)), keep=True)
+        world = World(with_faults(ScheduledFault(10.0, "torn", (HOLDER,), 5.0, amount)), keep=True)
         see(world)
         at = next(i for i, line in enumerate(world.transcript) if "stops: torn" in line)
         assert ("writes" in world.transcript[at - 1]) == bool(amount)
 
 
 def test_a_full_disk_stops_a_node_until_there_is_room():
-    world = World(with_faults(Fault(10.0, "full", (HOLDER,), 12.0)), keep=True)
+    world = World(with_faults(ScheduledFault(10.0, "full", (HOLDER,), 12.0)), keep=True)
     world.run(20.0)
     down = [v for v, site in enumerate(world.sites) if site.node is None]
     assert len(down) == 1
@@ -105,21 +105,21 @@ def test_a_full_disk_stops_a_node_until_there_is_room():
 
 
 def test_a_node_without_its_disk_does_not_bear_a_second_first_token():
-    world = World(with_faults(Fault(20.0, "wipe", (CALM.fleet.start,), 2.0, 0)))
+    world = World(with_faults(ScheduledFault(20.0, "wipe", (CALM.fleet.start,), 2.0, 0)))
     assert see(world) is not None
     assert world.sites[CALM.fleet.start].born == 1
     assert len([epoch for epoch in world.invariants.began if epoch.counter == 0]) == 1
 
 
 def test_a_lost_disk_knows_nothing():
-    world = World(with_faults(Fault(20.0, "wipe", (2,), 15.0, 0)))
+    world = World(with_faults(ScheduledFault(20.0, "wipe", (2,), 15.0, 0)))
     world.run(33.0)
     assert world.sites[2].disk.known.epoch == FIRST
     assert world.sites[2].disk.held is None
 
 
 def test_a_cut_goes_one_way():
-    world = World(with_faults(Fault(0.0, "cut", (0, 1), 60.0)), keep=True)
+    world = World(with_faults(ScheduledFault(0.0, "cut", (0, 1), 60.0)), keep=True)
     world.run(50.0)
     heard = [line for line in world.transcript if "Heartbeat" in line and "←" in line]
     assert not any(line.split()[1] == "1" and line.split()[3] == "0" for line in heard)
@@ -145,7 +145,7 @@ def test_clocks_differ_and_messages_can_be_late():
 
 def test_a_dead_guardian_pauses_the_walk_until_the_operator_speaks():
     K = 5
-    world = World(with_faults(Fault(15.0, "die", (GUARDIAN,), 85.0, 0), until=120.0, renew_after=K))
+    world = World(with_faults(ScheduledFault(15.0, "die", (GUARDIAN,), 85.0, 0), until=120.0, renew_after=K))
     world.run(60.0)
     assert world.done["die"] == 1
     before = {epoch: max(steps) for epoch, steps in world.invariants.visits.items()}
@@ -161,7 +161,7 @@ def test_a_dead_guardian_pauses_the_walk_until_the_operator_speaks():
 
 def test_a_dead_holder_costs_at_most_k_updates():
     for at in range(10, 30, 2):
-        world = World(with_faults(Fault(at, "die", (HOLDER,), 500.0, 10), renew_after=3))
+        world = World(with_faults(ScheduledFault(at, "die", (HOLDER,), 500.0, 10), renew_after=3))
         loss = see(world)
         assert loss is None or loss.lost <= 3
 
@@ -189,7 +189,7 @@ class Newcomers(World):
 
     newcomers = 0
 
-    def _fall(self, v: int, fault: Fault) -> None:
+    def _fall(self, v: int, fault: ScheduledFault) -> None:
         super()._fall(v, fault)
         site = self.sites[v]
         if site.blank:

@@ -12,8 +12,8 @@ import typer
 from levywalk.cli.compare import EXAMPLES, compare
 from levywalk.cli.finish import Fresh, Json, Out, Threads, carry_out, finish, interrupted
 from levywalk.cli.fleet import app as fleet
+from levywalk.cli.fleet.node import NODE_EXAMPLES, node
 from levywalk.cli.inspect import inspect
-from levywalk.cli.nodes import NODE_EXAMPLES, node
 from levywalk.cli.report import report
 from levywalk.cli.reproduce import reproduce
 from levywalk.cli.sweep import sweep

@@ -1,0 +1,63 @@
+"""What the fleet commands share: their arguments, and how they open a fleet and report errors."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from levywalk.fleet.operate.folder import FleetFolder
+
+
+T = TypeVar("T")
+Dir = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="The fleet's folder, made by levywalk fleet init; or one node's node.toml."),
+]
+NodeNumber = Annotated[int, typer.Argument(metavar="NODE", help="The node's number.")]
+
+
+def open_fleet(folder: Path) -> FleetFolder:
+    """Return the fleet in a folder."""
+    from levywalk.fleet.operate.folder import FleetFolder
+
+    return FleetFolder.open(folder)
+
+
+def typed(folder: Path) -> str:
+    """Return a folder as it is typed."""
+    return shlex.quote(str(folder))
+
+
+def node_list(nodes: list[int]) -> str:
+    """Return some nodes in words, such as nodes 3, 5-7."""
+    from levywalk.fleet.operate.log_text import short
+
+    return f"node{'s' if len(nodes) > 1 else ''} {short(nodes)}"
+
+
+def carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
+    """Do what may take a while, and say so on a terminal; a fleet that is not as asked ends in exit code 1."""
+    from levywalk.fleet.operate.folder import FleetProblem
+    from levywalk.fleet.runtime.control import NoAnswer
+    from levywalk.fleet.storage.errors import NodeStoreError
+
+    shown = sys.stderr.isatty()
+
+    def say(text: str) -> None:
+        if shown:
+            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+    try:
+        return work(say)
+    except (FleetProblem, NoAnswer, NodeStoreError) as error:
+        say("")
+        print(f"error: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    finally:
+        say("")

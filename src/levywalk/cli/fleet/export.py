@@ -1,0 +1,68 @@
+"""``levywalk fleet trace`` and ``model``: write what the walk has made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from levywalk.cli.fleet.common import Dir, carried_out, open_fleet
+
+TRACE_EXAMPLES = """Examples:
+
+levywalk fleet trace my-fleet --out walk.nc
+
+and then, in Python:
+
+import levywalk as lw; lw.plot(lw.load_trace("walk.nc"))"""
+
+
+def trace(
+    folder: Dir,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("trace.nc"),
+    missing: Annotated[
+        str, typer.Option("--missing", help="When a disk was lost: refuse, or mark those steps and go on.")
+    ] = "refuse",
+) -> None:
+    """Merge the nodes' logs into one trace, as a simulation writes it; also while they run."""
+    from levywalk.fleet.operate import export
+    from levywalk.fleet.operate.log_text import count
+
+    fleet = open_fleet(folder)
+    found = carried_out(lambda _: export.trace(fleet, missing=missing))
+    path = found.save(out)
+    about = found.provenance["fleet"]
+    lost = about["lost_updates"]
+    over = "" if about["stopped_at"] >= 0 else " so far"
+    missed = "unknown how many" if lost is None else count(lost, "update")
+    print(f"{int(found.step[-1]):,} updates{over}, {int(found.transfers[0, -1]):,} hand-offs, {missed} lost.")
+    print(f"Written: {path}. In Python: import levywalk as lw; lw.plot(lw.load_trace({str(path)!r}))")
+
+
+MODEL_EXAMPLES = """Examples:
+
+levywalk fleet model my-fleet --out model.safetensors
+
+and then, in Python:
+
+from safetensors.numpy import load_file; model = load_file("model.safetensors")["model"]
+
+or without that library, as the numbers begin after 128 bytes:
+
+import numpy as np; model = np.fromfile("model.safetensors", "<f8", offset=128)"""
+
+
+def model(
+    folder: Dir,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("model.safetensors"),
+    node: Annotated[int | None, typer.Option("--node", help="As that node has it.")] = None,
+    now: Annotated[bool, typer.Option("--now", help="The newest on any disk, before the walk is over.")] = False,
+) -> None:
+    """Write the final model as safetensors: a vector named model, of 64-bit floats."""
+    from levywalk.fleet.operate import export
+
+    fleet = open_fleet(folder)
+    copy = carried_out(lambda _: export.model(fleet, out, node=node, now=now))
+    what, numbers = "final" if copy.final else "newest", len(copy.token.model)
+    print(f"Written: {out}, the {what} model, of node {copy.node} after {copy.token.step:,} updates, {numbers} numbers")

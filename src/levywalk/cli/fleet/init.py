@@ -1,0 +1,181 @@
+"""``levywalk fleet init``: create a fleet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from levywalk.cli.fleet.common import typed
+from levywalk.cli.options import (
+    DesignText,
+    Important,
+    Loss,
+    Policy,
+    RenewAfter,
+    Ridge,
+    SelfLoops,
+    Steps,
+    StepSize,
+    Stop,
+    Then,
+)
+
+if TYPE_CHECKING:
+    from levywalk.problem import Problem
+
+INIT_EXAMPLES = """Examples:
+
+levywalk fleet init --network ring:8 --data heterogeneous --steps 100000 my-fleet
+
+levywalk fleet init --network ws:30,4,0.1 --data a9a.libsvm --loss logistic --ridge 0.01 my-fleet
+
+levywalk fleet init --network ring:8 --shared-key --seed 7 replay   (walks exactly as levywalk.run with seed 7)
+
+levywalk fleet init --network ring:8 --for systemd my-fleet
+
+levywalk fleet init --network ring:3 --addresses hosts.txt --data private --dim 12 --mean-smoothness 3.5
+--step-size 0.02 ours   (on machines of their own, whose owners put their data.csv beside their node.toml)
+
+Then: levywalk fleet up my-fleet"""
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The new fleet's folder; must not exist, or be empty.")],
+    network: Annotated[str, typer.Option("--network", help="ring:8, grid:5,6, er:30,0.2, …, or a network file.")],
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data", help="heterogeneous, homogeneous, a data file, or private: it is with the nodes' owners."
+        ),
+    ] = "heterogeneous",
+    important: Important = None,
+    dim: Annotated[int | None, typer.Option("--dim", help="Of private data: how many features.")] = None,
+    mean_smoothness: Annotated[
+        float | None,
+        typer.Option("--mean-smoothness", help="Of private data: the agreed mean of L_v (levywalk node --check)."),
+    ] = None,
+    loss: Loss = "least_squares",
+    ridge: Ridge = 0.0,
+    self_loops: SelfLoops = "none",
+    design: DesignText = "mhlj",
+    then: Then = None,
+    steps: Steps = 100_000,
+    step_size: StepSize = "theory",
+    stop: Stop = "steps",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the network, the data and the start.")] = 0,
+    shared_key: Annotated[
+        bool, typer.Option("--shared-key", help="All nodes draw from the seed: a replay of a simulation, for tests.")
+    ] = False,
+    renew_after: RenewAfter = 100,
+    policy: Policy = "wait",
+    heartbeat: Annotated[float, typer.Option("--heartbeat", help="Seconds between signs of life.")] = 5.0,
+    dead_after: Annotated[
+        float, typer.Option("--dead-after", help="Seconds of silence after which a node is held dead.")
+    ] = 60.0,
+    host: Annotated[str, typer.Option("--host", help="What the nodes listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int | None, typer.Option("--port", help="Of node 0; the others count up. Free ones by default.")
+    ] = None,
+    addresses: Annotated[
+        Path | None,
+        typer.Option("--addresses", metavar="FILE", help="Nodes on machines of their own: a line host:port for each."),
+    ] = None,
+    deploy: Annotated[
+        str | None, typer.Option("--for", metavar="WHAT", help="Also files for systemd, compose or kubernetes.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Of the fleet; the folder's name by default.")] = None,
+    days: Annotated[int, typer.Option("--days", min=1, help="How long the nodes' certificates are valid.")] = 365,
+) -> None:
+    """Found a fleet: keys and certificates, a manifest, and a folder with its own data for each node."""
+    from levywalk import checks
+    from levywalk.errors import InvalidParameter
+    from levywalk.experiments.shorthand import (
+        read_design_text,
+        read_network_text,
+        read_problem_text,
+        step_size_setting,
+    )
+    from levywalk.fleet.protocol.terms import HandOffTerms
+    from levywalk.fleet.setup.create import create
+    from levywalk.fleet.setup.deploy import KINDS
+    from levywalk.fleet.setup.manifest import Manifest
+    from levywalk.walks import switching
+
+    if deploy is not None:
+        checks.choice("--for", deploy, KINDS)
+    if dead_after < 3 * heartbeat:
+        raise InvalidParameter(
+            f"--dead-after must be at least 3 heartbeats of {heartbeat:g}, or the living seem dead, got {dead_after:g}"
+        )
+    size = step_size_setting(step_size)
+    if size == "tuned":
+        raise InvalidParameter("step_size must be 'theory' or a number above 0, got 'tuned'")
+    graph = read_network_text(network, seed=seed, self_loops=self_loops)
+    if data == "private":
+        problem = _unseen(graph.n, dim, mean_smoothness, loss, ridge)
+    elif dim is not None or mean_smoothness is not None:
+        raise InvalidParameter(f"--dim and --mean-smoothness go with --data private, got --data {data}")
+    else:
+        problem = read_problem_text(data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed)
+    first = read_design_text(design)
+    made = create(
+        folder,
+        graph,
+        problem,
+        first if then is None else switching(first, read_design_text(then)),
+        steps=steps,
+        step_size=size,
+        name=_named(folder) if name is None else name,
+        seed=seed,
+        shared_key=shared_key,
+        terms=HandOffTerms(
+            b"", renew_after, policy, heartbeat=heartbeat, dead_after=dead_after, retry=min(1.0, heartbeat)
+        ),
+        host=host,
+        port=port,
+        addresses=None if addresses is None else _lines(addresses),
+        days=days,
+        deploy=deploy,
+        stop=stop,
+    )
+    manifest = Manifest.read(made / "manifest.json")
+    print(f"Made {folder}: fleet {manifest.name}, {graph.name}, {graph.n} nodes, {steps:,} updates.")
+    print(f"Keep {folder}/authority/ca.key to yourself: who has it can add nodes.")
+    if deploy is not None:
+        print(f"Next: read {folder}/INSTALL.md")
+    elif addresses is not None:
+        print(f"Next: move each {folder}/node-N to its machine, and there: levywalk node node-N/node.toml")
+        print(f"Then, at node {manifest.start}: levywalk fleet begin node-{manifest.start}/node.toml")
+    else:
+        first_of_all = "put each node's data into node-N/data.csv, then " if data == "private" else ""
+        print(f"Next: {first_of_all}levywalk fleet up {typed(folder)}")
+
+
+def _unseen(n: int, dim: int | None, mean_smoothness: float | None, loss: str, ridge: float) -> Problem:
+    """Return a problem whose data is with the nodes' owners."""
+    from levywalk.errors import InvalidParameter
+    from levywalk.fleet.setup.create import PrivateProblem
+
+    if dim is None or mean_smoothness is None:
+        raise InvalidParameter(
+            "--data private needs --dim and --mean-smoothness: all nodes must agree on them, and the data is not here"
+        )
+    return PrivateProblem(n, dim, mean_smoothness, loss=loss, ridge=ridge)
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a file that hold something."""
+    from levywalk.errors import InvalidParameter
+
+    try:
+        return [line.strip() for line in path.read_text().splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidParameter(f"--addresses {path} cannot be read: {error}") from None
+
+
+def _named(folder: Path) -> str:
+    """Return a fleet's name from its folder's: small letters, digits and hyphens."""
+    small = "".join(c if c.isascii() and c.isalnum() else "-" for c in folder.absolute().name.lower())
+    return small[:32].strip("-") or "fleet"

@@ -1,0 +1,56 @@
+"""``levywalk node``: run one node."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+NODE_EXAMPLES = """Examples:
+
+levywalk node my-fleet/node-3/node.toml --check
+
+levywalk node my-fleet/node-3/node.toml"""
+
+
+def node(
+    file: Annotated[Path, typer.Argument(metavar="NODE.toml", help="The node file.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Only read everything, and print what the node publishes of its data.")
+    ] = False,
+) -> None:
+    """Run one node of a fleet in this terminal, as systemd and containers do; Ctrl-C ends it."""
+    if check:
+        _check(file)
+        return
+    from levywalk.fleet.runtime.process import ENVIRONMENT, command
+    from levywalk.fleet.setup.node_file import NodeFile
+
+    NodeFile.read(file)
+    given = command(file.absolute())
+    os.execve(given[0], given, os.environ | ENVIRONMENT)
+
+
+def _check(path: Path) -> None:
+    """Read all that a node reads when it starts."""
+    from levywalk.fleet.identity.certificates import key_fingerprint
+    from levywalk.fleet.identity.node_identity import Identity
+    from levywalk.fleet.operate.log_text import count
+    from levywalk.fleet.runtime.own_data import own_problem, scores
+    from levywalk.fleet.setup.manifest import Manifest
+    from levywalk.fleet.setup.node_file import NodeFile
+
+    file = NodeFile.read(path)
+    manifest = Manifest.read(file.manifest)
+    identity = Identity.load(file.key, file.certificate, file.authority, node=file.id)
+    problem = own_problem(manifest, file)
+    degree = len(file.neighbours) + (manifest.self_loops == "counted")
+    found = scores(manifest, problem, degree)
+    print(f"node {file.id} of fleet {manifest.name}, {manifest.nodes} nodes; listens on {file.listen}")
+    print(f"certificate valid until {identity.certificate.not_valid_after_utc:%Y-%m-%d}")
+    print(f"fingerprint, for its neighbours' node files: {key_fingerprint(identity.certificate)}")
+    print(f"{count(problem.samples, 'sample')} of {count(problem.dim, 'feature')}, {count(degree, 'neighbour')}")
+    told = ", ".join(f"{score:.6g}" for score in found)
+    print(f"L_v = {float(problem.smoothness[0]):.6g}; its neighbours learn the score {told}, and nothing of its data")

@@ -1,0 +1,316 @@
+"""``levywalk fleet simulate``: run a whole fleet in one process, with chosen faults."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from levywalk.cli.finish import Json, Out
+from levywalk.cli.options import (
+    Data,
+    DesignText,
+    Important,
+    Loss,
+    Policy,
+    RenewAfter,
+    Ridge,
+    SelfLoops,
+    Steps,
+    StepSize,
+    Stop,
+    Then,
+)
+
+if TYPE_CHECKING:
+    from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
+
+FOLDER = "levywalk-fleet"
+SIMULATE_EXAMPLES = """Examples:
+
+levywalk fleet simulate ring:30
+
+levywalk fleet simulate ring:30 --steps 2000 --kill 5@1.5 --restart 5@3
+
+levywalk fleet simulate ring:30 --kill holder@1.502 --dead-after 0.5
+
+levywalk fleet simulate ws:30,4,0.1 --partition 0-9@2-4 --policy eager --renew-after 20
+
+levywalk fleet simulate ring:30 --lose-disk 5@2 --restart 5@4 --leave 7@3 --join 12@1 --random 4
+
+A node is a number, or holder or guardian: whoever that is at the time. Times are virtual seconds."""
+
+Faults = list[str] | None
+
+
+def simulate(
+    network: Annotated[
+        str | None, typer.Argument(help="ring:30, grid:5,6, er:30,0.2, ws:30,4,0.1, …, or a network file.")
+    ] = None,
+    data: Data = "heterogeneous",
+    important: Important = None,
+    loss: Loss = "least_squares",
+    ridge: Ridge = 0.0,
+    self_loops: SelfLoops = "none",
+    design: DesignText = "mhlj",
+    then: Then = None,
+    steps: Steps = 2000,
+    step_size: StepSize = "theory",
+    stop: Stop = "steps",
+    kill: Annotated[
+        Faults, typer.Option("--kill", metavar="NODE@TIME", help="The process dies; its disk stays.")
+    ] = None,
+    restart: Annotated[Faults, typer.Option("--restart", metavar="NODE@TIME", help="It starts again.")] = None,
+    lose_disk: Annotated[
+        Faults, typer.Option("--lose-disk", metavar="NODE@TIME", help="The process dies, and its disk is gone.")
+    ] = None,
+    leave: Annotated[Faults, typer.Option("--leave", metavar="NODE@TIME", help="It leaves cleanly.")] = None,
+    join: Annotated[
+        Faults, typer.Option("--join", metavar="NODE@TIME", help="It is not there before, and joins with its edges.")
+    ] = None,
+    gone: Annotated[
+        Faults, typer.Option("--gone", metavar="NODE@TIME", help="The neighbours are told that it will not come back.")
+    ] = None,
+    partition: Annotated[
+        Faults,
+        typer.Option("--partition", metavar="NODES@FROM-TO", help="Nodes such as 0-9,12 are cut off from the others."),
+    ] = None,
+    random: Annotated[
+        int, typer.Option("--random", metavar="N", min=0, help="Also draw N crashes with restart and partitions.")
+    ] = 0,
+    dead_after: Annotated[float, typer.Option("--dead-after", help="Silence after which a node is held dead.")] = 1.0,
+    heartbeat: Annotated[
+        float | None, typer.Option("--heartbeat", help="Between signs of life; a tenth of --dead-after by default.")
+    ] = None,
+    latency: Annotated[float, typer.Option("--latency", help="How long a message takes.")] = 0.001,
+    renew_after: RenewAfter = 100,
+    policy: Policy = "wait",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the network, the data, the walk and --random.")] = 0,
+    own_keys: Annotated[
+        bool, typer.Option("--own-keys", help="Each node draws from a key of its own, as real ones do.")
+    ] = False,
+    signed: Annotated[bool, typer.Option("--signed", help="Sign every hand-off (Ed25519).")] = False,
+    out: Out = Path(FOLDER),
+    as_json: Json = False,
+) -> None:
+    """Run a whole fleet in one process and in virtual time, with chosen faults: what happens to the model?
+
+    Writes the timeline as a figure, the trace, and all of it as JSON.
+    """
+    from levywalk import checks
+    from levywalk.errors import InvalidParameter
+    from levywalk.experiments.execute import writable_folder
+    from levywalk.experiments.shorthand import (
+        read_design_text,
+        read_network_text,
+        read_problem_text,
+        step_size_setting,
+    )
+    from levywalk.fleet.protocol.terms import HandOffTerms
+    from levywalk.fleet.setup.build import Fleet
+    from levywalk.fleet.simulate.virtual import VirtualFleet
+    from levywalk.walks import switching
+
+    if network is None:
+        raise InvalidParameter("levywalk fleet simulate needs a network, such as ring:30; --help has examples")
+    size = step_size_setting(step_size)
+    if size == "tuned":
+        raise InvalidParameter("step_size must be 'theory' or a number above 0, got 'tuned'")
+    graph = read_network_text(network, seed=seed, self_loops=self_loops)
+    problem = read_problem_text(data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed)
+    dead_after = checks.positive("dead_after", dead_after)
+    if dead_after < 4 * checks.positive("latency", latency):
+        raise InvalidParameter(
+            f"dead_after must be at least 4 latencies, or the living seem dead, got {dead_after:g} and {latency:g}"
+        )
+    beat = dead_after / 10 if heartbeat is None else heartbeat
+    terms = HandOffTerms(b"simulate", renew_after, policy, heartbeat=beat, dead_after=dead_after, retry=beat / 2)
+    first = read_design_text(design)
+    plan = Fleet.of(
+        graph,
+        problem,
+        first if then is None else switching(first, read_design_text(then)),
+        steps=steps,
+        step_size=size,
+        seed=seed,
+        shared_key=not own_keys,
+        stop=stop,
+        terms=terms,
+    )
+    chosen = {"kill": kill, "restart": restart, "lose disk": lose_disk, "leave": leave, "join": join, "gone": gone}
+    faults = read_faults(chosen, partition, graph.n)
+    faults += draw_faults(random, plan.network.n, steps * latency * 5, dead_after, seed)
+    absent = {fault.node for _, fault in faults if fault.what == "join"}
+    virtual = VirtualFleet(plan, signed=signed, latency=latency, absent=absent)  # type: ignore[arg-type]
+    for time, fault in faults:
+        virtual.at(time, fault)
+    folder = writable_folder(FOLDER if out is None else out)
+    virtual.run()
+    _finish(virtual, folder, as_json)
+
+
+def read_faults(chosen: dict[str, Faults], partitions: Faults, n: int) -> list[tuple[float, PlannedFault]]:
+    """Read faults of n nodes as they are typed.
+
+    Examples
+    --------
+    >>> for time, fault in read_faults({"kill": ["5@1.5"]}, ["0-2,7@2-4"], 10):
+    ...     print(time, fault.what, fault.node, sorted(fault.nodes))
+    1.5 kill 5 []
+    2.0 cut -1 [0, 1, 2, 7]
+    4.0 heal -1 [0, 1, 2, 7]
+    """
+    from levywalk.errors import InvalidParameter
+    from levywalk.fleet.simulate.virtual import PlannedFault
+
+    found = []
+    for what, texts in chosen.items():
+        for text in texts or []:
+            node, time = _at(f"--{what.replace(' ', '-')}", "NODE@TIME, such as 5@1.5", text)
+            found.append((_seconds(text, time), PlannedFault(what, _node(what, text, node))))
+    for text in partitions or []:
+        nodes, times = _at("--partition", "NODES@FROM-TO, such as 0-9@2-4", text)
+        since, to, until = times.partition("-")
+        if not to:
+            raise InvalidParameter(f"--partition must be NODES@FROM-TO, such as 0-9@2-4, got {text!r}")
+        begin, end, group = _seconds(text, since), _seconds(text, until), _nodes(text, nodes, n)
+        if end <= begin:
+            raise InvalidParameter(f"the partition {text!r} must end after it begins, got {since} to {until}")
+        found += [(begin, PlannedFault("cut", nodes=group)), (end, PlannedFault("heal", nodes=group))]
+    return found
+
+
+def _at(option: str, form: str, text: str) -> tuple[str, str]:
+    from levywalk.errors import InvalidParameter
+
+    what, at, when = text.rpartition("@")
+    if not at or not what or not when:
+        raise InvalidParameter(f"{option} must be {form}, got {text!r}")
+    return what, when
+
+
+def _node(what: str, text: str, node: str) -> int | str:
+    from levywalk.errors import InvalidParameter
+
+    if node in ("holder", "guardian") and what != "join":
+        return node
+    if not node.isdecimal():
+        who = "a number" if what == "join" else "a number, holder or guardian"
+        raise InvalidParameter(f"the node in {text!r} must be {who}, got {node!r}")
+    return int(node)
+
+
+def _nodes(text: str, nodes: str, n: int) -> frozenset[int]:
+    from levywalk.errors import InvalidParameter
+
+    found: set[int] = set()
+    for part in nodes.split(","):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not first.isdecimal() or not last.isdecimal() or not int(first) <= int(last) < n:
+            raise InvalidParameter(f"the nodes in {text!r} must be such as 0-9,12, all below {n}, got {nodes!r}")
+        found.update(range(int(first), int(last) + 1))
+    return frozenset(found)
+
+
+def _seconds(text: str, time: str) -> float:
+    from levywalk.errors import InvalidParameter
+
+    try:
+        value = float(time)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise InvalidParameter(f"the time in {text!r} must be a number of seconds, got {time!r}")
+    return value
+
+
+def draw_faults(count: int, n: int, duration: float, dead_after: float, seed: int) -> list[tuple[float, PlannedFault]]:
+    """Draw crashes with restart, and partitions that heal, over a duration."""
+    from levywalk.draws import Domain, generator
+    from levywalk.fleet.simulate.virtual import PlannedFault
+
+    dice = generator(seed, Domain.FLEET, n)  # beyond the nodes' own
+    found = []
+    for _ in range(count):
+        begin = float(dice.uniform(0.0, duration))
+        end = begin + float(dice.uniform(0.2, 3.0)) * dead_after
+        v = int(dice.integers(n))
+        if dice.random() < 0.7:
+            found += [(begin, PlannedFault("kill", v)), (end, PlannedFault("restart", v))]
+        else:
+            group = frozenset((v + i) % n for i in range(int(dice.integers(1, max(2, n // 2)))))
+            found += [(begin, PlannedFault("cut", nodes=group)), (end, PlannedFault("heal", nodes=group))]
+    return found
+
+
+def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
+    """Write the figure, the trace and the JSON; print the table."""
+    from levywalk.experiments.execute import finite
+    from levywalk.fleet.operate.merge import merge
+    from levywalk.fleet.simulate.timeline import summary, timeline, timeline_data
+    from levywalk.report.timeline import plot_timeline
+
+    plan, shown = virtual.fleet, timeline_data(virtual)
+    found = summary(virtual)
+    document: dict[str, Any] = {
+        "network": plan.network.name,
+        "design": plan.design.name,
+        "seed": plan.seed,
+        "signed": bool(virtual.signers),
+        "summary": found,
+        "events": [row._asdict() for row in timeline(virtual)],
+    }
+    title = f"{plan.network.name}, {plan.design.name}: {_in_words(found)}"
+    files = [folder / name for name in ("timeline.png", "timeline.svg", "fleet.json")]
+    for path in files[:2]:
+        plot_timeline(shown.n, shown.end, shown.legs, shown.marks, shown.bars, title=title, path=path)
+    if found["updates"] > 0:
+        trace = merge(virtual.logs, plan, missing="mark")
+        document["error"] = float(trace.error[0, -1]) if trace.step[0] == 0 else None
+        files.append(trace.save(folder / "trace.nc"))
+    document = finite(document)
+    files[2].write_text(json.dumps(document, indent=2) + "\n")
+    if as_json:
+        print(json.dumps(document | {"files": [str(path) for path in files]}, indent=2))
+        return
+    _show(document, virtual)
+    print("Written: " + ", ".join(str(path) for path in files))
+    print("To draw more: lw.plot(lw.load_trace('" + str(files[-1]) + "'))")
+
+
+def _in_words(found: dict[str, Any]) -> str:
+    """Return what came of it as one sentence."""
+    lost = found["lost_updates"]
+    parts = [f"{found['updates']:,} updates"]
+    if found["handoffs"] is not None:
+        parts.append(f"{found['handoffs']:,} hand-offs")
+    parts.append(f"{len(found['epochs'])} epoch{'s' if len(found['epochs']) > 1 else ''}")
+    parts.append("lost updates unknown" if lost is None else f"{lost or 'no'} update{'' if lost == 1 else 's'} lost")
+    return ", ".join(parts) + ("" if found["finished"] else "; not finished")
+
+
+def _show(document: dict[str, Any], virtual: VirtualFleet) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    found = document["summary"]
+    table = Table(title="what happened to the model", title_justify="left")
+    for name in ("time", "node", "what happened", "updates", "hand-offs"):
+        table.add_column(name, justify="left" if name == "what happened" else "right")
+    for row in document["events"]:
+        node = "" if row["node"] < 0 else str(row["node"])
+        table.add_row(f"{row['time']:.3f}", node, row["words"], f"{row['step']:,}", f"{row['handoffs']:,}")
+    Console().print(table)
+    print(f"{_in_words(found)}; {virtual.messages:,} messages in {found['seconds']:.3g} virtual seconds.")
+    if document.get("error") is not None:
+        print(f"The error is {document['error']:.3g} of the initial one.")
+    if found["missing_steps"]:
+        print(f"Of {found['missing_steps']:,} updates the log is lost with its disk; the model has them.")
+    if found["too_late"]:
+        print(f"After the end, and so without effect: {', '.join(found['too_late'])}.")
+    if not found["finished"]:
+        print(f"The walk is not over: {found['why_not']}.")

@@ -1,0 +1,66 @@
+"""``levywalk fleet up``, ``begin`` and ``stop``: start and stop the nodes of a fleet, and its walk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from levywalk.cli.fleet.common import Dir, carried_out, node_list, open_fleet, typed
+
+UP_EXAMPLES = """Examples:
+
+levywalk fleet up my-fleet && levywalk fleet status my-fleet --watch
+
+Nodes that run already are left alone, so the same command brings back those that died."""
+
+
+def up(
+    folder: Dir,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds for all nodes to answer.")] = 120.0,
+) -> None:
+    """Start every node that does not run, as a process of its own, and let the walk begin."""
+    fleet = open_fleet(folder)
+    started = carried_out(lambda say: fleet.up(timeout, say))
+    n = len(fleet.files)
+    what = f"Started {node_list(started)}." if started else "All nodes were running."
+    logs = fleet.log(next(iter(fleet.files))) if fleet.lone else f"{folder}/node-*/node.log"
+    print(f"{what} {n} of {n} nodes run; logs are {logs}.")
+    at = typed(folder)
+    if not fleet.whole:
+        start = fleet.manifest.start
+        where = f"here: levywalk fleet begin {at}" if start in fleet.files else "where that node is"
+        print(f"Of {fleet.manifest.nodes} nodes {n} are here. The walk begins at node {start}, on your word, {where}")
+    print(f"Next: levywalk fleet status {at} --watch, levywalk fleet logs {at}, levywalk fleet stop {at}")
+
+
+def begin(
+    place: Annotated[Path, typer.Argument(metavar="DIR|NODE.toml", help="The fleet's folder, or one node's file.")],
+    timeout: Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds for all edges to be up.")] = 120.0,
+) -> None:
+    """Let the walk of a fleet begin that something else has started: systemd, compose, kubernetes.
+
+    levywalk fleet up does this by itself. A walk that has begun does not begin again.
+    """
+    from levywalk.fleet.operate.folder import begin_at
+
+    if place.is_file():
+        fresh = carried_out(lambda say: begin_at(place, timeout, say))
+    else:
+        fleet = open_fleet(place)
+        fresh = carried_out(lambda say: fleet.begin(timeout, say))
+    print("The walk begins." if fresh else "The walk had begun before.")
+
+
+def stop(
+    folder: Dir,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds for a node to end.")] = 30.0,
+    force: Annotated[bool, typer.Option("--force", help="Then kill those that still run; nothing is lost.")] = False,
+) -> None:
+    """Stop all nodes. Nothing is lost: levywalk fleet up goes on from there."""
+    fleet = open_fleet(folder)
+    ended = carried_out(lambda say: fleet.stop(timeout, force=force, say=say))
+    print(f"Stopped {node_list(ended)}." if ended else "No node was running.")
+    if not fleet.status()["finished"]:
+        print(f"Next: levywalk fleet up {typed(folder)} goes on where the walk was.")

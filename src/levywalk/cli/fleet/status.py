@@ -1,0 +1,157 @@
+"""``levywalk fleet status``: show where the model is and how the nodes are."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from levywalk.cli.finish import Json
+from levywalk.cli.fleet.common import Dir, open_fleet
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from levywalk.fleet.operate.folder import FleetFolder
+
+STATUS_EXAMPLES = """Examples:
+
+levywalk fleet status my-fleet --watch
+
+levywalk fleet status my-fleet --json | jq .holder
+
+loss is the mean over nodes of each one's own loss of the model that it saw last. hops/s is the median of what nodes saw
+between two visits. Nodes that are down or stopped are read from their disks."""
+
+
+def status(
+    folder: Dir,
+    as_json: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on showing it, until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option("--every", min=0.1, help="Seconds between looks, with --watch.")] = 1.0,
+) -> None:
+    """Show where the model is, how far the walk is, and how every node is."""
+    fleet = open_fleet(folder)
+    if watch and not as_json:
+        _watch(fleet, every)
+        return
+    found = fleet.status()
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    from rich.console import Console
+
+    console = Console()
+    console.print(picture(found), _table(found), markup=False, highlight=False)
+
+
+def _watch(fleet: FleetFolder, every: float) -> None:
+    """Show the fleet until Ctrl-C; where no terminal is, a line for each look."""
+    import time
+
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console()
+    try:
+        if not console.is_terminal:
+            while True:
+                print(_line(fleet.status()), flush=True)
+                time.sleep(every)
+        with Live(picture(fleet.status()), console=console, auto_refresh=False) as live:
+            while True:
+                time.sleep(every)
+                live.update(picture(fleet.status()), refresh=True)
+    except KeyboardInterrupt:
+        return
+
+
+def _line(found: dict[str, Any]) -> str:
+    """Return how a fleet is in a line."""
+    from datetime import UTC, datetime
+
+    where = _where(found)
+    nodes = f"{found['nodes_up']} up, {found['nodes_down']} down"
+    rate = _if(found["hops_per_second"], ", {:.0f} hand-offs a second")
+    waits = "".join(f"; {wait}" for wait in found["waits"])
+    far = f"{found['step']:,} of {found['steps']:,} updates{rate}, epoch {found['epoch']}, {found['lost_updates']} lost"
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}  {where}; {far}; {nodes}{waits}"
+
+
+def _where(found: dict[str, Any]) -> str:
+    if found["holder"] is None:
+        return "not born yet"
+    if found["finished"]:
+        return f"the walk is over; it ended at node {found['holder']}"
+    guardian = found["guardian"]
+    return f"at node {found['holder']}" + ("" if guardian is None else f", guarded by node {guardian}")
+
+
+def picture(found: dict[str, Any]) -> RenderableType:
+    """Return where the model is and how far, for a terminal."""
+    from rich.console import Group
+    from rich.panel import Panel
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    from levywalk.fleet.operate.log_text import count
+
+    strip = Text(overflow="fold")
+    for node in found["nodes"]:
+        sign, style = _sign(node)
+        strip.append(sign, style)
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim")
+    facts.add_column()
+    facts.add_row("model", _where(found))
+    share = min(1.0, found["step"] / found["steps"])
+    bar = Table.grid(padding=(0, 1))
+    bar.add_row(
+        ProgressBar(1.0, share, width=30, complete_style="green"), f"{found['step']:,} of {found['steps']:,} updates"
+    )
+    facts.add_row("walk", bar)
+    facts.add_row("hand-offs", f"{found['transfers']:,}" + _if(found["hops_per_second"], "  ({:.0f} a second)"))
+    facts.add_row("loss", _if(found["loss"], "{:.4g}") or "–")
+    facts.add_row("epoch", f"{found['epoch']}, {count(found['lost_updates'], 'update')} lost")
+    facts.add_row("nodes", f"{found['nodes_up']} up, {found['nodes_down']} down")
+    facts.add_row("", strip)
+    facts.add_row("", Text("● holds  ◆ guards  · runs  ‖ does not answer  ✗ down", style="dim"))
+    waits = [Text(f"! {wait}", style="yellow") for wait in found["waits"]]
+    return Panel(Group(facts, *waits), title=found["name"], title_align="left", expand=False)
+
+
+def _sign(node: dict[str, Any]) -> tuple[str, str]:
+    """Return the sign of a node in the strip."""
+    sign, style = {"holder": ("●", "bold green"), "guardian": ("◆", "cyan")}.get(node["role"], ("·", ""))
+    if not node["up"]:
+        sign, style = "✗", "red"
+    elif not node["answers"]:
+        sign, style = "‖", "yellow"
+    return sign, f"{style} reverse" if node["role"] == "holder" else style
+
+
+def _if(value: float | None, form: str) -> str:
+    return "" if value is None else form.format(value)
+
+
+def _table(found: dict[str, Any]) -> RenderableType:
+    from rich.table import Table
+
+    table = Table(box=None)
+    for name in ("node", "process", "state", "epoch", "step", "edges up", "loss"):
+        table.add_column(name, justify="left" if name == "state" else "right")
+    for node in found["nodes"]:
+        state = "down" if not node["up"] else "does not answer" if not node["answers"] else "up"
+        words = [state, node["role"], "leaving" if node["leaving"] else "", "at the end" if node["finished"] else ""]
+        table.add_row(
+            str(node["id"]),
+            str(node["pid"] or "–"),
+            ", ".join(word for word in words if word),
+            str(node["epoch"]),
+            "–" if node["step"] is None else f"{node['step']:,}",
+            f"{node['edges_up']} of {len(node['edges'])}",
+            _if(node["loss"], "{:.4g}") or "–",
+        )
+    return table

@@ -1,0 +1,422 @@
+"""Everything that can happen to a small walk: the real `protocol.Node` in all interleavings, breadth first.
+
+The world
+---------
+A state is what is on the disks, which messages were ever sent, who is dead, which faults are left, and the facts that
+the invariants ask for. No clock is trusted: a timer is an event that may come at any time.
+
+- A message that was ever sent may be delivered at any time, any number of times, in any order, or never. This covers
+  loss, duplication, delay, reordering and partitions.
+- A node may crash between any two effects (a commit or a send) of any event, any number of times, and begins again
+  with its disk. What is in memory only is not part of a state: every event meets a machine that was just made of its
+  disk. So bugs that need a longer memory (caches, what was heard when, timers) are for `world` to find.
+- One of the mortal nodes may die, also between any two effects. Then the operator may say so to any node.
+- A guardian may believe at any time that its holder is dead (`Silent`), and finds any neighbour to guard the copy.
+- By budget: a node takes a neighbour for dead, an operator calls a living node gone, a node leaves, a node loses its
+  disk, and the mail to it (a connection must not outlive a disk), and begins again without; what only its register
+  said is forgotten by I3 and the count of lost updates too.
+
+Node for node, what an event does is a function of its disk and the event: it is computed once, and states are tuples
+of small numbers. Three things keep them few, and hide nothing. Since what was sent may be lost, a crash matters only
+just before a commit. A message that can never again do anything is forgotten (`Nodes.is_spent`). And a state is not
+looked at if there is one with the same disks and facts, at least the same mail, and at least the same faults left:
+whatever can happen from the first can happen from the second.
+
+What is checked
+---------------
+====  =============================================================================================================
+I1    in every state: no two nodes whose disks say *active* or *moving* in one epoch
+I2    in every state after the first activation: some living node has a copy that can continue, of an epoch at least
+      as high as any that a living node knows: held (not just prepared), guarded with an unwritten register, final, or
+      prepared with its certificate in a living node's register
+I3    no (e, m) is ever activated, before or after, with m > n where (e, n) is regenerated
+I4    each (e, seq) is activated once
+I5    at every commit: the highest known epoch does not fall
+I6    each step of an epoch is visited once, and the model of the end holds each step once, from where it was visited
+I7    a choice on disk is the script's
+lost  nothing that is held in a regenerated epoch is more than K + 1 updates ahead of the copy that goes on
+disk  after an event, memory and disk agree
+live  from every state, if all messages arrive from now on and nobody else fails, the walk ends and all know its end;
+      only if the guardian of the token is dead, and nobody may go on without it, does the walk pause first, and end
+      after the operator's word
+====  =============================================================================================================
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from levywalk.fleet.checking.fair_runs import FairRuns
+from levywalk.fleet.checking.small_fleet import SmallFleet
+from levywalk.fleet.checking.small_fleets import LARGER_FLEETS, SMALL_FLEETS
+from levywalk.fleet.checking.states import ALL, DiskValue, FaultBudget, Move, MoveOutcome, Nodes, WorldState, bits
+from levywalk.fleet.checking.verdicts import (
+    judge_facts,
+    no_copy,
+    place,
+    told,
+    two_live,
+    updates_at_risk,
+    wrong_choice,
+    wrong_end,
+)
+from levywalk.fleet.protocol.messages import Certificate
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.records import ACTIVE, NOBODY, SEEKING
+
+HEARS = {ALL: "", NOBODY: " (hears nobody)"}
+
+
+class ExploredStep(NamedTuple):
+    """How a state came about."""
+
+    before: WorldState
+    node: int
+    move: Move
+    ending: str  # "", "crash" or "death"
+    effects: int  # performed before that
+
+
+@dataclass
+class Counterexample:
+    """A broken invariant, and the shortest way there."""
+
+    invariant: str
+    what: str
+    trace: list[str]
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.invariant}: {self.what}", *(f"  {line}" for line in self.trace)])
+
+
+@dataclass
+class Exploration:
+    """What an exploration covered."""
+
+    setting: SmallFleet
+    states: int = 0
+    transitions: int = 0
+    runs: int = 0  # fair continuations from different disks
+    checked: int = 0  # states whose fair continuation was looked at
+    paused: int = 0
+    most_lost: int = 0
+    seconds: float = 0.0
+    complete: bool = False
+    violation: Counterexample | None = None
+
+    def __str__(self) -> str:
+        end = "exhausted" if self.complete else "NOT exhausted"
+        size = f"{self.states:9,} states {self.transitions:9,} transitions"
+        fair = f"{self.runs:7,} fair runs {self.paused:5,} pauses"
+        return f"{self.setting.name:28}{size} {fair}  lost ≤ {self.most_lost} {self.seconds:6.1f} s  {end}"
+
+
+class Explorer:
+    """All states of a setting, breadth first."""
+
+    def __init__(self, setting: SmallFleet, kind: type[Node] = Node, *, live: bool = True, most: int = 10**7) -> None:
+        self.setting, self.most, self.live = setting, most, live
+        self.nodes = Nodes(setting, kind)
+        self.fair = FairRuns(setting, kind)
+        self.came: dict[WorldState, ExploredStep | None] = {}
+        self.found = Exploration(setting)
+        self._judged: dict[tuple[Any, ...], tuple[str, str] | None] = {}
+        self._facts_judged: dict[int, tuple[str, str] | None] = {0: None}
+        self._moves: dict[tuple[int, int], list[Move]] = {}
+        self._inert: dict[tuple[int, int], int] = {}
+        self._spent: dict[tuple[int, int], tuple[int, int]] = {}
+        self._richest: dict[tuple[Any, ...], list[WorldState]] = {}
+
+    def run(self) -> Exploration:
+        """Look at every state, until one is bad."""
+        began = time.process_time()
+        found = self.found
+        queue = [self._first()]
+        self.came[queue[0]] = None
+        while queue and found.violation is None and len(self.came) < self.most:
+            later: list[WorldState] = []
+            for state in queue:
+                if found.violation is not None or len(self.came) >= self.most:
+                    break
+                if not self._is_poorer(state):
+                    later += self._expand(state)
+            queue = later
+        found.states = len(self.came)
+        found.complete = found.violation is None and found.states < self.most
+        found.seconds = time.process_time() - began
+        return found
+
+    def _expand(self, state: WorldState) -> list[WorldState]:
+        """Return the new states that follow a state, once they are found to be good."""
+        new = []
+        for after, step in self._after(state):
+            self.found.transitions += 1
+            if after not in self.came and not self._is_poorer(after):
+                self.came[after] = step
+                new.append(after)
+                self._remember(after)
+                self._judge(after)
+        if self.nodes.problem is not None and self.found.violation is None:
+            self.found.violation = Counterexample(*self.nodes.problem, self.trace(state))
+        return new
+
+    def _is_poorer(self, state: WorldState) -> bool:
+        """Whether all that can happen from a state can happen from another one: with more mail, and faults left."""
+        for other in self._richest.get((state.nodes, state.dead, state.facts), ()):
+            if other is not state and _poorer(state, other):
+                return True
+        return False
+
+    def _remember(self, state: WorldState) -> None:
+        key = (state.nodes, state.dead, state.facts)
+        others = [other for other in self._richest.get(key, ()) if not _poorer(other, state)]
+        self._richest[key] = [*others, state]
+
+    def _first(self) -> WorldState:
+        s = self.setting
+        budget = FaultBudget(s.silences, s.mistakes, s.suspicions, _mask(s.leaving), s.forgetful)
+        return WorldState(tuple(self.nodes.fresh), 0, NOBODY, budget, 0)
+
+    # What can happen
+
+    def _after(self, state: WorldState) -> Iterator[tuple[WorldState, ExploredStep]]:
+        for v in range(self.setting.n):
+            if v == state.dead:
+                continue
+            for move, budget in self._all_moves(state, v):
+                yield from self._endings(state, v, move, budget)
+            if state.dead == NOBODY and v in self.setting.mortal:
+                yield self._dead(state, v), ExploredStep(state, v, Move("dies"), "death", 0)
+            if state.budget.forgetful == v:
+                yield self._forgets(state, v), ExploredStep(state, v, Move("forgets"), "", 0)
+
+    def _endings(
+        self, state: WorldState, v: int, move: Move, budget: FaultBudget
+    ) -> Iterator[tuple[WorldState, ExploredStep]]:
+        """Yield the event done, and broken off between its effects by a crash or by death."""
+        outcomes = self.nodes.outcomes(v, state.nodes[v], move)
+        after = self._settled(_changed(state, v, outcomes[-1], budget))
+        if outcomes[-1].facts & state.facts:
+            way = [*self.trace(state), self._line(ExploredStep(state, v, move, "", 0))]
+            self.found.violation = Counterexample("again", self._repeated(outcomes[-1].facts & state.facts), way)
+        if after != state:
+            yield after, ExploredStep(state, v, move, "", 0)
+        elif move.what == "got" and outcomes[-1] == MoveOutcome(state.nodes[v], 0, 0):
+            key = (v, state.nodes[v])
+            self._inert[key] = self._inert.get(key, 0) | 1 << move.about
+        for outcome in outcomes[:-1]:
+            broken = _changed(state, v, outcome, budget)
+            start = self.nodes.outcomes(v, broken.nodes[v], Move("start"))[-1]
+            yield (
+                self._settled(_changed(broken, v, start, budget)),
+                ExploredStep(state, v, move, "crash", outcome.effects),
+            )
+            if state.dead == NOBODY and v in self.setting.mortal:
+                yield self._dead(broken, v), ExploredStep(state, v, move, "death", outcome.effects)
+
+    def _settled(self, state: WorldState) -> WorldState:
+        """Return the state without the messages that tell their receivers nothing, now and for ever."""
+        kept = 0
+        for v, memory in enumerate(state.nodes):
+            mail = state.sent & self.nodes.to[v]
+            known = self._spent.get((v, memory), (0, 0))
+            if mail & ~(known[0] | known[1]):
+                known = self._look_at(v, memory, mail & ~(known[0] | known[1]), *known)
+            kept |= mail & known[1]
+        return state._replace(sent=kept) if kept != state.sent else state
+
+    def _look_at(self, v: int, memory: int, mail: int, spent: int, useful: int) -> tuple[int, int]:
+        for number in bits(mail):
+            if self.nodes.is_spent(v, memory, number):
+                spent |= 1 << number
+            else:
+                useful |= 1 << number
+        self._spent[v, memory] = spent, useful
+        return spent, useful
+
+    def _dead(self, state: WorldState, v: int) -> WorldState:
+        """Return the world after a death; its mail is nobody's."""
+        return self._settled(state._replace(dead=v, sent=state.sent & ~self.nodes.to[v]))
+
+    def _repeated(self, facts: int) -> str:
+        kind, epoch, number, node = self.nodes.facts.all[next(bits(facts))][:4]
+        return f"e{epoch.counter}.{epoch.node} {number} was {kind} at node {node} a second time"
+
+    def _forgets(self, state: WorldState, v: int) -> WorldState:
+        """Return the world after a node has lost its disk with its registers, and the mail to it."""
+        nodes = (*state.nodes[:v], self.nodes.fresh[v], *state.nodes[v + 1 :])
+        facts = sum(1 << i for i in bits(state.facts) if self.nodes.facts.all[i][::4] != ("regenerated", v))
+        budget = state.budget._replace(forgetful=NOBODY)
+        return WorldState(nodes, state.sent & ~self.nodes.to[v], state.dead, budget, facts)
+
+    def _all_moves(self, state: WorldState, v: int) -> Iterator[tuple[Move, FaultBudget]]:
+        key, budget = (v, state.nodes[v]), state.budget
+        for number in bits(state.sent & self.nodes.to[v] & ~self._inert.get(key, 0)):
+            yield Move("got", number), budget
+        moves = self._moves.get(key)
+        if moves is None:
+            moves = self._moves[key] = list(self._own_moves(*key))
+        for move in moves:
+            paid = self._paid(state, move)
+            if paid is not None:
+                yield move, paid
+        if budget.leaving >> v & 1:
+            yield Move("leaves"), budget._replace(leaving=budget.leaving & ~(1 << v))
+
+    def _own_moves(self, v: int, number: int) -> Iterator[Move]:
+        """Yield what can happen at a node without a message."""
+        memory = self.nodes.memories.all[number]
+        up = [u for u, edge in memory.edges if edge.up]
+        held, guarded = memory.held, memory.guarded
+        yield Move("start")
+        if v == self.setting.start and held is None:
+            yield from (Move("genesis", hears=u) for u in up)
+        if held is not None and held.status == ACTIVE:
+            yield Move("turn")
+        if held is not None and held.status == SEEKING and held.guardian == NOBODY:
+            yield from (Move("retry", hears=u) for u in up)
+        if guarded is not None and guarded.register is None:
+            yield from (Move("silent", hears=u) for u in (*up, NOBODY))
+        if guarded is not None and isinstance(guarded.register, Certificate):
+            yield Move("passes its certificate on")
+        if memory.own.leaving or self.setting.forgetful != NOBODY:
+            yield Move("tick")
+        for u, _ in memory.edges:
+            yield Move("suspects", u)
+            yield from (Move("gone", u, w) for w in (*up, NOBODY) if w != u)
+
+    def _paid(self, state: WorldState, move: Move) -> FaultBudget | None:
+        """Return the budget after a move, or None if it cannot be afforded."""
+        budget = state.budget
+        if move.what == "silent":
+            return budget._replace(silences=budget.silences - 1) if budget.silences else None
+        if move.what == "suspects":
+            return budget._replace(suspicions=budget.suspicions - 1) if budget.suspicions else None
+        if move.what == "genesis" and budget.forgetful != self.setting.forgetful:
+            return None  # whoever lost a disk does not know whether there was a token before
+        if move.what == "gone" and move.about != state.dead:
+            return budget._replace(mistakes=budget.mistakes - 1) if budget.mistakes else None
+        return budget
+
+    # What must hold
+
+    def _judge(self, state: WorldState) -> None:
+        bad = self._bad_facts(state) or self._bad_disks(state)
+        if bad is None and self.live:
+            bad = self._not_live(state)
+        if bad is not None and self.found.violation is None:
+            self.found.violation = Counterexample(*bad, self.trace(state))
+
+    def _bad_facts(self, state: WorldState) -> tuple[str, str] | None:
+        if state.facts in self._facts_judged:
+            return self._facts_judged[state.facts]
+        bad = judge_facts([self.nodes.facts.all[i] for i in bits(state.facts)])
+        self._facts_judged[state.facts] = bad
+        return bad
+
+    def _bad_disks(self, state: WorldState) -> tuple[str, str] | None:
+        key = (state.nodes, state.dead, state.facts)
+        if key not in self._judged:
+            memories = [self.nodes.memories.all[i] for i in state.nodes]
+            facts = [self.nodes.facts.all[i] for i in bits(state.facts)]
+            self._judged[key] = self._judge_disks(memories, state.dead, facts)
+        return self._judged[key]
+
+    def _judge_disks(
+        self, memories: list[DiskValue], dead: int, facts: list[tuple[Any, ...]]
+    ) -> tuple[str, str] | None:
+        living = [memory for v, memory in enumerate(memories) if v != dead]
+        lost = updates_at_risk(memories, facts)
+        self.found.most_lost = max(self.found.most_lost, lost)
+        if lost > self.setting.renew_after + 1:
+            return "lost", f"{lost} updates are ahead of the copy that goes on, K is {self.setting.renew_after}"
+        return (
+            two_live(memories)
+            or (no_copy(living) if any(fact[0] == "activated" for fact in facts) else None)
+            or wrong_choice(self.setting, memories)
+            or wrong_end(memories, facts)
+        )
+
+    def _not_live(self, state: WorldState) -> tuple[str, str] | None:
+        self.found.checked += 1
+        forgot = NOBODY if state.budget.forgetful != NOBODY else self.setting.forgetful
+        disks = [self.nodes.memories.all[i].disk() for i in state.nodes]
+        ending = self.fair.run(state.nodes, state.dead, forgot, disks)
+        self.found.runs = len(self.fair.known)
+        self.found.paused = self.fair.paused
+        return None if ending is None else ("live", ending)
+
+    # How it came about
+
+    def trace(self, state: WorldState) -> list[str]:
+        """Return the shortest way to a state, a line per event."""
+        lines: list[str] = []
+        step = self.came[state]
+        while step is not None:
+            lines.append(self._line(step))
+            step = self.came[step.before]
+        return lines[::-1]
+
+    def _line(self, step: ExploredStep) -> str:
+        move, v = step.move, step.node
+        if move.what == "got":
+            sender, _, message = self.nodes.mail.all[move.about]
+            text = f"{v} gets {told(message)} of {sender}"
+        else:
+            about = "" if move.about == NOBODY else f" {move.about}"
+            text = f"{v}: {move.what}{about}" + HEARS.get(move.hears, f" (hears {move.hears})")
+        if step.effects:
+            text += f"; {step.ending} after {step.effects} effect{'s'[: step.effects > 1]}"
+        held = self.nodes.memories.all[step.before.nodes[v]].held
+        return text + ("" if held is None else f"   [it had {held.status} {place(held.token)}]")
+
+
+def _no_more(one: FaultBudget, other: FaultBudget) -> bool:
+    """Whether the second budget allows whatever the first one does."""
+    fewer = one[0] <= other[0] and one[1] <= other[1] and one[2] <= other[2]
+    return fewer and not one.leaving & ~other.leaving and one.forgetful == other.forgetful
+
+
+def _poorer(one: WorldState, other: WorldState) -> bool:
+    return not one.sent & ~other.sent and _no_more(one.budget, other.budget)
+
+
+def _mask(nodes: tuple[int, ...]) -> int:
+    return sum(1 << v for v in nodes)
+
+
+def _changed(state: WorldState, v: int, outcome: MoveOutcome, budget: FaultBudget) -> WorldState:
+    nodes = state.nodes
+    if nodes[v] != outcome.memory:
+        nodes = (*nodes[:v], outcome.memory, *nodes[v + 1 :])
+    return WorldState(nodes, state.sent | outcome.sent, state.dead, budget, state.facts | outcome.facts)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Explore the settings of the tests, or all."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--all", action="store_true", help="also the settings that take minutes")
+    parser.add_argument("names", nargs="*", help="only these settings")
+    chosen = parser.parse_args(arguments)
+    for setting in (*SMALL_FLEETS, *LARGER_FLEETS) if chosen.all or chosen.names else SMALL_FLEETS:
+        if not chosen.names or setting.name in chosen.names:
+            found = Explorer(setting).run()
+            _say(found)
+            if found.violation is not None:
+                _say(found.violation)
+                return 1
+    return 0
+
+
+def _say(what: object) -> None:
+    sys.stdout.write(f"{what}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,375 @@
+"""What must hold after every write, and at the end: the contract's I1 to I7, asked of all disks at once.
+
+Nodes know little of each other; here everything is known. `Invariants.persisted` is told of every write to any disk,
+and raises `Violation` at once when it breaks an invariant:
+
+- I1: of the tokens on disk that are ACTIVE, MOVING or RELEASING there is at most one per epoch. One that is RELEASING
+  no longer counts when the register has released it: it is frozen, and can only become a guardian's copy.
+- I2: on a disk that is not lost for ever there is a copy that can continue. It must not be behind the highest epoch
+  that any living disk knows (it would be archived), and it is: the end; or a token that is ACTIVE, MOVING, RELEASING or
+  SEEKING; or a guarded copy whose register is unwritten; or a PREPARED token whose certificate is on a living disk.
+- I3, I4: a register is written once and by one guardian; once it says REGENERATED, nothing later of that epoch comes to
+  life; each (epoch, seq) comes to life once.
+- I5: the epoch that a disk knows never falls.
+- I6: each (epoch, step) is logged once, and no choice that is on disk is made again with another outcome.
+
+`judge` looks back when the walk is over: I7, and what was lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from levywalk.arrays import Floats
+from levywalk.engine.prepare import phases_of
+from levywalk.fleet.protocol.messages import Certificate
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import (
+    ACTIVE,
+    MOVING,
+    PREPARED,
+    REGENERATED,
+    RELEASING,
+    Archived,
+    Began,
+    Disk,
+    Guarded,
+    Held,
+    Line,
+)
+from levywalk.fleet.protocol.terms import EAGER
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.setup.build import Fleet
+from levywalk.walks import DetectorState
+
+LIVE = (ACTIVE, MOVING, RELEASING)
+Place = tuple[Epoch, int]
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+    def __init__(self, which: str, why: str) -> None:
+        super().__init__(f"{which}: {why}")
+        self.which = which
+
+
+class WalkCost(NamedTuple):
+    """What a walk has cost: new epochs, how many of them a guardian began, and updates that do not count."""
+
+    epochs: int
+    regenerated: int
+    lost: int
+
+
+class Invariants:
+    """All disks, watched."""
+
+    def __init__(self, fleet: Fleet, disks: list[Disk]) -> None:
+        self.fleet, self.disks = fleet, disks
+        self.dead: set[int] = set()
+        self.born = False  # whether the first token is on a disk
+        self.whole = False  # whether holder and guardian both had a copy since the last permanent death
+        self.deaths = 0  # for ever, of a node or of its disk
+        self.misled = False  # whether the operator has called a living node dead
+        self.ended: dict[int, Epoch] = {}
+        self.live: dict[Epoch, set[int]] = {}
+        self.registers: dict[Place, Certificate | str] = {}
+        self.guardians: dict[Place, int] = {}
+        self.holders: dict[Place, int] = {}
+        self.choices: dict[tuple[int, Epoch, int, int], int] = {}
+        self.visits: dict[Epoch, dict[int, tuple[int, Visit]]] = {}
+        self.began: dict[Epoch, tuple[Epoch, int]] = {}
+        self.archived: list[tuple[int, Archived]] = []
+        self.regenerated: set[Epoch] = set()
+        self.forgotten: set[Place] = set()  # registers on disks that are lost
+        self._held: list[Held | None] = [None] * len(disks)
+        self._known = [FIRST] * len(disks)
+
+    # After every write
+
+    def persisted(self, v: int, slots: dict[str, Any], lines: Iterable[Line]) -> None:
+        """Take in one write, and check what it can break."""
+        if "known" in slots:
+            self._know(v, slots["known"].epoch)
+        for line in lines:
+            self._log(v, line)
+        if "guarded" in slots and slots["guarded"] is not None:
+            self._guard(v, slots["guarded"])
+        if "held" in slots:
+            self._hold(v, slots["held"])
+        if "final" in slots:
+            self._end(v, slots["final"])
+        if self.born and slots.keys() & _COPIES:
+            self.check_copy()
+
+    def _know(self, v: int, epoch: Epoch) -> None:
+        if epoch < self._known[v]:
+            raise Violation("I5", f"node {v} knew epoch {tuple(self._known[v])} and now {tuple(epoch)}")
+        self._known[v] = epoch
+
+    def _log(self, v: int, line: Line) -> None:
+        if isinstance(line, Visit):
+            steps = self.visits.setdefault(Epoch(*line.token_epoch), {})
+            if line.step in steps:
+                raise Violation(
+                    "I6", f"step {line.step} of {tuple(line.token_epoch)} at nodes {steps[line.step][0]} and {v}"
+                )
+            steps[line.step] = v, line
+        elif isinstance(line, Began):
+            if self.began.setdefault(line.epoch, line[1:]) != line[1:]:
+                raise Violation(
+                    "log", f"epoch {tuple(line.epoch)} began twice, from {self.began[line.epoch]} and {line}"
+                )
+        else:
+            self.archived.append((v, line))
+
+    def _guard(self, v: int, guarded: Guarded) -> None:
+        place = guarded.copy.epoch, guarded.copy.seq
+        if place in self.forgotten:
+            self.forgotten.discard(place)
+            self.registers.pop(place, None)
+        if self.guardians.setdefault(place, v) != v:
+            raise Violation("I3", f"{_at(place)} has two guardians, {self.guardians[place]} and {v}")
+        register = guarded.register
+        if register is None:
+            if self.registers.get(place) is not None:
+                raise Violation("I3", f"node {v} has wiped the register of {_at(place)}")
+            return
+        if self.registers.setdefault(place, register) != register:
+            raise Violation("I3", f"the register of {_at(place)} was written twice")
+        if register == REGENERATED:
+            self.regenerated.add(place[0])
+            later = [p for p in self.holders if p[0] == place[0] and p[1] > place[1]]
+            if later:
+                raise Violation("I3", f"{_at(place)} was regenerated, but {_at(later[0])} is alive")
+
+    def _hold(self, v: int, held: Held | None) -> None:
+        before, self._held[v] = self._held[v], held
+        if before is not None and before.status in LIVE:
+            self.live[before.token.epoch].discard(v)
+        if held is None:
+            return
+        self.born = True
+        epoch = held.token.epoch
+        if held.to >= 0:
+            self._check_choice(v, held)
+        if held.status in LIVE:
+            self.live.setdefault(epoch, set()).add(v)
+            if before is None or before.status not in LIVE or before.token.epoch != epoch:
+                self._comes_to_life(v, held)
+            self._check_single(epoch)
+
+    def _check_choice(self, v: int, held: Held) -> None:
+        made = (v, held.token.epoch, held.token.seq, held.token.version)
+        if self.choices.setdefault(made, held.to) != held.to:
+            raise Violation(
+                "choice", f"node {v} chose {self.choices[made]} after step {held.token.step}, then {held.to}"
+            )
+
+    def _comes_to_life(self, v: int, held: Held) -> None:
+        place = held.token.epoch, held.token.seq
+        if place in self.holders:
+            raise Violation("I4", f"{_at(place)} came to life at node {self.holders[place]} and then at node {v}")
+        self.holders[place] = v
+        dead = [p for p, r in self.registers.items() if p[0] == place[0] and p[1] < place[1] and r == REGENERATED]
+        if dead:
+            raise Violation("I3", f"{_at(place)} came to life at node {v} after {_at(dead[0])} was regenerated")
+        if held.guardian not in self.dead:
+            guarded = self.disks[held.guardian].guarded
+            if guarded is not None and (guarded.copy.epoch, guarded.copy.seq) == place and guarded.register is None:
+                self.whole = self.whole or held.token.epoch >= self._highest()
+
+    def _check_single(self, epoch: Epoch) -> None:
+        nodes = self.live[epoch]
+        if len(nodes) > 1:
+            counted = [v for v in nodes if not self._is_released(v)]
+            if len(counted) > 1:
+                raise Violation("I1", f"epoch {tuple(epoch)} is alive at nodes {sorted(counted)}")
+
+    def _is_released(self, v: int) -> bool:
+        held = self._held[v]
+        assert held is not None
+        register = self.registers.get((held.token.epoch, held.token.seq))
+        return held.status == RELEASING and isinstance(register, Certificate)
+
+    def _end(self, v: int, final: Token | None) -> None:
+        if final is None:
+            self.ended.pop(v, None)
+        else:
+            self.ended[v] = final.epoch
+
+    def _highest(self) -> Epoch:
+        return max(disk.known.epoch for v, disk in enumerate(self.disks) if v not in self.dead)
+
+    def check_copy(self) -> None:
+        """Check I2."""
+        highest = self._highest()
+        if not any(self._can_continue(disk, v, highest) for v, disk in enumerate(self.disks) if v not in self.dead):
+            raise Violation("I2", f"no copy of epoch {tuple(highest)} or later can continue")
+
+    def _can_continue(self, disk: Disk, v: int, highest: Epoch) -> bool:
+        held, guarded = disk.held, disk.guarded
+        lives = held is not None and (held.status != PREPARED or self._is_certified(v, held))
+        if held is not None and lives and held.token.epoch >= highest:
+            return True
+        if guarded is not None and guarded.copy.epoch >= highest and guarded.register is None:
+            return True
+        return disk.final is not None and disk.final.epoch >= highest
+
+    def _is_certified(self, v: int, held: Held) -> bool:
+        """Whether the certificate that a prepared token waits for is on a disk, and can be told."""
+        for u in (held.guardian, held.giver):
+            guarded = None if u < 0 or u in self.dead else self.disks[u].guarded
+            for found in () if guarded is None else (guarded.register, guarded.activate):
+                if isinstance(found, Certificate) and found[1:4] == (held.token.epoch, held.token.seq - 1, v):
+                    return True
+        return False
+
+    def died(self, v: int) -> None:
+        """Take a disk away for ever."""
+        self.dead.add(v)
+        self.deaths += 1
+        self.whole = False
+        self._hold(v, None)
+        self.ended.pop(v, None)
+        if self.born:
+            self.check_copy()
+
+    def wiped(self, v: int, disk: Disk) -> None:
+        """Replace a disk by an empty one."""
+        self._hold(v, None)
+        self.forgotten |= {place for place, guardian in self.guardians.items() if guardian == v}  # all its registers
+        self.disks[v] = disk
+        self.deaths += 1
+        self._known[v] = FIRST
+        self.whole = False
+        self.ended.pop(v, None)
+        self.check_copy()
+
+    # When the walk is over
+
+    def judge(self, policy: str) -> WalkCost:
+        """Check I6 and I7 along the winning chain, the counters, and that no more was lost than is promised."""
+        final = next(disk.final for v, disk in enumerate(self.disks) if v in self.ended and disk.final is not None)
+        chain = self._chain(final.epoch)
+        walk = self._walk(chain, final)
+        _check_counters(walk, final)
+        self._check_links(chain, final)
+        check_replay(self.fleet, [v for v, _ in walk], final)
+        return self._count(chain, final, policy)
+
+    def _chain(self, epoch: Epoch) -> list[tuple[Epoch, int]]:
+        """Return the epochs that led to one, each with the step at which it began."""
+        chain = []
+        while epoch != FIRST:
+            if epoch not in self.began:
+                raise Violation("I7", f"nobody has logged how epoch {tuple(epoch)} began")
+            parent, base = self.began[epoch]
+            chain.append((epoch, base))
+            epoch = parent
+        return chain[::-1]
+
+    def _walk(self, chain: list[tuple[Epoch, int]], final: Token) -> list[tuple[int, Visit]]:
+        """Return who made each step that counts; the last line is the end itself."""
+        ends = [base for _, base in chain[1:]] + [final.step + 1]
+        walk = []
+        for (epoch, base), end in zip(chain, ends, strict=True):
+            for step in range(base, end):
+                if step not in self.visits.get(epoch, {}):
+                    raise Violation("I6", f"nobody has logged step {step} of epoch {tuple(epoch)}")
+                walk.append(self.visits[epoch][step])
+        return walk
+
+    def _check_links(self, chain: list[tuple[Epoch, int]], final: Token) -> None:
+        """Check that the hash over all hand-offs is that of the registers."""
+        link = b""
+        starts = [epoch.seq for epoch, _ in chain] + [final.seq]
+        for (epoch, _), (first, last) in zip(chain, pairwise(starts), strict=True):
+            giver = epoch.node
+            for seq in range(first, last):
+                register = self.registers.get((epoch, seq))
+                if not isinstance(register, Certificate):
+                    raise Violation("chain", f"{_at((epoch, seq))} was never released")
+                link = hashlib.sha256(link + _LINK.pack(*epoch, seq, giver, register.to)).digest()
+                giver = register.to
+        if link != final.chain:
+            raise Violation("chain", "the hash over all hand-offs is not that of the registers")
+
+    def _check_reports(self, chain: list[tuple[Epoch, int]], lost: dict[Epoch, int]) -> None:
+        """Check what nodes say is lost with a token of the chain that came back to learn of a higher epoch."""
+        bases = {epoch: base for (epoch, _), (_, base) in pairwise(chain)}
+        for v, line in self.archived:
+            epoch = line.token.epoch
+            if epoch not in bases or line.what == "guarded":
+                continue
+            true = max(0, line.token.step - bases[epoch])
+            if line.by in self.began and self.began[line.by][0] == epoch and line.lost != true:
+                raise Violation(
+                    "report", f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not {true}"
+                )
+
+    def _count(self, chain: list[tuple[Epoch, int]], final: Token, policy: str) -> WalkCost:
+        """Count updates that do not count, and compare with the promise and with what was reported."""
+        ends = {epoch: base for (epoch, _), (_, base) in pairwise(chain)} | {final.epoch: final.step}
+        most, lost = self.fleet.terms.renew_after, {}
+        for epoch, steps in self.visits.items():
+            beyond = [s for s in steps if s >= ends.get(epoch, 0) and s < self.fleet.published.steps]
+            lost[epoch] = len([s for s in beyond if epoch != final.epoch])
+            if policy == EAGER or self.misled:
+                continue  # may fork
+            allowed = most if epoch in self.regenerated or self.deaths else 0
+            if epoch not in ends and not self.deaths:
+                raise Violation("loss", f"epoch {tuple(epoch)} was overtaken without a register")
+            if epoch in ends and lost[epoch] > allowed:
+                raise Violation("loss", f"{lost[epoch]} updates of epoch {tuple(epoch)} are lost, {allowed} may be")
+        self._check_reports(chain, lost)
+        return WalkCost(len(chain), len(self.regenerated), sum(lost.values()))
+
+
+_COPIES = frozenset(("held", "guarded", "final", "known"))
+_LINK = struct.Struct("<6q")
+
+
+def _at(place: Place) -> str:
+    return f"{tuple(place[0])}/{place[1]}"
+
+
+def _check_counters(walk: list[tuple[int, Visit]], final: Token) -> None:
+    """Check hops and transfers from line to line."""
+    if final.transfers != final.seq:
+        raise Violation("counters", f"{final.transfers} transfers but {final.seq} hand-offs")
+    for (v, line), (u, after) in pairwise(walk):
+        hops, transfers = after.hops - line.hops, after.transfers - line.transfers
+        brought_back = line.token_epoch != after.token_epoch  # by a guardian, who had the copy all along
+        if not brought_back and not (max(1, transfers) <= hops and transfers >= int(v != u)):
+            raise Violation("counters", f"from {v} to {u} in {hops} hops and {transfers} transfers")
+
+
+def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
+    """Check I7: the updates of that walk, made as the reference backend makes them, give the token's model."""
+    phases = phases_of(fleet.network, fleet.problem, fleet.design, fleet.published.phases[0].step_size)
+    x, phase, switched, diverged = fleet.x0.copy(), 0, -1, -1
+    watch, detector = DetectorState.new(fleet.problem.dim), fleet.published.detector
+    for t, v in enumerate(walk[:-1]):
+        here = phases[phase]
+        step_size = min(float(here.step_sizes(t, t + 1)[0]), here.most)
+        gradient = fleet.published.update.gradient(fleet.problem, v, x, partial(fleet.key(v).word, t))
+        scaled = here.bound.weights[v] * gradient
+        moved = x - step_size * scaled
+        if not np.isfinite(moved).all():
+            diverged = t
+            break
+        x = moved
+        if detector is not None and phase == 0 and detector.observe(watch, scaled, step_size):
+            phase, switched = 1, t
+    found: tuple[Floats, int, int] = final.model, final.switched_at, final.diverged_at
+    if not np.array_equal(found[0], x) or found[1:] != (switched, diverged):
+        raise Violation("I7", f"the model is {found}, the replay of its walk gives {(x, switched, diverged)}")

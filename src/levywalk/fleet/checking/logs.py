@@ -1,0 +1,283 @@
+"""The judge of real fleets: I1 to I7, and what was lost, from nothing but the folders that the nodes have left.
+
+`Invariants` sees every write as it happens. Real nodes write on their own, so here all is told afterwards, from their
+logs: who made which update of which epoch, after how many hand-offs, and some of the models in between. A node's
+hand-offs and transfers are the same number (a token that is brought back keeps both), so that ``Visit.transfers`` is
+the contract's seq.
+
+- I1, I4: in an epoch, each seq is at one node, and along its steps the seq never falls.
+- I3: after an epoch was begun from seq n of its parent, nothing beyond n of the parent came to life.
+- I5: in one log, epochs never fall.
+- I6: each (epoch, step) is logged once, and none in between is missing.
+- I7: every model in a log, also in an epoch that was overtaken, is that of the replay, to the bit.
+- Of an epoch that was overtaken at most K updates are lost; what is reported as lost is what the logs say.
+
+I2, that a copy can always continue, shows in that the walk goes on: that is for whoever torments the nodes to see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from levywalk.arrays import Floats
+from levywalk.engine.prepare import phases_of
+from levywalk.fleet.checking.invariants import Violation, check_replay
+from levywalk.fleet.operate.folder import FleetFolder
+from levywalk.fleet.operate.merge import winning_chain
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import PREPARED, Archived, Began, Line
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.storage.reader import StoreReader
+
+Visits = dict[Epoch, dict[int, tuple[int, Visit]]]
+
+
+class Piece(NamedTuple):
+    """The log of one disk: a node that has lost one has several."""
+
+    node: int
+    lines: Sequence[Line]
+    token: Token | None = None  # the live one, or the copy, that the disk holds at the end
+
+
+class Judged(NamedTuple):
+    """What the logs tell of a fleet that broke nothing."""
+
+    steps: int
+    handoffs: int
+    epochs: int
+    lost: int
+    reported: int  # of the lost updates, those that a node which came back has told of
+    models: int  # that were compared with the replay
+
+
+def pieces(folder: str | Path) -> list[Piece]:
+    """Read all logs of a fleet's folder: ``node-3/state``, and what was moved away, ``node-3/state.lost-1``."""
+    found = []
+    for path in sorted(Path(folder).glob("node-*/state*/state.db")):
+        node = int(path.parent.parent.name.removeprefix("node-"))
+        with StoreReader(path.parent) as reading:
+            disk = reading.load()
+            copies = []
+            if disk is not None:
+                if disk.held is not None and disk.held.status != PREPARED:
+                    copies.append(disk.held.token)
+                copies += [] if disk.guarded is None else [disk.guarded.copy]
+                copies += [] if disk.final is None else [disk.final]
+            newest = max(copies, key=lambda token: (token.epoch, token.step), default=None)
+            found.append(Piece(node, tuple(reading.lines()), newest))
+    return found
+
+
+def judge_folder(fleet: Fleet, folder: Path) -> Judged:
+    """Judge all that a fleet has left: the logs, what its status says is lost, and what the nodes complain of."""
+    for path in sorted(folder.glob("node-*/node.log")):
+        for line in path.read_text().splitlines():
+            if '"level": "error"' in line or line.startswith("Traceback"):
+                raise Violation("crash", f"{path}: {line}")
+    logs = pieces(folder)
+    judged = judge(fleet, logs)
+    if len(logs) == fleet.network.n:  # no disk was lost, of which the status cannot know
+        told = FleetFolder.open(folder).status()["lost_updates"]
+        if told != judged.lost:
+            raise Violation("report", f"{judged.lost} updates are lost, the status says {told}")
+    return judged
+
+
+def judge(fleet: Fleet, logs: Sequence[Piece]) -> Judged:
+    """Check everything, of a fleet with the policy "wait"; raise `Violation` for the first thing that is wrong.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> from levywalk.fleet.simulate.virtual import VirtualFleet
+    >>> fleet = Fleet.of(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=50, step_size="theory")
+    >>> virtual = VirtualFleet(fleet)
+    >>> virtual.run()
+    True
+    >>> judge(fleet, [Piece(v, lines) for v, lines in virtual.logs.items()]).steps
+    50
+    """
+    visits, began, archived = _sorted(logs)
+    _check_single(visits)
+    _check_fences(visits, began)
+    _check_whole(visits, began)
+    lineage = _lineage(began)
+    models = _check_models(fleet, visits, began)
+    winning = _winning(visits, lineage)
+    _check_last(fleet, winning, logs)
+    lost = _lost(fleet, visits, lineage)
+    if sum(lost.values()) != _reported_by_merge(fleet, logs):
+        raise Violation("report", f"{sum(lost.values())} updates are lost, the merged logs say otherwise")
+    return Judged(
+        len([1 for _, line in winning if line.step < fleet.published.steps]),
+        winning[-1][1].transfers if winning else 0,
+        len(lineage),
+        sum(lost.values()),
+        _reports(visits, began, archived),
+        models,
+    )
+
+
+def _sorted(logs: Iterable[Piece]) -> tuple[Visits, dict[Epoch, Began], list[tuple[int, Archived]]]:
+    """Sort lines by what they say; check I5 and I6."""
+    visits: Visits = {}
+    began: dict[Epoch, Began] = {}
+    archived = []
+    for piece in logs:
+        v, highest = piece.node, FIRST
+        for line in piece.lines:
+            if isinstance(line, Archived):
+                archived.append((v, line))
+                continue
+            epoch = Epoch(*(line.token_epoch if isinstance(line, Visit) else line.epoch))
+            if epoch < highest:
+                raise Violation("I5", f"node {v} worked in epoch {tuple(highest)} and then in {tuple(epoch)}")
+            highest = epoch
+            if isinstance(line, Visit):
+                other = visits.setdefault(epoch, {}).setdefault(line.step, (v, line))
+                if other[1] is not line:
+                    raise Violation("I6", f"step {line.step} of {tuple(epoch)} at nodes {other[0]} and {v}")
+            elif began.setdefault(epoch, line) != line:
+                raise Violation("log", f"epoch {tuple(epoch)} began twice: {began[epoch]} and {line}")
+    return visits, began, archived
+
+
+def _check_single(visits: Visits) -> None:
+    """Check I1 and I4: one token per epoch, and each of its hand-offs led to one node."""
+    for epoch, steps in visits.items():
+        places: dict[int, int] = {}
+        for v, line in steps.values():
+            if places.setdefault(line.transfers, v) != v:
+                raise Violation("I4", f"{tuple(epoch)}/{line.transfers} at nodes {places[line.transfers]} and {v}")
+        for (_, before), (_, after) in pairwise(steps[s] for s in sorted(steps)):
+            if after.transfers < before.transfers or after.hops <= before.hops:
+                raise Violation("I1", f"epoch {tuple(epoch)} goes back from {before[:4]} to {after[:4]}")
+
+
+def _check_fences(visits: Visits, began: dict[Epoch, Began]) -> None:
+    """Check I3."""
+    for child in began.values():
+        for step, (v, line) in visits.get(child.parent, {}).items():
+            if line.transfers > child.epoch.seq:
+                raise Violation(
+                    "I3",
+                    f"epoch {tuple(child.epoch)} began from hand-off {child.epoch.seq} of {tuple(child.parent)}, whose "
+                    f"step {step} was made at node {v} after hand-off {line.transfers}",
+                )
+
+
+def _check_whole(visits: Visits, began: dict[Epoch, Began]) -> None:
+    """Check that every epoch's beginning is logged, and each of its steps up to the last."""
+    for epoch, steps in visits.items():
+        if epoch not in began:
+            raise Violation("I7", f"nobody has logged how epoch {tuple(epoch)} began")
+        missing = set(range(began[epoch].base, max(steps) + 1)) ^ set(steps)
+        if missing:
+            raise Violation("I6", f"step {min(missing)} of epoch {tuple(epoch)} is missing, or before its beginning")
+
+
+def _lineage(began: dict[Epoch, Began]) -> list[Began]:
+    """Return how the highest epoch came to be, from the first one on."""
+    epoch, found = max(began, default=FIRST), []
+    while epoch != FIRST:
+        if epoch not in began:
+            raise Violation("I7", f"nobody has logged how epoch {tuple(epoch)} began")
+        found.append(began[epoch])
+        epoch = began[epoch].parent
+    return found[::-1]
+
+
+def _winning(visits: Visits, lineage: list[Began]) -> list[tuple[int, Visit]]:
+    ends: list[float] = [child.base for child in lineage[1:]] + [float("inf")]
+    return [
+        visits[one.epoch][step]
+        for one, end in zip(lineage, ends, strict=True)
+        for step in sorted(visits.get(one.epoch, {}))
+        if step < end
+    ]
+
+
+def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> int:
+    """Check I7 at every model in the logs, epoch by epoch; return how many there were."""
+    (phase,) = phases_of(fleet.network, fleet.problem, fleet.design, fleet.published.phases[0].step_size)
+    bases = {(one.parent, one.base) for one in began.values()}
+    at: dict[tuple[Epoch, int], Floats] = {(FIRST, 0): fleet.x0}
+    compared = 0
+    for epoch in sorted(began):
+        own = began[epoch]
+        if (own.parent, own.base) not in at:
+            raise Violation("I7", f"epoch {tuple(epoch)} began from step {own.base}, which its parent never reached")
+        x = at[own.parent, own.base]
+        steps = visits.get(epoch, {})
+        for t in range(own.base, max(steps, default=own.base - 1) + 1):
+            if (epoch, t) in bases:
+                at[epoch, t] = x
+            v, line = steps[t]
+            if line.model is not None:
+                compared += 1
+                if not np.array_equal(line.model, x):
+                    raise Violation(
+                        "I7", f"the model of {tuple(epoch)} before step {t} at node {v} is not the replay's"
+                    )
+            if t < fleet.published.steps:
+                size = min(float(phase.step_sizes(t, t + 1)[0]), phase.most)
+                gradient = fleet.published.update.gradient(fleet.problem, v, x, partial(fleet.key(v).word, t))
+                x = x - size * (phase.bound.weights[v] * gradient)
+        at[epoch, max(steps, default=own.base - 1) + 1] = x
+    return compared
+
+
+def _check_last(fleet: Fleet, winning: list[tuple[int, Visit]], logs: Sequence[Piece]) -> None:
+    """Check that the newest model on any disk is that of the winning walk."""
+    tokens = [piece.token for piece in logs if piece.token is not None]
+    last = max(tokens, key=lambda token: (token.epoch, token.step), default=None)
+    if last is not None:
+        walk = [v for v, line in winning if line.step < last.step]
+        if len(walk) != last.step:
+            raise Violation("I6", f"the token has made {last.step} updates, the logs have {len(walk)} of them")
+        check_replay(fleet, [*walk, -1], last)
+
+
+def _lost(fleet: Fleet, visits: Visits, lineage: list[Began]) -> dict[Epoch, int]:
+    """Count updates that do not count, by epoch, and compare with the promise."""
+    ends = {one.epoch: child.base for one, child in pairwise(lineage)} | {lineage[-1].epoch: fleet.published.steps}
+    lost = {}
+    for epoch, steps in visits.items():
+        lost[epoch] = len([s for s in steps if ends.get(epoch, 0) <= s < fleet.published.steps])
+        if epoch not in ends:
+            raise Violation("fork", f"epoch {tuple(epoch)} made {len(steps)} updates, and nothing goes on from it")
+        if lost[epoch] > fleet.terms.renew_after:
+            raise Violation(
+                "loss", f"{lost[epoch]} updates of {tuple(epoch)} are lost, {fleet.terms.renew_after} may be"
+            )
+    return lost
+
+
+def _reported_by_merge(fleet: Fleet, logs: Sequence[Piece]) -> int | None:
+    whole: dict[int, list[Line]] = {}
+    for piece in logs:
+        whole.setdefault(piece.node, []).extend(piece.lines)
+    lost = winning_chain(whole, fleet.published).lost
+    return None if lost is None else len(lost)
+
+
+def _reports(visits: Visits, began: dict[Epoch, Began], archived: list[tuple[int, Archived]]) -> int:
+    """Check what nodes that came back say is lost; return the sum of it."""
+    told = 0
+    for v, line in archived:
+        epoch, by = line.token.epoch, began.get(line.by)
+        if line.what in ("guarded", "seeking") or by is None or by.parent != epoch:
+            continue
+        true = len([s for s in visits.get(epoch, {}) if s >= by.base])
+        if line.lost != true:
+            raise Violation("report", f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not {true}")
+        told += true
+    return told

@@ -1,0 +1,82 @@
+"""Nodes with one injected bug each: a harness that does not catch them all checks nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from levywalk.fleet.protocol.events import Genesis, Send, Start
+from levywalk.fleet.protocol.messages import Certificate, Message, Prepared, Release, Released
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.records import ACTIVE, MOVING, NOBODY, Began, Held, Known
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+
+
+class AcknowledgesBeforeCommit(Node):
+    """The next node says "prepared" before the token is on its disk."""
+
+    def _send(self, to: int, message: Message) -> None:
+        if isinstance(message, Prepared):
+            self.out.append(Send(to, message))
+        else:
+            super()._send(to, message)
+
+
+class ReleasesWithoutRegister(Node):
+    """The guardian gives a certificate without looking at its register, or writing it."""
+
+    def _release(self, sender: int, message: Release, now: float) -> None:
+        if self._behind(sender, message.epoch) or self._mine(sender, message.epoch, message.seq) is None:
+            return
+        blank = Certificate(self.id, message.epoch, message.seq, message.to, message.digest, b"")
+        self._send(sender, Released(blank._replace(signature=self.signer.sign(blank.statement(self.terms.run)))))
+
+
+class AnnouncesUnguarded(Node):
+    """A token that is brought back goes to work, and its epoch is spoken of, before a second node has its copy."""
+
+    def _bring_back(self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]) -> None:
+        super()._bring_back(token, parent, to, now, avoid)
+        held = self.disk.held
+        if held is not None and held.guardian != NOBODY:
+            self._begin(held, now)
+
+    def _begin(self, held: Held, now: float) -> None:
+        self._lines.append(Began(held.token.epoch, held.parent, held.token.step))
+        self._put("held", held._replace(status=ACTIVE if held.to == NOBODY else MOVING))
+        self._put("known", Known(held.token.epoch, held.token.base))
+        self._announce(now)
+        self._go_on(now)
+
+
+class RedrawsAfterCrash(Node):
+    """After a restart a choice that was on disk is made again, with another outcome if there is one."""
+
+    def _start(self, event: Start, now: float) -> None:
+        held = self.disk.held
+        if held is not None and held.status == MOVING:
+            others = [u for u in self.neighbours if u != held.to and self.disk.edges[u].up]
+            if others:
+                self._put("held", held._replace(to=min(others, key=lambda u: (u < held.to, u))))
+        super()._start(event, now)
+
+
+class GenesisWithoutGuardian(Node):
+    """The first token goes to work at once; the copy reaches its guardian or does not."""
+
+    def _genesis(self, event: Genesis, now: float) -> None:
+        fresh = self.disk.known.epoch == FIRST and self.disk.held is None
+        super()._genesis(event, now)
+        held = self.disk.held
+        if fresh and held is not None and held.guardian != NOBODY:
+            self._put("held", held._replace(status=ACTIVE))
+            self._put("known", Known(held.token.epoch, held.token.base))
+            self._go_on(now)
+
+
+MUTANTS: tuple[type[Node], ...] = (
+    AcknowledgesBeforeCommit,
+    ReleasesWithoutRegister,
+    AnnouncesUnguarded,
+    RedrawsAfterCrash,
+    GenesisWithoutGuardian,
+)

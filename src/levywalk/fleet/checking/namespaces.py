@@ -1,0 +1,133 @@
+"""Network namespaces of Linux: each node on a machine of its own, as far as the network is concerned.
+
+The namespaces hang on a bridge, which has a namespace too, so that nothing of the machine's own network is touched, and
+all of it goes when the namespaces are deleted. A way from one node to another is cut by a route into a black hole.
+Delays need the kernel's netem, which not every kernel has. All of it needs root.
+"""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+from levywalk.errors import LevywalkError
+from levywalk.fleet.setup.node_file import NodeFile
+
+PORT = 7400
+
+
+class NoNamespaces(LevywalkError):
+    """The machine does not let us."""
+
+
+class Namespaces:
+    """Namespaces for so many nodes.
+
+    Raises
+    ------
+    NoNamespaces
+        If they cannot be made; nothing is left then.
+    """
+
+    kinds: tuple[str, ...] = ("cut link", "cut node", "one way")
+
+    def __init__(self, n: int) -> None:
+        self.n, self.prefix = n, f"lw{secrets.token_hex(3)}"
+        self._hub = f"{self.prefix}-hub"
+        self._made: list[str] = []
+        self._holes: set[tuple[int, int]] = set()
+        try:
+            self._make()
+        except (OSError, subprocess.SubprocessError) as error:
+            self.close()
+            raise NoNamespaces(f"no network namespaces: {_words(error)}") from None
+        self.name = "network namespaces, without netem"
+        if self._has_netem():
+            self.name, self.kinds = "network namespaces", (*self.kinds, "delay")
+
+    def _make(self) -> None:
+        self._add(self._hub)
+        _ip("-n", self._hub, "link", "add", "name", "hub0", "type", "bridge")
+        _ip("-n", self._hub, "link", "set", "hub0", "up")
+        for v in range(self.n):
+            own = self.of(v)
+            self._add(own)
+            _ip(
+                "link", "add", "name", "eth0", "netns", own, "type", "veth", "peer", "name", f"p{v}", "netns", self._hub
+            )
+            _ip("-n", self._hub, "link", "set", f"p{v}", "master", "hub0", "up")
+            _ip("-n", own, "address", "add", f"{self.host(v)}/16", "dev", "eth0")
+            _ip("-n", own, "link", "set", "eth0", "up")
+            _ip("-n", own, "link", "set", "lo", "up")
+        subprocess.run(self.command(0, ["true"]), check=True, capture_output=True, timeout=10)
+
+    def _add(self, name: str) -> None:
+        _ip("netns", "add", name)
+        self._made.append(name)
+
+    def _has_netem(self) -> bool:
+        try:
+            self.delay(0, 0.001)
+            self.delay(0, 0.0)
+        except (OSError, subprocess.SubprocessError):
+            return False
+        return True
+
+    def of(self, v: int) -> str:
+        """Return the name of a node's namespace."""
+        return f"{self.prefix}-{v}"
+
+    def host(self, v: int) -> str:
+        """Return a node's IP address."""
+        return f"10.77.{(v + 1) // 256}.{(v + 1) % 256}"
+
+    def settle(self, files: list[Path]) -> None:
+        """Let the nodes of these node files listen in their namespaces."""
+        for path in files:
+            node = NodeFile.read(path)
+            peers = tuple(replace(peer, address=f"{self.host(peer.id)}:{PORT}") for peer in node.neighbours)
+            replace(node, listen=f"{self.host(node.id)}:{PORT}", neighbours=peers).write(path)
+
+    def command(self, v: int, command: list[str]) -> list[str]:
+        """Return how a command is run in a node's namespace; it keeps its process id."""
+        return ["ip", "netns", "exec", self.of(v), *command]
+
+    def cut(self, a: int, b: int) -> None:
+        """Let nothing pass from a to b."""
+        if (a, b) not in self._holes:
+            _ip("-n", self.of(a), "route", "add", "blackhole", f"{self.host(b)}/32")
+            self._holes.add((a, b))
+
+    def heal(self, a: int, b: int) -> None:
+        """Let everything pass again."""
+        if (a, b) in self._holes:
+            _ip("-n", self.of(a), "route", "del", "blackhole", f"{self.host(b)}/32")
+            self._holes.discard((a, b))
+
+    def delay(self, v: int, seconds: float) -> None:
+        """Let everything that a node sends come late; 0 ends it."""
+        what = ["replace", "dev", "eth0", "root", "netem", "delay", f"{seconds * 1000:.0f}ms"]
+        tc = ["tc", "-n", self.of(v), "qdisc", *(what if seconds else ["del", "dev", "eth0", "root"])]
+        subprocess.run(tc, check=True, capture_output=True, timeout=10)
+
+    def reset(self, a: int, b: int) -> None:
+        """Not possible here."""
+        raise NoNamespaces("namespaces cannot reset a connection; use --network proxy")
+
+    def close(self) -> None:
+        """Delete them all."""
+        for name in self._made:
+            if Path("/run/netns", name).exists():
+                _ip("netns", "delete", name)
+        self._made.clear()
+
+
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True, timeout=10)
+
+
+def _words(error: Exception) -> str:
+    said = error.stderr if isinstance(error, subprocess.CalledProcessError) else None
+    return said.decode(errors="replace").strip() if said else str(error)

@@ -1,0 +1,286 @@
+"""Faults for real processes: killed, stopped, cut off, with their disks lost; drawn at random, several at once.
+
+A fault is a generator: it does its harm, and yields the seconds until it wants to go on; when it ends, all is well
+again. Only a `loss` stays.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from levywalk.fleet.checking.running_fleet import NONE, POLL, Links, RunningFleet, WalkProgress
+from levywalk.fleet.storage.failpoints import FAILPOINTS
+
+HEALS = 10.0  # seconds in which the walk goes on, once a fault is over …
+DIES = 15.0  # … and, after a death, when dead_after has passed
+LOST_DISK = "lost disk"
+WEIGHTS = {"kill": 7, "stop": 4, "failpoint": 4, "end": 2, LOST_DISK: 2, "cut link": 3, "cut node": 3, "one way": 3}
+WEIGHTS |= {"delay": 2, "reset": 3}
+_AT_BIRTH = ("create", "mark")  # failpoints of a new store
+_OF_FILES = ("write", "fsync", "rename", "folder", "remove")  # failpoints of large models
+
+
+class ProcessFault(NamedTuple):
+    """Something that goes wrong, and how it goes on."""
+
+    kind: str
+    words: str
+    stages: Iterator[float]
+
+
+@dataclass
+class Tally:
+    """What was done to a fleet, and how it took it."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    waits: list[float] = field(default_factory=list)  # seconds from the end of a fault until the walk went on
+    after_loss: list[float] = field(default_factory=list)  # the same after a death
+    story: list[str] = field(default_factory=list)
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.kinds + other.kinds,
+            self.waits + other.waits,
+            self.after_loss + other.after_loss,
+            self.story + other.story,
+        )
+
+
+class FaultInjector:
+    """Torments a live fleet.
+
+    Parameters
+    ----------
+    patience
+        What the waits for progress are multiplied with: 1 is what is promised at rest.
+    files
+        Whether models are large enough to lie in files, so that failpoints of files are passed.
+    kinds
+        Which faults; None for all that the links can have.
+    """
+
+    def __init__(
+        self,
+        live: RunningFleet,
+        draws: random.Random,
+        *,
+        patience: float = 1.0,
+        files: bool = False,
+        kinds: tuple[str, ...] | None = None,
+    ) -> None:
+        self.live, self.draws, self.patience, self.files = live, draws, patience, files
+        able = ("kill", "stop", "failpoint", "end", LOST_DISK, *(() if live.links is None else live.links.kinds))
+        self.kinds = [kind for kind in able if kinds is None or kind in kinds]
+        self.tally = Tally()
+        self.dead_after = live.fleet.terms.dead_after
+        self._began = time.monotonic()
+        self._whole: WalkProgress = NONE  # since when nothing was lost for ever
+        self._made: dict[str, Callable[[int], tuple[str, Iterator[float]]]] = {
+            "kill": self._kill,
+            "stop": self._stop,
+            "failpoint": self._failpoint,
+            "end": self._end,
+            LOST_DISK: self._lost_disk,
+            "cut link": self._cut_link,
+            "cut node": self._cut_node,
+            "one way": self._one_way,
+            "delay": self._delay,
+            "reset": self._reset,
+        }
+
+    def say(self, text: str) -> None:
+        """Write down what happens."""
+        self.tally.story.append(f"{time.monotonic() - self._began:8.2f}  {text}")
+
+    # One round
+
+    def strike(self, most: int = 3) -> int:
+        """Let one fault happen, or several at once, and see that the walk goes on; return how many."""
+        many = min(most, self.draws.choices((1, 2, 3), (6, 3, 1))[0])
+        kinds = self.draws.choices(self.kinds, [WEIGHTS[kind] for kind in self.kinds], k=many)
+        if LOST_DISK in kinds:  # one at a time: two could hold both copies
+            kinds = [LOST_DISK, *(kind for kind in kinds if kind != LOST_DISK)]
+            self.settle()
+        roles, faults, taken = self.live.roles(), [], set[int]()
+        for kind in kinds:
+            v = self._victim(roles, taken)
+            taken.add(v)
+            faults.append(ProcessFault(kind, *self._made[kind](v)))
+        self.say(f"roles {roles}")
+        self._play(faults)
+        self.tally.kinds.update(fault.kind for fault in faults)
+        since = self.live.pulse()
+        waited = self.live.wait(since, HEALS * self.patience)
+        self.tally.waits.append(waited)
+        self.say(f"went on from {since} after {waited:.2f} s")
+        return len(faults)
+
+    def _play(self, faults: list[ProcessFault]) -> None:
+        due = [(time.monotonic(), fault) for fault in faults]
+        for fault in faults:
+            self.say(f"{fault.kind}: {fault.words}")
+        while due:
+            at, fault = min(due, key=lambda one: one[0])
+            due.remove((at, fault))
+            time.sleep(max(0.0, at - time.monotonic()))
+            pause = next(fault.stages, None)
+            if pause is not None:
+                due.append((time.monotonic() + pause, fault))
+            else:
+                self.say(f"{fault.kind} is over: {fault.words}")
+
+    def lose(self, role: str) -> float:
+        """Kill the node in a role (see `RunningFleet.catch`) for good; return after how long the walk went on."""
+        self.settle()
+        since = self.live.pulse()
+        v = self.live.catch(role)
+        self.live.kill(v)
+        self.say(f"loss: node {v}, {role}")
+        self.tally.kinds["loss"] += 1
+        since = max(since, self.live.pulse())
+        waited = self.live.wait(since, (self.dead_after + DIES) * self.patience)
+        self.tally.after_loss.append(waited)
+        self.say(f"went on after {waited:.2f} s")
+        return waited
+
+    def settle(self) -> None:
+        """Wait until the model is whole again after what was lost before: with a holder and a guardian."""
+        while True:
+            now = self.live.pulse()
+            if now.epoch != self._whole.epoch:
+                self._whole = now
+            if now.transfers >= self._whole.transfers + 3:
+                break
+            self.live.wait(now, (self.dead_after + DIES) * self.patience)
+        self._whole = NONE
+
+    # Drawing
+
+    def _victim(self, roles: dict[str, int], taken: set[int]) -> int:
+        """Draw a node that nothing happens to yet; mostly one that the walk needs at this moment."""
+        free = [v for v in range(self.live.n) if v not in taken and self.live.runs(v)]
+        wanted = [v for v in roles.values() if v in free]
+        return self.draws.choice(wanted if wanted and self.draws.random() < 0.7 else free)
+
+    def _span(self) -> float:
+        """Return how long a fault lasts: mostly short, now and then longer than what is taken for death."""
+        if self.draws.random() < 0.2:
+            return self.dead_after * self.draws.uniform(1.2, 1.8)
+        return self.dead_after * self.draws.choice((0.0, 0.05, 0.2, 0.5))
+
+    def _kill(self, v: int) -> tuple[str, Iterator[float]]:
+        span = self._span()
+
+        def stages() -> Iterator[float]:
+            self.live.kill(v)
+            yield span
+            self.live.start(v)
+
+        return f"node {v} for {span:.1f} s", stages()
+
+    def _stop(self, v: int) -> tuple[str, Iterator[float]]:
+        span = self._span()
+
+        def stages() -> Iterator[float]:
+            self.live.freeze(v)
+            yield span
+            self.live.thaw(v)
+
+        return f"node {v} for {span:.1f} s", stages()
+
+    def _failpoint(self, v: int) -> tuple[str, Iterator[float]]:
+        names = [
+            name
+            for name in FAILPOINTS
+            if not name.startswith(_AT_BIRTH) and (self.files or not name.startswith(_OF_FILES))
+        ]
+        where = f"{self.draws.choice(names)}:{self.draws.choice((1, 2, 3, 5, 8, 13, 30))}"
+        return f"node {v} at {where}", self._dies_at(v, where)
+
+    def _dies_at(self, v: int, where: str) -> Iterator[float]:
+        self.live.kill(v)
+        self.live.start(v, where)
+        deadline = time.monotonic() + 3.0 + self.dead_after
+        while self.live.runs(v) and time.monotonic() < deadline:
+            yield POLL
+        self.say(f"node {v} {'came' if not self.live.runs(v) else 'did not come'} to {where}")
+        self.live.kill(v)
+        self.live.start(v)
+
+    def _end(self, v: int) -> tuple[str, Iterator[float]]:
+        span = self._span() / 2
+
+        def stages() -> Iterator[float]:
+            self.live.end(v)
+            yield span
+            self.live.start(v)
+
+        return f"node {v} for {span:.1f} s", stages()
+
+    def _lost_disk(self, v: int) -> tuple[str, Iterator[float]]:
+        where = None
+        if self.draws.random() < 0.4:
+            where = f"{self.draws.choice([name for name in FAILPOINTS if name.startswith(_AT_BIRTH)])}:1"
+
+        def stages() -> Iterator[float]:
+            self.live.kill(v)
+            self.live.lose_disk(v)
+            yield 0.0
+            if where is None:
+                self.live.start(v)
+            else:
+                yield from self._dies_at(v, where)
+
+        return f"node {v}" + (f", which then dies at {where}" if where else ""), stages()
+
+    # Links
+
+    @property
+    def _links(self) -> Links:
+        assert self.live.links is not None
+        return self.live.links
+
+    def _cut(self, ways: list[tuple[int, int]]) -> Iterator[float]:
+        span = max(0.3, self._span())
+        for a, b in ways:
+            self._links.cut(a, b)
+        yield span
+        for a, b in ways:
+            self._links.heal(a, b)
+
+    def _cut_link(self, v: int) -> tuple[str, Iterator[float]]:
+        u = self.draws.choice(self.live.neighbours(v))
+        return f"between {v} and {u}", self._cut([(v, u), (u, v)])
+
+    def _cut_node(self, v: int) -> tuple[str, Iterator[float]]:
+        return f"node {v}", self._cut([way for u in self.live.neighbours(v) for way in ((v, u), (u, v))])
+
+    def _one_way(self, v: int) -> tuple[str, Iterator[float]]:
+        u = self.draws.choice(self.live.neighbours(v))
+        way = self.draws.choice(((v, u), (u, v)))
+        return f"from {way[0]} to {way[1]}", self._cut([way])
+
+    def _delay(self, v: int) -> tuple[str, Iterator[float]]:
+        late = self.draws.choice((0.02, 0.1, 0.5))
+
+        def stages() -> Iterator[float]:
+            self._links.delay(v, late)
+            yield max(1.0, self._span())
+            self._links.delay(v, 0.0)
+
+        return f"node {v}, {late} s late", stages()
+
+    def _reset(self, v: int) -> tuple[str, Iterator[float]]:
+        u = self.draws.choice(self.live.neighbours(v))
+
+        def stages() -> Iterator[float]:
+            for _ in range(3):
+                self._links.reset(v, u)
+                yield 0.1
+
+        return f"between {v} and {u}", stages()

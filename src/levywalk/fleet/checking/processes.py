@@ -1,0 +1,200 @@
+"""``python -m levywalk.fleet.checking.processes --faults 500``: torment real node processes, and judge their logs.
+
+Fleets of a few nodes are founded one after another. Processes are killed, stopped, ended, their disks lost, their links
+cut; after each fault the walk must go on in time. At the end of a fleet one node is killed for good, then all logs are
+read, and judged by I1 to I7. What broke is told with the seed, all faults and the folder, which is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from levywalk.fleet.checking.invariants import Violation
+from levywalk.fleet.checking.logs import Judged, judge_folder
+from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
+from levywalk.fleet.checking.process_faults import FaultInjector, Tally
+from levywalk.fleet.checking.proxy import Proxy
+from levywalk.fleet.checking.running_fleet import Links, RunningFleet
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.setup.create import create
+from levywalk.network import Network, erdos_renyi, ring, watts_strogatz
+from levywalk.problem import heterogeneous
+from levywalk.walks import mhlj
+
+NETWORKS: tuple[Callable[[int, int], Network], ...] = (
+    lambda n, seed: ring(n),
+    lambda n, seed: watts_strogatz(n, 4, 0.1, seed=seed),
+    lambda n, seed: erdos_renyi(n, 0.5, seed=seed),
+)
+TERMS = HandOffTerms(b"", renew_after=20, heartbeat=0.3, dead_after=3.0, retry=0.2)
+ENDLESS = 1_000_000_000  # steps
+LARGE = 8300  # numbers of a model that lies in a file
+PER_FLEET = 60  # faults
+
+
+@dataclass
+class Total:
+    """What came of all fleets."""
+
+    tally: Tally = field(default_factory=Tally)
+    judged: list[Judged] = field(default_factory=list)
+    fleets: int = 0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        lines = [f"{self.fleets} fleets, {self.tally.kinds.total()} faults in {self.seconds:.0f} s"]
+        lines += [f"  {kind:<10} {count:>6}" for kind, count in sorted(self.tally.kinds.items())]
+        for name in ("steps", "handoffs", "epochs", "lost", "reported", "models"):
+            lines.append(f"{_NAMES[name]:<40} {sum(getattr(one, name) for one in self.judged):>9,}")
+        for name, waits in (("after a fault", self.tally.waits), ("after a loss", self.tally.after_loss)):
+            if waits:
+                lines.append(
+                    f"seconds until the walk went on {name}: "
+                    f"median {statistics.median(waits):.2f}, most {max(waits):.2f}"
+                )
+        return "\n".join(lines)
+
+
+_NAMES = {
+    "steps": "updates that count",
+    "handoffs": "hand-offs",
+    "epochs": "epochs",
+    "lost": "updates lost",
+    "reported": "of them told by the node itself",
+    "models": "models that equal the replay's",
+}
+
+
+def settle(
+    folder: Path, network: Network, *, seed: int, terms: HandOffTerms = TERMS, dim: int = 10, steps: int = ENDLESS
+) -> Path:
+    """Found a fleet for torments: its gradients are full ones, and many of its models are in its logs."""
+    problem = heterogeneous(network.n, dim=dim, seed=seed, important=1)
+    return create(
+        folder,
+        network,
+        problem,
+        mhlj(),
+        steps=steps,
+        step_size="theory",
+        seed=seed,
+        terms=terms,
+        metrics=False,
+        record_every=3,
+    )
+
+
+def links(kind: str, n: int) -> Links | None:
+    """Return what is to lie between the nodes."""
+    if kind in ("auto", "netns"):
+        try:
+            return Namespaces(n)
+        except NoNamespaces:
+            if kind == "netns":
+                raise
+    return None if kind == "none" else Proxy()
+
+
+def torment(
+    folder: Path, between: Links | None, draws: random.Random, faults: int, total: Total, patience: float
+) -> None:
+    """Found a fleet, torment it, end it, and judge what it has left; raise `Violation` if anything was broken."""
+    with RunningFleet(folder, between) as live:
+        havoc = FaultInjector(live, draws, patience=patience, files=live.fleet.published.dim >= LARGE)
+        try:
+            live.begin()
+            done = 0
+            while done < faults:
+                done += havoc.strike(min(3, faults - done))
+                _progress(total, havoc.tally)
+            havoc.lose(draws.choice(("holder", "releasing", "guardian", "next")))
+            for v in live.running():
+                live.end(v)
+            judged = judge_folder(live.fleet, folder)
+        except Violation as broken:
+            why = str(broken).removeprefix(f"{broken.which}: ")
+            raise Violation(broken.which, "\n".join([why, *havoc.tally.story])) from broken
+        finally:
+            (folder / "story.txt").write_text("\n".join(havoc.tally.story) + "\n")
+    total.tally += havoc.tally
+    total.judged.append(judged)
+    total.fleets += 1
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Torment fleets; print a summary, or what broke; return 1 if something did."""
+    asked = _parser().parse_args(arguments)
+    seed = random.SystemRandom().randrange(1 << 32) if asked.seed is None else asked.seed
+    draws, total, began = random.Random(seed), Total(), time.monotonic()
+    root = Path(tempfile.mkdtemp(prefix="levywalk-")) if asked.keep is None else Path(asked.keep)
+    left = asked.faults
+    try:
+        while left > 0:
+            faults = min(left, PER_FLEET)
+            between = links(asked.network, asked.nodes)
+            try:
+                if total.fleets == 0:
+                    _say(f"seed {seed}, network: {'loopback, whole' if between is None else between.name}")
+                network = NETWORKS[total.fleets % len(NETWORKS)](asked.nodes, draws.randrange(1000))
+                folder = settle(
+                    root / f"fleet-{total.fleets}", network, seed=draws.randrange(1000), dim=_dim(total.fleets)
+                )
+                torment(folder, between, draws, faults, total, asked.patience)
+            finally:
+                if between is not None:
+                    between.close()
+            left -= faults
+            if asked.keep is None:
+                shutil.rmtree(folder)
+    except Violation as broken:
+        _say(f"\n{broken}\n\nseed {seed}; the folder is kept: {folder}")
+        return 1
+    except NoNamespaces as error:
+        _say(f"Error: {error}; use --network proxy")
+        return 1
+    total.seconds = time.monotonic() - began
+    _say(str(total))
+    if asked.keep is None:
+        shutil.rmtree(root)
+    return 0
+
+
+def _dim(fleet: int) -> int:
+    """Every third fleet has a model that lies in files."""
+    return LARGE if fleet % 3 == 2 else 10
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m levywalk.fleet.checking.processes", description=__doc__)
+    parser.add_argument("--faults", type=int, default=50, help="how many (default: %(default)s)")
+    parser.add_argument("--nodes", type=int, default=8, help="of each fleet (default: %(default)s)")
+    parser.add_argument("--seed", type=int, help="of the faults; drawn and printed unless it is given")
+    parser.add_argument("--network", choices=("auto", "netns", "proxy", "none"), default="auto", help="how links break")
+    parser.add_argument("--patience", type=float, default=1.0, help="for slow machines: waits are this much longer")
+    parser.add_argument("--keep", metavar="DIR", help="keep all folders there")
+    return parser
+
+
+def _progress(total: Total, tally: Tally) -> None:
+    if sys.stderr.isatty():
+        done = total.tally.kinds.total() + tally.kinds.total()
+        sys.stderr.write(f"\r{done} faults, fleet {total.fleets + 1} ")
+        sys.stderr.flush()
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

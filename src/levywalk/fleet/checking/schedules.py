@@ -1,0 +1,107 @@
+"""Play schedules: everything goes wrong, all heals, the walk must come to its end; the invariants hold throughout."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import networkx as nx
+
+from levywalk.fleet.checking.faults import FaultSchedule, draw
+from levywalk.fleet.checking.invariants import Violation, WalkCost
+from levywalk.fleet.checking.world import Maker, World, genuine
+
+PATIENCE = 3000.0  # virtual seconds from healing to the end of the walk
+
+
+@dataclass
+class ScheduleOutcome:
+    """What came of one schedule, or of many."""
+
+    schedules: int = 0
+    events: int = 0
+    finished: int = 0
+    epochs: int = 0
+    regenerated: int = 0
+    lost: int = 0
+    most_lost: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    failures: list[tuple[FaultSchedule, str]] = field(default_factory=list)
+
+    def __iadd__(self, other: ScheduleOutcome) -> ScheduleOutcome:
+        for name in ("schedules", "events", "finished", "epochs", "regenerated", "lost"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.most_lost = max(self.most_lost, other.most_lost)
+        self.faults += other.faults
+        self.failures += other.failures
+        return self
+
+    def __str__(self) -> str:
+        faults = ", ".join(f"{kind} {many:,}" for kind, many in sorted(self.faults.items()))
+        return (
+            f"{self.schedules:,} schedules, {self.events:,} events, {self.faults.total():,} faults ({faults})\n"
+            f"{self.finished:,} walks came to their end, in {self.epochs:,} epochs; {self.regenerated:,} tokens were "
+            f"brought back by guardians; {self.lost:,} updates lost, at most {self.most_lost} in one walk\n"
+            f"{len(self.failures):,} schedules broke an invariant"
+        )
+
+
+def play(schedule: FaultSchedule, make: Maker = genuine) -> ScheduleOutcome:
+    """Play one schedule to its end; raise `Violation` if an invariant breaks.
+
+    Examples
+    --------
+    >>> outcome = play(draw(1))
+    >>> outcome.finished, outcome.events > 200
+    (1, True)
+    """
+    world = World(schedule, make)
+    loss = see(world)
+    found = ScheduleOutcome(1, world.events, faults=world.done)
+    if loss is not None:
+        found.finished, (found.epochs, found.regenerated, found.lost) = 1, loss
+        found.most_lost = loss.lost
+    return found
+
+
+def see(world: World) -> WalkCost | None:
+    """Let a world run through trouble and healing; return what was lost, or None if no end is promised."""
+    world.run(world.schedule.until)
+    world.heal()
+    if not promised(world):
+        world.run(world.schedule.until + 100.0)
+        return None
+    world.run(world.schedule.until + PATIENCE)
+    if not world.finished:
+        raise Violation("progress", f"the walk has not come to its end {PATIENCE:,.0f} s after all has healed")
+    return world.invariants.judge(world.schedule.policy)
+
+
+def promised(world: World) -> bool:
+    """Return whether the walk must end: those that stay are connected, and next to everybody who is leaving."""
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(v for v, site in enumerate(world.sites) if not site.dead)
+    edges = [(v, int(u)) for v in graph for u in world.fleet.network.neighbours(v)] + world.joined
+    graph.add_edges_from((v, u) for v, u in edges if v in graph and u in graph)
+    leaving = {v for v in graph if world.sites[v].disk.own.leaving}
+    staying = graph.subgraph(set(graph) - leaving)
+    return len(staying) > 1 and nx.is_connected(staying) and all(set(graph[v]) - leaving for v in leaving)
+
+
+def sweep(seeds: Iterable[int], make: Maker = genuine) -> ScheduleOutcome:
+    """Play the schedules of these seeds; failures are collected.
+
+    Examples
+    --------
+    >>> sweep(range(3)).schedules
+    3
+    """
+    total = ScheduleOutcome()
+    for seed in seeds:
+        schedule = draw(seed)
+        try:
+            total += play(schedule, make)
+        except Violation as broken:
+            total += ScheduleOutcome(1, failures=[(schedule, str(broken))])
+    return total

@@ -1,0 +1,160 @@
+"""A walk small enough that everything that can happen to it can be tried: its moves are written down beforehand.
+
+The protocol is the real one. Only what a node does with the model is replaced: an update notes the step and the node,
+and the next move is the script's, "on" (to the next larger neighbour, around the corner to the smallest), "back" (the
+other way round), "stay" or "jump" (two hops on).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from levywalk.arrays import Floats
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.node_step import Neighbour, NodeSite
+from levywalk.fleet.protocol.records import NOBODY, Disk, Edge, Known, Own
+from levywalk.fleet.protocol.terms import WAIT, HandOffTerms
+from levywalk.fleet.protocol.token import FIRST, Token
+
+SCORES = (1.0,)
+
+
+class Applied(tuple[tuple[int, int], ...]):
+    """A model that remembers which step was applied at which node; it hashes, and has bytes, as a model must."""
+
+    __slots__ = ()
+
+    @property
+    def data(self) -> bytes:
+        """Return its bytes."""
+        return repr(tuple(self)).encode()
+
+    @property
+    def nbytes(self) -> int:
+        """Return how many."""
+        return len(self.data)
+
+
+def applied(token: Token) -> Applied:
+    """Return the token's model as what it is here."""
+    return cast(Applied, token.model)
+
+
+@dataclass(frozen=True)
+class SmallFleet:
+    """A network, a script, and what may go wrong.
+
+    Attributes
+    ----------
+    edges, script, start
+        The network, the moves by step, and where the first token is born.
+    renew_after, policy
+        As in `HandOffTerms`.
+    mortal
+        Which nodes may die for good; one of them does, or none.
+    silences, mistakes, suspicions, leaving
+        How often a guardian may believe that its holder is dead, an operator may call a node gone that lives (a dead
+        one may be called gone at any time), a node may take a neighbour for dead, and who may leave.
+    forgetful
+        Which node may lose its disk, once, and begin again with none.
+    """
+
+    name: str
+    edges: tuple[tuple[int, int], ...]
+    script: tuple[str, ...]
+    start: int = 0
+    renew_after: int = 1
+    policy: str = WAIT
+    mortal: tuple[int, ...] = ()
+    silences: int = 1
+    mistakes: int = 0
+    suspicions: int = 0
+    leaving: tuple[int, ...] = ()
+    forgetful: int = NOBODY
+
+    @property
+    def n(self) -> int:
+        """The number of nodes."""
+        return 1 + max(max(edge) for edge in self.edges)
+
+    def around(self, v: int) -> list[int]:
+        """Return a node's neighbours, in order."""
+        return sorted({a + b - v for a, b in self.edges if v in (a, b)})
+
+    def terms(self) -> HandOffTerms:
+        """Return timings that let a fair run need few rounds."""
+        return HandOffTerms(b"tiny", self.renew_after, self.policy, heartbeat=1.0, dead_after=2.5, retry=1.0)
+
+    def disk(self, v: int) -> Disk:
+        """Return what a node knows at the beginning."""
+        edges = {u: Edge(0, True, len(self.around(u)), SCORES, joined=True) for u in self.around(v)}
+        return Disk(Known(FIRST, 0), Own(len(edges), 0, leaving=False), edges)
+
+    def node(self, v: int, disk: Disk, kind: type[Node] = Node) -> Node:
+        """Return a node's state machine."""
+        return kind(cast(NodeSite, ScriptedSite(self, v)), self.terms(), disk)
+
+    def token(self) -> Token:
+        """Return the first token."""
+        return Token.first(np.zeros(0))._replace(model=cast(Floats, Applied()))
+
+    def choice(self, v: int, move: str, up: Sequence[int]) -> int:
+        """Return where a move leads."""
+        around = self.around(v)
+        if move == "stay":
+            return v
+        if move == "back":
+            to = max((u for u in around if u < v), default=around[-1])
+        else:
+            to = min((u for u in around if u > v), default=around[0])
+        return to if to in up else v
+
+
+class ScriptedWalk:
+    """When the scripted walk ends; it trusts every token."""
+
+    def __init__(self, setting: SmallFleet) -> None:
+        self.steps = len(setting.script)
+
+    def ends(self, token: Token) -> bool:
+        """Return whether the walk is over."""
+        return not token.distance and token.step >= self.steps
+
+    def recorded(self, step: int) -> bool:
+        """Keep no models in the log."""
+        return False
+
+    def refuses(self, token: Token) -> str | None:
+        """Find nothing wrong."""
+        return None
+
+
+class ScriptedSite:
+    """What a node does with the model: as `levywalk.fleet.protocol.node_step.NodeSite`, but by the script."""
+
+    scores = SCORES
+
+    def __init__(self, setting: SmallFleet, v: int) -> None:
+        self.setting, self.node, self.published = setting, v, ScriptedWalk(setting)
+        self.up: list[int] = []
+
+    def know(self, neighbours: Sequence[Neighbour], degree: int) -> None:
+        """Take in which neighbours are there."""
+        self.up = [u.node for u in neighbours if u.up]
+
+    def decide(self, token: Token) -> tuple[Token, int]:
+        """Note the update, unless in a jump, and look up the move."""
+        if not token.jumping:
+            model = Applied((*applied(token), (token.step, self.node)))
+            token = token._replace(step=token.step + 1, model=cast(Floats, model))
+            if self.setting.script[token.step - 1] == "jump":
+                token = token._replace(hop=0, distance=2)
+        to = self.setting.choice(self.node, self.setting.script[token.step - 1], self.up)
+        if token.jumping:
+            last = token.hop + 1 == token.distance
+            token = token._replace(hop=0 if last else token.hop + 1, distance=0 if last else token.distance)
+        return token._replace(version=token.version + 1, hops=token.hops + 1), to

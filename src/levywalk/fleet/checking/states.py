@@ -1,0 +1,273 @@
+"""The states of a small world, and what an event makes of them: the real machine, asked once per disk and event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from levywalk.fleet.checking.small_fleet import SmallFleet
+from levywalk.fleet.protocol.events import (
+    Effect,
+    Event,
+    Genesis,
+    Gone,
+    Got,
+    Leaves,
+    Persist,
+    Send,
+    Silent,
+    Start,
+    Timer,
+    Turn,
+)
+from levywalk.fleet.protocol.messages import (
+    Alive,
+    Fenced,
+    Guarding,
+    Heartbeat,
+    Message,
+    Prepared,
+    Refused,
+    Released,
+    Renewed,
+)
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import (
+    ACTIVE,
+    MOVING,
+    NOBODY,
+    PREPARED,
+    REGENERATED,
+    SEEKING,
+    Disk,
+    Edge,
+    Guarded,
+    Held,
+    Known,
+    Own,
+)
+from levywalk.fleet.protocol.token import Epoch, Token
+
+T = TypeVar("T")
+INFINITY = float("inf")
+ALL = -2
+LIVE = (ACTIVE, MOVING)
+FLEETING = (Heartbeat, Fenced, Prepared, Refused, Released, Renewed, Guarding)
+SIMPLE: dict[str, Event] = {
+    "turn": Turn(),
+    "start": Start(),
+    "leaves": Leaves(),
+    "silent": Silent(),
+    "passes its certificate on": Silent(),
+}
+
+
+class DiskValue(NamedTuple):
+    """What a node has on disk, as a value."""
+
+    known: Known
+    own: Own
+    edges: tuple[tuple[int, Edge], ...]
+    held: Held | None
+    guarded: Guarded | None
+    final: Token | None
+
+    @classmethod
+    def of(cls, disk: Disk) -> DiskValue:
+        """Return a disk as a value."""
+        return cls(disk.known, disk.own, tuple(sorted(disk.edges.items())), disk.held, disk.guarded, disk.final)
+
+    def disk(self) -> Disk:
+        """Return a disk that a node can change."""
+        return Disk(self.known, self.own, dict(self.edges), self.held, self.guarded, self.final)
+
+    def with_slots(self, slots: dict[str, Any]) -> DiskValue:
+        """Return it after a commit."""
+        values = dict(slots)
+        if "edges" in values:
+            values["edges"] = tuple(sorted(values["edges"].items()))
+        return self._replace(**values)
+
+
+class FaultBudget(NamedTuple):
+    """Which faults are left."""
+
+    silences: int
+    mistakes: int
+    suspicions: int
+    leaving: int
+    forgetful: int
+
+
+class WorldState(NamedTuple):
+    """One state of the world; numbers stand for memories, and bits for messages and facts."""
+
+    nodes: tuple[int, ...]
+    sent: int
+    dead: int
+    budget: FaultBudget
+    facts: int
+
+
+class Move(NamedTuple):
+    """What happens at a node: an event, and which neighbours it hears at that moment: all, one, or nobody."""
+
+    what: str
+    about: int = NOBODY  # a message, or a node
+    hears: int = ALL
+
+
+class MoveOutcome(NamedTuple):
+    """What a node's disk is after some effects of an event, and what was sent and became fact by then.
+
+    A crash after a send and before the next one is no case of its own: what is sent may be lost as well.
+    """
+
+    memory: int
+    sent: int
+    facts: int
+    effects: int = 0  # how many were performed, if not all
+
+
+class Numbers(Generic[T]):
+    """Gives things numbers, in the order in which they are seen."""
+
+    def __init__(self) -> None:
+        self.of: dict[T, int] = {}
+        self.all: list[T] = []
+
+    def __call__(self, thing: T) -> int:
+        """Return a thing's number."""
+        number = self.of.get(thing)
+        if number is None:
+            number = self.of[thing] = len(self.all)
+            self.all.append(thing)
+        return number
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Yield the numbers of the bits that are set.
+
+    Examples
+    --------
+    >>> list(bits(0b1011))
+    [0, 1, 3]
+    """
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+class Nodes:
+    """What events do at nodes: the real machine, asked once per disk and event."""
+
+    def __init__(self, setting: SmallFleet, kind: type[Node] = Node) -> None:
+        self.setting = setting
+        self.memories: Numbers[DiskValue] = Numbers()
+        self.mail: Numbers[tuple[int, int, Message]] = Numbers()  # sender, receiver, message
+        self.facts: Numbers[tuple[Any, ...]] = Numbers()
+        self.to: list[int] = [0] * setting.n  # the mail of a node, as bits
+        self.fresh = [self.memories(DiskValue.of(setting.disk(v))) for v in range(setting.n)]
+        self.kind = kind
+        self.fences = 0
+        self.known: dict[tuple[int, int, Move], list[MoveOutcome]] = {}
+        self.problem: tuple[str, str] | None = None
+
+    def outcomes(self, v: int, memory: int, move: Move) -> list[MoveOutcome]:
+        """Return what there is before each later commit of an event, and, last, after all effects."""
+        key = (v, memory, move)
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = self._ask(v, memory, move)
+        return found
+
+    def _ask(self, v: int, memory: int, move: Move) -> list[MoveOutcome]:
+        before = self.memories.all[memory]
+        node = self._machine(v, before, move.hears)
+        effects = node.receive(self._event(v, node, move), 0.0)
+        found = list(self._performed(v, memory, effects))
+        if self.memories.all[found[-1].memory] != DiskValue.of(node.disk):
+            self.problem = ("disk", f"node {v} knows what is not on its disk after {move.what}")
+        return found
+
+    def _machine(self, v: int, memory: DiskValue, hears: int) -> Node:
+        """Return a machine with that disk, in whose memory all neighbours were just heard, or one, or none."""
+        node = self.setting.node(v, memory.disk(), self.kind)
+        node.heard = dict.fromkeys(node.neighbours, 0.0) if hears == ALL else {hears: 0.0}
+        return node
+
+    def _event(self, v: int, node: Node, move: Move) -> Event:
+        if move.what == "got":
+            sender, _, message = self.mail.all[move.about]
+            return Got(sender, message)
+        if move.what == "gone":
+            return Gone(move.about)
+        if move.what == "retry":
+            node.retry_at = 0.0
+            return Timer()
+        if move.what == "suspects":
+            node.heard[move.about] = -INFINITY
+            node.tick_at = 0.0
+            return Timer()
+        if move.what == "genesis":
+            return Genesis(self.setting.token())
+        if move.what == "tick":
+            node.tick_at = 0.0
+            return Timer()
+        return SIMPLE[move.what]
+
+    def _performed(self, v: int, memory: int, effects: list[Effect]) -> Iterator[MoveOutcome]:
+        now, sent, facts = self.memories.all[memory], 0, 0
+        for done, effect in enumerate(effects):
+            if isinstance(effect, Persist):
+                if sent or facts:
+                    yield MoveOutcome(memory, sent, facts, done)
+                after = now.with_slots(effect.slots)
+                if after.known.epoch < now.known.epoch:
+                    self.problem = ("I5", f"node {v} falls from {now.known.epoch} to {after.known.epoch}")
+                for fact in _facts(v, now, after, effect):
+                    facts |= 1 << self.facts(fact)
+                now, memory = after, self.memories(after)
+            elif isinstance(effect, Send) and not isinstance(effect.message, Alive):
+                sent |= 1 << self._posted(v, effect.to, effect.message)
+        yield MoveOutcome(memory, sent, facts)
+
+    def _posted(self, v: int, to: int, message: Message) -> int:
+        number = self.mail((v, to, message))
+        self.to[to] |= 1 << number
+        if isinstance(message, Fenced):
+            self.fences |= 1 << number
+        return number
+
+    def is_spent(self, v: int, memory: int, number: int) -> bool:
+        """Whether a message does nothing at a node, and never will again.
+
+        News are old for good once they are old. An answer was asked for by a commit that cannot come back. What is of
+        a lower epoch is answered with `Fenced`, which is what the receiver's heartbeats said too, when it got to know.
+        """
+        outcome = self.outcomes(v, memory, Move("got", number))[-1]
+        if outcome.memory != memory or outcome.sent & ~self.fences:
+            return False
+        if outcome.sent:
+            return self.setting.forgetful == NOBODY  # or they said so to somebody who has forgotten
+        message = self.mail.all[number][2]
+        if isinstance(message, Heartbeat) and self.memories.all[memory].own.leaving:
+            return False  # it may bring an edge up again, if the node turns out to be needed
+        return isinstance(message, FLEETING)
+
+
+def _facts(v: int, before: DiskValue, after: DiskValue, commit: Persist) -> Iterator[tuple[Any, ...]]:
+    """Yield what a commit makes true for good."""
+    was, held = before.held, after.held
+    if held is not None and held.status in LIVE:
+        place = (held.token.epoch, held.token.seq)
+        if was is None or was.status in (PREPARED, SEEKING) or (was.token.epoch, was.token.seq) != place:
+            yield ("activated", *place, v)
+    guarded = after.guarded
+    if guarded is not None and guarded.register == REGENERATED and guarded != before.guarded:
+        yield ("regenerated", guarded.copy.epoch, guarded.copy.seq, guarded.copy.step, v)
+    for line in commit.lines:
+        if isinstance(line, Visit):
+            yield ("visited", Epoch(*line.token_epoch), line.step, v)

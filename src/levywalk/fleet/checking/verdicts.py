@@ -1,0 +1,141 @@
+"""What must hold in every state of a small world; a verdict is an invariant and what is wrong, or None."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from levywalk.fleet.checking.small_fleet import SmallFleet, applied
+from levywalk.fleet.checking.states import LIVE, DiskValue
+from levywalk.fleet.protocol.messages import Certificate, Heartbeat, Message
+from levywalk.fleet.protocol.records import NOBODY, PREPARED
+from levywalk.fleet.protocol.token import Epoch, Token
+
+
+def place(token: Token) -> str:
+    """Return where a token stands in its history."""
+    return f"e{token.epoch.counter}.{token.epoch.node} seq {token.seq} step {token.step}"
+
+
+def told(message: Message) -> str:
+    """Return a message in a few words.
+
+    Examples
+    --------
+    >>> from levywalk.fleet.protocol.messages import Alive
+    >>> told(Alive(Epoch(1, 0, 2), 5))
+    'Alive(e1.2 seq 5)'
+    """
+    name = type(message).__name__
+    if isinstance(message, Heartbeat):
+        return f"Heartbeat(e{message.epoch.counter}.{message.epoch.node}{', finished' if message.finished else ''})"
+    parts: list[str] = []
+    for part in message:
+        if isinstance(part, Token):
+            parts.append(place(part))
+        elif isinstance(part, Certificate):
+            parts.append(f"e{part.epoch.counter}.{part.epoch.node} seq {part.seq} → {part.to} by {part.guardian}")
+    if not parts:
+        epoch: Any = getattr(message, "epoch", None)
+        parts.append(f"e{epoch.counter}.{epoch.node}")
+        parts += [f"{key} {getattr(message, key)}" for key in ("seq", "to") if hasattr(message, key)]
+    return f"{name}({' '.join(parts)})"
+
+
+def judge_facts(facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
+    """Check I3, I4 and I6 on what has become fact.
+
+    Examples
+    --------
+    >>> e = Epoch(0, 0, 0)
+    >>> judge_facts([("activated", e, 2, 1), ("regenerated", e, 1, 0, 0)])
+    ('I3', 'regenerated at e0.0 seq 1, but 2 was activated at node 1')
+    >>> judge_facts([("activated", e, 2, 1), ("activated", e, 2, 0)])
+    ('I4', 'e0.0 seq 2 was activated at nodes 1 and 0')
+    """
+    active: dict[tuple[Epoch, int], int] = {}
+    visits: dict[tuple[Epoch, int], int] = {}
+    for kind, epoch, number, other, *_ in facts:
+        table = {"activated": active, "visited": visits}.get(kind)
+        if table is None:
+            continue
+        first = table.setdefault((epoch, number), other)
+        if first != other and kind == "activated":
+            return "I4", f"e{epoch.counter}.{epoch.node} seq {number} was activated at nodes {first} and {other}"
+        if first != other:
+            return "I6", f"step {number} of e{epoch.counter}.{epoch.node} was done at nodes {first} and {other}"
+    for kind, epoch, number, *_ in facts:
+        for (other_epoch, seq), node in active.items():
+            if kind == "regenerated" and epoch == other_epoch and seq > number:
+                name = f"e{epoch.counter}.{epoch.node} seq {number}"
+                return "I3", f"regenerated at {name}, but {seq} was activated at node {node}"
+    return None
+
+
+def two_live(memories: list[DiskValue]) -> tuple[str, str] | None:
+    """Check I1."""
+    seen: dict[Epoch, int] = {}
+    for v, memory in enumerate(memories):
+        held = memory.held
+        if held is not None and held.status in LIVE:
+            if held.token.epoch in seen:
+                return "I1", f"nodes {seen[held.token.epoch]} and {v} both have a live token of {held.token.epoch}"
+            seen[held.token.epoch] = v
+    return None
+
+
+def no_copy(living: list[DiskValue]) -> tuple[str, str] | None:
+    """Check I2."""
+    highest = max(memory.known.epoch for memory in living)
+    registers = [memory.guarded.register for memory in living if memory.guarded is not None]
+    digests = {register.digest for register in registers if isinstance(register, Certificate)}
+    if any(_can_continue(memory, highest, digests) for memory in living):
+        return None
+    return "I2", f"nobody alive has a copy that can continue in {highest} or later"
+
+
+def _can_continue(memory: DiskValue, epoch: Epoch, digests: set[bytes]) -> bool:
+    held, guarded, final = memory.held, memory.guarded, memory.final
+    holds = held is not None and (held.status != PREPARED or held.token.digest() in digests)
+    return (
+        (held is not None and holds and held.token.epoch >= epoch)
+        or (guarded is not None and guarded.register is None and guarded.copy.epoch >= epoch)
+        or (final is not None and final.epoch >= epoch)
+    )
+
+
+def wrong_choice(setting: SmallFleet, memories: list[DiskValue]) -> tuple[str, str] | None:
+    """Check I7: where a token goes is what the script says."""
+    for v, memory in enumerate(memories):
+        held = memory.held
+        if held is not None and held.to != NOBODY:
+            to = setting.choice(v, setting.script[held.token.step - 1], setting.around(v))
+            if held.to != to:
+                return "I7", f"node {v} passes {place(held.token)} to {held.to}, the script says {to}"
+    return None
+
+
+def wrong_end(memories: list[DiskValue], facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
+    """Check I6 of the last tokens."""
+    for memory in memories:
+        token = memory.final
+        if token is None:
+            continue
+        steps = [step for step, _ in applied(token)]
+        if steps != list(range(token.step)):
+            return "I6", f"the model holds the steps {steps}"
+        for step, node in applied(token)[token.base :]:
+            if ("visited", token.epoch, step, node) not in facts:
+                return "I6", f"step {step} at node {node} is in the model, but in no log"
+    return None
+
+
+def updates_at_risk(memories: list[DiskValue], facts: list[tuple[Any, ...]]) -> int:
+    """Return how far what is held of a regenerated epoch is ahead of the copy that goes on."""
+    lost = 0
+    for kind, epoch, _, step, *_ in facts:
+        if kind != "regenerated":
+            continue
+        tokens = [memory.held.token for memory in memories if memory.held is not None]
+        tokens += [memory.final for memory in memories if memory.final is not None]
+        lost = max([lost, *(token.step - step for token in tokens if token.epoch == epoch)])
+    return lost

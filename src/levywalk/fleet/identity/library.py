@@ -1,0 +1,49 @@
+"""The names of the package cryptography that this room uses, with a clear error where it is not installed."""
+
+from __future__ import annotations
+
+from levywalk.errors import InvalidParameter
+
+try:
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric.ec import (
+        SECP256R1,
+        EllipticCurvePrivateKey,
+        EllipticCurvePublicKey,
+        generate_private_key,
+    )
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+        load_pem_private_key,
+    )
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+except ImportError:
+    raise InvalidParameter(
+        "keys and certificates need the package cryptography: pip install 'levywalk[fleet]'"
+    ) from None
+
+__all__ = [
+    "SECP256R1",
+    "Ed25519PrivateKey",
+    "Ed25519PublicKey",
+    "EllipticCurvePrivateKey",
+    "EllipticCurvePublicKey",
+    "Encoding",
+    "ExtendedKeyUsageOID",
+    "InvalidSignature",
+    "NameOID",
+    "NoEncryption",
+    "PrivateFormat",
+    "PublicFormat",
+    "UnsupportedAlgorithm",
+    "generate_private_key",
+    "hashes",
+    "load_pem_private_key",
+    "x509",
+]

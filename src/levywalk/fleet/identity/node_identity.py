@@ -1,0 +1,173 @@
+"""What one node is: its keys, its certificate, its fleet's authority, and the nodes that it has learned of."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from levywalk.fleet.identity.certificates import (
+    NEW_AUTHORITY,
+    CertificateFacts,
+    check_date,
+    check_node,
+    fingerprint,
+    fleet_of,
+    parse,
+    signed_by,
+    utc,
+)
+from levywalk.fleet.identity.errors import WrongKey
+from levywalk.fleet.identity.key_files import (
+    CA_CERTIFICATE,
+    CA_KEY,
+    NODE_CERTIFICATE,
+    NODE_KEY,
+    certificate_pem,
+    ed25519_key,
+    p256_key,
+    pem_blocks,
+    private_pem,
+    public_der,
+    read_small,
+)
+from levywalk.fleet.identity.library import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+    EllipticCurvePrivateKey,
+    Encoding,
+    PublicFormat,
+    x509,
+)
+from levywalk.fleet.identity.signing import Ed25519
+
+# gRPC takes TLS 1.2 too, and Python cannot tell it not to. This suite needs an RSA certificate, which no fleet has, and
+# the suites of TLS 1.3 are not configurable: so with this in the environment, before gRPC is first used, 1.3 is all
+# that is left. (Names of TLS 1.3 suites alone would make gRPC refuse to start.)
+TLS_1_3_ONLY = {"GRPC_SSL_CIPHER_SUITES": "ECDHE-RSA-AES128-GCM-SHA256"}
+_REMEMBERED = 1024  # peers' certificates that need no second check
+
+
+class Tls(NamedTuple):
+    """What TLS needs, as PEM."""
+
+    key: bytes
+    certificate: bytes
+    authority: bytes
+
+
+class Identity:
+    """What one node is: its keys, its certificate, its fleet's authority; and the nodes that it has learned of."""
+
+    def __init__(
+        self,
+        about: CertificateFacts,
+        tls: EllipticCurvePrivateKey,
+        signing: Ed25519PrivateKey,
+        certificate: x509.Certificate,
+        authority: x509.Certificate,
+    ) -> None:
+        self.node, self.fleet, self.addresses = about.node, about.fleet, about.addresses
+        self.certificate, self.authority = certificate, authority
+        self._tls, self._signing = tls, signing
+        self._public = {about.node: signing.public_key()}
+        self._issued = {about.node: certificate.not_valid_before_utc}
+        self._seen: dict[bytes, tuple[int, datetime, datetime]] = {}
+
+    def __repr__(self) -> str:
+        return f"Identity(node={self.node}, fleet={self.fleet!r}, fingerprint={fingerprint(self.certificate)!r})"
+
+    @classmethod
+    def open(cls, folder: str | Path, *, node: int | None = None, now: datetime | None = None) -> Identity:
+        """Load what `Authority.issue` put into a folder."""
+        at = Path(folder)
+        return cls.load(at / NODE_KEY, at / NODE_CERTIFICATE, at / CA_CERTIFICATE, node=node, now=now)
+
+    @classmethod
+    def load(
+        cls,
+        key: str | Path,
+        certificate: str | Path,
+        authority: str | Path,
+        *,
+        node: int | None = None,
+        now: datetime | None = None,
+    ) -> Identity:
+        """Read an identity and check all of it; warn if a certificate ends soon.
+
+        Parameters
+        ----------
+        node
+            The node that it must be of, as the node file says; None for any.
+        """
+        source = str(certificate)
+        ca = parse(read_small(Path(authority)), str(authority))
+        own = parse(read_small(Path(certificate)), source)
+        about = signed_by(ca, own, source)
+        fleet = fleet_of(ca, str(authority))
+        check_node(about, fleet, node, source)
+        renew = f"renew it (levywalk fleet renew) where the fleet's {CA_KEY} is, and copy the new file here"
+        check_date(own, source, f"the certificate of node {about.node}", renew, now)
+        check_date(ca, str(authority), f"the authority of fleet {fleet}", NEW_AUTHORITY, now)
+        tls, signing = pem_blocks(read_small(Path(key), private=True), str(key), "PRIVATE KEY", "PRIVATE KEY")
+        private, signer = p256_key(tls, str(key)), ed25519_key(signing, str(key))
+        mine = public_der(private), signer.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        if mine != (public_der(own), about.signing):
+            raise WrongKey(
+                f"{key} does not belong to {source}, which is of node {about.node}: "
+                "put the two files of one node beside each other, or issue it anew"
+            )
+        return cls(about, private, signer, own, ca)
+
+    def tls(self) -> Tls:
+        """Return what gRPC's credentials are made of."""
+        return Tls(private_pem(self._tls), certificate_pem(self.certificate), certificate_pem(self.authority))
+
+    def signer(self) -> Ed25519:
+        """Return this node's `protocol.Signer`: it believes this node and those that it learns of, now or later."""
+        return Ed25519(self._signing, self._public)
+
+    def learn(self, certificate: x509.Certificate | bytes | str, *, now: datetime | None = None) -> int:
+        """Check a node's certificate and remember its signing key; return its id.
+
+        A node that was issued anew has another signing key. The one that was issued last counts; an earlier one, which
+        may have been stolen, is refused.
+        """
+        found = parse(certificate)
+        about = self._check(found, now)
+        issued = self._issued.get(about.node, found.not_valid_before_utc)
+        key = Ed25519PublicKey.from_public_bytes(about.signing)
+        other = self._public.get(about.node, key) != key
+        if other and (about.node == self.node or found.not_valid_before_utc <= issued):
+            raise WrongKey(
+                f"node {about.node} is known with another signing key, issued later than that of certificate "
+                f"{fingerprint(found)}: use the files that were issued last"
+            )
+        self._public[about.node], self._issued[about.node] = key, max(issued, found.not_valid_before_utc)
+        return about.node
+
+    def peer_id(self, certificate: x509.Certificate | bytes | str, *, now: datetime | None = None) -> int:
+        """Return the id of the node whose certificate that is, if the authority says so and it is in date.
+
+        Cheap when it is asked again of the same PEM, as gRPC gives it for every call
+        (``context.auth_context()["x509_pem_cert"][0]``).
+        """
+        if isinstance(certificate, x509.Certificate):
+            return self._check(certificate, now).node
+        pem = certificate.encode(errors="replace") if isinstance(certificate, str) else certificate
+        seen = self._seen.get(pem)
+        if seen is not None and seen[1] <= utc(now) <= seen[2]:
+            return seen[0]
+        found = parse(pem)
+        node = self._check(found, now).node
+        if len(self._seen) >= _REMEMBERED:
+            self._seen.clear()
+        self._seen[pem] = (node, found.not_valid_before_utc, found.not_valid_after_utc)
+        return node
+
+    def _check(self, certificate: x509.Certificate, now: datetime | None) -> CertificateFacts:
+        about = signed_by(self.authority, certificate, "a peer's certificate")
+        check_node(about, self.fleet, None, "a peer's certificate")
+        who = f"the certificate of node {about.node}"
+        check_date(certificate, "peer", who, "renew it (levywalk fleet renew)", now, warn=False)
+        return about

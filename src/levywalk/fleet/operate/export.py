@@ -1,0 +1,131 @@
+"""Take out of a fleet's folder what the walk has made: the model, and the trace. The nodes may run meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from levywalk.durable import write_whole
+from levywalk.errors import InvalidParameter
+from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import Began, Disk, Line
+from levywalk.fleet.protocol.tensors import Tensor
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.storage.errors import NodeStoreError
+from levywalk.fleet.storage.reader import StoreReader
+
+if TYPE_CHECKING:
+    from levywalk.trace import Trace
+
+
+class Copy(NamedTuple):
+    """A model on a node's disk."""
+
+    node: int
+    token: Token
+    final: bool
+
+
+def model(fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: bool = False) -> Copy:
+    """Write a model as safetensors, under the name ``model``; return whose it was.
+
+    Parameters
+    ----------
+    node
+        Of that node's disk; else of any that has seen the end.
+    now
+        The newest one that is on a disk, before the end too.
+
+    Raises
+    ------
+    FleetProblem
+        If the walk is not over and ``now`` is false, or if no disk has a model.
+    """
+    out = Path(out)
+    if not out.absolute().parent.is_dir() or out.is_dir():
+        raise InvalidParameter(f"out must be a file in a folder that exists, got {str(out)!r}; create the folder first")
+    chosen = list(fleet.files) if node is None else [fleet.check(node).id]
+    copies, unread = [], []
+    for v in chosen:
+        try:
+            copies += _copies(v, _load(fleet, v))
+        except NodeStoreError as error:
+            unread.append(f"node {v}: {error}")
+    best = max(copies, key=lambda copy: (copy.token.epoch, copy.final, copy.token.step, copy.token.seq), default=None)
+    where = "no disk" if node is None else f"node {node}"
+    if best is None:
+        raise FleetProblem("; ".join([f"{where} has a model yet", *unread]))
+    if not best.final and not now:
+        raise FleetProblem(
+            f"the walk is not over: {best.token.step:,} of {fleet.manifest.published.steps:,} updates are done, "
+            f"as far as {where if node is not None else 'the disks here'} know; --now takes the newest model there is"
+        )
+    write_whole(out, b"".join(Tensor("model", best.token.model).chunks()))
+    return best
+
+
+def _load(fleet: FleetFolder, node: int) -> Disk | None:
+    file = fleet.files[node]
+    if not (file.state / "state.db").exists():
+        return None
+    with StoreReader(file.state, fleet.manifest.digest, limits=fleet.manifest.limits) as reading:
+        return reading.load()
+
+
+def _copies(node: int, disk: Disk | None) -> list[Copy]:
+    found = []
+    if disk is not None and disk.held is not None:
+        found.append(Copy(node, disk.held.token, final=False))
+    if disk is not None and disk.guarded is not None:
+        found.append(Copy(node, disk.guarded.copy, final=False))
+    if disk is not None and disk.final is not None:
+        found.append(Copy(node, disk.final, final=True))
+    return found
+
+
+def trace(fleet: FleetFolder, *, missing: str = "refuse") -> Trace:
+    """Merge all nodes' logs into the trace that a simulation would have made: see `merge`."""
+    from levywalk.fleet.operate.merge import merge
+    from levywalk.fleet.setup.create import fleet_of
+
+    logs = read_logs(fleet)
+    if not any(logs.values()):
+        raise FleetProblem("no node has logged an update yet: the walk has not begun")
+    try:
+        return merge(logs, fleet_of(fleet.path), missing=missing)
+    except InvalidParameter as error:
+        if missing == "refuse" and "missing='mark'" in str(error):
+            raise FleetProblem(str(error).replace("use missing='mark'", "use --missing mark")) from None
+        raise
+
+
+def read_logs(fleet: FleetFolder) -> dict[int, list[Line]]:
+    """Read all logs, up to a moment at which no line can be missing because one log was read before another."""
+    first: dict[int, list[Line]] = {}
+    readings = {
+        v: StoreReader(file.state, fleet.manifest.digest, limits=fleet.manifest.limits)
+        for v, file in fleet.files.items()
+        if (file.state / "state.db").exists()
+    }
+    try:
+        for v, reading in readings.items():
+            first[v] = list(reading.lines())
+        latest = max((_place(line) for lines in first.values() for line in lines), default=_NOWHERE)
+        # What led to the latest line of the first round was written before it, and so is there in the second one.
+        for v, reading in readings.items():
+            first[v] += [line for line in reading.lines(len(first[v])) if _place(line) <= latest]
+    finally:
+        for reading in readings.values():
+            reading.close()
+    return first
+
+
+_NOWHERE: tuple[Epoch, int] = FIRST, 0
+
+
+def _place(line: Line) -> tuple[Epoch, int]:
+    """Return where in the walk a line is."""
+    if isinstance(line, Visit):
+        return Epoch(*line.token_epoch), line.step
+    return (line.epoch, line.base) if isinstance(line, Began) else _NOWHERE

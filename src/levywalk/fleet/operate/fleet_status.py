@@ -1,0 +1,226 @@
+"""How a fleet is as a whole: where the model is, how far, and what was lost; also of nodes that are down or stopped.
+
+A node that runs is asked. Of one that does not answer the disk is read, which tells the same but for what only lives in
+memory: its rate, its loss, what it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+from levywalk.errors import LevywalkError
+from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.records import Archived, Began, Disk, Known, Own
+from levywalk.fleet.protocol.token import FIRST, Epoch
+from levywalk.fleet.runtime import control
+from levywalk.fleet.runtime.node_status import describe, running
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.storage.errors import NodeStoreError
+from levywalk.fleet.storage.reader import StoreReader
+
+PATIENCE = 1.0  # seconds that a node has to answer
+_AT_ONCE = 32  # nodes that are asked at once
+_TOKENS = ("held", "guarded", "final")
+
+
+class NodeView(NamedTuple):
+    """What is known of one node."""
+
+    id: int
+    pid: int | None
+    answers: bool
+    about: dict[str, Any]  # what `condition.describe` says, and the node itself if it answers
+    lines: tuple[Archived | Began, ...]  # of its log
+    last: Visit | None  # the last line of its log
+    error: str | None  # why its disk cannot be read
+
+    @property
+    def tokens(self) -> list[dict[str, Any]]:
+        """Every copy of the model that it has, in words and numbers."""
+        return [self.about[name] for name in _TOKENS if self.about[name] is not None]
+
+
+def look(files: Mapping[int, NodeFile], manifest: Manifest, *, patience: float = PATIENCE) -> list[NodeView]:
+    """Ask all nodes at once, so that several that are stopped do not add up; read the disks of the others."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda file: view(file, manifest, patience), (files[v] for v in sorted(files))))
+
+
+def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> NodeView:
+    """Look at one node."""
+    pid, answer = running(file.state), None
+    if pid is not None:
+        try:
+            answer = control.ask(file.state, "status", timeout=patience)
+        except LevywalkError:
+            pid = running(file.state)  # it may have ended this moment
+    about = describe(Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
+    lines: tuple[Archived | Began, ...] = ()
+    last, error = None, None
+    try:
+        if (file.state / "state.db").exists():
+            with StoreReader(file.state, manifest.digest, limits=manifest.limits) as reading:
+                lines = tuple(reading.without_visits())
+                last = reading.last_visit()
+                disk = reading.load() if answer is None else None
+                about = about if disk is None else describe(disk)
+    except NodeStoreError as damage:
+        error = str(damage)
+    return NodeView(file.id, pid, answer is not None, about if answer is None else answer, lines, last, error)
+
+
+def fleet_status(views: Sequence[NodeView], manifest: Manifest, *, begun: bool) -> dict[str, Any]:
+    """Return how the fleet is, ready for JSON."""
+    epoch, base = _winner(views)
+    tokens = [token for one in views for token in one.tokens if Epoch(*token["epoch"]) == epoch]
+    finals = [token for token in tokens if any(token is one.about["final"] for one in views)]
+    holder, guardian = _ended(views, finals[0]) if finals else _holder(views)
+    latest = max(tokens, key=lambda token: (token["step"], token["transfers"]), default=None)
+    answers = [one.about for one in views if one.answers]
+    rates = [rate for about in answers if (rate := about["hops_per_second"]) is not None]
+    losses = [about["loss"]["value"] for about in answers if about["loss"] is not None]
+    up = [one.id for one in views if one.pid is not None]
+    return {
+        "name": manifest.name,
+        "run": manifest.run,
+        "finished": bool(finals),
+        "holder": holder,
+        "guardian": guardian,
+        "epoch": epoch.counter,
+        "epoch_full": list(epoch),
+        "step": base if latest is None else latest["step"],
+        "steps": manifest.published.steps,
+        "transfers": 0 if latest is None else latest["transfers"],
+        "lost_updates": lost_updates(views),
+        "hops_per_second": None if not rates or finals else median(rates),
+        "loss": fmean(losses) if losses else None,
+        "waits": list(_waits(views, manifest, None if finals else holder, begun=begun)),
+        "nodes_up": len(up),
+        "nodes_down": len(views) - len(up),
+        "nodes": [_row(one, holder, guardian) for one in views],
+    }
+
+
+def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, Any]:
+    about = one.about
+    edges = {u: edge for u, edge in about["edges"].items() if u != str(one.id)}
+    role = "holder" if one.id == holder else "guardian" if one.id == guardian else ""
+    steps = [token["step"] for token in one.tokens]
+    loss = about.get("loss")
+    return {
+        "id": one.id,
+        "pid": one.pid,
+        "up": one.pid is not None,
+        "answers": one.answers,
+        "role": role,
+        "epoch": about["epoch"][0],
+        "step": max(steps, default=None),
+        "finished": about["final"] is not None,
+        "leaving": about["leaving"],
+        "edges_up": sum(edge["up"] for edge in edges.values()),
+        "edges": {u: edge | {"why": edge.get("why", "")} for u, edge in edges.items()},
+        "hops_per_second": about.get("hops_per_second"),
+        "loss": None if loss is None else loss["value"],
+        "waits": about.get("waits"),
+        "expires": about.get("expires"),
+        "version": about.get("version"),
+        "error": one.error,
+    }
+
+
+def _winner(views: Iterable[NodeView]) -> tuple[Epoch, int]:
+    """Return the highest epoch that is spoken of, and the step at which it began."""
+    found = [(Epoch(*one.about["epoch"]), int(one.about["base"])) for one in views]
+    found += [(line.epoch, line.base) for one in views for line in one.lines if isinstance(line, Began)]
+    return max(found, default=(FIRST, 0))
+
+
+def _holder(views: Iterable[NodeView]) -> tuple[int | None, int | None]:
+    """Return who holds the model and who guards it; while it is on its way, its last durable holder."""
+    found: list[tuple[Epoch, float, int, int | None]] = []
+    for one in views:
+        held, guarded = one.about["held"], one.about["guarded"]
+        if held is not None and held["live"]:
+            found.append((Epoch(*held["epoch"]), held["seq"], one.id, held["guardian"]))
+        if guarded is not None and guarded["before"] is not None:
+            found.append((Epoch(*guarded["epoch"]), guarded["seq"] - 0.5, one.id, guarded["before"]))
+        elif guarded is not None and guarded["holder"] is not None:  # all that is left if the holder's disk is lost
+            found.append((Epoch(*guarded["epoch"]), guarded["seq"] - 0.75, guarded["holder"], one.id))
+    return max(found, key=lambda one: one[:2], default=(FIRST, 0, None, None))[2:]
+
+
+def _ended(views: Iterable[NodeView], final: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Return where the walk ended, as the log there says, and who guarded the model last."""
+    guards = [
+        (one.about["guarded"]["seq"], one.about["guarded"]["holder"], one.id)
+        for one in views
+        if one.about["guarded"] is not None and one.about["guarded"]["epoch"] == final["epoch"]
+    ]
+    _, last, guardian = max(guards, default=(0, None, None), key=lambda guard: guard[0])
+    for one in views:
+        if one.last is not None and (list(one.last.token_epoch), one.last.step) == (final["epoch"], final["step"]):
+            return one.id, guardian if last == one.id else None
+    return last, guardian
+
+
+def lost_updates(views: Iterable[NodeView]) -> int:
+    """Count the updates that a higher epoch has overtaken, each once.
+
+    An epoch's own updates are those from its base to the highest step that any copy of it has, wherever that lies: with
+    a dead holder, in an archive, or as the base of a later epoch. Those beyond the base of its child in the winning
+    lineage are lost, and of other epochs all.
+    """
+    views = list(views)
+    began = {line.epoch: line for one in views for line in one.lines if isinstance(line, Began)}
+    bases = {epoch: line.base for epoch, line in began.items()}
+    tops = dict(bases)
+    copies = [(Epoch(*token["epoch"]), token["base"], token["step"]) for one in views for token in one.tokens]
+    archived = [line.token for one in views for line in one.lines if isinstance(line, Archived)]
+    copies += [(token.epoch, token.base, token.step) for token in archived]
+    for epoch, base, step in copies:
+        bases[epoch] = base
+        tops[epoch] = max(tops.get(epoch, 0), step)
+    winner, base = _winner(views)
+    bases.setdefault(winner, base)
+    tops.setdefault(winner, base)
+    # Of an epoch that was never guarded nobody has logged the parent: it is of a lower counter.
+    parents = {
+        epoch: began[epoch].parent
+        if epoch in began
+        else max((other for other in bases if other.counter < epoch.counter), default=FIRST)
+        for epoch in bases
+    }
+    for epoch, parent in parents.items():
+        if parent in tops:
+            tops[parent] = max(tops[parent], bases[epoch])
+    ends = {winner: tops[winner]}
+    epoch, end = winner, bases[winner]
+    while (parent := parents.get(epoch, FIRST)) != FIRST and parent in bases:
+        ends[parent] = end
+        epoch, end = parent, min(end, bases[parent])
+    return sum(max(0, top - max(bases[epoch], ends.get(epoch, 0))) for epoch, top in tops.items())
+
+
+def _waits(views: Sequence[NodeView], manifest: Manifest, holder: int | None, *, begun: bool) -> Iterable[str]:
+    """Yield what keeps the walk from going on."""
+    for one in views:
+        if one.error is not None:
+            yield f"node {one.id}'s disk cannot be read: {one.error}"
+        if one.answers and one.about["waits"]:
+            yield f"node {one.id} {one.about['waits']}"
+    known = {one.id: one for one in views}
+    if not begun and not any(one.tokens for one in views):
+        yield "the walk has not begun"
+    if all(one.pid is None for one in views):
+        yield "no node runs"
+    elif holder in known and known[holder].pid is None:
+        yield (
+            f"node {holder}, which holds the model, does not run: when it starts again the walk goes on; its guardian "
+            f"brings the model back after {manifest.terms.dead_after:g} s of silence"
+        )
+    elif holder in known and not known[holder].answers:
+        yield f"node {holder}, which holds the model, does not answer: it is busy, or was stopped"

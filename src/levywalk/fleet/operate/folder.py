@@ -1,0 +1,401 @@
+"""A fleet's folder on one machine: start its nodes, look at them, give them orders, stop them, take out what they made.
+
+::
+
+    DIR/manifest.json, authority/     see `found`
+    DIR/node-3/node.log               what its process writes
+    DIR/node-3/state/                 its disk, its lock, the socket on which it takes orders
+    DIR/begun                         the mark that the first token was born
+
+Nothing here runs while the fleet does: nodes need no parent, and live on when who started them is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from levywalk.durable import write_whole
+from levywalk.errors import InvalidParameter, LevywalkError
+from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, look
+from levywalk.fleet.operate.log_text import short
+from levywalk.fleet.protocol.token import FIRST
+from levywalk.fleet.runtime import control
+from levywalk.fleet.runtime.node_status import running
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_file import NodeFile
+
+MANIFEST, BEGUN, LOG = "manifest.json", "begun", "node.log"
+PATIENCE = 120.0  # seconds for a fleet to start
+_WAIT = 0.05, 0.5  # seconds between looks, at first and at most
+_TAIL = 5  # lines of a log that tell why a process ended
+_children: dict[int, subprocess.Popen[bytes]] = {}  # of this process, by pid: they must be waited for when they end
+
+Say = Callable[[str], None]
+
+
+class FleetProblem(LevywalkError, RuntimeError):
+    """The fleet is not as it was asked to be; the message says which nodes, and why."""
+
+
+def _nothing(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class FleetFolder:
+    """The nodes of one fleet that are on this machine.
+
+    Examples
+    --------
+    >>> FleetFolder.open("/no/such/folder")
+    Traceback (most recent call last):
+    levywalk.errors.InvalidParameter: /no/such/folder is no fleet's folder: it has no manifest.json; ...
+    """
+
+    path: Path
+    manifest: Manifest
+    files: dict[int, NodeFile]
+    lone: bool = False  # whether this is one node's own folder
+
+    @classmethod
+    def open(cls, path: str | Path) -> FleetFolder:
+        """Read the manifest and the node files of a folder; of a node file, that node alone."""
+        path = Path(path).absolute()
+        if path.is_file():
+            file = NodeFile.read(path)
+            return cls(path.parent, Manifest.read(file.manifest), {file.id: file}, lone=True)
+        check_folder(path)
+        files = {}
+        for place in node_folders(path):
+            file = NodeFile.read(place / "node.toml")
+            if place.name != f"node-{file.id}":
+                raise InvalidParameter(f"{place}: its node.toml is of node {file.id}; put each file into its folder")
+            files[file.id] = file
+        if not files:
+            raise InvalidParameter(f"{path} has no nodes: there is no node-*/node.toml in it")
+        return cls(path, Manifest.read(path / MANIFEST), dict(sorted(files.items())))
+
+    # Looking
+
+    def views(self, patience: float = 1.0) -> list[NodeView]:
+        """Look at every node, for at most so many seconds."""
+        _reap()
+        return look(self.files, self.manifest, patience=patience)
+
+    def status(self, patience: float = 1.0) -> dict[str, Any]:
+        """Return how the fleet is, ready for JSON: see `overview`."""
+        return fleet_status(self.views(patience), self.manifest, begun=self.begun)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the first token was born."""
+        return (self.path / BEGUN).exists()
+
+    @property
+    def whole(self) -> bool:
+        """Whether all nodes of the fleet are here: else the walk begins by the operator's word."""
+        return len(self.files) == self.manifest.nodes
+
+    def log(self, node: int) -> Path:
+        """Return where a node's process writes its log."""
+        return self.place(node) / LOG
+
+    def place(self, node: int) -> Path:
+        """Return a node's folder."""
+        self.check(node)
+        return self.path if self.lone else self.path / f"node-{node}"
+
+    def check(self, node: int) -> NodeFile:
+        """Return the file of a node, which must be here."""
+        if node not in self.files:
+            raise InvalidParameter(f"node must be one of {self.path}'s, {short(self.files)}, got {node}")
+        return self.files[node]
+
+    # Starting
+
+    def up(self, timeout: float = PATIENCE, say: Say = _nothing) -> list[int]:
+        """Start every node that does not run, wait until all answer, and let the walk begin if it has not.
+
+        Returns
+        -------
+        list of int
+            Which were started.
+
+        Raises
+        ------
+        FleetProblem
+            If a node ended or did not answer in time, or the walk could not begin; the others go on.
+        """
+        until = time.monotonic() + timeout
+        _reap()
+        down = [v for v, file in self.files.items() if running(file.state) is None]
+        started = {v: self._start(v) for v in down}
+        self._await_answers(started, until, say)
+        if not self.begun and self.whole:
+            self._await_begin(until, say)
+        return down
+
+    def _start(self, node: int) -> subprocess.Popen[bytes]:
+        from levywalk.fleet.runtime.process import ENVIRONMENT, command
+
+        place = self.place(node)
+        with (place / LOG).open("ab") as log:
+            process = subprocess.Popen(
+                command(place / "node.toml"),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                close_fds=True,
+                env=os.environ | ENVIRONMENT,
+                cwd=place,
+            )
+        _children[process.pid] = process
+        return process
+
+    def _await_answers(self, started: dict[int, subprocess.Popen[bytes]], until: float, say: Say) -> None:
+        waited, ended = set(self.files), {}
+        for _ in _looks(until):
+            for v, process in started.items():
+                # One that another command has started meanwhile is as good.
+                if v in waited and process.poll() is not None and running(self.files[v].state) is None:
+                    waited.discard(v)
+                    ended[v] = process
+            waited = {v for v in waited if not self._answers(v)}
+            say(f"{len(self.files) - len(waited) - len(ended)} of {len(self.files)} nodes answer")
+            if not waited:
+                break
+        problems = [
+            f"node {v} ended with exit code {process.returncode}; the end of {self.log(v)}:\n{_tail(self.log(v))}"
+            for v, process in sorted(ended.items())
+        ]
+        for v in sorted(waited):
+            pid = running(self.files[v].state)
+            problems.append(
+                f"node {v} does not run yet; see {self.log(v)}"
+                if pid is None
+                else f"node {v} (process {pid}) does not answer: it is busy, or was stopped (kill -CONT {pid})"
+            )
+        if problems:
+            raise FleetProblem("\n".join(problems))
+
+    def _answers(self, node: int) -> bool:
+        try:
+            control.ask(self.files[node].state, "status", timeout=0.2)
+        except LevywalkError:
+            return False
+        return True
+
+    # Beginning
+
+    def begin(self, timeout: float = PATIENCE, say: Say = _nothing) -> bool:
+        """Let the walk begin, once all edges are up; return whether it had not."""
+        if self.begun:
+            return False
+        return self._await_begin(time.monotonic() + timeout, say)
+
+    def _await_begin(self, until: float, say: Say) -> bool:
+        start = self.manifest.start
+        for _ in _looks(until):
+            views = self.views()
+            if any(one.tokens or one.about["epoch"] != list(FIRST) for one in views):
+                self._mark()
+                return False
+            silent = [one.id for one in views if not one.answers]
+            down = [] if silent else [edge for one in views for edge in _edges_down(one)]
+            if start not in self.files:
+                raise FleetProblem(f"the walk begins at node {start}, which is not here: levywalk fleet begin there")
+            if not silent and not down:
+                control.ask(self.files[start].state, "begin")
+                self._mark()
+                return True
+            say(f"{len(down)} edges are not up yet")
+        if silent:
+            raise FleetProblem(f"the walk cannot begin: nodes {short(silent)} do not answer")
+        shown = "; ".join(f"from node {v} to node {u}: {why}" for v, u, why in down[:3])
+        raise FleetProblem(
+            f"the walk cannot begin: {len(down)} edges are not up ({shown}); see levywalk fleet doctor {self.path}"
+        )
+
+    def _mark(self) -> None:
+        write_whole(self.path / BEGUN, b"The walk has begun: the first token is not born again.\n")
+
+    # Stopping
+
+    def stop(self, timeout: float = 30.0, *, force: bool = False, say: Say = _nothing) -> list[int]:
+        """Stop every node that runs, and wait until its process is gone; return which.
+
+        Parameters
+        ----------
+        force
+            Whether to kill what has not ended in time. Nothing is lost by that: a node may be killed at any moment.
+
+        Raises
+        ------
+        FleetProblem
+            If some still run.
+        """
+        _reap()
+        runs = {v: pid for v, file in self.files.items() if (pid := running(file.state)) is not None}
+        for v, pid in runs.items():
+            self._order_stop(v, pid)
+        left = self._await_end(runs, time.monotonic() + timeout, say)
+        if force and left:
+            for v in left:
+                self._signal(v, runs[v], signal.SIGKILL)
+            left = self._await_end(runs, time.monotonic() + timeout, say)
+        if left:
+            shown = ", ".join(f"{v} (process {runs[v]})" for v in sorted(left))
+            raise FleetProblem(f"nodes {shown} still run after {timeout:g} s; --force kills them, and loses nothing")
+        return sorted(runs)
+
+    def _order_stop(self, node: int, pid: int) -> None:
+        self._signal(node, pid, signal.SIGCONT)  # one that is stopped could not hear
+        try:
+            control.ask(self.files[node].state, "stop", timeout=1.0)
+        except LevywalkError:
+            self._signal(node, pid, signal.SIGTERM)
+
+    def _signal(self, node: int, pid: int, number: signal.Signals) -> None:
+        """Signal a node's process, after another look at whether it is that."""
+        if running(self.files[node].state) == pid:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+            except PermissionError:
+                raise FleetProblem(f"node {node} (process {pid}) is another user's: stop it as that user") from None
+
+    def _await_end(self, runs: dict[int, int], until: float, say: Say) -> set[int]:
+        left = set(runs)
+        for _ in _looks(until):
+            _reap()
+            left = {v for v in left if running(self.files[v].state) == runs[v]}
+            say(f"{len(runs) - len(left)} of {len(runs)} nodes have ended")
+            if not left:
+                break
+        return left
+
+    # The operator's word
+
+    def gone(self, node: int) -> tuple[list[int], list[int]]:
+        """Tell a node's neighbours that it will never come back; return who was told, and who does not run.
+
+        If it held the model, its guardian brings that back; if it guarded it, the holder goes on with another guardian.
+
+        Raises
+        ------
+        FleetProblem
+            If no neighbour runs, or one of them is still connected to it.
+        """
+        pid = running(self.files[node].state) if node in self.files else None
+        if pid is not None:
+            raise InvalidParameter(
+                f"node {node} is not gone: process {pid} runs; stop it first, or let it go by levywalk fleet leave"
+            )
+        around = [v for v, file in self.files.items() if node in {peer.id for peer in file.neighbours}]
+        if not around:
+            raise InvalidParameter(f"node {node} is no neighbour of a node in {self.path}")
+        told, down, objections = [], [], []
+        for v in around:
+            try:
+                control.ask(self.files[v].state, "gone", node=node)
+                told.append(v)
+            except control.NoAnswer:
+                down.append(v)
+            except InvalidParameter as error:
+                objections.append(str(error))
+        if objections:
+            raise FleetProblem("; ".join(objections))
+        if not told:
+            raise FleetProblem(f"no neighbour of node {node} was told: nodes {short(down)} do not run")
+        return told, down
+
+    def leave(self, node: int) -> None:
+        """Ask a node to leave: it takes no model any more, and then takes its edges down."""
+        control.ask(self.check(node).state, "leave")
+
+    def renew(self, nodes: Iterable[int] | None = None, days: int | None = None) -> list[Path]:
+        """Give nodes new certificates for their old keys, which they take at their next start; return the files."""
+        from levywalk.fleet.identity.authority import NODE_DAYS, Authority
+
+        chosen = list(self.files) if nodes is None else [self.check(v).id for v in nodes]
+        authority = Authority.load(self.path / "authority")
+        return [
+            authority.renew(v, days=NODE_DAYS if days is None else days, folder=self.files[v].certificate.parent)
+            for v in chosen
+        ]
+
+
+def begin_at(path: str | Path, timeout: float = PATIENCE, say: Say = _nothing) -> bool:
+    """Let the walk begin at the node of a node file, once its own edges are up; return whether it had not begun."""
+    file = NodeFile.read(path)
+    start = Manifest.read(file.manifest).start
+    if file.id != start:
+        raise InvalidParameter(f"{path} must be the file of node {start}, where the walk begins, got node {file.id}'s")
+    for _ in _looks(time.monotonic() + timeout):
+        about = control.ask(file.state, "status")
+        if about["held"] or about["final"] or about["epoch"] != list(FIRST):
+            return False
+        down = [u for u, edge in about["edges"].items() if not edge["up"]]
+        if not down:
+            control.ask(file.state, "begin")
+            return True
+        say(f"{len(down)} edges are not up yet")
+    why = about["edges"][down[0]].get("why") or "its ends have not agreed yet"
+    raise FleetProblem(f"the walk cannot begin: the edge from node {file.id} to node {down[0]} is not up: {why}")
+
+
+def check_folder(path: Path) -> None:
+    """Refuse what is no fleet's folder."""
+    if (path / "node.toml").exists():
+        raise InvalidParameter(f"{path} is one node's folder: give {path / 'node.toml'}, or the fleet's folder")
+    if not (path / MANIFEST).is_file():
+        raise InvalidParameter(f"{path} is no fleet's folder: it has no {MANIFEST}; levywalk fleet init makes one")
+
+
+def node_folders(path: Path) -> list[Path]:
+    """Return the folders of the nodes that are here."""
+    return [file.parent for file in sorted(path.glob("node-*/node.toml"))]
+
+
+def _edges_down(one: NodeView) -> Iterator[tuple[int, int, str]]:
+    for u, edge in one.about["edges"].items():
+        if not edge["up"]:
+            yield one.id, int(u), edge.get("why") or "not agreed yet"
+
+
+def _looks(until: float) -> Iterator[None]:
+    """Yield at once, and then after pauses that grow, until the time is over."""
+    pause = _WAIT[0]
+    while True:
+        yield
+        left = until - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(pause, left))
+        pause = min(1.5 * pause, _WAIT[1])
+
+
+def _reap() -> None:
+    """Wait for children of this process that have ended."""
+    for pid, process in list(_children.items()):
+        if process.poll() is not None:
+            del _children[pid]
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 8192))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError as error:
+        return f"  ({error.strerror})"
+    return "\n".join(f"  {line}" for line in lines[-_TAIL:])

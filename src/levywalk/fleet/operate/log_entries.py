@@ -1,0 +1,93 @@
+"""The logs of all nodes as one: JSON lines, merged by time, and each in words."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from levywalk.fleet.operate.log_text import sentence
+
+_PAUSE = 0.2  # seconds between looks at growing logs
+
+
+def entries(paths: Mapping[int, Path]) -> Iterator[dict[str, Any]]:
+    """Yield all lines of the nodes' logs in order of time; each has at least time, level, node and event.
+
+    What a process has written that is no JSON, such as a traceback, keeps its place behind the line before it.
+    """
+    return heapq.merge(*(_of_one(node, path) for node, path in sorted(paths.items())), key=lambda entry: entry["time"])
+
+
+def _of_one(node: int, path: Path) -> Iterator[dict[str, Any]]:
+    last = ""
+    if path.exists():
+        with path.open("rb") as file:
+            for raw in file:
+                entry = parsed(node, raw, last)
+                last = entry["time"]
+                yield entry
+
+
+def parsed(node: int, raw: bytes, last: str = "") -> dict[str, Any]:
+    r"""Return a line of a node's log; ``last`` is the time of the line before, for one that has none.
+
+    Examples
+    --------
+    >>> parsed(3, b'{"time": "2026-01-01T12:00:00.000+00:00", "level": "info", "event": "stopped"}\n')["node"]
+    3
+    >>> parsed(3, b"Segmentation fault\n")
+    {'time': '', 'level': 'error', 'node': 3, 'event': 'Segmentation fault'}
+    """
+    text = raw.decode(errors="replace").rstrip()
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("event"), str):
+        return {"time": last, "level": "error", "node": node, "event": text}
+    return {"time": last, "level": "info"} | found | {"node": node}
+
+
+def follow(paths: Mapping[int, Path]) -> Iterator[dict[str, Any]]:
+    """Yield what is there, and then what comes, for ever."""
+    read, last = dict.fromkeys(paths, 0), dict.fromkeys(paths, "")
+    while True:
+        fresh = []
+        for node, path in sorted(paths.items()):
+            if not path.exists():
+                continue
+            with path.open("rb") as file:
+                file.seek(read[node])
+                for raw in file:
+                    if raw.endswith(b"\n"):  # else the rest of it comes later
+                        read[node] += len(raw)
+                        entry = parsed(node, raw, last[node])
+                        last[node] = entry["time"]
+                        fresh.append(entry)
+        yield from sorted(fresh, key=lambda entry: str(entry["time"]))
+        time.sleep(_PAUSE)
+
+
+def in_words(entry: Mapping[str, Any]) -> str:
+    """Return an entry as a line for people.
+
+    Examples
+    --------
+    >>> entry = {"time": "2026-01-01T12:00:00.250+00:00", "level": "info", "node": 3, "event": "edge up"}
+    >>> in_words(entry | {"neighbour": 2})
+    '2026-01-01 12:00:00.250  node   3  the edge to node 2 is up'
+    """
+    try:
+        said = sentence(entry["event"], dict(entry))
+    except (KeyError, TypeError, ValueError):  # of another version of levywalk
+        said = f"{entry['event']} {json.dumps({k: v for k, v in entry.items() if k not in _ALWAYS})}"
+    mark = {"warning": "! ", "error": "✗ "}.get(str(entry["level"]), "")
+    when = str(entry["time"])[:23].replace("T", " ")
+    return f"{when:23}  node {entry['node']:>3}  {mark}{said}"
+
+
+_ALWAYS = ("time", "level", "node", "event")

@@ -1,0 +1,104 @@
+"""What nodes report, in words: of a simulated fleet and of a real one alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from levywalk.fleet.protocol.token import Epoch
+
+
+def sentence(what: str, about: dict[str, Any]) -> str:
+    """Return a report as a sentence without its subject, the node.
+
+    Examples
+    --------
+    >>> sentence("stayed", {"to": 3, "why": "the node is dead"})
+    'keeps the model, which was to go to node 3: the node is dead'
+    """
+    make = _SENTENCES.get(what)
+    return what if make is None else make(about)
+
+
+def _began(about: dict[str, Any]) -> str:
+    if about["epoch"][0] == 0:
+        return f"bears the model; node {about['guardian']} guards it"
+    return f"begins {named(about['epoch'])} from step {about['step']}; node {about['guardian']} guards it"
+
+
+def _archived(about: dict[str, Any]) -> str:
+    lost = count(about["lost"], "update")
+    return f"archives the model of {named(about['epoch'])}, overtaken by {named(about['by'])}: {lost} lost"
+
+
+def named(epoch: Epoch | list[int]) -> str:
+    """Return an epoch's name."""
+    counter, _, node = epoch
+    return f"epoch {counter} of node {node}" if counter else "epoch 0"
+
+
+def count(number: int, what: str) -> str:
+    """Return a number of things.
+
+    Examples
+    --------
+    >>> count(0, "update"), count(1, "update"), count(2000, "update")
+    ('no updates', '1 update', '2,000 updates')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}" if number else f"no {what}s"
+
+
+def short(nodes: Iterable[int]) -> str:
+    """Return nodes in short.
+
+    Examples
+    --------
+    >>> short([0, 1, 2, 5, 7, 8])
+    '0-2, 5, 7-8'
+    """
+    ends: list[list[int]] = []
+    for v in nodes:
+        if ends and v == ends[-1][1] + 1:
+            ends[-1][1] = v
+        else:
+            ends.append([v, v])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ends)
+
+
+_STATE = {"restart": "runs", "join": "is there already"}
+_SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "began": _began,
+    "archived": _archived,
+    "regenerated": lambda a: f"brings the model back from its copy of step {a['step']}: node {a['holder']} is silent",
+    "guardian gone": lambda a: f"goes on without its guardian, node {a['guardian']}, which is gone",
+    "stayed": lambda a: f"keeps the model, which was to go to node {a['to']}: {a['why']}",
+    "refused": lambda a: f"refuses what node {a['sender']} sends: {a['why']}",
+    "finished": lambda a: f"the walk is over after {a['step']:,} updates",
+    "leaving": lambda a: "wants to leave, and takes no model any more",
+    "left": lambda a: "has left: its edges are down",
+    "kill": lambda a: "✗ is killed",
+    "lose disk": lambda a: "✗ is killed, and its disk is lost",
+    "restart": lambda a: "↑ starts again",
+    "leave": lambda a: "← is asked to leave",
+    "join": lambda a: "→ joins",
+    "gone": lambda a: "is said to be gone for good",
+    "cut": lambda a: f"╳ cut off from the others: {short(a['nodes'])}",
+    "heal": lambda a: "the cut heals",
+    "no use": lambda a: f"{a['fault']} changes nothing: the node {_STATE.get(a['fault'], 'does not run')}",
+    "nobody": lambda a: f"nobody is {a['meant']} at this time: no {a['fault']}",
+    "started": lambda a: f"starts, levywalk {a['version']}, listens on {a['listen']}",
+    "stopped": lambda a: "stops",
+    "edge up": lambda a: f"the edge to node {a['neighbour']} is up",
+    "edge down": lambda a: f"the edge to node {a['neighbour']} is down",
+    "link closed": lambda a: (
+        f"a stranger was sent away: {a['why']}"
+        if a["neighbour"] < 0
+        else f"the link to node {a['neighbour']} is closed: {a['why']}"
+    ),
+    "lost its disk": lambda a: f"node {a['neighbour']} has come back without its disk: its old self is gone",
+    "process is dead": lambda a: f"node {a['neighbour']}'s process is dead, says the kernel: it counts as gone",
+    "slept": lambda a: f"was away for {a['seconds']} s (stopped, or the machine slept): holds nobody dead for that",
+    "expires soon": lambda a: a["message"],
+    "disk full": lambda a: a["message"],
+    "cannot run": lambda a: f"cannot run: {a['message']}",
+}

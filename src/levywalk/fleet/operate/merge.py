@@ -1,0 +1,241 @@
+"""Nodes' logs, merged into the `Trace` that a simulation would have made.
+
+Every node logs the updates it made (`Visit`), the epochs it began (`Began`) and what was overtaken (`Archived`). The
+walk that counts is the highest epoch's: its own steps from its base on, below the base those of its parent, and so on.
+All other updates in the logs are lost ones, and are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from levywalk.arrays import Floats, Ints
+from levywalk.engine.measure import Measure, loss_nodes
+from levywalk.engine.seen import Seen
+from levywalk.errors import InvalidParameter
+from levywalk.fleet.protocol.node_step import PublishedWalk, Visit
+from levywalk.fleet.protocol.records import Archived, Began, Line
+from levywalk.fleet.protocol.token import FIRST, Epoch
+from levywalk.fleet.setup.build import Fleet
+from levywalk.trace import Trace
+from levywalk.trace.provenance import told
+from levywalk.walks import Switching
+
+Logs = Mapping[int, Sequence[Line]]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The walk that counts, as far as the logs have it.
+
+    Attributes
+    ----------
+    epochs
+        Of the winning lineage, from the first to the last, each with the step at which it began.
+    visits
+        By step: the node, and its line.
+    missing
+        Steps that no log has.
+    lost
+        Updates in the logs that do not count: (epoch, step). None if a log that tells how an epoch began is missing.
+    """
+
+    epochs: tuple[tuple[Epoch, int], ...]
+    visits: dict[int, tuple[int, Visit]]
+    missing: tuple[int, ...]
+    lost: tuple[tuple[Epoch, int], ...] | None
+
+
+def merge(logs: Logs, fleet: Fleet, *, missing: str = "refuse") -> Trace:
+    """Merge the nodes' logs into one trace.
+
+    Parameters
+    ----------
+    logs
+        Every node's lines, by node.
+    fleet
+        What walked.
+    missing
+        When lines are missing because a disk was lost: "refuse", or "mark": such steps are -1 in the walk, their
+        checkpoints are left out, and ``provenance["fleet"]["missing"]`` lists them.
+
+    Returns
+    -------
+    Trace
+        Without faults and with a shared key, that of ``run(..., backend="reference", record_walk=True)``, to the bit.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> from levywalk.fleet.simulate.virtual import VirtualFleet
+    >>> fleet = Fleet.of(lw.ring(12), lw.homogeneous(12), lw.mhlj(), steps=100, step_size="theory", record_every=10)
+    >>> virtual = VirtualFleet(fleet)
+    >>> virtual.run()
+    True
+    >>> trace = merge(virtual.logs, fleet)
+    >>> trace, trace.provenance["fleet"]["lost_updates"]
+    (Trace(MHLJ: 1 replicas x 100 steps), 0)
+    """
+    if missing not in ("refuse", "mark"):
+        raise InvalidParameter(f"missing must be 'refuse' or 'mark', got {missing!r}")
+    chain = winning_chain(logs, fleet.published)
+    if chain.missing and missing == "refuse":
+        raise InvalidParameter(
+            f"logs must hold every step, but {len(chain.missing)} are missing ({_few(chain.missing)}): a disk was "
+            "lost, or a log was left out; use missing='mark' to go on without them"
+        )
+    return _trace(chain, logs, fleet)
+
+
+def winning_chain(logs: Logs, published: PublishedWalk) -> Chain:
+    """Find the walk that counts: the highest epoch's, and what it began from."""
+    began: dict[Epoch, Began] = {}
+    lines: dict[Epoch, dict[int, tuple[int, Visit]]] = {}
+    for v, line in _lines(logs):
+        if isinstance(line, Began):
+            began[line.epoch] = line
+        elif isinstance(line, Visit):
+            steps = lines.setdefault(Epoch(*line.token_epoch), {})
+            if line.step in steps:
+                other = steps[line.step][0]
+                raise InvalidParameter(
+                    f"logs must hold each step of an epoch once, but nodes {other} and {v} both have step {line.step} "
+                    f"of epoch {tuple(line.token_epoch)}"
+                )
+            steps[line.step] = v, line
+    if not lines and not began:
+        raise InvalidParameter("logs must hold at least one line: there is nothing to merge")
+    epochs, visits = _lineage(began, lines)
+    missing = tuple(step for step in range(max(visits, default=0)) if step not in visits)
+    whole = epochs[0][0] in began
+    return Chain(tuple(epochs), visits, missing, tuple(_lost(lines, epochs, published)) if whole else None)
+
+
+def _lines(logs: Logs) -> Iterator[tuple[int, Line]]:
+    return ((v, line) for v, log in sorted(logs.items()) for line in log)
+
+
+def _lineage(
+    began: dict[Epoch, Began], lines: dict[Epoch, dict[int, tuple[int, Visit]]]
+) -> tuple[list[tuple[Epoch, int]], dict[int, tuple[int, Visit]]]:
+    """Follow the parents of the highest epoch; an epoch whose beginning is in no log has unknown ones."""
+    epoch, end = max([*began, *lines]), 1 << 62
+    epochs: list[tuple[Epoch, int]] = []
+    visits: dict[int, tuple[int, Visit]] = {}
+    while epoch != FIRST:
+        own = lines.get(epoch, {})
+        known = began.get(epoch)
+        base = min(own, default=end) if known is None else known.base
+        visits |= {step: found for step, found in own.items() if base <= step < end}
+        epochs.append((epoch, base))
+        if known is None:
+            break
+        epoch, end = known.parent, min(end, base)
+    return epochs[::-1], visits
+
+
+def _lost(
+    lines: dict[Epoch, dict[int, tuple[int, Visit]]], epochs: list[tuple[Epoch, int]], published: PublishedWalk
+) -> Iterator[tuple[Epoch, int]]:
+    """Yield the updates that do not count: those of other epochs, and of an epoch beyond its child's base."""
+    ends = {epoch: base for (epoch, _), (_, base) in pairwise(epochs)} | {epochs[-1][0]: 1 << 62}
+    for epoch, steps in sorted(lines.items()):
+        for step, (_, line) in sorted(steps.items()):
+            if step >= ends.get(epoch, 0) and not _is_end(line, published):
+                yield epoch, step
+
+
+def _is_end(line: Visit, published: PublishedWalk) -> bool:
+    """Whether the line is the walk's last: no update was made there."""
+    return line.step >= published.steps or (published.stop == "detector" and line.switched_at >= 0)
+
+
+def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
+    published, problem = fleet.published, fleet.problem
+    kept = [found for _, found in sorted(chain.visits.items()) if found[1].model is not None]
+    if not kept:
+        raise InvalidParameter("logs must hold at least one model; none of their lines has one")
+    node, last = kept[-1]
+    lines = [line for _, line in kept]
+    walk = np.full((1, last.step), -1, np.int32)
+    for step, (v, _) in chain.visits.items():
+        if step < last.step:
+            walk[0, step] = v
+    nodes = loss_nodes("auto", problem, published.update, published.steps, len(kept), fleet.seed)
+    measure = Measure(problem, nodes)
+    hops, transfers = (np.array([[getattr(line, name) for line in lines]]) for name in ("hops", "transfers"))
+    errors = _errors(measure, kept, hops, transfers)
+    numbers = problem.dim + (problem.dim + 3 if published.detector is not None else 0)
+    bound = (fleet.design.first if isinstance(fleet.design, Switching) else fleet.design).bind(fleet.network, problem)
+    return Trace(
+        step=np.array([line.step for line in lines]),
+        distance2=errors[:, 0],
+        excess_loss=errors[:, 1],
+        loss=errors[:, 2],
+        hops=hops,
+        transfers=transfers,
+        bytes=transfers * 8 * numbers,
+        visits=np.bincount(walk[walk >= 0], minlength=problem.n)[None],
+        walk=walk,
+        final_node=np.array([node]),
+        model=np.array([last.model]),
+        diverged_at=np.array([last.diverged_at]),
+        switched_at=np.array([last.switched_at if isinstance(fleet.design, Switching) else -1]),
+        target=bound.law,
+        optimum=measure.optimum,
+        provenance=_provenance(chain, logs, fleet, bound.largest, last) | {"loss": measure.describe()},
+    )
+
+
+def _errors(measure: Measure, kept: list[tuple[int, Visit]], hops: Ints, transfers: Ints) -> Floats:
+    """Return distance2, excess_loss and loss at the checkpoints, as a simulation measures them."""
+    models = np.array([[line.model for _, line in kept]])
+    active = np.array([[line.diverged_at < 0 for _, line in kept]])
+    seen = Seen(np.array([[v for v, _ in kept]]), models, hops, transfers, active)
+    errors = np.full((1, 3, len(kept)), np.nan)
+    measure(seen, errors, 0)
+    return errors
+
+
+def _provenance(chain: Chain, logs: Logs, fleet: Fleet, largest: float, last: Visit) -> dict[str, Any]:
+    published = fleet.published
+    return told(
+        fleet.network,
+        fleet.problem,
+        fleet.design,
+        published.update,
+        (phase.step_size for phase in published.phases),
+        largest,
+        backend="fleet",
+        seed=fleet.seed,
+        steps=published.steps,
+        replicas=1,
+    ) | {
+        "start": fleet.start,
+        "interrupted": not _is_end(last, published),
+        "fleet": _of_fleet(chain, logs, fleet, last),
+    }
+
+
+def _of_fleet(chain: Chain, logs: Logs, fleet: Fleet, last: Visit) -> dict[str, Any]:
+    """Return what only a fleet can tell: its epochs, what was lost, when it stopped."""
+    archived = [line for _, line in _lines(logs) if isinstance(line, Archived)]
+    return {
+        "shared_key": fleet.shared_key,
+        "epochs": [{"epoch": list(epoch), "base": base} for epoch, base in chain.epochs],
+        "lost_updates": None if chain.lost is None else len(chain.lost),
+        "archived": len(archived),
+        "missing": list(chain.missing),
+        "stop": fleet.published.stop,
+        "stopped_at": last.step if _is_end(last, fleet.published) else -1,
+    }
+
+
+def _few(steps: Sequence[int]) -> str:
+    shown = ", ".join(map(str, steps[:5]))
+    return f"steps {shown}, …" if len(steps) > 5 else f"steps {shown}"

@@ -1,0 +1,416 @@
+"""The guarded hand-off: how the model goes from one node to the next, and how it comes back when a node dies.
+
+At any time one node holds the token and another one guards it; both have a copy on disk. The guardian owns a register
+that is written once per (epoch, seq): *released* to a node, or *regenerated*. That register decides who goes on, and no
+clock does: a guardian that is too impatient costs work, never the model.
+
+What a node holds (`Held.status`) and what changes it:
+
+===========  ================================  =========================================================================
+status       meaning                           goes on to
+===========  ================================  =========================================================================
+PREPARED     a token on disk, inert            ACTIVE with the guardian's certificate; forgotten for a later one
+ACTIVE       updates and decides               MOVING when a decision leads away; final when the walk is over
+MOVING       the choice is on disk             RELEASING when the next node has prepared; ACTIVE (a stay) if it is dead
+RELEASING    frozen                            nothing, as the new guardian, with the certificate of the old one
+SEEKING      brought back, or the first        ACTIVE (or MOVING, to redo a choice) once another node guards a copy
+===========  ================================  =========================================================================
+
+What a node guards (`Guarded.register`):
+
+=============  =======================================================================================================
+None           the holder is at work; its silence for longer than ``dead_after`` leads to REGENERATED
+Certificate    released: the holder may pass the token on, and guards it from then on; if it is silent the certificate
+               goes from neighbour to neighbour until it is at the next node, which may never have got it
+REGENERATED    the copy goes on in a new epoch, held by this node as SEEKING
+=============  =======================================================================================================
+
+Whoever learns of a higher epoch archives what it holds and guards of lower ones. An epoch is not spoken of before a
+second node has its copy. Effects are performed in order; what is sent was persisted before, and a restarted node sends
+again what it is still waiting for (`Start`).
+"""
+
+from __future__ import annotations
+
+from levywalk.fleet.protocol.epochs import Epochs
+from levywalk.fleet.protocol.events import Again, Silent, Turn
+from levywalk.fleet.protocol.messages import (
+    Activate,
+    Alive,
+    Certificate,
+    Certified,
+    Finished,
+    Guard,
+    Guarding,
+    Prepare,
+    Prepared,
+    Refused,
+    Release,
+    Released,
+    Renew,
+    Renewed,
+)
+from levywalk.fleet.protocol.node_step import visit_of
+from levywalk.fleet.protocol.records import (
+    ACTIVE,
+    MOVING,
+    NOBODY,
+    PREPARED,
+    REGENERATED,
+    RELEASING,
+    SEEKING,
+    Began,
+    Guarded,
+    Held,
+    Known,
+)
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+
+
+class HandOff(Epochs):
+    """What a node does as the holder of the token, as the next node, and as the guardian."""
+
+    def _go_on(self, now: float) -> None:
+        """Say again what is waited for."""
+        held, guarded = self.disk.held, self.disk.guarded
+        self.retry_at = float("inf")
+        waits = False
+        if held is not None:
+            if held.status == ACTIVE:
+                if self._must_renew(held):
+                    self._send(held.guardian, Renew(held.token))
+                    waits = True
+                else:
+                    self.out.append(Again())
+            elif held.status == MOVING:
+                self._send(held.to, Prepare(self._outgoing(held)[0], held.guardian))
+                waits = True
+            elif held.status == RELEASING:
+                sent, digest = self._outgoing(held)
+                self._send(held.guardian, Release(sent.epoch, held.token.seq, held.to, digest))
+                waits = True
+            elif held.status == SEEKING:
+                if held.guardian == NOBODY:
+                    self._choose_guardian(held, now)
+                else:
+                    self._send(held.guardian, Guard(held.token, held.parent))
+                waits = True
+        if guarded is not None and self._not_begun(guarded):
+            assert guarded.activate is not None
+            self._send(guarded.holder, Activate(guarded.activate))
+            waits = True
+        if waits:
+            self.retry_at = now + self.terms.retry
+
+    def _not_begun(self, guarded: Guarded) -> bool:
+        """Whether the next node may still be without its certificate."""
+        released = guarded.register is None and guarded.activate is not None
+        return released and not self.activated and self.disk.final is None
+
+    # The holder
+
+    def _must_renew(self, held: Held) -> bool:
+        """Whether the guardian's copy is too old for another update."""
+        return held.token.step - held.copied >= self.terms.renew_after and not held.token.jumping
+
+    def _turn(self, event: Turn, now: float) -> None:
+        """Update and decide, until the token has to leave, the guardian needs a copy, or the walk is over."""
+        held = self.disk.held
+        if held is None or held.status != ACTIVE:
+            return
+        token, to, self.made = held.token, NOBODY, 0
+        while not self.published.ends(token):
+            if token.step - held.copied >= self.terms.renew_after and not token.jumping:
+                break
+            if self.made == self.burst:
+                break
+            self.made += 1
+            if not token.jumping:
+                self._lines.append(visit_of(token, self.published.recorded(token.step)))
+            token, to = self.site.decide(token)
+            if to != self.id:
+                break
+        if to not in (NOBODY, self.id):
+            held = held._replace(status=MOVING, token=token, to=to)
+            self._put("held", held)
+            self._send(to, Prepare(self._outgoing(held)[0], held.guardian))
+        elif self.published.ends(token):
+            self._end(token)
+            return
+        else:
+            held = held._replace(token=token)
+            self._put("held", held)
+            if not self._must_renew(held):
+                self._commit()
+                self.out.append(Again())
+                return
+            self._send(held.guardian, Renew(token))
+        self.retry_at = now + self.terms.retry
+
+    def _end(self, token: Token) -> None:
+        """Keep the last token, and tell the neighbours, who tell theirs."""
+        self._lines.append(visit_of(token, True))
+        self._put("held", None)
+        self._put("final", token)
+        self._record("finished", step=token.step, epoch=token.epoch)
+        self._spread(token)
+
+    def _spread(self, token: Token) -> None:
+        for u in self.neighbours:
+            if u not in self.told:
+                self._send(u, Finished(token))
+
+    def _prepared(self, sender: int, message: Prepared, now: float) -> None:
+        """The next node has the token: freeze, and ask the guardian to release it."""
+        held = self.disk.held
+        if held is None or held.status != MOVING or held.to != sender or held.token.epoch != message.epoch:
+            return
+        sent, digest = self._outgoing(held)
+        if (message.seq, message.digest) != (sent.seq, digest):
+            return
+        self._put("held", held._replace(status=RELEASING))
+        self._send(held.guardian, Release(sent.epoch, held.token.seq, sender, message.digest))
+        self.retry_at = now + self.terms.retry
+
+    def _refused(self, sender: int, message: Refused, now: float) -> None:
+        """The next node will not take the token: stay, as with a dead one."""
+        held = self.disk.held
+        if held is None or held.status != MOVING or held.to != sender or held.token.epoch != message.epoch:
+            return
+        if message.digest == self._outgoing(held)[1]:
+            self._stay(held, message.why)
+
+    def _stay(self, held: Held, why: str) -> None:
+        """Turn a choice that leads nowhere into a stay; nothing was released, so nobody else can have the token."""
+        self._record("stayed", to=held.to, why=why)
+        self._put("held", held._replace(status=ACTIVE, to=NOBODY))
+        self._commit()
+        self.out.append(Again())
+
+    def _released(self, sender: int, message: Released, now: float) -> None:
+        """The register says yes: guard the token from now on, and let the next node begin."""
+        held, certificate = self.disk.held, message.certificate
+        if held is None or held.status != RELEASING or sender != held.guardian:
+            return
+        sent, digest = self._outgoing(held)
+        expected = (held.guardian, sent.epoch, held.token.seq, held.to, digest)
+        if certificate[:5] != expected or not self._signed(certificate):
+            return
+        self._put("guarded", Guarded(sent, held.to, None, certificate))
+        self._put("held", None)
+        self.holder_heard, self.activated = now, False
+        self._send(held.to, Activate(certificate))
+        self.retry_at = now + self.terms.retry
+
+    def _renewed(self, sender: int, message: Renewed, now: float) -> None:
+        """The guardian's copy is new: go on."""
+        held = self.disk.held
+        if held is None or held.guardian != sender or (held.token.epoch, held.token.seq) != message[:2]:
+            return
+        if held.copied < message.step <= held.token.step:
+            held = held._replace(copied=message.step)
+            self._put("held", held)
+            if held.status == ACTIVE:
+                self._commit()
+                self._go_on(now)
+
+    def _guarding(self, sender: int, message: Guarding, now: float) -> None:
+        """The copy is safe: the token lives, and the epoch may be spoken of."""
+        held = self.disk.held
+        if held is None or held.status != SEEKING or held.guardian != sender:
+            return
+        token = held.token
+        if (token.epoch, token.seq) != message[:2]:
+            return
+        self._lines.append(Began(token.epoch, held.parent, token.step))
+        self._put("held", held._replace(status=ACTIVE if held.to == NOBODY else MOVING))
+        self._put("known", Known(token.epoch, token.base))
+        self._record("began", epoch=token.epoch, step=token.step, guardian=sender)
+        self._announce(now)
+        self._go_on(now)
+
+    def _without_guardian(self, held: Held, now: float) -> None:
+        """Go on in a new epoch when the guardian will not come back; the choice is kept."""
+        self._record("guardian gone", guardian=held.guardian, epoch=held.token.epoch)
+        parent = held.parent if held.status == SEEKING else held.token.epoch
+        self._bring_back(held.token, parent, held.to, now, avoid=(held.guardian,))
+
+    # The next node
+
+    def _prepare(self, sender: int, message: Prepare, now: float) -> None:
+        """Keep an inert token on disk."""
+        token = message.token
+        if self._behind(sender, token.epoch):
+            return
+        why = self.published.refuses(token) or ("the node is leaving" if self.disk.own.leaving else None)
+        if why is not None:
+            self._record("refused", sender=sender, why=why)
+            self._send(sender, Refused(token.epoch, token.seq, token.digest(), why))
+            return
+        self._see(token.epoch, token.base, now)
+        held, guarded = self.disk.held, self.disk.guarded
+        if self.disk.final is not None:
+            return  # it was here before, or somewhere else, and came to its end
+        if guarded is not None and guarded.copy.epoch == token.epoch and guarded.copy.seq >= token.seq:
+            return  # it was here before, and went on
+        if held is not None:
+            if held.status != PREPARED:
+                return  # it is here, or a later one
+            if held.token.epoch == token.epoch and (held.token.seq, held.token.hops) > (token.seq, token.hops):
+                return
+            if self._digest(held.token) == token.digest():  # asked again; that the giver is gone is not forgotten
+                self._send(sender, Prepared(token.epoch, token.seq, self._digest(held.token)))
+                return
+        self._put("held", Held(PREPARED, token, message.guardian, sender, NOBODY, token.step, FIRST))
+        self._send(sender, Prepared(token.epoch, token.seq, self._digest(token)))
+
+    def _activate(self, sender: int, message: Activate, now: float) -> None:
+        """With the certificate the token comes to life; the sender guards it."""
+        held, certificate = self.disk.held, message.certificate
+        if self._behind(sender, certificate.epoch) or held is None:
+            return
+        if held.status == PREPARED:
+            if held.giver in (sender, NOBODY):
+                self._come_alive(held, certificate, now)
+        elif held.guardian == sender and (held.token.epoch, held.token.seq) == (certificate.epoch, certificate.seq + 1):
+            self._send(sender, Alive(held.token.epoch, held.token.seq))
+
+    def _come_alive(self, held: Held, certificate: Certificate, now: float) -> None:
+        """Begin to work on a prepared token, if the certificate is for it; if its giver is gone, in a new epoch."""
+        token = held.token
+        if certificate[:5] != (held.guardian, token.epoch, token.seq - 1, self.id, self._digest(token)):
+            return
+        if not self._signed(certificate):
+            self._record("refused", sender=held.giver, why="the certificate is not the guardian's")
+            return
+        if held.giver == NOBODY:
+            self._bring_back(token, token.epoch, NOBODY, now, avoid=())
+            return
+        self._put("held", Held(ACTIVE, token, held.giver, NOBODY, NOBODY, token.step, FIRST))
+        self.out.append(Again())  # the giver hears of it by what is asked of it next, or when it asks again
+
+    def _certified(self, sender: int, message: Certified, now: float) -> None:
+        """Use, or pass on, what a guardian has decided when the giver could not say so."""
+        if not self._behind(sender, message.certificate.epoch):
+            self._pass_on(message.certificate, now)
+
+    def _pass_on(self, certificate: Certificate, now: float) -> None:
+        """Bring a certificate closer to the node that it names. (The giver is silent: it may be dead.)"""
+        held, word = self.disk.held, self.word
+        if held is not None and held.status == PREPARED:
+            self._come_alive(held, certificate, now)
+        if self._used(certificate) or (word is not None and certificate[1:3] <= word[1:3]):
+            return
+        if self._signed(certificate):
+            self.word = certificate
+            self._speak()
+
+    def _used(self, word: Certificate) -> bool:
+        """Whether nobody can be waiting for a certificate: what is here is later than the token that it released."""
+        held, guarded, final = self.disk.held, self.disk.guarded, self.disk.final
+        if word.epoch < self.disk.known.epoch or (final is not None and word.epoch <= final.epoch):
+            return True
+        lives = (
+            held is not None
+            and held.token.epoch == word.epoch
+            and held.token.seq > word.seq + (held.status == PREPARED)
+        )
+        return lives or (guarded is not None and guarded.copy.epoch == word.epoch and guarded.copy.seq > word.seq + 1)
+
+    def _speak(self) -> None:
+        """Tell all neighbours the certificate that is to be passed on, until it is used as far as is known here."""
+        if self.word is not None and self._used(self.word):
+            self.word = None
+        if self.word is not None:
+            for u in self.neighbours:
+                self._send(u, Certified(self.word))
+
+    # The guardian
+
+    def _mine(self, sender: int, epoch: Epoch, seq: int) -> Guarded | None:
+        """Return what this node guards for a holder of (epoch, seq), if it does."""
+        guarded = self.disk.guarded
+        if guarded is None or (guarded.copy.epoch, guarded.copy.seq) != (epoch, seq):
+            return None
+        return guarded if guarded.holder in (sender, NOBODY) else None
+
+    def _release(self, sender: int, message: Release, now: float) -> None:
+        """Write the register, once, and say what it holds."""
+        if self._behind(sender, message.epoch):
+            return
+        guarded = self._mine(sender, message.epoch, message.seq)
+        if guarded is None or guarded.register == REGENERATED:
+            return  # of a new epoch nothing is said before it is guarded
+        self.holder_heard, self.activated = now, True
+        certificate = guarded.register
+        if certificate is None:
+            blank = Certificate(self.id, message.epoch, message.seq, message.to, message.digest, b"")
+            certificate = blank._replace(signature=self.signer.sign(blank.statement(self.terms.run)))
+            self._put("guarded", guarded._replace(register=certificate))
+        assert isinstance(certificate, Certificate)
+        self._send(sender, Released(certificate))
+
+    def _alive(self, sender: int, message: Alive, now: float) -> None:
+        """The holder is at work."""
+        if self._behind(sender, message.epoch):
+            return
+        if self._mine(sender, message.epoch, message.seq) is not None:
+            self.holder_heard, self.activated = now, True
+
+    def _renew(self, sender: int, message: Renew, now: float) -> None:
+        """Keep a newer copy, while the register is unwritten."""
+        token = message.token
+        if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
+            return
+        guarded = self._mine(sender, token.epoch, token.seq)
+        if guarded is None or guarded.register is not None:
+            return
+        self.holder_heard, self.activated = now, True
+        if token.version > guarded.copy.version:
+            self._put("guarded", guarded._replace(copy=token))
+            guarded = self.disk.guarded
+            assert guarded is not None
+        self._send(sender, Renewed(token.epoch, token.seq, guarded.copy.step))
+
+    def _seems_dead(self, guarded: Guarded, now: float) -> bool:
+        """Whether the holder is silent; of one that may have passed the token on, anything is a sign of life."""
+        if guarded.register is None:
+            return now - self.holder_heard > self.terms.dead_after
+        return not self._hears(guarded.holder, now)
+
+    def _silent(self, event: Silent, now: float) -> None:
+        """Bring the token back: write the register, and seek a guardian for the copy before anybody hears of it.
+
+        If the register says that the token was released, it lies at the next node, which may never have heard so.
+        """
+        guarded = self.disk.guarded
+        if guarded is None or guarded.register == REGENERATED or self.disk.final is not None:
+            return
+        if isinstance(guarded.register, Certificate):
+            self._pass_on(guarded.register, now)
+            return
+        copy, held = guarded.copy, self.disk.held
+        if held is not None and held.status != PREPARED:
+            return
+        self._put("guarded", guarded._replace(register=REGENERATED))
+        self._record("regenerated", epoch=copy.epoch, seq=copy.seq, step=copy.step, holder=guarded.holder)
+        self._bring_back(copy, copy.epoch, NOBODY, now, avoid=(guarded.holder,))
+
+    def _guard(self, sender: int, message: Guard, now: float) -> None:
+        """Become the guardian of a token that was born or brought back at a neighbour."""
+        token = message.token
+        if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
+            return
+        guarded = self.disk.guarded
+        if guarded is not None and guarded.copy.epoch == token.epoch:
+            if self._mine(sender, token.epoch, token.seq) is not None and guarded.register is None:
+                self._send(sender, Guarding(token.epoch, token.seq))
+            return
+        if self.disk.held is not None and self.disk.held.token.epoch == token.epoch:
+            return
+        self._overtake(token.epoch, token.base)  # in one commit with the copy: what is announced is guarded
+        self._lines.append(Began(token.epoch, message.parent, token.base))  # the seeker may not live to log it
+        self._put("guarded", Guarded(token, sender, None, None))
+        self.holder_heard, self.activated = now, True
+        self._send(sender, Guarding(token.epoch, token.seq))
+        self._announce(now)

@@ -1,0 +1,100 @@
+"""Membership: heartbeats, the records of a node's edges, nodes that join and leave."""
+
+from __future__ import annotations
+
+from levywalk.fleet.protocol.events import Joins, Leaves
+from levywalk.fleet.protocol.messages import Heartbeat
+from levywalk.fleet.protocol.node_state import NodeState
+from levywalk.fleet.protocol.records import Edge
+
+
+class Membership(NodeState):
+    """What a node says of itself, what it agrees on with its neighbours about their edges, and who takes part."""
+
+    def _announce(self, now: float) -> None:
+        for u in self.neighbours:
+            self._beat(u, now)
+
+    def _beat(self, u: int, now: float) -> None:
+        disk, edge = self.disk, self.disk.edges[u]
+        self._send(
+            u,
+            Heartbeat(
+                disk.known.epoch,
+                disk.known.base,
+                disk.final is not None,
+                self._hears(u, now) and not self._has_left(),
+                edge.version,
+                edge.up,
+                max(disk.own.degree, disk.own.pending),
+                edge.degree,
+                self.site.scores,
+            ),
+        )
+
+    def _set_edge(self, u: int, edge: Edge) -> None:
+        self._put("edges", self.disk.edges | {u: edge})
+        self._look()
+
+    def _agree(self, u: int, edge: Edge, message: Heartbeat, now: float) -> None:
+        """Bring both ends of an edge to one record: the newer one, and of two equally new ones *down*."""
+        version, up = edge.version, edge.up
+        if message.edge_version > version:
+            version, up = message.edge_version, message.edge_up
+        elif message.edge_version == version:
+            up = up and message.edge_up
+        settled = message.edge_version == version and message.edge_up == up
+        if not up and settled and message.heard and self.id < u and not self._has_left():
+            version, up = version + 1, True  # one end alone brings an edge up again
+        degree = max(edge.degree, message.degree)  # it never falls: a smaller one comes from an old message
+        fresh = Edge(version, up, degree, message.scores, edge.joined)
+        if fresh != edge:
+            self._set_edge(u, fresh)
+            if up != edge.up:
+                self._record("edge up" if up else "edge down", node=u)
+            self._beat(u, now)
+        self._grow(u, message, now)
+
+    def _grow(self, u: int, message: Heartbeat, now: float) -> None:
+        """Use a larger degree once every live neighbour has it on disk, also one whose edge may come up at any time."""
+        own = self.disk.own
+        if not own.pending:
+            return
+        if message.known_degree == own.pending:
+            self.acknowledged.add(u)
+        live = {u for u in self.neighbours if self.disk.edges[u].up or self._hears(u, now)}
+        if live <= self.acknowledged:
+            self._put("own", own._replace(degree=own.pending, pending=0))
+            self._put("edges", {v: edge._replace(joined=True) for v, edge in self.disk.edges.items()})
+            self._look()
+
+    def _joins(self, event: Joins, now: float) -> None:
+        """Add an edge; it counts when every live neighbour knows the new degree."""
+        if event.node in self.disk.edges:
+            return
+        own = self.disk.own
+        self.acknowledged.clear()
+        self._put("own", own._replace(pending=max(own.degree, own.pending) + 1))
+        self._set_edge(event.node, Edge(0, False, 1, self.site.scores, joined=False))
+        self._beat(event.node, now)
+
+    def _leaves(self, event: Leaves, now: float) -> None:
+        """Take no token any more; once none is held or guarded here, take the edges down."""
+        self._put("own", self.disk.own._replace(leaving=True))
+        self._record("leaving")
+        self._announce(now)
+
+    def _has_left(self) -> bool:
+        """Whether this node is leaving and free to go; until then its edges work, or it could not pass a token on."""
+        return self.disk.own.leaving and self._idle()
+
+    def _take_edges_down(self) -> None:
+        down = {
+            u: edge._replace(version=edge.version + 1, up=False)
+            for u, edge in self.disk.edges.items()
+            if edge.up and u != self.id
+        }
+        if down:
+            self._put("edges", self.disk.edges | down)
+            self._look()
+            self._record("left")

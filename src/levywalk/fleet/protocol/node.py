@@ -1,0 +1,220 @@
+"""One node's protocol as a pure state machine: events in, effects out; no I/O, no clock, no randomness of its own.
+
+It is made of parts that build on each other: `NodeState` (disk and effects), `Membership` (heartbeats and edges),
+`Epochs`, `HandOff`, and here what begins, what time does, and which event goes where.
+Effects are performed in order; what is sent was persisted before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from levywalk.fleet.protocol.events import (
+    Effect,
+    Event,
+    Genesis,
+    Gone,
+    Got,
+    Joins,
+    Leaves,
+    Reached,
+    SetTimer,
+    Silent,
+    Start,
+    Timer,
+    Turn,
+)
+from levywalk.fleet.protocol.hand_off import HandOff
+from levywalk.fleet.protocol.messages import (
+    Activate,
+    Alive,
+    Certificate,
+    Certified,
+    Fenced,
+    Finished,
+    Guard,
+    Guarding,
+    Heartbeat,
+    Prepare,
+    Prepared,
+    Refused,
+    Release,
+    Released,
+    Renew,
+    Renewed,
+)
+from levywalk.fleet.protocol.node_state import Signer
+from levywalk.fleet.protocol.node_step import NodeSite
+from levywalk.fleet.protocol.records import MOVING, NOBODY, PREPARED, SEEKING, Disk
+from levywalk.fleet.protocol.terms import EAGER, HandOffTerms
+from levywalk.fleet.protocol.token import FIRST, Epoch
+
+
+class Node(HandOff):
+    """One node's protocol. ``receive(event, now)`` returns the effects, to be performed in order.
+
+    Parameters
+    ----------
+    site
+        Its data and key: what it does with the model.
+    terms
+        What all nodes agree on.
+    disk
+        What it knows; after a crash, what was persisted.
+    """
+
+    def __init__(self, site: NodeSite, terms: HandOffTerms, disk: Disk, signer: Signer | None = None) -> None:
+        super().__init__(site, terms, disk, signer)
+        self._answers: dict[type, Callable[..., None]] = {
+            Prepare: self._prepare,
+            Prepared: self._prepared,
+            Refused: self._refused,
+            Release: self._release,
+            Released: self._released,
+            Activate: self._activate,
+            Certified: self._certified,
+            Alive: self._alive,
+            Renew: self._renew,
+            Renewed: self._renewed,
+            Guard: self._guard,
+            Guarding: self._guarding,
+            Fenced: self._fenced,
+            Heartbeat: self._heartbeat,
+            Finished: self._finished,
+        }
+        self._events: dict[type, Callable[..., None]] = {
+            Got: self._got,
+            Turn: self._turn,
+            Timer: self._timer,
+            Start: self._start,
+            Genesis: self._genesis,
+            Reached: self._reached,
+            Silent: self._silent,
+            Gone: self._gone,
+            Joins: self._joins,
+            Leaves: self._leaves,
+        }
+        self._look()
+
+    def receive(self, event: Event, now: float) -> list[Effect]:
+        """Take in one event; return what is to be done."""
+        self.out = []
+        self._events[type(event)](event, now)
+        if self._changed:  # a handler that changes the disk without a message
+            self._commit()
+        at = min(self.tick_at, self.retry_at)
+        if at < self.timer_at or self.timer_at <= now:
+            self.timer_at = at
+            self.out.append(SetTimer(at))
+        return self.out
+
+    def _got(self, event: Got, now: float) -> None:
+        """Take in a message of a neighbour; nobody else has anything to say."""
+        if event.sender not in self.disk.edges or event.sender == self.id:
+            self._record("refused", sender=event.sender, why="not a neighbour")
+            return
+        self.heard[event.sender] = now
+        self._answers[type(event.message)](event.sender, event.message, now)
+
+    # Beginning
+
+    def _start(self, event: Start, now: float) -> None:
+        """Begin again: nothing is forgotten but who was heard when; go on where the disk says."""
+        self.heard = dict.fromkeys(self.neighbours, now)
+        self.holder_heard = now
+        self.tick_at = now
+        self._go_on(now)
+
+    def _reached(self, event: Reached, now: float) -> None:
+        """Give a neighbour that is there again a sign of life, and say again what is waited for."""
+        if event.node in self.disk.edges:
+            self.heard[event.node] = now
+            self._beat(event.node, now)
+            self._go_on(now)
+
+    def _genesis(self, event: Genesis, now: float) -> None:
+        """Bear the first token, unless this was done before; it needs a guardian before it moves."""
+        if self.disk.known.epoch != FIRST or self.disk.held is not None or self.disk.final is not None:
+            return
+        token = event.token._replace(epoch=Epoch(0, 0, self.id))
+        self._seek(token, FIRST, NOBODY, now, avoid=())
+
+    # Time
+
+    def _timer(self, event: Timer, now: float) -> None:
+        if now >= self.tick_at:
+            self.tick_at = now + self.terms.heartbeat
+            self._tick(now)
+        if now >= self.retry_at:
+            self._go_on(now)
+
+    def _tick(self, now: float) -> None:
+        """Look who is silent, and give signs of life."""
+        for u in list(self.neighbours):
+            edge = self.disk.edges[u]
+            if edge.up and not self._hears(u, now):
+                self._set_edge(u, edge._replace(version=edge.version + 1, up=False))
+                self._record("edge down", node=u)
+        held, guarded = self.disk.held, self.disk.guarded
+        if held is not None and held.status != PREPARED and held.guardian != NOBODY:
+            if not self._hears(held.guardian, now) and self.terms.policy == EAGER:
+                self._without_guardian(held, now)
+            elif held.status != SEEKING:
+                self._send(held.guardian, Alive(held.token.epoch, held.token.seq))
+        held = self.disk.held
+        if held is not None and held.status == MOVING and not self.disk.edges[held.to].up:
+            self._stay(held, "the node is dead")
+        if guarded is not None and self._seems_dead(guarded, now):
+            self._silent(Silent(), now)
+        self._speak()
+        if self._has_left():
+            self._take_edges_down()
+        self._announce(now)
+
+    # What neighbours and the operator say
+
+    def _heartbeat(self, sender: int, message: Heartbeat, now: float) -> None:
+        """Hear a neighbour: its epoch, its view of our edge, its degree; and tell it the end if it has not heard."""
+        self._see(message.epoch, message.base, now)
+        self._agree(sender, self.disk.edges[sender], message, now)
+        if message.finished:
+            self.told.add(sender)
+        elif self.disk.final is not None:
+            self._send(sender, Finished(self.disk.final))
+
+    def _finished(self, sender: int, message: Finished, now: float) -> None:
+        """Keep the end and pass it on."""
+        token = message.token
+        if (
+            self._behind(sender, token.epoch)
+            or self.published.refuses(token) is not None
+            or not self.published.ends(token)
+        ):
+            return
+        held = self.disk.held
+        if held is not None and held.token.epoch > token.epoch:
+            return  # brought back meanwhile: somebody may guard it, or guarded an earlier try, and speak of it
+        self.told.add(sender)
+        self._see(token.epoch, token.base, now)
+        if self.disk.final is None:
+            self._put("final", token)
+            if self.disk.held is not None:
+                self._put("held", None)
+            self._spread(token)
+            self._announce(now)
+
+    def _gone(self, event: Gone, now: float) -> None:
+        """The operator's word on a node: bring the token back if it held it, replace it if it guarded it."""
+        self.heard[event.node] = float("-inf")
+        edge = self.disk.edges.get(event.node)
+        if edge is not None and (edge.up or edge.degree > 1):  # if it comes back, it may be with fewer edges
+            self._set_edge(event.node, edge._replace(version=edge.version + edge.up, up=False, degree=1))
+        held, guarded = self.disk.held, self.disk.guarded
+        if held is not None and held.status == PREPARED and held.giver == event.node:
+            self._put("held", held._replace(giver=NOBODY))  # with a certificate it will need another guardian
+        if held is not None and held.status != PREPARED and held.guardian == event.node:
+            self._without_guardian(held, now)
+        elif guarded is not None and guarded.holder == event.node:
+            if isinstance(guarded.register, Certificate):  # to be passed on from now on, also after a crash
+                self._put("guarded", guarded._replace(holder=NOBODY))
+            self._silent(Silent(), now)

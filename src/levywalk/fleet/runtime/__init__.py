@@ -1,0 +1,1 @@
+"""A node as a process of its own: transport, control socket, metrics and its own data."""

@@ -1,0 +1,126 @@
+"""The way to one neighbour: what waits to be sent, how much the neighbour may send, and whether it is connected."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
+
+import grpc
+import grpc.aio
+
+from levywalk.errors import LevywalkError
+from levywalk.fleet.protocol.tensors import Tensor
+from levywalk.fleet.runtime.wire import chunk_frames
+from levywalk.fleet.setup.node_file import Peer
+from levywalk.fleet.storage.failpoints import failpoint
+
+WAITING = 64  # messages that may wait for a neighbour; more are dropped
+RATE, BURST = 2000.0, 4000.0  # frames a second that a neighbour may send in the long run, and at once
+PATIENCE = 10.0  # seconds for a hello
+_ANSWER = 10.0  # seconds for the answer to a large model, before it is sent again
+
+
+class Flood(LevywalkError):
+    """A neighbour sends more than it may."""
+
+
+class Late(LevywalkError):
+    """The other end says nothing."""
+
+
+class Call(Protocol):
+    """One end of a stream, the dialler's or the server's."""
+
+    async def write(self, data: bytes) -> None:
+        """Send a frame."""
+
+    async def read(self) -> Any:
+        """Return the next frame, or `grpc.aio.EOF`."""
+
+
+class Outgoing(NamedTuple):
+    """A message to send: its frame, and the models that follow it."""
+
+    frame: bytes
+    tensors: list[Tensor]
+
+
+class Link:
+    """The way to one neighbour."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.open = False
+        self.call: Call | None = None  # the stream that counts: the newest
+        self.task: asyncio.Task[None] | None = None  # that listens to it
+        self.waiting: deque[Outgoing] = deque()
+        self.under_way: Outgoing | None = None
+        self.large: Outgoing | None = None  # the last one with a large model that was sent, and when
+        self.large_at = 0.0
+        self.wake = asyncio.Event()
+        self.budget = FrameBudget()
+        self.streams = 0
+        self.sent = self.received = self.dropped = 0
+        self.why = "not reached yet"  # why it is closed
+
+    def put(self, out: Outgoing) -> bool:
+        """Let a message wait for its turn; return whether it may."""
+        if not self.open or len(self.waiting) >= WAITING or (out.tensors and self._waits(out.frame)):
+            self.dropped += 1
+            return False
+        self.waiting.append(out)
+        self.wake.set()
+        return True
+
+    def _waits(self, frame: bytes) -> bool:
+        """Whether the same message is on its way: with a model and said every second, it would never be done.
+
+        (Another message with the same model is another one: a token that was just guarded may be passed on.)
+        """
+        sent = self.large if time.monotonic() - self.large_at < _ANSWER else None
+        return any(one is not None and one.frame == frame for one in (*self.waiting, self.under_way, sent))
+
+
+class FrameBudget:
+    """How many frames a neighbour may send, on whatever stream."""
+
+    def __init__(self) -> None:
+        self.left, self.at = BURST, time.monotonic()
+
+    def count(self, node: int) -> None:
+        """Count a frame; raise if it is one too many."""
+        now = time.monotonic()
+        self.left, self.at = min(BURST, self.left + RATE * (now - self.at)), now
+        self.left -= 1
+        if self.left < 0:
+            raise Flood(f"node {node} sends more than {RATE:.0f} frames a second: the stream is closed")
+
+
+async def first_frame(call: Call, node: int) -> Any:
+    """Return the first frame, which must come in time: a silent stream would be kept for ever."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await call.read()
+    except TimeoutError:
+        raise Late(f"node {node} has not said hello in {PATIENCE:.0f} seconds") from None
+
+
+async def send_waiting(link: Link, call: Call) -> None:
+    """Write what waits, in order; the only writer of a stream."""
+    with suppress(grpc.RpcError, asyncio.InvalidStateError):
+        while link.call is call:
+            while link.waiting:
+                out = link.under_way = link.waiting.popleft()
+                await call.write(out.frame)
+                for tensor in out.tensors:
+                    for frame in chunk_frames(tensor):
+                        await call.write(frame)
+                        link.large, link.large_at = out, time.monotonic()
+                link.under_way = None
+                link.sent += 1
+                failpoint("send:after")
+            link.wake.clear()
+            await link.wake.wait()

@@ -1,0 +1,36 @@
+"""Write a node's log: one JSON object per line on standard output, and not too many of one kind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections import Counter
+from datetime import UTC, datetime
+
+_LINES = 100  # of one kind that are written in a minute: no neighbour may fill the disk with this node's log
+
+
+class LogWriter:
+    """The log of one node, for people and machines."""
+
+    def __init__(self, node: int) -> None:
+        self.node = node
+        self._written: Counter[str] = Counter()
+        self._minute = time.monotonic()
+
+    def write(self, what: str, level: str, about: dict[str, object]) -> None:
+        """Write a line, unless there were too many of its kind in the last minute."""
+        now = time.monotonic()
+        if now - self._minute > 60.0:
+            self._minute, self._written = now, Counter()
+        self._written[what] += 1
+        if self._written[what] > _LINES:
+            return
+        when = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line: dict[str, object] = {"time": when, "level": level, "node": self.node, "event": what}
+        line |= {"neighbour" if name == "node" else name: value for name, value in about.items()}
+        if self._written[what] == _LINES:
+            line["more"] = "not written for a minute"
+        with contextlib.suppress(OSError):  # no room, or nobody reads: the walk does not depend on it
+            print(json.dumps(line, default=str), flush=True)  # noqa: T201

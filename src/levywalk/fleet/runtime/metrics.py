@@ -1,0 +1,107 @@
+"""What a node tells Prometheus, on a loopback address: ``GET /metrics``; and ``GET /healthz`` for probes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+from levywalk.errors import InvalidParameter
+from levywalk.fleet.protocol.records import PREPARED
+
+if TYPE_CHECKING:
+    from levywalk.fleet.runtime.process import Process
+_PATIENCE = 5.0  # seconds for a request to arrive
+
+
+def text(process: Process) -> str:
+    """Return all metrics in Prometheus' text format."""
+    disk, file = process.node.disk, process.file
+    seen, rate, loss = process.sightings.seen, process.sightings.rate(), process.sightings.loss()
+    holds = disk.held is not None and disk.held.status != PREPARED
+    guards = disk.guarded is not None and disk.guarded.register is None and disk.final is None
+    links = process.transport.links.values()
+    rows: list[tuple[str, str, str, float]] = [
+        ("up_seconds", "gauge", "Since the process began.", time.time() - process.began),
+        ("epoch", "gauge", "How often the token was brought back, as known here.", disk.known.epoch.counter),
+        (
+            "holds_token",
+            "gauge",
+            "1 while the token is held here.",
+            float(holds),
+        ),
+        ("guards_token", "gauge", "1 while its copy is guarded here.", float(guards)),
+        ("finished", "gauge", "1 when the end of the walk is known here.", float(disk.final is not None)),
+        ("step", "gauge", "Updates of the model that was here last.", 0 if seen is None else seen.step),
+        ("transfers", "gauge", "Hand-offs of the model that was here last.", 0 if seen is None else seen.transfers),
+        ("neighbours", "gauge", "In the node file.", len(file.neighbours)),
+        ("neighbours_connected", "gauge", "Now.", sum(link.open for link in links)),
+        (
+            "out_of_order",
+            "gauge",
+            "1 while the node waits, for room on its disk perhaps.",
+            float(bool(process.out_of_order)),
+        ),
+        ("commits_total", "counter", "Transactions on the disk since the process began.", process.counts["commits"]),
+        ("regenerations_total", "counter", "Tokens brought back here.", process.counts["regenerated"]),
+        ("refused_total", "counter", "Messages refused.", process.counts["refused"]),
+        ("messages_sent_total", "counter", "To neighbours.", sum(link.sent for link in links)),
+        ("messages_dropped_total", "counter", "Neighbour not there, or too slow.", sum(link.dropped for link in links)),
+        (
+            "certificate_expires_seconds",
+            "gauge",
+            "When the node's certificate ends, as Unix time.",
+            process.identity.certificate.not_valid_after_utc.timestamp(),
+        ),
+    ]
+    if rate is not None:
+        rows.append(("hops_per_second", "gauge", "Of the fleet, as seen between visits here.", rate))
+    if loss is not None:
+        rows.append(("local_loss", "gauge", "This node's own loss of the model that came here last.", loss["value"]))
+    lines = []
+    for name, kind, about, value in rows:
+        full = f"levywalk_{name}"
+        lines += [f"# HELP {full} {about}", f"# TYPE {full} {kind}", f'{full}{{node="{file.id}"}} {value:.17g}']
+    return "\n".join(lines) + "\n"
+
+
+async def serve(address: str, process: Process) -> asyncio.Server:
+    """Answer scrapes until the server is closed."""
+    host, _, port = address.rpartition(":")
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(
+            OSError, ValueError, TimeoutError, asyncio.LimitOverrunError, asyncio.IncompleteReadError
+        ):
+            async with asyncio.timeout(_PATIENCE):
+                head = await reader.readuntil(b"\r\n\r\n")
+            writer.write(_response(head, process))
+            await writer.drain()
+        writer.close()
+
+    try:
+        return await asyncio.start_server(connected, host.strip("[]"), int(port), limit=16 * 1024)
+    except OSError as error:
+        raise InvalidParameter(
+            f"metrics {address} cannot be listened on ({error.strerror or error}): change it in the node file"
+        ) from None
+
+
+def _response(head: bytes, process: Process) -> bytes:
+    request = head.split(b" ", 2)
+    path = request[1] if len(request) > 2 and request[0] == b"GET" else b""
+    status, body = "404 Not Found", "metrics are at /metrics\n"
+    if path == b"/metrics":
+        status, body = "200 OK", text(process)
+    elif path == b"/healthz":
+        status, body = (
+            ("503 Service Unavailable", f"{process.out_of_order}\n") if process.out_of_order else ("200 OK", "ok\n")
+        )
+    head_lines = (
+        f"HTTP/1.1 {status}",
+        "Content-Type: text/plain; version=0.0.4; charset=utf-8",
+        f"Content-Length: {len(body.encode())}",
+        "Connection: close",
+    )
+    return ("\r\n".join(head_lines) + "\r\n\r\n" + body).encode()

@@ -1,0 +1,132 @@
+"""How a node is: what its disk says in a few words and numbers, and whether its process runs.
+
+The node itself answers with this (`control`), and for a node that is down the same is read from its folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Any
+
+from levywalk.fleet.protocol.messages import Certificate
+from levywalk.fleet.protocol.records import ACTIVE, NOBODY, PREPARED, Disk, Guarded, Held
+from levywalk.fleet.protocol.token import Token
+
+
+def describe(disk: Disk) -> dict[str, Any]:
+    """Return what a disk says, ready for JSON.
+
+    Examples
+    --------
+    >>> from levywalk.fleet.protocol.records import Known, Own
+    >>> from levywalk.fleet.protocol.token import FIRST
+    >>> describe(Disk(Known(FIRST, 0), Own(2, 0, leaving=False), {}))["held"] is None
+    True
+    """
+    return {
+        "epoch": list(disk.known.epoch),
+        "base": disk.known.base,
+        "held": None if disk.held is None else _held(disk.held),
+        "guarded": None if disk.guarded is None else _guarded(disk.guarded),
+        "final": None if disk.final is None else _token(disk.final),
+        "degree": disk.own.degree,
+        "leaving": disk.own.leaving,
+        "edges": {str(u): {"up": edge.up, "degree": edge.degree} for u, edge in sorted(disk.edges.items())},
+    }
+
+
+def _token(token: Token) -> dict[str, Any]:
+    return {
+        "epoch": list(token.epoch),
+        "base": token.base,
+        "seq": token.seq,
+        "step": token.step,
+        "transfers": token.transfers,
+        "jumping": token.jumping,
+    }
+
+
+def _held(held: Held) -> dict[str, Any]:
+    return _token(held.token) | {
+        "status": held.status,
+        "guardian": None if held.guardian == NOBODY else held.guardian,
+        "to": None if held.to == NOBODY else held.to,
+        "live": held.status != PREPARED,
+    }
+
+
+def _guarded(guarded: Guarded) -> dict[str, Any]:
+    register = guarded.register
+    return _token(guarded.copy) | {
+        "holder": None if guarded.holder == NOBODY else guarded.holder,
+        "register": "released" if isinstance(register, Certificate) else register,
+        "before": None if guarded.activate is None else guarded.activate.guardian,
+    }
+
+
+def waits_for(disk: Disk, connected: set[int], renew_after: int) -> str | None:
+    """Return what keeps the token that is held here from going on, if it is a node that is not there."""
+    held = disk.held
+    if held is None or held.status == PREPARED:
+        return None
+    needed = [(held.guardian, "its guardian"), (held.to, "the next node")]
+    if held.status == ACTIVE:
+        needed = needed[:1] if held.token.step - held.copied >= renew_after else []
+    for node, what in needed:
+        if node != NOBODY and node not in connected:
+            return f"waits for {what}, node {node}, which does not answer"
+    return None
+
+
+def running(state: Path) -> int | None:
+    """Return the id of the process that has a node's folder, or None if there is none.
+
+    Zombies are dead, and a number that another process has got meanwhile is not the node's.
+    """
+    try:
+        return _holder(state)
+    except (OSError, ValueError):
+        return None
+
+
+def is_dead(state: Path) -> bool:
+    """Return whether a node's process certainly does not exist: its number is nobody's, and nobody has the lock.
+
+    What cannot be read says nothing, and neither does a number alone: it may be of another namespace.
+    """
+    try:
+        with (state / "lock").open("rb") as lock:
+            pid = int(lock.read(20))
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return not _exists(pid)
+    except (OSError, ValueError):
+        return False
+
+
+def _holder(state: Path) -> int | None:
+    """Return which living process has the lock of a folder."""
+    with (state / "lock").open("rb") as lock:
+        pid = int(lock.read(20))
+        if not _exists(pid):
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return pid
+        return None
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return True  # no /proc, or gone this moment: the lock tells
+    return status.rpartition(b")")[2].split()[0] not in (b"Z", b"X")

@@ -1,0 +1,88 @@
+"""What an operator can ask of a running node, over its control socket."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from levywalk.errors import InvalidParameter
+from levywalk.fleet.protocol.events import Event, Genesis, Gone, Leaves
+from levywalk.fleet.runtime.node_status import describe, waits_for
+from levywalk.version import __version__
+
+if TYPE_CHECKING:
+    from levywalk.fleet.runtime.process import Process
+
+
+class Orders:
+    """Answers an operator's questions, and carries out orders."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+
+    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Answer a question of `control`."""
+        orders: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "status": lambda _: self.status(),
+            "begin": self._begin,
+            "gone": self._gone,
+            "leave": lambda _: self._ordered(Leaves()),
+            "stop": self._stop,
+        }
+        order = orders.get(str(asked.get("do")))
+        if order is None:
+            raise InvalidParameter(f"do must be one of {', '.join(orders)}, got {asked.get('do')!r}")
+        return order(asked)
+
+    def _ordered(self, event: Event) -> dict[str, Any]:
+        self.process.event(event)
+        if self.process.out_of_order or self.process.failed:
+            raise InvalidParameter(
+                f"not done ({self.process.out_of_order or self.process.failed}): see the node's log, and try again"
+            )
+        return {"done": True}
+
+    def _begin(self, asked: dict[str, Any]) -> dict[str, Any]:
+        if self.process.manifest.start != self.process.file.id:
+            raise InvalidParameter(
+                f"the walk begins at node {self.process.manifest.start}, not at node {self.process.file.id}"
+            )
+        return self._ordered(Genesis(self.process.manifest.first_token))
+
+    def _gone(self, asked: dict[str, Any]) -> dict[str, Any]:
+        node = asked.get("node")
+        if type(node) is not int or node not in self.process.node.disk.edges or node == self.process.file.id:
+            raise InvalidParameter(f"node {node} is not a neighbour of node {self.process.file.id}")
+        if node in self.process.transport.links and self.process.transport.links[node].open:
+            raise InvalidParameter(f"node {node} is not gone: it is connected to node {self.process.file.id}")
+        return self._ordered(Gone(node))
+
+    def _stop(self, asked: dict[str, Any]) -> dict[str, Any]:
+        asyncio.get_running_loop().call_soon(self.process.over.set)
+        return {"done": True}
+
+    def status(self) -> dict[str, Any]:
+        """Return how this node is."""
+        disk = self.process.node.disk
+        waits = waits_for(disk, self._connected(), self.process.manifest.terms.renew_after)
+        found = describe(disk)
+        for u, link in self.process.transport.links.items():
+            about = {"connected": link.open, "why": link.why}
+            found["edges"].setdefault(str(u), {"up": False, "degree": 0}).update(about)
+        return found | {
+            "id": self.process.file.id,
+            "pid": os.getpid(),
+            "run": self.process.manifest.digest.hex(),
+            "version": __version__,
+            "began": self.process.began,
+            "expires": self.process.identity.certificate.not_valid_after_utc.isoformat(),
+            "hops_per_second": self.process.sightings.rate(),
+            "loss": self.process.sightings.loss(),
+            "waits": self.process.out_of_order or waits,
+            "counts": dict(self.process.counts),
+        }
+
+    def _connected(self) -> set[int]:
+        return {u for u, link in self.process.transport.links.items() if link.open}

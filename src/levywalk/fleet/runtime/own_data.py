@@ -1,0 +1,64 @@
+"""A node's own part of the problem: its samples, which nobody else sees, and what it publishes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from levywalk.arrays import Ints
+from levywalk.errors import InvalidData, InvalidParameter, LevywalkError
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.problem.files import load_dataset
+from levywalk.problem import LeastSquares, LinearModelProblem, Logistic
+from levywalk.problem.samples import read_only
+
+
+class _OneNode(LinearModelProblem):
+    """All samples are of one node, number 0 of a problem that has no other."""
+
+    def _assign(self, node: Ints | None) -> None:
+        self.n = 1
+        self.offsets = read_only(np.array([0, self.samples]))
+        self.node = read_only(np.zeros(self.samples, dtype=np.int64))
+        self.sorted_features, self.sorted_targets = self.features, self.targets
+
+
+class OwnLeastSquares(_OneNode, LeastSquares):
+    """Least squares at one node.
+
+    Examples
+    --------
+    >>> OwnLeastSquares([[1.0], [2.0]], [1.0, 2.0])
+    OwnLeastSquares(n=1, dim=1, samples=2, ridge=0.0)
+    """
+
+
+class OwnLogistic(_OneNode, Logistic):
+    """Logistic regression at one node."""
+
+
+def own_problem(manifest: Manifest, nodefile: NodeFile) -> LinearModelProblem:
+    """Read a node's own data; the problem has one node, number 0.
+
+    The file is one that `levywalk.load_dataset` reads: npz with the arrays features and targets, CSV whose last column
+    is the target, or LIBSVM.
+    """
+    path, dim = nodefile.data, manifest.published.dim
+    loss = OwnLeastSquares if manifest.loss == "least_squares" else OwnLogistic
+    try:
+        features, targets = load_dataset(path, dim=dim)
+        return loss(features, targets, ridge=manifest.ridge)
+    except InvalidData as error:
+        said = str(error).replace("node 0 ", f"node {nodefile.id} ")
+        raise InvalidData(said if str(path) in said else f"{path}: {said}") from None
+    except LevywalkError:
+        raise
+    except (OSError, MemoryError) as error:
+        raise InvalidData(f"{path}: cannot be read ({error}); give it to the user that runs the node") from None
+
+
+def scores(manifest: Manifest, problem: LinearModelProblem, degree: int) -> tuple[float, ...]:
+    """Return the node's scores t_v by phase, which its neighbours must know: 1, L_v, λL̄ + (1-λ)L_v, or its degree."""
+    if problem.n != 1:
+        raise InvalidParameter(f"problem must be one node's own, got one of {problem.n} nodes; see own_problem")
+    return manifest.scores(float(problem.smoothness[0]), degree)

@@ -1,0 +1,402 @@
+"""A node as a process of its own: ``levywalk node node.toml``.
+
+It reads its node file, the manifest, its keys and its data, takes the lock on its state folder, and then does what the
+state machine (`protocol.Node`) says: one event at a time, one transaction per event, and only then what is sent.
+
+Everything happens in one thread. Time is monotonic: setting the clock changes nothing but the certificates' validity.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+
+from levywalk.draws import Domain, Key
+from levywalk.durable import write_whole
+from levywalk.errors import InvalidParameter, LevywalkError
+from levywalk.fleet.identity.errors import ExpiryWarning
+from levywalk.fleet.identity.node_identity import TLS_1_3_ONLY, Identity
+from levywalk.fleet.protocol.events import (
+    Again,
+    Effect,
+    Event,
+    Gone,
+    Got,
+    Joins,
+    Notice,
+    Persist,
+    Reached,
+    Send,
+    SetTimer,
+    Start,
+    Timer,
+    Turn,
+)
+from levywalk.fleet.protocol.messages import (
+    Message,
+    Prepare,
+    Refused,
+)
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.node_step import NodeSite
+from levywalk.fleet.protocol.records import PREPARED, REGENERATED, Disk, Edge, Known, Own
+from levywalk.fleet.protocol.token import FIRST
+from levywalk.fleet.runtime import control, metrics
+from levywalk.fleet.runtime.incarnation import Incarnation
+from levywalk.fleet.runtime.log_writer import LogWriter
+from levywalk.fleet.runtime.node_status import is_dead
+from levywalk.fleet.runtime.orders import Orders
+from levywalk.fleet.runtime.own_data import own_problem, scores
+from levywalk.fleet.runtime.plausible import implausible
+from levywalk.fleet.runtime.sightings import Sightings
+from levywalk.fleet.runtime.transport import Transport
+from levywalk.fleet.runtime.wire import Hello
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.storage.errors import DiskFull, NodeStoreError
+from levywalk.fleet.storage.store import NodeStore, whole
+from levywalk.version import __version__
+
+ENVIRONMENT = TLS_1_3_ONLY | {
+    "MALLOC_ARENA_MAX": "1",
+    "GRPC_ENABLE_FORK_SUPPORT": "0",
+    "GRPC_VERBOSITY": "NONE",  # why a handshake failed is in the log, as the reason why a link is closed
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+}  # of a node's process, from its first moment on
+PEERS = "peers"
+_PAUSE = 5.0  # seconds until a node whose disk was full tries again
+
+
+class Process:
+    """One node: everything that its state machine needs of the world."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.file = file = NodeFile.read(path)
+        self.log_writer = LogWriter(file.id)
+        self.manifest = manifest = Manifest.read(file.manifest)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ExpiryWarning)
+            self.identity = Identity.load(file.key, file.certificate, file.authority, node=file.id)
+        for warning in caught:
+            self.log("expires soon", level="warning", message=str(warning.message))
+        if not 0 <= file.id < manifest.nodes:
+            raise InvalidParameter(f"{path}: id must be below {manifest.nodes}, the manifest's nodes, got {file.id}")
+        self.problem = own_problem(manifest, file)
+        degree = len(file.neighbours) + (manifest.self_loops == "counted")
+        self.scores = scores(manifest, self.problem, degree)
+        self.store = NodeStore(file.state, manifest.digest, limits=manifest.limits)
+        self.incarnation = Incarnation.of(file.state)
+        (file.state / PEERS).mkdir(exist_ok=True, mode=0o700)
+        disk = self.store.load()
+        if disk is None:
+            disk = self._blank()
+            self.store.persist(whole(disk))
+        self.node = self._node(disk)
+        self.began = time.time()
+        self.counts: Counter[str] = Counter()
+        self.sightings = Sightings(disk, self.problem)
+        self.orders = Orders(self)
+        self.hellos: dict[int, Hello] = {}  # the last one of each neighbour
+        self.out_of_order = self.failed = ""
+        self.over = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = float("inf")
+        self.transport = Transport(
+            self.identity,
+            file.listen,
+            file.neighbours,
+            manifest.limits,
+            manifest.digest,
+            self.incarnation.incarnation,
+            self,
+            known=self._certificates(),
+            learned=self._keep_certificate,
+        )
+
+    def _key(self) -> Key:
+        shared = self.manifest.shared_key
+        return Key.of(self.incarnation.entropy, Domain.FLEET) if shared is None else Key.of(shared, Domain.WALK)
+
+    def _blank(self) -> Disk:
+        """Return what a new node knows: its neighbours' names; it counts on an edge once both ends have agreed."""
+        ids = [peer.id for peer in self.file.neighbours]
+        edges = {u: Edge(0, False, 1, self.scores, joined=True) for u in ids}
+        if self.manifest.self_loops == "counted":
+            ids.append(self.file.id)
+            edges[self.file.id] = Edge(0, True, len(ids), self.scores, joined=True)
+        return Disk(Known(FIRST, 0), Own(len(ids), 0, leaving=False), edges)
+
+    def _node(self, disk: Disk) -> Node:
+        site = NodeSite(self.manifest.published, self.file.id, self.problem, 0, self.scores, self._key())
+        return Node(site, self.manifest.terms, disk, self.identity.signer())
+
+    # Certificates of others, so that a node that begins again can vouch for a guardian
+
+    def _certificates(self) -> dict[int, bytes]:
+        """Return the neighbours' certificates, of the keys that the node file names."""
+        found = {}
+        for peer in self.file.neighbours:
+            with contextlib.suppress(FileNotFoundError):
+                found[peer.id] = (self.file.state / PEERS / f"{peer.id}.der").read_bytes()
+        return found
+
+    def _keep_certificate(self, node: int, der: bytes) -> None:
+        """Keep a neighbour's certificate; that of a guardian farther away comes with every message that needs it."""
+        path = self.file.state / PEERS / f"{node}.der"
+        if node in self.transport.links and not (path.exists() and path.read_bytes() == der):
+            self._keep(path, der)
+
+    def _keep(self, path: Path, content: bytes) -> None:
+        """Write down what a neighbour says of itself; if there is no room, it will say so again."""
+        if self.out_of_order:
+            return
+        try:
+            write_whole(path, content, 0o600)
+        except OSError as error:
+            self.log("not kept", level="warning", path=str(path), message=error.strerror)
+
+    # Events and effects
+
+    def event(self, event: Event) -> None:
+        """Let the state machine take in an event: one transaction, then all that rests on it."""
+        if self.out_of_order or self.failed:
+            return  # as if it were down: the others will say it again
+        try:
+            effects = self._received(event)
+            self._persist([effect for effect in effects if type(effect) is Persist])
+        except DiskFull as error:
+            self._begin_again("disk full", str(error))
+            return
+        except NodeStoreError as error:
+            self._fail(error)
+            return
+        except Exception:  # a fault of ours: what was not written has not happened
+            self._begin_again("fault", traceback.format_exc())
+            return
+        try:
+            for effect in effects:
+                self._perform(effect)
+            self.sightings.look(self.node.disk)
+        except Exception:  # what was not sent is said again
+            self._begin_again("fault", traceback.format_exc())
+
+    def _received(self, event: Event) -> list[Effect]:
+        effects = self.node.receive(event, time.monotonic())
+        if any(type(effect) is Again for effect in effects):
+            # The work that is asked for joins the transaction: a state that could be on disk in between is skipped,
+            # and messages leave a moment later, which they may.
+            rest = [effect for effect in effects if type(effect) is not Again]
+            effects = rest + self._worked()
+        return effects
+
+    def _worked(self) -> list[Effect]:
+        """Make updates, but not for so long that nobody hears of this node."""
+        began = time.monotonic()
+        effects = self.node.receive(Turn(), began)
+        taken = (time.monotonic() - began) / max(1, self.node.made)
+        self.node.burst = max(1, int(self.manifest.terms.heartbeat / 4 / max(taken, 1e-6)))
+        return effects
+
+    def _persist(self, changes: list[Persist]) -> None:
+        if changes:
+            slots: dict[str, object] = {}
+            for change in changes:
+                slots |= change.slots
+            self.store.persist(Persist(slots, tuple(line for change in changes for line in change.lines)))
+            self.counts["commits"] += 1
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, Send):
+            self.transport.send(effect.to, effect.message)
+        elif isinstance(effect, SetTimer):
+            self._set_timer(effect.at)
+        elif isinstance(effect, Notice):
+            self.counts[effect.what] += 1
+            self.log_writer.write(effect.what, "info", effect.about)
+        elif isinstance(effect, Again):
+            asyncio.get_running_loop().call_soon(self.event, Turn())
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        now, beat = time.monotonic(), self.manifest.terms.heartbeat
+        if at - now > beat / 2:  # heartbeats of a fleet that was started at once must not all come at once
+            at += random.uniform(0.0, 0.1 * beat)
+        self._due = at
+        self._timer = asyncio.get_running_loop().call_at(at, self._time) if at < float("inf") else None
+
+    def _time(self) -> None:
+        late = time.monotonic() - self._due
+        if late > max(self.manifest.terms.heartbeat, self.manifest.terms.dead_after / 4):
+            # It was this process that was away, stopped or with a sleeping machine; nobody else is to be held dead.
+            self.log("slept", level="warning", seconds=round(late, 1))
+            self.event(Start())
+        else:
+            self._bury()
+            self.event(Timer())
+
+    def _bury(self) -> None:
+        """Give the operator's word on neighbours of this machine whose process is dead, as the kernel says, for long.
+
+        Under the policy "wait" the walk would pause for a guardian that may be cut off. One whose process does not
+        exist is not: when it begins again it hears of the new epoch before it may act on the old one.
+        """
+        disk, now = self.node.disk, time.monotonic()
+        needed = set()
+        if disk.held is not None:
+            needed.add(disk.held.giver if disk.held.status == PREPARED else disk.held.guardian)
+        if disk.guarded is not None and disk.guarded.register != REGENERATED and disk.final is None:
+            needed.add(disk.guarded.holder)
+        for peer in self.file.neighbours:
+            silent = now - self.node.heard.get(peer.id, now) > self.manifest.terms.dead_after
+            if peer.id in needed and silent and peer.state is not None and is_dead(peer.state):
+                self.log("process is dead", level="warning", neighbour=peer.id)
+                self.event(Gone(peer.id))
+
+    def _fail(self, error: NodeStoreError) -> None:
+        """End the process: what is in memory is not on the disk, so nothing may be said of it."""
+        self.failed = str(error)
+        self.over.set()
+
+    def _begin_again(self, what: str, message: str) -> None:
+        """Go on from what is on the disk, in a while: there may be room then."""
+        self.counts[what] += 1
+        self.log(what, level="error", message=message)
+        self.out_of_order = what
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            disk = self.store.load()
+            assert disk is not None
+            self.node = self._node(disk)
+        except Exception as error:
+            self._fail(NodeStoreError(str(error)))
+            return
+
+        def again() -> None:
+            self.out_of_order = ""
+            self.event(Start())
+            for u, link in self.transport.links.items():
+                if link.open:
+                    self.opened(u, self.hellos[u])
+
+        asyncio.get_running_loop().call_later(min(_PAUSE, self.manifest.terms.dead_after / 4), again)
+
+    # What the transport tells
+
+    def opened(self, node: int, hello: Hello) -> None:
+        """A neighbour is there; one with a new disk has forgotten everything, and its old self is gone for good."""
+        self.hellos[node] = hello
+        path = self.file.state / PEERS / f"{node}.life"
+        before = path.read_bytes() if path.exists() else None
+        if before is not None and before != hello.incarnation:
+            self.log("lost its disk", level="warning", neighbour=node)
+            self.event(Gone(node))
+        if self.out_of_order:
+            return  # it is told again
+        if before != hello.incarnation:
+            self._keep(path, hello.incarnation)
+        self.event(Reached(node))
+
+    def closed(self, node: int, why: str) -> None:
+        """A link is closed."""
+        self.log("link closed", neighbour=node, why=why)
+
+    def got(self, node: int, message: Message) -> None:
+        """A message came."""
+        why = implausible(self.node.disk, self.manifest.nodes, node, message)
+        if why is not None:
+            self.counts["refused"] += 1
+            self.log("refused", level="warning", sender=node, why=why)
+            return
+        self.event(Got(node, message))
+
+    def stirred(self, node: int) -> None:
+        """A part of a large message came: its sender lives."""
+        self.node.stirred(node, time.monotonic())
+
+    def doubted(self, node: int, message: Message, why: str) -> None:
+        """A message came with a certificate that cannot be believed; a token that rests on it is not taken."""
+        self.counts["refused"] += 1
+        self.log("refused", level="warning", sender=node, why=why)
+        if isinstance(message, Prepare):
+            token = message.token
+            self.transport.send(node, Refused(token.epoch, token.seq, token.digest(), why[:500]))
+
+    def log(self, what: str, level: str = "info", **about: object) -> None:
+        """Write a line for people and machines."""
+        self.log_writer.write(what, level, about)
+
+    # The life of the process
+
+    async def live(self) -> None:
+        """Take part in the walk until somebody says stop."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.over.set)
+        await self.transport.start()
+        shown = None if self.file.metrics is None else await metrics.serve(self.file.metrics, self)
+        orders = await control.serve(self.file.state, self.orders.answer)
+        self.log("started", version=__version__, listen=self.file.listen, degree=self.node.disk.own.degree)
+        for u in {peer.id for peer in self.file.neighbours} - set(self.node.disk.edges):
+            self.event(Joins(u))
+        self.event(Start())
+        for u in set(self.node.disk.edges) - set(self.transport.links) - {self.file.id}:
+            self.log("no longer a neighbour", neighbour=u)
+            guarded = self.node.disk.guarded
+            if guarded is None or guarded.holder != u or guarded.register is not None:
+                # (A holder may live, and takes another guardian by itself.)
+                self.event(Gone(u))  # the node file is the operator's word
+        await self.over.wait()
+        orders.close()
+        if shown is not None:
+            shown.close()
+        await self.transport.stop()
+        self.store.close()
+        self.log("stopped")
+        if self.failed:
+            raise NodeStoreError(self.failed)
+
+
+def command(path: str | Path) -> list[str]:
+    """Return how a node's process is started; its environment must hold `ENVIRONMENT`."""
+    return [sys.executable, "-m", "levywalk.fleet.runtime.process", str(path)]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the node of a node file; return the exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if len(given) != 1:
+        print("usage: python -m levywalk.fleet.runtime.process NODE.toml", file=sys.stderr)  # noqa: T201
+        return 2
+    if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
+        os.execve(sys.executable, [*command(given[0])], os.environ | ENVIRONMENT)
+    try:
+
+        async def run() -> None:
+            await Process(given[0]).live()
+
+        asyncio.new_event_loop().run_until_complete(run())  # the process ends with it: nothing is to be cancelled
+    except (LevywalkError, NodeStoreError) as error:
+        print(json.dumps({"level": "error", "event": "cannot run", "message": str(error)}), flush=True)  # noqa: T201
+        print(f"Error: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    os._exit(code)  # gRPC's threads may keep a process that has nothing left to do

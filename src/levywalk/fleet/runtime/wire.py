@@ -1,0 +1,351 @@
+"""What nodes say as protobuf frames; ``messages.proto`` says how a stream of them looks, and this holds it to that.
+
+Messages and frames have the same field names, and a field's type in ``messages.proto`` says what must hold of it, so
+that one small translation fits them all. What comes in is hostile until checked: `Reader` returns a message that a node
+of this run could have sent, or raises `Malformed`, and allocates no more than the frame's own size and the models that
+the run's manifest allows. What it would refuse cannot be sent either.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import attrgetter
+from typing import Any, NamedTuple, cast, get_args
+
+import numpy as np
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError
+
+from levywalk.arrays import Floats
+from levywalk.errors import InvalidParameter
+from levywalk.fleet.protocol.messages import Certificate, Message
+from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
+from levywalk.fleet.protocol.token import DetectorAverages, Epoch, Token
+from levywalk.fleet.runtime.messages_pb2 import Frame
+from levywalk.fleet.storage.codec import Limits
+
+FORMAT = 1
+CHUNK_MOST = CHUNK  # bytes of a tensor in one frame
+MOST_FRAME = CHUNK_MOST + 1024
+MOST_CERTIFICATE = 1 << 13
+_CHUNK_TAG = Frame.CHUNK_FIELD_NUMBER << 3 | 2  # the byte with which a chunk begins; no other frame does
+_MOST_COUNT = (1 << 63) - 1
+_MOST = {"signature": 512, "certificate": MOST_CERTIFICATE, "why": 1000, "software": 100, "proof": 64}  # others: 32
+_EXACTLY = {"manifest": 32, "incarnation": 16, "nonce": 16}
+
+
+class Hello(NamedTuple):
+    """How a stream begins."""
+
+    format: int
+    manifest: bytes  # its SHA-256
+    incarnation: bytes  # which life of the sender's state folder
+    software: str
+    certificate: bytes  # the sender's own, DER
+    nonce: bytes = bytes(16)  # drawn by the one who dials, and repeated in the answer
+    proof: bytes = b""  # of the one who answers: that it has the key that its certificate names
+
+
+def proven(manifest: bytes, nonce: bytes, answers: int, dials: int) -> bytes:
+    """Return what the one who answers signs. (gRPC does not show whose certificate a server has used for TLS.)"""
+    return b"hello|" + manifest + nonce + struct.pack("<qq", answers, dials)
+
+
+# What must hold of a field
+
+
+def _check_count(name: str, value: int) -> None:
+    if not 0 <= value <= _MOST_COUNT:
+        raise Malformed(f"{name} must be at least 0 and below 2**63, got {value!r}")
+
+
+def _check_finite(name: str, value: float) -> None:
+    if not math.isfinite(value):
+        raise Malformed(f"{name} must be finite, got {value!r}")
+
+
+def _check_scores(name: str, value: tuple[float, ...]) -> None:
+    if not all(0.0 <= score < math.inf for score in value):
+        raise Malformed(f"{name} must be finite and at least 0, got {value!r}")
+
+
+def _check_size(name: str, value: bytes | str, most: int = 32) -> None:
+    if len(value) > most:
+        raise Malformed(f"{name} must have at most {most} {_unit(value)}, got {len(value)}")
+
+
+def _check_exactly(name: str, value: bytes, size: int) -> None:
+    if len(value) != size:
+        raise Malformed(f"{name} must have {size} {_unit(value)}, got {len(value)}")
+
+
+def _unit(value: bytes | str) -> str:
+    return "characters" if isinstance(value, str) else "bytes"
+
+
+def _check_of(field: FieldDescriptor) -> Callable[[str, Any], None] | None:
+    """Return what must hold of a field beyond what protobuf itself sees to."""
+    name, type_ = field.name, field.type
+    if type_ == FieldDescriptor.TYPE_UINT64:
+        return _check_count
+    if type_ in (FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING):
+        if name in _EXACTLY:
+            return partial(_check_exactly, size=_EXACTLY[name])
+        return partial(_check_size, most=_MOST[name]) if name in _MOST else _check_size
+    if type_ == FieldDescriptor.TYPE_DOUBLE and name != "power":  # the detector's power may overflow
+        return _check_scores if name == "scores" else _check_finite
+    return None
+
+
+# Named tuples and protobuf messages
+
+
+class _WireArray:
+    """A tensor of that name, in the message or after it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def write(self, value: Floats, after: list[Tensor]) -> dict[str, bytes]:
+        if value.dtype != np.float64 or value.ndim != 1 or not np.isfinite(value).all():
+            raise Malformed(f"a {self.name} of finite numbers of type float64 can be sent, got {value!r}")
+        tensor = Tensor(self.name, np.ascontiguousarray(value) if not value.flags.c_contiguous else value)
+        if value.nbytes <= INLINE:
+            return {"inline": b"".join(tensor.chunks())}
+        after.append(tensor)
+        return {"address": tensor.address()}
+
+    def read(self, source: Any, reader: Reader) -> Floats:
+        large = 8 * reader.dim > INLINE
+        if source.WhichOneof("content") != ("address" if large else "inline"):
+            raise Malformed(f"a {self.name} of {reader.dim} numbers must come {'in chunks' if large else 'inline'}")
+        if large:
+            return reader.expect(self.name, source.address)
+        inline = source.inline
+        incoming = Incoming(self.name, len(inline), reader.dim, hashed=False)
+        incoming.take(inline)
+        return incoming.done()
+
+
+class _WireRecord:
+    """A named tuple, as the protobuf message with the same fields."""
+
+    def __init__(self, type_: Any, descriptor: Any) -> None:
+        fields = descriptor.fields_by_name
+        self.type, self.names = type_, type_._fields
+        assert set(self.names) == set(fields), type_
+        self.values = attrgetter(*self.names, self.names[0])  # one more: of a single name it would return no tuple
+        self.checks = [(i, name, check) for i, name in enumerate(self.names) if (check := _check_of(fields[name]))]
+        self.scores = self.names.index("scores") if "scores" in self.names else None
+        self.parts: list[tuple[int, str, _WireRecord | _WireArray, bool]] = []
+        for i, name in enumerate(self.names):
+            inner = fields[name].message_type
+            if inner is not None:
+                part = _WireArray(name) if inner.name == "Tensor" else _WireRecord(_INNER[inner.name], inner)
+                self.parts.append((i, name, part, name == "watch"))
+
+    def write(self, value: Any, after: list[Tensor]) -> dict[str, Any]:
+        for i, name, check in self.checks:
+            check(name, value[i])
+        found = dict(zip(self.names, value, strict=True))
+        for _, name, part, optional in self.parts:
+            if not optional or found[name] is not None:
+                found[name] = part.write(found[name], after)
+        return found
+
+    def read(self, source: Any, reader: Reader) -> Any:
+        values = [*self.values(source)[:-1]]
+        if self.scores is not None:
+            values[self.scores] = tuple(values[self.scores])
+            if len(values[self.scores]) != reader.phases:
+                raise Malformed(f"{reader.phases} scores were expected, got {len(values[self.scores])}")
+        for i, name, check in self.checks:
+            check(name, values[i])
+        for i, name, part, optional in self.parts:
+            if source.HasField(name):
+                values[i] = part.read(values[i], reader)
+            elif optional:
+                values[i] = None
+            else:
+                raise Malformed(f"{name} is missing")
+        return self.type._make(values)
+
+
+_INNER = {"Epoch": Epoch, "Token": Token, "DetectorAverages": DetectorAverages, "Certificate": Certificate}
+_KINDS: dict[str, _WireRecord] = {
+    field.name: _WireRecord(type_, field.message_type)
+    for type_ in (Hello, *get_args(Message))
+    for field in [Frame.DESCRIPTOR.fields_by_name[type_.__name__.lower()]]
+}
+
+
+# Frames that go out
+
+
+def _frame(sender: int, value: Any, guardian_certificate: bytes, after: list[Tensor]) -> bytes:
+    kind = type(value).__name__
+    body = kind.lower()
+    try:
+        _check_size("guardian_certificate", guardian_certificate, MOST_CERTIFICATE)
+        fields: Any = {body: _KINDS[body].write(value, after)}
+        return Frame(sender=sender, guardian_certificate=guardian_certificate, **fields).SerializeToString()
+    except (TypeError, ValueError) as error:  # protobuf's own, and Malformed
+        raise Malformed(f"this {kind} cannot be sent: {error}") from None
+
+
+def encode_frame(sender: int, message: Message, guardian_certificate: bytes = b"") -> tuple[bytes, list[Tensor]]:
+    r"""Return a message as a frame, and the large tensors whose `chunk_frames` must follow it, in this order.
+
+    Examples
+    --------
+    >>> from levywalk.fleet.protocol.messages import Alive
+    >>> encode_frame(3, Alive(Epoch(0, 0, 3), 7))
+    (b'\x08\x03J\x06\n\x02\x18\x06\x10\x07', [])
+    """
+    after: list[Tensor] = []
+    return _frame(sender, message, guardian_certificate, after), after
+
+
+def hello_frame(sender: int, hello: Hello) -> bytes:
+    """Return the frame with which a stream begins."""
+    return _frame(sender, hello, b"", [])
+
+
+def chunk_frames(tensor: Tensor) -> Iterator[bytes]:
+    """Yield a tensor as frames, for each of which its bytes are copied once, into the frame.
+
+    Examples
+    --------
+    >>> [len(frame) for frame in chunk_frames(Tensor("model", np.zeros(200_000)))]
+    [1048580, 551556]
+    """
+    first = CHUNK_MOST - HEADER
+    body = tensor.array.view(np.uint8).data
+    yield _chunk(next(tensor.chunks()), body[:first])
+    for at in range(first, len(body), CHUNK_MOST):
+        yield _chunk(body[at : at + CHUNK_MOST])
+
+
+def _chunk(*pieces: bytes | memoryview) -> bytes:
+    return b"".join((bytes([_CHUNK_TAG]), _varint(sum(map(len, pieces))), *pieces))
+
+
+def _varint(value: int) -> bytes:
+    """Return a number as protobuf writes it: seven bits a byte, the lowest first."""
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+# Frames that come in
+
+
+class Reader:
+    """One stream's frames, in the order in which they came.
+
+    Parameters
+    ----------
+    limits
+        The manifest's sizes, all of them.
+    peer
+        The node at the other end, of which TLS is sure.
+
+    Examples
+    --------
+    >>> from levywalk.fleet.protocol.messages import Alive
+    >>> reader = Reader(Limits(dim=10, phases=1), peer=3)
+    >>> reader.take(hello_frame(3, Hello(FORMAT, bytes(32), bytes(16), "levywalk 1.2", b"")))
+    Hello(format=1, manifest=..., software='levywalk 1.2', certificate=b'', ...)
+    >>> reader.take(encode_frame(3, Alive(Epoch(0, 0, 3), 7))[0])
+    (Alive(epoch=Epoch(counter=0, seq=0, node=3), seq=7), b'')
+    >>> reader.take(encode_frame(5, Alive(Epoch(0, 0, 3), 7))[0])
+    Traceback (most recent call last):
+    levywalk.fleet.protocol.tensors.Malformed: node 3 spoke for node 5
+    """
+
+    def __init__(self, limits: Limits, peer: int) -> None:
+        if limits.dim is None or limits.phases is None:
+            raise InvalidParameter(f"limits must give dim and phases, got {limits}: nothing is believed from the wire")
+        self.dim, self.phases, self.peer = limits.dim, limits.phases, peer
+        self.greeted = False
+        self._expected: list[tuple[Incoming, bytes]] = []  # the tensors to come, and their addresses
+        self._whole: tuple[Message, bytes] | None = None  # the message that they are part of
+
+    def take(self, data: bytes) -> Hello | tuple[Message, bytes] | None:
+        """Return what is complete with this frame: a Hello, a message with the guardian's certificate, or None.
+
+        A Hello of another format is returned too, so that the caller can say so, but nothing after it is understood.
+        """
+        if len(data) > MOST_FRAME:
+            raise Malformed(f"a frame of at most {MOST_FRAME} bytes was expected, got {len(data)}")
+        if data and data[0] == _CHUNK_TAG:
+            return self._take_chunk(data)
+        if self._expected:
+            raise Malformed(f"a chunk of a {self._expected[0][0].name} was expected, got another frame")
+        try:
+            frame = Frame.FromString(data)
+        except DecodeError:
+            raise Malformed("bytes that are no frame") from None
+        if frame.sender != self.peer:
+            raise Malformed(f"node {self.peer} spoke for node {frame.sender}")
+        body = cast("str | None", frame.WhichOneof("body"))
+        if body is None or body == "chunk":
+            raise Malformed("a frame with one message or one chunk alone was expected")
+        if (body == "hello") is self.greeted:
+            raise Malformed("a second Hello" if self.greeted else f"a Hello was expected first, got {body}")
+        known = body != "hello" or frame.hello.format == FORMAT
+        frame.DiscardUnknownFields()
+        if known and frame.ByteSize() != len(data):
+            raise Malformed("a frame with unknown fields, or that says something twice")
+        kind = _KINDS[body]
+        try:
+            _check_size("guardian_certificate", frame.guardian_certificate, MOST_CERTIFICATE)
+            value = kind.read(getattr(frame, body), self)
+        except Malformed as error:
+            raise Malformed(f"not a valid {kind.type.__name__}: {error}") from None
+        if body == "hello":
+            self.greeted = known
+            return cast(Hello, value)
+        if not self._expected:
+            return value, frame.guardian_certificate
+        self._whole = (value, frame.guardian_certificate)
+        return None
+
+    def expect(self, name: str, address: bytes) -> Floats:
+        """Return the array of a tensor that follows in chunks, which will fill it."""
+        _check_exactly("address", address, 32)
+        incoming = Incoming(name, HEADER + 8 * self.dim, self.dim)
+        self._expected.append((incoming, address))
+        return incoming.array
+
+    def _take_chunk(self, data: bytes) -> tuple[Message, bytes] | None:
+        if not self._expected:
+            raise Malformed("a chunk that no message announced")
+        count = at = 0
+        while True:
+            at += 1
+            if at > 4 or at >= len(data):
+                raise Malformed("bytes that are no chunk")
+            count |= (data[at] & 127) << 7 * (at - 1)
+            if data[at] < 128:
+                break
+        if not 0 < count <= CHUNK_MOST or at + 1 + count != len(data):
+            raise Malformed(
+                f"a chunk of 1 to {CHUNK_MOST} bytes, alone in its frame, was expected, got {count} of {len(data)}"
+            )
+        incoming, address = self._expected[0]
+        incoming.take(memoryview(data)[at + 1 :])
+        if incoming.at < incoming.size:
+            return None
+        incoming.done(address)  # seals the array, which is in the message already
+        del self._expected[0]
+        if self._expected:
+            return None
+        whole, self._whole = self._whole, None  # a stream at rest keeps no model alive
+        return whole

@@ -1,0 +1,1 @@
+"""Create a fleet: the manifest, the node files, the first disks and the files for deployment."""

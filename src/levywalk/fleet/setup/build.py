@@ -1,0 +1,115 @@
+"""Make the nodes of a fleet from what a simulation has: a network, a problem, a design."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from levywalk.arrays import Floats
+from levywalk.draws import Domain, Key, keys
+from levywalk.engine.prepare import phases_of, start_nodes
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.node_state import Signer
+from levywalk.fleet.protocol.node_step import NodeSite, PublishedWalk
+from levywalk.fleet.protocol.records import Disk, Edge, Known, Own
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.protocol.token import FIRST, Token
+from levywalk.network import Network
+from levywalk.problem import Problem
+from levywalk.schedule import Schedule
+from levywalk.walks import AnyDesign
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Everything that decides a fleet's walk, and how to make its nodes.
+
+    Attributes
+    ----------
+    shared_key
+        Whether all nodes draw from one key, as `levywalk.run` with this seed does: then a walk without faults is that
+        walk, to the bit. Else each node draws from a key of its own.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> fleet = Fleet.of(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
+    >>> fleet.node(3).site.node, fleet.start
+    (3, 4)
+    """
+
+    network: Network
+    problem: Problem
+    design: AnyDesign
+    published: PublishedWalk
+    terms: HandOffTerms
+    scores: tuple[Floats, ...]  # by phase
+    start: int
+    x0: Floats
+    seed: int
+    shared_key: bool
+
+    @classmethod
+    def of(
+        cls,
+        network: Network,
+        problem: Problem,
+        design: AnyDesign,
+        *,
+        steps: int,
+        step_size: float | str | Schedule,
+        seed: int = 0,
+        start: Any = "uniform",
+        x0: Any = None,
+        shared_key: bool = True,
+        terms: HandOffTerms | None = None,
+        **more: Any,
+    ) -> Fleet:
+        """Bind a design; the arguments are those of `levywalk.run`, and ``more`` those of `PublishedWalk.of`."""
+        published = PublishedWalk.of(network, problem, design, steps=steps, step_size=step_size, **more)
+        phases = phases_of(network, problem, design, step_size)
+        begin = start_nodes(start, design, network, problem, phases[0].bound, keys(seed, Domain.START, range(1)))
+        first = np.zeros(problem.dim) if x0 is None else np.array(x0, dtype=np.float64)
+        return cls(
+            network,
+            problem,
+            design,
+            published,
+            terms or HandOffTerms(run=b"levywalk"),
+            tuple(phase.bound.scores for phase in phases),
+            int(begin[0]),
+            first,
+            seed,
+            shared_key,
+        )
+
+    @property
+    def token(self) -> Token:
+        """The first token."""
+        return Token.first(self.x0, watched=self.published.detector is not None)
+
+    def key(self, v: int) -> Key:
+        """Return what a node draws from."""
+        return Key.of(self.seed, Domain.WALK) if self.shared_key else Key.of(self.seed, Domain.FLEET, v)
+
+    def scores_of(self, v: int) -> tuple[float, ...]:
+        """Return a node's scores, by phase."""
+        return tuple(float(scores[v]) for scores in self.scores)
+
+    def disk(self, v: int) -> Disk:
+        """Return what a node knows before anything has happened: both ends' records of its edges."""
+        edges = {
+            int(u): Edge(0, True, int(self.network.degree[u]), self.scores_of(int(u)), joined=True)
+            for u in self.network.neighbours(v)
+        }
+        return Disk(Known(FIRST, 0), Own(int(self.network.degree[v]), 0, leaving=False), edges)
+
+    def site(self, v: int) -> NodeSite:
+        """Return a node's own part: its data and its key."""
+        return NodeSite(self.published, v, self.problem, v, self.scores_of(v), self.key(v))
+
+    def node(self, v: int, disk: Disk | None = None, signer: Signer | None = None) -> Node:
+        """Return a node's state machine, with the disk of an earlier life if there was one."""
+        return Node(self.site(v), self.terms, self.disk(v) if disk is None else disk, signer)

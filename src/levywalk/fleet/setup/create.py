@@ -1,0 +1,396 @@
+"""Found a fleet: a folder with a manifest, an authority, and for each node its file, its keys and its own data.
+
+::
+
+    DIR/manifest.json                 the same on every node
+    DIR/authority/                    ca.key, which stays with the operator, and ca.crt
+    DIR/node-3/                       all that node 3 needs, and nothing of another node's: node.toml, manifest.json,
+                                      node.key, node.crt, ca.crt, data.npz; it makes its own state/
+
+`fleet_of` is the way back, for who has all of it: to merge the nodes' logs into a trace.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import random
+import secrets
+import shutil
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levywalk import checks
+from levywalk.arrays import Floats
+from levywalk.durable import sync_folder, write_whole
+from levywalk.errors import InvalidParameter, InvalidSpec
+from levywalk.fleet.identity.authority import NODE_DAYS, Authority
+from levywalk.fleet.identity.certificates import key_fingerprint
+from levywalk.fleet.identity.key_files import CA_CERTIFICATE, NODE_CERTIFICATE, NODE_KEY
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.setup import deploy as deployment
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.deploy import Place
+from levywalk.fleet.setup.manifest import LOSSES, Manifest
+from levywalk.fleet.setup.node_file import NodeFile, Peer, host_port, node_files
+from levywalk.network import Network
+from levywalk.problem import LeastSquares, LinearModelProblem, Logistic, Problem, has_own_losses, load_dataset
+from levywalk.progress import Progress
+from levywalk.schedule import Schedule
+from levywalk.walks import AnyDesign, Switching
+
+# The kernel gives clients ports from 32768 on, which could take a node's while it is down.
+LOWEST_PORT, HIGHEST_PORT = 20_000, 32_767
+_PORTS = 65_535
+
+
+class PrivateProblem:
+    """A problem whose data is with the nodes' owners; the operator knows its dimension and an agreed L̄.
+
+    Examples
+    --------
+    >>> PrivateProblem(30, dim=5, mean_smoothness=2.0).smoothness.mean()
+    np.float64(2.0)
+    """
+
+    def __init__(
+        self, n: int, dim: int, mean_smoothness: float, *, loss: str = "least_squares", ridge: float = 0.0
+    ) -> None:
+        self.n, self.dim = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)
+        self.smoothness: Floats = np.full(self.n, checks.positive("mean_smoothness", mean_smoothness))
+        self.kind, self.ridge = checks.choice("loss", loss, LOSSES), checks.real("ridge", ridge, "at least 0", low=0.0)
+
+    def local_loss(self, v: int, x: Floats) -> float:
+        """Return 0: the loss is not known here."""
+        return 0.0
+
+    def local_gradient(self, v: int, x: Floats) -> Floats:
+        """Return zeros: the gradient is not known here."""
+        return np.zeros(self.dim)
+
+
+def create(
+    folder: str | Path,
+    network: Network,
+    problem: Problem,
+    design: AnyDesign,
+    *,
+    steps: int,
+    step_size: float | str | Schedule,
+    name: str = "fleet",
+    seed: int = 0,
+    shared_key: bool = False,
+    terms: HandOffTerms | None = None,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    addresses: Sequence[str] | None = None,
+    metrics: bool = True,
+    days: int = NODE_DAYS,
+    deploy: str | None = None,
+    progress: Progress | None = None,
+    **more: Any,
+) -> Path:
+    """Make the folder of a new fleet; return it.
+
+    Parameters
+    ----------
+    folder
+        One that does not exist, or is empty. It appears at once when all of it is there.
+    problem
+        `LeastSquares` or `Logistic`, of which each node gets its own samples;
+        or `PrivateProblem`: then each owner puts a ``data.csv`` (features, and the target last) beside the node's file.
+    shared_key
+        Whether all nodes draw from the seed, so that a walk without faults is that of `levywalk.run`; anybody who knows
+        the seed can then foretell the walk. Else each node draws from its own entropy.
+    terms
+        Of the hand-off; its ``run`` becomes the manifest's hash.
+    host, port
+        All nodes on this machine: the host they listen on, and the port of node 0, from which the others count up.
+        Without a port, free ones are found.
+    addresses
+        Nodes on machines of their own: host:port of each, as its neighbours reach it.
+    metrics
+        Whether each node serves its metrics on the loopback.
+    days
+        How long the nodes' certificates are valid.
+    deploy
+        "systemd", "compose" or "kubernetes": add the files for it; the last two have addresses of their own.
+    more
+        As for `Fleet.of` and `PublishedWalk.of`: start, x0, stop, detector, update, record_every.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import levywalk as lw
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     at = create(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
+    ...     sorted(path.name for path in at.iterdir()), sorted(path.name for path in (at / "node-3").iterdir())
+    (['authority', 'manifest.json', 'node-0', 'node-1', 'node-2', 'node-3', 'node-4'],
+     ['ca.crt', 'data.npz', 'manifest.json', 'node.crt', 'node.key', 'node.toml'])
+    """
+    folder = _fresh(Path(folder))
+    _check_problem(problem, design, step_size)
+    fleet = Fleet.of(
+        network,
+        problem,
+        design,
+        steps=steps,
+        step_size=step_size,
+        seed=checks.seed(seed),
+        shared_key=bool(shared_key),
+        terms=terms,
+        **more,
+    )
+    manifest = Manifest.of(fleet, name=name)
+    places = _places(network.n, name, host, port, addresses, metrics, deploy)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    try:
+        beside.mkdir(mode=0o700)
+        _fill(beside, fleet, manifest, places, days, progress)
+        if deploy is not None:
+            for path, text in deployment.files(beside, deploy).items():
+                write_whole(beside / path, text.encode())
+        sync_folder(beside)
+        beside.rename(folder)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    sync_folder(folder.parent)
+    return folder
+
+
+def fleet_of(folder: str | Path) -> Fleet:
+    """Rebuild what a fleet walks by from its folder, with all nodes' data: for who founded it, to merge logs.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import levywalk as lw
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     at = create(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
+    ...     fleet_of(at).network
+    Network('ring(5)', n=5, edges=5, self_loops='none')
+    """
+    folder = Path(folder)
+    manifest = Manifest.read(folder / "manifest.json")
+    nodes = node_files(folder, manifest.nodes)
+    for node in nodes:
+        if Manifest.read(node.manifest).digest != manifest.digest:
+            raise InvalidSpec(f"{node.manifest}: another manifest than the fleet's: copy {folder}/manifest.json there")
+    network = _network(folder, manifest, nodes)
+    problem = _problem(manifest, nodes)
+    parts = (
+        (manifest.design.first, manifest.design.then) if isinstance(manifest.design, Switching) else (manifest.design,)
+    )
+    return Fleet(
+        network,
+        problem,
+        manifest.design,
+        manifest.published,
+        manifest.terms,
+        tuple(part.bind(network, problem).scores for part in parts),
+        manifest.start,
+        manifest.x0,
+        manifest.seed,
+        manifest.shared,
+    )
+
+
+# Making
+
+
+def _fresh(folder: Path) -> Path:
+    folder = folder.absolute()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidParameter(
+            f"folder must not exist, or be empty, got {str(folder)!r}: name another; a fleet is never overwritten"
+        )
+    return folder.resolve()
+
+
+def _check_problem(problem: Problem, design: AnyDesign, step_size: float | str | Schedule) -> None:
+    """Refuse what a node could not compute alone, and step sizes that need data that nobody has seen."""
+    if isinstance(problem, PrivateProblem):
+        sizes = [step_size, design.step_size] if isinstance(design, Switching) else [step_size]
+        for size in sizes:
+            if isinstance(size, str):
+                raise InvalidParameter(
+                    f"step_size must be a number or a schedule in every phase, got {size!r}: "
+                    "the largest smoothness constant is not known here"
+                )
+    elif not has_own_losses(problem):
+        raise InvalidParameter(
+            f"problem must be LeastSquares or Logistic, got {type(problem).__name__}: a node computes its own loss"
+        )
+
+
+def _places(
+    n: int,
+    name: str,
+    host: str,
+    port: int | None,
+    addresses: Sequence[str] | None,
+    metrics: bool,
+    deploy: str | None,
+) -> list[Place]:
+    """Return where each node listens, and where the others reach it."""
+    if deploy is not None:
+        checks.choice("deploy", deploy, deployment.KINDS)
+    if deploy in deployment.OWN_ADDRESSES:
+        if port is not None or addresses is not None:
+            raise InvalidParameter(f"port and addresses must not be given with deploy={deploy!r}, which has its own")
+        return [deployment.place(str(deploy), name, v, metrics) for v in range(n)]
+    if addresses is None:
+        return _here(n, host, port, metrics)
+    if port is not None:
+        raise InvalidParameter(f"port must be None with addresses, which have ports, got {port!r}")
+    return _elsewhere(n, addresses, metrics)
+
+
+def _here(n: int, host: str, port: int | None, metrics: bool) -> list[Place]:
+    shown = f"[{host}]" if ":" in host else host
+    if host_port(f"{shown}:1") is None:
+        raise InvalidParameter(f"host must be a name or an IP address, got {host!r}")
+    if port is None:
+        ports = _free_ports(host, 2 * n if metrics else n)
+    else:
+        last = _PORTS - (2 * n if metrics else n) + 1
+        first = checks.integer(f"port of node 0 of {n}", port, low=1, high=last)
+        ports = list(range(first, first + 2 * n))
+    return [
+        Place(
+            f"{shown}:{ports[v]}", f"{shown}:{ports[v]}", f"127.0.0.1:{ports[n + v]}" if metrics else None, local=True
+        )
+        for v in range(n)
+    ]
+
+
+def _free_ports(host: str, count: int) -> list[int]:
+    """Find ports that nobody listens on; not always the same, or two fleets that are both down would share them."""
+    span = HIGHEST_PORT - LOWEST_PORT + 1
+    if count > span:
+        raise InvalidParameter(f"{count} ports are more than the {span} that are safe on one machine; give port=")
+    first, free = random.SystemRandom().randrange(span), []
+    for i in range(span):
+        port = LOWEST_PORT + (first + i) % span
+        if all(_is_free(at, port) for at in dict.fromkeys((host, "127.0.0.1"))):
+            free.append(port)
+            if len(free) == count:
+                return sorted(free)
+    raise InvalidParameter(f"only {len(free)} of {count} ports are free on {host}; give port=, or fewer nodes")
+
+
+def _is_free(host: str, port: int) -> bool:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as line:
+            if family == socket.AF_INET6:
+                line.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                line.bind(address)
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    return False
+                raise
+    except OSError as error:
+        raise InvalidParameter(
+            f"host must be an address of this machine, got {host!r} ({error.strerror}); for others give addresses="
+        ) from None
+    return True
+
+
+def _elsewhere(n: int, addresses: Sequence[str], metrics: bool) -> list[Place]:
+    if isinstance(addresses, str) or len(addresses) != n or len(set(addresses)) != n:
+        raise InvalidParameter(
+            f"addresses must be a list of {n} different ones, host:port of each node, got {addresses!r}"
+        )
+    ends = []
+    for address in addresses:
+        end = host_port(str(address))
+        if end is None:
+            raise InvalidParameter(f"addresses must be host:port each, got {address!r}")
+        ends.append(end)
+    after = max(port for _, port in ends) + 1
+    if metrics and after + n - 1 > _PORTS:
+        raise InvalidParameter(f"addresses must leave {n} ports above {after - 1} for metrics; or give metrics=False")
+    # Many a machine knows its own name as a loopback address, so a node listens on all: TLS asks who is there.
+    return [
+        Place(address, f"{'[::]' if ':' in host else '0.0.0.0'}:{port}", f"127.0.0.1:{after + v}" if metrics else None)
+        for v, (address, (host, port)) in enumerate(zip(addresses, ends, strict=True))
+    ]
+
+
+def _fill(
+    folder: Path, fleet: Fleet, manifest: Manifest, places: list[Place], days: int, progress: Progress | None
+) -> None:
+    """Write everything."""
+    manifest.write(folder / "manifest.json")
+    authority = Authority.create(folder / "authority", manifest.name)
+    prints = []
+    for v, place in enumerate(places):
+        at = authority.issue(v, [place.address], days, folder=folder / f"node-{v}")
+        prints.append(key_fingerprint((at / NODE_CERTIFICATE).read_bytes()))
+    for v, place in enumerate(places):
+        at = folder / f"node-{v}"
+        manifest.write(at / "manifest.json")
+        near = [int(u) for u in fleet.network.neighbours(v) if u != v]
+        NodeFile(
+            v,
+            place.listen,
+            place.metrics,
+            at / "manifest.json",
+            at / _write_data(at, fleet.problem, v),
+            at / "state" if place.state is None else place.state,
+            at / NODE_KEY,
+            at / NODE_CERTIFICATE,
+            at / CA_CERTIFICATE,
+            tuple(
+                Peer(u, places[u].address, prints[u], folder / f"node-{u}" / "state" if place.local else None)
+                for u in near
+            ),
+        ).write(at / "node.toml")
+        if progress is not None:
+            progress.advance(1)
+
+
+def _write_data(folder: Path, problem: Problem, v: int) -> str:
+    """Write a node's own samples, for its eyes alone; return the file's name."""
+    if not isinstance(problem, LinearModelProblem):
+        return "data.csv"
+    rows = slice(int(problem.offsets[v]), int(problem.offsets[v + 1]))
+    archive = io.BytesIO()
+    np.savez(archive, features=problem.sorted_features[rows], targets=problem.sorted_targets[rows])
+    write_whole(folder / "data.npz", archive.getvalue(), 0o600)
+    return "data.npz"
+
+
+# StoreReader back
+
+
+def _network(folder: Path, manifest: Manifest, nodes: list[NodeFile]) -> Network:
+    edges = {(node.id, peer.id) for node in nodes for peer in node.neighbours}
+    for v, u in sorted(edges):
+        if (u, v) not in edges:
+            raise InvalidSpec(
+                f"{folder}: node {v} has node {u} as a neighbour, but not the other way: mend one node file"
+            )
+    return Network.from_edges(
+        [edge for edge in sorted(edges) if edge[0] < edge[1]],
+        n=manifest.nodes,
+        self_loops=manifest.self_loops,
+        name=manifest.network,
+    )
+
+
+def _problem(manifest: Manifest, nodes: list[NodeFile]) -> LinearModelProblem:
+    parts = [load_dataset(node.data, dim=manifest.published.dim) for node in nodes]
+    counts = [len(targets) for _, targets in parts]
+    features, targets = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    whose = None if sum(counts) == len(nodes) else np.repeat(np.arange(len(nodes)), counts)
+    loss = LeastSquares if manifest.loss == "least_squares" else Logistic
+    return loss(features, targets, whose, manifest.ridge)

@@ -1,0 +1,198 @@
+"""What happened to the model in a virtual fleet: in words, in numbers, and as plain data for a figure."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from itertools import accumulate, groupby, pairwise
+from typing import Any, NamedTuple
+
+from levywalk.fleet.operate.log_text import named, sentence, short
+from levywalk.fleet.operate.merge import Chain, winning_chain
+from levywalk.fleet.protocol.records import PREPARED
+from levywalk.fleet.simulate.virtual import PlannedFault, Stay, Told, VirtualFleet
+
+_EDGES = ("edge down", "edge up")
+
+
+class TimelineRow(NamedTuple):
+    """One line of the story; step and hand-offs are those of the token at that time."""
+
+    time: float
+    node: int
+    what: str
+    words: str
+    step: int
+    handoffs: int
+
+
+def timeline(virtual: VirtualFleet) -> list[TimelineRow]:
+    """Tell what happened, in order.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> from levywalk.fleet.setup.build import Fleet
+    >>> virtual = VirtualFleet(Fleet.of(lw.ring(12), lw.homogeneous(12), lw.mhlj(), steps=50, step_size="theory"))
+    >>> virtual.run()
+    True
+    >>> for row in timeline(virtual):
+    ...     print(row.node, row.words)
+    11 bears the model; node 0 guards it
+    6 the walk is over after 50 updates
+    """
+    times = [stay.time for stay in virtual.path]
+    handoffs = [0, *accumulate(int(a.node != b.node and a.epoch == b.epoch) for a, b in pairwise(virtual.path))]
+    down: set[tuple[int, int]] = set()
+    rows = []
+    for what, group in groupby(virtual.told, key=lambda told: told.what):
+        together = list(group)
+        told = _edges(together, down) if what in _EDGES else [(one, sentence(one.what, one.about)) for one in together]
+        for one, words in told:
+            seen = bisect.bisect_right(times, one.time)
+            step = virtual.path[seen - 1].step if seen else 0
+            rows.append(TimelineRow(one.time, one.node, what, words, step, handoffs[max(0, seen - 1)]))
+    return rows
+
+
+def _edges(group: Sequence[Told], down: set[tuple[int, int]]) -> list[tuple[Told, str]]:
+    """Return one sentence about several edges, unless their other ends have said it before."""
+    said = {(min(v, u), max(v, u)) for v, u in ((told.node, told.about["node"]) for told in group)}
+    falls = group[0].what == "edge down"
+    found = sorted(said - down if falls else said & down)
+    (down.update if falls else down.difference_update)(said)
+    if not found:
+        return []
+    shown = ", ".join(f"{v}–{u}" for v, u in found[:6]) + (f" and {len(found) - 6} more" if len(found) > 6 else "")
+    many = "s" if len(found) > 1 else ""
+    return [(group[0]._replace(node=-1), f"edge{many} {shown} {'are' if many else 'is'} {'down' if falls else 'up'}")]
+
+
+def summary(virtual: VirtualFleet) -> dict[str, Any]:
+    """Return what came of it in plain numbers."""
+    chain = winning_chain(virtual.logs, virtual.fleet.published)
+    done = virtual.over
+    final = virtual.final if done else None
+    return {
+        "finished": done,
+        "seconds": round(virtual.now, 6),
+        "updates": final.step if final else max(chain.visits, default=-1) + 1,
+        "handoffs": final.transfers if final else None,
+        "hops": final.hops if final else None,
+        "messages": virtual.messages,
+        "epochs": [{"epoch": list(epoch), "from_step": base} for epoch, base in chain.epochs],
+        "lost_updates": None if chain.lost is None else len(chain.lost),
+        "missing_steps": len(chain.missing),
+        "too_late": [_typed(time, fault) for time, fault in virtual.to_come] if done else [],
+        "why_not": "" if done else stuck(virtual),
+    }
+
+
+def _typed(time: float, fault: PlannedFault) -> str:
+    return f"{fault.what} {short(sorted(fault.nodes)) if fault.nodes else fault.node}@{time:g}"
+
+
+def stuck(virtual: VirtualFleet) -> str:
+    """Say what a walk that stands still is waiting for, and what would help.
+
+    Only what the disks say is used, so that an operator who can look at them could say the same.
+    """
+    runs = {v for v, machine in enumerate(virtual.machines) if machine.node is not None}
+    if not runs:
+        return "no node runs"
+    if any(virtual.machines[v].disk["final"] is not None for v in runs):
+        return "the walk is over, but some nodes cannot be told: the network is in pieces"
+    helds = [(v, held) for v, machine in enumerate(virtual.machines) if (held := machine.disk["held"]) is not None]
+    working = [(held.token.epoch, held.token.seq, v, held) for v, held in helds if held.status != PREPARED]
+    if not working:
+        return "no disk holds the model but as a copy"
+    _, _, v, held = max(working, key=lambda found: found[:3])
+    if v not in runs:
+        return f"node {v}, which holds the model, does not run: restart it"
+    guardian = held.guardian
+    if guardian < 0:
+        return f"node {v} holds the model and finds nobody to guard it: it needs a neighbour"
+    guarded = virtual.machines[guardian].disk["guarded"]
+    waits, remedy, policy = "cannot be reached", "heal the cut, ", ", or choose --policy eager"
+    if guardian not in runs:
+        waits, remedy = "is dead", "restart it, "
+    elif guarded is None or guarded.copy.epoch != held.token.epoch:
+        waits, remedy, policy = "has lost its disk", "", ""  # it is there, so that nobody takes it for dead
+    return (
+        f"node {v} holds the model and waits for its guardian, node {guardian}, which {waits}: {remedy}tell the others "
+        f"that it is gone (--gone {guardian}@TIME){policy}"
+    )
+
+
+class Leg(NamedTuple):
+    """The token's way in one epoch: at times[i] it came to nodes[i]. Lost legs were overtaken."""
+
+    name: str
+    times: list[float]
+    nodes: list[int]
+    lost: bool
+
+
+class TimelineData(NamedTuple):
+    """A timeline as plain data: legs, marks (time, node, what), bars (node, from, to, what)."""
+
+    n: int
+    end: float
+    legs: list[Leg]
+    marks: list[tuple[float, int, str]]
+    bars: list[tuple[int, float, float, str]]
+
+
+def timeline_data(virtual: VirtualFleet) -> TimelineData:
+    """Return the timeline's data."""
+    chain = winning_chain(virtual.logs, virtual.fleet.published)
+    marks = [
+        (told.time, told.node, told.what)
+        for told in virtual.told
+        if told.what in ("kill", "lose disk", "restart", "leave", "join", "regenerated", "guardian gone", "finished")
+    ]
+    return TimelineData(
+        virtual.fleet.network.n, virtual.now, _legs(virtual.path, chain, virtual.now), marks, _bars(virtual)
+    )
+
+
+def _legs(path: Sequence[Stay], chain: Chain, end: float) -> list[Leg]:
+    """Cut the token's way into epochs, and an epoch where its child began: what comes after is lost."""
+    ends = {epoch: base for (epoch, _), (_, base) in pairwise(chain.epochs)}
+    winning = dict(chain.epochs)
+    legs: list[Leg] = []
+    for epoch in sorted({stay.epoch for stay in path}):
+        stays = [stay for stay in path if stay.epoch == epoch]
+        last = ends.get(epoch, 1 << 62)
+        kept = [stay for stay in stays if epoch in winning and stay.step <= last]
+        rest = stays[len(kept) - 1 if kept else 0 :] if len(kept) < len(stays) else []
+        base = winning.get(epoch, min(stay.step for stay in stays))
+        name = named(epoch) + (f", from step {base}" if base else "")
+        for part, lost in ((kept, False), (rest, True)):
+            if part:
+                legs.append(Leg(name, [s.time for s in part], [s.node for s in part], lost))
+    # The token stays where it came to last until the next epoch begins or all is over; of a lost one this is not known.
+    begins = sorted(leg.times[0] for leg in legs)
+    for leg in legs:
+        ended = leg.times[-1]
+        leg.times.append(ended if leg.lost else next((t for t in begins if t > ended), end))
+        leg.nodes.append(leg.nodes[-1])
+    return legs
+
+
+def _bars(virtual: VirtualFleet) -> list[tuple[int, float, float, str]]:
+    """Return who was away from when to when: dead, or cut off."""
+    since: dict[tuple[int, str], float] = {(v, "away"): 0.0 for v in virtual.first_absent}
+    bars = []
+    for told in virtual.told:
+        if told.what in ("kill", "lose disk", "left"):
+            since.setdefault((told.node, "away"), told.time)
+        elif told.what in ("restart", "join"):
+            ends = [(told.node, "away")]
+            bars += [(v, since.pop((v, what)), told.time, what) for v, what in ends if (v, what) in since]
+        elif told.what == "cut":
+            since |= {(v, "cut"): told.time for v in told.about["nodes"]}
+        elif told.what == "heal":
+            whom = told.about.get("nodes") or [v for v, what in since if what == "cut"]
+            bars += [(v, since.pop((v, "cut")), told.time, "cut") for v in whom if (v, "cut") in since]
+    return bars + [(v, began, virtual.now, what) for (v, what), began in since.items()]

@@ -1,0 +1,408 @@
+"""A whole fleet in one process: the same state machines over an in-memory transport, in virtual time.
+
+Messages take ``latency`` each and arrive in order; work takes no time. What a node persists is kept apart from its
+memory, so that a kill takes the memory and a restart begins with the disk. Faults happen at given times
+(`PlannedFault`). Random faults (loss, duplication, torn writes, …) are in `levywalk.fleet.checking`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, fields, replace
+from itertools import count
+from typing import Any, NamedTuple
+
+from levywalk import checks
+from levywalk.errors import InvalidParameter
+from levywalk.fleet.identity.signing import new_signers
+from levywalk.fleet.protocol.events import (
+    Again,
+    Effect,
+    Event,
+    Genesis,
+    Gone,
+    Got,
+    Joins,
+    Leaves,
+    Persist,
+    Send,
+    SetTimer,
+    Start,
+    Timer,
+    Turn,
+)
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.node_state import Signer
+from levywalk.fleet.protocol.records import ACTIVE, NOBODY, PREPARED, Disk, Held, Line
+from levywalk.fleet.protocol.token import Epoch, Token
+from levywalk.fleet.setup.build import Fleet
+
+HOLDER, GUARDIAN = "holder", "guardian"
+_FOR_THE_DEAD = ("restart", "join")
+_TIMER, _TURN = Timer(), Turn()
+
+
+class PlannedFault(NamedTuple):
+    """Something that happens to a node, or to a connection, at a given time.
+
+    ============  ===============================================================================================
+    what          meaning
+    ============  ===============================================================================================
+    ``kill``      the process dies; its disk stays
+    ``restart``   it begins again with its disk, or as new if that was lost
+    ``lose disk`` the process dies and its disk is gone
+    ``leave``     the operator asks the node to leave
+    ``join``      a node that was absent begins, and gets its edges
+    ``gone``      the operator tells the neighbours that the node will not come back
+    ``cut``       nothing passes between ``nodes`` and all others
+    ``heal``      the cut around ``nodes`` heals, or all cuts if there are none
+    ============  ===============================================================================================
+
+    Attributes
+    ----------
+    node
+        A node, or "holder" or "guardian": whoever that is at the time.
+    """
+
+    what: str
+    node: int | str = -1
+    nodes: frozenset[int] = frozenset()
+
+
+class Told(NamedTuple):
+    """Something that a node reported, or a fault."""
+
+    time: float
+    node: int
+    what: str
+    about: dict[str, Any]
+
+
+class Stay(NamedTuple):
+    """The token came to life at a node at that time (again, if it had stayed there)."""
+
+    time: float
+    node: int
+    epoch: Epoch
+    step: int
+
+
+@dataclass
+class _Machine:
+    """One node: its process, if it runs, and its disk."""
+
+    disk: dict[str, Any]
+    node: Node | None = None
+    log: list[Line] = field(default_factory=list)
+    timer_at: float = float("inf")
+
+
+class VirtualFleet:
+    """All nodes of a fleet in one process.
+
+    Parameters
+    ----------
+    fleet
+        What decides the walk.
+    signed
+        Whether certificates are signed by Ed25519 (needs the package cryptography).
+    latency
+        How long a message takes, in virtual seconds.
+    absent
+        Nodes that are not there at the beginning; a fault "join" brings them.
+
+    Attributes
+    ----------
+    first_absent, absent
+        Who was not there at the beginning, and who is not there yet.
+    now
+        Virtual seconds since the beginning.
+    told, path
+        What was reported, and where the token was when.
+    messages
+        How many were delivered.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> ring, problem = lw.ring(12), lw.homogeneous(12)
+    >>> virtual = VirtualFleet(Fleet.of(ring, problem, lw.mhlj(), steps=200, step_size="theory"))
+    >>> virtual.run()
+    True
+    >>> trace = lw.run(ring, problem, lw.mhlj(), steps=200, step_size="theory", backend="reference")
+    >>> bool((virtual.final.model == trace.model[0]).all())
+    True
+    """
+
+    def __init__(
+        self, fleet: Fleet, *, signed: bool = False, latency: float = 0.001, absent: Collection[int] = ()
+    ) -> None:
+        self.fleet, self.latency = fleet, checks.positive("latency", latency)
+        n = fleet.network.n
+        self.first_absent = frozenset(self._checked(v) for v in absent)
+        self.absent = set(self.first_absent)
+        if fleet.start in self.absent:
+            raise InvalidParameter(f"node {fleet.start} cannot be absent at first: the walk starts there")
+        self.signers: dict[int, Signer] = dict(new_signers(range(n))) if signed else {}
+        self.now = 0.0
+        self.messages = 0
+        self.told: list[Told] = []
+        self.path: list[Stay] = []
+        self.cuts: list[frozenset[int]] = []
+        self._ended: set[int] = set()
+        self._running = 0
+        self._moved_at = 0.0  # when something last came of it
+        self._queue: list[tuple[float, int, int, Event | PlannedFault]] = []
+        self._order: Iterator[int] = count()
+        self._faults = 0
+        self.machines = [_Machine(_slots(self._first_disk(v))) for v in range(n)]
+        for v in range(n):
+            if v not in self.absent:
+                self._begin(v)
+        self._tell(fleet.start, Genesis(fleet.token))
+
+    def at(self, time: float, fault: PlannedFault) -> None:
+        """Let a fault happen at that time."""
+        if fault.what not in _FAULTS:
+            raise InvalidParameter(f"what must be one of {', '.join(_FAULTS)}, got {fault.what!r}")
+        for v in fault.nodes:
+            self._checked(v)
+        if fault.what not in ("cut", "heal") and fault.node not in (HOLDER, GUARDIAN):
+            self._checked(fault.node)
+        self._faults += 1
+        self._push(max(self.now, time), -1, fault)
+
+    def run(self, *, patience: float | None = None, until: float = float("inf")) -> bool:
+        """Go on until all nodes that run know the end, or ``patience`` seconds have brought nothing; say which.
+
+        Patience is 10 ``dead_after`` by default: longer than any wait that ends by itself.
+        """
+        wait = 10.0 * self.fleet.terms.dead_after if patience is None else patience
+        while self._queue and self._queue[0][0] <= until:
+            if self._ended and self.over:
+                return True
+            if self.now > self._moved_at + wait and not self._faults:
+                return False
+            self.step()
+        return self.over
+
+    @property
+    def over(self) -> bool:
+        """Whether all nodes that run know the end."""
+        return 0 < self._running == len(self._ended)
+
+    @property
+    def final(self) -> Token:
+        """The last token."""
+        found = [machine.disk["final"] for machine in self.machines if machine.disk["final"] is not None]
+        if not found:
+            raise InvalidParameter("the walk is not over: there is no last token yet")
+        last: Token = max(found, key=lambda token: token.epoch)
+        return last
+
+    @property
+    def logs(self) -> dict[int, list[Line]]:
+        """Every node's log, as far as its disk is not lost."""
+        return {v: machine.log for v, machine in enumerate(self.machines)}
+
+    @property
+    def to_come(self) -> list[tuple[float, PlannedFault]]:
+        """Faults that have not happened yet."""
+        return [(time, event) for time, _, _, event in sorted(self._queue) if isinstance(event, PlannedFault)]
+
+    def node(self, v: int) -> Node:
+        """Return a node that runs."""
+        node = self.machines[v].node
+        if node is None:
+            raise InvalidParameter(f"node {v} does not run")
+        return node
+
+    def step(self) -> None:
+        """Take the next event."""
+        self.now, _, v, event = heapq.heappop(self._queue)
+        machine = self.machines[v]
+        node = machine.node
+        if isinstance(event, PlannedFault):
+            self._faults -= 1
+            self._moved_at = self.now
+            self._fault(event)
+            return
+        if node is None:
+            return
+        if event is _TIMER:
+            if machine.timer_at != self.now:
+                return  # replaced by an earlier one
+            machine.timer_at = float("inf")
+        else:
+            self.messages += 1
+        self._perform(v, machine, node.receive(event, self.now))
+
+    # What nodes want done
+
+    def _tell(self, v: int, event: Event) -> None:
+        """Give a node an event at once, if it runs."""
+        machine = self.machines[v]
+        if machine.node is not None:
+            self._perform(v, machine, machine.node.receive(event, self.now))
+
+    def _perform(self, v: int, machine: _Machine, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Send):
+                if not self.cuts or self._connected(v, effect.to):
+                    self._push(self.now + self.latency, effect.to, Got(v, effect.message))
+            elif isinstance(effect, Persist):
+                self._persist(v, machine, effect)
+            elif isinstance(effect, SetTimer):
+                machine.timer_at = effect.at
+                self._push(effect.at, v, _TIMER)
+            elif isinstance(effect, Again):
+                self._push(self.now, v, _TURN)
+            else:
+                self.told.append(Told(self.now, v, effect.what, effect.about))
+
+    def _persist(self, v: int, machine: _Machine, effect: Persist) -> None:
+        machine.disk.update(effect.slots)
+        if effect.lines:
+            machine.log.extend(effect.lines)
+            self._moved_at = self.now
+        held = effect.slots.get("held")
+        if isinstance(held, Held) and held.status == ACTIVE:
+            self.path.append(Stay(self.now, v, held.token.epoch, held.token.step))
+        if "final" in effect.slots:
+            self._moved_at = self.now
+            (self._ended.discard if effect.slots["final"] is None else self._ended.add)(v)
+
+    def _push(self, time: float, v: int, event: Event | PlannedFault) -> None:
+        heapq.heappush(self._queue, (time, next(self._order), v, event))
+
+    def _connected(self, v: int, u: int) -> bool:
+        return all((v in side) == (u in side) for side in self.cuts)
+
+    # Members
+
+    def _checked(self, v: object) -> int:
+        return checks.integer("node", v, low=0, high=self.fleet.network.n - 1)
+
+    def _first_disk(self, v: int, *, alone: bool = False) -> Disk:
+        """Return a disk on which nothing has happened, with the edges to those who are there; or with none yet."""
+        disk = self.fleet.disk(v)
+        away = set(disk.edges) - {v} if alone else self.absent & set(disk.edges)
+        if not self.absent and not away:
+            return disk
+        edges = {
+            u: edge._replace(degree=edge.degree - self._absent_around(u))
+            for u, edge in disk.edges.items()
+            if u not in away
+        }
+        return replace(disk, own=disk.own._replace(degree=len(edges)), edges=edges)
+
+    def _absent_around(self, v: int) -> int:
+        return len(self.absent.intersection(self.fleet.network.neighbours(v).tolist()))
+
+    def _begin(self, v: int) -> None:
+        """Start a node's process with its disk."""
+        machine = self.machines[v]
+        machine.node = self.fleet.node(v, Disk(**machine.disk), self.signers.get(v))
+        machine.timer_at = float("inf")
+        self._running += 1
+        if machine.disk["final"] is not None:
+            self._ended.add(v)
+        self._tell(v, Start())
+
+    def _end(self, v: int) -> None:
+        """End a node's process."""
+        if self.machines[v].node is not None:
+            self.machines[v].node = None
+            self._running -= 1
+            self._ended.discard(v)
+
+    def whose(self, node: int | str) -> int | None:
+        """Return who is meant: a node, or the holder or the guardian of the token at present, if there is one."""
+        if not isinstance(node, str):
+            return node
+        found = [
+            (held.token.epoch, held.token.seq, v, held.guardian)
+            for v, machine in enumerate(self.machines)
+            if (held := machine.disk["held"]) is not None and held.status != PREPARED
+        ]
+        found += [
+            (guarded.copy.epoch, guarded.copy.seq, guarded.holder, v)
+            for v, machine in enumerate(self.machines)
+            if (guarded := machine.disk["guarded"]) is not None and guarded.register is None
+        ]
+        _, _, holder, guardian = max(found, default=(None, 0, NOBODY, NOBODY))
+        who = holder if node == HOLDER else guardian
+        return None if who == NOBODY else who
+
+    # Faults
+
+    def _fault(self, fault: PlannedFault) -> None:
+        v = self.whose(fault.node)
+        if v is None:
+            self.told.append(Told(self.now, -1, "nobody", {"meant": fault.node, "fault": fault.what}))
+            return
+        if v >= 0 and (self.machines[v].node is None) != (fault.what in _FOR_THE_DEAD) and fault.what != "gone":
+            self.told.append(Told(self.now, v, "no use", {"fault": fault.what}))
+            return
+        about = {"nodes": sorted(fault.nodes)} if fault.nodes else {}
+        self.told.append(Told(self.now, v, fault.what, about))
+        _FAULTS[fault.what](self, v, fault.nodes)
+
+    def _kill(self, v: int, nodes: frozenset[int]) -> None:
+        self._end(v)
+
+    def _restart(self, v: int, nodes: frozenset[int]) -> None:
+        if v not in self.absent:
+            self._begin(v)
+            self._add_edges(v)
+
+    def _lose_disk(self, v: int, nodes: frozenset[int]) -> None:
+        self._end(v)
+        self.machines[v] = _Machine(_slots(self._first_disk(v)))
+        # What was on its way to the old disk must not meet the new one.
+        self._queue = [entry for entry in self._queue if entry[2] != v]
+        heapq.heapify(self._queue)
+
+    def _leave(self, v: int, nodes: frozenset[int]) -> None:
+        self._tell(v, Leaves())
+
+    def _join(self, v: int, nodes: frozenset[int]) -> None:
+        if v in self.absent:
+            self.machines[v] = _Machine(_slots(self._first_disk(v, alone=True)))
+            self.absent.discard(v)
+            self._begin(v)
+            self._add_edges(v)
+
+    def _add_edges(self, v: int) -> None:
+        """Let the operator add the edges that a node does not have yet, at both ends."""
+        for u in self.fleet.network.neighbours(v).tolist():
+            if u != v and u not in self.absent:
+                self._tell(v, Joins(u))
+                self._tell(u, Joins(v))
+
+    def _gone(self, v: int, nodes: frozenset[int]) -> None:
+        for u in self.fleet.network.neighbours(v).tolist():
+            self._tell(u, Gone(v))
+
+    def _cut(self, v: int, nodes: frozenset[int]) -> None:
+        self.cuts = [*self.cuts, nodes]
+
+    def _heal(self, v: int, nodes: frozenset[int]) -> None:
+        self.cuts = [side for side in self.cuts if nodes and side != nodes]
+
+
+_FAULTS: dict[str, Callable[[VirtualFleet, int, frozenset[int]], None]] = {
+    "kill": VirtualFleet._kill,
+    "restart": VirtualFleet._restart,
+    "lose disk": VirtualFleet._lose_disk,
+    "leave": VirtualFleet._leave,
+    "join": VirtualFleet._join,
+    "gone": VirtualFleet._gone,
+    "cut": VirtualFleet._cut,
+    "heal": VirtualFleet._heal,
+}
+
+
+def _slots(disk: Disk) -> dict[str, Any]:
+    return {slot.name: getattr(disk, slot.name) for slot in fields(disk)}

@@ -1,0 +1,1 @@
+"""What a node writes to its disk, and how it reads it back."""

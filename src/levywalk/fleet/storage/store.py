@@ -1,0 +1,399 @@
+"""A node's disk: what it must not forget survives a kill and a power cut at any time, and is never half there.
+
+A folder of one node in one run:
+
+=====================  ==============================================================================================
+``state.db``           SQLite: a row for each slot of `Disk`, the log's lines, each with a checksum; beside it lies
+                       SQLite's own ``state.db-wal``, which is part of the state
+``models/``            models above 64 KiB as safetensors files, each named by the hash of its bytes
+``begun``              the mark that there was a state: without its database such a folder is damaged, not new
+``lock``               locked by the process that runs the node, whose number is inside
+=====================  ==============================================================================================
+
+`NodeStore.persist` is one transaction. A model's file is written under another name, synced and renamed, and its folder
+is synced, before the transaction that refers to it begins. It is removed after a transaction that no longer refers to
+it. So a kill leaves at most files that nothing refers to, and these are removed when the folder is opened again.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from levywalk.durable import sync_folder
+from levywalk.errors import InvalidParameter
+from levywalk.fleet.protocol.events import Persist
+from levywalk.fleet.protocol.records import Disk
+from levywalk.fleet.protocol.tensors import INLINE, Tensor
+from levywalk.fleet.storage.codec import ANY, SLOTS, Limits, encode
+from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreInUse
+from levywalk.fleet.storage.failpoints import failpoint
+from levywalk.fleet.storage.reader import APPLICATION, NEEDED, SCHEMA, StoredRow, StoreReader
+
+_SETTINGS: dict[str, tuple[object, object]] = {  # what is asked for, and what SQLite then says
+    "journal_mode": ("WAL", "wal"),
+    "synchronous": ("FULL", 2),
+    "fullfsync": ("ON", 1),
+    "checkpoint_fullfsync": ("ON", 1),
+    "locking_mode": ("NORMAL", "normal"),
+    "wal_autocheckpoint": (1000, 1000),
+    "foreign_keys": ("ON", 1),
+    "trusted_schema": ("OFF", 0),
+    "cell_size_check": ("ON", 1),
+    "temp_store": ("MEMORY", 2),
+}
+_TABLES = (
+    "CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE slots (name TEXT PRIMARY KEY, value BLOB NOT NULL, models BLOB NOT NULL, sum BLOB NOT NULL)",
+    "CREATE TABLE lines (number INTEGER PRIMARY KEY, value BLOB NOT NULL, models BLOB NOT NULL, sum BLOB NOT NULL)",
+    "CREATE INDEX lines_with_models ON lines (number) WHERE models <> x''",
+)
+_PUT_SLOT = (
+    "INSERT INTO slots VALUES (?, ?, ?, ?) ON CONFLICT (name) "
+    "DO UPDATE SET value = excluded.value, models = excluded.models, sum = excluded.sum"
+)
+_ADD_LINE = "INSERT INTO lines VALUES (?, ?, ?, ?)"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class NodeStore(StoreReader):
+    """A node's folder, for the one process that runs the node.
+
+    Parameters
+    ----------
+    folder
+        Made, readable by the owner alone, if it does not exist.
+    run
+        The run's id; a folder of another run is refused.
+    limits
+        What the manifest says about sizes.
+    inline
+        Bytes of a model above which it is a file of its own.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from levywalk.fleet.protocol.records import Known, Own
+    >>> from levywalk.fleet.protocol.token import FIRST, Epoch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with NodeStore(folder, b"run 1") as store:
+    ...         before = store.load()
+    ...         store.persist(whole(Disk(Known(FIRST, 0), Own(2, 0, leaving=False), {})))
+    ...         store.persist(Persist({"known": Known(Epoch(1, 7, 3), 41)}, ()))
+    ...     with NodeStore(folder, b"run 1") as store:
+    ...         before, store.load().known.base
+    (None, 41)
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        run: bytes,
+        *,
+        limits: Limits = ANY,
+        inline: int = INLINE,
+    ) -> None:
+        self.inline = inline
+        self._lock: IO[bytes] | None = None
+        self._sums: dict[str, bytes] = {}  # the checksum of what a slot holds
+        self._used: dict[str, set[bytes]] = {}  # which models a slot refers to
+        self._kept: set[bytes] = set()  # which models lines refer to
+        self._there: set[bytes] = set()  # which files are on the disk to stay
+        self._loose: set[bytes] = set()  # which files perhaps nothing refers to
+        self._count = 0
+        super().__init__(folder, run, limits=limits)
+
+    def _open(self) -> None:
+        try:
+            self._make_folders()
+            self._lock = _locked(self.folder)
+            self._make_database()
+            self._check()
+            self._check_whole()
+            self._settle()
+            self._look_for_models()
+            self._count = len(self)
+        except OSError as error:
+            self.close()
+            if isinstance(error, NodeStoreError):
+                raise
+            raise (
+                self._full()
+                if error.errno in _FULL
+                else NodeStoreError(
+                    f"{error.filename or self.folder} cannot be used: {error.strerror or error}; check the permissions"
+                )
+            ) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the database and let go of the folder."""
+        super().close()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _make_folders(self) -> None:
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InvalidParameter(f"folder must be a folder, got the file {str(self.folder)!r}")
+        for folder in (self.folder, self.models):
+            if not folder.is_dir():
+                folder.mkdir(mode=0o700, parents=True)
+                sync_folder(folder.parent)
+
+    # A new store
+
+    def _make_database(self) -> None:
+        """Open the database, and make its tables if nothing was ever kept here."""
+        begun = self.folder / "begun"
+        was_there = self.path.exists() and self.path.stat().st_size > 0
+        if not was_there:
+            if begun.exists():
+                raise self._damaged("is gone or empty, though the node had begun")
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._connect(read_only=False)
+        if not begun.exists():
+            if self._one("SELECT count(*) FROM sqlite_master") == 0:
+                self._make_tables()
+            failpoint("create:after")
+            self._mark(begun)
+
+    def _make_tables(self) -> None:
+        self._settle()
+        db = self._open_db
+        with _Transaction(self, db, "create"):
+            for table in _TABLES:
+                db.execute(table)
+            db.execute("INSERT INTO about VALUES ('run', ?)", (self.run,))
+            db.execute(f"PRAGMA application_id = {APPLICATION}")
+            db.execute(f"PRAGMA user_version = {SCHEMA}")
+
+    def _mark(self, begun: Path) -> None:
+        """Leave the mark that there was a state."""
+        self._check()
+        partial = begun.with_suffix(".partial")
+        with partial.open("wb") as file:
+            file.write(b"This node has begun: without state.db it must not begin anew in this folder.\n")
+            file.flush()
+            os.fsync(file.fileno())
+        failpoint("mark:before")
+        partial.replace(begun)
+        sync_folder(self.folder)
+        failpoint("mark:after")
+
+    # An old store
+
+    def _check_whole(self) -> None:
+        """Let SQLite look at every page, and look at every slot's checksum."""
+        found = self._one("PRAGMA quick_check(1)")
+        if found != "ok":
+            raise self._damaged(f"is damaged ({found})")
+        self._note(self._slots(), ())
+
+    def _settle(self) -> None:
+        """Ask SQLite for what durability needs, and look whether it agrees."""
+        for name, (wanted, answer) in _SETTINGS.items():
+            self._rows(f"PRAGMA {name} = {wanted}")
+            found = self._one(f"PRAGMA {name}")
+            if found != answer:
+                raise NodeStoreError(
+                    f"{self.path} needs SQLite with {name} = {wanted}, got {found!r}; "
+                    "keep the folder on a local disk, not on a network share"
+                )
+
+    def _look_for_models(self) -> None:
+        """Look whether every model that is referred to is there, and remove the files that nothing refers to."""
+        lines = self._rows("SELECT number, value, models, sum FROM lines WHERE models <> x'' ORDER BY number")
+        for row in self._sealed("lines", lines):
+            self._kept |= row.addresses()
+        referred = self._referred()
+        for address in sorted(referred):
+            if not self._file(address).is_file():
+                raise self._bad_model(self._file(address), "is missing")
+        names = {self._file(address).name for address in referred}
+        for path in sorted(self.models.iterdir()):
+            if path.name not in names and path.suffix in (".safetensors", ".partial"):
+                _remove(path)
+        self._there = referred
+
+    def _referred(self) -> set[bytes]:
+        return self._kept.union(*self._used.values())
+
+    # Writing
+
+    def persist(self, change: Persist) -> None:
+        """Write slots and lines in one transaction; when this returns, they are on the disk.
+
+        What a slot holds already is not written again, and costs no wait for the disk.
+
+        After `DiskFull` nothing has changed: the same change can be persisted later, or the node begun again from
+        `load`. After another `NodeStoreError` the store is closed, since a commit that failed may yet be found done:
+        open it and begin again from `load`. In neither case may the node go on as if the change had been made.
+        """
+        db = self._open_db
+        wrong = set(change.slots) - set(SLOTS)
+        lacking = set(NEEDED) - set(change.slots) - set(self._used)
+        if wrong or lacking:
+            what = f"no slot {', '.join(sorted(wrong))}" if wrong else f"also {', '.join(sorted(lacking))} at first"
+            raise InvalidParameter(f"persist must write {what}, got {', '.join(change.slots)}; see `whole`")
+        try:
+            rows = [self._row(name, value) for name, value in change.slots.items()]
+            slots = [row for row in rows if row.sum != self._sums.get(str(row.key))]
+            lines = [self._row(self._count + 1 + i, line) for i, line in enumerate(change.lines)]
+            if not slots and not lines:
+                return  # as after a message that came twice
+            with _Transaction(self, db, "commit"):
+                db.executemany(_PUT_SLOT, slots)
+                db.executemany(_ADD_LINE, lines)
+        except DiskFull:
+            self._forget()
+            raise
+        except NodeStoreError:
+            self.close()
+            raise
+        failpoint("commit:after")
+        self._note(slots, lines)
+        self._forget()
+
+    def _note(self, slots: Iterable[StoredRow], lines: Iterable[StoredRow]) -> None:
+        """Remember which models are referred to now."""
+        for row in slots:
+            self._loose |= self._used.get(str(row.key), set())
+            self._used[str(row.key)], self._sums[str(row.key)] = row.addresses(), row.sum
+        for row in lines:
+            self._kept |= row.addresses()
+            self._count += 1
+
+    def _row(self, key: str | int, value: object) -> StoredRow:
+        """Return what is to be stored; its models in files are on the disk then."""
+        models: list[bytes] = []
+
+        def put(tensor: Tensor) -> bytes | None:
+            if tensor.array.nbytes <= self.inline:
+                return None
+            address = tensor.address()
+            if address not in self._there:
+                self._loose.add(address)
+                self._write(address, tensor)
+            models.append(address)
+            return address
+
+        data = encode(value, put)
+        return StoredRow.of(key, data, b"".join(models))
+
+    def _write(self, address: bytes, tensor: Tensor) -> None:
+        """Write a model's file, and return when it is there to stay."""
+        path = self._file(address)
+        partial = path.with_suffix(".partial")
+        try:
+            number = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(number, "wb", buffering=0) as file:
+                failpoint("write:before")
+                for chunk in tensor.chunks():
+                    _write_all(file, chunk)
+                failpoint("fsync:before")
+                os.fsync(file.fileno())
+            failpoint("fsync:after")
+            failpoint("rename:before")
+            partial.replace(path)
+            failpoint("rename:after")
+            failpoint("folder:before")
+            sync_folder(self.models)
+            failpoint("folder:after")
+        except OSError as error:
+            _remove(partial)
+            _remove(path)
+            if error.errno in _FULL:
+                raise self._full() from None
+            raise NodeStoreError(f"{path} cannot be written: {error.strerror or error}; check the disk") from None
+        self._there.add(address)
+
+    def _forget(self) -> None:
+        """Remove the files of models that nothing refers to any more."""
+        if self._loose:
+            for address in self._loose - self._referred():
+                self._there.discard(address)
+                _remove(self._file(address))
+            self._loose.clear()
+
+
+class _Transaction:
+    """All or nothing: commits at the end, rolls back on any error, and translates SQLite's errors."""
+
+    def __init__(self, store: StoreReader, db: sqlite3.Connection, failpoints: str) -> None:
+        self.store, self.db, self.failpoints = store, db, failpoints
+
+    def __enter__(self) -> None:
+        try:
+            self.db.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise self.store._failed(error) from None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                failpoint(f"{self.failpoints}:before")
+                self.db.execute("COMMIT")
+                return
+        except sqlite3.Error as failure:
+            error = failure
+        with suppress(sqlite3.Error):
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+        if isinstance(error, sqlite3.Error):
+            raise self.store._failed(error) from None
+
+
+def whole(disk: Disk) -> Persist:
+    """Return the change that writes all of a disk: the first one of a new store."""
+    return Persist({name: getattr(disk, name) for name in SLOTS}, ())
+
+
+def _locked(folder: Path) -> IO[bytes]:
+    """Return the open lock file of the folder. It is never removed: a lock on a removed file keeps nobody away."""
+    lock = os.fdopen(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+b")
+    for pause in (0.02, 0.05, 0.1):  # somebody may be looking whether this node runs
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        time.sleep(pause)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        who = lock.read(20).decode(errors="replace").strip()
+        lock.close()
+        raise StoreInUse(
+            f"{folder} is in use by process {who or 'unknown'}; stop it, or give this node a folder of its own"
+        ) from None
+    lock.truncate(0)
+    lock.seek(0)
+    lock.write(b"%d\n" % os.getpid())
+    lock.flush()
+    return lock
+
+
+def _write_all(file: IO[bytes], chunk: bytes | memoryview) -> None:
+    left = memoryview(chunk)
+    while left:
+        left = left[file.write(left) :]
+
+
+def _remove(path: Path) -> None:
+    """Remove a file that nothing refers to; one that stays is removed when the folder is opened again."""
+    failpoint("remove:before")
+    with suppress(OSError):
+        path.unlink()
+    failpoint("remove:after")
