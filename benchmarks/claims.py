@@ -9,12 +9,12 @@ import json
 import sys
 from pathlib import Path
 
-from levywalk.experiments.claims import CLAIMS
-from levywalk.experiments.evidence import Evidence
-from levywalk.experiments.panels import write_figures
-from levywalk.experiments.paper import FULL
-from levywalk.experiments.reproduce import STORE, counted, markdown, stored
-from levywalk.experiments.store import Store
+from levywalk.reproduction.claims import CLAIMS
+from levywalk.reproduction.evidence import Evidence
+from levywalk.reproduction.figure_contents import write_figures
+from levywalk.reproduction.paper import FULL
+from levywalk.reproduction.reproduce import STORE, counted, markdown, stored
+from levywalk.sweeps.store import Store
 
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURES = DOCS / "figures" / "claims"

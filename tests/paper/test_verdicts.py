@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from levywalk.experiments.judge import NO, YES
-from levywalk.experiments.paper import FULL, LABELS, QUICK
-from levywalk.experiments.reproduce import expected_verdicts, reproduce, surprises
+from levywalk.reproduction.paper import FULL, LABELS, QUICK
+from levywalk.reproduction.reproduce import expected_verdicts, reproduce, surprises
+from levywalk.reproduction.verdicts import NO, YES
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -36,7 +36,7 @@ def carry_out(
     """Carry out an experiment and write it into the folder; what an interrupted one left there is gone on from."""
     from levywalk.errors import ResumeError, ResumeInUse
     from levywalk.experiments.execute import execute
-    from levywalk.experiments.unfinished import FOLDER, Unfinished
+    from levywalk.experiments.state_files import FOLDER, Unfinished
 
     unfinished = Unfinished(folder / FOLDER)
     if fresh:

@@ -263,7 +263,7 @@ def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
     from levywalk.experiments.execute import finite
     from levywalk.fleet.merge import merge
     from levywalk.fleet.story import picture, story, summary
-    from levywalk.report.timeline import plot_timeline
+    from levywalk.report.figures.timeline import plot_timeline
 
     plan, shown = virtual.fleet, picture(virtual)
     found = summary(virtual)

@@ -13,7 +13,7 @@ import typer
 from levywalk.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from levywalk.experiments.reproduce import Reproduction
+    from levywalk.reproduction.reproduce import Reproduction
 
 
 def reproduce(
@@ -36,11 +36,11 @@ def reproduce(
     ] = None,
 ) -> None:
     """Ask every claim of the paper, say with intervals whether it holds, and draw every figure."""
-    from levywalk.experiments import reproduce as paper
     from levywalk.experiments.execute import writable_folder
-    from levywalk.experiments.jobs import ClusterLost, JobsFailed
-    from levywalk.experiments.paper import FULL, QUICK
-    from levywalk.experiments.store import StoreError
+    from levywalk.reproduction import reproduce as paper
+    from levywalk.reproduction.paper import FULL, QUICK
+    from levywalk.sweeps.jobs import ClusterLost, JobsFailed
+    from levywalk.sweeps.store import StoreError
 
     if bool(labels) == everything:
         raise InvalidParameter("give --all or some labels, such as homo or simentrap; a wrong one lists all")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from levywalk.experiments.store import Store
-    from levywalk.experiments.sweep import Sweep, Swept
+    from levywalk.sweeps.store import Store
+    from levywalk.sweeps.sweep import Sweep, Swept
 
 _MOST_ROWS = 100
 
@@ -38,9 +38,9 @@ def sweep(
     """Run an experiment for every combination of the values in its table [sweep]; nothing is run twice."""
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.execute import writable_folder
-    from levywalk.experiments.jobs import ClusterError
-    from levywalk.experiments.store import Store, StoreError
-    from levywalk.experiments.sweep import EXAMPLE, STORE, read_sweep, run_sweep, write_sweep
+    from levywalk.sweeps.jobs import ClusterError
+    from levywalk.sweeps.store import Store, StoreError
+    from levywalk.sweeps.sweep import EXAMPLE, STORE, read_sweep, run_sweep, write_sweep
 
     if example:
         print(EXAMPLE.read_text(encoding="utf-8"), end="")
@@ -114,8 +114,8 @@ def _show(swept: Swept) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from levywalk.experiments.sweep import shown
     from levywalk.report.tables import with_interval
+    from levywalk.sweeps.sweep import shown
 
     console = Console()
     if not console.is_terminal:

@@ -16,7 +16,7 @@ from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.engine import check_sizes, checkpoints_of, run, run_step_sizes
 from levywalk.errors import InvalidParameter
-from levywalk.experiments.unfinished import Unfinished
+from levywalk.experiments.state_files import Unfinished
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.trace import Trace

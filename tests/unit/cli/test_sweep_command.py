@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 import levywalk as lw
 from levywalk.cli.main import app
-from levywalk.experiments import jobs
-from levywalk.experiments.store import Store, StoreError
-from tests.unit.experiments.test_jobs import cluster  # noqa: F401 (a fixture)
-from tests.unit.experiments.test_sweep import BASE
+from levywalk.sweeps import jobs
+from levywalk.sweeps.store import Store, StoreError
+from tests.unit.sweeps.test_jobs import cluster  # noqa: F401 (a fixture)
+from tests.unit.sweeps.test_sweep import BASE
 
 runner = CliRunner()
 SWEEP = BASE + '\n[sweep]\n"network.n" = [20, 30]\n"run.seed" = [0, 1]\n[output]\nfigure = "none"\n'
@@ -164,7 +164,7 @@ def test_a_cluster_that_does_not_answer_exits_with_1(folder: Path, monkeypatch: 
 CHILD = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from levywalk.experiments import sweep
+from levywalk.sweeps import sweep
 before, begun = sweep.execute, []
 def execute(*arguments, **options):
     begun.append(1)

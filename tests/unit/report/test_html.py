@@ -15,14 +15,14 @@ import levywalk as lw
 from levywalk.errors import InvalidTrace, MissingFile
 from levywalk.experiments import Comparison
 from levywalk.experiments.execute import as_json, write_results
-from levywalk.experiments.report import write_report
+from levywalk.experiments.folder_report import write_report
 from levywalk.experiments.spec import check_experiment
-from levywalk.report.again import toml
 from levywalk.report.curves import MOST_POINTS, curve
-from levywalk.report.html import claims_page, html_page
+from levywalk.report.page.build import claims_page, html_page
+from levywalk.report.page.rerun import toml
+from levywalk.report.page.summary import csv_lines, latex, latex_lines
+from levywalk.report.page.verdict import ratio_interval, transfers_to, verdict
 from levywalk.report.results import Results, read_results, results_of
-from levywalk.report.summary import csv_lines, latex, latex_lines
-from levywalk.report.verdict import ratio_interval, transfers_to, verdict
 
 HOSTILE = '</script><img src=x onerror="alert(1)"> {{script}} & \\end{tabular} \ud800'
 DESIGNS = {"UnifRW": lw.unif_rw(), "MHLJ": lw.mhlj(), "server": lw.iid_weighted()}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.report.paper_figures import draw, write_plate
-from levywalk.report.plates import Line, Mark, Panel, Plate, Table
+from levywalk.report.figures.figure_data import Line, Mark, Panel, Plate, Table
+from levywalk.report.figures.paper import draw, write_plate
 
 X = np.geomspace(10, 1e5, 60)
 
