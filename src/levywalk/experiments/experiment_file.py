@@ -10,7 +10,7 @@ from typing import Any
 from levywalk.errors import InvalidParameter
 from levywalk.experiments.shorthand import files_seen_from
 from levywalk.experiments.spec import Experiment, check_experiment
-from levywalk.report.page.rerun import toml
+from levywalk.report.experiment_toml import toml
 
 FILE = "experiment.toml"
 _CHECKPOINTS = 1000

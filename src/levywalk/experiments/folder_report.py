@@ -16,7 +16,8 @@ from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.progress import Bar
 from levywalk.report.page.build import claims_page, html_page, page_curves, write_page
-from levywalk.report.page.claims import Picture, Theory
+from levywalk.report.page.images import FigureImage
+from levywalk.report.page.theory import Theory
 from levywalk.report.results import Results, asked_beside, figures_beside, read_results
 from levywalk.theory import bounds
 from levywalk.walks import AnyDesign, Design
@@ -43,7 +44,7 @@ def write_report(
     if isinstance(results, list):
         if figures:
             raise InvalidParameter(f"figures need traces, and {folder} has claims alone; leave --figures out")
-        pictures = [Picture(title, file.read_bytes()) for title, file in figures_beside(folder).items()]
+        pictures = [FigureImage(title, file.read_bytes()) for title, file in figures_beside(folder).items()]
         return [write_page(claims_page(results, pictures, asked_beside(folder)), path)]
     curves = page_curves(results)
     command = f"levywalk run experiment.toml --out {shlex.quote(folder.resolve().name)}"

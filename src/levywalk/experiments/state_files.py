@@ -12,14 +12,14 @@ FOLDER = "unfinished"
 _SUFFIXES = (".npz", ".npz.partial", ".npz.lock")
 
 
-class Unfinished:
+class StateFolder:
     """State files by design and part, in a folder that is made when the first is asked for.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     unfinished = Unfinished(folder)
+    ...     unfinished = StateFolder(folder)
     ...     unfinished.file("WeightRW", "run").name, unfinished.found()
     ('WeightRW-7619709c-run.npz', False)
     """

@@ -95,17 +95,26 @@ def measure(description: Mapping[str, Any]) -> tuple[dict[str, AnyArray], dict[s
         "update": None,
         "progress": False,
     }
-    numbers = {"largest": bound.largest, "redraws": redraws, "important": len(getattr(problem, "important_nodes", ()))}
+    numbers = {
+        "largest": bound.largest,
+        "redraws": redraws,
+        "important": len(getattr(problem, "important_nodes", ())),
+    }
     scale = bound.largest
     if description.get("of") == "mean":
         scale = float(np.mean(problem.smoothness))
-        numbers |= {"mean_smoothness": scale, "largest_smoothness": float(np.max(problem.smoothness))}
+        numbers |= {
+            "mean_smoothness": scale,
+            "largest_smoothness": float(np.max(problem.smoothness)),
+        }
     sizes = np.array(description["relative"], dtype=np.float64) / scale
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergedWarning)  # counted as infinite
         if description.get("tuning", False):
             return _tuning_curves(network, problem, design, sizes, common), numbers
-        return _curves(network, problem, design, sizes, common, numbers, description.get("drop_at")), numbers
+        return _curves(
+            network, problem, design, sizes, common, numbers, description.get("drop_at")
+        ), numbers
 
 
 def _tuning_curves(
@@ -133,7 +142,9 @@ def _curves(
     for size in sizes:
         step_size: float | Schedule = float(size)
         if drop_at is not None:  # to what is stable for uniform sampling, as after a switch
-            step_size = Dropping(float(size), drop_at, min(float(size), 1.0 / float(np.max(problem.smoothness))))
+            step_size = Dropping(
+                float(size), drop_at, min(float(size), 1.0 / float(np.max(problem.smoothness)))
+            )
         trace = run(network, problem, design, step_size=step_size, record_visits=False, **common)
         with np.errstate(over="ignore", invalid="ignore"):
             rows["distance"].append(trace.error.mean(axis=0))
@@ -196,7 +207,11 @@ def _limit(network: Network, problem: Problem, design: AnyDesign) -> dict[str, A
         gap = trace.model.mean(axis=0) - point
         return float(gap @ np.linalg.solve(error, gap) / problem.dim)
 
-    return {"to_limit": apart(limit), "to_optimum": apart(problem.optimum), "error": float(trace.error[:, -1].mean())}
+    return {
+        "to_limit": apart(limit),
+        "to_optimum": apart(problem.optimum),
+        "error": float(trace.error[:, -1].mean()),
+    }
 
 
 def _bounds(network: Network, problem: Problem, design: AnyDesign) -> dict[str, Any]:
@@ -217,7 +232,9 @@ def _counterexample(network: Network, problem: Problem, design: AnyDesign) -> di
     features = np.zeros((2 * network.n, 2))
     features[::2, 0], features[1::2, 1] = np.sqrt(curvature), 1.0
     bowls = LeastSquares(features, np.zeros(2 * network.n), node=np.repeat(np.arange(network.n), 2))
-    found = bounds(network, bowls, design, steps=10_000, step_size=0.999 / curvature.mean(), x0=[0.0, 1.0])
+    found = bounds(
+        network, bowls, design, steps=10_000, step_size=0.999 / curvature.mean(), x0=[0.0, 1.0]
+    )
     return {"exact": found.exact} | {name: form.total for name, form in found.forms.items()}
 
 

@@ -61,12 +61,19 @@ P_JUMPS = (0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 SWITCHING: Section = {"kind": "switching", "first": {"kind": "mhlj"}, "then": {"kind": "unif_rw"}}
 DECAYS: tuple[Section, ...] = tuple(
-    {"kind": "mhlj", "schedule": {"kind": "decaying", "initial": 0.1, "timescale": timescale, "power": power}}
+    {
+        "kind": "mhlj",
+        "schedule": {"kind": "decaying", "initial": 0.1, "timescale": timescale, "power": power},
+    }
     for timescale in (100.0, 1000.0, 10_000.0)
     for power in (0.5, 1.0)
 )
 SMALL_RING: Section = {"family": "ring", "n": 30}  # where limits and bounds are exact
-SMALL_TREE: Section = {"family": "barabasi_albert", "n": 30, "m": 1}  # … and where degrees differ a lot
+SMALL_TREE: Section = {
+    "family": "barabasi_albert",
+    "n": 30,
+    "m": 1,
+}  # … and where degrees differ a lot
 SMALL_DATA: Section = {"data": "heterogeneous", "dim": 3, "important": 1}
 
 
@@ -89,8 +96,24 @@ _ER = {"family": "erdos_renyi", "n": 1000, "p": 0.1}
 SCENES = {
     scene.name: scene
     for scene in (
-        Scene("er-homogeneous", "ER(1000, 0.1), homogeneous", _ER, {"data": "homogeneous"}, 50_000, ("homo",), True),
-        Scene("er", "ER(1000, 0.1), heterogeneous", _ER, _HETEROGENEOUS, 50_000, ("Erimp", "hete"), True),
+        Scene(
+            "er-homogeneous",
+            "ER(1000, 0.1), homogeneous",
+            _ER,
+            {"data": "homogeneous"},
+            50_000,
+            ("homo",),
+            True,
+        ),
+        Scene(
+            "er",
+            "ER(1000, 0.1), heterogeneous",
+            _ER,
+            _HETEROGENEOUS,
+            50_000,
+            ("Erimp", "hete"),
+            True,
+        ),
         Scene(
             "ring",
             "Ring(1000)",
@@ -174,10 +197,15 @@ def instance(scene: Scene, seed: int, important: int | None = None) -> dict[str,
     problem = dict(scene.problem) | {"seed": seed}
     if important is not None and scene.problem["data"] == "heterogeneous":
         problem["important"] = important
-    return {"network": dict(scene.network) | ({"seed": seed} if scene.seeded else {}), "problem": problem}
+    return {
+        "network": dict(scene.network) | ({"seed": seed} if scene.seeded else {}),
+        "problem": problem,
+    }
 
 
-def tuning(scene: Scene, design: Section, effort: Effort, exponents: tuple[int, ...]) -> Iterator[dict[str, Any]]:
+def tuning(
+    scene: Scene, design: Section, effort: Effort, exponents: tuple[int, ...]
+) -> Iterator[dict[str, Any]]:
     """Yield the descriptions of the walks that a design's step size is tuned on, one per tuning instance."""
     for seed in effort.tuning_seeds:
         yield instance(scene, seed) | {
@@ -192,7 +220,12 @@ def tuning(scene: Scene, design: Section, effort: Effort, exponents: tuple[int, 
 
 
 def reported(
-    scene: Scene, design: Section, effort: Effort, relative: list[float], start: str, important: int | None
+    scene: Scene,
+    design: Section,
+    effort: Effort,
+    relative: list[float],
+    start: str,
+    important: int | None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the descriptions of the reported walks, one per instance."""
     for seed in effort.seeds:
@@ -243,9 +276,25 @@ _FADING = {
 FIGURES = {
     recipe.name: recipe
     for recipe in (
-        Recipe("homo", ("homo",), "walks", "[homo] the methods are alike", ("er-homogeneous",), _THREE),
-        Recipe("hete", ("hete",), "walks", "[hete] weights and jumps on a dense network", ("er",), _THREE),
-        Recipe("simentrap", ("simentrap",), "walks", "[simentrap] entrapment, and jumps", ("ring",), _THREE),
+        Recipe(
+            "homo", ("homo",), "walks", "[homo] the methods are alike", ("er-homogeneous",), _THREE
+        ),
+        Recipe(
+            "hete",
+            ("hete",),
+            "walks",
+            "[hete] weights and jumps on a dense network",
+            ("er",),
+            _THREE,
+        ),
+        Recipe(
+            "simentrap",
+            ("simentrap",),
+            "walks",
+            "[simentrap] entrapment, and jumps",
+            ("ring",),
+            _THREE,
+        ),
         Recipe(
             "simentrap-stationary",
             ("simentrap",),
@@ -263,7 +312,8 @@ FIGURES = {
             "floors",
             "[switch] MHLJ, and uniform sampling once it has settled",
             ("ring",),
-            _some(MHLJ) | {"MHLJ, then UnifRW": SWITCHING, "MHLJ, same drop of the step size": METHODS[MHLJ]},
+            _some(MHLJ)
+            | {"MHLJ, then UnifRW": SWITCHING, "MHLJ, same drop of the step size": METHODS[MHLJ]},
         ),
         Recipe(
             "decay",
@@ -271,7 +321,8 @@ FIGURES = {
             "floors",
             "[Decay] jumps that become rarer",
             ("ring",),
-            {"no jumps (WeightRW)": METHODS[WEIGHT], "p_jump = 0.1 (MHLJ)": METHODS[MHLJ]} | _FADING,
+            {"no jumps (WeightRW)": METHODS[WEIGHT], "p_jump = 0.1 (MHLJ)": METHODS[MHLJ]}
+            | _FADING,
         ),
         Recipe(
             "mixeddist",
@@ -279,7 +330,10 @@ FIGURES = {
             "walks",
             "[fig:mixeddist] mixed targets against jumps",
             ("ring",),
-            _THREE | {f"MixedRW, λ = {mix:g}": {"kind": "mixed_rw", "mix": mix} for mix in (0.1, 0.6, 0.9)},
+            _THREE
+            | {
+                f"MixedRW, λ = {mix:g}": {"kind": "mixed_rw", "mix": mix} for mix in (0.1, 0.6, 0.9)
+            },
         ),
         Recipe(
             "erimp",
@@ -289,7 +343,13 @@ FIGURES = {
             ("er",),
             _some(UNIF, WEIGHT, IID),
         ),
-        Recipe("ringmc", ("fivring", "ringMC"), "toy", "[fivring], [ringMC] five nodes, one important", ()),
+        Recipe(
+            "ringmc",
+            ("fivring", "ringMC"),
+            "toy",
+            "[fivring], [ringMC] five nodes, one important",
+            (),
+        ),
         Recipe(
             "accuracy",
             (),
@@ -306,7 +366,9 @@ FIGURES = {
             ("ring", "grid", "ws", "er"),
             _some(MHLJ),
         ),
-        Recipe("stability", (), "stability", "How large a step size may be", ("er", "ring"), _THREE),
+        Recipe(
+            "stability", (), "stability", "How large a step size may be", ("er", "ring"), _THREE
+        ),
     )
 }
 
@@ -321,7 +383,9 @@ def figures_of(labels: Sequence[str]) -> list[str]:
     >>> figures_of(["grid", "fig:mixeddist", "bounds", "gap"])
     ['grid', 'mixeddist', 'p_jump']
     """
-    known = {label for recipe in FIGURES.values() for label in (recipe.name, *recipe.labels)} | set(LABELS)
+    known = {label for recipe in FIGURES.values() for label in (recipe.name, *recipe.labels)} | set(
+        LABELS
+    )
     for label in labels:
         if label not in known:
             raise InvalidParameter(f"label must be of {', '.join(sorted(known))}, got {label!r}")

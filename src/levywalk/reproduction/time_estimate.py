@@ -34,7 +34,9 @@ def cost(description: Mapping[str, Any]) -> float:
     """
     if "ask" in description:
         return _THEORY
-    return _PIECE + _UPDATE * float(description["steps"] * description["walks"] * len(description["relative"]))
+    return _PIECE + _UPDATE * float(
+        description["steps"] * description["walks"] * len(description["relative"])
+    )
 
 
 def made_up(description: Mapping[str, Any]) -> Outcome:
@@ -51,14 +53,14 @@ def made_up(description: Mapping[str, Any]) -> Outcome:
 
 
 @dataclass
-class Outlook:
+class TimeEstimate:
     """What questions will ask for, one after the other, and how far they are.
 
     Examples
     --------
     >>> from levywalk.reproduction import paper
     >>> from levywalk.reproduction.claims import CLAIMS
-    >>> outlook = Outlook({"homo": CLAIMS[0], "limit": CLAIMS[9]}, paper.QUICK)
+    >>> outlook = TimeEstimate({"homo": CLAIMS[0], "limit": CLAIMS[9]}, paper.QUICK)
     >>> outlook.pieces > 50, outlook.left()
     (True, None)
     """
@@ -101,7 +103,9 @@ class Outlook:
         self._at = self._ends[names[before - 1]] if before else 0.0
         self.now = f"[{name}] {before + 1} of {len(names)}"
 
-    def answered(self, descriptions: Sequence[Mapping[str, Any]], computed: int, seconds: float) -> None:
+    def answered(
+        self, descriptions: Sequence[Mapping[str, Any]], computed: int, seconds: float
+    ) -> None:
         """Say that some pieces were asked for, how many of them were computed and not read, and how long it took."""
         fresh = self._fresh(descriptions)
         self.done += len(fresh)
@@ -126,22 +130,24 @@ class Outlook:
         return max(left - (time.monotonic() - self._since), 0.0)
 
 
-class OutlookBar(Bar):
+class TimeEstimateBar(Bar):
     """Shows the question, the pieces of work and the time left; where nothing is shown, nothing is counted.
 
     Examples
     --------
     >>> from levywalk.reproduction import paper
-    >>> with OutlookBar({}, paper.QUICK, show=False) as bar:
+    >>> with TimeEstimateBar({}, paper.QUICK, show=False) as bar:
     ...     bar.begin("homo")
     """
 
-    def __init__(self, questions: Mapping[str, Question], effort: Effort, show: bool | None = None) -> None:
+    def __init__(
+        self, questions: Mapping[str, Question], effort: Effort, show: bool | None = None
+    ) -> None:
         super().__init__("counting the work", 1.0, show=show, patience=0.0)
-        self.outlook: Outlook | None = None
+        self.outlook: TimeEstimate | None = None
         if self.show:
             self.advance(0)
-            self.outlook = Outlook(questions, effort)
+            self.outlook = TimeEstimate(questions, effort)
 
     def begin(self, name: str) -> None:
         """Say which question is asked now."""
@@ -149,13 +155,15 @@ class OutlookBar(Bar):
             self.outlook.begin(name)
             self._update(self.outlook)
 
-    def answered(self, descriptions: Sequence[Mapping[str, Any]], computed: int, seconds: float) -> None:
-        """Say that some pieces of work are done; see `Outlook.answered`."""
+    def answered(
+        self, descriptions: Sequence[Mapping[str, Any]], computed: int, seconds: float
+    ) -> None:
+        """Say that some pieces of work are done; see `TimeEstimate.answered`."""
         if self.outlook is not None:
             self.outlook.answered(descriptions, computed, seconds)
             self._update(self.outlook)
 
-    def _update(self, outlook: Outlook) -> None:
+    def _update(self, outlook: TimeEstimate) -> None:
         self.title = f"{outlook.now}, {outlook.done:,} of about {outlook.pieces:,} pieces of work"
         self.advance(outlook.share - self._done)
 
@@ -185,5 +193,11 @@ def in_words(seconds: float | None) -> str:
     if seconds < 15.0:
         return "a few seconds left"
     if minutes < 2:
-        return f"about {10 * round(seconds / 10.0)} s left" if seconds < 85.0 else "about 1 min left"
-    return f"about {minutes} min left" if minutes < 60 else f"about {minutes // 60} h {minutes % 60} min left"
+        return (
+            f"about {10 * round(seconds / 10.0)} s left" if seconds < 85.0 else "about 1 min left"
+        )
+    return (
+        f"about {minutes} min left"
+        if minutes < 60
+        else f"about {minutes // 60} h {minutes % 60} min left"
+    )

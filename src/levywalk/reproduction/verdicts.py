@@ -14,25 +14,42 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
-from levywalk.reproduction.tuning import Ratio
+from levywalk.reproduction.ratios import Ratio
 
-YES, NO, UNCLEAR = "yes", "no", "unclear"
-HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
+
+class PointAnswer(StrEnum):
+    """What one point says about a claim."""
+
+    YES = "yes"
+    NO = "no"
+    UNCLEAR = "unclear"
+
+
+class Verdict(StrEnum):
+    """What all points together say about a claim."""
+
+    HOLDS = "holds"
+    IN_PART = "holds in part"
+    FAILS = "does not hold"
+
 
 _SHOWN = 4  # points, where a line is all there is
 
 
 @dataclass(frozen=True)
-class Point:
+class ClaimPoint:
     """One comparison: what, the effect with its interval, and the answer."""
 
     where: str
     ratio: Ratio
-    answer: str
+    answer: PointAnswer
     primary: bool = True
-    beside: Mapping[str, Ratio] = field(default_factory=dict)  # the same by other measures; changes no verdict
+    beside: Mapping[str, Ratio] = field(
+        default_factory=dict
+    )  # the same by other measures; changes no verdict
 
 
 @dataclass(frozen=True)
@@ -42,8 +59,8 @@ class Claim:
     id: int
     label: str
     text: str
-    verdict: str
-    points: tuple[Point, ...]
+    verdict: Verdict
+    points: tuple[ClaimPoint, ...]
 
     @property
     def leading(self) -> Ratio:
@@ -53,21 +70,29 @@ class Claim:
     @property
     def where(self) -> str:
         """Where it holds and where not, in words."""
-        if self.verdict == HOLDS:
+        if self.verdict == Verdict.HOLDS:
             return "everywhere"
         names = {
-            answer: [point.where for point in self.points if point.primary and point.answer == answer]
-            for answer in (YES, UNCLEAR, NO)
+            answer: [
+                point.where for point in self.points if point.primary and point.answer == answer
+            ]
+            for answer in (PointAnswer.YES, PointAnswer.UNCLEAR, PointAnswer.NO)
         }
-        told = "; ".join(f"{answer}: {', '.join(points)}" for answer, points in names.items() if points)
-        return told if names[YES] or names[NO] else f"neither shown nor refuted; {told}"
+        told = "; ".join(
+            f"{answer}: {', '.join(points)}" for answer, points in names.items() if points
+        )
+        return (
+            told
+            if names[PointAnswer.YES] or names[PointAnswer.NO]
+            else f"neither shown nor refuted; {told}"
+        )
 
     @property
     def tally(self) -> str:
         """How many primary points say what, and of those that do not say yes the first few."""
         primary = [point for point in self.points if point.primary]
-        told = f"yes at {sum(point.answer == YES for point in primary)} of {len(primary)} points"
-        for answer in (NO, UNCLEAR):
+        told = f"yes at {sum(point.answer == PointAnswer.YES for point in primary)} of {len(primary)} points"
+        for answer in (PointAnswer.NO, PointAnswer.UNCLEAR):
             names = [point.where for point in primary if point.answer == answer]
             if names:
                 more = f"; and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
@@ -107,24 +132,29 @@ def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def verdict(points: Sequence[Point]) -> str:
+def verdict(points: Sequence[ClaimPoint]) -> Verdict:
     """Return the verdict of some points.
 
     Examples
     --------
     >>> unknown = Ratio(1.0, 0.5, 2.0, 0, 9)
-    >>> verdict([Point("a", unknown, YES), Point("b", unknown, UNCLEAR), Point("c", unknown, NO, primary=False)])
-    'holds in part'
+    >>> points = [
+    ...     ClaimPoint("a", unknown, PointAnswer.YES),
+    ...     ClaimPoint("b", unknown, PointAnswer.UNCLEAR),
+    ...     ClaimPoint("c", unknown, PointAnswer.NO, primary=False),
+    ... ]
+    >>> print(verdict(points))
+    holds in part
     """
     answers = [point.answer for point in points if point.primary]
-    if all(answer == YES for answer in answers):
-        return HOLDS
-    return IN_PART if YES in answers else FAILS
+    if all(answer == PointAnswer.YES for answer in answers):
+        return Verdict.HOLDS
+    return Verdict.IN_PART if PointAnswer.YES in answers else Verdict.FAILS
 
 
 # ---- answers ---------------------------------------------------------------------------------------------------------
 
-Rule = Callable[[Ratio], str]
+Rule = Callable[[Ratio], PointAnswer]
 
 
 def below(limit: float) -> Rule:
@@ -132,7 +162,7 @@ def below(limit: float) -> Rule:
 
     Examples
     --------
-    >>> below(1.0)(Ratio(0.8, 0.7, 0.9, 0, 10)), below(1.0)(Ratio(0.8, 0.7, 1.1, 0, 10))
+    >>> str(below(1.0)(Ratio(0.8, 0.7, 0.9, 0, 10))), str(below(1.0)(Ratio(0.8, 0.7, 1.1, 0, 10)))
     ('yes', 'unclear')
     """
     return lambda r: _answer(r, r.high < limit, r.low >= limit)
@@ -158,7 +188,7 @@ def at_most(limit: float) -> Rule:
     return lambda r: _answer(r, r.high <= limit, r.low > limit)
 
 
-def _answer(found: Ratio, yes: bool, no: bool) -> str:
+def _answer(found: Ratio, yes: bool, no: bool) -> PointAnswer:
     if math.isnan(found.effect) or found.undefined > found.of // 2:
-        return UNCLEAR
-    return YES if yes else NO if no else UNCLEAR
+        return PointAnswer.UNCLEAR
+    return PointAnswer.YES if yes else PointAnswer.NO if no else PointAnswer.UNCLEAR

@@ -33,11 +33,11 @@ _PARTIAL = ".partial"
 _DATE = (1980, 1, 1, 0, 0, 0)  # of every member: the bytes do not depend on when they were written
 
 
-class StoreError(LevywalkError, OSError):
+class ResultStoreError(LevywalkError, OSError):
     """A result could not be written; what was stored before is unharmed."""
 
 
-class StoreWarning(UserWarning):
+class ResultStoreWarning(UserWarning):
     """A stored result is damaged or in the wrong place, and counts as missing."""
 
 
@@ -104,7 +104,9 @@ def key_of(description: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def pack(description: Mapping[str, Any], arrays: Mapping[str, AnyArray], numbers: Mapping[str, Any]) -> bytes:
+def pack(
+    description: Mapping[str, Any], arrays: Mapping[str, AnyArray], numbers: Mapping[str, Any]
+) -> bytes:
     """Return a result as the bytes of its file: the same result, the same bytes."""
     about = {
         "format": FORMAT,
@@ -116,12 +118,16 @@ def pack(description: Mapping[str, Any], arrays: Mapping[str, AnyArray], numbers
     members = {_ABOUT: np.frombuffer(canonical(about).encode(), np.uint8)}
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or array.dtype.hasobject or name == _ABOUT:
-            raise InvalidParameter(f"arrays must be numpy arrays of numbers, none named {_ABOUT!r}; got {name!r}")
+            raise InvalidParameter(
+                f"arrays must be numpy arrays of numbers, none named {_ABOUT!r}; got {name!r}"
+            )
         members[name] = array
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in members.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy", _DATE), "w", force_zip64=True) as member:
+            with archive.open(
+                zipfile.ZipInfo(f"{name}.npy", _DATE), "w", force_zip64=True
+            ) as member:
                 np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
     return file.getvalue()
 
@@ -138,13 +144,13 @@ def unpack(content: bytes) -> Result:
     return Result(about["description"], arrays, about["numbers"])
 
 
-class Store:
+class ResultStore:
     """A folder of results, made when the first is written.
 
     Examples
     --------
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = Store(folder)
+    ...     store = ResultStore(folder)
     ...     key = store.key({"nodes": 5})
     ...     before = store.has(key)
     ...     store.save(key, {"nodes": 5}, {"error": np.array([1.0, 0.5])}, {"steps": 12})
@@ -181,32 +187,44 @@ class Store:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error.strerror or error}; check its permissions") from None
+            raise ResultStoreError(
+                f"{path} cannot be read: {error.strerror or error}; check its permissions"
+            ) from None
         try:
             found = unpack(content)
             whose = key_of(found.description)
-        except Exception as error:  # zipfile, json and numpy raise whatever a damaged file makes them meet
+        except (
+            Exception
+        ) as error:  # zipfile, json and numpy raise whatever a damaged file makes them meet
             _report(path, f"is damaged ({type(error).__name__}: {error})")
             return None
-        if whose != key or (description is not None and canonical(description) != canonical(found.description)):
+        if whose != key or (
+            description is not None and canonical(description) != canonical(found.description)
+        ):
             _report(path, "holds the result of something else")
             return None
         return found
 
     def save(
-        self, key: str, description: Mapping[str, Any], arrays: Mapping[str, AnyArray], numbers: Mapping[str, Any]
+        self,
+        key: str,
+        description: Mapping[str, Any],
+        arrays: Mapping[str, AnyArray],
+        numbers: Mapping[str, Any],
     ) -> None:
-        """Store a result under its key, in place of what was there."""
+        """ResultStore a result under its key, in place of what was there."""
         if key_of(description) != key:
             raise InvalidParameter(f"key must be store.key(description), got {key!r}")
         self.put(key, pack(description, arrays, numbers))
 
     def put(self, key: str, content: bytes) -> None:
-        """Store the bytes that `pack` made; a reader sees nothing or all of them, also after a power cut."""
+        """ResultStore the bytes that `pack` made; a reader sees nothing or all of them, also after a power cut."""
         path, partial = self.path(key), None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            number, partial = tempfile.mkstemp(prefix=f"{key[:16]}-", suffix=_PARTIAL, dir=self.folder)
+            number, partial = tempfile.mkstemp(
+                prefix=f"{key[:16]}-", suffix=_PARTIAL, dir=self.folder
+            )
             with os.fdopen(number, "wb") as file:
                 file.write(content)
                 file.flush()
@@ -215,7 +233,7 @@ class Store:
             partial = None
             sync_folder(self.folder)
         except OSError as error:
-            raise StoreError(
+            raise ResultStoreError(
                 f"{path} could not be written: {error.strerror or error}; what was stored before is unharmed: "
                 "make room there, or give another folder"
             ) from None
@@ -229,4 +247,8 @@ class Store:
 
 
 def _report(path: Path, what: str) -> None:
-    warnings.warn(f"{path} {what}: it counts as missing and will be replaced", StoreWarning, stacklevel=3)
+    warnings.warn(
+        f"{path} {what}: it counts as missing and will be replaced",
+        ResultStoreWarning,
+        stacklevel=3,
+    )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.experiments.state_files import Unfinished
+from levywalk.experiments.state_files import StateFolder
 
 COMPARE = import_module("levywalk.experiments.compare")
 RESUME = import_module("levywalk.engine.resume")
@@ -83,7 +83,7 @@ def test_another_accuracy_that_another_step_size_wins_is_refused(tmp_path):
 
 
 def test_no_two_designs_share_a_file(tmp_path):
-    unfinished = Unfinished(tmp_path)
+    unfinished = StateFolder(tmp_path)
     names = ["a b", "a-b", "a/b", "../a", "", "ä" * 200]
     files = {unfinished.file(name, "run") for name in names}
     assert len(files) == len(names)
@@ -91,7 +91,7 @@ def test_no_two_designs_share_a_file(tmp_path):
 
 
 def test_removal_takes_the_state_files_and_nothing_else(tmp_path):
-    unfinished = Unfinished(tmp_path / "unfinished")
+    unfinished = StateFolder(tmp_path / "unfinished")
     unfinished.remove()  # nothing there yet
     state = unfinished.file("a", "run")
     for path in (state, state.with_name(state.name + ".partial"), state.with_name(state.name + ".lock")):

@@ -9,8 +9,18 @@ import levywalk as lw
 from levywalk.reproduction import figure_contents, paper
 from levywalk.reproduction.evidence import Evidence
 from levywalk.reproduction.measurement import measure
-from levywalk.reproduction.paper import COMMON, FIGURES, LABELS, METHODS, MHLJ, SCENES, UNIF, Effort, figures_of
-from levywalk.reproduction.tuning import report
+from levywalk.reproduction.paper import (
+    COMMON,
+    FIGURES,
+    LABELS,
+    METHODS,
+    MHLJ,
+    SCENES,
+    UNIF,
+    Effort,
+    figures_of,
+)
+from levywalk.reproduction.reported_walks import report
 
 TINY = Effort("tiny", 0, 2, 2, 2, 2, 500, (0.1,))
 
@@ -57,14 +67,20 @@ def test_every_label_of_the_command_has_its_figures():
 
 
 def test_a_figure_has_three_kinds_of_step_size_and_three_costs(ring):
-    assert [[panel.x_label for panel in row] for row in ring.rows] == [[axis] * 3 for axis in figure_contents.AXES]
-    assert [[line.name for line in panel.lines] for row in ring.rows for panel in row] == [list(paper._THREE)] * 9
+    assert [[panel.x_label for panel in row] for row in ring.rows] == [
+        [axis] * 3 for axis in figure_contents.AXES
+    ]
+    assert [[line.name for line in panel.lines] for row in ring.rows for panel in row] == [
+        list(paper._THREE)
+    ] * 9
 
 
 def test_a_line_is_the_median_over_instances_of_the_curves_that_were_run(evidence, ring):
     scene = SCENES["ring"]
     tuned = evidence.walks(scene, METHODS[MHLJ])
-    common = report(scene, METHODS[MHLJ], figure_contents.drawn(TINY), [COMMON], evidence.runner, of="mean")
+    common = report(
+        scene, METHODS[MHLJ], figure_contents.drawn(TINY), [COMMON], evidence.runner, of="mean"
+    )
     for column, walks in ((0, tuned), (2, common)):
         line = line_of(ring.rows[0][column], MHLJ)
         keep = np.isin(walks.step, line.x)
@@ -85,7 +101,9 @@ def test_the_axis_of_transfers_has_transfers(evidence, ring):
 
 
 def test_a_method_that_diverges_is_kept_and_marked(evidence):
-    walks = report(SCENES["ring"], METHODS[UNIF], figure_contents.drawn(TINY), [1e4], evidence.runner)
+    walks = report(
+        SCENES["ring"], METHODS[UNIF], figure_contents.drawn(TINY), [1e4], evidence.runner
+    )
     line = figure_contents.curve(UNIF, 0, walks, 0, "steps")
     assert line.fate == "diverges"
     assert not line.y[-1] < figure_contents.DIVERGED
@@ -94,13 +112,27 @@ def test_a_method_that_diverges_is_kept_and_marked(evidence):
 
 
 def test_the_common_step_size_is_the_same_for_all_methods():
-    asked = paper.instance(SCENES["ring"], 0) | {"relative": [0.1], "steps": 10, "walks": 1, "start": "uniform"}
+    asked = paper.instance(SCENES["ring"], 0) | {
+        "relative": [0.1],
+        "steps": 10,
+        "walks": 1,
+        "start": "uniform",
+    }
     asked |= {"seed": 0, "of": "mean"}
     network, problem = lw.ring(1000), lw.heterogeneous(1000, seed=0)
     for kind, design in (("unif_rw", lw.unif_rw()), ("weight_rw", lw.weight_rw())):
         arrays, numbers = measure(asked | {"design": {"kind": kind}})
         mean = problem.smoothness.mean()
-        trace = lw.run(network, problem, design, steps=10, step_size=0.1 / mean, replicas=1, seed=0, record_every=1)
+        trace = lw.run(
+            network,
+            problem,
+            design,
+            steps=10,
+            step_size=0.1 / mean,
+            replicas=1,
+            seed=0,
+            record_every=1,
+        )
         assert numbers["mean_smoothness"] == pytest.approx(mean)
         assert numbers["largest_smoothness"] == problem.smoothness.max()
         assert arrays["distance"][0] == pytest.approx(trace.error[0])
@@ -157,7 +189,10 @@ def test_stability_shows_where_uniform_sampling_blows_up(evidence):
 
 def test_gaps_are_those_that_claims_ask_about(evidence):
     def run(descriptions):
-        return [({}, {"right": len(d["design"]) / 10, "ask": asked.append(d["ask"])}) for d in descriptions]
+        return [
+            ({}, {"right": len(d["design"]) / 10, "ask": asked.append(d["ask"])})
+            for d in descriptions
+        ]
 
     asked = []
     told = Evidence(TINY, run)

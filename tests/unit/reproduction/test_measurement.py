@@ -42,7 +42,9 @@ def test_curves_are_those_of_a_run():
         assert np.array_equal(arrays["distance"][i], trace.error.mean(axis=0))
         assert np.array_equal(arrays["median"][i], np.median(trace.error, axis=0))
         assert np.array_equal(arrays["transfers"][i], trace.transfers.mean(axis=0))
-        assert np.allclose(arrays["excess"][i], (trace.excess_loss / trace.excess_loss[:, :1]).mean(axis=0))
+        assert np.allclose(
+            arrays["excess"][i], (trace.excess_loss / trace.excess_loss[:, :1]).mean(axis=0)
+        )
 
 
 def test_tuning_walks_are_others_than_the_reported_ones():
@@ -54,7 +56,9 @@ def test_tuning_walks_are_others_than_the_reported_ones():
 
 
 def test_a_step_size_that_diverges_counts_as_infinite():
-    arrays, _ = measure(INSTANCE | {"relative": [1e6], "problem": {"data": "homogeneous", "seed": 0}})
+    arrays, _ = measure(
+        INSTANCE | {"relative": [1e6], "problem": {"data": "homogeneous", "seed": 0}}
+    )
     assert np.isinf(arrays["distance"][0, -1])
 
 
@@ -73,7 +77,9 @@ def test_a_network_that_cannot_be_connected_is_refused():
 
 @pytest.mark.parametrize("ask", ["gaps", "entrapment"])
 def test_theory_is_asked_as_the_library_answers(ask):
-    _, numbers = measure({key: INSTANCE[key] for key in ("network", "problem", "design")} | {"ask": ask})
+    _, numbers = measure(
+        {key: INSTANCE[key] for key in ("network", "problem", "design")} | {"ask": ask}
+    )
     network, problem, design, _ = build(INSTANCE)
     if ask == "gaps":
         P = lw.transition(network, problem, design)
@@ -81,4 +87,6 @@ def test_theory_is_asked_as_the_library_answers(ask):
         assert numbers["singular"] == lw.spectral_gap(P, "singular").value
     else:
         regions = lw.entrapment(network, problem, design).regions
-        assert numbers["dwell"] / numbers["iid_dwell"] == max(r.dwell / r.iid_dwell for r in regions)
+        assert numbers["dwell"] / numbers["iid_dwell"] == max(
+            r.dwell / r.iid_dwell for r in regions
+        )

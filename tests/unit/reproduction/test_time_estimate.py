@@ -10,7 +10,7 @@ from levywalk.reproduction import paper
 from levywalk.reproduction.claims import CLAIMS
 from levywalk.reproduction.evidence import Evidence
 from levywalk.reproduction.figure_contents import plate
-from levywalk.reproduction.time_estimate import Outlook, OutlookBar, cost, made_up
+from levywalk.reproduction.time_estimate import TimeEstimate, TimeEstimateBar, cost, made_up
 from levywalk.sweeps.store import canonical
 
 HOMO = {"homo": CLAIMS[0]}
@@ -18,14 +18,17 @@ HOMO = {"homo": CLAIMS[0]}
 
 def test_every_claim_and_figure_can_be_counted() -> None:
     questions: dict[str, Any] = dict(zip(paper.LABELS, CLAIMS, strict=True))
-    questions |= {f"figure {name}": lambda evidence, name=name: plate(evidence, name) for name in paper.FIGURES}
-    outlook = Outlook(questions, paper.QUICK)
+    questions |= {
+        f"figure {name}": lambda evidence, name=name: plate(evidence, name)
+        for name in paper.FIGURES
+    }
+    outlook = TimeEstimate(questions, paper.QUICK)
     assert outlook.pieces > 1000
     assert outlook.share == 0.0
 
 
 def test_what_is_asked_is_what_was_counted() -> None:
-    outlook = Outlook(HOMO, paper.QUICK)
+    outlook = TimeEstimate(HOMO, paper.QUICK)
     outlook.begin("homo")
     asked = set()
 
@@ -41,15 +44,21 @@ def test_what_is_asked_is_what_was_counted() -> None:
 
 
 def test_the_time_left_follows_what_was_computed_and_not_what_was_read() -> None:
-    outlook = Outlook(HOMO, paper.QUICK)
+    outlook = TimeEstimate(HOMO, paper.QUICK)
     outlook.begin("homo")
-    pieces = list(paper.tuning(paper.SCENES["er-homogeneous"], paper.METHODS[paper.UNIF], paper.QUICK, paper.GRID))
+    pieces = list(
+        paper.tuning(
+            paper.SCENES["er-homogeneous"], paper.METHODS[paper.UNIF], paper.QUICK, paper.GRID
+        )
+    )
     outlook.answered(pieces[:1], 0, 0.001)  # read
     assert outlook.left() is None
     outlook.answered(pieces[1:2], 1, 10 * cost(pieces[1]))
     first = outlook.left()
     assert first is not None
-    assert first == pytest.approx(10 * (outlook._ends["homo"] - cost(pieces[0]) - cost(pieces[1])), abs=0.5)
+    assert first == pytest.approx(
+        10 * (outlook._ends["homo"] - cost(pieces[0]) - cost(pieces[1])), abs=0.5
+    )
 
 
 def test_the_bar_says_what_is_asked_how_much_is_done_and_how_long_it_will_take(
@@ -57,8 +66,12 @@ def test_the_bar_says_what_is_asked_how_much_is_done_and_how_long_it_will_take(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
-    pieces = list(paper.tuning(paper.SCENES["er-homogeneous"], paper.METHODS[paper.UNIF], paper.QUICK, paper.GRID))
-    with OutlookBar(HOMO, paper.QUICK, show=True) as bar:
+    pieces = list(
+        paper.tuning(
+            paper.SCENES["er-homogeneous"], paper.METHODS[paper.UNIF], paper.QUICK, paper.GRID
+        )
+    )
+    with TimeEstimateBar(HOMO, paper.QUICK, show=True) as bar:
         bar.begin("homo")
         bar.answered(pieces, len(pieces), 100.0)
     shown = capfd.readouterr().err
@@ -67,7 +80,7 @@ def test_the_bar_says_what_is_asked_how_much_is_done_and_how_long_it_will_take(
 
 
 def test_nothing_is_counted_where_nothing_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    with OutlookBar(HOMO, paper.QUICK) as bar:
+    with TimeEstimateBar(HOMO, paper.QUICK) as bar:
         bar.begin("homo")
     assert bar.outlook is None
     assert capfd.readouterr().err == ""

@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 
 from levywalk.reproduction.paper import FULL, QUICK, SCENES, instance
-from levywalk.reproduction.tuning import Ratio, ratio, report, tune
-from levywalk.reproduction.verdicts import IN_PART, NO, UNCLEAR, YES, Point, above, below, verdict, within
+from levywalk.reproduction.ratios import Ratio, ratio
+from levywalk.reproduction.reported_walks import report
+from levywalk.reproduction.tuning import tune
+from levywalk.reproduction.verdicts import (
+    ClaimPoint,
+    PointAnswer,
+    Verdict,
+    above,
+    below,
+    verdict,
+    within,
+)
 
 SCENE = SCENES["ring"]
 STEP = np.array([0, 10, 100, 1000, 10_000])
@@ -51,7 +61,9 @@ def test_tuning_and_reported_instances_are_disjoint():
 
 def test_a_report_has_one_curve_per_instance_and_step_size():
     run, seen = runner_with_best(0)
-    found = report(SCENE, {"kind": "unif_rw"}, QUICK, [1.0, 0.1], run, start="stationary", important=2)
+    found = report(
+        SCENE, {"kind": "unif_rw"}, QUICK, [1.0, 0.1], run, start="stationary", important=2
+    )
     assert found.curves["distance"].shape == (len(QUICK.seeds), 2, 5)
     assert found.steps_to(0.1, 0).tolist() == [10.0] * len(QUICK.seeds)
     assert found.floor(0) == pytest.approx(0.05)
@@ -69,7 +81,7 @@ def test_a_ratio_counts_not_reached_as_infinite_and_says_what_is_undefined():
     neither = ratio(np.array([inf, inf]), np.array([inf, inf]))
     assert np.isnan(neither.effect)
     assert neither.undefined == 2
-    assert below(1.0)(neither) == UNCLEAR
+    assert below(1.0)(neither) == PointAnswer.UNCLEAR
 
 
 def test_the_interval_covers_the_median_as_often_as_it_says():
@@ -82,9 +94,28 @@ def test_the_interval_covers_the_median_as_often_as_it_says():
 
 
 def test_answers_need_the_whole_interval():
-    small, large, wide = Ratio(0.5, 0.4, 0.6, 0, 9), Ratio(2.0, 1.5, 3.0, 0, 9), Ratio(1.0, 0.5, 2.0, 0, 9)
-    assert [below(1.0)(r) for r in (small, large, wide)] == [YES, NO, UNCLEAR]
-    assert [above(1.0)(r) for r in (small, large, wide)] == [NO, YES, UNCLEAR]
-    assert [within(0.8, 1.25)(r) for r in (small, large, wide)] == [NO, NO, UNCLEAR]
-    assert within(0.8, 1.25)(Ratio(1.0, 0.9, 1.1, 0, 9)) == YES
-    assert verdict([Point("a", small, YES), Point("b", small, NO)]) == IN_PART
+    small, large, wide = (
+        Ratio(0.5, 0.4, 0.6, 0, 9),
+        Ratio(2.0, 1.5, 3.0, 0, 9),
+        Ratio(1.0, 0.5, 2.0, 0, 9),
+    )
+    assert [below(1.0)(r) for r in (small, large, wide)] == [
+        PointAnswer.YES,
+        PointAnswer.NO,
+        PointAnswer.UNCLEAR,
+    ]
+    assert [above(1.0)(r) for r in (small, large, wide)] == [
+        PointAnswer.NO,
+        PointAnswer.YES,
+        PointAnswer.UNCLEAR,
+    ]
+    assert [within(0.8, 1.25)(r) for r in (small, large, wide)] == [
+        PointAnswer.NO,
+        PointAnswer.NO,
+        PointAnswer.UNCLEAR,
+    ]
+    assert within(0.8, 1.25)(Ratio(1.0, 0.9, 1.1, 0, 9)) == PointAnswer.YES
+    assert (
+        verdict([ClaimPoint("a", small, PointAnswer.YES), ClaimPoint("b", small, PointAnswer.NO)])
+        == Verdict.IN_PART
+    )

@@ -17,9 +17,12 @@ import pytest
 
 import levywalk as lw
 from levywalk import version
-from levywalk.sweeps import jobs
-from levywalk.sweeps.jobs import ClusterError, JobsFailed, Workers, name_of, run_all
-from levywalk.sweeps.store import Store, StoreError, StoreWarning
+from levywalk.sweeps import jobs, pools, task, workers
+from levywalk.sweeps.jobs import run_all
+from levywalk.sweeps.pools import ClusterError
+from levywalk.sweeps.store import ResultStore, ResultStoreError, ResultStoreWarning
+from levywalk.sweeps.task import name_of
+from levywalk.sweeps.workers import JobsFailed, Workers
 from tests.unit.sweeps.test_store import full_disk
 from tests.unit.sweeps.work import logged, other, pickles, walks, whose
 
@@ -27,12 +30,15 @@ ROOT = Path(__file__).parents[3]
 
 
 def about(count: int, **more: Any) -> list[dict[str, Any]]:
-    return [{"i": i} | {key: value[i] for key, value in more.items() if i in value} for i in range(count)]
+    return [
+        {"i": i} | {key: value[i] for key, value in more.items() if i in value}
+        for i in range(count)
+    ]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+def store(tmp_path: Path) -> ResultStore:
+    return ResultStore(tmp_path / "store")
 
 
 @pytest.fixture
@@ -46,7 +52,9 @@ def executed(log: Path) -> list[int]:
     return sorted(int(line) for line in log.read_text().split())
 
 
-def go(descriptions: list[dict[str, Any]], store: Store, log: Path, **options: Any) -> list[str]:
+def go(
+    descriptions: list[dict[str, Any]], store: ResultStore, log: Path, **options: Any
+) -> list[str]:
     return run_all(descriptions, logged, store, given={"log": str(log)}, **options)
 
 
@@ -54,7 +62,7 @@ def go(descriptions: list[dict[str, Any]], store: Store, log: Path, **options: A
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_only_what_the_store_lacks_is_computed(store: Store, log: Path, workers: int) -> None:
+def test_only_what_the_store_lacks_is_computed(store: ResultStore, log: Path, workers: int) -> None:
     go(about(3), store, log, workers=workers)
     assert executed(log) == [0, 1, 2]
     keys = go(about(5), store, log, workers=workers)
@@ -66,31 +74,33 @@ def test_only_what_the_store_lacks_is_computed(store: Store, log: Path, workers:
         assert np.array_equal(found.arrays["squares"], np.arange(i) ** 2)
 
 
-def test_equal_descriptions_are_computed_once(store: Store, log: Path) -> None:
+def test_equal_descriptions_are_computed_once(store: ResultStore, log: Path) -> None:
     keys = go([{"i": 1}, {"i": np.int64(1)}, {"i": 2}], store, log, workers=0)
     assert executed(log) == [1, 2]
     assert keys[0] == keys[1] != keys[2]
 
 
-def test_another_work_has_other_keys(store: Store) -> None:
-    assert run_all([{"n": 3}], jobs.squares, store, workers=0) != run_all([{"n": 3}], other, store, workers=0)
+def test_another_work_has_other_keys(store: ResultStore) -> None:
+    assert run_all([{"n": 3}], jobs.squares, store, workers=0) != run_all(
+        [{"n": 3}], other, store, workers=0
+    )
 
 
-def test_what_is_given_beside_changes_no_key(store: Store, log: Path, tmp_path: Path) -> None:
+def test_what_is_given_beside_changes_no_key(store: ResultStore, log: Path, tmp_path: Path) -> None:
     (tmp_path / "other").touch()
     assert go(about(1), store, log, workers=0) == go(about(1), store, tmp_path / "other", workers=0)
 
 
-def test_a_damaged_result_is_computed_again(store: Store, log: Path) -> None:
+def test_a_damaged_result_is_computed_again(store: ResultStore, log: Path) -> None:
     key = go(about(1), store, log, workers=0)[0]
     store.path(key).write_bytes(b"rust")
-    with pytest.warns(StoreWarning, match="damaged"):
+    with pytest.warns(ResultStoreWarning, match="damaged"):
         go(about(1), store, log, workers=0)
     assert executed(log) == [0, 0]
     assert store.has(key)
 
 
-def test_nothing_to_do_is_done_at_once(store: Store, log: Path) -> None:
+def test_nothing_to_do_is_done_at_once(store: ResultStore, log: Path) -> None:
     assert go([], store, log) == []
 
 
@@ -98,33 +108,40 @@ def test_nothing_to_do_is_done_at_once(store: Store, log: Path) -> None:
 
 
 def test_results_of_other_sources_are_not_taken_for_these(
-    store: Store, log: Path, monkeypatch: pytest.MonkeyPatch
+    store: ResultStore, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = go(about(1), store, log, workers=0)
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "source_of", lambda name: "edited")
+        patch.setattr(task, "source_of", lambda name: "edited")
         assert go(about(1), store, log, workers=0) != before
     assert go(about(1), store, log, workers=0) == before
     assert executed(log) == [0, 0]
 
 
-def test_the_digest_knows_levywalk_and_the_module_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    source_of = jobs.source_of.__wrapped__
-    ours, theirs = source_of("levywalk.sweeps.jobs:squares"), source_of("tests.unit.sweeps.work:logged")
+def test_the_digest_knows_levywalk_and_the_module_of_the_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source_of = task.source_of.__wrapped__
+    ours, theirs = (
+        source_of("levywalk.sweeps.jobs:squares"),
+        source_of("tests.unit.sweeps.work:logged"),
+    )
     assert ours != theirs
-    monkeypatch.setattr(jobs, "source_digest", lambda *parts: "edited")
+    monkeypatch.setattr(task, "source_digest", lambda *parts: "edited")
     assert source_of("levywalk.sweeps.jobs:squares") != ours
 
 
 def test_all_that_decides_numbers_is_in_the_digest() -> None:
     package = Path(lw.__file__).parent
-    assert all((package / part).exists() for part in jobs._DECIDE)
+    assert all((package / part).exists() for part in task.DECISIVE_SOURCES)
     assert version.source_digest("draws.py") != version.source_digest("schedule.py")
 
 
-def test_a_worker_with_other_sources_is_refused(store: Store, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "source_of", lambda name: "edited")  # here, and not in the worker
-    with pytest.raises(JobsFailed, match="sources are not those"):
+def test_a_worker_with_other_sources_is_refused(
+    store: ResultStore, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "source_of", lambda name: "edited")  # here, and not in the worker
+    with pytest.raises(JobsFailed, match="source code differs"):
         go(about(1), store, log, workers=1)
     assert executed(log) == []
 
@@ -132,12 +149,12 @@ def test_a_worker_with_other_sources_is_refused(store: Store, log: Path, monkeyp
 # --- the same workers for several calls ------------------------------------------------------------------------------
 
 
-def pids(store: Store, keys: list[str]) -> set[int]:
+def pids(store: ResultStore, keys: list[str]) -> set[int]:
     found = [store.load(key) for key in keys]
     return {result.numbers["pid"] for result in found if result is not None}
 
 
-def test_the_same_processes_serve_several_calls_and_then_go(store: Store) -> None:
+def test_the_same_processes_serve_several_calls_and_then_go(store: ResultStore) -> None:
     with Workers(1) as workers:
         first = pids(store, run_all([{"i": 0}], whose, store, workers=workers))
         second = pids(store, run_all([{"i": 1}], whose, store, workers=workers))
@@ -146,7 +163,9 @@ def test_the_same_processes_serve_several_calls_and_then_go(store: Store) -> Non
         os.kill(*first, 0)
 
 
-def test_one_that_is_killed_is_replaced_in_this_call_and_in_the_next(store: Store, log: Path) -> None:
+def test_one_that_is_killed_is_replaced_in_this_call_and_in_the_next(
+    store: ResultStore, log: Path
+) -> None:
     with Workers(2) as workers:
         keys = go(about(3, dies={1: 1}), store, log, workers=workers)
         with pytest.raises(JobsFailed, match="its worker was killed"):
@@ -154,27 +173,30 @@ def test_one_that_is_killed_is_replaced_in_this_call_and_in_the_next(store: Stor
         keys += go(about(6)[4:], store, log, workers=workers)
         (idle,) = pids(store, run_all([{"i": 0}], whose, store, workers=workers))
         os.kill(idle, signal.SIGKILL)  # between two calls
-        while Path(f"/proc/{idle}/stat").exists() and " Z " not in Path(f"/proc/{idle}/stat").read_text():
+        while (
+            Path(f"/proc/{idle}/stat").exists()
+            and " Z " not in Path(f"/proc/{idle}/stat").read_text()
+        ):
             time.sleep(0.01)
         keys += go([{"i": 7}, {"i": 8}], store, log, workers=workers)
     assert all(store.has(key) for key in keys)
 
 
 def test_after_a_failure_of_the_store_the_same_workers_can_be_asked_again(
-    store: Store, log: Path, monkeypatch: pytest.MonkeyPatch
+    store: ResultStore, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(self: Store, key: str, content: bytes) -> None:
-        raise StoreError("full")
+    def full(self: ResultStore, key: str, content: bytes) -> None:
+        raise ResultStoreError("full")
 
     with Workers(1) as workers:
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "put", full)
-            with pytest.raises(StoreError, match="full"):
+            patch.setattr(ResultStore, "put", full)
+            with pytest.raises(ResultStoreError, match="full"):
                 go(about(1), store, log, workers=workers)
         assert all(store.has(key) for key in go(about(2), store, log, workers=workers))
 
 
-def test_workers_know_where_they_work(store: Store, log: Path) -> None:
+def test_workers_know_where_they_work(store: ResultStore, log: Path) -> None:
     with pytest.raises(lw.InvalidParameter, match="scheduler"):
         go(about(1), store, log, workers=Workers(0), scheduler="tcp://127.0.0.1:1")
     with pytest.raises(lw.InvalidParameter, match="workers"):
@@ -190,12 +212,14 @@ def test_workers_know_where_they_work(store: Store, log: Path) -> None:
         ("levywalk.sweeps.jobs", "package.module:function"),
         ("levywalk.nowhere:work", "levywalk.nowhere"),
         ("levywalk.sweeps.jobs:nothing", "nothing"),
-        ("levywalk.sweeps.jobs:_TICK", "function"),
+        ("levywalk.sweeps.workers:_TICK", "function"),
         (lambda description: None, "module"),
         (5, "module"),
     ],
 )
-def test_work_that_no_worker_could_find_is_refused(store: Store, work: Any, words: str) -> None:
+def test_work_that_no_worker_could_find_is_refused(
+    store: ResultStore, work: Any, words: str
+) -> None:
     with pytest.raises(lw.InvalidParameter, match=words):
         run_all([{"i": 0}], work, store)
 
@@ -212,7 +236,9 @@ def test_a_function_is_known_by_its_name() -> None:
         ({"names": ["one", "two"]}, "names"),
     ],
 )
-def test_wrong_options_are_named(store: Store, log: Path, options: dict[str, Any], words: str) -> None:
+def test_wrong_options_are_named(
+    store: ResultStore, log: Path, options: dict[str, Any], words: str
+) -> None:
     with pytest.raises(lw.InvalidParameter, match=words):
         go(about(1), store, log, **options)
     assert executed(log) == []
@@ -222,13 +248,19 @@ def test_wrong_options_are_named(store: Store, log: Path, options: dict[str, Any
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_one_error_names_every_failure_and_the_others_are_kept(store: Store, log: Path, workers: int) -> None:
+def test_one_error_names_every_failure_and_the_others_are_kept(
+    store: ResultStore, log: Path, workers: int
+) -> None:
     descriptions = about(6, says={1: "too wet", 4: "too dry"}, leaves={2: 3})
     with pytest.raises(JobsFailed) as caught:
         go(descriptions, store, log, workers=workers, names=[f"task {i}" for i in range(6)])
     message = str(caught.value)
     assert message.startswith("3 of 6 pieces of work failed")
-    for words in ("task 1: ValueError: too wet (", "task 4: ValueError: too dry (", "task 2: SystemExit: 3 ("):
+    for words in (
+        "task 1: ValueError: too wet (",
+        "task 4: ValueError: too dry (",
+        "task 2: SystemExit: 3 (",
+    ):
         assert words in message
     assert sorted(failure.description["i"] for failure in caught.value.failures) == [1, 2, 4]
     assert len(list(store.folder.iterdir())) == 3
@@ -237,23 +269,25 @@ def test_one_error_names_every_failure_and_the_others_are_kept(store: Store, log
     assert executed(log) == [0, 1, 1, 2, 2, 3, 4, 4, 5]
 
 
-def test_without_names_the_description_is_the_name(store: Store, log: Path) -> None:
+def test_without_names_the_description_is_the_name(store: ResultStore, log: Path) -> None:
     with pytest.raises(JobsFailed, match=r'\{"i":0,"says":"no"\}: ValueError: no'):
         go([{"i": 0, "says": "no"}], store, log, workers=0)
 
 
-def test_a_result_that_would_need_pickle_fails(store: Store) -> None:
+def test_a_result_that_would_need_pickle_fails(store: ResultStore) -> None:
     with pytest.raises(JobsFailed, match="'objects'"):
         run_all([{}], pickles, store, workers=0)
 
 
-def test_a_killed_worker_is_replaced_and_its_work_done_again(store: Store, log: Path) -> None:
+def test_a_killed_worker_is_replaced_and_its_work_done_again(store: ResultStore, log: Path) -> None:
     keys = go(about(6, dies={1: 1}), store, log, workers=2)
     assert all(store.has(key) for key in keys)
     assert executed(log).count(1) == 2
 
 
-def test_work_that_always_kills_its_worker_is_reported_and_only_that(store: Store, log: Path) -> None:
+def test_work_that_always_kills_its_worker_is_reported_and_only_that(
+    store: ResultStore, log: Path
+) -> None:
     with pytest.raises(JobsFailed, match=r"1 of 6(.|\n)*its worker was killed") as caught:
         go(about(6, dies={1: 99}), store, log, workers=2)
     assert [failure.description["i"] for failure in caught.value.failures] == [1]
@@ -262,22 +296,24 @@ def test_work_that_always_kills_its_worker_is_reported_and_only_that(store: Stor
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_stops_the_work_and_loses_no_finished_result(
-    store: Store, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: ResultStore, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = go(about(2), store, log, workers=0)
-    monkeypatch.setattr(jobs.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(workers.tempfile, "tempdir", str(tmp_path))
 
-    def elsewhere_has_room(self: Store, key: str, content: bytes) -> None:
+    def elsewhere_has_room(self: ResultStore, key: str, content: bytes) -> None:
         if self.folder == store.folder:
             with full_disk(monkeypatch):
                 put(self, key, content)
         else:
             put(self, key, content)
 
-    put = Store.put
+    put = ResultStore.put
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "put", elsewhere_has_room)
-        with pytest.raises(StoreError, match=r"No space left.*1 finished results are in (\S+):") as caught:
+        patch.setattr(ResultStore, "put", elsewhere_has_room)
+        with pytest.raises(
+            ResultStoreError, match=r"No space left.*1 finished results are in (\S+):"
+        ) as caught:
             go(about(6), store, log, workers=0)
     assert all(store.has(key) for key in kept)
     assert executed(log) == [0, 1, 2]  # nothing new was begun
@@ -288,16 +324,18 @@ def test_a_full_disk_stops_the_work_and_loses_no_finished_result(
     assert executed(log) == [0, 1, 2, 3, 4, 5]
 
 
-def test_room_that_is_made_in_time_is_used(store: Store, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put, refused = Store.put, []
+def test_room_that_is_made_in_time_is_used(
+    store: ResultStore, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, refused = ResultStore.put, []
 
-    def full_for_a_while(self: Store, key: str, content: bytes) -> None:
+    def full_for_a_while(self: ResultStore, key: str, content: bytes) -> None:
         if len(refused) < 3:
             refused.append(key)
-            raise StoreError("full")
+            raise ResultStoreError("full")
         put(self, key, content)
 
-    monkeypatch.setattr(Store, "put", full_for_a_while)
+    monkeypatch.setattr(ResultStore, "put", full_for_a_while)
     keys = go(about(4, seconds={1: 1.0}), store, log, workers=2)
     assert all(store.has(key) for key in keys)
     assert executed(log) == [0, 1, 2, 3]
@@ -309,18 +347,20 @@ CHILD = """
 import json, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a detached parent leaves it ignored
 from tests.unit.sweeps.test_jobs import go
-from levywalk.sweeps.store import Store
+from levywalk.sweeps.store import ResultStore
 from pathlib import Path
 if __name__ == "__main__":
     folder, options, descriptions = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
     try:
-        go(descriptions, Store(Path(folder) / "store"), Path(folder) / "log", **options)
+        go(descriptions, ResultStore(Path(folder) / "store"), Path(folder) / "log", **options)
     except KeyboardInterrupt:
         sys.exit(130)
 """
 
 
-def begun(store: Store, log: Path, descriptions: list[dict[str, Any]], stored: int, **options: Any) -> Any:
+def begun(
+    store: ResultStore, log: Path, descriptions: list[dict[str, Any]], stored: int, **options: Any
+) -> Any:
     """Start `go` in a process of its own group, and wait until so many results are stored and one more has begun."""
     arguments = [str(log.parent), json.dumps(options), json.dumps(descriptions)]
     child = subprocess.Popen(
@@ -340,7 +380,7 @@ def begun(store: Store, log: Path, descriptions: list[dict[str, Any]], stored: i
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_ctrl_c_stops_soon_keeps_what_is_finished_and_the_same_call_goes_on(
-    store: Store, log: Path, workers: int
+    store: ResultStore, log: Path, workers: int
 ) -> None:
     slow = about(4, seconds={2: 60.0})
     child = begun(store, log, slow, stored=2, workers=workers)
@@ -352,11 +392,13 @@ def test_ctrl_c_stops_soon_keeps_what_is_finished_and_the_same_call_goes_on(
     assert "Traceback" not in err
     assert len(list(store.folder.iterdir())) == 2
     assert executed(log) == [0, 1, 2]
-    go(about(4), store, log, workers=0)  # 2 is another description now, 0, 1 are stored, 3 was not begun
+    go(
+        about(4), store, log, workers=0
+    )  # 2 is another description now, 0, 1 are stored, 3 was not begun
     assert executed(log) == [0, 1, 2, 2, 3]
 
 
-def test_killed_by_force_the_same_call_goes_on(store: Store, log: Path) -> None:
+def test_killed_by_force_the_same_call_goes_on(store: ResultStore, log: Path) -> None:
     child = begun(store, log, about(4, seconds={2: 2.0}), stored=2, workers=1)
     os.killpg(child.pid, signal.SIGKILL)
     child.communicate(timeout=30)
@@ -371,7 +413,7 @@ def children(pid: int) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
-def test_workers_do_not_outlive_a_parent_that_is_killed(store: Store, log: Path) -> None:
+def test_workers_do_not_outlive_a_parent_that_is_killed(store: ResultStore, log: Path) -> None:
     child = begun(store, log, about(2, seconds={1: 60.0}), stored=1, workers=1)
     left = children(child.pid)
     assert left
@@ -420,19 +462,26 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             process.wait(timeout=30)
 
 
-def test_results_are_the_same_bytes_here_in_processes_and_on_a_cluster(tmp_path: Path, cluster: str) -> None:
+def test_results_are_the_same_bytes_here_in_processes_and_on_a_cluster(
+    tmp_path: Path, cluster: str
+) -> None:
     descriptions = [{"seed": seed} for seed in range(2)]
     found = []
     for i, options in enumerate([{"count": 0}, {"count": 2}, {"scheduler": cluster}]):
-        store = Store(tmp_path / str(i))
+        store = ResultStore(tmp_path / str(i))
         with Workers(**options) as workers:  # type: ignore[arg-type]
-            keys = [run_all([description], walks, store, workers=workers)[0] for description in descriptions]
+            keys = [
+                run_all([description], walks, store, workers=workers)[0]
+                for description in descriptions
+            ]
         found.append([store.path(key).read_bytes() for key in keys])
     assert found[0] == found[1] == found[2]
     assert len(set(found[0])) == 2
 
 
-def test_a_cluster_computes_only_what_is_missing_and_reports_what_fails(store: Store, log: Path, cluster: str) -> None:
+def test_a_cluster_computes_only_what_is_missing_and_reports_what_fails(
+    store: ResultStore, log: Path, cluster: str
+) -> None:
     go(about(2), store, log, workers=0)
     with pytest.raises(JobsFailed, match="too wet") as caught:
         go(about(5, says={3: "too wet"}), store, log, scheduler=cluster)
@@ -441,13 +490,17 @@ def test_a_cluster_computes_only_what_is_missing_and_reports_what_fails(store: S
     assert len(list(store.folder.iterdir())) == 4
 
 
-def test_a_killed_worker_of_a_cluster_is_survived(store: Store, log: Path, cluster: str) -> None:
+def test_a_killed_worker_of_a_cluster_is_survived(
+    store: ResultStore, log: Path, cluster: str
+) -> None:
     keys = go(about(4, dies={1: 1}), store, log, scheduler=cluster)
     assert all(store.has(key) for key in keys)
     assert executed(log).count(1) == 2
 
 
-def test_ctrl_c_leaves_the_cluster_and_keeps_what_is_finished(store: Store, log: Path, cluster: str) -> None:
+def test_ctrl_c_leaves_the_cluster_and_keeps_what_is_finished(
+    store: ResultStore, log: Path, cluster: str
+) -> None:
     child = begun(store, log, about(3, seconds={2: 3.0}), stored=2, scheduler=cluster)
     os.killpg(child.pid, signal.SIGINT)
     _, err = child.communicate(timeout=30)
@@ -455,21 +508,27 @@ def test_ctrl_c_leaves_the_cluster_and_keeps_what_is_finished(store: Store, log:
     assert len(list(store.folder.iterdir())) == 2
 
 
-def test_a_cluster_that_does_not_answer_is_named(store: Store, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_does_not_answer_is_named(
+    store: ResultStore, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(jobs, "_CONNECT", 0.5)
-    with pytest.raises(ClusterError, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:1'.*dask scheduler"):
+    monkeypatch.setattr(pools, "_CONNECT", 0.5)
+    with pytest.raises(
+        ClusterError, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:1'.*dask scheduler"
+    ):
         go(about(1), store, log, scheduler="tcp://127.0.0.1:1")
 
 
 @pytest.mark.parametrize("address", ["nonsense", "foo://127.0.0.1:1", ""])
-def test_what_is_no_address_is_named(store: Store, log: Path, address: str) -> None:
+def test_what_is_no_address_is_named(store: ResultStore, log: Path, address: str) -> None:
     pytest.importorskip("distributed")
     with pytest.raises(ClusterError, match=f"no Dask scheduler answers at '{address}'"):
         go(about(1), store, log, scheduler=address)
 
 
-def test_without_dask_the_remedy_is_named(store: Store, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_dask_the_remedy_is_named(
+    store: ResultStore, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(lw.InvalidParameter, match=r"pip install 'levywalk\[cluster\]'"):
         go(about(1), store, log, scheduler="tcp://127.0.0.1:1")

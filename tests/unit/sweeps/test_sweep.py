@@ -13,7 +13,7 @@ import levywalk as lw
 from levywalk.experiments.spec import check_experiment
 from levywalk.report.figures.sweep import plot_sweep
 from levywalk.sweeps import sweep as module
-from levywalk.sweeps.store import Store
+from levywalk.sweeps.store import ResultStore
 from levywalk.sweeps.sweep import EXAMPLE, Sweep, read_sweep, run_sweep, write_sweep
 
 BASE = """
@@ -47,7 +47,9 @@ def sweep_of(folder: Path, table: str, base: str = BASE) -> Sweep:
 def test_the_grid_is_the_product_in_the_order_of_the_file(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, '"network.n" = [20, 30]\n"run.seed" = [0, 1, 2]')
     assert [axis.key for axis in sweep.axes] == ["network.n", "run.seed"]
-    assert [tuple(point.values.values()) for point in sweep.points] == [(n, s) for n in (20, 30) for s in (0, 1, 2)]
+    assert [tuple(point.values.values()) for point in sweep.points] == [
+        (n, s) for n in (20, 30) for s in (0, 1, 2)
+    ]
     assert [(point.experiment.network.n, point.experiment.run.seed) for point in sweep.points] == [
         (n, s) for n in (20, 30) for s in (0, 1, 2)
     ]
@@ -71,7 +73,9 @@ def test_a_key_may_be_quoted_or_not(tmp_path: Path, spelling: str) -> None:
 def test_a_key_that_the_file_leaves_out_and_whole_tables_can_be_swept(tmp_path: Path) -> None:
     networks = '[{ family = "ring", n = 9 }, { family = "grid", rows = 3, cols = 3 }]'
     sweep = sweep_of(tmp_path, f'"network" = {networks}\n"run.start" = ["uniform", "target"]')
-    assert [(point.experiment.network.family, point.experiment.run.start) for point in sweep.points] == [
+    assert [
+        (point.experiment.network.family, point.experiment.run.start) for point in sweep.points
+    ] == [
         ("ring", "uniform"),
         ("ring", "target"),
         ("grid", "uniform"),
@@ -84,7 +88,10 @@ def test_a_key_that_the_file_leaves_out_and_whole_tables_can_be_swept(tmp_path: 
     [
         ("", ["no table [sweep]", "--example"]),
         ('"network.m" = [1, 2]', ["network.m", "unknown key", "known here", "self_loops"]),
-        ('"netwrk.n" = [1, 2]', ["line 19", "netwrk is not there", "network, problem, run, designs"]),
+        (
+            '"netwrk.n" = [1, 2]',
+            ["line 19", "netwrk is not there", "network, problem, run, designs"],
+        ),
         ('"designs.MHLJ.p_jump" = [0.1]', ["designs.MHLJ is not there", 'UnifRW, "my walk"']),
         ('"network.n.m" = [1]', ["network.n is no table", "network has: family, n"]),
         ('"network.n" = [20, 0]', ["line 19", "network.n = 0", "[network]", "got 0"]),
@@ -100,19 +107,29 @@ def test_a_key_that_the_file_leaves_out_and_whole_tables_can_be_swept(tmp_path: 
         ('"run.seed" = [1979-05-27]', ["date(1979, 5, 27)"]),
         ('"run.threads" = [1, 2]', ["run.threads", "changes no result"]),
         ('"output.figure" = ["png", "pdf"]', ["output.figure", "changes no result"]),
-        ('"network" = [{ family = "ring", n = 9 }]\n"network.n" = [5]', ["network.n and network set the same thing"]),
+        (
+            '"network" = [{ family = "ring", n = 9 }]\n"network.n" = [5]',
+            ["network.n and network set the same thing"],
+        ),
         ('"a b" = [1]', ["not a dotted key", "a b"]),
-        (f'"run.seed" = {list(range(400))}\n"network.n" = {list(range(3, 400))}', ["158,800 points", "100,000"]),
+        (
+            f'"run.seed" = {list(range(400))}\n"network.n" = {list(range(3, 400))}',
+            ["158,800 points", "100,000"],
+        ),
     ],
 )
-def test_every_mistake_is_named_before_anything_runs(tmp_path: Path, table: str, words: list[str]) -> None:
+def test_every_mistake_is_named_before_anything_runs(
+    tmp_path: Path, table: str, words: list[str]
+) -> None:
     with pytest.raises(lw.InvalidSpec) as caught:
         sweep_of(tmp_path, table)
     for word in words:
         assert word in str(caught.value), str(caught.value)
 
 
-@pytest.mark.parametrize(("content", "words"), [(b"\xff", "UTF-8"), (b"[network", "not valid TOML")])
+@pytest.mark.parametrize(
+    ("content", "words"), [(b"\xff", "UTF-8"), (b"[network", "not valid TOML")]
+)
 def test_a_file_that_is_no_toml_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
     (tmp_path / "bad.toml").write_bytes(content)
     with pytest.raises(lw.InvalidSpec, match=words):
@@ -133,14 +150,18 @@ def test_the_example_is_a_sweep() -> None:
 
 def test_every_row_is_that_of_a_comparison_of_all_designs(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, '"run.seed" = [0, 1]\n"run.step_size" = ["theory", "tuned"]')
-    swept = run_sweep(sweep, Store(tmp_path / "store"), workers=0)
+    swept = run_sweep(sweep, ResultStore(tmp_path / "store"), workers=0)
     assert len(swept.rows) == 8
     for point in sweep.points:
         network, problem, designs = point.experiment.build(tmp_path)
         expected = lw.compare(network, problem, designs, **point.experiment.run.options()).table()
         for design in designs:
-            (row,) = [r for r in swept.rows if r["design"] == design and r.items() >= point.values.items()]
-            assert {str(key): value for key, value in expected.loc[design].items()}.items() <= row.items()
+            (row,) = [
+                r for r in swept.rows if r["design"] == design and r.items() >= point.values.items()
+            ]
+            assert {
+                str(key): value for key, value in expected.loc[design].items()
+            }.items() <= row.items()
             assert row["steps_to"] == row["steps_to_0.5"]
 
 
@@ -154,7 +175,9 @@ def test_a_step_size_of_another_design_is_no_part_of_a_run(tmp_path: Path) -> No
     assert len(set(sweep_of(tmp_path, f'"run.step_size" = {sizes}').keys())) == 3
 
 
-def test_an_extended_sweep_runs_only_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extended_sweep_runs_only_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     count = []
     before = module.execute
 
@@ -163,7 +186,7 @@ def test_an_extended_sweep_runs_only_what_is_new(tmp_path: Path, monkeypatch: py
         return before(*arguments, **options)
 
     monkeypatch.setattr(module, "execute", counted)
-    store = Store(tmp_path / "store")
+    store = ResultStore(tmp_path / "store")
     first = run_sweep(sweep_of(tmp_path, '"run.seed" = [0, 1]'), store, workers=0)
     assert len(count) == 4
     again = run_sweep(sweep_of(tmp_path, '"run.seed" = [0, 1]'), store, workers=0)
@@ -171,13 +194,17 @@ def test_an_extended_sweep_runs_only_what_is_new(tmp_path: Path, monkeypatch: py
     assert again.rows == first.rows
     run_sweep(sweep_of(tmp_path, '"run.seed" = [1, 2, 0]'), store, workers=0)
     assert len(count) == 6
-    run_sweep(sweep_of(tmp_path, '"run.seed" = [0]', BASE + '[output]\nfigure = "pdf"'), store, workers=0)
+    run_sweep(
+        sweep_of(tmp_path, '"run.seed" = [0]', BASE + '[output]\nfigure = "pdf"'), store, workers=0
+    )
     assert len(count) == 6  # how it is drawn changes no run
 
 
 def test_one_failing_point_leaves_the_others(tmp_path: Path) -> None:
     graphs = '[{ family = "ring", n = 20 }, { family = "erdos_renyi", n = 40, p = 0.01 }]'  # the second is in pieces
-    swept = run_sweep(sweep_of(tmp_path, f'"network" = {graphs}'), Store(tmp_path / "store"), workers=0)
+    swept = run_sweep(
+        sweep_of(tmp_path, f'"network" = {graphs}'), ResultStore(tmp_path / "store"), workers=0
+    )
     assert [row["design"] for row in swept.rows] == ["UnifRW", "my walk"]
     assert len(swept.failures) == 2
     assert "erdos_renyi" in swept.failures[0].name
@@ -187,14 +214,16 @@ def test_one_failing_point_leaves_the_others(tmp_path: Path) -> None:
 
 def own_files(folder: Path, nodes: int = 12) -> Sweep:
     (folder / "graph.edges").write_text("\n".join(f"{i} {(i + 1) % nodes}" for i in range(nodes)))
-    (folder / "data.csv").write_text("\n".join(f"{i % 5}.5,{(i * 7) % 11},{i % 2}" for i in range(48)))
+    (folder / "data.csv").write_text(
+        "\n".join(f"{i % 5}.5,{(i * 7) % 11},{i % 2}" for i in range(48))
+    )
     base = BASE.replace('family = "ring"\nn = 20', 'family = "file"\nfile = "graph.edges"')
     base = base.replace('data = "heterogeneous"\nimportant = 2', 'data = "file"\nfile = "data.csv"')
     return sweep_of(folder, '"run.seed" = [0]', base)
 
 
 def test_another_content_of_a_file_is_another_run(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+    store = ResultStore(tmp_path / "store")
     first = own_files(tmp_path)
     assert len(run_sweep(first, store, workers=0).rows) == 2
     assert own_files(tmp_path).keys() == first.keys()
@@ -210,14 +239,16 @@ def test_another_content_of_a_file_is_another_run(tmp_path: Path) -> None:
 
 def test_results_are_the_same_bytes_in_this_process_and_in_others(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, '"run.seed" = [0, 1]')
-    stores = [Store(tmp_path / name) for name in ("here", "there")]
+    stores = [ResultStore(tmp_path / name) for name in ("here", "there")]
     for store, workers in zip(stores, (0, 1), strict=True):
         run_sweep(sweep, store, workers=workers)
     for key in sweep.keys():  # noqa: SIM118 (a list of keys)
         assert stores[0].path(key).read_bytes() == stores[1].path(key).read_bytes()
 
 
-def test_an_interrupted_run_is_never_taken_for_a_finished_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_is_never_taken_for_a_finished_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = module.execute
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
@@ -228,7 +259,9 @@ def test_an_interrupted_run_is_never_taken_for_a_finished_one(tmp_path: Path, mo
 
     monkeypatch.setattr(module, "execute", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(sweep_of(tmp_path, '"run.seed" = [0]'), Store(tmp_path / "store"), workers=0)
+        run_sweep(
+            sweep_of(tmp_path, '"run.seed" = [0]'), ResultStore(tmp_path / "store"), workers=0
+        )
     assert not (tmp_path / "store").exists()
 
 
@@ -238,8 +271,10 @@ def test_an_interrupted_run_is_never_taken_for_a_finished_one(tmp_path: Path, mo
 def test_table_figure_and_json_are_written_and_agree(tmp_path: Path) -> None:
     import pandas as pd
 
-    sweep = sweep_of(tmp_path, '\'designs."my walk".p_jump\' = [0.1, 0.5]\n"run.accuracy" = [0.5, 1e-9]')
-    swept = run_sweep(sweep, Store(tmp_path / "store"), workers=0)
+    sweep = sweep_of(
+        tmp_path, '\'designs."my walk".p_jump\' = [0.1, 0.5]\n"run.accuracy" = [0.5, 1e-9]'
+    )
+    swept = run_sweep(sweep, ResultStore(tmp_path / "store"), workers=0)
     files = write_sweep(swept, tmp_path)
     assert [path.name for path in files] == ["table.csv", "figure.png", "result.json"]
     table = pd.read_csv(tmp_path / "table.csv")
@@ -264,7 +299,8 @@ def test_table_figure_and_json_are_written_and_agree(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "scale"), [([10, 2000], "log"), ([10, 20], "linear"), (["a", "b"], "linear"), ([True, False], "linear")]
+    ("values", "scale"),
+    [([10, 2000], "log"), ([10, 20], "linear"), (["a", "b"], "linear"), ([True, False], "linear")],
 )
 def test_the_figure_has_a_panel_per_value_of_the_second_key(values: list[Any], scale: str) -> None:
     drawn = [

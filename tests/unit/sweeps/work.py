@@ -33,9 +33,15 @@ def logged(description: dict[str, Any], log: str) -> Output:
 def walks(description: dict[str, Any]) -> Output:
     """Compute with the engine and with linear algebra: all that could depend on where it runs."""
     problem = lw.heterogeneous(60, important=2, seed=description["seed"])
-    trace = lw.run(lw.ring(60), problem, lw.mhlj(), steps=500, step_size="theory", replicas=8, threads=1)
+    trace = lw.run(
+        lw.ring(60), problem, lw.mhlj(), steps=500, step_size="theory", replicas=8, threads=1
+    )
     matrix = np.random.default_rng(description["seed"]).random((300, 20_000))
-    return {"model": trace.model, "optimum": problem.optimum, "product": matrix @ matrix.T}, trace.summary()
+    return {
+        "model": trace.model,
+        "optimum": problem.optimum,
+        "product": matrix @ matrix.T,
+    }, trace.summary()
 
 
 def whose(description: dict[str, Any]) -> Output:

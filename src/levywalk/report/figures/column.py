@@ -17,9 +17,16 @@ from levywalk.report.figures.plot import COLOURS, X_AXES, spread, tidy
 from levywalk.report.results import Results
 
 COLUMN = 3.4  # inches: one of two columns
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1)), (0, (6, 2, 1, 2)), (0, (3, 3)), (0, (8, 2, 1, 2, 1, 2)))
-_MARKS = "o^sDvP*X"
-_PAPER: dict[Any, Any] = {
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 2)),
+    (0, (1, 1)),
+    (0, (6, 2, 1, 2)),
+    (0, (3, 3)),
+    (0, (8, 2, 1, 2, 1, 2)),
+)
+MARKS = "o^sDvP*X"
+PAPER_STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.labelsize": 8,
@@ -50,7 +57,7 @@ def paper_figures(results: Results, curves: Sequence[Curve], folder: Path) -> li
     ['error-steps.pdf', 'error-steps.png']
     """
     written = []
-    with mpl.rc_context(_PAPER):
+    with mpl.rc_context(PAPER_STYLE):
         for axis in ("steps", "hops", "transfers"):
             figure = _figure()
             _error(figure.axes[0], curves, axis, results.accuracy)
@@ -88,8 +95,8 @@ def _error(axes: Axes, curves: Sequence[Curve], axis: str, accuracy: float) -> N
             x,
             line.mean[shown],
             color=colour,
-            linestyle=_DASHES[i % len(_DASHES)],
-            marker=_MARKS[i % len(_MARKS)],
+            linestyle=DASHES[i % len(DASHES)],
+            marker=MARKS[i % len(MARKS)],
             markevery=(0.03 + 0.1 * i / len(curves), 0.17) if shown.any() else None,
             label=_plain(line.name),
         )
@@ -115,7 +122,10 @@ def _visits(axes: Axes, results: Results) -> None:
         keep = spread(trace.target)
         share = (trace.visits.sum(axis=0) / max(int(trace.visits.sum()), 1))[keep]
         target = trace.target[keep]
-        style: dict[str, Any] = {"marker": _MARKS[i % len(_MARKS)], "color": COLOURS[i % len(COLOURS)]}
+        style: dict[str, Any] = {
+            "marker": MARKS[i % len(MARKS)],
+            "color": COLOURS[i % len(COLOURS)],
+        }
         seen = share > 0
         axes.plot(
             target[seen],

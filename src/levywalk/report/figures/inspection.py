@@ -14,7 +14,10 @@ from levywalk.report.figures.plot import COLOURS, node_marks, save, spread, tidy
 
 
 def plot_inspection(
-    rows: list[dict[str, Any]], laws: Mapping[str, tuple[Floats, Floats]], *, path: str | Path | None = None
+    rows: list[dict[str, Any]],
+    laws: Mapping[str, tuple[Floats, Floats]],
+    *,
+    path: str | Path | None = None,
 ) -> Figure:
     """Draw an inspection: dwell against i.i.d. dwell, mass under the target and under the chain, spectral gaps.
 
@@ -47,11 +50,17 @@ def plot_inspection(
     mass.set_ylabel("share under the chain's own law")
     mass.legend(frameon=False, fontsize=8)
     bars = gap.bar(
-        where, [row["spectral_gap"] for row in rows], 0.5, color=[COLOURS[i % len(COLOURS)] for i in range(len(rows))]
+        where,
+        [row["spectral_gap"] for row in rows],
+        0.5,
+        color=[COLOURS[i % len(COLOURS)] for i in range(len(rows))],
     )
     gap.bar_label(
         bars,
-        labels=[f"{'' if row['spectral_gap_trusted'] else '≤ '}{row['spectral_gap']:.2g}" for row in rows],
+        labels=[
+            f"{'' if row['spectral_gap_trusted'] else '≤ '}{row['spectral_gap']:.2g}"
+            for row in rows
+        ],
         fontsize=8,
     )
     gaps = [row["spectral_gap"] for row in rows]

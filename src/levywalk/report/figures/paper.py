@@ -17,20 +17,26 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import LogLocator, NullLocator
 
 from levywalk import checks
-from levywalk.report.figures.column import _DASHES, _MARKS, _PAPER
+from levywalk.report.figures.column import DASHES, MARKS, PAPER_STYLE
 from levywalk.report.figures.figure_data import Line, Panel, Plate, Table
 from levywalk.report.figures.plot import COLOURS, tidy
 
 PAGE = 7.0  # inches: both columns
 FORMATS = ("svg", "png", "pdf")
 _LETTERS_PER_INCH = 20  # of the note
-_LONG_NUMBER = re.compile(rb"(?<![\d.])[1-9]\d*\.\d{2,}")  # a place on the page; a scale is less than 1
+_LONG_NUMBER = re.compile(
+    rb"(?<![\d.])[1-9]\d*\.\d{2,}"
+)  # a place on the page; a scale is less than 1
 _CSS = re.compile(rb'style="[^"]*"')
 _MARGIN = re.compile(rb"\s*\n\s*")
 _LINES_WITH_FULL_BANDS = 4
 _MANY = 20  # points
 _BEYOND = 1e3  # so far above the picture goes a line that leaves it
-_STYLE: dict[Any, Any] = _PAPER | {"svg.fonttype": "none", "svg.hashsalt": "levywalk", "savefig.dpi": 200}
+_STYLE: dict[Any, Any] = PAPER_STYLE | {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "levywalk",
+    "savefig.dpi": 200,
+}
 _UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
@@ -72,8 +78,16 @@ def draw(plate: Plate) -> Figure:
     """Draw a plate: panels of one row share the y axis, and all share a legend, which carries the title."""
     rows, columns = len(plate.rows), len(plate.rows[0])
     note = textwrap.wrap(plate.note, int(PAGE * _LETTERS_PER_INCH))
-    names = {line.name for row in plate.rows for panel in row if isinstance(panel, Panel) for line in panel.lines}
-    height = 0.5 + 0.13 * len(note) + 0.16 * -(-len(names) // 4) + rows * (1.7 if columns > 2 else 2.3)
+    names = {
+        line.name
+        for row in plate.rows
+        for panel in row
+        if isinstance(panel, Panel)
+        for line in panel.lines
+    }
+    height = (
+        0.5 + 0.13 * len(note) + 0.16 * -(-len(names) // 4) + rows * (1.7 if columns > 2 else 2.3)
+    )
     figure = Figure(figsize=(PAGE, height), layout="constrained")
     grid = figure.subplots(rows, columns, sharey="row" if plate.shared else "none", squeeze=False)
     for row, axes_of_row in zip(plate.rows, grid, strict=True):
@@ -101,7 +115,12 @@ def _legend(figure: Figure, title: str, every: Sequence[Axes]) -> None:
     widest = max(len(name) for name in named)
     columns = min(len(named), max(2, int(PAGE * _LETTERS_PER_INCH) // (widest + 16)))
     legend = figure.legend(
-        list(named.values()), list(named), loc="outside upper center", ncols=columns, frameon=False, handlelength=3.4
+        list(named.values()),
+        list(named),
+        loc="outside upper center",
+        ncols=columns,
+        frameon=False,
+        handlelength=3.4,
     )
     legend.set_title(title, prop=FontProperties(size=9, weight="bold"))
 
@@ -140,24 +159,41 @@ def _line(axes: Axes, line: Line, panel: Panel, offset: float) -> None:
     shown = np.isfinite(y) & (y > 0)
     colour = COLOURS[line.look % len(COLOURS)]
     every: Any = (0.04 + 0.18 * offset, 0.22) if shown.sum() > _MANY else None
-    style: dict[str, Any] = {"linestyle": _DASHES[line.look % len(_DASHES)], "marker": _MARKS[line.look % len(_MARKS)]}
+    style: dict[str, Any] = {
+        "linestyle": DASHES[line.look % len(DASHES)],
+        "marker": MARKS[line.look % len(MARKS)],
+    }
     axes.plot(line.x[shown], y[shown], color=colour, label=line.name, markevery=every, **style)
     band = np.flatnonzero(shown & (line.low > 0))
     if len(band) > _MANY:  # every other point: its edge is a guide
         band = band[(len(band) - 1) % 2 :: 2]
     upper = np.where(np.isfinite(high), high, y)
     alpha = 0.18 if len(panel.lines) <= _LINES_WITH_FULL_BANDS else 0.07
-    axes.fill_between(line.x[band], line.low[band], upper[band], color=colour, alpha=alpha, linewidth=0)
+    axes.fill_between(
+        line.x[band], line.low[band], upper[band], color=colour, alpha=alpha, linewidth=0
+    )
     if line.fate == "ends" and shown.any():
         last = np.flatnonzero(shown)[-1]
         axes.plot(line.x[last], y[last], marker="x", markersize=6, color=colour, linestyle="none")
 
 
 def _marks(axes: Axes, panel: Panel) -> None:
-    style: dict[str, Any] = {"color": "black", "linewidth": 0.7, "linestyle": (0, (2, 2)), "zorder": 1}
+    style: dict[str, Any] = {
+        "color": "black",
+        "linewidth": 0.7,
+        "linestyle": (0, (2, 2)),
+        "zorder": 1,
+    }
     for mark in panel.marks:
         axes.axvline(mark.at, **style)
-        axes.text(mark.at, 0.02, f" {mark.text}", transform=axes.get_xaxis_transform(), fontsize=7, ha="left")
+        axes.text(
+            mark.at,
+            0.02,
+            f" {mark.text}",
+            transform=axes.get_xaxis_transform(),
+            fontsize=7,
+            ha="left",
+        )
 
 
 def _fates(axes: Axes, panel: Panel) -> None:
@@ -166,7 +202,9 @@ def _fates(axes: Axes, panel: Panel) -> None:
     for i, line in enumerate(gone):
         colour = COLOURS[line.look % len(COLOURS)]
         place: dict[str, Any] = {"transform": axes.transAxes, "ha": "right", "va": "top"}
-        axes.text(0.98, 0.97 - 0.11 * i, f"{line.name} diverges", color=colour, fontsize=6.5, **place)
+        axes.text(
+            0.98, 0.97 - 0.11 * i, f"{line.name} diverges", color=colour, fontsize=6.5, **place
+        )
 
 
 def _table(axes: Axes, table: Table) -> None:

@@ -96,9 +96,15 @@ def _traces(thing: Any) -> dict[str, Trace]:
         return {thing.name: thing}
     if isinstance(thing, HasTraces):
         return dict(thing.traces)
-    if isinstance(thing, Mapping) and thing and all(isinstance(value, Trace) for value in thing.values()):
+    if (
+        isinstance(thing, Mapping)
+        and thing
+        and all(isinstance(value, Trace) for value in thing.values())
+    ):
         return dict(thing)
-    raise InvalidParameter(f"plot needs a Trace, a Comparison or a dict of traces, got {type(thing).__name__}")
+    raise InvalidParameter(
+        f"plot needs a Trace, a Comparison or a dict of traces, got {type(thing).__name__}"
+    )
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -115,7 +121,11 @@ def save(figure: Figure, path: Path) -> None:
 
 def _whole_picture(traces: dict[str, Trace], y: str) -> Figure:
     # Independent draws have no path to show.
-    walks = {name: trace for name, trace in traces.items() if trace.walk is not None and "i.i.d." not in name}
+    walks = {
+        name: trace
+        for name, trace in traces.items()
+        if trace.walk is not None and "i.i.d." not in name
+    }
     counted = {name: trace for name, trace in traces.items() if trace.visits is not None}
     panels = 2 + bool(counted) + bool(walks)
     rows = 2 if panels > 2 else 1
@@ -146,7 +156,9 @@ def _curves(axes: Axes, traces: dict[str, Trace], x: str, y: str) -> None:
         shown = np.isfinite(line) & (line > 0)
         axes.plot(where[shown], line[shown], label=name, linewidth=1.6, **_style(i))
         if trace.replicas > 1:
-            low, high = np.quantile(resampled_means(values, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf")
+            low, high = np.quantile(
+                resampled_means(values, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf"
+            )
             axes.fill_between(
                 where[shown],
                 low[shown],
@@ -159,13 +171,18 @@ def _curves(axes: Axes, traces: dict[str, Trace], x: str, y: str) -> None:
     axes.set_xlabel(X_AXES[x])
     axes.set_ylabel(_y_label(traces, y))
     axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
-    axes.set_title(f"mean over walks, band: 95 % interval ({most} walks)" if most > 1 else "one walk", fontsize=9)
+    axes.set_title(
+        f"mean over walks, band: 95 % interval ({most} walks)" if most > 1 else "one walk",
+        fontsize=9,
+    )
     tidy(axes)
 
 
 def _y_label(traces: dict[str, Trace], y: str) -> str:
     """Name the axis, and what a loss was measured on if not on all nodes."""
-    samples = sorted({trace.sampled_loss for trace in traces.values()} - {""}) if "loss" in y else []
+    samples = (
+        sorted({trace.sampled_loss for trace in traces.values()} - {""}) if "loss" in y else []
+    )
     return f"sampled {Y_AXES[y]}  ({', '.join(samples)})" if samples else Y_AXES[y]
 
 
@@ -183,7 +200,14 @@ def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
         edges += [float(aimed.min()), float(aimed.max())]
     low, high = min(edges) / 1.5, max(edges) * 1.5
     axes.plot([low, high], [low, high], color="black", linewidth=0.8)
-    axes.annotate("as aimed", (high, high), xytext=(-30, -8), textcoords="offset points", ha="right", fontsize=8)
+    axes.annotate(
+        "as aimed",
+        (high, high),
+        xytext=(-30, -8),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8,
+    )
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("share of updates that the target gives a node")
@@ -194,7 +218,11 @@ def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
 
 def node_marks(axes: Axes, x: Floats, y: Floats, i: int, label: str | None = None) -> None:
     """Draw one mark per node in the i-th design's colour and shape."""
-    style: dict[str, Any] = {"marker": "o^sDvP*X"[i % 8], "color": COLOURS[i % len(COLOURS)], "label": label}
+    style: dict[str, Any] = {
+        "marker": "o^sDvP*X"[i % 8],
+        "color": COLOURS[i % len(COLOURS)],
+        "label": label,
+    }
     axes.plot(x, y, linestyle="none", markersize=3.5, alpha=0.6, markeredgewidth=0, **style)
 
 
@@ -209,7 +237,10 @@ def spread(target: Floats) -> Any:
 def _walks(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
     """Draw where the model was, in the replica that one node held most: a level line is a trapped model."""
     paths = {name: trace.walk for name, trace in traces.items() if trace.walk is not None}
-    held = [[np.bincount(walk).max() for walk in walks[: min(map(len, paths.values()))]] for walks in paths.values()]
+    held = [
+        [np.bincount(walk).max() for walk in walks[: min(map(len, paths.values()))]]
+        for walks in paths.values()
+    ]
     r = int(np.max(held, axis=0).argmax())
     for name, walks in paths.items():
         i = names.index(name)

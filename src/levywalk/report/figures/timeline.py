@@ -16,18 +16,26 @@ from matplotlib.ticker import MaxNLocator
 
 from levywalk.report.figures.plot import COLOURS, save, tidy
 
-Leg = tuple[str, Sequence[float], Sequence[int], bool]  # name, times, nodes, whether it was overtaken
+Leg = tuple[
+    str, Sequence[float], Sequence[int], bool
+]  # name, times, nodes, whether it was overtaken
 Mark = tuple[float, int, str]  # time, node, what
 Bar = tuple[int, float, float, str]  # node, from, to, what
 
 _MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "kill": ("killed", {"marker": "X", "color": "#B00020", "markersize": 9}),
-    "lose disk": ("disk lost", {"marker": "X", "color": "#B00020", "markersize": 9, "markeredgecolor": "black"}),
+    "lose disk": (
+        "disk lost",
+        {"marker": "X", "color": "#B00020", "markersize": 9, "markeredgecolor": "black"},
+    ),
     "restart": ("starts again", {"marker": "^", "color": "#2E7D32", "markersize": 8}),
     "leave": ("leaves", {"marker": "<", "color": "#555555", "markersize": 8}),
     "join": ("joins", {"marker": ">", "color": "#2E7D32", "markersize": 8}),
     "regenerated": ("brought back", {"marker": "*", "color": "#FFB300", "markersize": 14}),
-    "guardian gone": ("goes on without its guardian", {"marker": "P", "color": "#FFB300", "markersize": 10}),
+    "guardian gone": (
+        "goes on without its guardian",
+        {"marker": "P", "color": "#FFB300", "markersize": 10},
+    ),
     "finished": ("the end", {"marker": "s", "color": "black", "markersize": 7}),
 }
 _BARS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -64,11 +72,16 @@ def plot_timeline(
     >>> figure.axes[0].get_ylabel()
     'node'
     """
-    figure = Figure(figsize=(11.0, float(np.clip(1.8 + 0.15 * n, 3.6, 9.0))), layout="constrained", dpi=150)
+    figure = Figure(
+        figsize=(11.0, float(np.clip(1.8 + 0.15 * n, 3.6, 9.0))), layout="constrained", dpi=150
+    )
     axes = figure.add_subplot()
     for v, since, until, what in bars:
         axes.barh(v, until - since, left=since, height=0.9, linewidth=0, zorder=1, **_BARS[what][1])
-    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(dict.fromkeys(leg[0] for leg in legs))}
+    colours = {
+        name: COLOURS[i % len(COLOURS)]
+        for i, name in enumerate(dict.fromkeys(leg[0] for leg in legs))
+    }
     for leg in legs:
         _way(axes, leg, colours[leg[0]], n)
     for time, v, what in marks:
@@ -82,7 +95,13 @@ def plot_timeline(
         axes.set_title(title, loc="left", fontsize=10)
     tidy(axes)
     handles = _legend(colours, legs, marks, bars)
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), frameon=False, fontsize=8)
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=min(len(handles), 6),
+        frameon=False,
+        fontsize=8,
+    )
     if path is not None:
         save(figure, Path(path))
     return figure
@@ -94,9 +113,19 @@ def _way(axes: Axes, leg: Leg, colour: str, n: int) -> None:
     when, where = np.asarray(times, dtype=float), np.asarray(nodes, dtype=float)
     style: dict[str, Any] = {"colors": colour, "zorder": 2 if lost else 3}
     if lost:
-        axes.plot(when[-1], where[-1], linestyle="none", marker="x", color=colour, markersize=9, markeredgewidth=2)
+        axes.plot(
+            when[-1],
+            where[-1],
+            linestyle="none",
+            marker="x",
+            color=colour,
+            markersize=9,
+            markeredgewidth=2,
+        )
     stays = np.stack([np.c_[when[:-1], where[:-1]], np.c_[when[1:], where[:-1]]], axis=1)
-    axes.add_collection(LineCollection(list(stays), linewidths=2.2, linestyles=":" if lost else "-", **style))
+    axes.add_collection(
+        LineCollection(list(stays), linewidths=2.2, linestyles=":" if lost else "-", **style)
+    )
     moves = np.stack([np.c_[when[1:], where[:-1]], np.c_[when[1:], where[1:]]], axis=1)
     far = np.abs(np.diff(where)) > max(n / 2, 2)
     for part, alpha in ((moves[~far], 0.3 if lost else 0.75), (moves[far], 0.12)):
@@ -107,11 +136,19 @@ def _legend(
     colours: dict[str, str], legs: Sequence[Leg], marks: Iterable[Mark], bars: Iterable[Bar]
 ) -> list[Line2D | Patch]:
     """Return what the figure shows, each once."""
-    handles: list[Line2D | Patch] = [Line2D([], [], color=c, linewidth=2.2, label=name) for name, c in colours.items()]
+    handles: list[Line2D | Patch] = [
+        Line2D([], [], color=c, linewidth=2.2, label=name) for name, c in colours.items()
+    ]
     if any(lost for *_, lost in legs):
-        handles.append(Line2D([], [], color="black", linewidth=1.5, linestyle=":", marker="x", label="lost"))
+        handles.append(
+            Line2D([], [], color="black", linewidth=1.5, linestyle=":", marker="x", label="lost")
+        )
     seen = {what for _, _, what in marks}
-    handles += [Line2D([], [], linestyle="none", label=_MARKS[w][0], **_MARKS[w][1]) for w in _MARKS if w in seen]
+    handles += [
+        Line2D([], [], linestyle="none", label=_MARKS[w][0], **_MARKS[w][1])
+        for w in _MARKS
+        if w in seen
+    ]
     spans = {what for *_, what in bars}
     handles += [Patch(label=_BARS[w][0], **_BARS[w][1]) for w in _BARS if w in spans]
     return handles

@@ -11,10 +11,12 @@ import numpy as np
 
 from levywalk.errors import InvalidParameter
 from levywalk.report.curves import Curve, curve
-from levywalk.report.page.claims import Picture, Theory, claims_copies, claims_section, pictures_section, theory_section
+from levywalk.report.page.claims import claims_copies, claims_section
+from levywalk.report.page.images import FigureImage, images_section
 from levywalk.report.page.markup import Markup, beside, embedded, filled, join, policy, section, tag
 from levywalk.report.page.rerun import again_section, claims_again_section, told_of
 from levywalk.report.page.summary import csv_lines, latex_lines, table_section
+from levywalk.report.page.theory import Theory, theory_section
 from levywalk.report.page.verdict import longest, percent, verdict
 from levywalk.report.results import Results
 from levywalk.report.tables import whole
@@ -49,7 +51,11 @@ def write_page(page: str, path: str | Path) -> Path:
 
 
 def html_page(
-    results: Results, *, command: str, theory: Theory | None = None, curves: Sequence[Curve] | None = None
+    results: Results,
+    *,
+    command: str,
+    theory: Theory | None = None,
+    curves: Sequence[Curve] | None = None,
 ) -> str:
     """Return the report of a comparison; ``command`` is what reruns it.
 
@@ -93,7 +99,9 @@ def html_page(
 
 
 def claims_page(
-    claims: list[dict[str, Any]], pictures: Sequence[Picture] = (), told: Mapping[str, Any] | None = None
+    claims: list[dict[str, Any]],
+    pictures: Sequence[FigureImage] = (),
+    told: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the report of claims alone, of figures, and of how to ask them again.
 
@@ -105,7 +113,7 @@ def claims_page(
     data = {"accuracy": 1.0, "walks": 0, "curves": [], "copies": claims_copies(claims)}
     sections = [
         claims_section(claims),
-        pictures_section(pictures) if pictures else Markup(),
+        images_section(pictures) if pictures else Markup(),
         claims_again_section(told) if told else Markup(),
     ]
     return _page("Claims of the paper", f"{len(claims)} claims checked", sections, data)
@@ -138,7 +146,9 @@ def _page(title: str, subtitle: str, sections: Sequence[Markup], data: dict[str,
 def _verdict_section(results: Results) -> Markup:
     sentences = verdict(results)
     rest = " ".join(sentences[2:])
-    return section("verdict", "Verdict", tag("p", " ".join(sentences[:2])), tag("p", rest) if rest else "")
+    return section(
+        "verdict", "Verdict", tag("p", " ".join(sentences[:2])), tag("p", rest) if rest else ""
+    )
 
 
 # --- curves ----------------------------------------------------------------------------------------------------------
@@ -146,7 +156,9 @@ def _verdict_section(results: Results) -> Markup:
 
 def _curve_section(results: Results, lines: Sequence[Curve]) -> Markup:
     def choice(kind: str, key: str, label: str, on: bool, **more: object) -> Markup:
-        box = tag("input", type=kind, id=key, checked=on, autocomplete="off", **more).removesuffix("</input>")
+        box = tag("input", type=kind, id=key, checked=on, autocomplete="off", **more).removesuffix(
+            "</input>"
+        )
         return tag("label", Markup(box), label)
 
     tools = tag(
@@ -170,11 +182,21 @@ def _curve_section(results: Results, lines: Sequence[Curve]) -> Markup:
     many = max(trace.replicas for trace in results.traces.values()) > 1
     band = "Line: mean over walks; band: its 95 % interval; " if many else "One walk; "
     caption = band + "ring: from here on at the accuracy."
-    how = tag("span", " Press a name to hide or show its line; point at the curves to read them.", class_="help")
+    how = tag(
+        "span",
+        " Press a name to hide or show its line; point at the curves to read them.",
+        class_="help",
+    )
     plot = tag(
         "div",
         tag("div", id="tip", hidden=True),
-        tag("noscript", tag("p", "The curves need JavaScript, which is part of this file; the numbers below do not.")),
+        tag(
+            "noscript",
+            tag(
+                "p",
+                "The curves need JavaScript, which is part of this file; the numbers below do not.",
+            ),
+        ),
         id="plot",
         tabindex="0",
         role="group",
@@ -194,13 +216,21 @@ def _curve_section(results: Results, lines: Sequence[Curve]) -> Markup:
 
 def _numbers(lines: Sequence[Curve]) -> Markup:
     """Return the means at a dozen checkpoints of each curve."""
-    head = tag("tr", *[tag("th", text, scope="col") for text in ("steps", *(line.name for line in lines))])
+    head = tag(
+        "tr", *[tag("th", text, scope="col") for text in ("steps", *(line.name for line in lines))]
+    )
     first = lines[0].x["steps"]
     rows = []
     for wanted in np.linspace(first[0], first[-1], 11):
         at = float(first[int(np.abs(first - wanted).argmin())])
         means = [line.mean[int(np.abs(line.x["steps"] - at).argmin())] for line in lines]
-        rows.append(tag("tr", tag("th", whole(at), scope="row"), *[tag("td", percent(float(mean))) for mean in means]))
+        rows.append(
+            tag(
+                "tr",
+                tag("th", whole(at), scope="row"),
+                *[tag("td", percent(float(mean))) for mean in means],
+            )
+        )
     return tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="wide")
 
 
@@ -229,7 +259,9 @@ def _visits_section(results: Results) -> Markup:
     if not counted:
         return Markup()
     nodes = busiest_nodes(counted)
-    top = max(max(float(_shares(t)[nodes].max()), float(t.target[nodes].max())) for t in counted.values())
+    top = max(
+        max(float(_shares(t)[nodes].max()), float(t.target[nodes].max())) for t in counted.values()
+    )
     names = list(results.traces)
     cards = [_card(name, trace, names.index(name), nodes, top) for name, trace in counted.items()]
     return section(
@@ -253,7 +285,14 @@ def _card(name: str, trace: Trace, i: int, nodes: list[int], top: float) -> Mark
             "svg",
             tag("rect", class_="base", width="100", height="10", y="2"),
             tag("rect", class_=f"f{i % 8}", width=f"{100 * got / top:.3f}", height="10", y="2"),
-            tag("line", class_="aim", x1=f"{100 * aim / top:.3f}", x2=f"{100 * aim / top:.3f}", y1="0", y2="14"),
+            tag(
+                "line",
+                class_="aim",
+                x1=f"{100 * aim / top:.3f}",
+                x2=f"{100 * aim / top:.3f}",
+                y1="0",
+                y2="14",
+            ),
             class_="bar",
             viewBox="-0.5 0 101 14",
             preserveAspectRatio="none",
@@ -270,7 +309,9 @@ def _card(name: str, trace: Trace, i: int, nodes: list[int], top: float) -> Mark
         )
     others = len(share) - len(nodes)
     if others > 0:
-        sums = [percent(max(0.0, float(law.sum() - law[nodes].sum()))) for law in (share, trace.target)]
+        sums = [
+            percent(max(0.0, float(law.sum() - law[nodes].sum()))) for law in (share, trace.target)
+        ]
         rows.append(
             tag(
                 "tr",
@@ -280,12 +321,18 @@ def _card(name: str, trace: Trace, i: int, nodes: list[int], top: float) -> Mark
             )
         )
     head = tag("tr", *[tag("th", text, scope="col") for text in ("", "", "got", "target")])
-    return tag("div", tag("h3", name, data_swatch=i), tag("table", tag("thead", head), tag("tbody", *rows)))
+    return tag(
+        "div", tag("h3", name, data_swatch=i), tag("table", tag("thead", head), tag("tbody", *rows))
+    )
 
 
 def _problem_words(trace: Trace) -> str:
     problem = told_of(trace, "problem")
-    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(problem.get("kind", "a problem"))).lower().capitalize()
+    kind = (
+        re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(problem.get("kind", "a problem")))
+        .lower()
+        .capitalize()
+    )
     return f"{kind} in {problem.get('dim', '?')} dimensions"
 
 

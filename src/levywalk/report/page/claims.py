@@ -1,111 +1,12 @@
-"""What others say, beside what was measured: theory, and the claims of the paper."""
+"""The section of the page with the claims of the paper."""
 
 from __future__ import annotations
 
-import base64
-import io
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from levywalk.errors import InvalidTrace
 from levywalk.report.page.markup import Markup, plain, section, tag
 from levywalk.report.page.summary import copy_tools, csv_line, latex, latex_table
-from levywalk.report.page.verdict import percent
-from levywalk.report.results import Results
-from levywalk.report.tables import whole
-
-
-@dataclass(frozen=True)
-class Theory:
-    """What theory says beside what was measured.
-
-    Attributes
-    ----------
-    rows
-        By design: "dwell", "iid_dwell", "spectral_gap", "spectral_gap_trusted", "total_variation", and where they are
-        known "floor", "bias2", "steps" (predicted, at the best step size) and "bound" (its terms by name).
-    notes
-        Sentences: findings, and why something is missing.
-    """
-
-    rows: Mapping[str, Mapping[str, Any]]
-    notes: Sequence[str] = ()
-
-
-def theory_section(results: Results, theory: Theory | None) -> Markup:
-    """Return the theory as a table beside the measured numbers, or why it is missing."""
-    if theory is None:
-        return Markup()
-    notes = [tag("p", note, class_="note") for note in theory.notes]
-    if not theory.rows:
-        return section("theory", "What theory says", *notes)
-    columns: list[tuple[str, Any]] = [
-        ("steps per visit at the worst place", lambda row, _: f"{row['dwell']:.3g}"),
-        ("… if drawn i.i.d.", lambda row, _: f"{row['iid_dwell']:.3g}"),
-        (
-            "right spectral gap",
-            lambda row, _: f"{'' if row['spectral_gap_trusted'] else '≤ '}{row['spectral_gap']:.3g}",
-        ),
-        ("total variation, target to chain", lambda row, _: _tiny(row["total_variation"])),
-        ("floor from jumps", lambda row, _: _share(row.get("bias2"))),
-        ("floor at this γ, predicted", lambda row, _: _share(row.get("floor"))),
-        ("error at the end, measured", lambda _, name: percent(results.rows[name]["final_error"])),
-        (f"steps to {percent(results.accuracy)}, predicted at the best γ", lambda row, _: _steps(row.get("steps"))),
-        ("… measured", lambda _, name: whole(results.steps_to(name)[0])),
-    ]
-    if any(row.get("bound") for row in theory.rows.values()):
-        columns.append(("corrected bound: transient + variance + bias + rest", lambda row, _: _bound(row.get("bound"))))
-    names = list(results.traces)
-    head = tag(
-        "tr",
-        tag("th", "design", scope="col"),
-        *[tag("th", title.replace(" %", "\u00a0%"), scope="col") for title, _ in columns],
-    )
-    body = [
-        tag(
-            "tr",
-            tag("th", name, scope="row", data_swatch=names.index(name)),
-            *[tag("td", cell(row, name)) for _, cell in columns],
-        )
-        for name, row in theory.rows.items()
-        if name in results.traces
-    ]
-    table = tag(
-        "div",
-        tag("table", tag("thead", head), tag("tbody", *body), class_="sortable"),
-        class_="wide",
-        tabindex="0",
-        role="group",
-        aria_label="Theory beside measurement",
-    )
-    return section("theory", "What theory says, beside what was measured", table, *notes)
-
-
-def _tiny(value: float) -> str:
-    return "0" if abs(value) < 1e-12 else f"{value:.3g}"
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else "0 %" if abs(value) < 1e-12 else percent(value)
-
-
-def _steps(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:,.0f}" if math.isfinite(value) and value < 1e15 else "never"
-
-
-def _bound(terms: Mapping[str, float] | None) -> str:
-    return (
-        "–"
-        if not terms
-        else f"{percent(sum(terms.values()))} = " + " + ".join(percent(term) for term in terms.values())
-    )
-
-
-# --- claims ----------------------------------------------------------------------------------------------------------
 
 _BESIDE = ("excess loss", "median", "transfers")
 _SHORT = 160  # characters of a cell
@@ -160,10 +61,20 @@ def answers_text(points: Sequence[Mapping[str, Any]]) -> str:
 
 def claims_section(claims: Sequence[Mapping[str, Any]]) -> Markup:
     """Return the claims as a table, and the points of each; a value may be a number, a list or text."""
-    titles = {"claim": "text", "verdict": "word", "effect": "text", "interval": None, "where": "text"}
-    head = tag("tr", *[tag("th", title, scope="col", class_=kind) for title, kind in titles.items()])
+    titles = {
+        "claim": "text",
+        "verdict": "word",
+        "effect": "text",
+        "interval": None,
+        "where": "text",
+    }
+    head = tag(
+        "tr", *[tag("th", title, scope="col", class_=kind) for title, kind in titles.items()]
+    )
     rows = [_claim_row(i, claim) for i, claim in enumerate(claims)]
-    table = tag("table", tag("thead", head), tag("tbody", *rows), class_="sortable", id="claims-table")
+    table = tag(
+        "table", tag("thead", head), tag("tbody", *rows), class_="sortable", id="claims-table"
+    )
     note = (
         "An effect is a median over instances with its 95 % interval; the one here is that of the first of the points "
         "below. Where a claim holds in part, open “where”."
@@ -188,9 +99,14 @@ def _counts(verdicts: Sequence[str]) -> str:
     >>> _counts(["does not hold", "holds", "holds", "holds in part"])
     '2 hold, 1 holds in part, 1 does not hold'
     """
-    order = [*(text for text in _PLURALS if text in verdicts), *dict.fromkeys(v for v in verdicts if v not in _PLURALS)]
+    order = [
+        *(text for text in _PLURALS if text in verdicts),
+        *dict.fromkeys(v for v in verdicts if v not in _PLURALS),
+    ]
     counts = {text: verdicts.count(text) for text in order}
-    return ", ".join(f"{n} {text if n == 1 else _PLURALS.get(text, text)}" for text, n in counts.items())
+    return ", ".join(
+        f"{n} {text if n == 1 else _PLURALS.get(text, text)}" for text, n in counts.items()
+    )
 
 
 def claims_copies(claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -218,7 +134,11 @@ def claims_copies(claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for claim in claims
     ]
     return {
-        "claims-csv": {"head": csv_line(head), "rows": [csv_line(cells(claim)) for claim in claims], "foot": ""},
+        "claims-csv": {
+            "head": csv_line(head),
+            "rows": [csv_line(cells(claim)) for claim in claims],
+            "foot": "",
+        },
         "claims-latex": latex_table("rllll", "& label & claim & verdict & effect", rows),
     }
 
@@ -255,7 +175,9 @@ def _where(claim: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> str
     text = plain(claim.get("where"))
     if not points or len(text) <= _SHORT:
         return text
-    answers = dict.fromkeys(plain(point.get("answer")) for point in points if point.get("primary", True))
+    answers = dict.fromkeys(
+        plain(point.get("answer")) for point in points if point.get("primary", True)
+    )
     lists = [
         tag(
             "li",
@@ -278,7 +200,10 @@ def _points(claim: Mapping[str, Any]) -> Markup:
     more = besides(points)
     head = tag(
         "tr",
-        *[tag("th", text, scope="col", class_="text") for text in ("point", "effect [95 % interval]", "answer", *more)],
+        *[
+            tag("th", text, scope="col", class_="text")
+            for text in ("point", "effect [95 % interval]", "answer", *more)
+        ],
     )
     rows = [
         tag(
@@ -286,7 +211,10 @@ def _points(claim: Mapping[str, Any]) -> Markup:
             tag("th", plain(point.get("where")), scope="row"),
             tag("td", effect_text(point), class_="text"),
             tag("td", _answer(point), class_="text"),
-            *[tag("td", effect_text(_mapping(point.get("beside")).get(name)), class_="text") for name in more],
+            *[
+                tag("td", effect_text(_mapping(point.get("beside")).get(name)), class_="text")
+                for name in more
+            ],
         )
         for point in points
     ]
@@ -308,44 +236,8 @@ def _listed(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    return {key: item for key, item in value.items() if isinstance(item, dict)} if isinstance(value, dict) else {}
-
-
-_COLOURS = 64  # of a picture in the page: a quarter of the bytes, and no difference to be seen
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure as the bytes of a PNG file, and what it shows."""
-
-    title: str
-    content: bytes
-
-
-def pictures_section(pictures: Sequence[Picture]) -> Markup:
-    """Return figures inside the page itself.
-
-    Examples
-    --------
-    >>> pictures_section([])
-    '<section id="figures" aria-labelledby="figures-title"><h2 id="figures-title">Figures</h2></section>'
-    """
-    shown = []
-    for picture in pictures:
-        source = f"data:image/png;base64,{base64.b64encode(_smaller(picture.content)).decode()}"
-        image = tag("img", src=source, alt=picture.title, loading="lazy").removesuffix("</img>")
-        shown.append(tag("figure", Markup(image), tag("figcaption", picture.title)))
-    return section("figures", "Figures", *shown)
-
-
-def _smaller(content: bytes) -> bytes:
-    """Return a PNG with fewer colours; what is no picture is refused."""
-    from PIL import Image
-
-    file = io.BytesIO()
-    try:
-        picture = Image.open(io.BytesIO(content), formats=["PNG"]).convert("RGB")
-    except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for a damaged file
-        raise InvalidTrace(f"a figure is not a PNG: {error}; the file is damaged") from None
-    picture.quantize(_COLOURS, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
-    return file.getvalue()
+    return (
+        {key: item for key, item in value.items() if isinstance(item, dict)}
+        if isinstance(value, dict)
+        else {}
+    )

@@ -27,7 +27,8 @@ def tag(name: str, /, *parts: object, **attributes: object) -> Markup:
     '<p class="note" data-index="1">a &lt; b &amp; <b>c</b></p>'
     """
     given = "".join(
-        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value))}"')
+        f" {key.rstrip('_').replace('_', '-')}"
+        + ("" if value is True else f'="{escape(str(value))}"')
         for key, value in attributes.items()
         if value is not None and value is not False
     )
@@ -36,7 +37,9 @@ def tag(name: str, /, *parts: object, **attributes: object) -> Markup:
 
 def join(*parts: object) -> Markup:
     """Return the parts one after another, escaped where they are plain text."""
-    return Markup("".join(part if isinstance(part, Markup) else escape(str(part)) for part in parts))
+    return Markup(
+        "".join(part if isinstance(part, Markup) else escape(str(part)) for part in parts)
+    )
 
 
 def embedded(value: Any) -> Markup:
@@ -87,7 +90,13 @@ def beside(name: str) -> str:
 
 def section(name: str, title: str, *parts: object) -> Markup:
     """Return a section of the page with its heading."""
-    return tag("section", tag("h2", title, id=f"{name}-title"), *parts, id=name, aria_labelledby=f"{name}-title")
+    return tag(
+        "section",
+        tag("h2", title, id=f"{name}-title"),
+        *parts,
+        id=name,
+        aria_labelledby=f"{name}-title",
+    )
 
 
 def plain(value: Any) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from levywalk.report.experiment_toml import toml
 from levywalk.report.page.markup import Markup, join, plain, section, tag
 from levywalk.report.page.verdict import longest
 from levywalk.report.results import Results
@@ -22,7 +21,10 @@ def claims_again_section(told: Mapping[str, Any]) -> Markup:
     True
     """
     facts = {name: plain(value) for name, value in told.items() if name != "command"}
-    rows = [tag("tr", tag("th", name, scope="row"), tag("td", value, class_="text")) for name, value in facts.items()]
+    rows = [
+        tag("tr", tag("th", name, scope="row"), tag("td", value, class_="text"))
+        for name, value in facts.items()
+    ]
     command = tag("pre", tag("code", told.get("command", ""), id="command"))
     return section("again", "Run it again", command, tag("table", tag("tbody", *rows)))
 
@@ -31,7 +33,9 @@ def again_section(results: Results, command: str) -> Markup:
     """Return what somebody needs to run it again."""
     one = next(iter(results.traces.values()))
     told = one.provenance
-    versions = ", ".join(f"{key} {told.get(key)}" for key in ("levywalk", "numpy", "python", "machine", "backend"))
+    versions = ", ".join(
+        f"{key} {told.get(key)}" for key in ("levywalk", "numpy", "python", "machine", "backend")
+    )
     facts = {
         "network": ", ".join(f"{key} {value}" for key, value in told_of(one, "network").items()),
         "problem": ", ".join(f"{key} {value}" for key, value in told_of(one, "problem").items()),
@@ -93,46 +97,6 @@ def _typed(ran: str, command: str) -> list[object]:
     first = ["Type ", tag("code", ran, id="command"), ", or save"] if ran else ["Save"]
     second = tag("code", command, id=None if ran else "command")
     return [*first, " this as ", tag("code", "experiment.toml"), " and type ", second]
-
-
-def toml(settings: Mapping[str, Any]) -> str:
-    """Return an experiment file with these settings.
-
-    Examples
-    --------
-    >>> print(toml({"network": {"family": "ring", "n": 9}, "designs": {"a b": {"kind": "mhlj", "schedule": None}}}))
-    [network]
-    family = "ring"
-    n = 9
-    <BLANKLINE>
-    [designs."a b"]
-    kind = "mhlj"
-    """
-    blocks = []
-    for part, content in settings.items():
-        if isinstance(content, dict):
-            inner = {f"designs.{_key(name)}": table for name, table in content.items()}
-            tables = inner if part == "designs" else {_key(part): content}
-            blocks += [_block(title, table) for title, table in tables.items() if isinstance(table, dict)]
-    return "\n\n".join(blocks)
-
-
-def _block(title: str, table: Mapping[str, Any]) -> str:
-    lines = [f"{_key(key)} = {_toml(value)}" for key, value in table.items() if value is not None]
-    return "\n".join([f"[{title}]", *lines])
-
-
-def _key(text: str) -> str:
-    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else _toml(text)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        inside = ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items() if item is not None)
-        return f"{{ {inside} }}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def told_of(trace: Trace, key: str) -> Mapping[str, Any]:
