@@ -9,12 +9,12 @@ import json
 import sys
 from pathlib import Path
 
-from levywalk.experiments.claims import CLAIMS
-from levywalk.experiments.evidence import Evidence
-from levywalk.experiments.panels import write_figures
-from levywalk.experiments.paper import FULL
-from levywalk.experiments.reproduce import STORE, counted, markdown, stored
-from levywalk.experiments.store import Store
+from levywalk.reproduction.claims import CLAIMS
+from levywalk.reproduction.evidence import Evidence
+from levywalk.reproduction.figure_contents import write_figures
+from levywalk.reproduction.paper import FULL
+from levywalk.reproduction.reproduce import STORE, counted, markdown, stored
+from levywalk.sweeps.store import ResultStore
 
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURES = DOCS / "figures" / "claims"
@@ -25,7 +25,7 @@ def main(folder: Path) -> None:
     if document["effort"] != FULL.name:
         raise SystemExit(f"{folder} holds a {document['effort']} run; docs/claims.md is of a full one")
     networks: dict[str, int] = {}
-    evidence = Evidence(FULL, counted(stored(Store(folder / STORE), workers=0), networks))
+    evidence = Evidence(FULL, counted(stored(ResultStore(folder / STORE), workers=0), networks))
     document["claims"] = [ask(evidence).as_json() for ask in CLAIMS]  # with what was asked for since
     for figure in document["figures"]:
         drawn = write_figures(evidence, [figure["name"]], FIGURES)

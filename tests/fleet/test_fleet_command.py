@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 import levywalk as lw
 from levywalk.cli.fleet.simulate import draw_faults
 from levywalk.cli.main import app
-from levywalk.report.timeline import plot_timeline
+from levywalk.report.figures.timeline import plot_timeline
 
 runner = CliRunner()
 FILES = {"timeline.png", "timeline.svg", "fleet.json", "trace.nc"}

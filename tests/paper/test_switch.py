@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.experiments.tuned import ratio
+from levywalk.reproduction.ratios import ratio
 from levywalk.trace.statistics import settled_at
 
 SEEDS = range(1000, 1010)

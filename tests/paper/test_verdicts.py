@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from levywalk.experiments.judge import NO, YES
-from levywalk.experiments.paper import FULL, LABELS, QUICK
-from levywalk.experiments.reproduce import expected_verdicts, reproduce, surprises
+from levywalk.reproduction.paper import FULL, LABELS, QUICK
+from levywalk.reproduction.reproduce import expected_verdicts, reproduce, surprises
+from levywalk.reproduction.verdicts import PointAnswer
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -57,7 +57,7 @@ def test_a_walk_never_beats_weighted_sampling_on_sparse_networks(found):
 
 def test_jumps_raise_the_right_gap_over_weighted_walks_and_cost_under_a_tenth_more_hops(found):
     for point in points(found, "gap", "right gap, MHLJ/WeightRW"):
-        assert point.answer == YES
+        assert point.answer == PointAnswer.YES
     for point in points(found, "hops", "hops per update"):
         assert point.ratio.low > 1.0
         assert point.ratio.high <= 1.1
@@ -65,7 +65,7 @@ def test_jumps_raise_the_right_gap_over_weighted_walks_and_cost_under_a_tenth_mo
 
 def test_the_printed_bound_is_refuted_and_the_corrected_one_holds(found):
     (printed,) = points(found, "bounds", "printed", "counterexample")
-    assert printed.answer == NO
+    assert printed.answer == PointAnswer.NO
     assert printed.ratio.effect < 1e-6
     for point in points(found, "bounds", "corrected"):
         assert point.ratio.low > 1.0
@@ -74,7 +74,7 @@ def test_the_printed_bound_is_refuted_and_the_corrected_one_holds(found):
 def test_a_constant_step_size_alone_moves_the_limit_so_jumps_are_not_all_of_it(found):
     for point in points(found, "limit", "without jumps"):
         assert not point.primary
-        assert point.answer == YES
+        assert point.answer == PointAnswer.YES
         assert point.ratio.low > 10.0
 
 

@@ -36,9 +36,9 @@ def carry_out(
     """Carry out an experiment and write it into the folder; what an interrupted one left there is gone on from."""
     from levywalk.errors import ResumeError, ResumeInUse
     from levywalk.experiments.execute import execute
-    from levywalk.experiments.unfinished import FOLDER, Unfinished
+    from levywalk.experiments.state_files import FOLDER, StateFolder
 
-    unfinished = Unfinished(folder / FOLDER)
+    unfinished = StateFolder(folder / FOLDER)
     if fresh:
         unfinished.remove()
     elif unfinished.found():

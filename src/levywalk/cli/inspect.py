@@ -81,7 +81,7 @@ def inspect(
 
 
 def _write(found: Inspection, document: dict[str, Any], folder: Path) -> list[Path]:
-    from levywalk.report.inspection import plot_inspection
+    from levywalk.report.figures.inspection import plot_inspection
 
     laws = {name: (judgement.target, judgement.law) for name, judgement in found.judgements.items()}
     figure, table = folder / "inspect.png", folder / "inspect.json"

@@ -28,7 +28,7 @@ def write_on_one_core(folder: Path, out: Path | None = None, *, figures: bool = 
     """Write the report; on a busy machine BLAS threads wait for each other, and the theory took five times as long."""
     from threadpoolctl import threadpool_limits
 
-    from levywalk.experiments.report import write_report
+    from levywalk.experiments.folder_report import write_report
 
     with threadpool_limits(1):
         return write_report(folder, out, figures=figures)

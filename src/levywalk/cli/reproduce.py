@@ -13,7 +13,7 @@ import typer
 from levywalk.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from levywalk.experiments.reproduce import Reproduction
+    from levywalk.reproduction.reproduce import Reproduction
 
 
 def reproduce(
@@ -21,29 +21,40 @@ def reproduce(
         list[str] | None, typer.Argument(help="Such as homo or simentrap; a wrong one lists all.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All claims and figures.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer instances and walks, one accuracy: minutes.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit 1 if a verdict is not the one expected.")] = False,
-    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures, as PNG and PDF.")] = True,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer instances and walks, one accuracy: minutes.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit 1 if a verdict is not the one expected.")
+    ] = False,
+    figures: Annotated[
+        bool, typer.Option("--figures/--no-figures", help="Draw the figures, as PNG and PDF.")
+    ] = True,
     as_text: Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")] = False,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where results go; what is there is not computed again.")
+        Path,
+        typer.Option(metavar="DIR", help="Where results go; what is there is not computed again."),
     ] = Path("levywalk-reproduction"),
     workers: Annotated[
         int | None, typer.Option(min=0, help="Processes; one per core by default, 0: in this one.")
     ] = None,
     scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://10.0.0.1:8786.")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://10.0.0.1:8786."),
     ] = None,
 ) -> None:
     """Ask every claim of the paper, say with intervals whether it holds, and draw every figure."""
-    from levywalk.experiments import reproduce as paper
     from levywalk.experiments.execute import writable_folder
-    from levywalk.experiments.jobs import ClusterLost, JobsFailed
-    from levywalk.experiments.paper import FULL, QUICK
-    from levywalk.experiments.store import StoreError
+    from levywalk.reproduction import reproduce as paper
+    from levywalk.reproduction.paper import FULL, QUICK
+    from levywalk.sweeps.pools import ClusterLost
+    from levywalk.sweeps.store import ResultStoreError
+    from levywalk.sweeps.workers import JobsFailed
 
     if bool(labels) == everything:
-        raise InvalidParameter("give --all or some labels, such as homo or simentrap; a wrong one lists all")
+        raise InvalidParameter(
+            "give --all or some labels, such as homo or simentrap; a wrong one lists all"
+        )
     if workers is not None and scheduler is not None:
         raise InvalidParameter(f"give --workers or --scheduler, got {workers} and {scheduler!r}")
     effort = QUICK if quick else FULL
@@ -52,11 +63,15 @@ def reproduce(
         paper.expected_verdicts(effort)  # before an hour is spent
     folder = writable_folder(out)
     try:
-        found = paper.reproduce(labels or [], effort, folder, workers=workers, scheduler=scheduler, figures=figures)
+        found = paper.reproduce(
+            labels or [], effort, folder, workers=workers, scheduler=scheduler, figures=figures
+        )
     except KeyboardInterrupt:
-        print("interrupted: what is finished is stored, and the same command goes on", file=sys.stderr)
+        print(
+            "interrupted: what is finished is stored, and the same command goes on", file=sys.stderr
+        )
         raise typer.Exit(130) from None
-    except (StoreError, ClusterLost, JobsFailed) as error:
+    except (ResultStoreError, ClusterLost, JobsFailed) as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
     files = paper.write_reproduction(found, folder)

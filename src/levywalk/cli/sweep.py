@@ -10,48 +10,63 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from levywalk.experiments.store import Store
-    from levywalk.experiments.sweep import Sweep, Swept
+    from levywalk.sweeps.store import ResultStore
+    from levywalk.sweeps.sweep import Sweep, SweepResult
 
 _MOST_ROWS = 100
 
 
 def sweep(
     experiment: Annotated[
-        Path | None, typer.Argument(metavar="EXPERIMENT.toml", help="An experiment file with a table [sweep].")
+        Path | None,
+        typer.Argument(metavar="EXPERIMENT.toml", help="An experiment file with a table [sweep]."),
     ] = None,
-    example: Annotated[bool, typer.Option("--example", help="Print a commented example file and stop.")] = False,
+    example: Annotated[
+        bool, typer.Option("--example", help="Print a commented example file and stop.")
+    ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the results; made if missing.")
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder for the results; made if missing."),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=0, help="Processes; one per core by default, 0: in this one.")
+        int | None,
+        typer.Option(
+            "--workers", min=0, help="Processes; one per core by default, 0: in this one."
+        ),
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://10.0.0.1:8786."),
+        typer.Option(
+            "--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://10.0.0.1:8786."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and say what would be run.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what is stored of this sweep.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything and say what would be run.")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Run again what is stored of this sweep.")
+    ] = False,
 ) -> None:
     """Run an experiment for every combination of the values in its table [sweep]; nothing is run twice."""
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.execute import writable_folder
-    from levywalk.experiments.jobs import ClusterError
-    from levywalk.experiments.store import Store, StoreError
-    from levywalk.experiments.sweep import EXAMPLE, STORE, read_sweep, run_sweep, write_sweep
+    from levywalk.sweeps.pools import ClusterError
+    from levywalk.sweeps.store import ResultStore, ResultStoreError
+    from levywalk.sweeps.sweep import EXAMPLE, STORE, read_sweep, run_sweep, write_sweep
 
     if example:
         print(EXAMPLE.read_text(encoding="utf-8"), end="")
         return
     if experiment is None:
-        raise InvalidParameter("levywalk sweep needs a file; `levywalk sweep --example > sweep.toml` writes one")
+        raise InvalidParameter(
+            "levywalk sweep needs a file; `levywalk sweep --example > sweep.toml` writes one"
+        )
     if workers is not None and scheduler is not None:
         raise InvalidParameter(f"give --workers or --scheduler, got {workers} and {scheduler!r}")
     grid = read_sweep(experiment)
     folder = out or Path(grid.points[0].experiment.output.folder)
-    store = Store(folder / STORE)
+    store = ResultStore(folder / STORE)
     missing = _missing(grid, store, fresh)
     if dry_run:
         _plan(grid, store, missing, as_json)
@@ -65,14 +80,22 @@ def sweep(
         swept = run_sweep(grid, store, workers=workers, scheduler=scheduler)
     except KeyboardInterrupt:
         left = len(_missing(grid, store, fresh=False))
-        print(f"interrupted: {left} runs are left, and the same command goes on where it stopped", file=sys.stderr)
+        print(
+            f"interrupted: {left} runs are left, and the same command goes on where it stopped",
+            file=sys.stderr,
+        )
         raise typer.Exit(130) from None
-    except (StoreError, ClusterError) as error:
+    except (ResultStoreError, ClusterError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
     files = write_sweep(swept, folder)
     if as_json:
-        print(json.dumps(swept.document() | {"command": "sweep", "files": [str(path) for path in files]}, indent=2))
+        print(
+            json.dumps(
+                swept.document() | {"command": "sweep", "files": [str(path) for path in files]},
+                indent=2,
+            )
+        )
     else:
         _show(swept)
         print("\nWritten: " + ", ".join(str(path) for path in [*files, store.folder]))
@@ -83,7 +106,7 @@ def sweep(
         raise typer.Exit(1)
 
 
-def _missing(grid: Sweep, store: Store, fresh: bool) -> list[str]:
+def _missing(grid: Sweep, store: ResultStore, fresh: bool) -> list[str]:
     """Return the distinct keys that are to be computed."""
     return [key for key in dict.fromkeys(grid.keys()) if fresh or not store.has(key)]
 
@@ -92,30 +115,39 @@ def _say(grid: Sweep, missing: list[str]) -> None:
     different = len(set(grid.keys()))
     stored = f", {different - len(missing)} of them stored" if len(missing) < different else ""
     designs = len(grid.points[0].experiment.designs)
-    print(f"{len(grid.points)} points, {designs} designs: {different} different runs{stored}", file=sys.stderr)
+    print(
+        f"{len(grid.points)} points, {designs} designs: {different} different runs{stored}",
+        file=sys.stderr,
+    )
 
 
-def _plan(grid: Sweep, store: Store, missing: list[str], as_json: bool) -> None:
+def _plan(grid: Sweep, store: ResultStore, missing: list[str], as_json: bool) -> None:
     """Print what would be run."""
     runs: list[dict[str, Any]] = [
         run.point.values | {"design": run.design, "stored": key not in missing}
         for run, key in zip(grid.runs, grid.keys(), strict=True)
     ]
     if as_json:
-        print(json.dumps({"points": len(grid.points), "to_compute": len(missing), "runs": runs}, indent=2))
+        print(
+            json.dumps(
+                {"points": len(grid.points), "to_compute": len(missing), "runs": runs}, indent=2
+            )
+        )
         return
     for run, row in zip(grid.runs, runs, strict=True):
         print(f"{run.name}{'  (stored)' if row['stored'] else ''}")
-    print(f"{len(grid.points)} points, {len(missing)} different runs to compute, results in {store.folder.parent}")
+    print(
+        f"{len(grid.points)} points, {len(missing)} different runs to compute, results in {store.folder.parent}"
+    )
 
 
-def _show(swept: Swept) -> None:
+def _show(swept: SweepResult) -> None:
     """Print the table in words."""
     from rich.console import Console
     from rich.table import Table
 
-    from levywalk.experiments.sweep import shown
     from levywalk.report.tables import with_interval
+    from levywalk.sweeps.grid import shown
 
     console = Console()
     if not console.is_terminal:
@@ -129,7 +161,12 @@ def _show(swept: Swept) -> None:
     for row in swept.rows[:_MOST_ROWS]:
         steps = with_interval(row["steps_to"], row["steps_to_low"], row["steps_to_high"])
         numbers = [f"{100 * row['accuracy']:g} %", f"{row['relative_step_size']:.2g}", steps]
-        table.add_row(*[shown(row[key]) for key in keys], row["design"], *numbers, f"{row['transfers_per_step']:.2f}")
+        table.add_row(
+            *[shown(row[key]) for key in keys],
+            row["design"],
+            *numbers,
+            f"{row['transfers_per_step']:.2f}",
+        )
     console.print(table, markup=False)
     if len(swept.rows) > _MOST_ROWS:
         print(f"… and {len(swept.rows) - _MOST_ROWS} more rows in table.csv")

@@ -16,7 +16,7 @@ from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.engine import check_sizes, checkpoints_of, run, run_step_sizes
 from levywalk.errors import InvalidParameter
-from levywalk.experiments.unfinished import Unfinished
+from levywalk.experiments.state_files import StateFolder
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.trace import Trace
@@ -196,7 +196,7 @@ def compare(
         "update": update,
         "progress": progress,
     }
-    kept = None if resume is None else Unfinished(resume)
+    kept = None if resume is None else StateFolder(resume)
     traces: dict[str, Trace] = {}
     sizes: dict[str, float] = {}
     sweep: dict[str, tuple[Trial, ...]] = {}
@@ -253,7 +253,7 @@ def tune_step_size(
     design: AnyDesign,
     largest: float,
     accuracy: float,
-    kept: Unfinished | None = None,
+    kept: StateFolder | None = None,
     *,
     steps: int,
     record_every: Any,

@@ -109,8 +109,8 @@ def demo_command(seed: int = 0) -> str:
 
 def write_demo_report(result: Comparison, folder: Path, experiment: Experiment) -> Path:
     """Write the demo's report.html into the folder; the theory is left to `levywalk report`, which takes longer."""
-    from levywalk.report.html import html_page, write_page
-    from levywalk.report.judged import Theory
+    from levywalk.report.page.build import html_page, write_page
+    from levywalk.report.page.theory import Theory
     from levywalk.report.results import results_of
 
     name = shlex.quote(folder.resolve().name)

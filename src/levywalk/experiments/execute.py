@@ -104,8 +104,8 @@ def found_in_words(result: Comparison) -> str:
     >>> found_in_words(result)
     'a did not reach 1 % of the initial error within 9 steps: ... was left.'
     """
+    from levywalk.report.page.verdict import verdict
     from levywalk.report.results import results_of
-    from levywalk.report.verdict import verdict
 
     return " ".join(verdict(results_of(as_json(result), result.traces))[:2])
 

@@ -53,7 +53,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What `inspect` found; `levywalk.report.inspection.plot_inspection` draws it."""
+    """What `inspect` found; `levywalk.report.figures.inspection.plot_inspection` draws it."""
 
     network: Network = field(repr=False)
     smoothness: Floats = field(repr=False)

@@ -1,5 +1,5 @@
 """Tables and figures."""
 
-from levywalk.report.figures import plot
+from levywalk.report.figures.plot import plot
 
 __all__ = ["plot"]

@@ -39,8 +39,18 @@ class Curve:
 
     def plain(self) -> dict[str, Any]:
         """Return lists for JSON, seven digits deep; None where there is no number."""
-        parts = {**self.x, "mean": self.mean, "low": self.low, "high": self.high, "median": self.median}
-        return {"name": self.name, "reached": self.reached, **{key: _listed(part) for key, part in parts.items()}}
+        parts = {
+            **self.x,
+            "mean": self.mean,
+            "low": self.low,
+            "high": self.high,
+            "median": self.median,
+        }
+        return {
+            "name": self.name,
+            "reached": self.reached,
+            **{key: _listed(part) for key, part in parts.items()},
+        }
 
 
 def curve(name: str, trace: Trace, accuracy: float) -> Curve:
@@ -58,7 +68,9 @@ def curve(name: str, trace: Trace, accuracy: float) -> Curve:
     crossing = int(np.searchsorted(trace.step, at)) if math.isfinite(at) else None
     keep = _kept(len(trace.step), crossing)
     errors = trace.error[:, keep]
-    low, high = np.quantile(resampled_means(errors, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf")
+    low, high = np.quantile(
+        resampled_means(errors, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf"
+    )
     return Curve(
         name=name,
         x={

@@ -124,7 +124,7 @@ def test_an_experiment_file_changed_by_hand_is_never_lost(tmp_path: Path) -> Non
 
 
 def test_very_long_walks_are_not_kept() -> None:
-    from levywalk.experiments.written import written_experiment
+    from levywalk.experiments.experiment_file import written_experiment
 
     parts = {
         "network": {"family": "ring", "n": 9},

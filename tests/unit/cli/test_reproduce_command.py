@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from levywalk.cli.main import app
 from levywalk.errors import InvalidParameter
-from levywalk.experiments import paper, reproduce
-from levywalk.experiments.jobs import ClusterError
-from levywalk.experiments.store import Store, StoreError
+from levywalk.reproduction import paper, reproduce
+from levywalk.sweeps.pools import ClusterError
+from levywalk.sweeps.store import ResultStore, ResultStoreError
 
 RUNNER = CliRunner()
 
@@ -144,16 +144,16 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path):
 
 def test_a_scheduler_that_does_not_answer_is_a_wrong_argument(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("levywalk.experiments.jobs._CONNECT", 0.5)
+    monkeypatch.setattr("levywalk.sweeps.pools._CONNECT", 0.5)
     result = invoke("limit", "--quick", "--scheduler", "tcp://127.0.0.1:1", "--out", str(tmp_path), workers=None)
     assert isinstance(result.exception, ClusterError)  # which `main` turns into words and exit code 2
 
 
 def test_a_full_disk_is_said_in_words(tmp_path, monkeypatch):
     def full(self, key, content):
-        raise StoreError("no room")
+        raise ResultStoreError("no room")
 
-    monkeypatch.setattr(Store, "put", full)
+    monkeypatch.setattr(ResultStore, "put", full)
     result = invoke("limit", "--quick", "--out", str(tmp_path))
     assert result.exit_code == 1
     assert "error: no room" in result.output

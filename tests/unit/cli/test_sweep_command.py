@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 import levywalk as lw
 from levywalk.cli.main import app
-from levywalk.experiments import jobs
-from levywalk.experiments.store import Store, StoreError
-from tests.unit.experiments.test_jobs import cluster  # noqa: F401 (a fixture)
-from tests.unit.experiments.test_sweep import BASE
+from levywalk.sweeps import pools, workers
+from levywalk.sweeps.store import ResultStore, ResultStoreError
+from tests.unit.sweeps.test_jobs import cluster  # noqa: F401 (a fixture)
+from tests.unit.sweeps.test_sweep import BASE
 
 runner = CliRunner()
 SWEEP = BASE + '\n[sweep]\n"network.n" = [20, 30]\n"run.seed" = [0, 1]\n[output]\nfigure = "none"\n'
@@ -107,11 +107,11 @@ def test_a_failed_point_is_named_the_others_are_written_and_the_exit_code_is_1(f
 
 
 def test_a_full_disk_is_reported_with_exit_code_1(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Store, key: str, content: bytes) -> None:
-        raise StoreError("could not be written: No space left on device")
+    def full(self: ResultStore, key: str, content: bytes) -> None:
+        raise ResultStoreError("could not be written: No space left on device")
 
-    monkeypatch.setattr(jobs.tempfile, "tempdir", str(folder))
-    monkeypatch.setattr(Store, "put", full)
+    monkeypatch.setattr(workers.tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(ResultStore, "put", full)
     done = sweep()
     assert done.exit_code == 1
     assert "No space left" in done.stderr
@@ -154,7 +154,7 @@ def test_on_a_cluster_it_stores_the_same_bytes(folder: Path, cluster: str) -> No
 
 def test_a_cluster_that_does_not_answer_exits_with_1(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(jobs, "_CONNECT", 0.3)
+    monkeypatch.setattr(pools, "_CONNECT", 0.3)
     done = runner.invoke(app, ["sweep", "sweep.toml", "--scheduler", "tcp://127.0.0.1:1"])
     assert done.exit_code == 1
     assert "no Dask scheduler answers" in done.stderr
@@ -164,7 +164,7 @@ def test_a_cluster_that_does_not_answer_exits_with_1(folder: Path, monkeypatch: 
 CHILD = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from levywalk.experiments import sweep
+from levywalk.sweeps import sweep
 before, begun = sweep.execute, []
 def execute(*arguments, **options):
     begun.append(1)

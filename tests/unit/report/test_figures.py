@@ -14,7 +14,9 @@ from levywalk.trace.statistics import mean_over_walks
 def comparison() -> lw.Comparison:
     network, problem = lw.ring(40), lw.heterogeneous(40, important=1)
     designs = {"WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj(), "i.i.d. weighted": lw.iid_weighted()}
-    return lw.compare(network, problem, designs, steps=800, replicas=6, step_size="theory", record_walk=True)
+    return lw.compare(
+        network, problem, designs, steps=800, replicas=6, step_size="theory", record_walk=True
+    )
 
 
 def test_curves_show_the_mean_over_walks(comparison: lw.Comparison) -> None:
@@ -28,7 +30,9 @@ def test_curves_show_the_mean_over_walks(comparison: lw.Comparison) -> None:
 def test_transfers_are_on_the_axis_when_asked(comparison: lw.Comparison) -> None:
     axes = lw.plot(comparison, x="transfers", y="excess_loss").axes[0]
     line = next(line for line in axes.lines if line.get_label() == "WeightRW")
-    np.testing.assert_allclose(line.get_xdata(), comparison.traces["WeightRW"].transfers.mean(axis=0))
+    np.testing.assert_allclose(
+        line.get_xdata(), comparison.traces["WeightRW"].transfers.mean(axis=0)
+    )
 
 
 def test_bands_contain_the_mean(comparison: lw.Comparison) -> None:
@@ -48,7 +52,9 @@ def test_whole_picture_has_a_panel_for_each_question(comparison: lw.Comparison) 
 
 def test_diverged_curves_are_drawn_only_where_they_are_finite() -> None:
     with pytest.warns(lw.DivergedWarning):
-        trace = lw.run(lw.ring(20), lw.homogeneous(20), lw.unif_rw(), steps=4000, step_size=3.0, replicas=2)
+        trace = lw.run(
+            lw.ring(20), lw.homogeneous(20), lw.unif_rw(), steps=4000, step_size=3.0, replicas=2
+        )
     line = lw.plot(trace, x="steps").axes[0].lines[0]
     assert np.isfinite(line.get_ydata()).all()
 
@@ -72,7 +78,9 @@ def test_wrong_arguments_are_named(comparison: lw.Comparison, tmp_path: Path) ->
         lw.plot([1, 2, 3])  # type: ignore[arg-type]
 
 
-def test_table_text_has_a_row_per_design_and_never_drops_what_was_not_reached(comparison: lw.Comparison) -> None:
+def test_table_text_has_a_row_per_design_and_never_drops_what_was_not_reached(
+    comparison: lw.Comparison,
+) -> None:
     headers, rows = comparison_text(comparison.table())
     assert [row[0] for row in rows] == list(comparison.traces)
     assert all(len(row) == len(headers) for row in rows)
@@ -82,10 +90,17 @@ def test_table_text_has_a_row_per_design_and_never_drops_what_was_not_reached(co
 
 @pytest.mark.parametrize("family", ["mhlj", "mixed"])
 def test_tuning_is_drawn_with_its_whole_curve(family: str, tmp_path: Path) -> None:
-    options = {"p_jumps": [0.0, 0.1, 0.4], "p_distances": [0.5], "max_hops": [3], "mixes": [0.0, 0.2, 1.0]}
+    options = {
+        "p_jumps": [0.0, 0.1, 0.4],
+        "p_distances": [0.5],
+        "max_hops": [3],
+        "mixes": [0.0, 0.2, 1.0],
+    }
     tuning = lw.tune(lw.ring(30), lw.heterogeneous(30, important=1), family=family, **options)
     figure = lw.plot(tuning, path=tmp_path / "tune.png")
     cost, gap, _ = figure.axes
     np.testing.assert_allclose(cost.lines[0].get_ydata(), [row["cost"] for row in tuning.curve])
-    np.testing.assert_allclose(gap.lines[0].get_ydata(), [row["spectral_gap"] for row in tuning.curve])
+    np.testing.assert_allclose(
+        gap.lines[0].get_ydata(), [row["spectral_gap"] for row in tuning.curve]
+    )
     assert (tmp_path / "tune.png").stat().st_size > 1000

@@ -15,27 +15,36 @@ import levywalk as lw
 from levywalk.errors import InvalidTrace, MissingFile
 from levywalk.experiments import Comparison
 from levywalk.experiments.execute import as_json, write_results
-from levywalk.experiments.report import write_report
+from levywalk.experiments.folder_report import write_report
 from levywalk.experiments.spec import check_experiment
-from levywalk.report.again import toml
 from levywalk.report.curves import MOST_POINTS, curve
-from levywalk.report.html import claims_page, html_page
+from levywalk.report.experiment_toml import toml
+from levywalk.report.page.build import claims_page, html_page
+from levywalk.report.page.summary import csv_lines, latex, latex_lines
+from levywalk.report.page.verdict import ratio_interval, transfers_to, verdict
 from levywalk.report.results import Results, read_results, results_of
-from levywalk.report.summary import csv_lines, latex, latex_lines
-from levywalk.report.verdict import ratio_interval, transfers_to, verdict
 
 HOSTILE = '</script><img src=x onerror="alert(1)"> {{script}} & \\end{tabular} \ud800'
 DESIGNS = {"UnifRW": lw.unif_rw(), "MHLJ": lw.mhlj(), "server": lw.iid_weighted()}
 SETTINGS = {
     "network": {"family": "ring", "n": 40},
     "problem": {"data": "heterogeneous", "important": 1, "dim": 3},
-    "designs": {"UnifRW": {"kind": "unif_rw"}, "MHLJ": {"kind": "mhlj"}, "server": {"kind": "iid_weighted"}},
+    "designs": {
+        "UnifRW": {"kind": "unif_rw"},
+        "MHLJ": {"kind": "mhlj"},
+        "server": {"kind": "iid_weighted"},
+    },
     "run": {"steps": 2000, "replicas": 6, "accuracy": 0.3, "step_size": "theory"},
 }
 
 
 def compared(**changes: Any) -> Comparison:
-    options: dict[str, Any] = {"steps": 2000, "replicas": 6, "accuracy": 0.3, "step_size": "theory"} | changes
+    options: dict[str, Any] = {
+        "steps": 2000,
+        "replicas": 6,
+        "accuracy": 0.3,
+        "step_size": "theory",
+    } | changes
     designs = options.pop("designs", DESIGNS)
     return lw.compare(lw.ring(40), lw.heterogeneous(40, important=1, dim=3), designs, **options)
 
@@ -79,7 +88,9 @@ class Elements(HTMLParser):
 
 
 def data_of(page: str) -> dict[str, Any]:
-    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    (text,) = re.findall(
+        r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL
+    )
     content: dict[str, Any] = json.loads(text)
     return content
 
@@ -90,11 +101,19 @@ def test_a_page_is_one_file_that_asks_for_nothing(folder: Path) -> None:
     assert path == folder / "report.html"
     assert path.stat().st_size < 300_000
     elements = Elements(page)
-    assert [attrs for tag, attrs in elements.tags if "src" in attrs or tag in ("iframe", "img", "object", "base")] == []
+    assert [
+        attrs
+        for tag, attrs in elements.tags
+        if "src" in attrs or tag in ("iframe", "img", "object", "base")
+    ] == []
     assert [attrs["href"] for _, attrs in elements.tags if "href" in attrs] == ["data:,"]
     assert "@import" not in page
     assert "url(" not in page.replace("url(#inside)", "")
-    (rule,) = [attrs["content"] for _, attrs in elements.tags if attrs.get("http-equiv") == "Content-Security-Policy"]
+    (rule,) = [
+        attrs["content"]
+        for _, attrs in elements.tags
+        if attrs.get("http-equiv") == "Content-Security-Policy"
+    ]
     assert rule is not None
     assert rule.startswith("default-src 'none'")
     assert "unsafe" not in rule
@@ -128,7 +147,9 @@ def test_curves_in_the_page_are_the_traces(found: Comparison, folder: Path) -> N
 
 
 def test_long_curves_are_thinned_and_keep_their_ends_and_the_crossing() -> None:
-    trace = compared(record_every=1, designs={"server": lw.iid_weighted()}, step_size=1e-3).traces["server"]
+    trace = compared(record_every=1, designs={"server": lw.iid_weighted()}, step_size=1e-3).traces[
+        "server"
+    ]
     points = curve("server", trace, 0.3)
     assert len(points.mean) <= MOST_POINTS
     assert points.x["steps"][0] == 0
@@ -151,23 +172,38 @@ def test_a_diverged_design_is_infinite_and_said_to_be() -> None:
 
 def with_steps(mine: Results, **steps: tuple[float | None, float | None, float | None]) -> Results:
     rows = {
-        name: row | dict(zip(("steps_to_0.3", "steps_to_0.3_low", "steps_to_0.3_high"), steps[name], strict=True))
+        name: row
+        | dict(
+            zip(("steps_to_0.3", "steps_to_0.3_low", "steps_to_0.3_high"), steps[name], strict=True)
+        )
         for name, row in mine.rows.items()
     }
     return Results(mine.accuracy, rows, mine.traces)
 
 
 def test_verdict_names_the_first_walk_and_the_server_apart() -> None:
-    mine = with_steps(results(), UnifRW=(400.0, 350.0, 450.0), MHLJ=(200.0, 150.0, 250.0), server=(50.0, 50.0, 60.0))
+    mine = with_steps(
+        results(),
+        UnifRW=(400.0, 350.0, 450.0),
+        MHLJ=(200.0, 150.0, 250.0),
+        server=(50.0, 50.0, 60.0),
+    )
     first, second, *rest = verdict(mine)
-    assert first.startswith("MHLJ reached 30 % of the initial error first, after 200 [150, 250] steps: 2 times [")
+    assert first.startswith(
+        "MHLJ reached 30 % of the initial error first, after 200 [150, 250] steps: 2 times ["
+    )
     assert first.endswith("fewer than UnifRW, the next, with 400 [350, 450].")
     assert second == "The two 95 % intervals do not overlap."
     assert "a server that samples nodes freely (server) needs 50 [50, 60] steps" in " ".join(rest)
 
 
 def test_verdict_says_when_the_intervals_overlap() -> None:
-    mine = with_steps(results(), UnifRW=(210.0, 150.0, 450.0), MHLJ=(200.0, 150.0, 250.0), server=(50.0, 50.0, 60.0))
+    mine = with_steps(
+        results(),
+        UnifRW=(210.0, 150.0, 450.0),
+        MHLJ=(200.0, 150.0, 250.0),
+        server=(50.0, 50.0, 60.0),
+    )
     assert "intervals overlap" in verdict(mine)[1]
 
 
@@ -175,7 +211,10 @@ def test_verdict_is_honest_about_what_was_not_reached() -> None:
     never = (None, None, None)
     mine = with_steps(results(), UnifRW=never, MHLJ=(200.0, 150.0, None), server=never)
     text = " ".join(verdict(mine))
-    assert "MHLJ reached 30 % of the initial error first, after 200 [150, ∞] steps; no other walk reached it" in text
+    assert (
+        "MHLJ reached 30 % of the initial error first, after 200 [150, ∞] steps; no other walk reached it"
+        in text
+    )
     assert "Not reached within 2,000 steps: UnifRW (" in text
     assert "(server) did not reach it within 2,000 steps" in text
     nobody = verdict(with_steps(results(), UnifRW=never, MHLJ=never, server=never))
@@ -184,7 +223,10 @@ def test_verdict_is_honest_about_what_was_not_reached() -> None:
 
 def test_verdict_of_one_walk_claims_no_interval() -> None:
     mine = with_steps(
-        results(replicas=1), UnifRW=(400.0, 400.0, 400.0), MHLJ=(200.0, 200.0, 200.0), server=(5.0, 5.0, 5.0)
+        results(replicas=1),
+        UnifRW=(400.0, 400.0, 400.0),
+        MHLJ=(200.0, 200.0, 200.0),
+        server=(5.0, 5.0, 5.0),
     )
     first, second, *_ = verdict(mine)
     assert "2 times fewer" in first
@@ -218,11 +260,15 @@ def test_hostile_names_stay_text_everywhere() -> None:
     keys = ("id", "label", "verdict", "effect", "interval", "where")
     claims: list[dict[str, Any]] = [dict.fromkeys(keys, HOSTILE)]
     settings = {"designs": {HOSTILE: {"kind": HOSTILE}}, HOSTILE: {HOSTILE: HOSTILE}}
-    page = html_page(Results(mine.accuracy, mine.rows, mine.traces, settings, claims), command=HOSTILE)
+    page = html_page(
+        Results(mine.accuracy, mine.rows, mine.traces, settings, claims), command=HOSTILE
+    )
     elements = Elements(page)
     assert "img" not in {tag for tag, _ in elements.tags}
     assert [tag for tag, _ in elements.tags].count("script") == 2
-    assert all(not key.startswith("on") and key != "style" for _, attrs in elements.tags for key in attrs)
+    assert all(
+        not key.startswith("on") and key != "style" for _, attrs in elements.tags for key in attrs
+    )
     assert page.count("{{script}}") > 5  # not filled in
     assert data_of(page)["curves"][0]["name"] == HOSTILE
 
@@ -271,10 +317,15 @@ def test_the_experiment_in_the_page_reads_back_as_the_same(folder: Path) -> None
         (lambda folder: (folder / "result.json").write_bytes(b"\xff\xfe\x00"), ["result.json"]),
         (lambda folder: (folder / "MHLJ.nc").unlink(), ["MHLJ", "traces = true"]),
         (lambda folder: (folder / "MHLJ.nc").write_bytes(b"no"), ["MHLJ.nc", "not a trace"]),
-        (lambda folder: (folder / "claims.json").write_text('{"claims": 3}'), ["claims.json", "reproduce"]),
+        (
+            lambda folder: (folder / "claims.json").write_text('{"claims": 3}'),
+            ["claims.json", "reproduce"],
+        ),
     ],
 )
-def test_a_damaged_folder_is_refused_with_what_is_wrong(folder: Path, damage: Any, words: list[str]) -> None:
+def test_a_damaged_folder_is_refused_with_what_is_wrong(
+    folder: Path, damage: Any, words: list[str]
+) -> None:
     damage(folder)
     with pytest.raises((InvalidTrace, MissingFile)) as caught:
         read_results(folder)
@@ -282,7 +333,9 @@ def test_a_damaged_folder_is_refused_with_what_is_wrong(folder: Path, damage: An
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize(("key", "value"), [("step_size", "big"), ("steps_to_0.3", [1]), ("steps_to_x", 1.0)])
+@pytest.mark.parametrize(
+    ("key", "value"), [("step_size", "big"), ("steps_to_0.3", [1]), ("steps_to_x", 1.0)]
+)
 def test_a_result_that_holds_no_numbers_is_refused(folder: Path, key: str, value: Any) -> None:
     document = json.loads((folder / "result.json").read_text())
     document["designs"]["MHLJ"][key] = value
@@ -306,7 +359,9 @@ def test_a_trace_of_another_run_is_refused_and_others_are_ignored(folder: Path) 
 def test_theory_stands_beside_the_numbers_where_the_settings_are_there(folder: Path) -> None:
     page = write_report(folder)[0].read_text()
     assert "right spectral gap" in page
-    gap = lw.spectral_gap(lw.transition(lw.ring(40), lw.heterogeneous(40, important=1, dim=3), lw.mhlj())).value
+    gap = lw.spectral_gap(
+        lw.transition(lw.ring(40), lw.heterogeneous(40, important=1, dim=3), lw.mhlj())
+    ).value
     assert f"<td>{gap:.3g}</td>" in page
 
 
@@ -325,7 +380,9 @@ def test_theory_is_left_out_with_a_reason(folder: Path) -> None:
     assert "right spectral gap" not in page
 
 
-def test_claims_become_a_table_beside_results_and_alone(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_claims_become_a_table_beside_results_and_alone(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     claims = [
         {
             "id": 3,
@@ -335,7 +392,14 @@ def test_claims_become_a_table_beside_results_and_alone(folder: Path, tmp_path_f
             "interval": [0.3, None],
             "where": "ring",
         },
-        {"id": 8, "label": "mixeddist", "verdict": "holds in part", "effect": "mixed", "interval": None, "where": None},
+        {
+            "id": 8,
+            "label": "mixeddist",
+            "verdict": "holds in part",
+            "effect": "mixed",
+            "interval": None,
+            "where": None,
+        },
     ]
     (folder / "claims.json").write_text(json.dumps({"claims": claims, "more": 1}))
     alone = tmp_path_factory.mktemp("claims")
@@ -349,11 +413,19 @@ def test_claims_become_a_table_beside_results_and_alone(folder: Path, tmp_path_f
 
 
 def test_where_a_claim_holds_is_told_in_words_or_counted_and_opened() -> None:
-    point = {"where": "a point with a long name, such as WeightRW/UnifRW on ring to 0.03", "primary": True}
+    point = {
+        "where": "a point with a long name, such as WeightRW/UnifRW on ring to 0.03",
+        "primary": True,
+    }
     points = [point | {"answer": answer} for answer in ("yes", "no", "yes")] + [
         point | {"answer": "no", "primary": False}
     ]
-    claim = {"id": 1, "label": "homo", "verdict": "holds in part", "where": "; ".join([point["where"]] * 3)}
+    claim = {
+        "id": 1,
+        "label": "homo",
+        "verdict": "holds in part",
+        "where": "; ".join([point["where"]] * 3),
+    }
     page = claims_page([claim | {"points": points}])
     assert "<summary>yes at 2 of 3; 1 no</summary>" in page
     assert "<li><b>no</b>: a point with a long name" in page

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.report.paper_figures import draw, write_plate
-from levywalk.report.plates import Line, Mark, Panel, Plate, Table
+from levywalk.report.figures.figure_data import Line, Mark, Panel, Plate, Table
+from levywalk.report.figures.paper import draw, write_plate
 
 X = np.geomspace(10, 1e5, 60)
 
@@ -25,9 +25,13 @@ def plate(*panels, **more):
 
 def test_files_parse_and_hold_the_words(tmp_path):
     gone = np.where(X < 1000, 1.0, np.inf)
-    panel = Panel("ring", "steps", "error", (line("MHLJ", 2), line("UnifRW", 0, "diverges", gone)), top=10.0)
+    panel = Panel(
+        "ring", "steps", "error", (line("MHLJ", 2), line("UnifRW", 0, "diverges", gone)), top=10.0
+    )
     svg, png, pdf = write_plate(plate(panel, panel), tmp_path, ["svg", "png", "pdf"])
-    words = " ".join("".join(text.itertext()) for text in ET.parse(svg).iter("{http://www.w3.org/2000/svg}text"))
+    words = " ".join(
+        "".join(text.itertext()) for text in ET.parse(svg).iter("{http://www.w3.org/2000/svg}text")
+    )
     for word in ("UnifRW diverges", "MHLJ", "ring", "steps", "error", "two_words"):
         assert word in words
     assert png.read_bytes().startswith(b"\x89PNG")
@@ -55,7 +59,9 @@ def test_a_line_leaves_the_picture_ends_or_is_capped():
 
 def test_a_line_that_is_nowhere_finite_is_still_named():
     nowhere = np.full(len(X), np.inf)
-    figure = draw(plate(Panel("", "x", "y", (line("lost", 0, "diverges", nowhere), line("b", 1)), top=5.0)))
+    figure = draw(
+        plate(Panel("", "x", "y", (line("lost", 0, "diverges", nowhere), line("b", 1)), top=5.0))
+    )
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["lost", "b"]
     assert "lost diverges" in [text.get_text() for text in figure.axes[0].texts]
 
@@ -70,7 +76,9 @@ def test_marks_and_falling_axes():
 def test_a_table_shows_its_text(tmp_path):
     table = Table("chain", np.array([[0.5, np.nan], [0.0, 1.0]]), (("1/2", ""), ("0", "1")), "note")
     (svg,) = write_plate(plate(table), tmp_path)
-    words = ["".join(text.itertext()) for text in ET.parse(svg).iter("{http://www.w3.org/2000/svg}text")]
+    words = [
+        "".join(text.itertext()) for text in ET.parse(svg).iter("{http://www.w3.org/2000/svg}text")
+    ]
     assert "1/2" in words
 
 

@@ -252,7 +252,7 @@ def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
     from levywalk.experiments.execute import finite
     from levywalk.fleet.operate.merge import merge
     from levywalk.fleet.simulate.timeline import summary, timeline, timeline_data
-    from levywalk.report.timeline import plot_timeline
+    from levywalk.report.figures.timeline import plot_timeline
 
     plan, shown = virtual.fleet, timeline_data(virtual)
     found = summary(virtual)

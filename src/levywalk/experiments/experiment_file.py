@@ -1,0 +1,95 @@
+"""Experiment files that levywalk writes: what `levywalk compare` ran, to go on from by hand."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from pathlib import Path
+from typing import Any
+
+from levywalk.errors import InvalidParameter
+from levywalk.experiments.shorthand import files_seen_from
+from levywalk.experiments.spec import Experiment, check_experiment
+from levywalk.report.experiment_toml import toml
+
+FILE = "experiment.toml"
+_CHECKPOINTS = 1000
+_WALKS_UP_TO = 25_000_000  # updates of a design, 100 MB: beyond, which node each was made at is not kept
+_SEAL = "# levywalk compare writes this file anew as long as nobody has changed it; seal "
+
+
+def written_experiment(
+    *,
+    network: dict[str, Any],
+    problem: dict[str, Any],
+    designs: dict[str, dict[str, Any]],
+    run: dict[str, Any],
+    folder: Path,
+) -> tuple[dict[str, Any], Experiment]:
+    """Return the settings of an experiment file in the folder, and the experiment that they give.
+
+    Checkpoints are a thousandth of the steps apart, and the walks are kept unless they are very long.
+
+    Examples
+    --------
+    >>> parts = {"network": {"family": "ring", "n": 9}, "problem": {"data": "homogeneous"}}
+    >>> run = {"steps": 5000, "replicas": 2, "threads": None}
+    >>> settings, _ = written_experiment(**parts, designs={"a": {"kind": "mhlj"}}, run=run, folder=Path("out"))
+    >>> settings["run"]
+    {'steps': 5000, 'replicas': 2, 'record_every': 5, 'record_walk': True}
+    """
+    more = {
+        "record_every": max(1, run["steps"] // _CHECKPOINTS),
+        "record_walk": run["steps"] * run["replicas"] <= _WALKS_UP_TO,
+    }
+    settings = {
+        "network": files_seen_from(folder, network),
+        "problem": files_seen_from(folder, problem),
+        "run": {key: value for key, value in (run | more).items() if value is not None},
+        "designs": designs,
+        "output": {"folder": str(folder)},
+    }
+    return settings, check_experiment(settings, "the comparison")
+
+
+def may_write(folder: Path) -> None:
+    """Refuse to replace an experiment file that somebody has written or changed by hand."""
+    path = folder / FILE
+    try:
+        text = path.read_text(encoding="utf-8") if path.exists() else None
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    if text is not None and text != _sealed(text.partition("\n")[2]):
+        raise InvalidParameter(
+            f"{path} has been written or changed by hand and would be lost; give another --out, or run it: "
+            f"levywalk run {shlex.quote(str(path))}"
+        )
+
+
+def write_experiment(settings: dict[str, Any], folder: Path, command: str) -> Path:
+    """Write the experiment file, with the command that it stands for, and a seal by which a changed one is known.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = write_experiment({"run": {"steps": 9}}, Path(folder), "levywalk compare ring:9")
+    ...     may_write(Path(folder))
+    ...     print(path.read_text().splitlines()[-1])
+    steps = 9
+    """
+    path = folder / FILE
+    where = shlex.quote(str(path))
+    told = " ".join(command.splitlines())
+    body = (
+        f"# {told}\n"
+        f"# The same result: levywalk run {where}. To go on, change it and: levywalk run {where} --out DIR\n"
+        "# All that can be set, with comments: levywalk run --example\n\n"
+        f"{toml(settings)}\n"
+    )
+    path.write_text(_sealed(body), encoding="utf-8")
+    return path
+
+
+def _sealed(body: str) -> str:
+    return f"{_SEAL}{hashlib.sha256(body.encode()).hexdigest()[:16]}\n{body}"

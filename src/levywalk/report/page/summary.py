@@ -1,0 +1,199 @@
+"""The table of a report: cells in words, and the same as CSV and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from levywalk.report.page.markup import Markup, section, tag
+from levywalk.report.page.verdict import is_server, percent, transfers_to
+from levywalk.report.results import Results
+from levywalk.report.tables import whole, with_interval
+
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
+    c: f"\\{c}" for c in "&%$#_{}"
+}
+
+
+@dataclass(frozen=True)
+class _Cell:
+    text: str
+    value: float
+    small: str = ""
+
+
+def _cells(results: Results, name: str) -> dict[str, _Cell]:
+    """Return a design's cells by column."""
+    row, trace = results.rows[name], results.traces[name]
+    cells = {}
+    for accuracy in results.accuracies:
+        steps, low, high = results.steps_to(name, accuracy)
+        text = with_interval(steps, low, high)
+        shown, _, interval = text.partition(" [")
+        cells[f"steps to {percent(accuracy)}"] = _Cell(
+            shown, steps, f"[{interval}" if interval and trace.replicas > 1 else ""
+        )
+    transfers = transfers_to(trace, results.accuracy)
+    cells[f"transfers to {percent(results.accuracy)}"] = _Cell(whole(transfers), transfers)
+    final = math.inf if row["final_error"] is None else float(row["final_error"])
+    cells["error at the end"] = _Cell(percent(final), final)
+    if row.get("busiest_share") is not None:
+        share, aimed = float(row["busiest_share"]), float(row.get("busiest_target") or 0.0)
+        cells["busiest node’s share"] = _Cell(percent(share), share, f"target {percent(aimed)}")
+    if row.get("longest_dwell") is not None:
+        cells["longest dwell"] = _Cell(
+            whole(float(row["longest_dwell"])), float(row["longest_dwell"]), "updates"
+        )
+    per_step = float(row["transfers_per_step"] or 0.0)
+    cells["transfers per step"] = _Cell(f"{per_step:.2f}", per_step)
+    size, relative = float(row["step_size"] or 0.0), float(row["relative_step_size"] or 0.0)
+    cells["step size γ (γL*)"] = _Cell(f"{size:.2e}", size, f"({relative:.2g})")
+    return cells
+
+
+def _table(results: Results) -> tuple[list[str], dict[str, dict[str, _Cell]]]:
+    """Return the columns that any design has, and the cells by design and column."""
+    table = {name: _cells(results, name) for name in results.traces}
+    fullest = max(table.values(), key=len)
+    return list(fullest), table
+
+
+def table_section(results: Results) -> Markup:
+    """Return the table with its buttons."""
+    columns, table = _table(results)
+    goal = f"steps to {percent(results.accuracy)}"
+    walks = [name for name in table if not is_server(results.traces[name])] or list(table)
+    best = min(table[name][goal].value for name in walks)
+    titles = ["design", *(column.replace(" %", "\u00a0%") for column in columns)]
+    head = tag("tr", *[tag("th", title, scope="col") for title in titles])
+    body = []
+    for i, (name, cells) in enumerate(table.items()):
+        server = tag("small", " a server, not a walk") if is_server(results.traces[name]) else ""
+        row = [tag("th", name, server, scope="row", data_swatch=i, data_value=name)]
+        for column in columns:
+            cell = cells.get(column, _Cell("–", math.inf))
+            small = tag("small", cell.small) if cell.small else ""
+            worth = f"{cell.value!r}" if math.isfinite(cell.value) else "inf"
+            row.append(
+                tag(
+                    "td",
+                    cell.text,
+                    small,
+                    data_value=worth,
+                    class_="goal" if column == goal else None,
+                )
+            )
+        winner = name in walks and math.isfinite(best) and cells[goal].value == best
+        body.append(tag("tr", *row, data_index=i, class_="best" if winner else None))
+    tools = copy_tools("summary")
+    every = int(np.diff(next(iter(results.traces.values())).step).max(initial=0))
+    tuned = any(row.get("sweep") for row in results.rows.values())
+    sizes = (
+        f"tuned to {percent(results.accuracy)}; the other accuracies come with them"
+        if tuned
+        else "given, not tuned"
+    )
+    note = (
+        f"Below a number its 95 % interval over walks. Steps are counted to the checkpoint, at most {every:,} apart. "
+        f"Step sizes were {sizes}. Press a heading to sort."
+    )
+    return section(
+        "table",
+        "Summary",
+        tools,
+        tag(
+            "div",
+            tag("table", tag("thead", head), tag("tbody", *body), id="summary", class_="sortable"),
+            class_="wide",
+            tabindex="0",
+            role="group",
+            aria_label="Summary table",
+        ),
+        tag("p", note, class_="note"),
+    )
+
+
+def copy_tools(table: str, prefix: str = "") -> Markup:
+    """Return the buttons that copy the table of this id, sorted as it is; the texts are `copies[prefix + kind]`."""
+    said = f"said-{table}"
+    buttons = [
+        tag(
+            "button",
+            f"copy as {title}",
+            type="button",
+            class_="copy",
+            data_copy=f"{prefix}{kind}",
+            data_table=table,
+            data_said=said,
+        )
+        for kind, title in (("latex", "LaTeX"), ("csv", "CSV"))
+    ]
+    return tag("div", *buttons, tag("span", id=said, role="status"), class_="tools")
+
+
+def csv_lines(results: Results) -> dict[str, Any]:
+    """Return the numbers as table.csv has them, the designs' lines apart, so that the page can order them."""
+    keys = [
+        key for key in max(results.rows.values(), key=len) if key not in ("sweep", "provenance")
+    ]
+
+    def cell(row: Mapping[str, Any], key: str) -> object:
+        return ("inf" if row[key] is None else row[key]) if key in row else ""
+
+    rows = [
+        csv_line([name, *(cell(row, key) for key in keys)]) for name, row in results.rows.items()
+    ]
+    return {"head": csv_line(["design", *keys]), "rows": rows, "foot": ""}
+
+
+def csv_line(values: Sequence[object]) -> str:
+    r"""Return a line of a CSV file.
+
+    Examples
+    --------
+    >>> csv_line(["a, b", 1.5, None])
+    '"a, b",1.5,\n'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(values)
+    return text.getvalue()
+
+
+def latex_lines(results: Results) -> dict[str, Any]:
+    r"""Return the table for booktabs."""
+    columns, table = _table(results)
+    head = " & ".join(["design", *(latex(column) for column in columns)])
+    rows = []
+    for name, cells in table.items():
+        found = [cells.get(column, _Cell("–", math.inf)) for column in columns]
+        texts = [f"{cell.text} {cell.small}".strip() for cell in found]
+        rows.append(" & ".join([latex(name), *(latex(text) for text in texts)]) + " \\\\\n")
+    return latex_table("l" + "r" * len(columns), head, rows)
+
+
+def latex_table(layout: str, head: str, rows: Sequence[str]) -> dict[str, Any]:
+    """Return a table for booktabs, its rows apart."""
+    return {
+        "head": f"\\begin{{tabular}}{{{layout}}}\n\\toprule\n{head} \\\\\n\\midrule\n",
+        "rows": rows,
+        "foot": "\\bottomrule\n\\end{tabular}\n",
+    }
+
+
+def latex(text: str) -> str:
+    r"""Return text that LaTeX prints as it is.
+
+    Examples
+    --------
+    >>> latex("50 % of γL* [1, ∞]"), latex("a_b & \\c")
+    ('50 \\% of $\\gamma L^*$ [1, $\\infty$]', 'a\\_b \\& \\textbackslash{}c')
+    """
+    clean = "".join(_LATEX.get(c, c if c.isprintable() else " ") for c in text)
+    clean = clean.replace("γL*", r"$\gamma L^*$").replace("γ", r"$\gamma$")
+    return clean.replace("∞", r"$\infty$").replace("–", "--").replace("’", "'")

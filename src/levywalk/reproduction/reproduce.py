@@ -1,0 +1,362 @@
+"""Reproduce the paper: ask every claim, draw every figure, say what became of it and whether that was expected."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levywalk.errors import InvalidParameter
+from levywalk.experiments.folder_report import write_report
+from levywalk.report.page.claims import answers_text, besides, effect_text
+from levywalk.reproduction.claims import CLAIMS
+from levywalk.reproduction.evidence import Evidence
+from levywalk.reproduction.measurement import measure
+from levywalk.reproduction.paper import FIGURES, LABELS, Effort, figures_of
+from levywalk.reproduction.time_estimate import Question, TimeEstimateBar
+from levywalk.reproduction.tuning import Outcome, Runner
+from levywalk.reproduction.verdicts import Claim
+from levywalk.sweeps.jobs import keys_of, run_all
+from levywalk.sweeps.store import ResultStore, canonical
+from levywalk.sweeps.workers import Workers
+from levywalk.version import __version__
+
+EXPECTED = Path(__file__).with_name("expected_verdicts.json")
+STORE = "store"
+DRAWN = "figures"  # the folder of the figures, beside the claims
+FORMATS = ("png", "pdf")
+
+Tell = Callable[[Sequence[Mapping[str, Any]], int, float], None]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What was found: the claims, and by name the files of the figures."""
+
+    command: str
+    effort: Effort
+    claims: tuple[Claim, ...]
+    figures: Mapping[str, Sequence[Path]]
+    seconds: float
+    networks: Mapping[
+        str, int
+    ]  # that were random: how often each was drawn again, as it was not connected
+
+    def document(self, folder: Path) -> dict[str, Any]:
+        """Return everything in plain numbers; files are relative to the folder."""
+        return {
+            "claims": [claim.as_json() for claim in self.claims],
+            "figures": [
+                {
+                    "name": name,
+                    "title": FIGURES[name].title,
+                    "files": [path.relative_to(folder).as_posix() for path in files],
+                }
+                for name, files in self.figures.items()
+            ],
+            "command": self.command,
+            "effort": self.effort.name,
+            "instances": list(self.effort.seeds),
+            "tuning_instances": list(self.effort.tuning_seeds),
+            "walks": self.effort.walks,
+            "accuracies": list(self.effort.accuracies),
+            "networks": len(self.networks),
+            "redrawn": sum(again > 0 for again in self.networks.values()),
+            "seconds": round(self.seconds, 1),
+            "levywalk": __version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+        }
+
+
+def reproduce(
+    labels: Sequence[str],
+    effort: Effort,
+    folder: Path,
+    *,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    figures: bool = True,
+    progress: bool | None = None,
+) -> Reproduction:
+    """Ask the claims of some labels, all if there are none, and draw their figures into the folder.
+
+    Parameters
+    ----------
+    workers, scheduler
+        As in `levywalk.sweeps.jobs.run_all`; the same serve until the end. Results are the same to the bit.
+    progress
+        Whether to show a bar with the time left; by default where stderr is a terminal.
+    """
+    claims = chosen(labels)
+    names = figures_of(spelled(labels)) if figures else []
+    if not (claims or names):
+        raise InvalidParameter(f"{', '.join(labels)} have figures alone, and these are left out")
+    questions: dict[str, Question] = dict(claims)
+    questions |= {f"figure {name}": partial(_gathered, name=name) for name in names}
+    began = time.perf_counter()
+    found: list[Claim] = []
+    files: dict[str, Sequence[Path]] = {}
+    networks: dict[str, int] = {}
+    with (
+        TimeEstimateBar(questions, effort, show=progress) as bar,
+        Workers(workers, scheduler) as crew,
+    ):
+        evidence = Evidence(
+            effort, counted(stored(ResultStore(folder / STORE), crew, bar.answered), networks)
+        )
+        for label, ask in claims.items():
+            bar.begin(label)
+            found.append(ask(evidence))
+        for name in names:
+            bar.begin(f"figure {name}")
+            files[name] = _drawn(evidence, name, folder)
+    command = f"levywalk reproduce {' '.join(labels) or '--all'}{' --quick' if effort.name == 'quick' else ''}"
+    return Reproduction(command, effort, tuple(found), files, time.perf_counter() - began, networks)
+
+
+def counted(runner: Runner, networks: dict[str, int]) -> Runner:
+    """Return the runner, which also notes how often each random network had to be drawn again."""
+
+    def run(descriptions: Sequence[Mapping[str, Any]]) -> list[Outcome]:
+        outcomes = runner(descriptions)
+        for description, (_, numbers) in zip(descriptions, outcomes, strict=True):
+            if "seed" in description["network"]:
+                networks[canonical(description["network"])] = int(numbers["redraws"])
+        return outcomes
+
+    return run
+
+
+def _gathered(evidence: Evidence, name: str) -> object:
+    from levywalk.reproduction.figure_contents import plate
+
+    return plate(evidence, name)
+
+
+def _drawn(evidence: Evidence, name: str, folder: Path) -> list[Path]:
+    from levywalk.reproduction.figure_contents import write_figures
+
+    return write_figures(evidence, [name], folder / DRAWN, FORMATS)
+
+
+def stored(
+    store: ResultStore, workers: int | Workers | None = None, tell: Tell | None = None
+) -> Runner:
+    """Return what carries out descriptions, each once: what the store holds is read.
+
+    ``tell`` is called with what was asked for, how many pieces of it were computed, and the seconds that this took.
+    """
+
+    def run(descriptions: Sequence[Mapping[str, Any]]) -> list[Outcome]:
+        began = time.perf_counter()
+        missing = sum(not store.path(key).exists() for key in set(keys_of(descriptions, measure)))
+        keys = run_all(descriptions, measure, store, workers=workers, progress=False)
+        if tell is not None:
+            tell(descriptions, missing, time.perf_counter() - began)
+        results = [store.load(key) for key in keys]
+        assert all(result is not None for result in results)
+        return [
+            (dict(result.arrays), dict(result.numbers)) for result in results if result is not None
+        ]
+
+    return run
+
+
+def spelled(labels: Sequence[str]) -> list[str]:
+    """Return the labels as claims and figures have them: capitals and the prefix "fig:" may be left out.
+
+    Examples
+    --------
+    >>> spelled(["decay", "gap"])
+    ['Decay', 'decay', 'gap']
+    >>> spelled(["rings"])
+    Traceback (most recent call last):
+    levywalk.errors.InvalidParameter: label must be of homo, hete, ...; got 'rings'
+    """
+    known = dict.fromkeys(LABELS)
+    for name, recipe in FIGURES.items():
+        known |= dict.fromkeys((*recipe.labels, name))
+    found = []
+    for label in labels:
+        same = [other for other in known if _bare(other) == _bare(label)]
+        if not same:
+            named = {_bare(other): other for other in reversed(known)}
+            shown = ", ".join(other for other in known if other in named.values())
+            raise InvalidParameter(f"label must be of {shown}; got {label!r}")
+        found += same
+    return found
+
+
+def _bare(label: str) -> str:
+    return label.lower().removeprefix("fig:")
+
+
+def chosen(labels: Sequence[str]) -> dict[str, Callable[[Evidence], Claim]]:
+    """Return the claims of some labels, all of them if there are none.
+
+    Examples
+    --------
+    >>> [claim.__name__ for claim in chosen(["grid", "homo"]).values()]
+    ['claim_1', 'claim_4']
+    """
+    asked = spelled(labels)
+    return {
+        label: claim
+        for label, claim in zip(LABELS, CLAIMS, strict=True)
+        if not labels or label in asked
+    }
+
+
+def expected_verdicts(effort: Effort) -> dict[str, str]:
+    """Return the verdicts that an earlier run of this effort found, by claim."""
+    known: dict[str, dict[str, str]] = json.loads(EXPECTED.read_text())
+    if effort.name not in known:
+        raise InvalidParameter(
+            f"check must be of an effort whose verdicts are known: {', '.join(known)}; give --quick"
+        )
+    return known[effort.name]
+
+
+def surprises(claims: Sequence[Claim], effort: Effort) -> list[str]:
+    """Return, in words, the verdicts that differ from those expected."""
+    expected = expected_verdicts(effort)
+    return [
+        f"claim {claim.id} [{claim.label}]: {claim.verdict}, expected: {expected[str(claim.id)]}"
+        for claim in claims
+        if claim.verdict != expected[str(claim.id)]
+    ]
+
+
+def write_reproduction(found: Reproduction, folder: Path) -> list[Path]:
+    """Write the claims as JSON, as text and as a page with the figures in it; return these files."""
+    document = found.document(folder)
+    numbers, text = folder / "claims.json", folder / "claims.md"
+    numbers.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text.write_text(markdown(document), encoding="utf-8")
+    return [text, numbers, *write_report(folder)]
+
+
+def markdown(document: Mapping[str, Any]) -> str:
+    """Return what claims.json holds as a page to read, with links to the figures.
+
+    Examples
+    --------
+    >>> from levywalk.reproduction.paper import QUICK
+    >>> markdown(Reproduction("levywalk reproduce", QUICK, (), {}, 1.0, {}).document(Path())).splitlines()[0]
+    '# The paper, claim by claim'
+    """
+    seeds = document["instances"]
+    lines = [
+        "# The paper, claim by claim",
+        "",
+        f"Written by `{document['command']}` in {document['seconds'] / 60:.1f} minutes: {len(seeds)} instances (seeds "
+        f"{seeds[0]} to {seeds[-1]}) of {document['walks']} walks, step sizes tuned on "
+        f"{len(document['tuning_instances'])} others. Data are as drawn, with any number of important nodes; points "
+        f"with exactly two are secondary. Of {document['networks']} random networks {document['redrawn']} were not "
+        "connected and drawn again. What was decided beforehand is in `reproduction/paper.py`, the rules are in "
+        "`reproduction/verdicts.py`.",
+        "",
+        "- T is the number of steps to an accuracy (relative ‖x − x*‖², the mean over walks). `A/B on ring to 0.03` is "
+        "T(A)/T(B) there, so below 1 A is faster.",
+        "- Effects are medians over instances, with 95 % bootstrap intervals over instances. *Undefined* are instances "
+        "on which neither method gets there.",
+        "- A point says yes or no only if its whole interval does. A claim **holds** if all its primary points say "
+        "yes, **in part** if some do. Secondary points change no verdict.",
+        "- The columns after the answer repeat the comparison by another measure, which changes no verdict either.",
+        "",
+    ]
+    claims, figures = document["claims"], document["figures"]
+    if claims:
+        lines += _table(
+            ["", "claim", "verdict", "points that say yes", "first effect"],
+            [
+                [
+                    _name(c),
+                    c["text"],
+                    f"**{c['verdict']}**",
+                    answers_text(c["points"]),
+                    effect_text(c),
+                ]
+                for c in claims
+            ],
+        )
+    for claim in claims:
+        lines += [
+            "",
+            f"## {_name(claim)}: {claim['verdict']}",
+            "",
+            f"{claim['text']}.",
+            "",
+            *_points(claim["points"]),
+        ]
+        lines += [
+            line for figure in figures if _shows(figure, claim) for line in ("", *_figure(figure))
+        ]
+    others = [figure for figure in figures if not any(_shows(figure, claim) for claim in claims)]
+    if others:
+        lines += ["", "## More figures" if claims else "## Figures"]
+        lines += [line for figure in others for line in ("", *_figure(figure))]
+    return "\n".join(lines) + "\n"
+
+
+def _shows(figure: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
+    """Say whether a figure belongs to a claim."""
+    return figure["name"] in FIGURES and claim["label"] in FIGURES[figure["name"]].labels
+
+
+def _name(claim: Mapping[str, Any]) -> str:
+    return f"{claim['id']} [{claim['label']}]"
+
+
+def _points(points: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the primary points as a table, and the secondary ones as another, to be opened."""
+    primary, secondary = (
+        [point for point in points if point["primary"] == kind] for kind in (True, False)
+    )
+    lines = _answers(primary)
+    if secondary:
+        summary = f"{len(secondary)} secondary point{'s' if len(secondary) > 1 else ''}"
+        lines += [
+            "",
+            "<details>",
+            f"<summary>{summary}</summary>",
+            "",
+            *_answers(secondary),
+            "",
+            "</details>",
+        ]
+    return lines
+
+
+def _answers(points: Sequence[Mapping[str, Any]]) -> list[str]:
+    more = besides(points)
+    rows = [
+        [
+            point["where"],
+            effect_text(point),
+            point["answer"],
+            *(effect_text(point["beside"].get(name)) for name in more),
+        ]
+        for point in points
+    ]
+    return _table(["point", "effect", "answer", *more], rows)
+
+
+def _figure(figure: Mapping[str, Any]) -> list[str]:
+    picture, *others = figure["files"]
+    links = ", ".join(f"[{Path(name).suffix[1:].upper()}]({name})" for name in others)
+    return [f"![{figure['title']}]({picture})", *([f"also as {links}"] if links else [])]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]

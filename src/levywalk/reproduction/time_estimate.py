@@ -1,0 +1,203 @@
+"""How long `levywalk reproduce` will take: its questions are asked beforehand, with made-up answers, and counted."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from levywalk.progress import Bar
+from levywalk.reproduction.evidence import Evidence
+from levywalk.reproduction.measurement import geometric_checkpoints
+from levywalk.reproduction.paper import Effort
+from levywalk.reproduction.tuning import Outcome
+from levywalk.sweeps.store import canonical
+
+Question = Callable[[Evidence], Any]
+
+# Seconds on one core, measured once; only their proportions matter, since the speed is observed.
+_PIECE, _UPDATE, _THEORY = 0.02, 15e-9, 0.7
+_CURVES = ("distance", "median", "excess", "hops", "transfers")
+
+
+def cost(description: Mapping[str, Any]) -> float:
+    """Return about how many seconds a piece of work takes.
+
+    Examples
+    --------
+    >>> round(cost({"steps": 400_000, "walks": 64, "relative": [0.1, 1.0, 10.0]}), 2)
+    1.17
+    """
+    if "ask" in description:
+        return _THEORY
+    return _PIECE + _UPDATE * float(
+        description["steps"] * description["walks"] * len(description["relative"])
+    )
+
+
+def made_up(description: Mapping[str, Any]) -> Outcome:
+    """Return what `study.measure` might answer: the middle one of several step sizes is the best."""
+    numbers: dict[str, Any] = defaultdict(lambda: 1.0)
+    if "ask" in description:
+        return {}, numbers
+    step = np.append(0, geometric_checkpoints(description["steps"]))
+    sizes = len(description["relative"])
+    speed = 1.0 / (1.0 + np.abs(np.arange(sizes) - sizes // 2))
+    curve = np.exp(-30.0 * np.outer(speed, step / step[-1]))
+    numbers["switched_at"] = [int(step[-1]) // 2] * sizes
+    return {"step": step, **dict.fromkeys(_CURVES, curve)}, numbers
+
+
+@dataclass
+class TimeEstimate:
+    """What questions will ask for, one after the other, and how far they are.
+
+    Examples
+    --------
+    >>> from levywalk.reproduction import paper
+    >>> from levywalk.reproduction.claims import CLAIMS
+    >>> outlook = TimeEstimate({"homo": CLAIMS[0], "limit": CLAIMS[9]}, paper.QUICK)
+    >>> outlook.pieces > 50, outlook.left()
+    (True, None)
+    """
+
+    questions: Mapping[str, Question]
+    effort: Effort
+    pieces: int = 0  # that will be asked for, about: a grid may be extended
+    done: int = 0
+    now: str = ""
+    _seen: set[str] = field(default_factory=set)
+    _ends: dict[str, float] = field(default_factory=dict)  # the cost of all up to a question
+    _at: float = 0.0  # cost so far
+    _computed: float = 0.0  # cost of what was not read
+    _seconds: float = 0.0  # spent on that
+    _since: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        counted = Evidence(self.effort, self._counted)
+        for name, question in self.questions.items():
+            question(counted)
+            self._ends[name] = self._at
+        self.pieces, self._at = len(self._seen), 0.0
+        self._seen.clear()
+
+    def _counted(self, descriptions: Sequence[Mapping[str, Any]]) -> list[Outcome]:
+        self._at += sum(cost(description) for description in self._fresh(descriptions))
+        return [made_up(description) for description in descriptions]
+
+    def _fresh(self, descriptions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Return the descriptions that were not met before."""
+        met = {canonical(description): description for description in descriptions}
+        fresh = [description for text, description in met.items() if text not in self._seen]
+        self._seen.update(met)
+        return fresh
+
+    def begin(self, name: str) -> None:
+        """Say which question is asked now; those before it are done, whatever was planned."""
+        names = list(self.questions)
+        before = names.index(name)
+        self._at = self._ends[names[before - 1]] if before else 0.0
+        self.now = f"[{name}] {before + 1} of {len(names)}"
+
+    def answered(
+        self, descriptions: Sequence[Mapping[str, Any]], computed: int, seconds: float
+    ) -> None:
+        """Say that some pieces were asked for, how many of them were computed and not read, and how long it took."""
+        fresh = self._fresh(descriptions)
+        self.done += len(fresh)
+        self._at += sum(cost(description) for description in fresh)
+        if computed:
+            self._computed += computed * cost(descriptions[0])
+            self._seconds += seconds
+        self._since = time.monotonic()
+
+    @property
+    def share(self) -> float:
+        """The share of the work that is done, by cost."""
+        total = max(self._ends.values(), default=0.0)
+        return min(self._at / total, 1.0) if total else 0.0
+
+    def left(self) -> float | None:
+        """Return the seconds left at the speed so far, if anything was computed."""
+        if not self._computed:
+            return None
+        total = max(self._ends.values(), default=0.0)
+        left = max(total - self._at, 0.0) * self._seconds / self._computed
+        return max(left - (time.monotonic() - self._since), 0.0)
+
+
+class TimeEstimateBar(Bar):
+    """Shows the question, the pieces of work and the time left; where nothing is shown, nothing is counted.
+
+    Examples
+    --------
+    >>> from levywalk.reproduction import paper
+    >>> with TimeEstimateBar({}, paper.QUICK, show=False) as bar:
+    ...     bar.begin("homo")
+    """
+
+    def __init__(
+        self, questions: Mapping[str, Question], effort: Effort, show: bool | None = None
+    ) -> None:
+        super().__init__("counting the work", 1.0, show=show, patience=0.0)
+        self.outlook: TimeEstimate | None = None
+        if self.show:
+            self.advance(0)
+            self.outlook = TimeEstimate(questions, effort)
+
+    def begin(self, name: str) -> None:
+        """Say which question is asked now."""
+        if self.outlook is not None:
+            self.outlook.begin(name)
+            self._update(self.outlook)
+
+    def answered(
+        self, descriptions: Sequence[Mapping[str, Any]], computed: int, seconds: float
+    ) -> None:
+        """Say that some pieces of work are done; see `TimeEstimate.answered`."""
+        if self.outlook is not None:
+            self.outlook.answered(descriptions, computed, seconds)
+            self._update(self.outlook)
+
+    def _update(self, outlook: TimeEstimate) -> None:
+        self.title = f"{outlook.now}, {outlook.done:,} of about {outlook.pieces:,} pieces of work"
+        self.advance(outlook.share - self._done)
+
+    def columns(self) -> list[Any]:
+        """Return what the bar shows."""
+        from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
+        from rich.text import Text
+
+        class Left(ProgressColumn):
+            def render(_, task: Task) -> Text:  # noqa: N805 (self is the bar)
+                return Text("" if self.outlook is None else in_words(self.outlook.left()))
+
+        return [TextColumn("{task.description}", markup=False), BarColumn(bar_width=20), Left()]
+
+
+def in_words(seconds: float | None) -> str:
+    """Return a time that is left as people say it.
+
+    Examples
+    --------
+    >>> in_words(None), in_words(8.0), in_words(100.0), in_words(4000.0)
+    ('time left not known yet', 'a few seconds left', 'about 2 min left', 'about 1 h 7 min left')
+    """
+    if seconds is None:
+        return "time left not known yet"
+    minutes = round(seconds / 60.0)
+    if seconds < 15.0:
+        return "a few seconds left"
+    if minutes < 2:
+        return (
+            f"about {10 * round(seconds / 10.0)} s left" if seconds < 85.0 else "about 1 min left"
+        )
+    return (
+        f"about {minutes} min left"
+        if minutes < 60
+        else f"about {minutes // 60} h {minutes % 60} min left"
+    )

@@ -1,0 +1,106 @@
+"""Tune step sizes on some instances, report on others: steps to an accuracy, by instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from levywalk.arrays import AnyArray, Floats
+from levywalk.reproduction.paper import GRID, PER_DECADE, Effort, Scene, Section, tuning
+from levywalk.trace.statistics import settled_at
+
+Outcome = tuple[dict[str, AnyArray], dict[str, Any]]
+Runner = Callable[[Sequence[Mapping[str, Any]]], list[Outcome]]
+
+_MOST_EXTENSIONS = 3 * PER_DECADE
+
+
+@dataclass(frozen=True)
+class TunedStepSizes:
+    """What tuning found: for each exponent k of γL* = 10^(k/4), the steps to each accuracy by tuning instance."""
+
+    exponents: tuple[int, ...]
+    steps: Mapping[float, Floats]  # accuracy -> (exponents, instances)
+    final: Floats  # (exponents, instances): the error at the end
+
+    def best(self, accuracy: float) -> int:
+        """Return the place of the winner: the fewest steps that suffice on most instances, then the least error.
+
+        Most, not half: near its noise floor a walk may rise above the accuracy again, and does on some instances.
+
+        Examples
+        --------
+        >>> tuned = TunedStepSizes((-1, 0), {0.1: np.array([[500.0, np.inf], [300.0, 400.0]])}, np.ones((2, 2)))
+        >>> tuned.exponents[tuned.best(0.1)]
+        0
+        """
+        order = [
+            (most(self.steps[accuracy][i]), float(np.median(self.final[i])))
+            for i in range(len(self.exponents))
+        ]
+        return min(range(len(order)), key=lambda i: order[i])
+
+    def relative(self, accuracy: float) -> float:
+        """Return the winning γL*."""
+        return float(10.0 ** (self.exponents[self.best(accuracy)] / PER_DECADE))
+
+
+def most(values: Floats) -> float:
+    """Return what four of five values do not exceed: an order statistic, infinite if more than a fifth are.
+
+    Examples
+    --------
+    >>> most(np.array([1.0, 2.0, 3.0, 4.0, np.inf]))
+    4.0
+    """
+    return float(np.quantile(values, 0.8, method="inverted_cdf"))
+
+
+def tune(scene: Scene, design: Section, effort: Effort, runner: Runner) -> TunedStepSizes:
+    """Tune a design's step size for all accuracies; extend the grid while a winner is at its edge."""
+    exponents = GRID
+    found = _tried(scene, design, effort, exponents, runner)
+    for _ in range(_MOST_EXTENSIONS):
+        winners = {found.best(accuracy) for accuracy in effort.accuracies}
+        low, high = 0 in winners, len(found.exponents) - 1 in winners
+        if not (low or high):
+            break
+        more = ((found.exponents[0] - 1,) if low else ()) + (
+            (found.exponents[-1] + 1,) if high else ()
+        )
+        fresh = _tried(scene, design, effort, more, runner)
+        if high and not low and not np.isfinite(np.median(fresh.final[-1])):
+            found = _joined(found, fresh)
+            break  # beyond stability
+        found = _joined(found, fresh)
+    return found
+
+
+def _tried(
+    scene: Scene, design: Section, effort: Effort, exponents: tuple[int, ...], runner: Runner
+) -> TunedStepSizes:
+    outcomes = runner(list(tuning(scene, design, effort, exponents)))
+    steps = {
+        accuracy: np.array(
+            [settled_at(arrays["step"], arrays["distance"], accuracy) for arrays, _ in outcomes]
+        ).T
+        for accuracy in effort.accuracies
+    }
+    return TunedStepSizes(
+        exponents, steps, np.array([arrays["distance"][:, -1] for arrays, _ in outcomes]).T
+    )
+
+
+def _joined(a: TunedStepSizes, b: TunedStepSizes) -> TunedStepSizes:
+    order = np.argsort([*a.exponents, *b.exponents])
+    return TunedStepSizes(
+        tuple(sorted([*a.exponents, *b.exponents])),
+        {
+            accuracy: np.concatenate([a.steps[accuracy], b.steps[accuracy]])[order]
+            for accuracy in a.steps
+        },
+        np.concatenate([a.final, b.final])[order],
+    )

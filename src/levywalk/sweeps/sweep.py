@@ -1,0 +1,259 @@
+"""Sweeps: an experiment file with a table ``[sweep]``; every combination of its values is run, once.
+
+A run of a sweep is one design at one point of the grid. `compare` treats every design separately, so the
+result equals that of ``levywalk run`` at that point, and a design that a swept key does not change is run
+only once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from levywalk import checks
+from levywalk.errors import DataWarning, DivergedWarning, InvalidData
+from levywalk.experiments.execute import execute, finite
+from levywalk.experiments.spec import Experiment, check_experiment
+from levywalk.sweeps.grid import Axis, GridPoint, cell, read_grid, shown
+from levywalk.sweeps.jobs import keys_of, run_all
+from levywalk.sweeps.store import ResultStore
+from levywalk.sweeps.workers import Failure, JobsFailed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STORE = "store"
+EXAMPLE = Path(__file__).with_name("example_sweep.toml")
+_WORK = "levywalk.sweeps.sweep:compare_one"
+_LAYOUT = 1  # version of what `compare_one` returns: results of another version are not read
+_PER_RUN = (
+    "seconds",
+    "interrupted",
+    "resumed_at",
+)  # parts of the provenance that differ between equal runs
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """One design at one point: what is computed and stored."""
+
+    point: GridPoint
+    design: str
+    description: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        return ", ".join(
+            [*(f"{key} = {shown(value)}" for key, value in self.point.values.items()), self.design]
+        )
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A checked sweep: its axes and all points; files named in it are relative to ``folder``.
+
+    Examples
+    --------
+    >>> sweep = read_sweep(EXAMPLE)
+    >>> [axis.key for axis in sweep.axes], len(sweep.points)
+    (['designs.MHLJ.p_jump', 'network.n', 'run.seed'], 12)
+    """
+
+    axes: tuple[Axis, ...]
+    points: tuple[GridPoint, ...]
+    folder: Path
+    runs: tuple[SweepRun, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "runs", tuple(_runs(self.points, self.folder)))
+
+    def keys(self) -> list[str]:
+        """Return the key of every run's result."""
+        return keys_of([run.description for run in self.runs], _WORK)
+
+
+@dataclass(frozen=True, eq=False)
+class SweepResult:
+    """What a sweep found: one row per point and design, and what failed.
+
+    Attributes
+    ----------
+    rows
+        The swept values by key, the design, the accuracy tuned for, the steps to it with a 95 % interval over walks,
+        and the other columns of ``Comparison.table()``.
+    """
+
+    sweep: Sweep
+    rows: list[dict[str, Any]]
+    failures: tuple[Failure, ...] = ()
+
+    def table(self) -> pd.DataFrame:
+        """Return the rows as a table; a swept table or list is JSON text there."""
+        import pandas as pd
+
+        keys = [axis.key for axis in self.sweep.axes]
+        return pd.DataFrame([row | {key: cell(row[key]) for key in keys} for row in self.rows])
+
+    def document(self) -> dict[str, Any]:
+        """Return all numbers as plain JSON; infinity is null."""
+        clean: dict[str, Any] = finite(
+            {
+                "axes": {axis.key: list(axis.values) for axis in self.sweep.axes},
+                "rows": self.rows,
+                "failures": [
+                    {"run": failure.name, "why": failure.why} for failure in self.failures
+                ],
+                "settings": self.sweep.points[0].experiment.model_dump(mode="json"),
+            }
+        )
+        return clean
+
+
+def read_sweep(path: str | Path) -> Sweep:
+    """Read an experiment file with a table ``[sweep]``; check every key and every value before anything runs."""
+    path = checks.existing_file(path)
+    axes, points = read_grid(path)
+    return Sweep(axes, points, path.parent)
+
+
+def _runs(points: tuple[GridPoint, ...], folder: Path) -> Iterator[SweepRun]:
+    digests: dict[Path, str] = {}
+    for point in points:
+        experiment = point.experiment
+        whole = experiment.model_dump(exclude={"output": True, "run": {"threads"}})
+        files = _files(experiment, folder, digests)
+        for design, section in whole["designs"].items():
+            run = whole["run"]
+            if isinstance(run["step_size"], dict):
+                run = run | {"step_size": {design: run["step_size"][design]}}
+            alone = whole | {"designs": {design: section}, "run": run}
+            yield SweepRun(point, design, {"experiment": alone, "files": files, "layout": _LAYOUT})
+
+
+def _files(experiment: Experiment, folder: Path, known: dict[Path, str]) -> dict[str, str]:
+    """Return a digest of each file that the experiment reads: another content is another experiment."""
+    named = {
+        "network": getattr(experiment.network, "file", None),
+        "problem": getattr(experiment.problem, "file", None),
+    }
+    found = {}
+    for section, name in named.items():
+        if name is not None:
+            path = checks.existing_file(folder / name)
+            if path not in known:
+                known[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[section] = known[path]
+    return found
+
+
+def compare_one(
+    description: dict[str, Any], folder: str = "."
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Carry out one run of a sweep: one design at one point, on one thread."""
+    content = description["experiment"]
+    experiment = check_experiment(content | {"run": content["run"] | {"threads": 1}})
+    if _files(experiment, Path(folder), {}) != description["files"]:
+        raise InvalidData(
+            f"a file in {folder!r} is not the one that the sweep was begun with; restore it, or begin again"
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DivergedWarning)  # the table counts them
+        warnings.simplefilter("ignore", DataWarning)  # said when the file was checked
+        result = execute(experiment, Path(folder), progress=False)
+    (name,) = experiment.designs
+    trace = result.traces[name]
+    if trace.provenance["interrupted"]:
+        raise KeyboardInterrupt
+    arrays = {
+        "step": trace.step,
+        "error": trace.error,
+        "excess_loss": trace.excess_loss,
+        "transfers": trace.transfers,
+    }
+    row = result.table().to_dict(orient="index")[name]
+    numbers = {
+        "columns": [
+            str(column) for column in row
+        ],  # in their order, which JSON's sorted keys would lose
+        "row": row,
+        "trials": [asdict(trial) for trial in result.sweep[name]],
+        "provenance": {
+            key: value for key, value in trace.provenance.items() if key not in _PER_RUN
+        },
+    }
+    return arrays, numbers
+
+
+def run_sweep(
+    sweep: Sweep,
+    store: ResultStore,
+    *,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    progress: bool | None = None,
+) -> SweepResult:
+    """SweepRun what the store lacks of a sweep, and return all of it; runs that fail are among the result.
+
+    Parameters
+    ----------
+    workers, scheduler, progress
+        As in `levywalk.sweeps.jobs.run_all`.
+    """
+    failures: tuple[Failure, ...] = ()
+    try:
+        run_all(
+            [run.description for run in sweep.runs],
+            _WORK,
+            store,
+            workers=workers,
+            scheduler=scheduler,
+            progress=progress,
+            names=[run.name for run in sweep.runs],
+            given={"folder": str(sweep.folder.resolve())},
+        )
+    except JobsFailed as error:
+        failures = error.failures
+    failed = {failure.key for failure in failures}
+    rows = []
+    for run, key in zip(sweep.runs, sweep.keys(), strict=True):
+        if key not in failed:
+            found = store.load(key)
+            assert found is not None
+            rows.append(
+                _row(run, {name: found.numbers["row"][name] for name in found.numbers["columns"]})
+            )
+    return SweepResult(sweep, rows, failures)
+
+
+def _row(run: SweepRun, found: Mapping[str, Any]) -> dict[str, Any]:
+    accuracy = run.point.experiment.run.accuracy
+    steps = {
+        f"steps_to{end}": found[f"steps_to_{accuracy:g}{end}"] for end in ("", "_low", "_high")
+    }
+    head = {"design": run.design, "steps": run.point.experiment.run.steps, "accuracy": accuracy}
+    return run.point.values | head | steps | dict(found)
+
+
+def write_sweep(swept: SweepResult, folder: Path) -> list[Path]:
+    """Write table, figure and JSON; return the files."""
+    output = swept.sweep.points[0].experiment.output
+    written: list[Path] = []
+    if output.table and swept.rows:
+        swept.table().to_csv(folder / "table.csv", index=False)
+        written.append(folder / "table.csv")
+    if output.figure != "none" and swept.rows:
+        from levywalk.report.figures.sweep import plot_sweep
+
+        path = folder / f"figure.{output.figure}"
+        plot_sweep(swept.rows, [axis.key for axis in swept.sweep.axes], path=path)
+        written.append(path)
+    (folder / "result.json").write_text(
+        json.dumps(swept.document(), indent=2) + "\n", encoding="utf-8"
+    )
+    return [*written, folder / "result.json"]
