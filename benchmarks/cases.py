@@ -17,15 +17,15 @@ from benchmarks.timing import Contender, seconds
 from levywalk.draws import Domain, keys
 from levywalk.engine import reference
 from levywalk.engine.kernels import KernelBackend
-from levywalk.engine.plan import State
+from levywalk.engine.run_state import RunState
 from levywalk.engine.prepare import Job, prepare
-from levywalk.problem import LinearModelProblem
+from levywalk.problem import GeneralizedLinear
 
 KERNEL = "kernel"
 TOLERANCE = 1e-9
 _NEAR_BYTES = 1 << 20  # tables of more ask for cache lines ahead
 
-Advance = Callable[[State, int, int], None]  # takes all replicas of a state from one step to another
+Advance = Callable[[RunState, int, int], None]  # takes all replicas of a state from one step to another
 
 
 # ---- networks and problems -------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def networks(large: int) -> tuple[lw.Network, ...]:
 
 
 @cache
-def heterogeneous(n: int, dim: int = 10) -> LinearModelProblem:
+def heterogeneous(n: int, dim: int = 10) -> GeneralizedLinear:
     """Return the paper's heterogeneous data, drawn once; two important nodes among a thousand."""
     return lw.heterogeneous(n, dim, important=2) if n == 1000 else lw.heterogeneous(n, dim)
 
@@ -94,7 +94,7 @@ class Case:
     """Replicas of a walk, and who may advance them; every contender returns nanoseconds per update."""
 
     network: lw.Network
-    problem: LinearModelProblem
+    problem: GeneralizedLinear
     steps: int
     replicas: int = 1
     visits: bool = False
@@ -107,7 +107,7 @@ class Case:
         edges = [self.replicas * i // threads for i in range(threads + 1)]
         shares = [range(a, b) for a, b in pairwise(edges)]
 
-        def advance(state: State) -> None:
+        def advance(state: RunState) -> None:
             with ThreadPoolExecutor(threads) as pool:
                 list(pool.map(lambda share: self._block(state, share), shares))
 
@@ -116,7 +116,7 @@ class Case:
     def apart(self) -> Contender:
         """`Block.through` of one replica after the other."""
 
-        def advance(state: State) -> None:
+        def advance(state: RunState) -> None:
             for i in range(self.replicas):
                 self._block(state, range(i, i + 1))
 
@@ -169,13 +169,13 @@ class Case:
         case = Case(self.network, self.problem, steps, self.replicas, design=self.design)
         job = case._prepare(record=True)
         backend = KernelBackend(job.plan)
-        ours = State.new(job.plan, job.start, job.x0)
+        ours = RunState.new(job.plan, job.start, job.x0)
         backend.block(ours, range(self.replicas)).through(0, np.array([steps]))
         found = []
         chains = {name: _one_after_another(compiler, name, backend) for name in FLAGS}
         for name, advance in (chains | walkers_c(compiler, backend)).items():
             records = ("walk", "visits") if name in chains else ()  # walkers.c records neither
-            theirs = State.new(job.plan, job.start, job.x0)
+            theirs = RunState.new(job.plan, job.start, job.x0)
             advance(theirs, 0, steps)
             found += [
                 f"{name}: {field}"
@@ -197,13 +197,13 @@ class Case:
         """The walk in the arrays that kernel and C read."""
         return KernelBackend(self.job.plan)
 
-    def timed(self, advance: Callable[[State], None], steps: int | None = None) -> Contender:
+    def timed(self, advance: Callable[[RunState], None], steps: int | None = None) -> Contender:
         """Time ``advance`` from the start each time; making the state is not counted."""
         updates = steps if steps is not None else self.steps * self.replicas
         job = self.job
 
         def measure() -> float:
-            state = State.new(job.plan, job.start, job.x0)
+            state = RunState.new(job.plan, job.start, job.x0)
             state.visits.fill(0)  # zeros come as untouched pages, and touching them is not the walk's work
             return 1e9 / updates * seconds(lambda: advance(state))
 
@@ -232,7 +232,7 @@ class Case:
             update=None,
         )
 
-    def _block(self, state: State, replicas: range) -> None:
+    def _block(self, state: RunState, replicas: range) -> None:
         self.backend.block(state, replicas).through(0, np.array([self.steps]))
 
     def _chain_c(self, compiler: ReferenceC, flags: str) -> Advance:
@@ -245,7 +245,7 @@ def _one_after_another(compiler: ReferenceC, flags: str, backend: KernelBackend)
     function = compiler.build(plan.problem.dim, flags)
     chains = [ChainC(function, backend, i) for i in range(plan.replicas)]
 
-    def advance(state: State, start: int, stop: int) -> None:
+    def advance(state: RunState, start: int, stop: int) -> None:
         for i, chain in enumerate(chains):
             chain.advance(state.rows(slice(i, i + 1)), start, stop)
 

@@ -8,14 +8,14 @@ import numba
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.engine.plan import Plan
-from levywalk.problem import LinearModelProblem
+from levywalk.engine.run_state import RunPlan
+from levywalk.problem import GeneralizedLinear
 
 
-def walk(plan: Plan, steps: int) -> Floats:
+def walk(plan: RunPlan, steps: int) -> Floats:
     """Return the model after ``steps`` least-squares updates of an MHLJ walk, with numba's own random numbers."""
     network, problem, (phase,) = plan.network, plan.problem, plan.phases
-    assert isinstance(problem, LinearModelProblem)
+    assert isinstance(problem, GeneralizedLinear)
     x = np.zeros(problem.dim)
     _compiled_loop(
         network.indptr,

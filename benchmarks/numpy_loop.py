@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.engine.plan import Plan
-from levywalk.problem import LinearModelProblem
+from levywalk.engine.run_state import RunPlan
+from levywalk.problem import GeneralizedLinear
 
 
-def walk(plan: Plan, steps: int) -> Floats:
+def walk(plan: RunPlan, steps: int) -> Floats:
     """Return the model after ``steps`` least-squares updates of an MHLJ walk, with numpy's own random numbers."""
     network, problem, (phase,) = plan.network, plan.problem, plan.phases
-    assert isinstance(problem, LinearModelProblem)
+    assert isinstance(problem, GeneralizedLinear)
     features, targets = problem.sorted_features, problem.sorted_targets
     weights, ratio = phase.bound.weights, phase.bound.ratio
     step_size, p_jump = phase.step_sizes(0, 1)[0], phase.jump_probabilities(0, 1)[0]

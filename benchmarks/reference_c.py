@@ -15,7 +15,7 @@ from levywalk.arrays import AnyArray
 from levywalk.engine.kernels import KernelBackend
 from levywalk.engine.kernels.tables import aligned_rows
 from levywalk.engine.kernels.walkers import HEAD, ONE, Tables
-from levywalk.engine.plan import State
+from levywalk.engine.run_state import RunState
 from levywalk.problem import Logistic
 
 HERE = Path(__file__).parent
@@ -117,7 +117,7 @@ class ChainC(_OverTables):
         self.chain = chain
         self.keys = [int(half) for half in self.plan.keys[replica]]
 
-    def advance(self, state: State, start: int, stop: int) -> None:
+    def advance(self, state: RunState, start: int, stop: int) -> None:
         """Take the replica, alone in its state, from step ``start`` to step ``stop``."""
         network = self.plan.network
         outputs: list[AnyArray] = [state.node, state.model, state.hops, state.transfers, state.visits, state.walk]
@@ -145,7 +145,7 @@ class WalkersC(_OverTables):
         self.halves = [np.ascontiguousarray(self.plan.keys[:, half]) for half in range(2)]
         self.cuts = np.ceil(self.p_jump * self.distances * 2.0**53).astype(np.uint64)
 
-    def advance(self, state: State, start: int, stop: int) -> None:
+    def advance(self, state: RunState, start: int, stop: int) -> None:
         """Take all replicas from step ``start`` to step ``stop``."""
         dim = state.model.shape[1]
         models = aligned_rows(self.plan.replicas, 8 * self.tables.lines)

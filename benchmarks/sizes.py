@@ -22,7 +22,7 @@ from benchmarks.scale import Scale
 from benchmarks.timing import NS, STEP, Clock, Row, absent, interleave, seconds
 from benchmarks.walks import WALKERS, bound_walk
 from levywalk.engine.memory import available_bytes
-from levywalk.problem import LinearModelProblem
+from levywalk.problem import GeneralizedLinear
 
 BYTES_PER_NODE = 600  # at the peak, to know beforehand what would not fit
 UNITS = {
@@ -78,7 +78,7 @@ def measure(n: int, steps: int, repetitions: int) -> dict[str, Any]:
 
 
 def _one_replica(
-    network: lw.Network, problem: LinearModelProblem, title: str, steps: int, repetitions: int
+    network: lw.Network, problem: GeneralizedLinear, title: str, steps: int, repetitions: int
 ) -> list[Row]:
     contenders = {ONE: Case(network, problem, steps).kernel()}
     return interleave("sizes", title, contenders, repetitions, unit=NS, baseline="", at=network.n)

@@ -20,7 +20,7 @@ from benchmarks.cases import (
 from benchmarks.reference_c import BY_HAND, FAST, PLAIN, ReferenceC
 from benchmarks.scale import Scale
 from benchmarks.timing import NS, Contender, Row, cores, interleave
-from levywalk.problem import LinearModelProblem
+from levywalk.problem import GeneralizedLinear
 
 REPLICAS = 64
 APART = "kernel, one replica after the other"
@@ -151,7 +151,7 @@ def _steps_for(dim: int, samples: int, replicas: int, scale: Scale) -> int:
 
 
 def _one_and_many(
-    ring: lw.Network, problem: LinearModelProblem, title: str, dim: int, samples: int, scale: Scale, at: int
+    ring: lw.Network, problem: GeneralizedLinear, title: str, dim: int, samples: int, scale: Scale, at: int
 ) -> list[Row]:
     one, many = (Case(ring, problem, _steps_for(dim, samples, count, scale), count) for count in (1, REPLICAS))
     contenders = {f"{KERNEL}, {REPLICAS} replicas": many.kernel(), f"{KERNEL}, one replica": one.kernel()}

@@ -20,8 +20,8 @@ from levywalk.draws import Domain, keys
 from levywalk.engine.interrupt import Interruptible
 from levywalk.engine.kernels.tables import pack
 from levywalk.engine.kernels.walkers import Course
-from levywalk.engine.pace import Pace
-from levywalk.engine.plan import Phase
+from levywalk.engine.threads import Pace
+from levywalk.engine.bind import BoundPhase
 from levywalk.engine.walk_alone import Record, Share, bind_walk
 
 OURS = "levywalk"
@@ -79,7 +79,7 @@ def bound_walk(network: lw.Network, design: lw.Design, problem: lw.Problem | Non
     """Return what takes walkers through so many steps, each time from where they are."""
     _, bound = bind_walk(network, design, problem)
     tables, far = pack(network, bound, None, None)
-    phase = Phase(bound, lw.Constant(1.0))
+    phase = BoundPhase(bound, lw.Constant(1.0))
     course = Course(np.ones(1), phase.jump_probabilities(0, 1), phase.distances())
     starts = np.random.default_rng(0).integers(0, network.n, WALKERS)
     record = Record(network.n, steps, WALKERS, starts, False, False, False, False, np.empty(0))

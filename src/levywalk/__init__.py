@@ -100,17 +100,20 @@ if TYPE_CHECKING:
 
 _HOME = {
     "levywalk.walks": (
+        "Decision",
         "Degree",
         "Design",
         "FixedDistance",
         "Importance",
         "JumpLaw",
+        "LocalView",
         "Mixed",
         "PowerLaw",
         "Scores",
         "Switching",
         "TruncatedGeometric",
         "Uniform",
+        "Walk",
         "iid_uniform",
         "iid_weighted",
         "mhlj",
@@ -155,6 +158,7 @@ _HOME = {
     ),
     "levywalk.problem": (
         "LeastSquares",
+        "GeneralizedLinear",
         "Logistic",
         "Problem",
         "heterogeneous",
@@ -204,12 +208,14 @@ _HOME = {
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
+    "Array",
     "Assumptions",
     "Bounds",
     "Comparison",
     "Constant",
     "DataWarning",
     "Decaying",
+    "Decision",
     "Degree",
     "Design",
     "DivergedWarning",
@@ -217,6 +223,7 @@ __all__ = [
     "EntrapmentReport",
     "ErrorFloor",
     "FixedDistance",
+    "GeneralizedLinear",
     "Importance",
     "InvalidData",
     "InvalidNetwork",
@@ -226,13 +233,22 @@ __all__ = [
     "JumpLaw",
     "LeastSquares",
     "LevywalkError",
+    "Like",
+    "LocalData",
+    "LocalView",
     "Logistic",
+    "Loss",
+    "Memory",
     "MissingFile",
     "Mixed",
     "MixingTime",
     "Network",
     "NoMinimiser",
     "NotConnected",
+    "Number",
+    "PerEdge",
+    "PerNode",
+    "PerSample",
     "PowerLaw",
     "Prediction",
     "Problem",
@@ -248,7 +264,10 @@ __all__ = [
     "TruncatedGeometric",
     "Tuning",
     "Uniform",
+    "Update",
+    "Walk",
     "Walks",
+    "Words",
     "__version__",
     "assumptions",
     "barabasi_albert",
@@ -270,6 +289,7 @@ __all__ = [
     "kemeny_constant",
     "load_dataset",
     "load_trace",
+    "losses",
     "mhlj",
     "mixed_rw",
     "mixing_time",
@@ -280,8 +300,10 @@ __all__ = [
     "predict",
     "random_regular",
     "read_network",
+    "register",
     "ring",
     "run",
+    "sgd",
     "simple_rw",
     "spectral_gap",
     "star",
@@ -301,6 +323,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "losses":
+        return import_module("levywalk.problem.losses")
     module = _MODULE.get(name)
     if module is None:
         raise AttributeError(f"module 'levywalk' has no attribute {name!r}")

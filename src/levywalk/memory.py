@@ -345,3 +345,37 @@ def _layout(
             shape = kind.shape(Sizes(dim, 0, 0))
             each = math.prod(shape)
             yield name, n * each, each, shape
+
+
+def packed(arrays: Mapping[str, AnyArray], declared: Mapping[str, Kind]) -> AnyArray:
+    """Return the entries of a token's memory as bytes, in the order of the declaration, little-endian.
+
+    Examples
+    --------
+    >>> packed({"steps": np.array(3, np.int64)}, {"steps": Number(np.int64)}).tolist()
+    [3, 0, 0, 0, 0, 0, 0, 0]
+    """
+    pieces = [
+        np.ascontiguousarray(arrays[name], dtype=np.dtype(kind.dtype).newbyteorder("<")).tobytes()
+        for name, kind in declared.items()
+    ]
+    return np.frombuffer(b"".join(pieces), np.uint8)
+
+
+def unpacked(content: AnyArray, declared: Mapping[str, Kind], dim: int) -> dict[str, AnyArray]:
+    """Return the entries of a token's memory from its bytes, as arrays that can be changed.
+
+    Examples
+    --------
+    >>> declared = {"sum": Like("model"), "steps": Number(np.int64)}
+    >>> unpacked(packed({"sum": np.ones(2), "steps": np.array(3)}, declared), declared, dim=2)
+    {'sum': array([1., 1.]), 'steps': array(3)}
+    """
+    found, at, sizes = {}, 0, Sizes(dim, 0, 0)
+    for name, kind in declared.items():
+        shape, dtype = kind.shape(sizes), np.dtype(kind.dtype)
+        size = dtype.itemsize * math.prod(shape)
+        piece = content[at : at + size].tobytes()
+        found[name] = np.frombuffer(piece, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+        at += size
+    return found

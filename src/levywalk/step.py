@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.memory import NO_MEMORY, Kind, Like, Memory, Number, Slots, parts, token_arrays, token_bytes
 from levywalk.schedule import Constant, Schedule, schedule_values
 from levywalk.updates import LocalData, Update
-from levywalk.walks import BoundDetector, Decision, DetectorState, LocalView, Walk
+from levywalk.walks import BoundDetector, Decision, Design, DetectorState, LocalView, Walk
 
 UPDATE, DETECTOR = "update.", "detector."  # prefixes of the names of memory
 WALKS = ("walk.", "then.")  # of the walk of each phase
@@ -178,61 +178,24 @@ def _prefixed(prefix: str, declared: Mapping[str, Kind]) -> dict[str, Kind]:
     return {prefix + name: kind for name, kind in declared.items()}
 
 
-class Travelling(Protocol):
-    """What every token has; the fleet's has more. It is never changed: a step makes a new one."""
+class Travelling(NamedTuple):
+    """What travels: the model, what it remembers, and where the walk stands. A step makes a new one.
 
-    @property
-    def model(self) -> Floats:
-        """The model."""
-
-    @property
-    def memory(self) -> Mapping[str, AnyArray]:
-        """What travels with it, by full name."""
-
-    @property
-    def step(self) -> int:
-        """Updates done."""
-
-    @property
-    def hop(self) -> int:
-        """Hops of the present move that are made."""
-
-    @property
-    def distance(self) -> int:
-        """All hops of the present move, 0 between two moves."""
-
-    @property
-    def came_from(self) -> int:
-        """The node that sent it, -1 at the start and after a stay."""
-
-    @property
-    def phase(self) -> int:
-        """Which phase of the walk."""
-
-    @property
-    def switched_at(self) -> int:
-        """The step after whose update the phase changed, -1 if none."""
-
-    @property
-    def diverged_at(self) -> int:
-        """The step whose update overflowed, -1 if none."""
-
-    @property
-    def hops(self) -> int:
-        """Hops made in all."""
-
-    @property
-    def small_messages(self) -> int:
-        """Messages without a model: questions to neighbours, and answers."""
-
-    def _replace(self, **changes: Any) -> Self: ...
-
-
-AnyToken = TypeVar("AnyToken", bound=Travelling)
-
-
-class SimulatedToken(NamedTuple):
-    """The token of a simulation: what travels, and nothing that only a fleet needs."""
+    Attributes
+    ----------
+    memory
+        What travels with the model, by full name.
+    step
+        Updates done.
+    hop, distance
+        Hops of the present move that are made, and all hops of it; both are 0 between two moves.
+    came_from
+        The node that sent the model, -1 at the start and after a stay.
+    switched_at, diverged_at
+        The step after whose update the phase changed, and the step whose update overflowed; -1 if none.
+    hops, small_messages
+        Hops made in all, and messages without a model.
+    """
 
     model: Floats
     memory: Mapping[str, AnyArray]
@@ -277,7 +240,7 @@ class Site:
         self.ask: Ask | None = None
 
 
-def step(site: Site, token: AnyToken, words: Words) -> tuple[AnyToken, int]:
+def step(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]:
     """Update the model, unless it is on its way in a move of several hops, and decide where it goes.
 
     Returns the new token and the next node.
@@ -288,7 +251,7 @@ def step(site: Site, token: AnyToken, words: Words) -> tuple[AnyToken, int]:
     >>> from levywalk.draws import Domain, Key
     >>> from levywalk.engine.bind import bind
     >>> method, sites = bind(lw.ring(5), lw.homogeneous(5), lw.unif_rw(), lw.sgd(), step_size=0.01)
-    >>> token = SimulatedToken(np.zeros(10), method.first_memory())
+    >>> token = Travelling(np.zeros(10), method.first_memory())
     >>> token, to = step(sites(0), token, Words(Key.of(0, Domain.WALK), 0))
     >>> token.step, to in (1, 4)
     (1, True)
@@ -298,7 +261,7 @@ def step(site: Site, token: AnyToken, words: Words) -> tuple[AnyToken, int]:
     return moved(site, token, words)
 
 
-def updated(site: Site, token: AnyToken, words: Words) -> AnyToken:
+def updated(site: Site, token: Travelling, words: Words) -> Travelling:
     """Return the token after the node's update, and after the detector's look at it.
 
     A model that would overflow stays as it is, for good; what its update remembers is not read any more.
@@ -321,9 +284,7 @@ def updated(site: Site, token: AnyToken, words: Words) -> AnyToken:
         if not np.isfinite(changed).all():
             return token._replace(step=t + 1, diverged_at=t)
         if changed.shape != x.shape:
-            raise InvalidParameter(
-                f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}"
-            )
+            raise InvalidParameter(f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}")
         token = token._replace(step=t + 1, model=changed, memory=carried)
         if method.detector is None or token.switched_at >= 0:
             return token
@@ -333,7 +294,7 @@ def updated(site: Site, token: AnyToken, words: Words) -> AnyToken:
     return token
 
 
-def moved(site: Site, token: AnyToken, words: Words) -> tuple[AnyToken, int]:
+def moved(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]:
     """Return the token after one decision of the walk, and the node that it goes to."""
     walk = site.method.phases[token.phase].walk
     view = site.views[token.phase]
@@ -345,9 +306,7 @@ def moved(site: Site, token: AnyToken, words: Words) -> tuple[AnyToken, int]:
     memory, carried = NO_MEMORY, token.memory
     if walk.token_memory or walk.node_memory:
         prefix = WALKS[token.phase]
-        carried = {
-            name: array.copy() if name.startswith(prefix) else array for name, array in token.memory.items()
-        }
+        carried = {name: array.copy() if name.startswith(prefix) else array for name, array in token.memory.items()}
         memory = _memory(prefix, walk.token_memory, walk.node_memory, carried, site.memory)
     decision = walk.decide(view, memory, words)
     to, left = _checked(decision, view, walk)
@@ -366,14 +325,14 @@ def moved(site: Site, token: AnyToken, words: Words) -> tuple[AnyToken, int]:
 def _checked(decision: Decision, view: LocalView, walk: Walk) -> tuple[int, int]:
     """Return where to go and how many hops are left; a dead neighbour becomes a stay."""
     to, left = decision
-    if view.server is None:
-        if to != view.node and to not in view.neighbours:
-            raise InvalidParameter(
-                f"walk {walk.name} must go to a neighbour or stay, got {to!r} at node {view.node}; "
-                "a walk that goes elsewhere declares local = False"
-            )
-        if view.alive is not None and not view.reaches(to):
-            to = view.node
+    own = view.server is None and not keeps(walk, Design, "decide")
+    if own and to != view.node and to not in view.neighbours:
+        raise InvalidParameter(
+            f"walk {walk.name} must go to a neighbour or stay, got {to!r} at node {view.node}; "
+            "a walk that goes elsewhere declares local = False"
+        )
+    if view.alive is not None and not view.reaches(to):
+        to = view.node
     if not 0 <= left < walk.max_hops - view.hop:
         raise InvalidParameter(
             f"walk {walk.name} must make at most max_hops = {walk.max_hops} hops in a move, got {left} left "
@@ -406,9 +365,7 @@ def _memory(
     return Memory(Slots(parts(carried, prefix)), Slots(parts(kept, prefix)))
 
 
-def _settled(
-    detector: BoundDetector, carried: Mapping[str, AnyArray], direction: Floats, step_size: float
-) -> bool:
+def _settled(detector: BoundDetector, carried: Mapping[str, AnyArray], direction: Floats, step_size: float) -> bool:
     """Let the detector take in an update; its averages are part of the token's memory."""
     mine = Slots(parts(carried, DETECTOR))
     state = DetectorState(mine["mean"], mine["power"], mine["mass"], mine["streak"])

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from levywalk.problem import LeastSquares, LinearModelProblem, Logistic
+from levywalk.problem import GeneralizedLinear, LeastSquares, Logistic
 
 SETTINGS = settings(max_examples=80, deadline=None)
 
 
 @st.composite
-def problems(draw, kinds=("least_squares", "logistic"), ridges=(0.0, 1e-3, 1.0)) -> LinearModelProblem:
+def problems(draw, kinds=("least_squares", "logistic"), ridges=(0.0, 1e-3, 1.0)) -> GeneralizedLinear:
     """Draw a problem with a unique minimiser, on few or many nodes, with samples of unequal scale."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     dim, n = draw(st.integers(1, 6)), draw(st.integers(2, 12))
@@ -28,7 +28,7 @@ def problems(draw, kinds=("least_squares", "logistic"), ridges=(0.0, 1e-3, 1.0))
     return Logistic(features, rng.random(samples) < 0.5, node, max(ridge, 1e-3))
 
 
-def points(problem: LinearModelProblem, count: int, seed: int = 0) -> np.ndarray:
+def points(problem: GeneralizedLinear, count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(count, problem.dim))
 
 

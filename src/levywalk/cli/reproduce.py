@@ -21,15 +21,9 @@ def reproduce(
         list[str] | None, typer.Argument(help="Such as homo or simentrap; a wrong one lists all.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All claims and figures.")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer instances and walks, one accuracy: minutes.")
-    ] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Exit 1 if a verdict is not the one expected.")
-    ] = False,
-    figures: Annotated[
-        bool, typer.Option("--figures/--no-figures", help="Draw the figures, as PNG and PDF.")
-    ] = True,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer instances and walks, one accuracy: minutes.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit 1 if a verdict is not the one expected.")] = False,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures, as PNG and PDF.")] = True,
     as_text: Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")] = False,
     out: Annotated[
         Path,
@@ -52,9 +46,7 @@ def reproduce(
     from levywalk.sweeps.workers import JobsFailed
 
     if bool(labels) == everything:
-        raise InvalidParameter(
-            "give --all or some labels, such as homo or simentrap; a wrong one lists all"
-        )
+        raise InvalidParameter("give --all or some labels, such as homo or simentrap; a wrong one lists all")
     if workers is not None and scheduler is not None:
         raise InvalidParameter(f"give --workers or --scheduler, got {workers} and {scheduler!r}")
     effort = QUICK if quick else FULL
@@ -63,13 +55,9 @@ def reproduce(
         paper.expected_verdicts(effort)  # before an hour is spent
     folder = writable_folder(out)
     try:
-        found = paper.reproduce(
-            labels or [], effort, folder, workers=workers, scheduler=scheduler, figures=figures
-        )
+        found = paper.reproduce(labels or [], effort, folder, workers=workers, scheduler=scheduler, figures=figures)
     except KeyboardInterrupt:
-        print(
-            "interrupted: what is finished is stored, and the same command goes on", file=sys.stderr
-        )
+        print("interrupted: what is finished is stored, and the same command goes on", file=sys.stderr)
         raise typer.Exit(130) from None
     except (ResultStoreError, ClusterLost, JobsFailed) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -21,32 +21,22 @@ def sweep(
         Path | None,
         typer.Argument(metavar="EXPERIMENT.toml", help="An experiment file with a table [sweep]."),
     ] = None,
-    example: Annotated[
-        bool, typer.Option("--example", help="Print a commented example file and stop.")
-    ] = False,
+    example: Annotated[bool, typer.Option("--example", help="Print a commented example file and stop.")] = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder for the results; made if missing."),
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers", min=0, help="Processes; one per core by default, 0: in this one."
-        ),
+        typer.Option("--workers", min=0, help="Processes; one per core by default, 0: in this one."),
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(
-            "--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://10.0.0.1:8786."
-        ),
+        typer.Option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://10.0.0.1:8786."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything and say what would be run.")
-    ] = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Run again what is stored of this sweep.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and say what would be run.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what is stored of this sweep.")] = False,
 ) -> None:
     """Run an experiment for every combination of the values in its table [sweep]; nothing is run twice."""
     from levywalk.errors import InvalidParameter
@@ -59,9 +49,7 @@ def sweep(
         print(EXAMPLE.read_text(encoding="utf-8"), end="")
         return
     if experiment is None:
-        raise InvalidParameter(
-            "levywalk sweep needs a file; `levywalk sweep --example > sweep.toml` writes one"
-        )
+        raise InvalidParameter("levywalk sweep needs a file; `levywalk sweep --example > sweep.toml` writes one")
     if workers is not None and scheduler is not None:
         raise InvalidParameter(f"give --workers or --scheduler, got {workers} and {scheduler!r}")
     grid = read_sweep(experiment)
@@ -128,17 +116,11 @@ def _plan(grid: Sweep, store: ResultStore, missing: list[str], as_json: bool) ->
         for run, key in zip(grid.runs, grid.keys(), strict=True)
     ]
     if as_json:
-        print(
-            json.dumps(
-                {"points": len(grid.points), "to_compute": len(missing), "runs": runs}, indent=2
-            )
-        )
+        print(json.dumps({"points": len(grid.points), "to_compute": len(missing), "runs": runs}, indent=2))
         return
     for run, row in zip(grid.runs, runs, strict=True):
         print(f"{run.name}{'  (stored)' if row['stored'] else ''}")
-    print(
-        f"{len(grid.points)} points, {len(missing)} different runs to compute, results in {store.folder.parent}"
-    )
+    print(f"{len(grid.points)} points, {len(missing)} different runs to compute, results in {store.folder.parent}")
 
 
 def _show(swept: SweepResult) -> None:

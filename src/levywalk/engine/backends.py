@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from levywalk.contracts import keeps
 from levywalk.engine.run_state import RunPlan
 from levywalk.errors import InvalidParameter
@@ -65,17 +68,17 @@ def is_plain_design(walk: Walk) -> bool:
     return keeps(walk, Design, "decide", "bind", "schedules") and not walk.token_memory and not walk.node_memory
 
 
-def compiled_update(update: Update) -> object | None:
+def compiled_update(update: Update) -> Callable[..., Any] | None:
     """Return an update's compiled twin, unless a subclass overrides what the twin stands for."""
     return _twin(update, "direction", "apply")
 
 
-def compiled_walk(walk: Walk) -> object | None:
+def compiled_walk(walk: Walk) -> Callable[..., Any] | None:
     """Return a walk's compiled twin, unless a subclass overrides what the twin stands for."""
     return _twin(walk, "decide")
 
 
-def _twin(value: Walk | Update, *names: str) -> object | None:
+def _twin(value: Walk | Update, *names: str) -> Callable[..., Any] | None:
     """Return ``value.compiled()`` if the class that defines it, or a subclass of that, defines none of the names anew.
 
     A twin stands for the methods of the class that wrote it; a subclass that overrides one of them loses the twin.

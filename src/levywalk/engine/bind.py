@@ -69,9 +69,7 @@ def bind_phases(
     return tuple(phases)
 
 
-def method_of(
-    phases: tuple[BoundPhase, ...], update: Update, detector: Detector | None, problem: Problem
-) -> Method:
+def method_of(phases: tuple[BoundPhase, ...], update: Update, detector: Detector | None, problem: Problem) -> Method:
     """Return what is published of bound phases and an update."""
     bound = None if detector is None else detector.bind(problem.dim, float(np.mean(problem.smoothness)))
     return Method(tuple(phase.published for phase in phases), update, bound, problem.dim, problem.n)

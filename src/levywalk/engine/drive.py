@@ -15,10 +15,10 @@ import numpy as np
 from levywalk.arrays import AnyArray, Ints
 from levywalk.engine.interrupt import Interruptible
 from levywalk.engine.measure import Measure
-from levywalk.engine.reference import ReferenceBackend
-from levywalk.engine.run_state import RunPlan, RunRecord, RunState
 from levywalk.engine.prepare import Job
+from levywalk.engine.reference import ReferenceBackend
 from levywalk.engine.resume import Progress, StateFile
+from levywalk.engine.run_state import RunPlan, RunRecord, RunState
 from levywalk.engine.standings import Standings
 from levywalk.engine.threads import Pace, equal_shares, side_by_side
 from levywalk.errors import DivergedWarning
@@ -70,7 +70,9 @@ def drive(job: Job, provenance: dict[str, Any], progress: bool | None, file: Sta
 class Walk:
     """One thread's share of the replicas on their way through the checkpoints; ``go`` takes them through some marks."""
 
-    def __init__(self, go: Through, state: RunState, measure: Measure, record: RunRecord, rows: slice, done: int) -> None:
+    def __init__(
+        self, go: Through, state: RunState, measure: Measure, record: RunRecord, rows: slice, done: int
+    ) -> None:
         self.go, self.measure, self.done = go, measure, done
         self.errors, self.counts = record.errors[rows], record.counts[rows]
         self.most = max(1, _MODELS // state.model.size)  # marks at once

@@ -34,7 +34,9 @@ _SHARE = 10  # measuring f costs at most one in so many of the walk's own evalua
 _LEAST_NODES = 64  # … but is never left to fewer nodes than this
 
 
-def loss_nodes(measure_loss: Any, problem: Problem, update: Update, steps: int, checkpoints: int, seed: int) -> Ints | None:
+def loss_nodes(
+    measure_loss: Any, problem: Problem, update: Update, steps: int, checkpoints: int, seed: int
+) -> Ints | None:
     """Return the nodes that f is measured on, or None for all; ``measure_loss`` is "auto", "exact" or how many.
 
     Examples
@@ -49,9 +51,7 @@ def loss_nodes(measure_loss: Any, problem: Problem, update: Update, steps: int, 
     """
     if isinstance(measure_loss, str):
         if measure_loss not in ("auto", "exact"):
-            raise InvalidParameter(
-                f"measure_loss must be 'auto', 'exact' or a number of nodes, got {measure_loss!r}"
-            )
+            raise InvalidParameter(f"measure_loss must be 'auto', 'exact' or a number of nodes, got {measure_loss!r}")
         if measure_loss == "exact" or is_quadratic(problem):
             return None
         count = max(_LEAST_NODES, _affordable(problem, update, steps, checkpoints))

@@ -11,10 +11,10 @@ import numpy as np
 from levywalk import checks
 from levywalk.arrays import Floats, Ints, Words64
 from levywalk.draws import Key, split
-from levywalk.engine.measure import loss_nodes
-from levywalk.engine.memory import require_room
 from levywalk.engine.backends import BACKENDS, choose_backend
 from levywalk.engine.bind import bind_phases, method_of
+from levywalk.engine.measure import loss_nodes
+from levywalk.engine.memory import require_room
 from levywalk.engine.run_state import RunPlan
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network

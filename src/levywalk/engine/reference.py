@@ -15,7 +15,7 @@ import numpy as np
 from levywalk.draws import Key, Words
 from levywalk.engine.run_state import RunPlan, RunState
 from levywalk.memory import NodeMemory
-from levywalk.step import SimulatedToken, step
+from levywalk.step import Travelling, step
 
 
 class ReferenceBackend:
@@ -65,9 +65,9 @@ class ReferenceBackend:
         _keep(state, r, token)
 
 
-def _token_of(state: RunState, r: int, start: int) -> SimulatedToken:
+def _token_of(state: RunState, r: int, start: int) -> Travelling:
     """Return a replica's token as the state holds it."""
-    return SimulatedToken(
+    return Travelling(
         state.model[r].copy(),
         {name: np.array(array[r]) for name, array in state.token_memory.items()},
         start,
@@ -80,7 +80,7 @@ def _token_of(state: RunState, r: int, start: int) -> SimulatedToken:
     )
 
 
-def _keep(state: RunState, r: int, token: SimulatedToken) -> None:
+def _keep(state: RunState, r: int, token: Travelling) -> None:
     state.model[r] = token.model
     for name, array in token.memory.items():
         state.token_memory[name][r] = array
@@ -93,5 +93,3 @@ def _ask(memory: NodeMemory, r: int, name: str, nodes: Sequence[int]) -> list[An
     """Return an entry of several nodes' memory."""
     answers = [memory.at(r, u)[name] for u in nodes]
     return [answer if answer.ndim else answer.item() for answer in answers]
-
-

@@ -399,7 +399,7 @@ def _design_parts(phase: BoundPhase, steps: int) -> list[Any]:
 
 def _described(method: Any) -> str:
     """Return the class and the attributes of a walk or an update; its name and its recipe decide nothing."""
-    values = {key: value for key, value in sorted(getattr(method, "__dict__", {}).items())}
+    values = dict(sorted(getattr(method, "__dict__", {}).items()))
     told = {
         key: _digest(value) if isinstance(value, np.ndarray) else repr(value)
         for key, value in values.items()

@@ -156,9 +156,7 @@ class RunState:
 
 
 _MEMORY = ("token_memory", "node_memory")
-_WITHOUT_RECORDS = tuple(
-    field.name for field in fields(RunState) if field.name not in ("visits", "walk", *_MEMORY)
-)
+_WITHOUT_RECORDS = tuple(field.name for field in fields(RunState) if field.name not in ("visits", "walk", *_MEMORY))
 
 
 class RunRecord:

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from levywalk import checks
 from levywalk.arrays import Floats, Ints, Words64
 from levywalk.draws import Domain, keys
+from levywalk.engine.bind import BoundPhase
 from levywalk.engine.interrupt import Interruptible
 from levywalk.engine.memory import require_room
-from levywalk.engine.bind import BoundPhase
 from levywalk.engine.prepare import check_steps, start_nodes, threads_for
 from levywalk.engine.standings import Standings
 from levywalk.engine.threads import Pace, equal_shares, side_by_side
@@ -258,7 +258,13 @@ class Share:
             report(steps)
 
     def _advance(
-        self, compiled: Callable[..., None], part: slice, part_keys: Words64, marks: Ints, columns: range, course: Course
+        self,
+        compiled: Callable[..., None],
+        part: slice,
+        part_keys: Words64,
+        marks: Ints,
+        columns: range,
+        course: Course,
     ) -> None:
         from levywalk.engine.kernels.walkers import Diary, Rows
 

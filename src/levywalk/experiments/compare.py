@@ -209,7 +209,7 @@ def compare(
             design,
             step_size=sizes[name],
             record_walk=record_walk,
-            loss=loss,
+            measure_loss=loss,
             resume=kept.file(name, "run") if kept else None,
             **shared,
         )

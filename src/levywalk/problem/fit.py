@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,7 +43,8 @@ def minimise(problem: GeneralizedLinear) -> tuple[Floats, bool]:
 
     start = np.zeros(problem.dim)
     options = {"maxiter": _ITERATIONS, "maxfun": 10 * _ITERATIONS, "ftol": 0.0, "gtol": 1e-13}
-    x = np.asarray(minimize(value, start, jac=True, method="L-BFGS-B", options=options).x, dtype=np.float64)
+    found: Any = minimize(value, start, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
+    x = np.asarray(found.x, dtype=np.float64)
     unique = problem.ridge > 0.0
     if outputs == 1:
         x, unique = _polished(problem, x, gradient)

@@ -68,9 +68,7 @@ def curve(name: str, trace: Trace, accuracy: float) -> Curve:
     crossing = int(np.searchsorted(trace.step, at)) if math.isfinite(at) else None
     keep = _kept(len(trace.step), crossing)
     errors = trace.error[:, keep]
-    low, high = np.quantile(
-        resampled_means(errors, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf"
-    )
+    low, high = np.quantile(resampled_means(errors, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf")
     return Curve(
         name=name,
         x={

@@ -74,25 +74,15 @@ def results_of(
     """
     accuracy, rows = document.get("accuracy"), document.get("designs")
     if accuracy is None or not _is_number(accuracy) or not isinstance(rows, dict) or not rows:
-        raise InvalidTrace(
-            f"result.json has no accuracy or no designs; the file is damaged. {_HOW}"
-        )
+        raise InvalidTrace(f"result.json has no accuracy or no designs; the file is damaged. {_HOW}")
     for name, row in rows.items():
-        if not isinstance(row, dict) or not all(
-            key in row for key in (*_NUMBERS, f"steps_to_{accuracy:g}")
-        ):
-            raise InvalidTrace(
-                f"result.json: design {name!r} has no readable numbers; the file is damaged"
-            )
+        if not isinstance(row, dict) or not all(key in row for key in (*_NUMBERS, f"steps_to_{accuracy:g}")):
+            raise InvalidTrace(f"result.json: design {name!r} has no readable numbers; the file is damaged")
         for key, value in row.items():
             if key not in ("sweep", "provenance") and not (value is None or _is_number(value)):
-                raise InvalidTrace(
-                    f"result.json: {key} of {name!r} is {value!r}, not a number; the file is damaged"
-                )
+                raise InvalidTrace(f"result.json: {key} of {name!r} is {value!r}, not a number; the file is damaged")
             if key.startswith("steps_to_") and not _accuracy_in(key):
-                raise InvalidTrace(
-                    f"result.json: {name!r} has a key {key!r} without an accuracy; the file is damaged"
-                )
+                raise InvalidTrace(f"result.json: {name!r} has a key {key!r} without an accuracy; the file is damaged")
     settings, command = document.get("settings"), document.get("command")
     return Results(
         float(accuracy),
@@ -141,9 +131,7 @@ def _traces(folder: Path, rows: dict[str, dict[str, Any]]) -> dict[str, Trace]:
             )
         same = [trace for trace in named if trace.provenance == row.get("provenance")]
         if not same:
-            raise InvalidTrace(
-                f"{folder}: the trace of {name!r} is of another run than result.json; run again"
-            )
+            raise InvalidTrace(f"{folder}: the trace of {name!r} is of another run than result.json; run again")
         traces[name] = same[0]
     return traces
 
@@ -167,11 +155,7 @@ def asked_beside(folder: str | Path) -> dict[str, Any]:
     """
     path = Path(folder) / "claims.json"
     told = _json(path) if path.exists() else {}
-    return {
-        name.replace("_", " "): value
-        for name, value in told.items()
-        if name not in ("claims", "figures")
-    }
+    return {name.replace("_", " "): value for name, value in told.items() if name not in ("claims", "figures")}
 
 
 def figures_beside(folder: str | Path) -> dict[str, Path]:
@@ -204,9 +188,7 @@ def _json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InvalidTrace(f"{path} is not JSON: {error}; the file is damaged") from None
     if not isinstance(content, dict):
-        raise InvalidTrace(
-            f"{path} must hold an object, got {type(content).__name__}; the file is damaged"
-        )
+        raise InvalidTrace(f"{path} must hold an object, got {type(content).__name__}; the file is damaged")
     return content
 
 

@@ -52,8 +52,7 @@ def comparison_text(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     for name, row in table.iterrows():
         cells = [str(name), f"{row['step_size']:.2e} ({row['relative_step_size']:.2g})"]
         cells += [
-            with_interval(row[f"steps_to_{a}"], row[f"steps_to_{a}_low"], row[f"steps_to_{a}_high"])
-            for a in accuracies
+            with_interval(row[f"steps_to_{a}"], row[f"steps_to_{a}_low"], row[f"steps_to_{a}_high"]) for a in accuracies
         ]
         cells.append(
             f"{int(row['busiest_node'])}: {100 * row['busiest_share']:.2f} % ({100 * row['busiest_target']:.2f} %)"

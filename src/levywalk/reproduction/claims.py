@@ -97,9 +97,7 @@ def claim_5(evidence: Evidence) -> Claim:
 
 def _entrapment(evidence: Evidence, number: int, scene: Scene) -> Claim:
     numbers = evidence.theory(scene, "entrapment", paper.METHODS[WEIGHT])
-    dwell = ratio(
-        np.array([n["dwell"] for n in numbers]), np.array([n["iid_dwell"] for n in numbers])
-    )
+    dwell = ratio(np.array([n["dwell"] for n in numbers]), np.array([n["iid_dwell"] for n in numbers]))
     points = [
         ClaimPoint(f"dwell against i.i.d. dwell on {scene.name}", dwell, at_least(10.0)(dwell)),
         *evidence.compared(scene, WEIGHT, IID, above(1.0)),
@@ -126,9 +124,7 @@ def claim_6(evidence: Evidence) -> Claim:
         control = ratio(switching.floor(0), _dropped(evidence, scene, sizes, switching).floor(0))
         points += [
             ClaimPoint(f"floor, switching/MHLJ, on {name}", floor, below(1.0)(floor)),
-            ClaimPoint(
-                f"steps to {accuracy:g}, switching/MHLJ, on {name}", speed, at_most(1.1)(speed)
-            ),
+            ClaimPoint(f"steps to {accuracy:g}, switching/MHLJ, on {name}", speed, at_most(1.1)(speed)),
             ClaimPoint(
                 f"floor, switching/MHLJ with the same drop, on {name}",
                 control,
@@ -136,14 +132,10 @@ def claim_6(evidence: Evidence) -> Claim:
                 primary=False,
             ),
         ]
-    return _claim(
-        6, "Switching to uniform sampling lowers the error floor and loses no speed", points
-    )
+    return _claim(6, "Switching to uniform sampling lowers the error floor and loses no speed", points)
 
 
-def _dropped(
-    evidence: Evidence, scene: Scene, sizes: Sequence[float], switching: ReportedWalks
-) -> ReportedWalks:
+def _dropped(evidence: Evidence, scene: Scene, sizes: Sequence[float], switching: ReportedWalks) -> ReportedWalks:
     """Return MHLJ with the step size of the second phase from when most walks had switched, and no switch."""
     return report(
         scene,
@@ -161,20 +153,12 @@ def claim_7(evidence: Evidence) -> Claim:
     for name in ("er", "ring", "grid", "ws"):
         scene = SCENES[name]
         sizes = evidence.relative(scene, paper.METHODS[MHLJ])[:1]
-        without = report(
-            scene, paper.METHODS[WEIGHT], evidence.effort, sizes, evidence.runner
-        ).floor(0)
-        constant = ratio(
-            evidence.walks(scene, paper.METHODS[MHLJ]).floor(0), without
-        )  # what there is to recover
-        points.append(
-            ClaimPoint(f"constant p_jump, on {name}", constant, above(1.1)(constant), primary=False)
-        )
+        without = report(scene, paper.METHODS[WEIGHT], evidence.effort, sizes, evidence.runner).floor(0)
+        constant = ratio(evidence.walks(scene, paper.METHODS[MHLJ]).floor(0), without)  # what there is to recover
+        points.append(ClaimPoint(f"constant p_jump, on {name}", constant, above(1.1)(constant), primary=False))
         for design in paper.DECAYS:
             schedule = design["schedule"]
-            found = ratio(
-                report(scene, design, evidence.effort, sizes, evidence.runner).floor(0), without
-            )
+            found = ratio(report(scene, design, evidence.effort, sizes, evidence.runner).floor(0), without)
             where = f"timescale {schedule['timescale']:g}, power {schedule['power']:g}, on {name}"
             points.append(ClaimPoint(where, found, above(1.1)(found)))
     text = "No schedule of decreasing jumps brings the error down to the floor without jumps"
@@ -207,10 +191,7 @@ def claim_8(evidence: Evidence) -> Claim:
                         beside=evidence.beside(scene, mix, design, accuracy, start),
                     )
                 )
-    points += [
-        _moved(evidence, other)
-        for other in (paper.MILD_RING, SCENES["er"], SCENES["grid"], SCENES["ws"])
-    ]
+    points += [_moved(evidence, other) for other in (paper.MILD_RING, SCENES["er"], SCENES["grid"], SCENES["ws"])]
     text = "MixedRW at its best λ beats WeightRW and UnifRW but stays behind MHLJ; the best λ moves with data and graph"
     return _claim(8, text, points)
 
@@ -218,9 +199,7 @@ def claim_8(evidence: Evidence) -> Claim:
 def _moved(evidence: Evidence, scene: Scene) -> ClaimPoint:
     """Compare the λ that is best on the ring with the one that is best on another scene, there."""
     accuracy = evidence.effort.accuracies[0]
-    ours, best = (
-        _best(evidence, tuned_on, MIXED, accuracy) for tuned_on in (SCENES["ring"], scene)
-    )
+    ours, best = (_best(evidence, tuned_on, MIXED, accuracy) for tuned_on in (SCENES["ring"], scene))
     found = evidence.ratio(scene, ours, best, accuracy, "uniform")
     where = f"the ring's best λ ({ours['mix']:g})/the best λ ({best['mix']:g}) on {scene.title} to {accuracy:g}"
     return ClaimPoint(where, found, above(1.0)(found))
@@ -242,15 +221,11 @@ def claim_9(evidence: Evidence) -> Claim:
     points: list[ClaimPoint] = []
     for name in ("er", "ring", "grid", "ws"):
         scene = SCENES[name]
-        jumping, weighted = (
-            evidence.walks(scene, paper.METHODS[method]) for method in (MHLJ, WEIGHT)
-        )
+        jumping, weighted = (evidence.walks(scene, paper.METHODS[method]) for method in (MHLJ, WEIGHT))
         steps = np.full(len(jumping.numbers), float(jumping.step[-1]))
         hops = ratio(jumping.curves["hops"][:, 0, -1], steps)
         points.append(ClaimPoint(f"hops per update on {name}", hops, at_most(1.1)(hops)))
-        transfers = ratio(
-            jumping.curves["transfers"][:, 0, -1], weighted.curves["transfers"][:, 0, -1]
-        )
+        transfers = ratio(jumping.curves["transfers"][:, 0, -1], weighted.curves["transfers"][:, 0, -1])
         points.append(
             ClaimPoint(
                 f"transfers, MHLJ/WeightRW, on {name}",
@@ -309,9 +284,7 @@ def claim_10(evidence: Evidence) -> Claim:
                 optimum,
                 above(largest)(optimum),
             ),
-            ClaimPoint(
-                f"relative error at the end without noise, {title}", still, below(1e-9)(still)
-            ),
+            ClaimPoint(f"relative error at the end without noise, {title}", still, below(1e-9)(still)),
             ClaimPoint(
                 f"without jumps (WeightRW): mean model to the optimum, squared, in errors, {title}",
                 control,
@@ -361,20 +334,12 @@ def claim_12(evidence: Evidence) -> Claim:
     one = np.ones(1)
     for form, rule in (("printed", above(1.0)), ("corrected", above(1.0))):
         found = ratio(one * refuted[form] / refuted["exact"], one)
-        points.append(
-            ClaimPoint(f"{form} bound/exact error, the counterexample", found, rule(found))
-        )
+        points.append(ClaimPoint(f"{form} bound/exact error, the counterexample", found, rule(found)))
     for method in (UNIF, WEIGHT, MHLJ):
         numbers = _asked(evidence, "bounds", paper.METHODS[method], paper.SMALL_DATA)
         for form in ("printed", "corrected"):
-            found = ratio(
-                np.array([n[form] for n in numbers]), np.array([n["exact"] for n in numbers])
-            )
-            points.append(
-                ClaimPoint(
-                    f"{form} bound/exact error, {method} on Ring(30)", found, above(1.0)(found)
-                )
-            )
+            found = ratio(np.array([n[form] for n in numbers]), np.array([n["exact"] for n in numbers]))
+            points.append(ClaimPoint(f"{form} bound/exact error, {method} on Ring(30)", found, above(1.0)(found)))
     return _claim(12, "The theorems' bounds are bounds", points)
 
 
@@ -383,22 +348,13 @@ def claim_11(evidence: Evidence) -> Claim:
     points: list[ClaimPoint] = []
     for name in ("ring", "grid", "ws"):
         scene = SCENES[name]
-        gaps = {
-            method: evidence.theory(scene, "gaps", paper.METHODS[method])
-            for method in (UNIF, WEIGHT, MHLJ)
-        }
+        gaps = {method: evidence.theory(scene, "gaps", paper.METHODS[method]) for method in (UNIF, WEIGHT, MHLJ)}
         for kind in ("right", "absolute", "singular"):
-            values = {
-                method: np.array([n[kind] for n in numbers]) for method, numbers in gaps.items()
-            }
+            values = {method: np.array([n[kind] for n in numbers]) for method, numbers in gaps.items()}
             for other in (WEIGHT, UNIF):
                 found = ratio(values[MHLJ], values[other])
                 primary = kind == "right" and other == WEIGHT
-                points.append(
-                    ClaimPoint(
-                        f"{kind} gap, MHLJ/{other}, on {name}", found, above(1.0)(found), primary
-                    )
-                )
+                points.append(ClaimPoint(f"{kind} gap, MHLJ/{other}, on {name}", found, above(1.0)(found), primary))
     return _claim(11, "Jumps raise the spectral gap on sparse graphs", points)
 
 

@@ -112,9 +112,7 @@ def measure(description: Mapping[str, Any]) -> tuple[dict[str, AnyArray], dict[s
         warnings.simplefilter("ignore", DivergedWarning)  # counted as infinite
         if description.get("tuning", False):
             return _tuning_curves(network, problem, design, sizes, common), numbers
-        return _curves(
-            network, problem, design, sizes, common, numbers, description.get("drop_at")
-        ), numbers
+        return _curves(network, problem, design, sizes, common, numbers, description.get("drop_at")), numbers
 
 
 def _tuning_curves(
@@ -142,9 +140,7 @@ def _curves(
     for size in sizes:
         step_size: float | Schedule = float(size)
         if drop_at is not None:  # to what is stable for uniform sampling, as after a switch
-            step_size = Dropping(
-                float(size), drop_at, min(float(size), 1.0 / float(np.max(problem.smoothness)))
-            )
+            step_size = Dropping(float(size), drop_at, min(float(size), 1.0 / float(np.max(problem.smoothness))))
         trace = run(network, problem, design, step_size=step_size, record_visits=False, **common)
         with np.errstate(over="ignore", invalid="ignore"):
             rows["distance"].append(trace.error.mean(axis=0))
@@ -232,9 +228,7 @@ def _counterexample(network: Network, problem: Problem, design: AnyDesign) -> di
     features = np.zeros((2 * network.n, 2))
     features[::2, 0], features[1::2, 1] = np.sqrt(curvature), 1.0
     bowls = LeastSquares(features, np.zeros(2 * network.n), node=np.repeat(np.arange(network.n), 2))
-    found = bounds(
-        network, bowls, design, steps=10_000, step_size=0.999 / curvature.mean(), x0=[0.0, 1.0]
-    )
+    found = bounds(network, bowls, design, steps=10_000, step_size=0.999 / curvature.mean(), x0=[0.0, 1.0])
     return {"exact": found.exact} | {name: form.total for name, form in found.forms.items()}
 
 

@@ -203,9 +203,7 @@ def instance(scene: Scene, seed: int, important: int | None = None) -> dict[str,
     }
 
 
-def tuning(
-    scene: Scene, design: Section, effort: Effort, exponents: tuple[int, ...]
-) -> Iterator[dict[str, Any]]:
+def tuning(scene: Scene, design: Section, effort: Effort, exponents: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     """Yield the descriptions of the walks that a design's step size is tuned on, one per tuning instance."""
     for seed in effort.tuning_seeds:
         yield instance(scene, seed) | {
@@ -276,9 +274,7 @@ _FADING = {
 FIGURES = {
     recipe.name: recipe
     for recipe in (
-        Recipe(
-            "homo", ("homo",), "walks", "[homo] the methods are alike", ("er-homogeneous",), _THREE
-        ),
+        Recipe("homo", ("homo",), "walks", "[homo] the methods are alike", ("er-homogeneous",), _THREE),
         Recipe(
             "hete",
             ("hete",),
@@ -312,8 +308,7 @@ FIGURES = {
             "floors",
             "[switch] MHLJ, and uniform sampling once it has settled",
             ("ring",),
-            _some(MHLJ)
-            | {"MHLJ, then UnifRW": SWITCHING, "MHLJ, same drop of the step size": METHODS[MHLJ]},
+            _some(MHLJ) | {"MHLJ, then UnifRW": SWITCHING, "MHLJ, same drop of the step size": METHODS[MHLJ]},
         ),
         Recipe(
             "decay",
@@ -321,8 +316,7 @@ FIGURES = {
             "floors",
             "[Decay] jumps that become rarer",
             ("ring",),
-            {"no jumps (WeightRW)": METHODS[WEIGHT], "p_jump = 0.1 (MHLJ)": METHODS[MHLJ]}
-            | _FADING,
+            {"no jumps (WeightRW)": METHODS[WEIGHT], "p_jump = 0.1 (MHLJ)": METHODS[MHLJ]} | _FADING,
         ),
         Recipe(
             "mixeddist",
@@ -330,10 +324,7 @@ FIGURES = {
             "walks",
             "[fig:mixeddist] mixed targets against jumps",
             ("ring",),
-            _THREE
-            | {
-                f"MixedRW, λ = {mix:g}": {"kind": "mixed_rw", "mix": mix} for mix in (0.1, 0.6, 0.9)
-            },
+            _THREE | {f"MixedRW, λ = {mix:g}": {"kind": "mixed_rw", "mix": mix} for mix in (0.1, 0.6, 0.9)},
         ),
         Recipe(
             "erimp",
@@ -366,9 +357,7 @@ FIGURES = {
             ("ring", "grid", "ws", "er"),
             _some(MHLJ),
         ),
-        Recipe(
-            "stability", (), "stability", "How large a step size may be", ("er", "ring"), _THREE
-        ),
+        Recipe("stability", (), "stability", "How large a step size may be", ("er", "ring"), _THREE),
     )
 }
 
@@ -383,9 +372,7 @@ def figures_of(labels: Sequence[str]) -> list[str]:
     >>> figures_of(["grid", "fig:mixeddist", "bounds", "gap"])
     ['grid', 'mixeddist', 'p_jump']
     """
-    known = {label for recipe in FIGURES.values() for label in (recipe.name, *recipe.labels)} | set(
-        LABELS
-    )
+    known = {label for recipe in FIGURES.values() for label in (recipe.name, *recipe.labels)} | set(LABELS)
     for label in labels:
         if label not in known:
             raise InvalidParameter(f"label must be of {', '.join(sorted(known))}, got {label!r}")

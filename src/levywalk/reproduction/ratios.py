@@ -40,10 +40,6 @@ def ratio(above: Floats, below: Floats, seed: int = 0) -> Ratio:
         return Ratio(math.nan, math.nan, math.nan, undefined, len(above))
     rng = generator(seed, Domain.BOOTSTRAP)
     # An order statistic, since interpolation between a number and infinity is neither.
-    drawn = np.sort(values[rng.integers(0, len(values), (RESAMPLES, len(values)))], axis=1)[
-        :, (len(values) - 1) // 2
-    ]
+    drawn = np.sort(values[rng.integers(0, len(values), (RESAMPLES, len(values)))], axis=1)[:, (len(values) - 1) // 2]
     low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf")
-    return Ratio(
-        float(values[(len(values) - 1) // 2]), float(low), float(high), undefined, len(above)
-    )
+    return Ratio(float(values[(len(values) - 1) // 2]), float(low), float(high), undefined, len(above))

@@ -45,9 +45,7 @@ class Reproduction:
     claims: tuple[Claim, ...]
     figures: Mapping[str, Sequence[Path]]
     seconds: float
-    networks: Mapping[
-        str, int
-    ]  # that were random: how often each was drawn again, as it was not connected
+    networks: Mapping[str, int]  # that were random: how often each was drawn again, as it was not connected
 
     def document(self, folder: Path) -> dict[str, Any]:
         """Return everything in plain numbers; files are relative to the folder."""
@@ -110,9 +108,7 @@ def reproduce(
         TimeEstimateBar(questions, effort, show=progress) as bar,
         Workers(workers, scheduler) as crew,
     ):
-        evidence = Evidence(
-            effort, counted(stored(ResultStore(folder / STORE), crew, bar.answered), networks)
-        )
+        evidence = Evidence(effort, counted(stored(ResultStore(folder / STORE), crew, bar.answered), networks))
         for label, ask in claims.items():
             bar.begin(label)
             found.append(ask(evidence))
@@ -148,9 +144,7 @@ def _drawn(evidence: Evidence, name: str, folder: Path) -> list[Path]:
     return write_figures(evidence, [name], folder / DRAWN, FORMATS)
 
 
-def stored(
-    store: ResultStore, workers: int | Workers | None = None, tell: Tell | None = None
-) -> Runner:
+def stored(store: ResultStore, workers: int | Workers | None = None, tell: Tell | None = None) -> Runner:
     """Return what carries out descriptions, each once: what the store holds is read.
 
     ``tell`` is called with what was asked for, how many pieces of it were computed, and the seconds that this took.
@@ -164,9 +158,7 @@ def stored(
             tell(descriptions, missing, time.perf_counter() - began)
         results = [store.load(key) for key in keys]
         assert all(result is not None for result in results)
-        return [
-            (dict(result.arrays), dict(result.numbers)) for result in results if result is not None
-        ]
+        return [(dict(result.arrays), dict(result.numbers)) for result in results if result is not None]
 
     return run
 
@@ -209,20 +201,14 @@ def chosen(labels: Sequence[str]) -> dict[str, Callable[[Evidence], Claim]]:
     ['claim_1', 'claim_4']
     """
     asked = spelled(labels)
-    return {
-        label: claim
-        for label, claim in zip(LABELS, CLAIMS, strict=True)
-        if not labels or label in asked
-    }
+    return {label: claim for label, claim in zip(LABELS, CLAIMS, strict=True) if not labels or label in asked}
 
 
 def expected_verdicts(effort: Effort) -> dict[str, str]:
     """Return the verdicts that an earlier run of this effort found, by claim."""
     known: dict[str, dict[str, str]] = json.loads(EXPECTED.read_text())
     if effort.name not in known:
-        raise InvalidParameter(
-            f"check must be of an effort whose verdicts are known: {', '.join(known)}; give --quick"
-        )
+        raise InvalidParameter(f"check must be of an effort whose verdicts are known: {', '.join(known)}; give --quick")
     return known[effort.name]
 
 
@@ -298,9 +284,7 @@ def markdown(document: Mapping[str, Any]) -> str:
             "",
             *_points(claim["points"]),
         ]
-        lines += [
-            line for figure in figures if _shows(figure, claim) for line in ("", *_figure(figure))
-        ]
+        lines += [line for figure in figures if _shows(figure, claim) for line in ("", *_figure(figure))]
     others = [figure for figure in figures if not any(_shows(figure, claim) for claim in claims)]
     if others:
         lines += ["", "## More figures" if claims else "## Figures"]
@@ -319,9 +303,7 @@ def _name(claim: Mapping[str, Any]) -> str:
 
 def _points(points: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the primary points as a table, and the secondary ones as another, to be opened."""
-    primary, secondary = (
-        [point for point in points if point["primary"] == kind] for kind in (True, False)
-    )
+    primary, secondary = ([point for point in points if point["primary"] == kind] for kind in (True, False))
     lines = _answers(primary)
     if secondary:
         summary = f"{len(secondary)} secondary point{'s' if len(secondary) > 1 else ''}"

@@ -34,9 +34,7 @@ def cost(description: Mapping[str, Any]) -> float:
     """
     if "ask" in description:
         return _THEORY
-    return _PIECE + _UPDATE * float(
-        description["steps"] * description["walks"] * len(description["relative"])
-    )
+    return _PIECE + _UPDATE * float(description["steps"] * description["walks"] * len(description["relative"]))
 
 
 def made_up(description: Mapping[str, Any]) -> Outcome:
@@ -103,9 +101,7 @@ class TimeEstimate:
         self._at = self._ends[names[before - 1]] if before else 0.0
         self.now = f"[{name}] {before + 1} of {len(names)}"
 
-    def answered(
-        self, descriptions: Sequence[Mapping[str, Any]], computed: int, seconds: float
-    ) -> None:
+    def answered(self, descriptions: Sequence[Mapping[str, Any]], computed: int, seconds: float) -> None:
         """Say that some pieces were asked for, how many of them were computed and not read, and how long it took."""
         fresh = self._fresh(descriptions)
         self.done += len(fresh)
@@ -140,9 +136,7 @@ class TimeEstimateBar(Bar):
     ...     bar.begin("homo")
     """
 
-    def __init__(
-        self, questions: Mapping[str, Question], effort: Effort, show: bool | None = None
-    ) -> None:
+    def __init__(self, questions: Mapping[str, Question], effort: Effort, show: bool | None = None) -> None:
         super().__init__("counting the work", 1.0, show=show, patience=0.0)
         self.outlook: TimeEstimate | None = None
         if self.show:
@@ -155,9 +149,7 @@ class TimeEstimateBar(Bar):
             self.outlook.begin(name)
             self._update(self.outlook)
 
-    def answered(
-        self, descriptions: Sequence[Mapping[str, Any]], computed: int, seconds: float
-    ) -> None:
+    def answered(self, descriptions: Sequence[Mapping[str, Any]], computed: int, seconds: float) -> None:
         """Say that some pieces of work are done; see `TimeEstimate.answered`."""
         if self.outlook is not None:
             self.outlook.answered(descriptions, computed, seconds)
@@ -193,11 +185,5 @@ def in_words(seconds: float | None) -> str:
     if seconds < 15.0:
         return "a few seconds left"
     if minutes < 2:
-        return (
-            f"about {10 * round(seconds / 10.0)} s left" if seconds < 85.0 else "about 1 min left"
-        )
-    return (
-        f"about {minutes} min left"
-        if minutes < 60
-        else f"about {minutes // 60} h {minutes % 60} min left"
-    )
+        return f"about {10 * round(seconds / 10.0)} s left" if seconds < 85.0 else "about 1 min left"
+    return f"about {minutes} min left" if minutes < 60 else f"about {minutes // 60} h {minutes % 60} min left"

@@ -37,10 +37,7 @@ class TunedStepSizes:
         >>> tuned.exponents[tuned.best(0.1)]
         0
         """
-        order = [
-            (most(self.steps[accuracy][i]), float(np.median(self.final[i])))
-            for i in range(len(self.exponents))
-        ]
+        order = [(most(self.steps[accuracy][i]), float(np.median(self.final[i]))) for i in range(len(self.exponents))]
         return min(range(len(order)), key=lambda i: order[i])
 
     def relative(self, accuracy: float) -> float:
@@ -68,9 +65,7 @@ def tune(scene: Scene, design: Section, effort: Effort, runner: Runner) -> Tuned
         low, high = 0 in winners, len(found.exponents) - 1 in winners
         if not (low or high):
             break
-        more = ((found.exponents[0] - 1,) if low else ()) + (
-            (found.exponents[-1] + 1,) if high else ()
-        )
+        more = ((found.exponents[0] - 1,) if low else ()) + ((found.exponents[-1] + 1,) if high else ())
         fresh = _tried(scene, design, effort, more, runner)
         if high and not low and not np.isfinite(np.median(fresh.final[-1])):
             found = _joined(found, fresh)
@@ -79,28 +74,19 @@ def tune(scene: Scene, design: Section, effort: Effort, runner: Runner) -> Tuned
     return found
 
 
-def _tried(
-    scene: Scene, design: Section, effort: Effort, exponents: tuple[int, ...], runner: Runner
-) -> TunedStepSizes:
+def _tried(scene: Scene, design: Section, effort: Effort, exponents: tuple[int, ...], runner: Runner) -> TunedStepSizes:
     outcomes = runner(list(tuning(scene, design, effort, exponents)))
     steps = {
-        accuracy: np.array(
-            [settled_at(arrays["step"], arrays["distance"], accuracy) for arrays, _ in outcomes]
-        ).T
+        accuracy: np.array([settled_at(arrays["step"], arrays["distance"], accuracy) for arrays, _ in outcomes]).T
         for accuracy in effort.accuracies
     }
-    return TunedStepSizes(
-        exponents, steps, np.array([arrays["distance"][:, -1] for arrays, _ in outcomes]).T
-    )
+    return TunedStepSizes(exponents, steps, np.array([arrays["distance"][:, -1] for arrays, _ in outcomes]).T)
 
 
 def _joined(a: TunedStepSizes, b: TunedStepSizes) -> TunedStepSizes:
     order = np.argsort([*a.exponents, *b.exponents])
     return TunedStepSizes(
         tuple(sorted([*a.exponents, *b.exponents])),
-        {
-            accuracy: np.concatenate([a.steps[accuracy], b.steps[accuracy]])[order]
-            for accuracy in a.steps
-        },
+        {accuracy: np.concatenate([a.steps[accuracy], b.steps[accuracy]])[order] for accuracy in a.steps},
         np.concatenate([a.final, b.final])[order],
     )

@@ -47,9 +47,7 @@ class ClaimPoint:
     ratio: Ratio
     answer: PointAnswer
     primary: bool = True
-    beside: Mapping[str, Ratio] = field(
-        default_factory=dict
-    )  # the same by other measures; changes no verdict
+    beside: Mapping[str, Ratio] = field(default_factory=dict)  # the same by other measures; changes no verdict
 
 
 @dataclass(frozen=True)
@@ -73,19 +71,11 @@ class Claim:
         if self.verdict == Verdict.HOLDS:
             return "everywhere"
         names = {
-            answer: [
-                point.where for point in self.points if point.primary and point.answer == answer
-            ]
+            answer: [point.where for point in self.points if point.primary and point.answer == answer]
             for answer in (PointAnswer.YES, PointAnswer.UNCLEAR, PointAnswer.NO)
         }
-        told = "; ".join(
-            f"{answer}: {', '.join(points)}" for answer, points in names.items() if points
-        )
-        return (
-            told
-            if names[PointAnswer.YES] or names[PointAnswer.NO]
-            else f"neither shown nor refuted; {told}"
-        )
+        told = "; ".join(f"{answer}: {', '.join(points)}" for answer, points in names.items() if points)
+        return told if names[PointAnswer.YES] or names[PointAnswer.NO] else f"neither shown nor refuted; {told}"
 
     @property
     def tally(self) -> str:

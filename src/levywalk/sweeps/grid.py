@@ -90,27 +90,19 @@ def _axes(table: Mapping[str, Any], content: Mapping[str, Any], source: _Source)
             raise InvalidSpec(f"{where} must be a list of at least one value, got {values!r}")
         texts = [canonical(_plain_toml(value, where)) for value in values]
         if len(set(texts)) < len(texts):
-            twice = next(
-                value for value, text in zip(values, texts, strict=True) if texts.count(text) > 1
-            )
+            twice = next(value for value, text in zip(values, texts, strict=True) if texts.count(text) > 1)
             raise InvalidSpec(f"{where} has {twice!r} twice; a value once is enough")
         if dotted(path) in _CHANGES_NOTHING or path[0] in _CHANGES_NOTHING:
-            raise InvalidSpec(
-                f"{where} changes no result, so there is nothing to sweep; set it outside [sweep]"
-            )
+            raise InvalidSpec(f"{where} changes no result, so there is nothing to sweep; set it outside [sweep]")
         for other in seen:
             if path[: len(other)] == other or other[: len(path)] == path:
-                raise InvalidSpec(
-                    f"{where} and {dotted(other)} set the same thing; keep one of them"
-                )
+                raise InvalidSpec(f"{where} and {dotted(other)} set the same thing; keep one of them")
         _check_place(path, content, where)
         seen.append(path)
         yield Axis(path, tuple(values))
 
 
-def _flat(
-    table: Mapping[str, Any], before: tuple[str, ...], source: _Source
-) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _flat(table: Mapping[str, Any], before: tuple[str, ...], source: _Source) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Return paths and values: a key of [sweep] is a dotted path in quotes, or without them as TOML's own."""
     for key, value in table.items():
         path = before + (_parsed(key, source) if not before else (key,))
@@ -139,9 +131,7 @@ def _plain_toml(value: Any, where: str) -> Any:
     try:
         return json.loads(json.dumps(value))
     except TypeError:
-        raise InvalidSpec(
-            f"{where} must be numbers, texts, lists or tables, got {value!r}"
-        ) from None
+        raise InvalidSpec(f"{where} must be numbers, texts, lists or tables, got {value!r}") from None
 
 
 def _check_place(path: tuple[str, ...], content: Mapping[str, Any], where: str) -> None:
@@ -166,9 +156,7 @@ def dotted(path: tuple[str, ...]) -> str:
     >>> dotted(("designs", "my walk", "p_jump"))
     'designs."my walk".p_jump'
     """
-    return ".".join(
-        part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part) for part in path
-    )
+    return ".".join(part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part) for part in path)
 
 
 def cell(value: Any) -> Any:
@@ -187,9 +175,7 @@ def shown(value: Any) -> str:
     return str(cell(value))
 
 
-def _points(
-    axes: tuple[Axis, ...], content: dict[str, Any], source: _Source, folder: Path
-) -> tuple[GridPoint, ...]:
+def _points(axes: tuple[Axis, ...], content: dict[str, Any], source: _Source, folder: Path) -> tuple[GridPoint, ...]:
     count = math.prod(len(axis.values) for axis in axes)
     if count > _MOST_POINTS:
         raise InvalidSpec(
@@ -207,15 +193,11 @@ def _points(
     for values in itertools.product(*(axis.values for axis in axes)):
         named = {axis.key: value for axis, value in zip(axes, values, strict=True)}
         where = ", ".join(f"{key} = {shown(value)}" for key, value in named.items())
-        points.append(
-            GridPoint(named, _experiment(axes, values, content, f"{source.name} with {where}"))
-        )
+        points.append(GridPoint(named, _experiment(axes, values, content, f"{source.name} with {where}")))
     return tuple(points)
 
 
-def _experiment(
-    axes: tuple[Axis, ...], values: tuple[Any, ...], content: dict[str, Any], where: str
-) -> Experiment:
+def _experiment(axes: tuple[Axis, ...], values: tuple[Any, ...], content: dict[str, Any], where: str) -> Experiment:
     changed = copy.deepcopy(content)
     for axis, value in zip(axes, values, strict=True):
         table = changed
@@ -235,9 +217,7 @@ def _try(experiment: Experiment, folder: Path, where: str, whole: bool) -> None:
         if isinstance(run.step_size, dict):
             missing = [name for name in experiment.designs if name not in run.step_size]
             if missing:
-                raise InvalidSpec(
-                    f"[run] step_size must give a number for each design, got none for {missing[0]!r}"
-                )
+                raise InvalidSpec(f"[run] step_size must give a number for each design, got none for {missing[0]!r}")
         (experiment if whole else experiment.model_copy(update=_stand_in())).build(folder)
     except LevywalkError as error:
         raise InvalidSpec(f"{where}: {error}") from None

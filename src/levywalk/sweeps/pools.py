@@ -116,9 +116,7 @@ class LocalProcesses:
 
     def submit(self, task: Task) -> Future[Answer]:
         """Start a task in one of the processes."""
-        future: Future[Answer] = self._executor.submit(
-            carry_out, canonical(task.content), task.given
-        )
+        future: Future[Answer] = self._executor.submit(carry_out, canonical(task.content), task.given)
         return future
 
     def renew(self) -> None:
@@ -145,8 +143,7 @@ class DaskCluster:
             distributed = importlib.import_module("distributed")
         except ImportError:
             raise InvalidParameter(
-                f"scheduler {address!r} needs Dask, which is not installed: "
-                "pip install 'levywalk[cluster]'"
+                f"scheduler {address!r} needs Dask, which is not installed: pip install 'levywalk[cluster]'"
             ) from None
         self.address = address
         self.killed: tuple[type[BaseException], ...] = (distributed.KilledWorker,)
@@ -166,9 +163,7 @@ class DaskCluster:
     def submit(self, task: Task) -> Future[Answer]:
         """Start a task on the cluster."""
         self._workers_seen = time.monotonic()  # the time without workers counts from here
-        future: Future[Answer] = self._executor.submit(
-            carry_out, canonical(task.content), task.given
-        )
+        future: Future[Answer] = self._executor.submit(carry_out, canonical(task.content), task.given)
         return future
 
     def renew(self) -> None:

@@ -104,9 +104,7 @@ def key_of(description: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def pack(
-    description: Mapping[str, Any], arrays: Mapping[str, AnyArray], numbers: Mapping[str, Any]
-) -> bytes:
+def pack(description: Mapping[str, Any], arrays: Mapping[str, AnyArray], numbers: Mapping[str, Any]) -> bytes:
     """Return a result as the bytes of its file: the same result, the same bytes."""
     about = {
         "format": FORMAT,
@@ -118,16 +116,12 @@ def pack(
     members = {_ABOUT: np.frombuffer(canonical(about).encode(), np.uint8)}
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or array.dtype.hasobject or name == _ABOUT:
-            raise InvalidParameter(
-                f"arrays must be numpy arrays of numbers, none named {_ABOUT!r}; got {name!r}"
-            )
+            raise InvalidParameter(f"arrays must be numpy arrays of numbers, none named {_ABOUT!r}; got {name!r}")
         members[name] = array
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in members.items():
-            with archive.open(
-                zipfile.ZipInfo(f"{name}.npy", _DATE), "w", force_zip64=True
-            ) as member:
+            with archive.open(zipfile.ZipInfo(f"{name}.npy", _DATE), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
     return file.getvalue()
 
@@ -187,20 +181,14 @@ class ResultStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise ResultStoreError(
-                f"{path} cannot be read: {error.strerror or error}; check its permissions"
-            ) from None
+            raise ResultStoreError(f"{path} cannot be read: {error.strerror or error}; check its permissions") from None
         try:
             found = unpack(content)
             whose = key_of(found.description)
-        except (
-            Exception
-        ) as error:  # zipfile, json and numpy raise whatever a damaged file makes them meet
+        except Exception as error:  # zipfile, json and numpy raise whatever a damaged file makes them meet
             _report(path, f"is damaged ({type(error).__name__}: {error})")
             return None
-        if whose != key or (
-            description is not None and canonical(description) != canonical(found.description)
-        ):
+        if whose != key or (description is not None and canonical(description) != canonical(found.description)):
             _report(path, "holds the result of something else")
             return None
         return found
@@ -222,9 +210,7 @@ class ResultStore:
         path, partial = self.path(key), None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            number, partial = tempfile.mkstemp(
-                prefix=f"{key[:16]}-", suffix=_PARTIAL, dir=self.folder
-            )
+            number, partial = tempfile.mkstemp(prefix=f"{key[:16]}-", suffix=_PARTIAL, dir=self.folder)
             with os.fdopen(number, "wb") as file:
                 file.write(content)
                 file.flush()

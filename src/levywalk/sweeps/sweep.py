@@ -49,9 +49,7 @@ class SweepRun:
     @property
     def name(self) -> str:
         """What errors call it."""
-        return ", ".join(
-            [*(f"{key} = {shown(value)}" for key, value in self.point.values.items()), self.design]
-        )
+        return ", ".join([*(f"{key} = {shown(value)}" for key, value in self.point.values.items()), self.design])
 
 
 @dataclass(frozen=True)
@@ -106,9 +104,7 @@ class SweepResult:
             {
                 "axes": {axis.key: list(axis.values) for axis in self.sweep.axes},
                 "rows": self.rows,
-                "failures": [
-                    {"run": failure.name, "why": failure.why} for failure in self.failures
-                ],
+                "failures": [{"run": failure.name, "why": failure.why} for failure in self.failures],
                 "settings": self.sweep.points[0].experiment.model_dump(mode="json"),
             }
         )
@@ -152,9 +148,7 @@ def _files(experiment: Experiment, folder: Path, known: dict[Path, str]) -> dict
     return found
 
 
-def compare_one(
-    description: dict[str, Any], folder: str = "."
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def compare_one(description: dict[str, Any], folder: str = ".") -> tuple[dict[str, Any], dict[str, Any]]:
     """Carry out one run of a sweep: one design at one point, on one thread."""
     content = description["experiment"]
     experiment = check_experiment(content | {"run": content["run"] | {"threads": 1}})
@@ -178,14 +172,10 @@ def compare_one(
     }
     row = result.table().to_dict(orient="index")[name]
     numbers = {
-        "columns": [
-            str(column) for column in row
-        ],  # in their order, which JSON's sorted keys would lose
+        "columns": [str(column) for column in row],  # in their order, which JSON's sorted keys would lose
         "row": row,
         "trials": [asdict(trial) for trial in result.sweep[name]],
-        "provenance": {
-            key: value for key, value in trace.provenance.items() if key not in _PER_RUN
-        },
+        "provenance": {key: value for key, value in trace.provenance.items() if key not in _PER_RUN},
     }
     return arrays, numbers
 
@@ -225,17 +215,13 @@ def run_sweep(
         if key not in failed:
             found = store.load(key)
             assert found is not None
-            rows.append(
-                _row(run, {name: found.numbers["row"][name] for name in found.numbers["columns"]})
-            )
+            rows.append(_row(run, {name: found.numbers["row"][name] for name in found.numbers["columns"]}))
     return SweepResult(sweep, rows, failures)
 
 
 def _row(run: SweepRun, found: Mapping[str, Any]) -> dict[str, Any]:
     accuracy = run.point.experiment.run.accuracy
-    steps = {
-        f"steps_to{end}": found[f"steps_to_{accuracy:g}{end}"] for end in ("", "_low", "_high")
-    }
+    steps = {f"steps_to{end}": found[f"steps_to_{accuracy:g}{end}"] for end in ("", "_low", "_high")}
     head = {"design": run.design, "steps": run.point.experiment.run.steps, "accuracy": accuracy}
     return run.point.values | head | steps | dict(found)
 
@@ -253,7 +239,5 @@ def write_sweep(swept: SweepResult, folder: Path) -> list[Path]:
         path = folder / f"figure.{output.figure}"
         plot_sweep(swept.rows, [axis.key for axis in swept.sweep.axes], path=path)
         written.append(path)
-    (folder / "result.json").write_text(
-        json.dumps(swept.document(), indent=2) + "\n", encoding="utf-8"
-    )
+    (folder / "result.json").write_text(json.dumps(swept.document(), indent=2) + "\n", encoding="utf-8")
     return [*written, folder / "result.json"]

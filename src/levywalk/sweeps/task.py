@@ -64,9 +64,7 @@ def tasks_of(
 ) -> list[Task]:
     """Return one task per description."""
     if names is not None and len(names) != len(descriptions):
-        raise InvalidParameter(
-            f"names must be one per description, got {len(names)} for {len(descriptions)}"
-        )
+        raise InvalidParameter(f"names must be one per description, got {len(names)} for {len(descriptions)}")
     function = name_of(work)
     arguments = json.dumps(plain(given or {}, "given"))
     tasks = []
@@ -99,9 +97,7 @@ def name_of(work: str | Callable[..., Any]) -> str:
     except InvalidParameter:
         found = None
     if found is not work or name.startswith("__main__:"):
-        raise InvalidParameter(
-            f"work must be a function of a module that workers can import, got {work!r}"
-        )
+        raise InvalidParameter(f"work must be a function of a module that workers can import, got {work!r}")
     return name
 
 

@@ -80,13 +80,10 @@ class Workers:
         self.scheduler = scheduler
         if count is not None and scheduler is not None:
             raise InvalidParameter(
-                f"give workers (processes on this machine) or a scheduler, "
-                f"got {count} and the scheduler {scheduler!r}"
+                f"give workers (processes on this machine) or a scheduler, got {count} and the scheduler {scheduler!r}"
             )
         self._pool: Pool | None = None
-        self._most: int | None = (
-            None  # how many processes can have something to do, if that is known
-        )
+        self._most: int | None = None  # how many processes can have something to do, if that is known
 
     def compute(self, tasks: list[Task], store: ResultStore, bar: Bar) -> None:
         """Compute all tasks and store each result; raise an error at the end if some failed."""
@@ -136,15 +133,11 @@ class Workers:
         self.close(now=error is not None)
 
 
-def workers_for(
-    workers: int | Workers | None, scheduler: str | None, tasks: int
-) -> AbstractContextManager[Workers]:
+def workers_for(workers: int | Workers | None, scheduler: str | None, tasks: int) -> AbstractContextManager[Workers]:
     """Return the workers to use: the given ones, which stay open, or new ones for this call alone."""
     if isinstance(workers, Workers):
         if scheduler is not None:
-            raise InvalidParameter(
-                f"give the scheduler to Workers, not beside it, got Workers and {scheduler!r}"
-            )
+            raise InvalidParameter(f"give the scheduler to Workers, not beside it, got Workers and {scheduler!r}")
         return nullcontext(workers)
     own = Workers(workers, scheduler)
     own._most = tasks
@@ -209,8 +202,7 @@ class _TaskQueue:
             return
         except CancelledError:
             raise ClusterLost(
-                f"the scheduler dropped {task.name}: it was stopped, or another client cancelled "
-                f"the work; {RESUME}"
+                f"the scheduler dropped {task.name}: it was stopped, or another client cancelled the work; {RESUME}"
             ) from None
         except Exception as error:  # the function or its result could not be transferred
             answer = f"{type(error).__name__}: {error}"
@@ -259,11 +251,7 @@ class _TaskQueue:
             for key, content in self.unsaved:
                 elsewhere.put(key, content)
         except ResultStoreError:
-            return (
-                f"{len(self.unsaved)} finished results are lost, because there was no space "
-                "elsewhere either"
-            )
+            return f"{len(self.unsaved)} finished results are lost, because there was no space elsewhere either"
         return (
-            f"{len(self.unsaved)} finished results are in {elsewhere.folder}: "
-            "move these files into the store as well"
+            f"{len(self.unsaved)} finished results are in {elsewhere.folder}: move these files into the store as well"
         )

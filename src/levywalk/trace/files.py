@@ -34,7 +34,18 @@ _DIMS: dict[str, tuple[str, ...]] = {
 }
 _MEMORY = "memory."  # begins the name of what tokens and nodes remember
 _OPTIONAL = {"visits", "walk", "optimum"}
-_WHOLE = {"step", "hops", "transfers", "bytes", "small_messages", "visits", "walk", "final_node", "diverged_at", "switched_at"}
+_WHOLE = {
+    "step",
+    "hops",
+    "transfers",
+    "bytes",
+    "small_messages",
+    "visits",
+    "walk",
+    "final_node",
+    "diverged_at",
+    "switched_at",
+}
 
 
 def to_xarray(trace: Trace) -> xr.Dataset:

@@ -11,7 +11,7 @@ import numpy as np
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.schedule import Schedule
-from levywalk.updates import Sgd, Update
+from levywalk.updates import Update
 from levywalk.version import __version__
 from levywalk.walks import Walk
 

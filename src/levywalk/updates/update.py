@@ -107,9 +107,7 @@ class Update:
     token_memory: Mapping[str, Kind] = {}
     local: bool = True
 
-    def direction(
-        self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words
-    ) -> Floats:
+    def direction(self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words) -> Floats:
         """Return the direction g of the step x ← x - γ g."""
         raise InvalidParameter(f"update {type(self).__name__} must implement direction or apply")
 

@@ -107,6 +107,7 @@ class Design(Walk):
         return {"p_jump": self.jump.p_jump}
 
 
+@registered("design", "custom_switching")
 @dataclass(frozen=True)
 class Switching(Walk):
     """Walk by ``first`` until the detector says that the model has settled, then by ``then``; see `switching`.

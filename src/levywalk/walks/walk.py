@@ -129,9 +129,7 @@ def check_walk(walk: Walk) -> None:
     check_declaration(owner, "token_memory", walk.token_memory)
     unknown = [name for name in walk.asks_neighbours if name not in declared]
     if unknown:
-        raise InvalidParameter(
-            f"asks_neighbours of {owner} must name entries of its node_memory, got {unknown[0]!r}"
-        )
+        raise InvalidParameter(f"asks_neighbours of {owner} must name entries of its node_memory, got {unknown[0]!r}")
     checks.integer(f"max_hops of {owner}", walk.max_hops, low=1)
 
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from levywalk.errors import DataWarning, InvalidData, InvalidParameter, NoMinimiser
 from levywalk.problem import (
     LeastSquares,
-    LinearModelProblem,
+    GeneralizedLinear,
     Logistic,
     Problem,
     check_problem,
@@ -34,7 +34,7 @@ KINDS = [(LeastSquares, Y), (Logistic, LABELS)]
 def small_blocks(monkeypatch):
     """Make every loop over blocks take several turns on small data."""
     monkeypatch.setattr(samples, "_BLOCK", 16)
-    monkeypatch.setattr("levywalk.problem.glm._BLOCK", 16)
+    monkeypatch.setattr("levywalk.problem.linear._BLOCK", 16)
     monkeypatch.setattr("levywalk.problem.spectra._BATCH", 64)
 
 
@@ -356,7 +356,7 @@ def test_foreign_objects_are_problems_when_they_have_the_names():
     assert optimum_of(Bowls()) is None
     np.testing.assert_array_equal(optimum_of(Bowls(optimum=[1, 1])), [1.0, 1.0])
     check_problem(LeastSquares(X, Y))
-    assert isinstance(LeastSquares(X, Y), LinearModelProblem)
+    assert isinstance(LeastSquares(X, Y), GeneralizedLinear)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,13 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import Floats, Ints, Words64
+from levywalk.engine.backends import (
+    compiled_update,
+    compiled_walk,
+    has_builtin_loss,
+    is_plain_design,
+    is_plain_sgd,
+)
 from levywalk.engine.kernels import tables, twins, walkers
 from levywalk.engine.kernels.loop import (
     LEAST_SQUARES,
@@ -20,13 +27,6 @@ from levywalk.engine.kernels.loop import (
     Rows,
     Watch,
     compiled_loop,
-)
-from levywalk.engine.backends import (
-    compiled_update,
-    compiled_walk,
-    has_builtin_loss,
-    is_plain_design,
-    is_plain_sgd,
 )
 from levywalk.engine.run_state import RunPlan, RunState
 from levywalk.engine.standings import Standings

@@ -118,7 +118,7 @@ def compiled_loop(loss: int, own_update: bool = False, own_walk: bool = False) -
             before = np.empty(dim)
             token, kept = twins.token, twins.node
             n_token, n_kept = len(token.base), len(kept.base)
-            token_update, kept_update = token.split[0], kept.split[0]
+            token_update, kept_update = token.own[0], kept.own[0]
             token_at, token_length = np.zeros(n_token + 1, np.int64), np.zeros(n_token + 1, np.int64)
             kept_at, kept_length = np.zeros(n_kept + 1, np.int64), np.zeros(n_kept + 1, np.int64)
             word_size = np.int64(8)
@@ -163,7 +163,7 @@ def compiled_loop(loss: int, own_update: bool = False, own_walk: bool = False) -
                         for j in range(dim):
                             z += features[i, j] * x[j]
                         if OWN_SLOPE:
-                            slope = call_slope(twins.slope, z, targets[i])
+                            slope = call_slope(twins.slope, z, targets[i])  # type: ignore[call-arg, var-annotated]
                         elif LOGISTIC:
                             slope = 1.0 / (1.0 + np.exp(-z)) - targets[i]
                         else:
@@ -243,7 +243,7 @@ def compiled_loop(loss: int, own_update: bool = False, own_walk: bool = False) -
                                 first_entry, length = np.uint64(offsets[v]), offsets[v + BIT] - offsets[v]
                             kept_at[k] = kept.base[k] + r * kept.row[k] + np.int64(first_entry) * kept.item[k]
                             kept_length[k] = length
-                        answer = call_decide(
+                        answer: Any = call_decide(
                             twins.decide,
                             np.int64(v),
                             came_from,

@@ -57,7 +57,9 @@ def width_of(lines: int) -> int:
     return GROUP if lines <= _WIDEST else 1
 
 
-def pack(network: Network, bound: Bound, problem: GeneralizedLinear | None, update: Update | None) -> tuple[Tables, bool]:
+def pack(
+    network: Network, bound: Bound, problem: GeneralizedLinear | None, update: Update | None
+) -> tuple[Tables, bool]:
     """Return the tables, and whether they are far: larger than a near cache."""
     kind = kind_of(problem)
     lines = 0 if problem is None else lines_of(problem.dim)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, cfunc, njit, types
+from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic
 
@@ -53,34 +53,32 @@ class Entries(NamedTuple):
     item: Ints
     length: Ints  # 0: by edge or by sample
     kind: Ints
-    split: Ints  # [0]: how many entries are the update's; the walk's follow
+    own: Ints  # [0]: how many entries are the update's; the walk's follow
 
 
 @intrinsic
 def call_slope(typingctx, address, z, y):  # type: ignore[no-untyped-def]
     """Call the slope at an address."""
-    return _call(SLOPE, (address, z, y))
+    return _call(SLOPE)
 
 
 @intrinsic
-def call_update(typingctx, address, *args):  # type: ignore[no-untyped-def]
-    """Call the update at an address."""
-    return _call(UPDATE, (address, *args[0]))
+def call_update(typingctx, address, a, b, c, d, e, f, g, h, i, j):  # type: ignore[no-untyped-def]
+    """Call the update at an address; the arguments are those of `UPDATE`."""
+    return _call(UPDATE)
 
 
 @intrinsic
-def call_decide(typingctx, address, *args):  # type: ignore[no-untyped-def]
-    """Call the decision at an address."""
-    return _call(DECIDE, (address, *args[0]))
+def call_decide(typingctx, address, a, b, c, d, e, f, g, h, i, j, k, m, n, o):  # type: ignore[no-untyped-def]
+    """Call the decision at an address; the arguments are those of `DECIDE`."""
+    return _call(DECIDE)
 
 
-def _call(signature, given):  # type: ignore[no-untyped-def]
+def _call(signature):  # type: ignore[no-untyped-def]
     """Return the typing and the code of a call through an address."""
     wanted = signature.return_type(_I64, *signature.args)
 
     def codegen(context, builder, called, values):  # type: ignore[no-untyped-def]
-        if len(values) == 2 and len(signature.args) > 1:  # star arguments come as one tuple
-            values = [values[0], *(builder.extract_value(values[1], i) for i in range(len(signature.args)))]
         result = context.get_value_type(signature.return_type)
         kinds = [context.get_value_type(entry) for entry in signature.args]
         if signature.return_type is types.void:
@@ -186,8 +184,7 @@ def _compiled(signature: Any, wrapper: Callable[..., Any], whose: str) -> Any:
     except NumbaError as error:
         reason = str(error).strip().splitlines()
         raise InvalidParameter(
-            f"{whose} could not be compiled: {reason[0] if reason else error}; "
-            "backend='reference' runs without it"
+            f"{whose} could not be compiled: {reason[0] if reason else error}; backend='reference' runs without it"
         ) from error
 
 
@@ -226,6 +223,13 @@ def no_twins(state: RunState) -> Twins:
     empty = Entries(*(np.empty(0, np.int64) for _ in range(5)), np.zeros(1, np.int64))
     none = np.empty(0)
     return Twins(
-        *(0, 0, 0), np.empty(0, np.int64), none, none, state.came_from, state.diverged_at, empty, empty,
+        *(0, 0, 0),
+        np.empty(0, np.int64),
+        none,
+        none,
+        state.came_from,
+        state.diverged_at,
+        empty,
+        empty,
         np.zeros(1, np.bool_),
     )

@@ -28,7 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.engine.prepare import phases_of
+from levywalk.draws import Words
+from levywalk.engine.bind import bind_phases
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import (
@@ -47,6 +48,8 @@ from levywalk.fleet.protocol.records import (
 from levywalk.fleet.protocol.terms import EAGER
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
+from levywalk.memory import Memory, Sizes, Slots
+from levywalk.updates import LocalData, Sgd
 from levywalk.walks import DetectorState
 
 LIVE = (ACTIVE, MOVING, RELEASING)
@@ -355,13 +358,18 @@ def _check_counters(walk: list[tuple[int, Visit]], final: Token) -> None:
 
 def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
     """Check I7: the updates of that walk, made as the reference backend makes them, give the token's model."""
-    phases = phases_of(fleet.network, fleet.problem, fleet.design, fleet.published.phases[0].step_size)
+    published = fleet.published
+    if published.method.node_memory or not isinstance(published.update, Sgd):
+        check_memory_replay(fleet, walk, final)
+        return
+    step_size_1 = published.phases[0].step_size
+    phases = bind_phases(fleet.network, fleet.problem, fleet.design, published.update, step_size_1)
     x, phase, switched, diverged = fleet.x0.copy(), 0, -1, -1
     watch, detector = DetectorState.new(fleet.problem.dim), fleet.published.detector
     for t, v in enumerate(walk[:-1]):
         here = phases[phase]
-        step_size = min(float(here.step_sizes(t, t + 1)[0]), here.most)
-        gradient = fleet.published.update.gradient(fleet.problem, v, x, partial(fleet.key(v).word, t))
+        step_size = min(float(here.step_sizes(t, t + 1)[0]), here.published.most)
+        gradient = published.update.gradient(fleet.problem, v, x, partial(fleet.key(v).word, t))
         scaled = here.bound.weights[v] * gradient
         moved = x - step_size * scaled
         if not np.isfinite(moved).all():
@@ -373,3 +381,33 @@ def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
     found: tuple[Floats, int, int] = final.model, final.switched_at, final.diverged_at
     if not np.array_equal(found[0], x) or found[1:] != (switched, diverged):
         raise Violation("I7", f"the model is {found}, the replay of its walk gives {(x, switched, diverged)}")
+
+
+def check_memory_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
+    """Check I7 for any update: its own `apply` along the walk gives the token's model; nothing of `step` is used.
+
+    Holds without faults: what a brought-back token may read of a node's memory is not promised yet.
+    """
+    method = fleet.published.method
+    token_memory = method.first_memory()
+    sizes = {v: Sizes(method.dim, int(fleet.network.degree[v]), 1) for v in set(walk)}
+    kept = {
+        v: {
+            name: np.full(kind.shape(size), kind.initial, kind.dtype)
+            for name, kind in method.update.node_memory.items()
+        }
+        for v, size in sizes.items()
+    }
+    carried = {name.removeprefix("update."): array for name, array in token_memory.items()}
+    x = fleet.x0.copy()
+    phase = method.phases[0]
+    for t, v in enumerate(walk[:-1]):
+        weight = phase.weight(fleet.scores_of(v)[0])
+        memory = Memory(Slots(carried), Slots(kept[v]))
+        local = LocalData(fleet.problem, v, method.n)
+        moved = method.update.apply(x, memory, local, weight, phase.step_size_at(t, 1.0), Words(fleet.key(v), t))
+        if not np.isfinite(moved).all():
+            break
+        x = moved
+    if not np.array_equal(final.model, x):
+        raise Violation("I7", f"the model is {final.model}, the replay of its walk gives {x}")

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.engine.prepare import phases_of
+from levywalk.engine.bind import bind_phases
 from levywalk.fleet.checking.invariants import Violation, check_replay
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
@@ -35,6 +35,7 @@ from levywalk.fleet.protocol.records import PREPARED, Archived, Began, Line
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.storage.reader import StoreReader
+from levywalk.updates import Sgd
 
 Visits = dict[Epoch, dict[int, tuple[int, Visit]]]
 
@@ -207,7 +208,10 @@ def _winning(visits: Visits, lineage: list[Began]) -> list[tuple[int, Visit]]:
 
 def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> int:
     """Check I7 at every model in the logs, epoch by epoch; return how many there were."""
-    (phase,) = phases_of(fleet.network, fleet.problem, fleet.design, fleet.published.phases[0].step_size)
+    update = fleet.published.update
+    assert isinstance(update, Sgd)
+    size = fleet.published.phases[0].step_size
+    (phase,) = bind_phases(fleet.network, fleet.problem, fleet.design, update, size)
     bases = {(one.parent, one.base) for one in began.values()}
     at: dict[tuple[Epoch, int], Floats] = {(FIRST, 0): fleet.x0}
     compared = 0
@@ -228,9 +232,9 @@ def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> in
                         "I7", f"the model of {tuple(epoch)} before step {t} at node {v} is not the replay's"
                     )
             if t < fleet.published.steps:
-                size = min(float(phase.step_sizes(t, t + 1)[0]), phase.most)
-                gradient = fleet.published.update.gradient(fleet.problem, v, x, partial(fleet.key(v).word, t))
-                x = x - size * (phase.bound.weights[v] * gradient)
+                gamma = min(float(phase.step_sizes(t, t + 1)[0]), phase.published.most)
+                gradient = update.gradient(fleet.problem, v, x, partial(fleet.key(v).word, t))
+                x = x - gamma * (phase.bound.weights[v] * gradient)
         at[epoch, max(steps, default=own.base - 1) + 1] = x
     return compared
 

@@ -13,7 +13,7 @@ from typing import cast
 
 import numpy as np
 
-from levywalk.arrays import Floats
+from levywalk.arrays import AnyArray, Floats
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Neighbour, NodeSite
 from levywalk.fleet.protocol.records import NOBODY, Disk, Edge, Known, Own
@@ -141,6 +141,10 @@ class ScriptedSite:
     def __init__(self, setting: SmallFleet, v: int) -> None:
         self.setting, self.node, self.published = setting, v, ScriptedWalk(setting)
         self.up: list[int] = []
+        self.memory: dict[str, AnyArray] = {}
+
+    def remember(self, kept: dict[str, AnyArray] | None) -> None:
+        """Remember nothing."""
 
     def know(self, neighbours: Sequence[Neighbour], degree: int) -> None:
         """Take in which neighbours are there."""

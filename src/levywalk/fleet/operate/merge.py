@@ -16,7 +16,7 @@ import numpy as np
 
 from levywalk.arrays import Floats, Ints
 from levywalk.engine.measure import Measure, loss_nodes
-from levywalk.engine.seen import Seen
+from levywalk.engine.standings import Standings
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.node_step import PublishedWalk, Visit
 from levywalk.fleet.protocol.records import Archived, Began, Line
@@ -24,7 +24,6 @@ from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.setup.build import Fleet
 from levywalk.trace import Trace
 from levywalk.trace.provenance import told
-from levywalk.walks import Switching
 
 Logs = Mapping[int, Sequence[Line]]
 
@@ -168,10 +167,10 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
             walk[0, step] = v
     nodes = loss_nodes("auto", problem, published.update, published.steps, len(kept), fleet.seed)
     measure = Measure(problem, nodes)
-    hops, transfers = (np.array([[getattr(line, name) for line in lines]]) for name in ("hops", "transfers"))
+    counts = (np.array([[getattr(line, name) for line in lines]]) for name in ("hops", "transfers", "small_messages"))
+    hops, transfers, small = counts
     errors = _errors(measure, kept, hops, transfers)
-    numbers = problem.dim + (problem.dim + 3 if published.detector is not None else 0)
-    bound = (fleet.design.first if isinstance(fleet.design, Switching) else fleet.design).bind(fleet.network, problem)
+    bound = fleet.design.phases[0].bind(fleet.network, problem)
     return Trace(
         step=np.array([line.step for line in lines]),
         distance2=errors[:, 0],
@@ -179,13 +178,14 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
         loss=errors[:, 2],
         hops=hops,
         transfers=transfers,
-        bytes=transfers * 8 * numbers,
+        bytes=transfers * published.method.token_bytes,
+        small_messages=small,
         visits=np.bincount(walk[walk >= 0], minlength=problem.n)[None],
         walk=walk,
         final_node=np.array([node]),
         model=np.array([last.model]),
         diverged_at=np.array([last.diverged_at]),
-        switched_at=np.array([last.switched_at if isinstance(fleet.design, Switching) else -1]),
+        switched_at=np.array([last.switched_at if fleet.design.detector is not None else -1]),
         target=bound.law,
         optimum=measure.optimum,
         provenance=_provenance(chain, logs, fleet, bound.largest, last) | {"loss": measure.describe()},
@@ -196,7 +196,8 @@ def _errors(measure: Measure, kept: list[tuple[int, Visit]], hops: Ints, transfe
     """Return distance2, excess_loss and loss at the checkpoints, as a simulation measures them."""
     models = np.array([[line.model for _, line in kept]])
     active = np.array([[line.diverged_at < 0 for _, line in kept]])
-    seen = Seen(np.array([[v for v, _ in kept]]), models, hops, transfers, active)
+    nodes = np.array([[v for v, _ in kept]])
+    seen = Standings(nodes, models, hops, transfers, np.zeros_like(hops), active)
     errors = np.full((1, 3, len(kept)), np.nan)
     measure(seen, errors, 0)
     return errors

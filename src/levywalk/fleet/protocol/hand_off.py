@@ -130,6 +130,8 @@ class HandOff(Epochs):
             token, to = self.site.decide(token)
             if to != self.id:
                 break
+        if self.made and self.site.memory:
+            self._put("memory", self.site.kept())
         if to not in (NOBODY, self.id):
             held = held._replace(status=MOVING, token=token, to=to)
             self._put("held", held)

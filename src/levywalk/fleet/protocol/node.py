@@ -95,6 +95,7 @@ class Node(HandOff):
             Leaves: self._leaves,
         }
         self._look()
+        site.remember(disk.memory)
 
     def receive(self, event: Event, now: float) -> list[Effect]:
         """Take in one event; return what is to be done."""

@@ -1,40 +1,30 @@
 """What is published about a walk, and what one node does with the model while it is there.
 
-`PublishedWalk` holds the constants that every node knows: mean scores, step sizes, jumps, when to stop.
-`NodeSite` is one node: its own data, its own key, and what its edge records say about its neighbours.
-`NodeSite.decide` is the walk's step, made of the same `rule` and `update` as the reference backend,
-so a fleet without faults makes the same walk, to the bit.
+`PublishedWalk` holds the constants that every node knows: the walk and the update, step sizes, when to stop. `NodeSite`
+is one node: its own data, its own key, its memory, and what its edge records say about its neighbours. `NodeSite.decide`
+makes the step of `levywalk.step`, as the reference backend does, so that a fleet without faults replays it to the bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from levywalk import checks
-from levywalk.arrays import Floats
-from levywalk.draws import HOP, JUMP, Key, unit
+from levywalk.arrays import AnyArray, Floats
+from levywalk.draws import Key, Words
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.tensors import sealed_model
-from levywalk.fleet.protocol.token import DetectorAverages, Token
+from levywalk.fleet.protocol.token import Token
+from levywalk.memory import Sizes, packed, token_bytes, unpacked
 from levywalk.problem import Problem
-from levywalk.schedule import Constant, Schedule, is_schedule
-from levywalk.updates import Sgd
-from levywalk.walks import (
-    AnyDesign,
-    BoundDetector,
-    Detector,
-    JumpLaw,
-    LocalView,
-    Switching,
-    hop,
-    jump_distance,
-    metropolis_hastings,
-)
+from levywalk.schedule import Schedule
+from levywalk.step import Ask, Method, PublishedPhase, Site, Travelling, step
+from levywalk.updates import LocalData, Update, as_update, check_update
+from levywalk.walks import BoundDetector, Detector, LocalView, Walk
 
 if TYPE_CHECKING:
     from levywalk.network import Network
@@ -44,35 +34,19 @@ _MOST = 1 << 62  # of a counter in a token: there must be room to go on counting
 
 
 @dataclass(frozen=True)
-class PublishedPhase:
-    """One way to walk, as far as it is published.
-
-    Attributes
-    ----------
-    mean_score
-        t̄ (L̄ for the weighted laws), or None if updates are not weighted.
-    """
-
-    mean_score: float | None
-    step_size: Schedule
-    most: float  # the step size is cut here
-    jump: JumpLaw | None
-
-    def weight(self, score: float) -> float:
-        """Return w(v) = t̄/t_v."""
-        return 1.0 if self.mean_score is None else self.mean_score / score
-
-
-@dataclass(frozen=True)
 class PublishedWalk:
     """Everything about the walk that all nodes know.
 
     Attributes
     ----------
+    method
+        The walk of each phase, the update, the detector, and their published constants.
+    steps
+        How many updates.
     stop
         "steps": after that many updates; "detector": also when the model has settled.
     record_every
-        Of how many steps one model is kept in the log.
+        One model is kept in the log every so many steps.
 
     Examples
     --------
@@ -82,11 +56,8 @@ class PublishedWalk:
     (False, True)
     """
 
-    phases: tuple[PublishedPhase, ...]
+    method: Method
     steps: int
-    dim: int
-    update: Sgd = field(default_factory=Sgd)
-    detector: BoundDetector | None = None
     stop: str = "steps"
     record_every: int = 1
 
@@ -95,38 +66,63 @@ class PublishedWalk:
         cls,
         network: Network,
         problem: Problem,
-        design: AnyDesign,
+        design: Walk,
         *,
         steps: int,
         step_size: float | str | Schedule,
-        update: Sgd | None = None,
+        update: Update | str | None = None,
         stop: str = "steps",
         detector: Detector | None = None,
         record_every: int | None = None,
     ) -> PublishedWalk:
-        """Bind a design to a network and a problem, and keep what is to be published."""
-        from levywalk.engine.prepare import phases_of  # with all that a simulation needs, and a node does without
+        """Bind a walk to a network and a problem, and keep what is to be published."""
+        from levywalk.engine.bind import bind_phases, method_of  # a node does without all that a simulation needs
 
         checks.choice("stop", stop, STOPS)
         steps = checks.integer("steps", steps, low=1)
-        if stop == "detector" and isinstance(design, Switching):
-            raise InvalidParameter("stop must be 'steps' for a switching design: its detector tells when to switch")
-        designs = (design.first, design.then) if isinstance(design, Switching) else (design,)
-        phases = []
-        for part, phase in zip(designs, phases_of(network, problem, design, step_size), strict=True):
-            if part.moves != "walk":
-                raise InvalidParameter(
-                    f"design must walk over the edges in a fleet, got {part.name}, which only a server can do"
-                )
-            mean = float(phase.bound.scores.mean()) if part.reweight else None
-            phases.append(PublishedPhase(mean, phase.step_size, phase.most, phase.bound.jump))
-        if isinstance(design, Switching):
+        update = as_update(update)
+        check_update(update, problem)
+        phases = bind_phases(network, problem, design, update, step_size)
+        check_local(design, update)
+        if stop == "detector" and design.detector is not None:
+            raise InvalidParameter("stop must be 'steps' for a switching walk: its detector tells when to switch")
+        if design.detector is not None:
             detector = design.detector
         elif stop == "detector":
             detector = detector or Detector()
-        bound = None if detector is None else detector.bind(problem.dim, float(np.mean(problem.smoothness)))
+        else:
+            detector = None
         every = max(1, steps // 200) if record_every is None else checks.integer("record_every", record_every, low=1)
-        return cls(tuple(phases), steps, problem.dim, update or Sgd(), bound, stop, every)
+        return cls(method_of(phases, update, detector, problem), steps, stop, every)
+
+    @property
+    def phases(self) -> tuple[PublishedPhase, ...]:
+        """The walk of each phase and its constants."""
+        return self.method.phases
+
+    @property
+    def dim(self) -> int:
+        """The number of the model's entries."""
+        return self.method.dim
+
+    @property
+    def update(self) -> Update:
+        """What a visited node does."""
+        return self.method.update
+
+    @property
+    def detector(self) -> BoundDetector | None:
+        """What tells that the model has settled."""
+        return self.method.detector
+
+    @property
+    def memory_bytes(self) -> int:
+        """How many bytes travel with the model."""
+        return token_bytes(self.method.token_memory, self.dim)
+
+    def first_token(self, model: Floats) -> Token:
+        """Return the token before step 0."""
+        return Token.first(model, packed(self.method.first_memory(), self.method.token_memory))
 
     def ends(self, token: Token) -> bool:
         """Return whether the walk is over: the last update's move is made."""
@@ -147,30 +143,42 @@ class PublishedWalk:
             return "the model holds NaN or infinity"
         if not 0 <= token.phase < len(self.phases):
             return f"phase must be below {len(self.phases)}, got {token.phase}"
-        most = max((p.jump.distance.max_hops for p in self.phases if p.jump is not None), default=0)
+        most = self.method.max_hops
         if not 0 <= token.hop <= token.distance <= most or (token.distance and token.hop == token.distance):
             return f"a jump of at most {most} hops was expected, got hop {token.hop} of {token.distance}"
         if not 0 <= token.base <= token.step <= self.steps:
             return f"step {token.step} of {self.steps} in an epoch from step {token.base} cannot be"
-        counts = {name: getattr(token, name) for name in ("seq", "version", "hops", "transfers")}
+        counts = {name: getattr(token, name) for name in ("seq", "version", "hops", "transfers", "small_messages")}
         if not all(0 <= count < _MOST for count in counts.values()):
             return ", ".join(f"{name} {count}" for name, count in counts.items()) + " cannot be"
         if not all(-1 <= step < self.steps for step in (token.switched_at, token.diverged_at)):
             return f"switched at {token.switched_at}, diverged at {token.diverged_at} of {self.steps} steps cannot be"
-        if (token.watch is None) != (self.detector is None):
-            return "the detector's averages are missing, or not expected"
-        if token.watch is not None and token.watch.mean.shape != (self.dim,):
-            return f"detector averages of {self.dim} numbers were expected, got {token.watch.mean.shape}"
+        if not -1 <= token.came_from < self.method.n:
+            return f"a token that came from node {token.came_from} of {self.method.n} cannot be"
+        if token.memory.dtype != np.uint8 or token.memory.shape != (self.memory_bytes,):
+            return f"a memory of {self.memory_bytes} bytes was expected, got {len(token.memory)}"
         return None
 
 
+def check_local(design: Walk, update: Update) -> None:
+    """Refuse a method that needs more than local knowledge: a fleet has no server."""
+    for part in design.phases:
+        if not part.local:
+            raise InvalidParameter(
+                f"design must walk over the edges in a fleet, got {part.name}, which only a server can do"
+            )
+    if not update.local:
+        raise InvalidParameter(f"update {update.name} needs more than a node's own data, so it cannot run in a fleet")
+
+
 class Visit(NamedTuple):
-    """One line of a node's log: before update ``step`` (or, at the end, after the last) the walk stood here."""
+    """One line of a node's log: the token was here before update ``step``, or at the end, after the last update."""
 
     token_epoch: tuple[int, int, int]
     step: int
     hops: int
     transfers: int
+    small_messages: int
     switched_at: int
     diverged_at: int
     model: Floats | None  # kept at the recorded steps
@@ -183,6 +191,7 @@ def visit_of(token: Token, keep: bool) -> Visit:
         token.step,
         token.hops,
         token.transfers,
+        token.small_messages,
         token.switched_at,
         token.diverged_at,
         token.model if keep else None,
@@ -199,114 +208,110 @@ class Neighbour(NamedTuple):
 
 
 class NodeSite:
-    """One node: its data, its key, and what it knows about its neighbours.
+    """One node: its data, its key, its memory, and what it knows about its neighbours.
 
     Under the policy "counted" a node is one of its own neighbours.
+
+    Attributes
+    ----------
+    memory
+        What the node remembers, by full name; empty for a method without memory at the nodes.
+    ask
+        How neighbours are asked for an entry of their memory; None where that is not possible.
     """
 
     def __init__(
         self, published: PublishedWalk, node: int, problem: Problem, index: int, scores: tuple[float, ...], key: Key
     ) -> None:
-        self.published, self.node, self.problem, self.index, self.key = published, node, problem, index, key
-        self.scores = scores
-        self.weights = [phase.weight(score) for phase, score in zip(published.phases, scores, strict=True)]
+        self.published, self.node, self.key, self.scores = published, node, key, scores
+        method = published.method
+        self._local = LocalData(problem, index, method.n)
+        self._site = Site(method, node, self._local, scores, [])
+        self.memory: dict[str, AnyArray] = {}
         self.views: list[LocalView] = []
-        self.live: list[LocalView] = []
-        self.down: frozenset[int] = frozenset()
-        self._constants = [_constants(phase) for phase in published.phases]
+
+    @property
+    def ask(self) -> Ask | None:
+        """How neighbours are asked for an entry of their memory."""
+        return self._site.ask
+
+    @ask.setter
+    def ask(self, ask: Ask | None) -> None:
+        self._site.ask = ask
 
     def know(self, neighbours: Sequence[Neighbour], degree: int) -> None:
         """Take in the edge records; the degree counts dead neighbours too."""
-        self.down = frozenset(u.node for u in neighbours if not u.up)
-        self.views = [self._view(neighbours, degree, phase) for phase in range(len(self.scores))]
-        alive = [u for u in neighbours if u.up]
-        self.live = [self._view(alive, len(alive), phase) for phase in range(len(self.scores))]
+        alive = None if all(u.up for u in neighbours) else [u.up for u in neighbours]
+        self.views = [
+            LocalView(
+                self.node,
+                degree,
+                score,
+                [u.node for u in neighbours],
+                [u.degree for u in neighbours],
+                [u.scores[phase] for u in neighbours],
+                alive,
+            )
+            for phase, score in enumerate(self.scores)
+        ]
+        self._site.views = self.views
 
-    def _view(self, neighbours: Sequence[Neighbour], degree: int, phase: int) -> LocalView:
-        return LocalView(
-            self.node,
-            degree,
-            self.scores[phase],
-            [u.node for u in neighbours],
-            [u.degree for u in neighbours],
-            [u.scores[phase] for u in neighbours],
-        )
+    def remember(self, kept: dict[str, AnyArray] | None) -> None:
+        """Begin with what the node's disk holds; a node that holds nothing begins afresh."""
+        declared = self.published.method.node_memory
+        if not declared:
+            return
+        degree = len(self.views[0].neighbours) if self.views else 0
+        sizes = Sizes(self.published.dim, degree, self._local.n_samples)
+        self.memory = {name: np.full(kind.shape(sizes), kind.initial, kind.dtype) for name, kind in declared.items()}
+        for name, array in (kept or {}).items():
+            if name in self.memory and self.memory[name].shape == array.shape:
+                self.memory[name] = array.copy()
+
+    def kept(self) -> dict[str, AnyArray]:
+        """Return a copy of what the node remembers, for its disk."""
+        return {name: array.copy() for name, array in self.memory.items()}
 
     def decide(self, token: Token) -> tuple[Token, int]:
-        """Update the model, unless it is in a jump, and choose where it goes; return the new token and the node.
+        """Make the walk's step: update the model, unless it is in a jump, and choose where it goes.
 
-        The update and the choice are functions of the token, the data and the key alone: asked again, after a crash,
-        the answer is the same.
+        Returns the new token and the node. Update and choice are functions of the token, the data, the memory and the
+        key alone: asked again, after a crash, the answer is the same.
         """
-        if not token.jumping:
-            token = self._updated(token)
-            _, p_jump, distances = self._at(token.phase, token.step - 1)
-            distance = jump_distance(unit(self.key.word(token.step - 1, JUMP)), p_jump, distances)
-            if distance == 0:
-                view, word = self.views[token.phase], self.key.word(token.step - 1, HOP)
-                to = metropolis_hastings(view, word) if view.degree else self.node  # none of its edges counts yet
-                to = self.node if to in self.down else to
-                return token._replace(version=token.version + 1, hops=token.hops + 1), to
-            token = token._replace(hop=0, distance=distance)
-        return self._hopped(token)
-
-    def _hopped(self, token: Token) -> tuple[Token, int]:
-        """Pass the model to a uniform live neighbour; a node that has none keeps it."""
-        view = self.live[token.phase]
-        to = hop(view, self.key.word(token.step - 1, HOP + token.hop)) if view.degree else self.node
-        done = token.hop + 1
-        last = done == token.distance
+        method = self.published.method
+        carried: Any = {}
+        if method.token_memory:
+            carried = unpacked(token.memory, method.token_memory, method.dim)
+        before = Travelling(
+            token.model,
+            carried,
+            token.step,
+            token.hop,
+            token.distance,
+            token.came_from,
+            token.phase,
+            token.switched_at,
+            token.diverged_at,
+            token.hops,
+            token.small_messages,
+        )
+        self._site.memory = self.memory
+        t = token.step - 1 if token.distance else token.step
+        after, to = step(self._site, before, Words(self.key, t))
         return (
             token._replace(
                 version=token.version + 1,
-                hops=token.hops + 1,
-                hop=0 if last else done,
-                distance=0 if last else token.distance,
+                model=after.model if after.model is token.model else sealed_model(after.model),
+                memory=sealed_model(packed(after.memory, method.token_memory)) if carried else token.memory,
+                step=after.step,
+                hop=after.hop,
+                distance=after.distance,
+                came_from=-1,  # set when it is handed over
+                phase=after.phase,
+                switched_at=after.switched_at,
+                diverged_at=after.diverged_at,
+                hops=after.hops,
+                small_messages=after.small_messages,
             ),
             to,
         )
-
-    def _updated(self, token: Token) -> Token:
-        """Return the token after x ← x - γ w(v) ∇f_v(x), and the detector's look at it."""
-        t, x = token.step, token.model
-        if token.diverged_at >= 0:
-            return token._replace(step=t + 1)
-        step_size = self._at(token.phase, t)[0]
-        with np.errstate(over="ignore", invalid="ignore"):
-            gradient = self.published.update.gradient(self.problem, self.index, x, partial(self.key.word, t))
-            scaled = self.weights[token.phase] * gradient
-            moved = x - step_size * scaled
-        if not np.isfinite(moved).all():
-            return token._replace(step=t + 1, diverged_at=t)
-        token = token._replace(step=t + 1, model=sealed_model(moved))
-        if self.published.detector is None or token.watch is None or token.switched_at >= 0:
-            return token
-        state = token.watch.opened()
-        with np.errstate(over="ignore", invalid="ignore"):
-            settled = self.published.detector.observe(state, scaled, step_size)
-        token = token._replace(watch=DetectorAverages.sealed(state))
-        if settled:
-            token = token._replace(switched_at=t, phase=min(1, len(self.published.phases) - 1))
-        return token
-
-    def _at(self, phase: int, t: int) -> tuple[float, float, Floats]:
-        """Return γ, p_jump and the distance law of a step."""
-        constants = self._constants[phase]
-        if constants is not None:
-            return constants
-        law = self.published.phases[phase]
-        p_jump = 0.0 if law.jump is None else float(law.jump.p_jump_at(t, t + 1)[0])
-        return min(float(law.step_size.values(t, t + 1)[0]), law.most), p_jump, _distances(law)
-
-
-def _distances(law: PublishedPhase) -> Floats:
-    return np.empty(0) if law.jump is None else law.jump.cumulative()
-
-
-def _constants(law: PublishedPhase) -> tuple[float, float, Floats] | None:
-    """Return γ, p_jump and the distance law if they never change."""
-    if not isinstance(law.step_size, Constant) or (law.jump is not None and is_schedule(law.jump.p_jump)):
-        return None
-    p_jump = 0.0 if law.jump is None else law.jump.p_jump
-    assert not isinstance(p_jump, Schedule)
-    return min(law.step_size.value, law.most), p_jump, _distances(law)

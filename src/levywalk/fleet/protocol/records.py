@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.token import Epoch, Token
@@ -70,6 +71,7 @@ class Disk:
     held: Held | None = None
     guarded: Guarded | None = None
     final: Token | None = None
+    memory: dict[str, AnyArray] | None = None  # what the node remembers for walk and update; None if nothing
 
 
 class Archived(NamedTuple):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from levywalk.arrays import Floats
+from levywalk.arrays import AnyArray
 from levywalk.errors import LevywalkError
 
 HEADER = 128  # bytes before the numbers
@@ -28,10 +28,19 @@ class Malformed(LevywalkError, ValueError):
     """Bytes that no node of this run could have written, or a value that cannot be written."""
 
 
-def sealed_model(model: Floats) -> Floats:
+def sealed_model(model: AnyArray) -> AnyArray:
     """Return the array, which nobody can change any more: tokens share models, and remember their hashes."""
     model.flags.writeable = False
     return model
+
+
+def is_writable(value: AnyArray, itemsize: int) -> bool:
+    """Return whether an array is one that tokens hold: finite float64 (8 bytes an entry), or bytes (1)."""
+    if value.ndim != 1:
+        return False
+    if itemsize == 1:
+        return value.dtype == np.uint8
+    return value.dtype == np.float64 and bool(np.isfinite(value).all())
 
 
 class Tensor(NamedTuple):
@@ -45,7 +54,7 @@ class Tensor(NamedTuple):
     """
 
     name: str
-    array: Floats
+    array: AnyArray  # float64, or bytes
 
     @property
     def size(self) -> int:
@@ -54,7 +63,7 @@ class Tensor(NamedTuple):
 
     def chunks(self) -> Iterator[bytes | memoryview]:
         """Yield its bytes, of which no copy is made."""
-        yield _header(self.name, len(self.array))
+        yield _header(self.name, len(self.array), self.array.itemsize)
         content = self.array.view(np.uint8).data
         for at in range(0, len(content), CHUNK):
             yield content[at : at + CHUNK]
@@ -64,13 +73,13 @@ class Tensor(NamedTuple):
         known = _addresses.get((id(self.array), self.name))
         if known is not None and known[0]() is self.array:
             return known[1]
-        found = hashlib.sha256(_header(self.name, len(self.array)))
+        found = hashlib.sha256(_header(self.name, len(self.array), self.array.itemsize))
         found.update(self.array.data)
         return _remembered(self, found.digest())
 
 
 _WORTH_KEEPING = 1 << 12  # bytes of numbers: fewer are hashed again in less time than it takes to remember them
-_addresses: dict[tuple[int, str], tuple[weakref.ref[Floats], bytes]] = {}
+_addresses: dict[tuple[int, str], tuple[weakref.ref[AnyArray], bytes]] = {}
 
 
 def _remembered(tensor: Tensor, address: bytes) -> bytes:
@@ -81,9 +90,10 @@ def _remembered(tensor: Tensor, address: bytes) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _header(name: str, dim: int) -> bytes:
-    """Return how a tensor of so many floats begins."""
-    about = {name: {"dtype": "F64", "shape": [dim], "data_offsets": [0, 8 * dim]}}
+def _header(name: str, dim: int, itemsize: int = 8) -> bytes:
+    """Return how a tensor of so many floats, or bytes, begins."""
+    dtype = "F64" if itemsize == 8 else "U8"
+    about = {name: {"dtype": dtype, "shape": [dim], "data_offsets": [0, itemsize * dim]}}
     text = json.dumps(about, separators=(",", ":")).encode()
     return struct.pack("<Q", HEADER - 8) + text.ljust(HEADER - 8)
 
@@ -99,6 +109,8 @@ class Incoming:
         How many numbers it must hold; None if the size is to be believed.
     hashed
         Whether `done` is to know its address.
+    itemsize
+        8 for numbers of type float64, 1 for bytes.
 
     Examples
     --------
@@ -110,14 +122,13 @@ class Incoming:
     array([1., 2.])
     """
 
-    def __init__(self, name: str, size: int, dim: int | None, *, hashed: bool = True) -> None:
-        if size < HEADER or (size - HEADER) % 8 or (dim is not None and size != HEADER + 8 * dim):
-            expected = (
-                "whole numbers" if dim is None else f"{HEADER + 8 * dim} bytes, with {dim} numbers of type float64"
-            )
+    def __init__(self, name: str, size: int, dim: int | None, *, hashed: bool = True, itemsize: int = 8) -> None:
+        kind = "numbers of type float64" if itemsize == 8 else "bytes"
+        if size < HEADER or (size - HEADER) % itemsize or (dim is not None and size != HEADER + itemsize * dim):
+            expected = "whole numbers" if dim is None else f"{HEADER + itemsize * dim} bytes, with {dim} {kind}"
             raise Malformed(f"a {name} of {expected} was expected, got {size} bytes")
         self.name, self.size, self.at = name, size, 0
-        self.array = np.empty((size - HEADER) // 8)
+        self.array: AnyArray = np.empty((size - HEADER) // itemsize, np.float64 if itemsize == 8 else np.uint8)
         self._head, self._body = bytearray(HEADER), self.array.view(np.uint8).data
         self._hash = hashlib.sha256() if hashed else None
 
@@ -133,7 +144,7 @@ class Incoming:
             self._head[self.at : self.at + len(first)] = first
             self.at += len(first)
             chunk = chunk[len(first) :]
-            if self.at == HEADER and self._head != _header(self.name, len(self.array)):
+            if self.at == HEADER and self._head != _header(self.name, len(self.array), self.array.itemsize):
                 raise Malformed(
                     f"a {self.name} of {len(self.array)} numbers of type float64 was expected, got the header "
                     f"{bytes(self._head[8:]).strip()!r}"
@@ -142,14 +153,14 @@ class Incoming:
         self._body[start : start + len(chunk)] = chunk
         self.at += len(chunk)
 
-    def done(self, address: bytes | None = None) -> Floats:
+    def done(self, address: bytes | None = None) -> AnyArray:
         """Return the array, which must be whole, finite and, if an address is given, the one that lies there."""
         if self.at != self.size:
             raise Malformed(f"a {self.name} ends early: {self.at} of {self.size} bytes")
         found = None if self._hash is None else self._hash.digest()
         if address is not None and found != address:
             raise Malformed(f"a {self.name} does not have the hash under which it was announced")
-        if not np.isfinite(self.array).all():
+        if self.array.itemsize == 8 and not np.isfinite(self.array).all():
             raise Malformed(f"a {self.name} holds NaN or infinity")
         array = sealed_model(self.array)
         if found is not None:

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from levywalk.arrays import Floats
+from levywalk.arrays import AnyArray, Floats
 from levywalk.fleet.protocol.tensors import Tensor, sealed_model
-from levywalk.walks import DetectorState
 
 
 class Epoch(NamedTuple):
@@ -28,29 +27,6 @@ class Epoch(NamedTuple):
 
 
 FIRST = Epoch(0, 0, -1)
-
-
-class DetectorAverages(NamedTuple):
-    """The detector's averages, which travel with the model; see `levywalk.walks.Detector`."""
-
-    mean: Floats
-    power: float
-    mass: float
-    streak: int
-
-    @classmethod
-    def new(cls, dim: int) -> DetectorAverages:
-        """Return the averages before the first update."""
-        return cls(sealed_model(np.zeros(dim)), 0.0, 0.0, 0)
-
-    def opened(self) -> DetectorState:
-        """Return a copy that a detector can change."""
-        return DetectorState(self.mean.copy(), self.power, self.mass, self.streak)
-
-    @classmethod
-    def sealed(cls, state: DetectorState) -> DetectorAverages:
-        """Return a detector's state as part of a token."""
-        return cls(sealed_model(state.mean), state.power, state.mass, state.streak)
 
 
 class Token(NamedTuple):
@@ -72,19 +48,21 @@ class Token(NamedTuple):
     distance: int  # all hops of the present jump, 0 if there is none
     model: Floats
     phase: int
-    watch: DetectorAverages | None
+    memory: AnyArray  # what travels with the model, as bytes; the manifest says what they mean
     switched_at: int
     diverged_at: int
     hops: int
     transfers: int
     chain: bytes  # hash over all hand-offs so far
+    came_from: int = -1  # the node that sent it, -1 at the start and after a stay
+    small_messages: int = 0  # messages without a model so far
 
     @classmethod
-    def first(cls, model: Floats, *, watched: bool = False) -> Token:
-        """Return the token before step 0."""
+    def first(cls, model: Floats, memory: AnyArray | None = None) -> Token:
+        """Return the token before step 0; ``memory`` is what travels with the model, as bytes."""
         clean = sealed_model(np.array(model, dtype=np.float64))
-        watch = DetectorAverages.new(len(clean)) if watched else None
-        return cls(FIRST, 0, 0, 0, 0, 0, 0, clean, 0, watch, -1, -1, 0, 0, b"")
+        carried = sealed_model(np.empty(0, np.uint8) if memory is None else memory)
+        return cls(FIRST, 0, 0, 0, 0, 0, 0, clean, 0, carried, -1, -1, 0, 0, b"")
 
     @property
     def jumping(self) -> bool:
@@ -94,7 +72,7 @@ class Token(NamedTuple):
     def handed_over(self, giver: int, taker: int) -> Token:
         """Return the token as the taker gets it: one hand-off and one transfer more."""
         link = hashlib.sha256(self.chain + _LINK.pack(*self.epoch, self.seq, giver, taker)).digest()
-        return self._replace(seq=self.seq + 1, version=0, transfers=self.transfers + 1, chain=link)
+        return self._replace(seq=self.seq + 1, version=0, transfers=self.transfers + 1, chain=link, came_from=giver)
 
     def digest(self) -> bytes:
         """Return a hash of everything in it; a large model is hashed once, whatever else changes."""
@@ -112,16 +90,16 @@ class Token(NamedTuple):
                 self.diverged_at,
                 self.hops,
                 self.transfers,
+                self.came_from,
+                self.small_messages,
             )
         )
         found.update(self.chain)
         found.update(Tensor("model", self.model).address())
-        if self.watch is not None:
-            found.update(Tensor("mean", self.watch.mean).address())
-            found.update(_WATCH.pack(self.watch.power, self.watch.mass, self.watch.streak))
+        if len(self.memory):
+            found.update(Tensor("memory", self.memory).address())
         return found.digest()
 
 
-_HEAD = struct.Struct("<14q")
+_HEAD = struct.Struct("<16q")
 _LINK = struct.Struct("<6q")
-_WATCH = struct.Struct("<ddq")

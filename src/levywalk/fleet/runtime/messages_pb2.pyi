@@ -84,20 +84,8 @@ class Tensor(_message.Message):
     address: bytes
     def __init__(self, inline: _Optional[bytes] = ..., address: _Optional[bytes] = ...) -> None: ...
 
-class Watch(_message.Message):
-    __slots__ = ("mean", "power", "mass", "streak")
-    MEAN_FIELD_NUMBER: _ClassVar[int]
-    POWER_FIELD_NUMBER: _ClassVar[int]
-    MASS_FIELD_NUMBER: _ClassVar[int]
-    STREAK_FIELD_NUMBER: _ClassVar[int]
-    mean: Tensor
-    power: float
-    mass: float
-    streak: int
-    def __init__(self, mean: _Optional[_Union[Tensor, _Mapping]] = ..., power: _Optional[float] = ..., mass: _Optional[float] = ..., streak: _Optional[int] = ...) -> None: ...
-
 class Token(_message.Message):
-    __slots__ = ("epoch", "base", "seq", "version", "step", "hop", "distance", "model", "phase", "watch", "switched_at", "diverged_at", "hops", "transfers", "chain")
+    __slots__ = ("epoch", "base", "seq", "version", "step", "hop", "distance", "model", "phase", "memory", "switched_at", "diverged_at", "hops", "transfers", "chain", "came_from", "small_messages")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BASE_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -107,12 +95,14 @@ class Token(_message.Message):
     DISTANCE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
-    WATCH_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
     SWITCHED_AT_FIELD_NUMBER: _ClassVar[int]
     DIVERGED_AT_FIELD_NUMBER: _ClassVar[int]
     HOPS_FIELD_NUMBER: _ClassVar[int]
     TRANSFERS_FIELD_NUMBER: _ClassVar[int]
     CHAIN_FIELD_NUMBER: _ClassVar[int]
+    CAME_FROM_FIELD_NUMBER: _ClassVar[int]
+    SMALL_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     epoch: Epoch
     base: int
     seq: int
@@ -122,13 +112,15 @@ class Token(_message.Message):
     distance: int
     model: Tensor
     phase: int
-    watch: Watch
+    memory: Tensor
     switched_at: int
     diverged_at: int
     hops: int
     transfers: int
     chain: bytes
-    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., base: _Optional[int] = ..., seq: _Optional[int] = ..., version: _Optional[int] = ..., step: _Optional[int] = ..., hop: _Optional[int] = ..., distance: _Optional[int] = ..., model: _Optional[_Union[Tensor, _Mapping]] = ..., phase: _Optional[int] = ..., watch: _Optional[_Union[Watch, _Mapping]] = ..., switched_at: _Optional[int] = ..., diverged_at: _Optional[int] = ..., hops: _Optional[int] = ..., transfers: _Optional[int] = ..., chain: _Optional[bytes] = ...) -> None: ...
+    came_from: int
+    small_messages: int
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., base: _Optional[int] = ..., seq: _Optional[int] = ..., version: _Optional[int] = ..., step: _Optional[int] = ..., hop: _Optional[int] = ..., distance: _Optional[int] = ..., model: _Optional[_Union[Tensor, _Mapping]] = ..., phase: _Optional[int] = ..., memory: _Optional[_Union[Tensor, _Mapping]] = ..., switched_at: _Optional[int] = ..., diverged_at: _Optional[int] = ..., hops: _Optional[int] = ..., transfers: _Optional[int] = ..., chain: _Optional[bytes] = ..., came_from: _Optional[int] = ..., small_messages: _Optional[int] = ...) -> None: ...
 
 class Certificate(_message.Message):
     __slots__ = ("guardian", "epoch", "seq", "to", "digest", "signature")

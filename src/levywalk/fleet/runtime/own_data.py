@@ -9,12 +9,19 @@ from levywalk.errors import InvalidData, InvalidParameter, LevywalkError
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.problem.files import load_dataset
-from levywalk.problem import LeastSquares, LinearModelProblem, Logistic
+from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.samples import read_only
 
 
-class _OneNode(LinearModelProblem):
-    """All samples are of one node, number 0 of a problem that has no other."""
+class OwnProblem(GeneralizedLinear):
+    """One node's own samples and the run's loss: node 0 of a problem that has no other.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> OwnProblem([[1.0], [2.0]], [1.0, 2.0], lw.losses.least_squares())
+    OwnProblem(n=1, dim=1, samples=2, ridge=0.0)
+    """
 
     def _assign(self, node: Ints | None) -> None:
         self.n = 1
@@ -23,31 +30,16 @@ class _OneNode(LinearModelProblem):
         self.sorted_features, self.sorted_targets = self.features, self.targets
 
 
-class OwnLeastSquares(_OneNode, LeastSquares):
-    """Least squares at one node.
-
-    Examples
-    --------
-    >>> OwnLeastSquares([[1.0], [2.0]], [1.0, 2.0])
-    OwnLeastSquares(n=1, dim=1, samples=2, ridge=0.0)
-    """
-
-
-class OwnLogistic(_OneNode, Logistic):
-    """Logistic regression at one node."""
-
-
-def own_problem(manifest: Manifest, nodefile: NodeFile) -> LinearModelProblem:
+def own_problem(manifest: Manifest, nodefile: NodeFile) -> GeneralizedLinear:
     """Read a node's own data; the problem has one node, number 0.
 
     The file is one that `levywalk.load_dataset` reads: npz with the arrays features and targets, CSV whose last column
     is the target, or LIBSVM.
     """
-    path, dim = nodefile.data, manifest.published.dim
-    loss = OwnLeastSquares if manifest.loss == "least_squares" else OwnLogistic
+    path = nodefile.data
     try:
-        features, targets = load_dataset(path, dim=dim)
-        return loss(features, targets, ridge=manifest.ridge)
+        features, targets = load_dataset(path, dim=manifest.n_features)
+        return OwnProblem(features, targets, manifest.loss, ridge=manifest.ridge)
     except InvalidData as error:
         said = str(error).replace("node 0 ", f"node {nodefile.id} ")
         raise InvalidData(said if str(path) in said else f"{path}: {said}") from None
@@ -57,7 +49,7 @@ def own_problem(manifest: Manifest, nodefile: NodeFile) -> LinearModelProblem:
         raise InvalidData(f"{path}: cannot be read ({error}); give it to the user that runs the node") from None
 
 
-def scores(manifest: Manifest, problem: LinearModelProblem, degree: int) -> tuple[float, ...]:
+def scores(manifest: Manifest, problem: GeneralizedLinear, degree: int) -> tuple[float, ...]:
     """Return the node's scores t_v by phase, which its neighbours must know: 1, L_v, λL̄ + (1-λ)L_v, or its degree."""
     if problem.n != 1:
         raise InvalidParameter(f"problem must be one node's own, got one of {problem.n} nodes; see own_problem")

@@ -19,11 +19,11 @@ import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
-from levywalk.arrays import Floats
+from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.messages import Certificate, Message
-from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
-from levywalk.fleet.protocol.token import DetectorAverages, Epoch, Token
+from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor, is_writable
+from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.storage.codec import Limits
 
@@ -95,7 +95,7 @@ def _check_of(field: FieldDescriptor) -> Callable[[str, Any], None] | None:
         if name in _EXACTLY:
             return partial(_check_exactly, size=_EXACTLY[name])
         return partial(_check_size, most=_MOST[name]) if name in _MOST else _check_size
-    if type_ == FieldDescriptor.TYPE_DOUBLE and name != "power":  # the detector's power may overflow
+    if type_ == FieldDescriptor.TYPE_DOUBLE:
         return _check_scores if name == "scores" else _check_finite
     return None
 
@@ -108,9 +108,10 @@ class _WireArray:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.itemsize = 1 if name == "memory" else 8
 
-    def write(self, value: Floats, after: list[Tensor]) -> dict[str, bytes]:
-        if value.dtype != np.float64 or value.ndim != 1 or not np.isfinite(value).all():
+    def write(self, value: AnyArray, after: list[Tensor]) -> dict[str, bytes]:
+        if not is_writable(value, self.itemsize):
             raise Malformed(f"a {self.name} of finite numbers of type float64 can be sent, got {value!r}")
         tensor = Tensor(self.name, np.ascontiguousarray(value) if not value.flags.c_contiguous else value)
         if value.nbytes <= INLINE:
@@ -118,14 +119,15 @@ class _WireArray:
         after.append(tensor)
         return {"address": tensor.address()}
 
-    def read(self, source: Any, reader: Reader) -> Floats:
-        large = 8 * reader.dim > INLINE
+    def read(self, source: Any, reader: Reader) -> AnyArray:
+        count = reader.dim if self.itemsize == 8 else reader.memory
+        large = self.itemsize * count > INLINE
         if source.WhichOneof("content") != ("address" if large else "inline"):
-            raise Malformed(f"a {self.name} of {reader.dim} numbers must come {'in chunks' if large else 'inline'}")
+            raise Malformed(f"a {self.name} of {count} entries must come {'in chunks' if large else 'inline'}")
         if large:
-            return reader.expect(self.name, source.address)
+            return reader.expect(self.name, source.address, count, self.itemsize)
         inline = source.inline
-        incoming = Incoming(self.name, len(inline), reader.dim, hashed=False)
+        incoming = Incoming(self.name, len(inline), count, hashed=False, itemsize=self.itemsize)
         incoming.take(inline)
         return incoming.done()
 
@@ -140,20 +142,19 @@ class _WireRecord:
         self.values = attrgetter(*self.names, self.names[0])  # one more: of a single name it would return no tuple
         self.checks = [(i, name, check) for i, name in enumerate(self.names) if (check := _check_of(fields[name]))]
         self.scores = self.names.index("scores") if "scores" in self.names else None
-        self.parts: list[tuple[int, str, _WireRecord | _WireArray, bool]] = []
+        self.parts: list[tuple[int, str, _WireRecord | _WireArray]] = []
         for i, name in enumerate(self.names):
             inner = fields[name].message_type
             if inner is not None:
                 part = _WireArray(name) if inner.name == "Tensor" else _WireRecord(_INNER[inner.name], inner)
-                self.parts.append((i, name, part, name == "watch"))
+                self.parts.append((i, name, part))
 
     def write(self, value: Any, after: list[Tensor]) -> dict[str, Any]:
         for i, name, check in self.checks:
             check(name, value[i])
         found = dict(zip(self.names, value, strict=True))
-        for _, name, part, optional in self.parts:
-            if not optional or found[name] is not None:
-                found[name] = part.write(found[name], after)
+        for _, name, part in self.parts:
+            found[name] = part.write(found[name], after)
         return found
 
     def read(self, source: Any, reader: Reader) -> Any:
@@ -164,17 +165,14 @@ class _WireRecord:
                 raise Malformed(f"{reader.phases} scores were expected, got {len(values[self.scores])}")
         for i, name, check in self.checks:
             check(name, values[i])
-        for i, name, part, optional in self.parts:
-            if source.HasField(name):
-                values[i] = part.read(values[i], reader)
-            elif optional:
-                values[i] = None
-            else:
+        for i, name, part in self.parts:
+            if not source.HasField(name):
                 raise Malformed(f"{name} is missing")
+            values[i] = part.read(values[i], reader)
         return self.type._make(values)
 
 
-_INNER = {"Epoch": Epoch, "Token": Token, "DetectorAverages": DetectorAverages, "Certificate": Certificate}
+_INNER = {"Epoch": Epoch, "Token": Token, "Certificate": Certificate}
 _KINDS: dict[str, _WireRecord] = {
     field.name: _WireRecord(type_, field.message_type)
     for type_ in (Hello, *get_args(Message))
@@ -259,7 +257,7 @@ class Reader:
     Examples
     --------
     >>> from levywalk.fleet.protocol.messages import Alive
-    >>> reader = Reader(Limits(dim=10, phases=1), peer=3)
+    >>> reader = Reader(Limits(dim=10, phases=1, memory=0), peer=3)
     >>> reader.take(hello_frame(3, Hello(FORMAT, bytes(32), bytes(16), "levywalk 1.2", b"")))
     Hello(format=1, manifest=..., software='levywalk 1.2', certificate=b'', ...)
     >>> reader.take(encode_frame(3, Alive(Epoch(0, 0, 3), 7))[0])
@@ -270,9 +268,9 @@ class Reader:
     """
 
     def __init__(self, limits: Limits, peer: int) -> None:
-        if limits.dim is None or limits.phases is None:
-            raise InvalidParameter(f"limits must give dim and phases, got {limits}: nothing is believed from the wire")
-        self.dim, self.phases, self.peer = limits.dim, limits.phases, peer
+        if limits.dim is None or limits.phases is None or limits.memory is None:
+            raise InvalidParameter(f"limits must give all sizes, got {limits}: nothing is believed from the wire")
+        self.dim, self.phases, self.memory, self.peer = limits.dim, limits.phases, limits.memory, peer
         self.greeted = False
         self._expected: list[tuple[Incoming, bytes]] = []  # the tensors to come, and their addresses
         self._whole: tuple[Message, bytes] | None = None  # the message that they are part of
@@ -317,10 +315,10 @@ class Reader:
         self._whole = (value, frame.guardian_certificate)
         return None
 
-    def expect(self, name: str, address: bytes) -> Floats:
+    def expect(self, name: str, address: bytes, count: int, itemsize: int) -> AnyArray:
         """Return the array of a tensor that follows in chunks, which will fill it."""
         _check_exactly("address", address, 32)
-        incoming = Incoming(name, HEADER + 8 * self.dim, self.dim)
+        incoming = Incoming(name, HEADER + itemsize * count, count, itemsize=itemsize)
         self._expected.append((incoming, address))
         return incoming.array
 

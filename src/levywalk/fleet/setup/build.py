@@ -9,7 +9,8 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.draws import Domain, Key, keys
-from levywalk.engine.prepare import phases_of, start_nodes
+from levywalk.engine.bind import bind_phases
+from levywalk.engine.prepare import start_nodes
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.node_step import NodeSite, PublishedWalk
@@ -19,7 +20,7 @@ from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.schedule import Schedule
-from levywalk.walks import AnyDesign
+from levywalk.walks import Walk
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Fleet:
 
     network: Network
     problem: Problem
-    design: AnyDesign
+    design: Walk
     published: PublishedWalk
     terms: HandOffTerms
     scores: tuple[Floats, ...]  # by phase
@@ -56,7 +57,7 @@ class Fleet:
         cls,
         network: Network,
         problem: Problem,
-        design: AnyDesign,
+        design: Walk,
         *,
         steps: int,
         step_size: float | str | Schedule,
@@ -69,7 +70,7 @@ class Fleet:
     ) -> Fleet:
         """Bind a design; the arguments are those of `levywalk.run`, and ``more`` those of `PublishedWalk.of`."""
         published = PublishedWalk.of(network, problem, design, steps=steps, step_size=step_size, **more)
-        phases = phases_of(network, problem, design, step_size)
+        phases = bind_phases(network, problem, design, published.update, step_size)
         begin = start_nodes(start, design, network, problem, phases[0].bound, keys(seed, Domain.START, range(1)))
         first = np.zeros(problem.dim) if x0 is None else np.array(x0, dtype=np.float64)
         return cls(
@@ -88,7 +89,7 @@ class Fleet:
     @property
     def token(self) -> Token:
         """The first token."""
-        return Token.first(self.x0, watched=self.published.detector is not None)
+        return self.published.first_token(self.x0)
 
     def key(self, v: int) -> Key:
         """Return what a node draws from."""

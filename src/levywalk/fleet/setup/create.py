@@ -35,13 +35,22 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.setup import deploy as deployment
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.deploy import Place
-from levywalk.fleet.setup.manifest import LOSSES, Manifest
+from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile, Peer, host_port, node_files
 from levywalk.network import Network
-from levywalk.problem import LeastSquares, LinearModelProblem, Logistic, Problem, has_own_losses, load_dataset
+from levywalk.problem import (
+    GeneralizedLinear,
+    LeastSquares,
+    Logistic,
+    Problem,
+    follows_its_loss,
+    load_dataset,
+)
+from levywalk.problem.losses import LogisticLoss, Loss, SquaredError
 from levywalk.progress import Progress
+from levywalk.registry import from_dict
 from levywalk.schedule import Schedule
-from levywalk.walks import AnyDesign, Switching
+from levywalk.walks import Walk
 
 # The kernel gives clients ports from 32768 on, which could take a node's while it is down.
 LOWEST_PORT, HIGHEST_PORT = 20_000, 32_767
@@ -62,7 +71,8 @@ class PrivateProblem:
     ) -> None:
         self.n, self.dim = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)
         self.smoothness: Floats = np.full(self.n, checks.positive("mean_smoothness", mean_smoothness))
-        self.kind, self.ridge = checks.choice("loss", loss, LOSSES), checks.real("ridge", ridge, "at least 0", low=0.0)
+        self.sample_loss: Loss = from_dict("loss", {"kind": loss})
+        self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
 
     def local_loss(self, v: int, x: Floats) -> float:
         """Return 0: the loss is not known here."""
@@ -77,7 +87,7 @@ def create(
     folder: str | Path,
     network: Network,
     problem: Problem,
-    design: AnyDesign,
+    design: Walk,
     *,
     steps: int,
     step_size: float | str | Schedule,
@@ -184,16 +194,13 @@ def fleet_of(folder: str | Path) -> Fleet:
             raise InvalidSpec(f"{node.manifest}: another manifest than the fleet's: copy {folder}/manifest.json there")
     network = _network(folder, manifest, nodes)
     problem = _problem(manifest, nodes)
-    parts = (
-        (manifest.design.first, manifest.design.then) if isinstance(manifest.design, Switching) else (manifest.design,)
-    )
     return Fleet(
         network,
         problem,
         manifest.design,
         manifest.published,
         manifest.terms,
-        tuple(part.bind(network, problem).scores for part in parts),
+        tuple(part.bind(network, problem).scores for part in manifest.design.phases),
         manifest.start,
         manifest.x0,
         manifest.seed,
@@ -213,19 +220,20 @@ def _fresh(folder: Path) -> Path:
     return folder.resolve()
 
 
-def _check_problem(problem: Problem, design: AnyDesign, step_size: float | str | Schedule) -> None:
+def _check_problem(problem: Problem, design: Walk, step_size: float | str | Schedule) -> None:
     """Refuse what a node could not compute alone, and step sizes that need data that nobody has seen."""
     if isinstance(problem, PrivateProblem):
-        sizes = [step_size, design.step_size] if isinstance(design, Switching) else [step_size]
+        sizes = [step_size] if design.detector is None else [step_size, getattr(design, "step_size", 0.0)]
         for size in sizes:
             if isinstance(size, str):
                 raise InvalidParameter(
                     f"step_size must be a number or a schedule in every phase, got {size!r}: "
                     "the largest smoothness constant is not known here"
                 )
-    elif not has_own_losses(problem):
+    elif not follows_its_loss(problem):
         raise InvalidParameter(
-            f"problem must be LeastSquares or Logistic, got {type(problem).__name__}: a node computes its own loss"
+            f"problem must be made of samples and a loss, such as LeastSquares or Logistic, got "
+            f"{type(problem).__name__}: a node computes its own loss"
         )
 
 
@@ -360,7 +368,7 @@ def _fill(
 
 def _write_data(folder: Path, problem: Problem, v: int) -> str:
     """Write a node's own samples, for its eyes alone; return the file's name."""
-    if not isinstance(problem, LinearModelProblem):
+    if not isinstance(problem, GeneralizedLinear):
         return "data.csv"
     rows = slice(int(problem.offsets[v]), int(problem.offsets[v + 1]))
     archive = io.BytesIO()
@@ -387,10 +395,13 @@ def _network(folder: Path, manifest: Manifest, nodes: list[NodeFile]) -> Network
     )
 
 
-def _problem(manifest: Manifest, nodes: list[NodeFile]) -> LinearModelProblem:
-    parts = [load_dataset(node.data, dim=manifest.published.dim) for node in nodes]
+def _problem(manifest: Manifest, nodes: list[NodeFile]) -> GeneralizedLinear:
+    parts = [load_dataset(node.data, dim=manifest.n_features) for node in nodes]
     counts = [len(targets) for _, targets in parts]
     features, targets = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     whose = None if sum(counts) == len(nodes) else np.repeat(np.arange(len(nodes)), counts)
-    loss = LeastSquares if manifest.loss == "least_squares" else Logistic
-    return loss(features, targets, whose, manifest.ridge)
+    if isinstance(manifest.loss, SquaredError):
+        return LeastSquares(features, targets, whose, manifest.ridge)
+    if isinstance(manifest.loss, LogisticLoss):
+        return Logistic(features, targets, whose, manifest.ridge)
+    return GeneralizedLinear(features, targets, manifest.loss, whose, manifest.ridge)

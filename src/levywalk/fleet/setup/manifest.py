@@ -12,7 +12,6 @@ import hashlib
 import json
 import math
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,24 +21,24 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec
-from levywalk.fleet.protocol.node_step import STOPS, PublishedPhase, PublishedWalk
+from levywalk.fleet.protocol.node_step import STOPS, PublishedWalk, check_local
 from levywalk.fleet.protocol.terms import EAGER, WAIT, HandOffTerms
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.setup.fields import Fields, read_bytes
 from levywalk.fleet.storage.codec import Limits
-from levywalk.schedule import Constant, Decaying, Dropping, is_schedule
-from levywalk.updates.sgd import Sgd
-from levywalk.walks.designs import AnyDesign, Design, Switching
-from levywalk.walks.detector import BoundDetector, Detector
-from levywalk.walks.jump import FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric
-from levywalk.walks.target import Degree, Importance, Mixed, Uniform
+from levywalk.memory import Sizes
+from levywalk.problem.losses import Loss
+from levywalk.registry import from_dict, to_dict
+from levywalk.schedule import is_schedule
+from levywalk.step import Method, PublishedPhase
+from levywalk.updates import Update
+from levywalk.walks import BoundDetector, Scores, Walk, as_target
 
 if TYPE_CHECKING:
     from levywalk.fleet.setup.build import Fleet
 
 FORMAT = 1
 LARGEST = 1 << 20  # bytes of a manifest
-LOSSES = ("least_squares", "logistic")
 SELF_LOOPS = ("none", "counted")
 _MOST_NODES = 2**31 - 1
 _MOST_DIM = 1 << 27  # a model of 1 GiB
@@ -47,9 +46,7 @@ _MOST_STEPS = 2**53
 _MOST_SECONDS = 1e9
 _MOST_SEED = 2**128
 
-_SCHEDULES = {"constant": Constant, "decaying": Decaying, "dropping": Dropping}
-_DISTANCES = {"geometric": TruncatedGeometric, "fixed": FixedDistance, "power": PowerLaw}
-_TARGETS = {"uniform": Uniform, "importance": Importance, "mixed": Mixed, "degree": Degree}
+_MOST_DEPTH = 8  # tables within tables in a recipe
 
 
 @dataclass(frozen=True)
@@ -85,10 +82,10 @@ class Manifest:
     network: str
     nodes: int
     self_loops: str
-    loss: str
+    loss: Loss
     ridge: float
     mean_smoothness: float
-    design: AnyDesign
+    design: Walk
     published: PublishedWalk
     start: int
     x0: Floats = field(repr=False, compare=False)
@@ -128,14 +125,19 @@ class Manifest:
         return self.terms.run
 
     @property
+    def n_features(self) -> int:
+        """The number of features of a sample."""
+        return self.published.dim // self.loss.n_outputs
+
+    @property
     def limits(self) -> Limits:
         """The sizes that a message may have."""
-        return Limits(self.published.dim, len(self.published.phases))
+        return Limits(self.published.dim, len(self.published.phases), self.published.memory_bytes)
 
     @property
     def first_token(self) -> Token:
         """The token before step 0."""
-        return Token.first(self.x0, watched=self.published.detector is not None)
+        return self.published.first_token(self.x0)
 
     @property
     def shared_key(self) -> int | None:
@@ -155,12 +157,9 @@ class Manifest:
         """
         degrees, constants = np.array([degree]), np.array([smoothness])
         return tuple(
-            float(part.target.scores(degrees, constants, self.mean_smoothness)[0]) for part in _parts(self.design)
+            float(as_target(part.target).scores(degrees, constants, self.mean_smoothness)[0])
+            for part in self.design.phases
         )
-
-
-def _parts(design: AnyDesign) -> tuple[Design, ...]:
-    return (design.first, design.then) if isinstance(design, Switching) else (design,)
 
 
 # Writing
@@ -168,11 +167,13 @@ def _parts(design: AnyDesign) -> tuple[Design, ...]:
 
 def _content(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
     published, design, problem, terms = fleet.published, fleet.design, fleet.problem, fleet.terms
-    loss = getattr(problem, "kind", None)
-    if loss not in LOSSES:
+    loss = getattr(problem, "sample_loss", None)
+    if not isinstance(loss, Loss):
         raise InvalidParameter(
-            f"problem must be LeastSquares or Logistic, got {type(problem).__name__}: a node computes its own loss"
+            f"problem must be made of samples and a loss, such as LeastSquares or Logistic, got "
+            f"{type(problem).__name__}: a node computes its own loss"
         )
+    check_real(design, published.update)
     return {
         "format": FORMAT,
         "run": run,
@@ -180,23 +181,54 @@ def _content(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
         "network": {"name": fleet.network.name, "nodes": fleet.network.n, "self_loops": fleet.network.self_loops},
         "model": {"dtype": "float64", "shape": [published.dim], "x0": _first(fleet.x0, published.dim)},
         "problem": {
-            "loss": loss,
+            "loss": to_dict("loss", loss),
             "ridge": float(problem.ridge),  # type: ignore[attr-defined]
             "mean_smoothness": float(np.mean(problem.smoothness)),
         },
-        "design": {"name": design.name, "switching": _switching(design)},
-        "phases": [_phase(part, phase) for part, phase in zip(_parts(design), published.phases, strict=True)],
+        "design": {"name": design.name, "recipe": to_dict("design", design)},
+        "update": to_dict("update", published.update),
+        "memory": memory_schema(published.method),
+        "phases": [_phase(phase) for phase in published.phases],
         "walk": {
             "steps": published.steps,
             "stop": published.stop,
             "detector": None if published.detector is None else _written(published.detector),
-            "minibatch": published.update.minibatch,
             "record_every": published.record_every,
             "start": fleet.start,
         },
         "draws": {"seed": int(fleet.seed), "shared_key": fleet.shared_key},
         "handoff": {key: value for key, value in _written(terms).items() if key != "run"},
     }
+
+
+def check_real(design: Walk, update: Update) -> None:
+    """Refuse what real nodes cannot do yet, or never can, by its name."""
+    check_local(design, update)
+    for part in design.phases:
+        if part.node_memory or part.asks_neighbours:
+            raise InvalidParameter(
+                f"design {part.name} keeps memory at the nodes, which real nodes cannot do yet; "
+                "levywalk fleet simulate and levywalk run can"
+            )
+        if isinstance(part.target, Scores):
+            raise InvalidParameter(
+                f"target of design {part.name} must be uniform, importance, degree or mixed in a fleet, got "
+                f"{part.target!r}: a node computes its own score"
+            )
+    if update.node_memory:
+        raise InvalidParameter(
+            f"update {update.name} keeps memory at the nodes, which real nodes cannot do yet; "
+            "levywalk fleet simulate and levywalk run can"
+        )
+
+
+def memory_schema(method: Method) -> list[dict[str, Any]]:
+    """Return what travels with the model, as plain data: names, types and shapes, in the order of the bytes."""
+    sizes = Sizes(method.dim, 0, 0)
+    return [
+        {"name": name, "dtype": np.dtype(kind.dtype).name, "shape": list(kind.shape(sizes))}
+        for name, kind in method.token_memory.items()
+    ]
 
 
 def _first(x0: Floats, dim: int) -> list[float] | None:
@@ -206,35 +238,13 @@ def _first(x0: Floats, dim: int) -> list[float] | None:
     return None if x0.tobytes() == np.zeros(len(x0)).tobytes() else [float(number) for number in x0]
 
 
-def _switching(design: AnyDesign) -> dict[str, Any] | None:
-    if not isinstance(design, Switching):
-        return None
-    return {"detector": _written(design.detector), "step_size": design.step_size}
-
-
-def _phase(part: Design, phase: PublishedPhase) -> dict[str, Any]:
+def _phase(phase: PublishedPhase) -> dict[str, Any]:
     return {
-        "name": part.name,
-        "target": _kind("target", part.target, _TARGETS),
         "mean_score": phase.mean_score,
-        "step_size": _kind("step_size", phase.step_size, _SCHEDULES),
+        "step_size": to_dict("schedule", phase.step_size),
         "most": None if phase.most == math.inf else phase.most,
-        "jump": None if phase.jump is None else _jump(phase.jump),
+        "scaled": phase.scaled,
     }
-
-
-def _jump(jump: JumpLaw) -> dict[str, Any]:
-    p_jump = _kind("p_jump", jump.p_jump, _SCHEDULES) if is_schedule(jump.p_jump) else jump.p_jump
-    return {"p_jump": p_jump, "distance": _kind("distance", jump.distance, _DISTANCES)}
-
-
-def _kind(name: str, value: Any, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """Return an object of a known class as its kind and its fields."""
-    for kind, known in kinds.items():
-        if type(value) is known:
-            return {"kind": kind, **_written(value)}
-    choice = ", ".join(known.__name__ for known in kinds.values())
-    raise InvalidParameter(f"{name} must be one of {choice}, got {value!r}: others cannot be written into a manifest")
 
 
 def _written(value: Any) -> dict[str, Any]:
@@ -251,7 +261,8 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         _loaded(text, source),
         source,
         needed=(
-            *("format", "run", "name", "network", "model", "problem", "design", "phases", "walk", "draws", "handoff"),
+            *("format", "run", "name", "network", "model", "problem", "design", "update", "memory"),
+            *("phases", "walk", "draws", "handoff"),
         ),
     )
     if top.values["format"] != FORMAT or type(top.values["format"]) is not int:
@@ -263,9 +274,9 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
     nodes = network.integer("nodes", low=2, high=_MOST_NODES)
     problem = top.table("problem", needed=("loss", "ridge", "mean_smoothness"))
     dim, x0 = _model(top)
-    designs, phases = _phases(top)
-    design = _design(top, designs)
-    published, start = _walk(top, dim, phases, nodes)
+    design, update = _methods(top)
+    phases = _phases(top, design)
+    published, start = _walk(top, design, update, dim, phases, nodes)
     draws = top.table("draws", needed=("seed", "shared_key"))
     return cls(
         text,
@@ -274,7 +285,7 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         network.text("name"),
         nodes,
         network.choice("self_loops", SELF_LOOPS),
-        problem.choice("loss", LOSSES),
+        _recipe(problem, "loss", "loss"),
         problem.number("ridge", low=0.0),
         problem.number("mean_smoothness", low=0.0, low_open=True),
         design,
@@ -323,56 +334,56 @@ def _model(top: Fields) -> tuple[int, Floats]:
     return dim, x0
 
 
-def _phases(top: Fields) -> tuple[list[Design], tuple[PublishedPhase, ...]]:
-    """Return each phase as a design and as what is published of it."""
-    tables = top.tables("phases", needed=("name", "target", "mean_score", "step_size", "most", "jump"))
-    if not 1 <= len(tables) <= 2:
-        raise top.bad("phases", "a list of 1 or 2 tables")
-    designs, phases = [], []
-    for table in tables:
-        target = _read_kind(table, "target", _TARGETS)
-        jump = None
-        if "jump" in table:
-            law = table.table("jump", needed=("p_jump", "distance"))
-            p_jump = law.values["p_jump"]
-            if isinstance(p_jump, dict):
-                p_jump = _read_kind(law, "p_jump", _SCHEDULES)
-            jump = law.make(JumpLaw, p_jump, _read_kind(law, "distance", _DISTANCES))
-        mean = table.number("mean_score", low=0.0, low_open=True) if "mean_score" in table else None
-        most = table.number("most", low=0.0, low_open=True) if "most" in table else math.inf
-        designs.append(Design(target, jump, "walk", mean is not None, table.text("name")))
-        phases.append(PublishedPhase(mean, _read_kind(table, "step_size", _SCHEDULES), most, jump))
-    return designs, tuple(phases)
-
-
-def _read_kind(table: Fields, key: str, kinds: Mapping[str, type]) -> Any:
-    """Return the object that was written by `_kind`; its class checks its fields."""
-    value = table.values[key]
-    kind = value.get("kind") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind not in kinds:
-        raise table.bad(key, f"a table whose kind is one of {', '.join(kinds)}")
-    made = kinds[kind]
-    names = [entry.name for entry in fields(made)]
-    inner = table.table(key, needed=("kind", *names))
-    return inner.make(made, *(inner.values[name] for name in names))
-
-
-def _design(top: Fields, designs: list[Design]) -> AnyDesign:
-    table = top.table("design", needed=("name", "switching"))
+def _methods(top: Fields) -> tuple[Walk, Update]:
+    """Return the walk and the update that the manifest names; an unknown name is refused before anything starts."""
+    table = top.table("design", needed=("name", "recipe"))
+    design = _recipe(table, "recipe", "design")
     name = table.text("name")
-    if ("switching" in table) != (len(designs) == 2):
-        raise table.bad("switching", "a table if there are two phases, and null if there is one")
-    if len(designs) == 1:
-        (design,) = designs
-        return Design(design.target, design.jump, "walk", design.reweight, name)
-    then = table.table("switching", needed=("detector", "step_size"))
-    about = then.table("detector", needed=("threshold", "window", "patience"))
-    detector = about.make(Detector, *(about.values[key] for key in ("threshold", "window", "patience")))
-    return then.make(Switching, *designs, detector, then.values["step_size"], name)
+    if design.name != name:
+        object.__setattr__(design, "name", name)
+    update = _recipe(top, "update", "update")
+    top.make(check_real, design, update)
+    return design, update
 
 
-def _walk(top: Fields, dim: int, phases: tuple[PublishedPhase, ...], nodes: int) -> tuple[PublishedWalk, int]:
-    walk = top.table("walk", needed=("steps", "stop", "detector", "minibatch", "record_every", "start"))
+def _recipe(table: Fields, key: str, kind: str) -> Any:
+    """Return the object that a recipe stands for; its factory checks its arguments."""
+    recipe = table.values[key]
+    if not _is_plain(recipe, _MOST_DEPTH):
+        raise table.bad(key, "a recipe: a table with a key kind and plain values")
+    return table.make(from_dict, kind, recipe)
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    if isinstance(value, dict):
+        return depth > 0 and all(isinstance(key, str) and _is_plain(entry, depth - 1) for key, entry in value.items())
+    if isinstance(value, list):
+        return depth > 0 and all(_is_plain(entry, depth - 1) for entry in value)
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def _phases(top: Fields, design: Walk) -> tuple[PublishedPhase, ...]:
+    """Return what is published of each phase."""
+    tables = top.tables("phases", needed=("mean_score", "step_size", "most", "scaled"))
+    if len(tables) != len(design.phases):
+        raise top.bad("phases", f"a list of {len(design.phases)} tables, one per phase of the design")
+    phases = []
+    for table, walk in zip(tables, design.phases, strict=True):
+        mean = table.number("mean_score", low=0.0, low_open=True) if "mean_score" in table else None
+        if (mean is None) == walk.reweight:
+            raise table.bad("mean_score", "a number if the design weights its updates, and null if not")
+        most = table.number("most", low=0.0, low_open=True) if "most" in table else math.inf
+        step_size = _recipe(table, "step_size", "schedule")
+        if not is_schedule(step_size):
+            raise table.bad("step_size", "the recipe of a schedule")
+        phases.append(PublishedPhase(walk, mean, step_size, most, table.flag("scaled")))
+    return tuple(phases)
+
+
+def _walk(
+    top: Fields, design: Walk, update: Update, dim: int, phases: tuple[PublishedPhase, ...], nodes: int
+) -> tuple[PublishedWalk, int]:
+    walk = top.table("walk", needed=("steps", "stop", "detector", "record_every", "start"))
     steps = walk.integer("steps", low=1, high=_MOST_STEPS)
     stop = walk.choice("stop", STOPS)
     detector = None
@@ -384,15 +395,16 @@ def _walk(top: Fields, dim: int, phases: tuple[PublishedPhase, ...], nodes: int)
             about.number("rate", low=0.0),
             about.integer("patience", low=0, high=_MOST_STEPS),
         )
-    watched = len(phases) == 2 or stop == "detector"
+    watched = design.detector is not None or stop == "detector"
     if watched != (detector is not None):
         raise walk.bad("detector", "a table if the design switches or stop is detector, and null if not")
-    if len(phases) == 2 and stop == "detector":
+    if design.detector is not None and stop == "detector":
         raise walk.bad("stop", "steps for a switching design: its detector tells when to switch")
-    minibatch = walk.integer("minibatch", low=1, high=2**31 - 1) if "minibatch" in walk else None
     every = walk.integer("record_every", low=1, high=_MOST_STEPS)
-    published = PublishedWalk(phases, steps, dim, Sgd(minibatch), detector, stop, every)
-    return published, walk.integer("start", low=0, high=nodes - 1)
+    method = Method(phases, update, detector, dim, nodes)
+    if top.values["memory"] != memory_schema(method):
+        raise top.bad("memory", f"{memory_schema(method)}, which is what the design and the update declare here")
+    return PublishedWalk(method, steps, stop, every), walk.integer("start", low=0, high=nodes - 1)
 
 
 def _terms(top: Fields, digest: bytes) -> HandOffTerms:

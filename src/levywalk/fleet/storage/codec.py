@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from levywalk.arrays import Floats
+from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import (
@@ -38,8 +38,8 @@ from levywalk.fleet.protocol.records import (
     Line,
     Own,
 )
-from levywalk.fleet.protocol.tensors import Incoming, Malformed, Tensor
-from levywalk.fleet.protocol.token import DetectorAverages, Epoch, Token
+from levywalk.fleet.protocol.tensors import Incoming, Malformed, Tensor, is_writable
+from levywalk.fleet.protocol.token import Epoch, Token
 
 FORMAT = 1
 _MOST_SCORES = 16
@@ -52,6 +52,7 @@ class Limits(NamedTuple):
 
     dim: int | None = None
     phases: int | None = None
+    memory: int | None = None  # bytes that travel with a model
 
 
 ANY = Limits()
@@ -67,7 +68,7 @@ class Put(Protocol):
 class Get(Protocol):
     """Returns the array that lies elsewhere under an address."""
 
-    def __call__(self, name: str, address: bytes, /) -> Floats:
+    def __call__(self, name: str, address: bytes, /) -> AnyArray:
         """Return the array."""
 
 
@@ -75,7 +76,7 @@ def _all_inline(tensor: Tensor) -> bytes | None:
     return None
 
 
-def _none_elsewhere(name: str, address: bytes) -> Floats:
+def _none_elsewhere(name: str, address: bytes) -> AnyArray:
     raise Malformed(f"a {name} that lies elsewhere was not expected here")
 
 
@@ -133,8 +134,6 @@ class _Number:
 _INT = _Number("q")
 _COUNT = _Number("q", "at least 0", lambda value: value >= 0)
 _FLAG = _Number("B", "0 or 1", lambda value: value in (0, 1))
-_FLOAT = _Number("d")  # the detector's power may overflow
-_FINITE = _Number("d", "finite", math.isfinite)
 _SCORE = _Number("d", "finite and at least 0", lambda value: 0.0 <= value < math.inf)
 
 
@@ -290,11 +289,11 @@ class _Scores:
 class _Array:
     """A tensor, here or elsewhere."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, itemsize: int = 8) -> None:
+        self.name, self.itemsize = name, itemsize
 
-    def write(self, out: _Out, value: Floats) -> None:
-        if value.dtype != np.float64 or value.ndim != 1 or not np.isfinite(value).all():
+    def write(self, out: _Out, value: AnyArray) -> None:
+        if not is_writable(value, self.itemsize):
             raise Malformed(f"a {self.name} of finite numbers of type float64 can be written, got {value!r}")
         tensor = Tensor(self.name, np.ascontiguousarray(value) if not value.flags.c_contiguous else value)
         address = out.put(tensor)
@@ -303,7 +302,7 @@ class _Array:
         else:
             out.parts += [_BYTE.pack(1), address]
 
-    def read(self, source: _In) -> Floats:
+    def read(self, source: _In) -> AnyArray:
         (elsewhere,) = source.numbers(_BYTE)
         if elsewhere == 1:
             return source.get(self.name, source.take(32))
@@ -312,7 +311,9 @@ class _Array:
         (size,) = source.numbers(_LONG)
         if size > len(source.data) - source.at:
             raise Malformed("it ends early")
-        incoming = Incoming(self.name, size, source.limits.dim, hashed=False)
+        limits = source.limits
+        most = limits.dim if self.itemsize == 8 else limits.memory
+        incoming = Incoming(self.name, size, most, hashed=False, itemsize=self.itemsize)
         incoming.take(source.take(size))
         return incoming.done()
 
@@ -354,15 +355,16 @@ _EPOCH = _Record(Epoch, _COUNT, _COUNT, _INT)
 _DIGEST, _SIGNATURE = _Bytes(32), _Bytes(512)
 _MODEL = _Array("model")
 _SEALED = _Record(Certificate, _INT, _EPOCH, _INT, _INT, _DIGEST, _SIGNATURE)
-_WATCH = _Record(DetectorAverages, _Array("mean"), _FLOAT, _FINITE, _COUNT)
+_CARRIED = _Array("memory", itemsize=1)
 _TOKEN = _Record(
     Token,
     *(_EPOCH, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT),
     _MODEL,
     _COUNT,
-    _OneOf((None, None), (DetectorAverages, _WATCH)),
+    _CARRIED,
     *(_INT, _INT, _COUNT, _COUNT),
     _DIGEST,
+    *(_INT, _COUNT),
 )
 _EDGE = _Record(Edge, _COUNT, _FLAG, _COUNT, _Scores(), _FLAG)
 
@@ -385,7 +387,7 @@ _KINDS: dict[int, tuple[type, _Kind]] = {
     6: (Token, _TOKEN),
     16: (
         Visit,
-        _Record(Visit, _EPOCH, _COUNT, _COUNT, _COUNT, _INT, _INT, _OneOf((None, None), (np.ndarray, _MODEL))),
+        _Record(Visit, _EPOCH, *(_COUNT,) * 4, _INT, _INT, _OneOf((None, None), (np.ndarray, _MODEL))),
     ),
     17: (Archived, _Record(Archived, _TOKEN, _Choice(_OVERTAKEN), _EPOCH, _COUNT)),
     18: (Began, _Record(Began, _EPOCH, _EPOCH, _COUNT)),

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from levywalk.arrays import Floats
+from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, Line
 from levywalk.fleet.protocol.tensors import CHUNK, Incoming, Malformed
@@ -239,12 +239,16 @@ class StoreReader:
 
     # Models in files
 
-    def _model(self, name: str, address: bytes) -> Floats:
+    def _model(self, name: str, address: bytes) -> AnyArray:
         """Read a model's file, which is checked on the way."""
         path = self._file(address)
         try:
             with path.open("rb") as file:
-                incoming = Incoming(name, os.fstat(file.fileno()).st_size, self.limits.dim)
+                size = os.fstat(file.fileno()).st_size
+                if name == "memory":
+                    incoming = Incoming(name, size, self.limits.memory, itemsize=1)
+                else:
+                    incoming = Incoming(name, size, self.limits.dim)
                 while chunk := file.read(CHUNK):
                     incoming.take(chunk)
                 return incoming.done(address)

@@ -24,9 +24,7 @@ from levywalk.report.figures.plot import COLOURS, tidy
 PAGE = 7.0  # inches: both columns
 FORMATS = ("svg", "png", "pdf")
 _LETTERS_PER_INCH = 20  # of the note
-_LONG_NUMBER = re.compile(
-    rb"(?<![\d.])[1-9]\d*\.\d{2,}"
-)  # a place on the page; a scale is less than 1
+_LONG_NUMBER = re.compile(rb"(?<![\d.])[1-9]\d*\.\d{2,}")  # a place on the page; a scale is less than 1
 _CSS = re.compile(rb'style="[^"]*"')
 _MARGIN = re.compile(rb"\s*\n\s*")
 _LINES_WITH_FULL_BANDS = 4
@@ -78,16 +76,8 @@ def draw(plate: Plate) -> Figure:
     """Draw a plate: panels of one row share the y axis, and all share a legend, which carries the title."""
     rows, columns = len(plate.rows), len(plate.rows[0])
     note = textwrap.wrap(plate.note, int(PAGE * _LETTERS_PER_INCH))
-    names = {
-        line.name
-        for row in plate.rows
-        for panel in row
-        if isinstance(panel, Panel)
-        for line in panel.lines
-    }
-    height = (
-        0.5 + 0.13 * len(note) + 0.16 * -(-len(names) // 4) + rows * (1.7 if columns > 2 else 2.3)
-    )
+    names = {line.name for row in plate.rows for panel in row if isinstance(panel, Panel) for line in panel.lines}
+    height = 0.5 + 0.13 * len(note) + 0.16 * -(-len(names) // 4) + rows * (1.7 if columns > 2 else 2.3)
     figure = Figure(figsize=(PAGE, height), layout="constrained")
     grid = figure.subplots(rows, columns, sharey="row" if plate.shared else "none", squeeze=False)
     for row, axes_of_row in zip(plate.rows, grid, strict=True):
@@ -169,9 +159,7 @@ def _line(axes: Axes, line: Line, panel: Panel, offset: float) -> None:
         band = band[(len(band) - 1) % 2 :: 2]
     upper = np.where(np.isfinite(high), high, y)
     alpha = 0.18 if len(panel.lines) <= _LINES_WITH_FULL_BANDS else 0.07
-    axes.fill_between(
-        line.x[band], line.low[band], upper[band], color=colour, alpha=alpha, linewidth=0
-    )
+    axes.fill_between(line.x[band], line.low[band], upper[band], color=colour, alpha=alpha, linewidth=0)
     if line.fate == "ends" and shown.any():
         last = np.flatnonzero(shown)[-1]
         axes.plot(line.x[last], y[last], marker="x", markersize=6, color=colour, linestyle="none")
@@ -202,9 +190,7 @@ def _fates(axes: Axes, panel: Panel) -> None:
     for i, line in enumerate(gone):
         colour = COLOURS[line.look % len(COLOURS)]
         place: dict[str, Any] = {"transform": axes.transAxes, "ha": "right", "va": "top"}
-        axes.text(
-            0.98, 0.97 - 0.11 * i, f"{line.name} diverges", color=colour, fontsize=6.5, **place
-        )
+        axes.text(0.98, 0.97 - 0.11 * i, f"{line.name} diverges", color=colour, fontsize=6.5, **place)
 
 
 def _table(axes: Axes, table: Table) -> None:

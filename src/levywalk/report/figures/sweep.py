@@ -49,9 +49,7 @@ def _styles(designs: list[str]) -> list[_Style]:
     ]
 
 
-def plot_sweep(
-    rows: Sequence[Mapping[str, Any]], keys: Sequence[str], *, path: str | Path | None = None
-) -> Figure:
+def plot_sweep(rows: Sequence[Mapping[str, Any]], keys: Sequence[str], *, path: str | Path | None = None) -> Figure:
     """Draw steps to the accuracy against the first key, one line per design, one panel per value of the second.
 
     Where further keys give several results, each is a faint mark and the line goes through their median; where
@@ -77,16 +75,10 @@ def plot_sweep(
     styles = _styles(_distinct(row["design"] for row in rows))
     columns = min(len(panels), _MOST_COLUMNS)
     lines = -(-len(panels) // columns)
-    figure = Figure(
-        figsize=(max(6.4, 3.4 * columns + 0.6), 3.4 * lines + 0.9), layout="constrained", dpi=150
-    )
+    figure = Figure(figsize=(max(6.4, 3.4 * columns + 0.6), 3.4 * lines + 0.9), layout="constrained", dpi=150)
     grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
     values = _distinct(row[keys[0]] for row in rows)
-    drawn = [
-        row[f"steps_to{end}"]
-        for row in rows
-        for end in (("",) if len(keys) > 2 else ("", "_low", "_high"))
-    ]
+    drawn = [row[f"steps_to{end}"] for row in rows for end in (("",) if len(keys) > 2 else ("", "_low", "_high"))]
     seen = [value for value in drawn if 0 < value < math.inf] or [1.0]
     above = 1.6 * max(seen)  # where what was not reached is drawn
     for axes, panel in zip(grid, panels, strict=False):
@@ -122,23 +114,13 @@ def plot_sweep(
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
     accuracies = _distinct(row["accuracy"] for row in rows)
-    share = (
-        f"{100 * accuracies[0]:g} % of the initial error"
-        if len(accuracies) == 1
-        else "the accuracy"
-    )
+    share = f"{100 * accuracies[0]:g} % of the initial error" if len(accuracies) == 1 else "the accuracy"
     figure.supylabel(f"steps to {share}", fontsize=10)
     several = len(keys) > 2
-    note = (
-        f"marks: {', '.join(keys[2:])}; line: median"
-        if several
-        else "bars: 95 % interval over walks"
-    )
+    note = f"marks: {', '.join(keys[2:])}; line: median" if several else "bars: 95 % interval over walks"
     figure.supxlabel(f"{keys[0]}   ({note})", fontsize=10)
     handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside upper center", ncols=min(len(labels), 6), frameon=False
-    )
+    figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 6), frameon=False)
     if path is not None:
         save(figure, Path(path))
     return figure
@@ -153,9 +135,7 @@ def _line(
     style: _Style,
 ) -> None:
     """Draw one design in one panel, a little beside the others, so that their intervals can be told apart."""
-    place = axes.transData + ScaledTranslation(
-        style.aside / 72, 0, axes.get_figure().dpi_scale_trans
-    )  # type: ignore[union-attr]
+    place = axes.transData + ScaledTranslation(style.aside / 72, 0, axes.get_figure().dpi_scale_trans)  # type: ignore[union-attr]
     mark: dict[str, Any] = {"marker": style.mark, "color": style.colour, "transform": place}
     where, middle = [], []
     for position, value in zip(_positions(values), values, strict=True):
@@ -165,18 +145,12 @@ def _line(
         steps = np.array([row["steps_to"] for row in group], dtype=float)
         low, high = (float(np.quantile(steps, 0.5, method=end)) for end in ("lower", "higher"))
         where.append(position)
-        middle.append(
-            math.sqrt(low) * math.sqrt(high)
-        )  # as on the axis; infinite if one of them is
+        middle.append(math.sqrt(low) * math.sqrt(high))  # as on the axis; infinite if one of them is
         if len(group) > 1:
             single = {**mark, "markersize": 3, "alpha": 0.4, "markeredgewidth": 0}
-            axes.plot(
-                np.full(len(steps), position), _capped(steps, above), linestyle="none", **single
-            )
+            axes.plot(np.full(len(steps), position), _capped(steps, above), linestyle="none", **single)
         else:
-            ends = _capped(
-                np.array([group[0]["steps_to_low"], group[0]["steps_to_high"]], dtype=float), above
-            )
+            ends = _capped(np.array([group[0]["steps_to_low"], group[0]["steps_to_high"]], dtype=float), above)
             axes.plot(
                 [position, position],
                 ends,
@@ -213,11 +187,7 @@ def _is_number(value: Any) -> bool:
 
 def _positions(values: list[Any]) -> list[float]:
     """Return where values lie on the axis: themselves if numbers, else one after the other."""
-    return (
-        [float(v) for v in values]
-        if all(map(_is_number, values))
-        else [float(i) for i in range(len(values))]
-    )
+    return [float(v) for v in values] if all(map(_is_number, values)) else [float(i) for i in range(len(values))]
 
 
 def _x_axis(axes: Axes, values: list[Any]) -> None:
@@ -231,17 +201,14 @@ def _x_axis(axes: Axes, values: list[Any]) -> None:
         axes.set_xlim(low - margin, high + margin)
     if len(values) <= 8:
         long = max(len(_text(value)) for value in values) > 8
-        axes.set_xticks(
-            positions, [_text(value) for value in values], rotation=20 if long else 0, fontsize=8
-        )
+        axes.set_xticks(positions, [_text(value) for value in values], rotation=20 if long else 0, fontsize=8)
         axes.set_xticks([], minor=True)
 
 
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(
-            f"{item}" if key in ("family", "kind", "data") else f"{key}={item}"
-            for key, item in value.items()
+            f"{item}" if key in ("family", "kind", "data") else f"{key}={item}" for key, item in value.items()
         )
     return json.dumps(value) if isinstance(value, list) else str(value)
 

@@ -16,9 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 from levywalk.report.figures.plot import COLOURS, save, tidy
 
-Leg = tuple[
-    str, Sequence[float], Sequence[int], bool
-]  # name, times, nodes, whether it was overtaken
+Leg = tuple[str, Sequence[float], Sequence[int], bool]  # name, times, nodes, whether it was overtaken
 Mark = tuple[float, int, str]  # time, node, what
 Bar = tuple[int, float, float, str]  # node, from, to, what
 
@@ -72,16 +70,11 @@ def plot_timeline(
     >>> figure.axes[0].get_ylabel()
     'node'
     """
-    figure = Figure(
-        figsize=(11.0, float(np.clip(1.8 + 0.15 * n, 3.6, 9.0))), layout="constrained", dpi=150
-    )
+    figure = Figure(figsize=(11.0, float(np.clip(1.8 + 0.15 * n, 3.6, 9.0))), layout="constrained", dpi=150)
     axes = figure.add_subplot()
     for v, since, until, what in bars:
         axes.barh(v, until - since, left=since, height=0.9, linewidth=0, zorder=1, **_BARS[what][1])
-    colours = {
-        name: COLOURS[i % len(COLOURS)]
-        for i, name in enumerate(dict.fromkeys(leg[0] for leg in legs))
-    }
+    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(dict.fromkeys(leg[0] for leg in legs))}
     for leg in legs:
         _way(axes, leg, colours[leg[0]], n)
     for time, v, what in marks:
@@ -123,9 +116,7 @@ def _way(axes: Axes, leg: Leg, colour: str, n: int) -> None:
             markeredgewidth=2,
         )
     stays = np.stack([np.c_[when[:-1], where[:-1]], np.c_[when[1:], where[:-1]]], axis=1)
-    axes.add_collection(
-        LineCollection(list(stays), linewidths=2.2, linestyles=":" if lost else "-", **style)
-    )
+    axes.add_collection(LineCollection(list(stays), linewidths=2.2, linestyles=":" if lost else "-", **style))
     moves = np.stack([np.c_[when[1:], where[:-1]], np.c_[when[1:], where[1:]]], axis=1)
     far = np.abs(np.diff(where)) > max(n / 2, 2)
     for part, alpha in ((moves[~far], 0.3 if lost else 0.75), (moves[far], 0.12)):
@@ -136,19 +127,11 @@ def _legend(
     colours: dict[str, str], legs: Sequence[Leg], marks: Iterable[Mark], bars: Iterable[Bar]
 ) -> list[Line2D | Patch]:
     """Return what the figure shows, each once."""
-    handles: list[Line2D | Patch] = [
-        Line2D([], [], color=c, linewidth=2.2, label=name) for name, c in colours.items()
-    ]
+    handles: list[Line2D | Patch] = [Line2D([], [], color=c, linewidth=2.2, label=name) for name, c in colours.items()]
     if any(lost for *_, lost in legs):
-        handles.append(
-            Line2D([], [], color="black", linewidth=1.5, linestyle=":", marker="x", label="lost")
-        )
+        handles.append(Line2D([], [], color="black", linewidth=1.5, linestyle=":", marker="x", label="lost"))
     seen = {what for _, _, what in marks}
-    handles += [
-        Line2D([], [], linestyle="none", label=_MARKS[w][0], **_MARKS[w][1])
-        for w in _MARKS
-        if w in seen
-    ]
+    handles += [Line2D([], [], linestyle="none", label=_MARKS[w][0], **_MARKS[w][1]) for w in _MARKS if w in seen]
     spans = {what for *_, what in bars}
     handles += [Patch(label=_BARS[w][0], **_BARS[w][1]) for w in _BARS if w in spans]
     return handles

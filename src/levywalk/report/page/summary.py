@@ -47,9 +47,7 @@ def _cells(results: Results, name: str) -> dict[str, _Cell]:
         share, aimed = float(row["busiest_share"]), float(row.get("busiest_target") or 0.0)
         cells["busiest node’s share"] = _Cell(percent(share), share, f"target {percent(aimed)}")
     if row.get("longest_dwell") is not None:
-        cells["longest dwell"] = _Cell(
-            whole(float(row["longest_dwell"])), float(row["longest_dwell"]), "updates"
-        )
+        cells["longest dwell"] = _Cell(whole(float(row["longest_dwell"])), float(row["longest_dwell"]), "updates")
     per_step = float(row["transfers_per_step"] or 0.0)
     cells["transfers per step"] = _Cell(f"{per_step:.2f}", per_step)
     size, relative = float(row["step_size"] or 0.0), float(row["relative_step_size"] or 0.0)
@@ -95,9 +93,7 @@ def table_section(results: Results) -> Markup:
     every = int(np.diff(next(iter(results.traces.values())).step).max(initial=0))
     tuned = any(row.get("sweep") for row in results.rows.values())
     sizes = (
-        f"tuned to {percent(results.accuracy)}; the other accuracies come with them"
-        if tuned
-        else "given, not tuned"
+        f"tuned to {percent(results.accuracy)}; the other accuracies come with them" if tuned else "given, not tuned"
     )
     note = (
         f"Below a number its 95 % interval over walks. Steps are counted to the checkpoint, at most {every:,} apart. "
@@ -139,16 +135,12 @@ def copy_tools(table: str, prefix: str = "") -> Markup:
 
 def csv_lines(results: Results) -> dict[str, Any]:
     """Return the numbers as table.csv has them, the designs' lines apart, so that the page can order them."""
-    keys = [
-        key for key in max(results.rows.values(), key=len) if key not in ("sweep", "provenance")
-    ]
+    keys = [key for key in max(results.rows.values(), key=len) if key not in ("sweep", "provenance")]
 
     def cell(row: Mapping[str, Any], key: str) -> object:
         return ("inf" if row[key] is None else row[key]) if key in row else ""
 
-    rows = [
-        csv_line([name, *(cell(row, key) for key in keys)]) for name, row in results.rows.items()
-    ]
+    rows = [csv_line([name, *(cell(row, key) for key in keys)]) for name, row in results.rows.items()]
     return {"head": csv_line(["design", *keys]), "rows": rows, "foot": ""}
 
 

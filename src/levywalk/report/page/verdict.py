@@ -40,9 +40,7 @@ def is_server(trace: Trace) -> bool:
 
 def _race(results: Results, names: list[str]) -> list[str]:
     steps = {name: results.steps_to(name)[0] for name in names}
-    order = sorted(
-        names, key=lambda name: (steps[name], results.rows[name]["final_error"] or math.inf)
-    )
+    order = sorted(names, key=lambda name: (steps[name], results.rows[name]["final_error"] or math.inf))
     first, goal = order[0], f"{percent(results.accuracy)} of the initial error"
     within = f"within {longest(results):,} steps"
     if not math.isfinite(steps[first]):
@@ -56,9 +54,7 @@ def _race(results: Results, names: list[str]) -> list[str]:
     second = order[1]
     sentences: list[str] = []
     if not math.isfinite(steps[second]):
-        sentences.append(
-            f"{first} reached {goal} first, {took}; no other walk reached it {within}."
-        )
+        sentences.append(f"{first} reached {goal} first, {took}; no other walk reached it {within}.")
     elif steps[second] == steps[first]:
         sentences.append(f"{first} and {second} reached {goal} at the same checkpoint, {took}.")
     else:
@@ -67,21 +63,15 @@ def _race(results: Results, names: list[str]) -> list[str]:
             f"with {_steps(results, second)}."
         )
     if _alone(results):
-        sentences.append(
-            "There is one walk of each design, so there is no interval and the order may be chance."
-        )
+        sentences.append("There is one walk of each design, so there is no interval and the order may be chance.")
     elif steps[second] != steps[first]:
         sentences.append(_certainty(results, first, second))
     late = [name for name in order[2:] if math.isfinite(steps[name])]
     if late:
-        sentences.append(
-            "Then came " + ", ".join(f"{name} ({_steps(results, name)})" for name in late) + "."
-        )
+        sentences.append("Then came " + ", ".join(f"{name} ({_steps(results, name)})" for name in late) + ".")
     never = [name for name in order[1:] if not math.isfinite(steps[name])]
     if never:
-        ends = ", ".join(
-            f"{name} ({percent(results.rows[name]['final_error'])} left)" for name in never
-        )
+        ends = ", ".join(f"{name} ({percent(results.rows[name]['final_error'])} left)" for name in never)
         sentences.append(f"Not reached {within}: {ends}.")
     return [
         *sentences,
@@ -161,9 +151,7 @@ def _caveats(results: Results) -> list[str]:
     for name, trace in results.traces.items():
         diverged = int((trace.diverged_at >= 0).sum())
         if diverged:
-            out.append(
-                f"{diverged} of {trace.replicas} walks of {name} diverged and count as infinitely far."
-            )
+            out.append(f"{diverged} of {trace.replicas} walks of {name} diverged and count as infinitely far.")
     if any(trace.provenance.get("interrupted") for trace in results.traces.values()):
         out.append("The run was interrupted: these are the results until then.")
     return out

@@ -100,9 +100,7 @@ class _Subspace:
         self._image = np.zeros((n, room), order="F")
         self._matrix = np.zeros((room, room))
         self._previous: AnyArray | None = None
-        self._solved: tuple[AnyArray, AnyArray] | None = (
-            None  # the small eigenproblem, until the space changes
-        )
+        self._solved: tuple[AnyArray, AnyArray] | None = None  # the small eigenproblem, until the space changes
         self.size = 0
         for vector in start.T:
             self._append(vector)
@@ -189,9 +187,7 @@ class _Subspace:
         if np.iscomplexobj(vector) and value.imag == 0.0:
             vector, residue = vector.real, residue.real
         size = float(np.linalg.norm(vector))
-        return _RitzPair(
-            value, vector / size, residue / size, float(np.linalg.norm(residue)) / size
-        )
+        return _RitzPair(value, vector / size, residue / size, float(np.linalg.norm(residue)) / size)
 
 
 def seeds(diagonal: Floats, count: int) -> Floats:

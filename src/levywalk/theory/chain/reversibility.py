@@ -46,8 +46,6 @@ def detailed_balance_violation(P: Any, *, stationary: Any = None) -> float:
     """
     chain = as_chain(P)
     if isinstance(chain, LinearOperator):
-        raise InvalidParameter(
-            "P must be a matrix, not an operator, to compare its entries; use form='matrix'"
-        )
+        raise InvalidParameter("P must be a matrix, not an operator, to compare its entries; use form='matrix'")
     flow = sparse.diags_array(given_or_solved(chain, stationary)) @ chain
     return float(np.abs(sparse.csr_array(flow - flow.T).data).sum() / 2.0)

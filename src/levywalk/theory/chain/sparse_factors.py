@@ -15,9 +15,7 @@ from levywalk.theory.chain.stochastic_matrix import narrow
 
 _OPERATIONS = 3e10  # about half a minute: the squared widths of the profile, summed
 _PLANAR = 4.5  # a grid's profile is at most 4/3 √n wide, 4 √n with jumps, and its factors far smaller than its profile
-_LARGEST_PLANAR = (
-    1.8e9  # entries of the profile, times its mean width over √n: a torus of a million nodes
-)
+_LARGEST_PLANAR = 1.8e9  # entries of the profile, times its mean width over √n: a torus of a million nodes
 _THIN = 32.0  # a mean width up to which the profile order itself is used: minimum degree is slow around hubs
 
 Solve = Callable[[Floats], Floats]

@@ -87,9 +87,7 @@ def spectral_gap(P: Any, kind: str = "right", *, stationary: Any = None) -> Spec
     if kind == "singular" and symmetric and matrix and matrix_period(chain) > 1:
         return SpectralGap(0.0, kind, "period", 0.0, True, False, 0.0)
     scaled: SymmetrisedChain = (
-        SymmetrisedMatrix(chain, law, symmetric)
-        if matrix
-        else SymmetrisedOperator(chain, law, symmetric)
+        SymmetrisedMatrix(chain, law, symmetric) if matrix else SymmetrisedOperator(chain, law, symmetric)
     )
     if symmetric and kind != "right":
         ends = [_symmetric(scaled, "right", kind), _symmetric(scaled, "left", kind)]
@@ -114,13 +112,9 @@ def _symmetric(scaled: SymmetrisedChain, side: str, kind: str) -> SpectralGap:
 def _singular(scaled: SymmetrisedChain) -> SpectralGap:
     if scaled.n <= SMALL:
         assert isinstance(scaled, SymmetrisedMatrix)
-        return _dense_symmetric(
-            scaled.made("squared").toarray(), scaled.root, "singular", squared=True
-        )
+        return _dense_symmetric(scaled.made("squared").toarray(), scaled.root, "singular", squared=True)
     apply, diagonal = scaled.squared()
-    return _iterated(
-        scaled, scaled.explicit("squared"), apply, diagonal, scaled.root, "singular", squared=True
-    )
+    return _iterated(scaled, scaled.explicit("squared"), apply, diagonal, scaled.root, "singular", squared=True)
 
 
 def _iterated(
@@ -139,9 +133,7 @@ def _iterated(
     pair = _smallest(apply, solve, diagonal, null, symmetric=True, most=_ITERATIONS[method])
     missed = False
     if solve is not None and pair.value.real > 0:
-        shifted = sparse.csr_array(
-            matrix - (1.0 - _MARGIN) * pair.value.real * sparse.eye_array(scaled.n)
-        )
+        shifted = sparse.csr_array(matrix - (1.0 - _MARGIN) * pair.value.real * sparse.eye_array(scaled.n))
         factor = factorise(shifted)
         below = None if factor is None else factor.negatives()
         missed = below is not None and below > (null is not None)
@@ -176,18 +168,12 @@ def _smallest(
 
     def precondition(residue: Any, value: complex) -> Any:
         if solve is not None:
-            return solve(residue.real) + (
-                1j * solve(residue.imag) if np.iscomplexobj(residue) else 0.0
-            )
+            return solve(residue.real) + (1j * solve(residue.imag) if np.iscomplexobj(residue) else 0.0)
         shift = diagonal - (value if np.iscomplexobj(residue) else value.real)
         small = 0.1 * np.maximum(abs(value), np.finfo(float).eps)
         return residue / np.where(np.abs(shift) < small, small, shift)
 
-    first = (
-        seeds(diagonal, 4)
-        if start is None
-        else np.column_stack((start.real, start.imag, seeds(diagonal, 0)))
-    )
+    first = seeds(diagonal, 4) if start is None else np.column_stack((start.real, start.imag, seeds(diagonal, 0)))
     if solve is not None:
         first = np.column_stack(
             (
@@ -198,9 +184,7 @@ def _smallest(
     return davidson(apply, precondition, first, null=null, symmetric=symmetric, most=most, aim=aim)
 
 
-def _dense_symmetric(
-    matrix: Floats, null: Floats | None, kind: str, *, squared: bool
-) -> SpectralGap:
+def _dense_symmetric(matrix: Floats, null: Floats | None, kind: str, *, squared: bool) -> SpectralGap:
     small = matrix if null is None else _without(matrix, null)
     values, vectors = scipy.linalg.eigh(small, subset_by_index=[0, 0])
     residual = float(np.linalg.norm(small @ vectors[:, 0] - values[0] * vectors[:, 0]))
@@ -228,9 +212,7 @@ def _judged(
 ) -> SpectralGap:
     """Turn an eigenvalue of A and its residual into a gap: a value where the residual is small, else a bound."""
     value = max(value, 0.0)
-    gap = (
-        value / (1.0 + np.sqrt(max(1.0 - value, 0.0))) if squared else value
-    )  # 1 - √(1-μ) without cancellation
+    gap = value / (1.0 + np.sqrt(max(1.0 - value, 0.0))) if squared else value  # 1 - √(1-μ) without cancellation
     trusted = residual <= _TRUST * value and not missed
     return SpectralGap(float(gap), kind, method, residual, trusted, not trusted, float(gap))
 
@@ -240,9 +222,7 @@ def _smaller(gaps: list[SpectralGap]) -> SpectralGap:
     least = min(gaps, key=lambda gap: gap.value)
     other = max(gaps, key=lambda gap: gap.value)
     sure = least.trusted and (other.trusted or other.value - other.residual > least.value)
-    return SpectralGap(
-        least.value, least.kind, least.method, least.residual, sure, not sure, least.estimate
-    )
+    return SpectralGap(least.value, least.kind, least.method, least.residual, sure, not sure, least.estimate)
 
 
 # ---- chains that are not reversible ------------------------------------------
@@ -255,9 +235,7 @@ def _unsymmetric(scaled: SymmetrisedChain, kind: str) -> SpectralGap:
         return _dense_unsymmetric(scaled, kind)
     ends = [_one_end(scaled, "right")]
     value = ends[0].gap(kind)
-    if (
-        kind == "absolute"
-    ):  # no root is larger than the second singular value, so that the two may pin it down
+    if kind == "absolute":  # no root is larger than the second singular value, so that the two may pin it down
         below = _singular(scaled)
         if ends[0].sure(kind) and below.trusted and value - below.value <= _TRUST * value:
             return SpectralGap(value, kind, ends[0].method, ends[0].error, True, False, value)
@@ -271,9 +249,7 @@ def _unsymmetric(scaled: SymmetrisedChain, kind: str) -> SpectralGap:
     return _bounded_by_trace(scaled, kind, least.method, least.error, min(value, 1.0 - seen))
 
 
-def _bounded_by_trace(
-    scaled: SymmetrisedChain, kind: str, method: str, error: float, estimate: float
-) -> SpectralGap:
+def _bounded_by_trace(scaled: SymmetrisedChain, kind: str, method: str, error: float, estimate: float) -> SpectralGap:
     """Return the gap that the mean of all roots but Perron's allows: the largest is no smaller than their mean."""
     mean = (scaled.trace() - 1.0) / (scaled.n - 1.0)
     bound = 1.0 - (mean if kind == "right" else max(mean, 0.0))
@@ -306,9 +282,7 @@ def _one_end(scaled: SymmetrisedChain, side: str) -> _SpectrumEnd:
     matrix = scaled.explicit(side)
     solver: Any = None
     if matrix is not None:
-        solver = (
-            GroundedSolver(matrix, int(null.argmax())) if side == "right" else factorise(matrix)
-        )
+        solver = GroundedSolver(matrix, int(null.argmax())) if side == "right" else factorise(matrix)
     method = "davidson" if solver is None else "shift-invert"
     most = _ITERATIONS[method]
     forth = None if solver is None else solver.solve
@@ -327,9 +301,7 @@ def _one_end(scaled: SymmetrisedChain, side: str) -> _SpectrumEnd:
     overlap = max(
         abs(complex(np.vdot(left.vector, pair.vector))), abs(complex(left.vector @ pair.vector))
     )  # of two conjugates, either
-    same = abs(left.value.real - pair.value.real) <= max(
-        0.01 * abs(pair.value), 10 * (left.residual + pair.residual)
-    )
+    same = abs(left.value.real - pair.value.real) <= max(0.01 * abs(pair.value), 10 * (left.residual + pair.residual))
     condition = 1.0 / overlap if overlap > 0 and same else np.inf
     root = 1.0 - pair.value if side == "right" else pair.value - 1.0
     return _SpectrumEnd(root, pair.residual, pair.residual * condition, method)
@@ -367,11 +339,7 @@ def _sweep(scaled: SymmetrisedChain, kind: str) -> float:
 def _dense_unsymmetric(scaled: SymmetrisedMatrix, kind: str) -> SpectralGap:
     small = _without(scaled.made("right").toarray(), scaled.root)
     values = scipy.linalg.eigvals(small)
-    chosen = complex(
-        values[np.argmin(values.real)]
-        if kind == "right"
-        else values[np.argmax(np.abs(1.0 - values))]
-    )
+    chosen = complex(values[np.argmin(values.real)] if kind == "right" else values[np.argmax(np.abs(1.0 - values))])
     gap = chosen.real if kind == "right" else 1.0 - abs(1.0 - chosen)
     error = _dense_error(small, chosen)
     if error <= _TRUST * gap:
@@ -383,9 +351,7 @@ def _dense_error(matrix: Floats, value: complex) -> float:
     """Return the residual of a computed eigenvalue times its condition, by inverse iteration from both sides."""
     n = len(matrix)
     complex_value = value if value.imag else value.real
-    shifted = matrix - (
-        complex_value + 1e-14 * max(1.0, np.abs(matrix).sum(axis=1).max())
-    ) * np.eye(n)
+    shifted = matrix - (complex_value + 1e-14 * max(1.0, np.abs(matrix).sum(axis=1).max())) * np.eye(n)
     factors = scipy.linalg.lu_factor(shifted)
     start = np.random.default_rng(0).standard_normal(n)
     right, left = start, start

@@ -107,14 +107,8 @@ def given_or_solved(chain: Chain, law: Any) -> Floats:
     if law is None:
         return solve(chain).law
     clean = np.asarray(law, dtype=np.float64)
-    if (
-        clean.shape != (chain.shape[0],)
-        or not (clean > 0).all()
-        or not abs(clean.sum() - 1.0) <= 1e-6
-    ):
-        raise InvalidParameter(
-            "stationary must be one positive probability per state; leave it out to have it solved"
-        )
+    if clean.shape != (chain.shape[0],) or not (clean > 0).all() or not abs(clean.sum() - 1.0) <= 1e-6:
+        raise InvalidParameter("stationary must be one positive probability per state; leave it out to have it solved")
     residual = _residual(chain, clean)
     if not residual <= _ACCEPTED:
         raise InvalidParameter(
@@ -127,11 +121,7 @@ def solve(chain: Chain) -> StationaryReport:
     """Find the law of a checked chain."""
     if isinstance(chain, LinearOperator):
         known = chain.law if isinstance(chain, ChainOperator) else None
-        return (
-            _checked(chain, known, "known")
-            if known is not None
-            else _checked(chain, _krylov(chain), "krylov")
-        )
+        return _checked(chain, known, "known") if known is not None else _checked(chain, _krylov(chain), "krylov")
     n = chain.shape[0]
     if n <= _GTH_LIMIT:
         return _checked(chain, _gth(chain.toarray()), "gth")
@@ -198,9 +188,7 @@ def _thin_gth(matrix: sparse.csr_array, order: Any, width: int) -> Floats:
         reach = min(k, width)
         first = k - reach
         row = band[k, width - reach : width]
-        column = flat[first * (step + 1) + reach + width : k * (step + 1) + width + 1 : step][
-            :reach
-        ]
+        column = flat[first * (step + 1) + reach + width : k * (step + 1) + width + 1 : step][:reach]
         column /= row.sum()
         block = first * (step + 1) + width + inner[:reach, None] * step + inner[None, :reach]
         flat[block] += column[:, None] * row
@@ -209,9 +197,7 @@ def _thin_gth(matrix: sparse.csr_array, order: Any, width: int) -> Floats:
     for k in range(1, n):
         reach = min(k, width)
         first = k - reach
-        column = flat[first * (step + 1) + reach + width : k * (step + 1) + width + 1 : step][
-            :reach
-        ]
+        column = flat[first * (step + 1) + reach + width : k * (step + 1) + width + 1 : step][:reach]
         law[k] = law[first:k] @ column
         if law[k] > 1e200:
             law[: k + 1] *= 1e-200
@@ -260,9 +246,7 @@ def _krylov(chain: Chain) -> Floats:
         stay, back = chain.diagonal(), sparse.csr_array(chain.T)
         push = back.dot
     leave = np.maximum(1.0 - stay, np.finfo(float).eps)
-    system = LinearOperator(
-        (n, n), matvec=lambda x: x - push(x) + x.sum() * uniform, dtype=np.float64
-    )
+    system = LinearOperator((n, n), matvec=lambda x: x - push(x) + x.sum() * uniform, dtype=np.float64)
     scale = LinearOperator((n, n), matvec=lambda x: x / leave, dtype=np.float64)
     law = _tidy(chain, uniform, push)
     for attempt in ("bicgstab", "bicgstab", "gmres"):
@@ -270,9 +254,7 @@ def _krylov(chain: Chain) -> Floats:
             break
         with np.errstate(all="ignore"):  # a breakdown shows in the residual
             if attempt == "bicgstab":
-                found, _ = bicgstab(
-                    system, uniform, x0=law, rtol=_AIM, maxiter=_MOST_ITERATIONS, M=scale
-                )
+                found, _ = bicgstab(system, uniform, x0=law, rtol=_AIM, maxiter=_MOST_ITERATIONS, M=scale)
             else:
                 found, _ = gmres(
                     system,

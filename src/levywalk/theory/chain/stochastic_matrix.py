@@ -68,9 +68,7 @@ def as_chain(P: Any) -> Chain:
         if n > SMALL:
             rows = np.asarray(P.matvec(np.ones(n))).ravel()
             if not np.allclose(rows, 1.0, rtol=0.0, atol=ROW_TOLERANCE):
-                raise InvalidParameter(
-                    "P must have rows that are probabilities and sum to 1; see lw.transition"
-                )
+                raise InvalidParameter("P must have rows that are probabilities and sum to 1; see lw.transition")
             return P
         P = P.matmat(np.eye(n))
     return as_matrix(P)
@@ -86,16 +84,10 @@ def as_matrix(P: Any) -> sparse.csr_array:
             matrix = sparse.csr_array(np.asarray(P, dtype=np.float64))
         matrix = matrix.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise InvalidParameter(
-            f"P must be a square matrix of numbers, got {P!r:.80}; see lw.transition"
-        ) from None
+        raise InvalidParameter(f"P must be a square matrix of numbers, got {P!r:.80}; see lw.transition") from None
     _require_square(tuple(matrix.shape))
-    if not (matrix.data >= 0).all() or not np.allclose(
-        matrix.sum(axis=1), 1.0, rtol=0.0, atol=ROW_TOLERANCE
-    ):
-        raise InvalidParameter(
-            "P must have rows that are probabilities and sum to 1; see lw.transition"
-        )
+    if not (matrix.data >= 0).all() or not np.allclose(matrix.sum(axis=1), 1.0, rtol=0.0, atol=ROW_TOLERANCE):
+        raise InvalidParameter("P must have rows that are probabilities and sum to 1; see lw.transition")
     if not matrix.has_canonical_format or not matrix.data.all():
         matrix = matrix.copy()
         matrix.sum_duplicates()
@@ -121,13 +113,9 @@ def narrow(matrix: Any) -> Any:
 
 def _require_square(shape: tuple[int, ...]) -> None:
     if len(shape) != 2 or shape[0] != shape[1]:
-        raise InvalidParameter(
-            f"P must be a square matrix, got the shape {shape}; see lw.transition"
-        )
+        raise InvalidParameter(f"P must be a square matrix, got the shape {shape}; see lw.transition")
     if shape[0] < 2:
-        raise InvalidParameter(
-            f"P must have at least 2 states, got {shape[0]}; a single state has no walk to judge"
-        )
+        raise InvalidParameter(f"P must have at least 2 states, got {shape[0]}; a single state has no walk to judge")
 
 
 def total_variation(p: Any, q: Any) -> float:
@@ -144,23 +132,12 @@ def total_variation(p: Any, q: Any) -> float:
         try:
             law = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
-            raise InvalidParameter(
-                f"{name} must be probabilities that sum to 1, got {value!r:.80}"
-            ) from None
-        if (
-            law.ndim != 1
-            or not law.size
-            or not (law >= 0).all()
-            or not abs(law.sum() - 1.0) <= 1e-6
-        ):
-            raise InvalidParameter(
-                f"{name} must be probabilities that sum to 1, got {value!r:.80}; divide by the sum"
-            )
+            raise InvalidParameter(f"{name} must be probabilities that sum to 1, got {value!r:.80}") from None
+        if law.ndim != 1 or not law.size or not (law >= 0).all() or not abs(law.sum() - 1.0) <= 1e-6:
+            raise InvalidParameter(f"{name} must be probabilities that sum to 1, got {value!r:.80}; divide by the sum")
         laws.append(law)
     if laws[0].size != laws[1].size:
-        raise InvalidParameter(
-            f"p and q must have the same states, got {laws[0].size} and {laws[1].size}"
-        )
+        raise InvalidParameter(f"p and q must have the same states, got {laws[0].size} and {laws[1].size}")
     return float(np.abs(laws[0] - laws[1]).sum() / 2.0)
 
 
@@ -179,9 +156,7 @@ def period(P: Any) -> int:
     """
     chain = as_chain(P)
     if isinstance(chain, LinearOperator):
-        raise InvalidParameter(
-            "P must be a matrix, not an operator, to find its period; use form='matrix'"
-        )
+        raise InvalidParameter("P must be a matrix, not an operator, to find its period; use form='matrix'")
     return matrix_period(chain)
 
 
@@ -221,9 +196,7 @@ def balanced_law(matrix: sparse.csr_array) -> Floats | None:
     back = sparse.csr_array(matrix.T)
     back.sort_indices()
     forth = matrix if matrix.has_sorted_indices else matrix.sorted_indices()
-    if not (
-        np.array_equal(forth.indptr, back.indptr) and np.array_equal(forth.indices, back.indices)
-    ):
+    if not (np.array_equal(forth.indptr, back.indptr) and np.array_equal(forth.indices, back.indices)):
         return None  # some move has no way back
     rows = np.repeat(np.arange(n), np.diff(forth.indptr))
     _, parent = csgraph.breadth_first_order(forth, 0, directed=True)

@@ -57,15 +57,11 @@ class SymmetrisedMatrix(SymmetrisedChain):
             if side == "right":
                 self._made[side] = self._scaled(generator(self.chain))
             elif side == "left":
-                self._made[side] = self._scaled(
-                    sparse.csr_array(sparse.eye_array(self.n) + self.chain)
-                )
+                self._made[side] = self._scaled(sparse.csr_array(sparse.eye_array(self.n) + self.chain))
             else:  # P*P, the multiplicative reversibilisation, is a chain with the same law
                 flow = sparse.csr_array(sparse.diags_array(self.law) @ self.chain)
                 star = sparse.diags_array(1.0 / self.law) @ flow.T
-                scaled = sparse.diags_array(self.root) @ generator(
-                    sparse.csr_array(star @ self.chain)
-                )
+                scaled = sparse.diags_array(self.root) @ generator(sparse.csr_array(star @ self.chain))
                 scaled = scaled @ sparse.diags_array(1.0 / self.root)
                 self._made[side] = sparse.csr_array((scaled + scaled.T) / 2.0)
         return self._made[side]
@@ -121,9 +117,7 @@ class SymmetrisedOperator(SymmetrisedChain):
 
     def squared(self) -> tuple[Any, Floats]:
         """Return x ↦ (I - SᵀS)x and the diagonal."""
-        return lambda x: x - self._back(self._forth(x)), np.maximum(
-            1.0 - self._stay() ** 2, np.finfo(float).eps
-        )
+        return lambda x: x - self._back(self._forth(x)), np.maximum(1.0 - self._stay() ** 2, np.finfo(float).eps)
 
     def _stay(self) -> Floats:
         return self.chain.stay if isinstance(self.chain, ChainOperator) else np.zeros(self.n)

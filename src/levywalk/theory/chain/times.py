@@ -75,9 +75,7 @@ def mixing_time(P: Any, epsilon: float = 0.25, *, stationary: Any = None) -> Mix
     >>> lw.mixing_time([[0.9, 0.1], [0.3, 0.7]]).lower
     3.0
     """
-    epsilon = checks.real(
-        "epsilon", epsilon, "in (0, 1)", low=0.0, high=1.0, low_open=True, high_open=True
-    )
+    epsilon = checks.real("epsilon", epsilon, "in (0, 1)", low=0.0, high=1.0, low_open=True, high_open=True)
     chain = as_chain(P)
     matrix = not isinstance(chain, LinearOperator)
     # every class of a chain of period d holds mass 1/d, so that the distance tends to 1 - 1/d
@@ -100,9 +98,7 @@ def _exact(P: Floats, law: Floats, epsilon: float) -> float:
         if len(powers) > _MOST_DOUBLINGS:
             return math.inf
         square = powers[-1] @ powers[-1]
-        powers.append(
-            square / square.sum(axis=1, keepdims=True)
-        )  # rows drift by rounding over many squarings
+        powers.append(square / square.sum(axis=1, keepdims=True))  # rows drift by rounding over many squarings
     if len(powers) == 1:
         return 1.0
     steps, far = 2.0 ** (len(powers) - 2), powers[-2]  # the distance never grows with t
@@ -122,11 +118,7 @@ def _bounds(chain: Any, epsilon: float, law: Any) -> MixingTime:
         lower = max(0.0, (1.0 / absolute.value - 1.0) * math.log(1.0 / (2.0 * epsilon)))
     if singular.trusted and singular.value > 0:
         reach = 2.0 * epsilon * math.sqrt(float(law.min()))
-        upper = (
-            max(1.0, math.ceil(math.log(reach) / math.log1p(-singular.value)))
-            if singular.value < 1
-            else 1.0
-        )
+        upper = max(1.0, math.ceil(math.log(reach) / math.log1p(-singular.value))) if singular.value < 1 else 1.0
     return MixingTime(lower, upper, epsilon, "gap", False)
 
 
@@ -144,9 +136,7 @@ def kemeny_constant(P: Any) -> float:
     chain = as_chain(P)
     n = chain.shape[0]
     if n > _KEMENY_LIMIT:
-        raise TooLarge(
-            f"P has {n} states; the Kemeny constant needs a dense inverse, up to {_KEMENY_LIMIT} states"
-        )
+        raise TooLarge(f"P has {n} states; the Kemeny constant needs a dense inverse, up to {_KEMENY_LIMIT} states")
     if isinstance(chain, LinearOperator):
         chain = as_chain(sparse.csr_array(chain.matmat(np.eye(n))))
     law = solve(chain).law
@@ -169,17 +159,9 @@ def hitting_times(P: Any, target: Any) -> Floats:
     chain = as_chain(P)
     n = chain.shape[0]
     if isinstance(chain, LinearOperator):
-        raise TooLarge(
-            f"P is an operator of {n} states; hitting times need its entries, use form='matrix'"
-        )
+        raise TooLarge(f"P is an operator of {n} states; hitting times need its entries, use form='matrix'")
     nodes = np.atleast_1d(np.asarray(target))
-    if (
-        nodes.dtype.kind not in "iu"
-        or not nodes.size
-        or nodes.ndim != 1
-        or nodes.min() < 0
-        or nodes.max() >= n
-    ):
+    if nodes.dtype.kind not in "iu" or not nodes.size or nodes.ndim != 1 or nodes.min() < 0 or nodes.max() >= n:
         raise InvalidParameter(f"target must be nodes in [0, {n - 1}], got {target!r:.80}")
     keep = np.setdiff1d(np.arange(n), nodes)
     times = np.zeros(n)

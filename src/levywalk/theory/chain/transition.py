@@ -193,9 +193,7 @@ def metropolis_hastings_matrix(network: Network, law: Floats) -> sparse.csr_arra
     stay = 1.0 - np.bincount(v, weights=rate, minlength=n)
     nodes = np.arange(n, dtype=np.int32)
     rows, columns = np.concatenate([v, nodes]), np.concatenate([u, nodes])
-    return sparse.csr_array(
-        (np.concatenate([rate, np.maximum(stay, 0.0)]), (rows, columns)), shape=(n, n)
-    )
+    return sparse.csr_array((np.concatenate([rate, np.maximum(stay, 0.0)]), (rows, columns)), shape=(n, n))
 
 
 def levy_matrix(network: Network, jump: JumpLaw, levy: str = "algorithm") -> sparse.csr_array:
@@ -219,9 +217,7 @@ def levy_matrix(network: Network, jump: JumpLaw, levy: str = "algorithm") -> spa
         return total
     adjacency = adjacency_matrix(network)
     power = sparse.eye_array(n, format="csr")
-    for (
-        probability
-    ) in distance:  # rows may be scaled at every power, for only their proportions count
+    for probability in distance:  # rows may be scaled at every power, for only their proportions count
         power = power @ adjacency
         power = sparse.csr_array(sparse.diags_array(1.0 / power.sum(axis=1)) @ power)
         total = sparse.csr_array(total + probability * power)
@@ -241,9 +237,7 @@ def _require_affordable(network: Network, hops: int) -> None:
         return
     some = np.unique(np.linspace(0, n - 1, _SAMPLE).astype(np.int64))
     adjacency = adjacency_matrix(network)
-    reached = sparse.csr_array(
-        (np.ones(len(some)), (np.arange(len(some)), some)), shape=(len(some), n)
-    )
+    reached = sparse.csr_array((np.ones(len(some)), (np.arange(len(some)), some)), shape=(len(some), n))
     for _ in range(hops):
         before = reached.nnz
         reached = sparse.csr_array(reached + reached @ adjacency)
@@ -307,9 +301,7 @@ class _MatrixOperator(ChainOperator):
 class _JumpOperator(ChainOperator):
     """(1-p_J) P_MH + p_J Σ qᵢ Wⁱ, hop by hop."""
 
-    def __init__(
-        self, network: Network, mh: sparse.csr_array, p_jump: float, jump: JumpLaw, *, printed: bool
-    ) -> None:
+    def __init__(self, network: Network, mh: sparse.csr_array, p_jump: float, jump: JumpLaw, *, printed: bool) -> None:
         super().__init__(mh.shape[0])
         self._mh, self._mh_back = mh, mh.T
         self._adjacency = adjacency_matrix(network)
@@ -328,9 +320,7 @@ class _JumpOperator(ChainOperator):
         """Return the probability that a jump of one or two hops ends where it began; longer ones are left out."""
         loops = self._share * (self._adjacency.diagonal() > 0)
         back = (
-            self._share * (self._adjacency @ self._share)
-            if self._walks is None
-            else np.zeros(self.shape[0])
+            self._share * (self._adjacency @ self._share) if self._walks is None else np.zeros(self.shape[0])
         )  # W²(v,v) = Σ_u W(v,u) W(u,v)
         return np.asarray(self._distance[0] * loops + self._distance[1:2].sum() * back)
 

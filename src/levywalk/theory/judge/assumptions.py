@@ -129,14 +129,10 @@ def _strongly_convex(problem: Problem) -> Assumption:
     says = "every f_v is μ-strongly convex"
     local = local_strong_convexity(problem)
     if local is None:
-        return Assumption(
-            "Assumption 2", says, None, not_stated(problem, "local_strong_convexity"), {}
-        )
+        return Assumption("Assumption 2", says, None, not_stated(problem, "local_strong_convexity"), {})
     flat = int((local <= 0.0).sum())
     numbers = {"mu_min": float(local.min()), "flat_nodes": float(flat)}
-    world = (
-        getattr(problem, "strong_convexity", None) if states(problem, "strong_convexity") else None
-    )
+    world = getattr(problem, "strong_convexity", None) if states(problem, "strong_convexity") else None
     if world is not None:
         numbers["mu_global"] = float(world)
     if flat == 0:
@@ -172,9 +168,7 @@ def _ergodic(P: Any) -> Assumption:
     classes, _ = csgraph.connected_components(P, directed=True, connection="strong")
     if classes > 1:
         why = f"the chain falls into {classes} classes that it cannot leave both ways"
-        return Assumption(
-            "Assumption 4", says, False, why, {"classes": float(classes), "period": 0.0}
-        )
+        return Assumption("Assumption 4", says, False, why, {"classes": float(classes), "period": 0.0})
     turns = period(P)
     numbers = {"classes": 1.0, "period": float(turns)}
     if turns > 1:

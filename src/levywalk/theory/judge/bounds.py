@@ -160,9 +160,7 @@ def bounds(
         steps,
         constants,
         forms,
-        {}
-        if accuracy is None
-        else complexity(constants, accuracy, forms, jumps=design.jump is not None),
+        {} if accuracy is None else complexity(constants, accuracy, forms, jumps=design.jump is not None),
         1.0 + constants.p_jump * (mean_distance - 1.0),
         _hops_bound(design, constants.p_jump),
         exact,
@@ -177,9 +175,7 @@ def _constants(setting: TheoremSetting, error: Any) -> BoundConstants:
     drift = setting.law @ gradients
     squares = np.square(gradients - drift).sum(axis=1)
     plain = np.square(gradients / setting.weights[:, None]).sum(axis=1)
-    local = (
-        local_strong_convexity(setting.problem) if states(setting.problem, "smoothness") else None
-    )
+    local = local_strong_convexity(setting.problem) if states(setting.problem, "smoothness") else None
     globally = states(setting.problem, "strong_convexity")
     kind = "right" if setting.is_reversible() else "singular"
     gap = spectral_gap(setting.P, kind=kind, stationary=setting.law)
@@ -209,32 +205,20 @@ def _hops_bound(design: Design, p_jump: float) -> float | None:
     if design.jump is None:
         return 1.0
     law = design.jump.distance
-    return (
-        1.0 + p_jump * (1.0 / law.p_distance - 1.0) if isinstance(law, TruncatedGeometric) else None
-    )
+    return 1.0 + p_jump * (1.0 / law.p_distance - 1.0) if isinstance(law, TruncatedGeometric) else None
 
 
-def _notes(
-    setting: TheoremSetting, c: BoundConstants, forms: dict[str, BoundTerms]
-) -> tuple[str, ...]:
+def _notes(setting: TheoremSetting, c: BoundConstants, forms: dict[str, BoundTerms]) -> tuple[str, ...]:
     notes = []
     if c.mu_weighted == 0.0:
         local = local_strong_convexity(setting.problem)
-        unknown = [
-            name
-            for name in ("smoothness", "local_strong_convexity")
-            if not states(setting.problem, name)
-        ]
+        unknown = [name for name in ("smoothness", "local_strong_convexity") if not states(setting.problem, name)]
         if unknown or local is None:
             reason = not_stated(setting.problem, (*unknown, "local_strong_convexity")[0])
-            notes.append(
-                f"every form is infinite: {reason}; give the problem an attribute of that name"
-            )
+            notes.append(f"every form is infinite: {reason}; give the problem an attribute of that name")
         else:
             reason = f"{int((local == 0.0).sum())} of {len(local)} nodes have μ_v = 0"
-            notes.append(
-                f"every form is infinite: {reason} (Assumption 2 fails); give the problem a ridge above 0"
-            )
+            notes.append(f"every form is infinite: {reason} (Assumption 2 fails); give the problem a ridge above 0")
     if setting.step_size * c.L_star > 1.0 + 1e-12:
         notes.append(
             f"every form is infinite: step_size {setting.step_size:.6g} exceeds 1/L* = {1.0 / c.L_star:.6g}; "
@@ -248,7 +232,5 @@ def _notes(
             "so they may be too small"
         )
     if "printed" in forms and not setting.design.reweight:
-        notes.append(
-            "the printed theorems assume weights w(v) = 1/(nπ(v)); this design does not reweight its updates"
-        )
+        notes.append("the printed theorems assume weights w(v) = 1/(nπ(v)); this design does not reweight its updates")
     return tuple(notes)

@@ -33,9 +33,7 @@ def is_quadratic(problem: Problem) -> bool:
     >>> is_quadratic(lw.homogeneous(5)), is_quadratic(Doubled([[1.0], [2.0]], [1.0, 2.0]))
     (True, False)
     """
-    return isinstance(problem, LeastSquares) and not _overrides(
-        problem, LeastSquares, _GRADIENTS + _LOSSES
-    )
+    return isinstance(problem, LeastSquares) and not _overrides(problem, LeastSquares, _GRADIENTS + _LOSSES)
 
 
 def is_logistic(problem: Problem) -> bool:
@@ -55,9 +53,7 @@ def has_batch_gradients(problem: Problem) -> bool:
 
     It does for every linear model, whatever its loss, that overrides none of the two.
     """
-    return isinstance(problem, LinearModelProblem) and not _overrides(
-        problem, LinearModelProblem, _GRADIENTS
-    )
+    return isinstance(problem, LinearModelProblem) and not _overrides(problem, LinearModelProblem, _GRADIENTS)
 
 
 def states(problem: Problem, name: str) -> bool:
@@ -83,25 +79,19 @@ def states(problem: Problem, name: str) -> bool:
     """
     if not isinstance(problem, LinearModelProblem):
         return hasattr(problem, name)
-    gradient = min(
-        _depth(problem, method) for method in ("local_gradient", "local_gradients", "_slopes")
-    )
+    gradient = min(_depth(problem, method) for method in ("local_gradient", "local_gradients", "_slopes"))
     return min(_depth(problem, name), _depth(problem, _CONSTANTS[name])) <= gradient
 
 
 def _overrides(problem: object, base: type, names: tuple[str, ...]) -> bool:
     own = getattr(problem, "__dict__", {})
-    return any(
-        name in own or getattr(type(problem), name) is not getattr(base, name) for name in names
-    )
+    return any(name in own or getattr(type(problem), name) is not getattr(base, name) for name in names)
 
 
 def _depth(problem: object, name: str) -> int:
     """Return how far up the classes of a problem a name is defined: -1 is the object itself, 0 its own class."""
     classes = type(problem).__mro__
     kept = isinstance(inspect.getattr_static(type(problem), name, None), cached_property)
-    if (
-        name in getattr(problem, "__dict__", {}) and not kept
-    ):  # a cached property keeps its value in the object
+    if name in getattr(problem, "__dict__", {}) and not kept:  # a cached property keeps its value in the object
         return -1
     return next((depth for depth, kind in enumerate(classes) if name in vars(kind)), len(classes))

@@ -19,9 +19,7 @@ from levywalk.theory.judge.closed_form import has_batch_gradients, is_logistic, 
 CLOSED_FORM = "closed form"
 FINITE_DIFFERENCES = "finite differences"
 _STEPS = (1e-3, 1e-4, 1e-5)  # of the finite differences, relative to the size of the model
-_AGREEMENT = (
-    1e-6  # of the differences with a step and with half of it, relative to the largest entry
-)
+_AGREEMENT = 1e-6  # of the differences with a step and with half of it, relative to the largest entry
 _SYMMETRY = 1e-5  # a Hessian is symmetric to this share of its largest entry
 _FLAT = 1e-10  # the smallest eigenvalue relative to the largest below which a minimum is not unique
 _ZERO = 1e-9  # a gradient is zero if it is below this share of the gradients of the nodes
@@ -73,9 +71,7 @@ def mean_hessian(problem: Problem, mass: Floats, x: Floats) -> Floats:
         share = share * sigmoid * (1.0 - sigmoid)
     else:
         share = 2.0 * share
-    return np.asarray(
-        features.T @ (share[:, None] * features) + linear.ridge * mass.sum() * np.eye(linear.dim)
-    )
+    return np.asarray(features.T @ (share[:, None] * features) + linear.ridge * mass.sum() * np.eye(linear.dim))
 
 
 def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Floats, str]:
@@ -107,14 +103,10 @@ def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Float
     counts = np.diff(linear.offsets)
     weights, ridge = np.repeat(mass / counts, counts), linear.ridge * float(mass.sum())
     if is_logistic(problem):
-        x, unique = logistic_fit.minimise(
-            linear.sorted_features, linear.sorted_targets, weights, ridge
-        )
+        x, unique = logistic_fit.minimise(linear.sorted_features, linear.sorted_targets, weights, ridge)
         method = "newton"
     else:
-        x, unique = factor.solve(
-            factor.triangle(linear.sorted_features, linear.sorted_targets, weights), ridge
-        )
+        x, unique = factor.solve(factor.triangle(linear.sorted_features, linear.sorted_targets, weights), ridge)
         method = "factorisation"
     if not unique:
         raise InvalidData(
@@ -126,9 +118,7 @@ def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Float
 
 def gradient_scale(problem: Problem, mass: Floats, x: Floats) -> float:
     """Return a size to judge the weighted mean of the gradients at x by: the nodes' own gradients at 0 and at x."""
-    sizes = sum(
-        np.linalg.norm(local_gradients(problem, point), axis=1) for point in (np.zeros_like(x), x)
-    )
+    sizes = sum(np.linalg.norm(local_gradients(problem, point), axis=1) for point in (np.zeros_like(x), x))
     return float(mass @ sizes)
 
 

@@ -174,9 +174,7 @@ def entrapment(
     law = stationary(P)
     important = _important(bound.law) if nodes is None else _given(nodes, network.n)
     hops = adjacency_matrix(network)
-    regions = [
-        _region(P, law, bound.law, hops, members, radius) for members in _clusters(hops, important)
-    ]
+    regions = [_region(P, law, bound.law, hops, members, radius) for members in _clusters(hops, important)]
     if trace is not None:
         regions = [_with_observed(region, trace) for region in regions]
     regions.sort(key=lambda region: -region.dwell)
@@ -230,9 +228,7 @@ def _region(
     inner = P[nodes][:, nodes]
     flow = float(law[nodes] @ (1.0 - inner.sum(axis=1)))
     if flow <= 0.0 or mass >= 1.0:
-        raise InvalidParameter(
-            f"nodes {nodes[:5].tolist()}… hold the model forever; give fewer nodes"
-        )
+        raise InvalidParameter(f"nodes {nodes[:5].tolist()}… hold the model forever; give fewer nodes")
     ball = _ball(hops, nodes, radius)
     outside = 1.0 - float(law[ball].sum())
     escape = np.inf
@@ -281,9 +277,7 @@ def _effective_size(here: np.ndarray) -> float:
     try:
         from arviz_stats.base.array import array_stats
     except ImportError:
-        raise InvalidParameter(
-            "an effective sample size needs arviz-stats: pip install 'levywalk[data]'"
-        ) from None
+        raise InvalidParameter("an effective sample size needs arviz-stats: pip install 'levywalk[data]'") from None
     if here.all() or not here.any():
         return np.nan  # never left or never entered: nothing varies
     ess: Any = array_stats.ess
@@ -306,9 +300,7 @@ def update_correlation(trace: Trace, problem: Problem, lags: int = 200) -> Float
     True
     """
     if trace.walk is None or trace.optimum is None:
-        raise InvalidParameter(
-            "trace needs the walk (record_walk=True) and the problem its optimum"
-        )
+        raise InvalidParameter("trace needs the walk (record_walk=True) and the problem its optimum")
     weights = 1.0 / (problem.n * trace.target)
     pulls = weights[:, None] * local_gradients(problem, trace.optimum)
     steps = trace.walk.shape[1]
@@ -318,7 +310,5 @@ def update_correlation(trace: Trace, problem: Problem, lags: int = 200) -> Float
         series = pulls[walk] - (trace.target @ pulls)
         size = 1 << (2 * steps - 1).bit_length()
         spectrum = np.abs(np.fft.rfft(series, n=size, axis=0)) ** 2
-        total += np.fft.irfft(spectrum.sum(axis=1), n=size)[: lags + 1] / (
-            steps - np.arange(lags + 1)
-        )
+        total += np.fft.irfft(spectrum.sum(axis=1), n=size)[: lags + 1] / (steps - np.arange(lags + 1))
     return np.asarray(total / total[0])

@@ -83,14 +83,10 @@ def exact_moments(
     setting = make_setting(network, problem, design, step_size)
     points = np.atleast_1d(np.asarray(steps, dtype=np.int64))
     if points.ndim != 1 or not points.size or points[0] < 0 or (np.diff(points) <= 0).any():
-        raise InvalidParameter(
-            f"steps must be an integer of at least 0 or an increasing list of such, got {steps!r}"
-        )
+        raise InvalidParameter(f"steps must be an integer of at least 0 or an increasing list of such, got {steps!r}")
     first = setting.law if start is None else np.asarray(start, dtype=np.float64)
     if first.shape != (network.n,) or not (first >= 0).all() or not np.isclose(first.sum(), 1.0):
-        raise InvalidParameter(
-            f"start must be a law over {network.n} nodes, got an array of shape {first.shape}"
-        )
+        raise InvalidParameter(f"start must be a law over {network.n} nodes, got an array of shape {first.shape}")
     return recur(setting, points, start_model(problem, x0), first)
 
 
@@ -100,9 +96,7 @@ def affordable(setting: TheoremSetting, steps: int) -> bool:
         return False
     width = 1 + setting.problem.dim + setting.problem.dim**2
     entries = setting.P.nnz * width**2
-    return bool(
-        entries <= _ENTRIES and (setting.problem.n * width <= _DENSE or entries * steps <= _WORK)
-    )
+    return bool(entries <= _ENTRIES and (setting.problem.n * width <= _DENSE or entries * steps <= _WORK))
 
 
 def recur(setting: TheoremSetting, points: Ints, x0: Floats, start: Floats) -> Moments:
@@ -156,9 +150,7 @@ def _local_maps(setting: TheoremSetting, problem: LeastSquares) -> Floats:
     maps[:, mean, 0] = -push
     maps[:, mean, mean] = contraction
     maps[:, second, 0] = np.einsum("vi,vj->vij", push, push).reshape(n, dim * dim)
-    cross = np.einsum("vik,vj->vijk", contraction, push) + np.einsum(
-        "vi,vjk->vijk", push, contraction
-    )
+    cross = np.einsum("vik,vj->vijk", contraction, push) + np.einsum("vi,vjk->vijk", push, contraction)
     maps[:, second, mean] = -cross.reshape(n, dim * dim, dim)
     maps[:, second, second] = squared(contraction)
     return maps

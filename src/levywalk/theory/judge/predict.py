@@ -81,9 +81,7 @@ class Prediction:
         return self.steps * self.transfers_per_step
 
 
-def predict(
-    network: Network, problem: Problem, design: Design, *, accuracy: float = 0.01
-) -> Prediction:
+def predict(network: Network, problem: Problem, design: Design, *, accuracy: float = 0.01) -> Prediction:
     """Predict the steps that a tuned design needs to bring the error from x⁰ = 0 to ``accuracy`` of its initial value.
 
     Examples
@@ -104,12 +102,8 @@ def predict(
     noise = float(np.trace(solve_continuous_lyapunov(hessian, covariance)))
     first = float(setting.optimum @ setting.optimum)
     if first == 0.0:
-        raise InvalidParameter(
-            "problem has its optimum at 0, where every run starts: there is no error to reduce"
-        )
-    steps, gamma = _fewest_steps(
-        hessian, fixed, setting.optimum, noise, bound.largest, accuracy * first
-    )
+        raise InvalidParameter("problem has its optimum at 0, where every run starts: there is no error to reduce")
+    steps, gamma = _fewest_steps(hessian, fixed, setting.optimum, noise, bound.largest, accuracy * first)
     hops, transfers = communication(bound, law)
     bias2 = float(((fixed - setting.optimum) ** 2).sum())
     return Prediction(
@@ -135,9 +129,7 @@ def asymptotic_covariance(P: sparse.csr_array, law: Floats, values: Floats) -> F
     """
     n = P.shape[0]
     centred = values - law @ values
-    solution = (
-        _factored(P, centred) if n <= _FACTORED or low_fill(P) else _iterated(P, law, centred)
-    )
+    solution = _factored(P, centred) if n <= _FACTORED or low_fill(P) else _iterated(P, law, centred)
     solution = solution - law @ solution
     weighted = law[:, None] * centred
     cross = weighted.T @ solution
@@ -159,9 +151,7 @@ def _iterated(P: sparse.csr_array, law: Floats, centred: Floats) -> Floats:
     out = np.empty_like(centred)
     for j, right in enumerate(centred.T):
         out[:, j], _ = gmres(system, right, rtol=_RESIDUAL / 10.0, restart=100, maxiter=40)
-        residual = np.linalg.norm(system @ out[:, j] - right) / max(
-            float(np.linalg.norm(right)), 1e-300
-        )
+        residual = np.linalg.norm(system @ out[:, j] - right) / max(float(np.linalg.norm(right)), 1e-300)
         if not residual <= _RESIDUAL:
             raise InvalidParameter(
                 f"network's cost could not be predicted: Poisson's equation has residual {residual:.1e}; "
@@ -215,10 +205,6 @@ def _fewest_steps(
         horizon = 60.0 / slowest
         if room <= 0 or distance2(horizon) > room:
             continue
-        s = (
-            0.0
-            if distance2(0.0) <= room
-            else brentq(lambda s, room=room: distance2(s) - room, 0.0, horizon)
-        )
+        s = 0.0 if distance2(0.0) <= room else brentq(lambda s, room=room: distance2(s) - room, 0.0, horizon)
         best = min(best, (float(s / gamma), float(gamma)))
     return best

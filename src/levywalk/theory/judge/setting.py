@@ -67,9 +67,7 @@ class TheoremSetting:
         return reversible(sparse.csr_array(self.P), self.law)
 
 
-def make_setting(
-    network: Network, problem: Problem, design: Design, step_size: Any
-) -> TheoremSetting:
+def make_setting(network: Network, problem: Problem, design: Design, step_size: Any) -> TheoremSetting:
     """Bind a design and refuse what the theorems do not cover, with the remedy."""
     design = require_design(network, problem, design)
     bound = design.bind(network, problem)
@@ -122,9 +120,7 @@ def not_stated(problem: Problem, name: str) -> str:
     """Return one plain sentence about a constant that the problem does not state for its own gradient."""
     kind = type(problem).__name__
     if hasattr(problem, name):
-        return (
-            f"{kind} overrides the gradient and inherits {name}, which describes another gradient"
-        )
+        return f"{kind} overrides the gradient and inherits {name}, which describes another gradient"
     return f"{kind} does not state its {name}"
 
 
@@ -135,13 +131,9 @@ def start_model(problem: Problem, x0: Any) -> Floats:
     try:
         clean = np.asarray(x0, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidParameter(
-            f"x0 must be an array of {problem.dim} numbers, got {x0!r}"
-        ) from None
+        raise InvalidParameter(f"x0 must be an array of {problem.dim} numbers, got {x0!r}") from None
     if clean.shape != (problem.dim,) or not np.isfinite(clean).all():
-        raise InvalidParameter(
-            f"x0 must be {problem.dim} finite numbers, got an array of shape {clean.shape}"
-        )
+        raise InvalidParameter(f"x0 must be {problem.dim} finite numbers, got an array of shape {clean.shape}")
     return clean
 
 

@@ -120,11 +120,7 @@ def tune(
     with Bar("judging designs", len(grid), show=progress) as bar:
         for parameters, design in grid:
             found = predict(network, problem, design, accuracy=accuracy)
-            judged.append(
-                Candidate(
-                    design, parameters, found, found.steps if cost == "steps" else found.transfers
-                )
-            )
+            judged.append(Candidate(design, parameters, found, found.steps if cost == "steps" else found.transfers))
             bar.advance(1)
     winner = min(judged, key=lambda candidate: candidate.cost)
     return Tuning(
@@ -138,9 +134,7 @@ def tune(
 
 def _shapes(p_distances: Iterable[float], max_hops: Iterable[int]) -> list[tuple[float, int]]:
     """Return the distinct laws: with p_distance 1 or max_hops 1 every jump is one hop, whatever the other says."""
-    return sorted(
-        {(1.0, 1) if d == 1.0 or r == 1 else (d, r) for d, r in product(p_distances, max_hops)}
-    )
+    return sorted({(1.0, 1) if d == 1.0 or r == 1 else (d, r) for d, r in product(p_distances, max_hops)})
 
 
 def _curve(
