@@ -106,6 +106,11 @@ def register(kind: str, name: str, factory: Callable[..., Any]) -> None:
     table[name] = factory
 
 
+def add(kind: str, name: str, factory: Callable[..., Any]) -> None:
+    """Register a factory of the package itself."""
+    _names[kind][name] = factory
+
+
 def registered(kind: str, name: str | None = None) -> Callable[[Factory], Factory]:
     """Register a factory of the package; what a function makes remembers its recipe."""
 

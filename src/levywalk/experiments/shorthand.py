@@ -5,18 +5,22 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
 from levywalk import checks
 from levywalk.errors import InvalidParameter
+from levywalk.experiments.spec import hints_of, problem_of
 from levywalk.network import FAMILIES, Network, read_network
-from levywalk.problem import LeastSquares, Logistic, Problem, heterogeneous, homogeneous, load_dataset, partition
+from levywalk.problem import LeastSquares, Problem, load_dataset, partition
 from levywalk.problem.partition import HOW
-from levywalk.walks import Design, iid_uniform, iid_weighted, mhlj, mixed_rw, simple_rw, unif_rw, weight_rw
+from levywalk.registry import arguments_of, check_arguments, find, from_dict, names
+from levywalk.updates import Update
+from levywalk.walks import Walk
 
 _SHORT = {
     "er": "erdos_renyi",
@@ -25,12 +29,6 @@ _SHORT = {
     "ba": "barabasi_albert",
 }
 _FAMILIES = {name: name for name in FAMILIES} | _SHORT
-_LOSSES = ("least_squares", "logistic")
-_MAKERS: tuple[Callable[..., Design], ...] = (
-    *(unif_rw, weight_rw, mhlj, mixed_rw, simple_rw),
-    *(iid_uniform, iid_weighted),
-)
-_DESIGNS = {make.__name__: make for make in _MAKERS}
 
 
 def network_settings(text: str, *, seed: int = 0, self_loops: str = "none") -> dict[str, Any]:
@@ -104,7 +102,7 @@ def problem_settings(
     >>> problem_settings("heterogeneous", important=2)
     {'data': 'heterogeneous', 'important': 2, 'seed': 0}
     """
-    checks.choice("loss", loss, _LOSSES)
+    find("loss", loss)
     checks.choice("partition", how, HOW)
     drawn = text in ("heterogeneous", "homogeneous")
     if important is not None and text != "heterogeneous":
@@ -132,31 +130,42 @@ def read_problem_text(text: str, n: int, **options: Any) -> Problem:
     settings = problem_settings(text, **options)
     data = settings.pop("data")
     if data != "file":
-        return (heterogeneous if data == "heterogeneous" else homogeneous)(n, **settings)
+        made: Problem = find("data", data)(n, **settings)
+        return made
     features, targets = load_dataset(settings["file"])
     node = partition(features, targets, n, how=settings["partition"], seed=settings["seed"])
-    make = Logistic if settings["loss"] == "logistic" else LeastSquares
-    return make(features, targets, node=node, ridge=settings["ridge"])
+    loss = from_dict("loss", {"kind": settings["loss"]})
+    return problem_of(features, targets, loss, node, settings["ridge"])
 
 
 def design_settings(text: str) -> dict[str, dict[str, Any]]:
     """Return the sections [designs.NAME] of an experiment file, from designs with commas between them.
 
+    A pair of a design and an update has a plus between the two.
+
     Examples
     --------
     >>> design_settings("unif_rw,mhlj:p_jump=0.2,max_hops=5")
     {'UnifRW': {'kind': 'unif_rw'}, 'MHLJ(p_jump=0.2, max_hops=5)': {'kind': 'mhlj', 'p_jump': 0.2, 'max_hops': 5}}
+    >>> design_settings("unif_rw+sgd:minibatch=8")
+    {'UnifRW + sgd(minibatch=8)': {'kind': 'unif_rw', 'update': {'kind': 'sgd', 'minibatch': 8}}}
     """
     sections: dict[str, dict[str, Any]] = {}
-    for kind, values in _split_designs(text):
-        name, section = _design_section(kind, values)
+    for piece in _split_designs(text):
+        design, *updates = _PLUS.split(piece)
+        if len(updates) > 1:
+            raise InvalidParameter(f"a design takes one update after a plus, such as mhlj+sgd, got {piece!r}")
+        name, section = _recipe("design", design)
+        if updates:
+            update_name, update = _recipe("update", updates[0])
+            name, section = f"{name} + {update_name}", section | {"update": update}
         if name in sections:
             raise InvalidParameter(f"designs must differ, got {name!r} twice in {text!r}")
         sections[name] = section
     return sections
 
 
-def read_design_text(text: str) -> Design:
+def read_design_text(text: str) -> Walk:
     """Read one design: its name and its parameters.
 
     Examples
@@ -165,51 +174,82 @@ def read_design_text(text: str) -> Design:
     JumpLaw(p_jump=0.2, distance=TruncatedGeometric(p_distance=0.5, max_hops=3))
     """
     sections = list(design_settings(text).values())
-    if len(sections) != 1:
+    if len(sections) != 1 or "update" in sections[0]:
         raise InvalidParameter(f"design must be one, such as mhlj:p_jump=0.2, got {text!r}")
-    values = dict(sections[0])
-    return _DESIGNS[values.pop("kind")](**values)
+    made: Walk = from_dict("design", sections[0])
+    return made
 
 
-def _split_designs(text: str) -> list[tuple[str, list[str]]]:
-    """Return each kind with its ``key=value``; after a comma, a ``key=value`` belongs to the design before."""
-    found: list[tuple[str, list[str]]] = []
-    for piece in (part.strip() for part in text.split(",")):
-        if found and "=" in piece and ":" not in piece:
-            found[-1][1].append(piece)
+def read_update_text(text: str) -> Update:
+    """Read one update: its name and its parameters.
+
+    Examples
+    --------
+    >>> read_update_text("sgd:minibatch=8")
+    Sgd(minibatch=8)
+    """
+    made: Update = from_dict("update", _recipe("update", text)[1])
+    return made
+
+
+_PLUS = re.compile(r"\+(?=[A-Za-z_])")  # not the plus of a number such as 1e+5
+_GIVEN = re.compile(r"\s*[A-Za-z_]\w*\s*=")
+
+
+def _split_designs(text: str) -> list[str]:
+    """Return each design's text; after a comma, a ``key=value`` belongs to the design before."""
+    found: list[str] = []
+    for piece in text.split(","):
+        if found and _GIVEN.match(piece):
+            found[-1] += f",{piece}"
         else:
-            kind, colon, value = piece.partition(":")
-            found.append((kind, [value] if colon else []))
+            found.append(piece.strip())
     return found
 
 
-def _design_section(kind: str, values: list[str]) -> tuple[str, dict[str, Any]]:
-    make = _DESIGNS.get(kind)
-    if make is None:
+def _recipe(kind: str, text: str) -> tuple[str, dict[str, Any]]:
+    """Return what to call a design or an update, and its recipe, from ``name:key=value,key=value``."""
+    name, colon, values = text.strip().partition(":")
+    known = names(kind)
+    if name not in known:
         raise InvalidParameter(
-            f"designs must be of {', '.join(_DESIGNS)} (others go into an experiment file, see "
-            f"`levywalk run --example`), got {kind!r}{_did_you_mean(kind, _DESIGNS)}"
+            f"{kind}s must be of {', '.join(sorted(known))} (a name of your own is known with --load FILE), "
+            f"got {name!r}{_did_you_mean(name, known)}"
         )
-    known = {key: hint for key, hint in get_type_hints(make).items() if hint in (bool, int, float)}
-    given = dict(_design_value(kind, known, text) for text in values)
-    if kind == "mixed_rw" and not given:
+    make = known[name]
+    takes = _plain_arguments(make)
+    given = dict(_given_value(kind, name, takes, one) for one in values.split(",")) if colon else {}
+    if kind == "design" and name == "mixed_rw" and not given:
         raise InvalidParameter("design 'mixed_rw' needs the uniform law's share, such as mixed_rw:mix=0.3")
-    name = make(**given).name
-    if given and name == "MHLJ":
-        name = f"MHLJ({', '.join(f'{key}={value}' for key, value in given.items())})"
-    return name, {"kind": kind, **given}
+    check_arguments(kind, name, make, given)
+    called = str(getattr(make(**given), "name", name))
+    if given and (called == "MHLJ" or kind == "update" or not inspect.isfunction(make)):
+        called = f"{called}({', '.join(f'{key}={value}' for key, value in given.items())})"
+    return called, {"kind": name, **given}
 
 
-def _design_value(kind: str, known: dict[str, Any], text: str) -> tuple[str, bool | int | float]:
+def _plain_arguments(make: Callable[..., Any]) -> dict[str, Any]:
+    """Return the arguments that can be typed, with their types: numbers, switches and words."""
+    hints = hints_of(make)
+    found: dict[str, Any] = {}
+    for key, parameter in arguments_of(make).items():
+        hint = hints.get(key, type(parameter.default) if parameter.default is not parameter.empty else str)
+        kinds = [one for one in (get_args(hint) or (hint,)) if one in (bool, int, float, str)]
+        if kinds and key != "name":
+            found[key] = next(one for one in (bool, int, float, str) if one in kinds)
+    return found
+
+
+def _given_value(kind: str, name: str, known: dict[str, Any], text: str) -> tuple[str, Any]:
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals or key not in known:
-        takes = ", ".join(f"{name}=…" for name in known) or "no parameters"
-        raise InvalidParameter(f"design {kind!r} takes {takes}, got {text!r}{_did_you_mean(key, known)}")
+        takes = ", ".join(f"{one}=…" for one in known) or "no parameters"
+        raise InvalidParameter(f"{kind} {name!r} takes {takes}, got {text!r}{_did_you_mean(key, known)}")
     try:
         return key, {"true": True, "false": False}[value] if known[key] is bool else known[key](value)
     except (KeyError, ValueError):
         what = {bool: "true or false", int: "a whole number", float: "a number"}[known[key]]
-        raise InvalidParameter(f"{key} of design {kind!r} must be {what}, got {value!r}") from None
+        raise InvalidParameter(f"{key} of {kind} {name!r} must be {what}, got {value!r}") from None
 
 
 def _did_you_mean(text: str, known: Iterable[str], shown: Callable[[str], str] = str) -> str:

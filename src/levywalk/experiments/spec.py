@@ -1,30 +1,42 @@
-"""Experiment files: TOML in, a checked `Experiment` out. Unknown keys, wrong types and impossible values are errors."""
+"""Experiment files: TOML in, a checked `Experiment` out. Unknown keys, wrong types and impossible values are errors.
+
+The sections [network], [problem] and [designs.NAME] are recipes of the registry: what a factory takes as arguments are
+the keys of its section, for the package's own names and for users' alike.
+"""
 
 from __future__ import annotations
 
 import inspect
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import lru_cache, reduce
+from operator import or_
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from levywalk import checks, network, problem, walks
+from levywalk import checks, network, problem
 from levywalk.errors import InvalidSpec, LevywalkError
 from levywalk.experiments.explain import explain
-from levywalk.network import FAMILIES, Network
+from levywalk.network import Network
 from levywalk.problem import Problem
-from levywalk.schedule import Constant, Decaying, Dropping, Schedule
-from levywalk.updates import Sgd
-from levywalk.walks import AnyDesign, Design, DistanceLaw, JumpLaw
+from levywalk.problem.losses import LogisticLoss, Loss, SquaredError
+from levywalk.registry import arguments_of, find, from_dict, names
+from levywalk.schedule import Schedule
+from levywalk.updates import Sgd, Update
+from levywalk.walks import Walk
+
+_PLAIN = (bool, int, float, str, NoneType)
+Method = Walk | tuple[Walk, Update]
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-# --- [network] -------------------------------------------------------------------------------------------------------
+# --- sections from the registry --------------------------------------------------------------------------------------
 
 
 class _NetworkFile(_Section):
@@ -48,59 +60,23 @@ class _Family(_Section):
 
     def build(self, folder: Path) -> Network:
         """Make the network."""
-        values = self.model_dump(exclude={"family"})
-        return FAMILIES[self.family](**values)
+        made: Network = find("network", self.family)(**self.model_dump(exclude={"family"}))
+        return made
 
 
-def _family_section(name: str, make: Callable[..., Network]) -> type[_Family]:
-    """Derive a section from the signature of a family: one spelling for Python and TOML."""
-    hints = get_type_hints(make)
-    fields: dict[str, Any] = {"family": (Literal[name], ...)}
-    for key, parameter in inspect.signature(make).parameters.items():
-        fields[key] = (hints[key], ... if parameter.default is inspect.Parameter.empty else parameter.default)
-    return create_model(f"_{name}", __base__=_Family, **fields)
-
-
-_NetworkSection: Any = Annotated[
-    Union[(_NetworkFile, *(_family_section(name, make) for name, make in FAMILIES.items()))],
-    Field(discriminator="family"),
-]
-
-
-# --- [problem] -------------------------------------------------------------------------------------------------------
-
-
-class _Homogeneous(_Section):
-    data: Literal["homogeneous"]
-    dim: int = 10
-    sigma2: float = 1.0
-    noise: float = 1.0
-    seed: int = 0
+class _Source(_Section):
+    data: str
 
     def build(self, n: int, folder: Path) -> Problem:
-        """Draw the data."""
-        return problem.homogeneous(n, **self.model_dump(exclude={"data"}))
-
-
-class _Heterogeneous(_Section):
-    data: Literal["heterogeneous"]
-    dim: int = 10
-    sigma2_low: float = 1.0
-    sigma2_high: float = 100.0
-    p_high: float = 0.002
-    noise: float = 1.0
-    important: int | None = None
-    seed: int = 0
-
-    def build(self, n: int, folder: Path) -> Problem:
-        """Draw the data."""
-        return problem.heterogeneous(n, **self.model_dump(exclude={"data"}))
+        """Draw the data for n nodes."""
+        made: Problem = find("data", self.data)(n, **self.model_dump(exclude={"data"}))
+        return made
 
 
 class _DataFile(_Section):
     data: Literal["file"]
     file: str
-    loss: Literal["least_squares", "logistic"] = "least_squares"
+    loss: str | dict[str, Any] = "least_squares"
     format: str | None = None
     target: str | int | None = None
     partition: Literal["iid", "label", "dirichlet", "size"] = "iid"
@@ -110,145 +86,108 @@ class _DataFile(_Section):
 
     def build(self, n: int, folder: Path) -> Problem:
         """Read the data and spread it over the nodes."""
+        loss = from_dict("loss", {"kind": self.loss} if isinstance(self.loss, str) else self.loss)
         features, targets = problem.load_dataset(folder / self.file, format=self.format, target=self.target)
         node = problem.partition(features, targets, n, how=self.partition, seed=self.seed, alpha=self.alpha)
-        make = problem.LeastSquares if self.loss == "least_squares" else problem.Logistic
-        return make(features, targets, node=node, ridge=self.ridge)
+        return problem_of(features, targets, loss, node, self.ridge)
 
 
-_ProblemSection = Annotated[_Homogeneous | _Heterogeneous | _DataFile, Field(discriminator="data")]
+class _Made(_Section):
+    """A design, an update or a schedule by its recipe."""
+
+    kind: str
+
+    def recipe(self) -> dict[str, Any]:
+        """Return the recipe: what was given, and the defaults."""
+        return self.model_dump(exclude={"update"} if "update" in type(self).model_fields else None)
 
 
-# --- [designs.NAME] --------------------------------------------------------------------------------------------------
+class _DesignBase(_Made):
+    update: str | dict[str, Any] | None = None  # of this design; the one in [run] if there is none
+
+    def build(self) -> Method:
+        """Make the walk, or the pair of a walk and an update."""
+        walk: Walk = from_dict("design", self.recipe())
+        return walk if self.update is None else (walk, update_of(self.update))
 
 
-class _ConstantSection(_Section):
-    kind: Literal["constant"]
-    value: float
-
-    def build(self) -> Schedule:
-        """Make the schedule."""
-        return Constant(self.value)
-
-
-class _DecayingSection(_Section):
-    kind: Literal["decaying"]
-    initial: float
-    timescale: float = 10_000.0
-    power: float = 1.0
-
-    def build(self) -> Schedule:
-        """Make the schedule."""
-        return Decaying(self.initial, self.timescale, self.power)
+def problem_of(features: Any, targets: Any, loss: Loss, node: Any, ridge: float) -> Problem:
+    """Return the problem of data and a loss, of its own class where there is one."""
+    if type(loss) is SquaredError:
+        return problem.LeastSquares(features, targets, node=node, ridge=ridge)
+    if type(loss) is LogisticLoss:
+        return problem.Logistic(features, targets, node=node, ridge=ridge)
+    return problem.GeneralizedLinear(features, targets, loss, node=node, ridge=ridge)
 
 
-class _DroppingSection(_Section):
-    kind: Literal["dropping"]
-    initial: float
-    at: int
-    then: float = 0.0
+def update_of(recipe: str | Mapping[str, Any], minibatch: int | None = None) -> Update:
+    """Return the update of a recipe, or of a name alone; ``minibatch`` is one more argument of it.
 
-    def build(self) -> Schedule:
-        """Make the schedule."""
-        return Dropping(self.initial, self.at, self.then)
-
-
-_ScheduleSection = Annotated[_ConstantSection | _DecayingSection | _DroppingSection, Field(discriminator="kind")]
-
-
-class _Plain(_Section):
-    kind: Literal["unif_rw", "weight_rw", "iid_uniform", "iid_weighted"]
-
-    def build(self) -> AnyDesign:
-        """Make the design."""
-        make: Callable[[], Design] = getattr(walks, self.kind)
-        return make()
+    Examples
+    --------
+    >>> update_of("sgd", minibatch=8)
+    Sgd(minibatch=8)
+    """
+    whole = {"kind": recipe} if isinstance(recipe, str) else dict(recipe)
+    more = {} if minibatch is None else {"minibatch": minibatch}
+    made: Update = from_dict("update", whole | more)
+    return made
 
 
-class _Simple(_Section):
-    kind: Literal["simple_rw"]
-    reweight: bool = False
-
-    def build(self) -> AnyDesign:
-        """Make the design."""
-        return walks.simple_rw(self.reweight)
-
-
-class _MixedSection(_Section):
-    kind: Literal["mixed_rw"]
-    mix: float
-
-    def build(self) -> AnyDesign:
-        """Make the design."""
-        return walks.mixed_rw(self.mix)
+def _section_of(kind: str, key: str, name: str, make: Callable[..., Any], base: Any, skip: int = 0) -> Any:
+    """Derive a section from the arguments of a factory: one spelling for Python and TOML."""
+    hints = hints_of(make)
+    fields: dict[str, Any] = {key: (Literal[name], ...)}
+    for argument, parameter in list(arguments_of(make).items())[skip:]:
+        if argument in ("name", "update") and kind == "design":
+            continue
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        fields[argument] = (_field_type(hints.get(argument, Any)), default)
+    return create_model(f"_{kind}_{name}", __base__=base, **fields)
 
 
-class _Mhlj(_Section):
-    kind: Literal["mhlj"]
-    p_jump: float = 0.1
-    p_distance: float = 0.5
-    max_hops: int = 3
-    schedule: _ScheduleSection | None = None
-
-    def build(self) -> AnyDesign:
-        """Make the design."""
-        schedule = self.schedule.build() if self.schedule else None
-        return walks.mhlj(self.p_jump, self.p_distance, self.max_hops, schedule)
+def hints_of(make: Callable[..., Any]) -> dict[str, Any]:
+    """Return the types of a factory's arguments, as far as they can be looked up."""
+    try:
+        return get_type_hints(make.__init__ if inspect.isclass(make) else make)  # type: ignore[misc]
+    except Exception:  # annotations of a user's own may name anything
+        return {}
 
 
-class _Custom(_Section):
-    kind: Literal["custom"]
-    target: Literal["uniform", "importance", "degree", "mixed"]
-    mix: float | None = None
-    p_jump: float = 0.0
-    distance: Literal["geometric", "fixed", "power"] = "geometric"
-    p_distance: float = 0.5
-    exponent: float = 2.0
-    max_hops: int = 3
-    schedule: _ScheduleSection | None = None
-    reweight: bool = True
-
-    def build(self) -> AnyDesign:
-        """Make the design."""
-        if (self.target == "mixed") != (self.mix is not None):
-            raise InvalidSpec(
-                f'mix belongs to target = "mixed" alone, got target = {self.target!r}, mix = {self.mix!r}'
-            )
-        laws: dict[str, Callable[[], DistanceLaw]] = {
-            "geometric": lambda: walks.TruncatedGeometric(self.p_distance, self.max_hops),
-            "fixed": lambda: walks.FixedDistance(self.max_hops),
-            "power": lambda: walks.PowerLaw(self.exponent, self.max_hops),
-        }
-        target = walks.Mixed(self.mix) if self.mix is not None else self.target
-        p_jump = self.schedule.build() if self.schedule else checks.probability("p_jump", self.p_jump)
-        return Design(target, JumpLaw(p_jump, laws[self.distance]()) if p_jump != 0.0 else None, reweight=self.reweight)
+def _is_walk(hint: Any) -> bool:
+    return inspect.isclass(hint) and issubclass(hint, Walk)
 
 
-_Walk = Annotated[_Plain | _Simple | _MixedSection | _Mhlj | _Custom, Field(discriminator="kind")]
+def _field_type(hint: Any) -> Any:
+    """Return a type that pydantic checks strictly; objects of the package are recipes in a file."""
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if all(part in _PLAIN or get_origin(part) is Literal for part in parts):
+        return hint
+    optional = NoneType in parts
+    if any(_is_walk(part) for part in parts):
+        return _union("design", "kind", _Made, plain=True)
+    if Schedule in parts:
+        return _union("schedule", "kind", _Made) | None if optional else _union("schedule", "kind", _Made)
+    return Any
 
 
-class _SwitchingSection(_Section):
-    kind: Literal["switching"]
-    first: _Walk
-    then: _Walk
-    threshold: float | Literal["auto"] = "auto"
-    window: float | Literal["auto"] = "auto"
-    patience: int | Literal["auto"] = "auto"
-    step_size: float | Literal["auto", "theory"] = "auto"
-
-    def build(self) -> AnyDesign:
-        """Make the design."""
-        first, then = self.first.build(), self.then.build()
-        assert isinstance(first, Design)
-        assert isinstance(then, Design)
-        return walks.switching(
-            first, then, threshold=self.threshold, window=self.window, patience=self.patience, step_size=self.step_size
-        )
+@lru_cache(maxsize=32)
+def _unions(kind: str, known: tuple[tuple[str, Any], ...], key: str, base: Any, skip: int, first: Any) -> Any:
+    sections = [_section_of(kind, key, name, make, base, skip) for name, make in known]
+    if first is not None:
+        sections.insert(0, first)
+    either = reduce(or_, sections)
+    return Annotated[either, Field(discriminator=key)] if len(sections) > 1 else either
 
 
-_DesignSection = Annotated[
-    _Plain | _Simple | _MixedSection | _Mhlj | _Custom | _SwitchingSection, Field(discriminator="kind")
-]
+def _union(kind: str, key: str, base: Any, skip: int = 0, first: Any = None, plain: bool = False) -> Any:
+    """Return all sections of a kind, users' own included, told apart by a key; ``plain`` ones contain no walks."""
+    known = tuple(
+        (name, make)
+        for name, make in sorted(names(kind).items())
+        if not plain or not any(_is_walk(hint) for key, hint in hints_of(make).items() if key != "return")
+    )
+    return _unions(kind, known, key, base, skip, first)
 
 
 # --- [run] and [output] ----------------------------------------------------------------------------------------------
@@ -263,14 +202,20 @@ class _Run(_Section):
     record_every: int | None = None
     record_walk: bool = False
     start: Literal["uniform", "target", "stationary"] | int = "uniform"
+    update: str | dict[str, Any] | None = None
     minibatch: int | None = None
-    loss: Literal["auto", "exact"] | int = "auto"
+    measure_loss: Literal["auto", "exact"] | int = "auto"
     threads: int | None = None
 
     def options(self) -> dict[str, Any]:
         """Return the keyword arguments of `levywalk.compare`."""
         values = {name: getattr(self, name) for name in type(self).model_fields if name != "minibatch"}
-        return values | {"update": Sgd(self.minibatch)}
+        if self.update is None:
+            return values | {"update": Sgd(self.minibatch)}
+        try:
+            return values | {"update": update_of(self.update, self.minibatch)}
+        except LevywalkError as error:
+            raise InvalidSpec(f"[run] update: {error}") from None
 
 
 class _Output(_Section):
@@ -283,26 +228,38 @@ class _Output(_Section):
 class Experiment(_Section):
     """A whole experiment: what `levywalk run` carries out."""
 
-    network: _NetworkSection
-    problem: _ProblemSection
-    designs: dict[str, _DesignSection] = Field(min_length=1)
+    network: Any
+    problem: Any
+    designs: dict[str, Any] = Field(min_length=1)
     run: _Run
     output: _Output = _Output()
 
-    def build(self, folder: Path) -> tuple[Network, Problem, dict[str, AnyDesign]]:
+    def build(self, folder: Path) -> tuple[Network, Problem, dict[str, Method]]:
         """Make the parts; files are relative to ``folder``. An impossible value names its section."""
         where = "network"
         try:
             graph = self.network.build(folder)
             where = "problem"
             task = self.problem.build(graph.n, folder)
-            made: dict[str, AnyDesign] = {}
+            made: dict[str, Method] = {}
             for name, section in self.designs.items():
                 where = f"designs.{name}"
                 made[name] = section.build()
         except LevywalkError as error:
             raise InvalidSpec(f"[{where}] {error}") from None
         return graph, task, made
+
+
+def experiment_type() -> type[Experiment]:
+    """Return the experiment with the sections of all names that are registered now."""
+    made: type[Experiment] = create_model(
+        "Experiment",
+        __base__=Experiment,
+        network=(_union("network", "family", _Family, first=_NetworkFile), ...),
+        problem=(_union("data", "data", _Source, skip=1, first=_DataFile), ...),
+        designs=(dict[str, _union("design", "kind", _DesignBase)], Field(min_length=1)),  # type: ignore[misc]
+    )
+    return made
 
 
 def read_experiment(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Experiment:
@@ -326,10 +283,11 @@ def read_experiment(path: str | Path, overrides: Mapping[str, Any] | None = None
 
 def check_experiment(content: Mapping[str, Any], source: str = "experiment") -> Experiment:
     """Check an experiment given as nested dicts."""
+    expected = experiment_type()
     try:
-        return Experiment.model_validate(content)
+        return expected.model_validate(content)
     except ValidationError as error:
-        lines = "\n".join(f"  {explain(Experiment, item)}" for item in error.errors())
+        lines = "\n".join(f"  {explain(expected, item)}" for item in error.errors())
         count = error.error_count()
         raise InvalidSpec(
             f"{source} has {count} mistake{'s' if count > 1 else ''}:\n{lines}\n"

@@ -18,6 +18,7 @@ from levywalk.network.families import (
 )
 from levywalk.network.files import read_network
 from levywalk.network.network import Network
+from levywalk.registry import add
 
 __all__ = [
     "FAMILIES",
@@ -35,3 +36,6 @@ __all__ = [
     "torus",
     "watts_strogatz",
 ]
+
+for _name, _make in FAMILIES.items():
+    add("network", _name, _make)

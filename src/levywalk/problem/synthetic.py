@@ -12,6 +12,7 @@ from levywalk.draws import Domain, generator
 from levywalk.errors import TooLarge
 from levywalk.problem.least_squares import LeastSquares
 from levywalk.problem.samples import read_only
+from levywalk.registry import registered
 
 # Own streams: at one seed both laws share x, ε and the directions of A, and differ in A's scale alone.
 _TRUTH, _FEATURES, _NOISE, _IMPORTANT = range(4)
@@ -42,6 +43,7 @@ class SyntheticLeastSquares(LeastSquares):
         self.important_nodes: Ints = read_only(np.asarray(important_nodes, dtype=np.int64))
 
 
+@registered("data")
 def homogeneous(n: int, dim: int = 10, sigma2: float = 1.0, noise: float = 1.0, seed: int = 0) -> SyntheticLeastSquares:
     """Draw the paper's homogeneous data: A_v ~ N(0, σ² I), x ~ N(0, I), y_v = A_vᵀx + ε_v.
 
@@ -74,6 +76,7 @@ def homogeneous(n: int, dim: int = 10, sigma2: float = 1.0, noise: float = 1.0, 
     return _draw(n, dim, sigma2, noise, checks.seed(seed))
 
 
+@registered("data")
 def heterogeneous(
     n: int,
     dim: int = 10,

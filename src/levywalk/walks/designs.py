@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from levywalk import checks
+from levywalk.arrays import Floats
 from levywalk.draws import HOP, JUMP, Words, unit
 from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.memory import Memory
@@ -74,7 +76,12 @@ class Design(Walk):
             )
         if self.jump is not None and self.moves == "iid":
             raise InvalidParameter("jump must be None when moves is 'iid': i.i.d. sampling has nowhere to jump from")
-        object.__setattr__(self, "_cumulative", None if self.jump is None else self.jump.cumulative())
+
+    @cached_property
+    def _cumulative(self) -> Floats:
+        """The cumulative law of the jump's distance."""
+        assert self.jump is not None
+        return self.jump.cumulative()
 
     def decide(self, view: LocalView, memory: Memory, words: Words) -> Decision:
         """Jump with probability p_jump, else propose a neighbour and accept or stay: Algorithm [alg:jump]."""
@@ -84,7 +91,7 @@ class Design(Walk):
             return Decision(hop(view, words(HOP + view.hop)), view.hops_left - 1)
         if self.jump is not None:
             p_jump: Any = view.scheduled["p_jump"] if self.schedules else self.jump.p_jump
-            distance = jump_distance(unit(words(JUMP)), p_jump, self._cumulative)  # type: ignore[attr-defined]
+            distance = jump_distance(unit(words(JUMP)), p_jump, self._cumulative)
             if distance:
                 return Decision(hop(view, words(HOP)), distance - 1)
         return Decision(metropolis_hastings(view, words(HOP)))
@@ -97,7 +104,7 @@ class Design(Walk):
     @property
     def max_hops(self) -> int:  # type: ignore[override]
         """The longest jump."""
-        return 1 if self.jump is None else len(self._cumulative)  # type: ignore[attr-defined]
+        return 1 if self.jump is None else len(self._cumulative)
 
     @property
     def schedules(self) -> Mapping[str, Schedule]:

@@ -429,7 +429,7 @@ def test_replicas_lie_apart_in_memory() -> None:
         update=None,
         **options,
     )
-    assert State.new(job.plan, job.start, job.x0).model.flags.c_contiguous
+    assert RunState.new(job.plan, job.start, job.x0).model.flags.c_contiguous
     assert job.threads == 1  # twenty updates are not worth a second thread
 
 

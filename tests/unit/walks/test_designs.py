@@ -157,7 +157,7 @@ def test_what_is_a_schedule():
 def test_step_sizes_are_read_from_numbers_names_and_schedules():
     decaying = lw.Decaying(0.1, 10)
     assert as_step_size(decaying, 2.0) is decaying
-    assert as_step_size("theory", 2.0) == lw.Constant(0.5)
+    assert as_step_size("theory", 2.0) == lw.Constant(2.0)
     assert as_step_size(np.float64(0.25), 2.0) == lw.Constant(0.25)
     assert as_step_size(3, 2.0) == lw.Constant(3.0)
 
