@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from levywalk.fleet.protocol.membership import Membership
 from levywalk.fleet.protocol.messages import Fenced, Guard
-from levywalk.fleet.protocol.records import NOBODY, PREPARED, SEEKING, Archived, Held, Known
+from levywalk.fleet.protocol.records import NOBODY, Archived, Held, HeldStatus, Known
 from levywalk.fleet.protocol.token import Epoch, Token
 
 
@@ -34,7 +34,7 @@ class Epochs(Membership):
         """Archive what is held and guarded of lower epochs."""
         held, guarded, final = self.disk.held, self.disk.guarded, self.disk.final
         if held is not None and held.token.epoch < epoch:
-            if held.status != PREPARED:
+            if held.status != HeldStatus.PREPARED:
                 lost = max(0, held.token.step - base)
                 self._lines.append(Archived(held.token, held.status, epoch, lost))
                 self._record("archived", epoch=held.token.epoch, by=epoch, lost=lost)
@@ -60,7 +60,7 @@ class Epochs(Membership):
 
     def _seek(self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]) -> None:
         """Hold a token that has no guardian yet; it stays where it is until it has one."""
-        held = Held(SEEKING, token, NOBODY, NOBODY, to, token.step, parent)
+        held = Held(HeldStatus.SEEKING, token, NOBODY, NOBODY, to, token.step, parent)
         self._put("held", held)
         self._choose_guardian(held, now, avoid)
         self.retry_at = now + self.terms.retry

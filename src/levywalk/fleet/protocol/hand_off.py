@@ -51,19 +51,7 @@ from levywalk.fleet.protocol.messages import (
     Renewed,
 )
 from levywalk.fleet.protocol.node_step import visit_of
-from levywalk.fleet.protocol.records import (
-    ACTIVE,
-    MOVING,
-    NOBODY,
-    PREPARED,
-    REGENERATED,
-    RELEASING,
-    SEEKING,
-    Began,
-    Guarded,
-    Held,
-    Known,
-)
+from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldStatus, Known, RegisterValue
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 
@@ -76,20 +64,20 @@ class HandOff(Epochs):
         self.retry_at = float("inf")
         waits = False
         if held is not None:
-            if held.status == ACTIVE:
+            if held.status == HeldStatus.ACTIVE:
                 if self._must_renew(held):
                     self._send(held.guardian, Renew(held.token))
                     waits = True
                 else:
                     self.out.append(Again())
-            elif held.status == MOVING:
+            elif held.status == HeldStatus.MOVING:
                 self._send(held.to, Prepare(self._outgoing(held)[0], held.guardian))
                 waits = True
-            elif held.status == RELEASING:
+            elif held.status == HeldStatus.RELEASING:
                 sent, digest = self._outgoing(held)
                 self._send(held.guardian, Release(sent.epoch, held.token.seq, held.to, digest))
                 waits = True
-            elif held.status == SEEKING:
+            elif held.status == HeldStatus.SEEKING:
                 if held.guardian == NOBODY:
                     self._choose_guardian(held, now)
                 else:
@@ -116,7 +104,7 @@ class HandOff(Epochs):
     def _turn(self, event: Turn, now: float) -> None:
         """Update and decide, until the token has to leave, the guardian needs a copy, or the walk is over."""
         held = self.disk.held
-        if held is None or held.status != ACTIVE:
+        if held is None or held.status != HeldStatus.ACTIVE:
             return
         token, to, self.made = held.token, NOBODY, 0
         while not self.published.ends(token):
@@ -131,7 +119,7 @@ class HandOff(Epochs):
             if to != self.id:
                 break
         if to not in (NOBODY, self.id):
-            held = held._replace(status=MOVING, token=token, to=to)
+            held = held._replace(status=HeldStatus.MOVING, token=token, to=to)
             self._put("held", held)
             self._send(to, Prepare(self._outgoing(held)[0], held.guardian))
         elif self.published.ends(token):
@@ -163,19 +151,19 @@ class HandOff(Epochs):
     def _prepared(self, sender: int, message: Prepared, now: float) -> None:
         """The next node has the token: freeze, and ask the guardian to release it."""
         held = self.disk.held
-        if held is None or held.status != MOVING or held.to != sender or held.token.epoch != message.epoch:
+        if held is None or held.status != HeldStatus.MOVING or held.to != sender or held.token.epoch != message.epoch:
             return
         sent, digest = self._outgoing(held)
         if (message.seq, message.digest) != (sent.seq, digest):
             return
-        self._put("held", held._replace(status=RELEASING))
+        self._put("held", held._replace(status=HeldStatus.RELEASING))
         self._send(held.guardian, Release(sent.epoch, held.token.seq, sender, message.digest))
         self.retry_at = now + self.terms.retry
 
     def _refused(self, sender: int, message: Refused, now: float) -> None:
         """The next node will not take the token: stay, as with a dead one."""
         held = self.disk.held
-        if held is None or held.status != MOVING or held.to != sender or held.token.epoch != message.epoch:
+        if held is None or held.status != HeldStatus.MOVING or held.to != sender or held.token.epoch != message.epoch:
             return
         if message.digest == self._outgoing(held)[1]:
             self._stay(held, message.why)
@@ -183,14 +171,14 @@ class HandOff(Epochs):
     def _stay(self, held: Held, why: str) -> None:
         """Turn a choice that leads nowhere into a stay; nothing was released, so nobody else can have the token."""
         self._record("stayed", to=held.to, why=why)
-        self._put("held", held._replace(status=ACTIVE, to=NOBODY))
+        self._put("held", held._replace(status=HeldStatus.ACTIVE, to=NOBODY))
         self._commit()
         self.out.append(Again())
 
     def _released(self, sender: int, message: Released, now: float) -> None:
         """The register says yes: guard the token from now on, and let the next node begin."""
         held, certificate = self.disk.held, message.certificate
-        if held is None or held.status != RELEASING or sender != held.guardian:
+        if held is None or held.status != HeldStatus.RELEASING or sender != held.guardian:
             return
         sent, digest = self._outgoing(held)
         expected = (held.guardian, sent.epoch, held.token.seq, held.to, digest)
@@ -210,20 +198,20 @@ class HandOff(Epochs):
         if held.copied < message.step <= held.token.step:
             held = held._replace(copied=message.step)
             self._put("held", held)
-            if held.status == ACTIVE:
+            if held.status == HeldStatus.ACTIVE:
                 self._commit()
                 self._go_on(now)
 
     def _guarding(self, sender: int, message: Guarding, now: float) -> None:
         """The copy is safe: the token lives, and the epoch may be spoken of."""
         held = self.disk.held
-        if held is None or held.status != SEEKING or held.guardian != sender:
+        if held is None or held.status != HeldStatus.SEEKING or held.guardian != sender:
             return
         token = held.token
         if (token.epoch, token.seq) != message[:2]:
             return
         self._lines.append(Began(token.epoch, held.parent, token.step))
-        self._put("held", held._replace(status=ACTIVE if held.to == NOBODY else MOVING))
+        self._put("held", held._replace(status=HeldStatus.ACTIVE if held.to == NOBODY else HeldStatus.MOVING))
         self._put("known", Known(token.epoch, token.base))
         self._record("began", epoch=token.epoch, step=token.step, guardian=sender)
         self._announce(now)
@@ -232,7 +220,7 @@ class HandOff(Epochs):
     def _without_guardian(self, held: Held, now: float) -> None:
         """Go on in a new epoch when the guardian will not come back; the choice is kept."""
         self._record("guardian gone", guardian=held.guardian, epoch=held.token.epoch)
-        parent = held.parent if held.status == SEEKING else held.token.epoch
+        parent = held.parent if held.status == HeldStatus.SEEKING else held.token.epoch
         self._bring_back(held.token, parent, held.to, now, avoid=(held.guardian,))
 
     # The next node
@@ -254,14 +242,14 @@ class HandOff(Epochs):
         if guarded is not None and guarded.copy.epoch == token.epoch and guarded.copy.seq >= token.seq:
             return  # it was here before, and went on
         if held is not None:
-            if held.status != PREPARED:
+            if held.status != HeldStatus.PREPARED:
                 return  # it is here, or a later one
             if held.token.epoch == token.epoch and (held.token.seq, held.token.hops) > (token.seq, token.hops):
                 return
             if self._digest(held.token) == token.digest():  # asked again; that the giver is gone is not forgotten
                 self._send(sender, Prepared(token.epoch, token.seq, self._digest(held.token)))
                 return
-        self._put("held", Held(PREPARED, token, message.guardian, sender, NOBODY, token.step, FIRST))
+        self._put("held", Held(HeldStatus.PREPARED, token, message.guardian, sender, NOBODY, token.step, FIRST))
         self._send(sender, Prepared(token.epoch, token.seq, self._digest(token)))
 
     def _activate(self, sender: int, message: Activate, now: float) -> None:
@@ -269,7 +257,7 @@ class HandOff(Epochs):
         held, certificate = self.disk.held, message.certificate
         if self._behind(sender, certificate.epoch) or held is None:
             return
-        if held.status == PREPARED:
+        if held.status == HeldStatus.PREPARED:
             if held.giver in (sender, NOBODY):
                 self._come_alive(held, certificate, now)
         elif held.guardian == sender and (held.token.epoch, held.token.seq) == (certificate.epoch, certificate.seq + 1):
@@ -286,7 +274,7 @@ class HandOff(Epochs):
         if held.giver == NOBODY:
             self._bring_back(token, token.epoch, NOBODY, now, avoid=())
             return
-        self._put("held", Held(ACTIVE, token, held.giver, NOBODY, NOBODY, token.step, FIRST))
+        self._put("held", Held(HeldStatus.ACTIVE, token, held.giver, NOBODY, NOBODY, token.step, FIRST))
         self.out.append(Again())  # the giver hears of it by what is asked of it next, or when it asks again
 
     def _certified(self, sender: int, message: Certified, now: float) -> None:
@@ -297,7 +285,7 @@ class HandOff(Epochs):
     def _pass_on(self, certificate: Certificate, now: float) -> None:
         """Bring a certificate closer to the node that it names. (The giver is silent: it may be dead.)"""
         held, word = self.disk.held, self.word
-        if held is not None and held.status == PREPARED:
+        if held is not None and held.status == HeldStatus.PREPARED:
             self._come_alive(held, certificate, now)
         if self._used(certificate) or (word is not None and certificate[1:3] <= word[1:3]):
             return
@@ -313,7 +301,7 @@ class HandOff(Epochs):
         lives = (
             held is not None
             and held.token.epoch == word.epoch
-            and held.token.seq > word.seq + (held.status == PREPARED)
+            and held.token.seq > word.seq + (held.status == HeldStatus.PREPARED)
         )
         return lives or (guarded is not None and guarded.copy.epoch == word.epoch and guarded.copy.seq > word.seq + 1)
 
@@ -339,7 +327,7 @@ class HandOff(Epochs):
         if self._behind(sender, message.epoch):
             return
         guarded = self._mine(sender, message.epoch, message.seq)
-        if guarded is None or guarded.register == REGENERATED:
+        if guarded is None or guarded.register == RegisterValue.REGENERATED:
             return  # of a new epoch nothing is said before it is guarded
         self.holder_heard, self.activated = now, True
         certificate = guarded.register
@@ -384,15 +372,15 @@ class HandOff(Epochs):
         If the register says that the token was released, it lies at the next node, which may never have heard so.
         """
         guarded = self.disk.guarded
-        if guarded is None or guarded.register == REGENERATED or self.disk.final is not None:
+        if guarded is None or guarded.register == RegisterValue.REGENERATED or self.disk.final is not None:
             return
         if isinstance(guarded.register, Certificate):
             self._pass_on(guarded.register, now)
             return
         copy, held = guarded.copy, self.disk.held
-        if held is not None and held.status != PREPARED:
+        if held is not None and held.status != HeldStatus.PREPARED:
             return
-        self._put("guarded", guarded._replace(register=REGENERATED))
+        self._put("guarded", guarded._replace(register=RegisterValue.REGENERATED))
         self._record("regenerated", epoch=copy.epoch, seq=copy.seq, step=copy.step, holder=guarded.holder)
         self._bring_back(copy, copy.epoch, NOBODY, now, avoid=(guarded.holder,))
 

@@ -45,8 +45,8 @@ from levywalk.fleet.protocol.messages import (
 )
 from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.node_step import NodeSite
-from levywalk.fleet.protocol.records import MOVING, NOBODY, PREPARED, SEEKING, Disk
-from levywalk.fleet.protocol.terms import EAGER, HandOffTerms
+from levywalk.fleet.protocol.records import NOBODY, Disk, HeldStatus
+from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch
 
 
@@ -156,13 +156,13 @@ class Node(HandOff):
                 self._set_edge(u, edge._replace(version=edge.version + 1, up=False))
                 self._record("edge down", node=u)
         held, guarded = self.disk.held, self.disk.guarded
-        if held is not None and held.status != PREPARED and held.guardian != NOBODY:
-            if not self._hears(held.guardian, now) and self.terms.policy == EAGER:
+        if held is not None and held.status != HeldStatus.PREPARED and held.guardian != NOBODY:
+            if not self._hears(held.guardian, now) and self.terms.policy == GuardianPolicy.EAGER:
                 self._without_guardian(held, now)
-            elif held.status != SEEKING:
+            elif held.status != HeldStatus.SEEKING:
                 self._send(held.guardian, Alive(held.token.epoch, held.token.seq))
         held = self.disk.held
-        if held is not None and held.status == MOVING and not self.disk.edges[held.to].up:
+        if held is not None and held.status == HeldStatus.MOVING and not self.disk.edges[held.to].up:
             self._stay(held, "the node is dead")
         if guarded is not None and self._seems_dead(guarded, now):
             self._silent(Silent(), now)
@@ -210,9 +210,9 @@ class Node(HandOff):
         if edge is not None and (edge.up or edge.degree > 1):  # if it comes back, it may be with fewer edges
             self._set_edge(event.node, edge._replace(version=edge.version + edge.up, up=False, degree=1))
         held, guarded = self.disk.held, self.disk.guarded
-        if held is not None and held.status == PREPARED and held.giver == event.node:
+        if held is not None and held.status == HeldStatus.PREPARED and held.giver == event.node:
             self._put("held", held._replace(giver=NOBODY))  # with a certificate it will need another guardian
-        if held is not None and held.status != PREPARED and held.guardian == event.node:
+        if held is not None and held.status != HeldStatus.PREPARED and held.guardian == event.node:
             self._without_guardian(held, now)
         elif guarded is not None and guarded.holder == event.node:
             if isinstance(guarded.register, Certificate):  # to be passed on from now on, also after a crash

@@ -10,7 +10,7 @@ import numpy as np
 from levywalk.fleet.protocol.events import Effect, Notice, Persist, Send
 from levywalk.fleet.protocol.messages import Certificate, Message
 from levywalk.fleet.protocol.node_step import Neighbour, NodeSite, PublishedWalk
-from levywalk.fleet.protocol.records import PREPARED, Disk, Held, Line
+from levywalk.fleet.protocol.records import Disk, Held, HeldStatus, Line
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import Token
 
@@ -128,4 +128,6 @@ class NodeState:
     def _idle(self) -> bool:
         """Whether the walk does not need this node at present."""
         held, guarded = self.disk.held, self.disk.guarded
-        return (held is None or held.status == PREPARED) and (guarded is None or guarded.register is not None)
+        return (held is None or held.status == HeldStatus.PREPARED) and (
+            guarded is None or guarded.register is not None
+        )

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.token import Epoch, Token
 
-PREPARED, ACTIVE, MOVING, RELEASING, SEEKING = "prepared", "active", "moving", "releasing", "seeking"
-REGENERATED = "regenerated"
 NOBODY = -1
+
+
+class HeldStatus(StrEnum):
+    """What a node may do with the token that it holds; `hand_off` says how a status changes."""
+
+    PREPARED = "prepared"  # on disk, and not to be used yet
+    ACTIVE = "active"
+    MOVING = "moving"  # the next node is chosen
+    RELEASING = "releasing"  # the guardian is asked
+    SEEKING = "seeking"  # it has no guardian yet
+
+
+class RegisterValue(StrEnum):
+    """What a guardian's register holds if it is not a certificate."""
+
+    REGENERATED = "regenerated"
 
 
 class Held(NamedTuple):
     """The token that a node has, in one of the five statuses."""
 
-    status: str
+    status: HeldStatus
     token: Token
     guardian: int
     giver: int  # of a prepared token: who will guard it
@@ -31,7 +46,7 @@ class Guarded(NamedTuple):
 
     copy: Token
     holder: int
-    register: Certificate | str | None
+    register: Certificate | RegisterValue | None
     activate: Certificate | None
 
 

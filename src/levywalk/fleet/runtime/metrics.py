@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.protocol.records import PREPARED
+from levywalk.fleet.protocol.records import HeldStatus
 
 if TYPE_CHECKING:
     from levywalk.fleet.runtime.process import Process
@@ -19,7 +19,7 @@ def text(process: Process) -> str:
     """Return all metrics in Prometheus' text format."""
     disk, file = process.node.disk, process.file
     seen, rate, loss = process.sightings.seen, process.sightings.rate(), process.sightings.loss()
-    holds = disk.held is not None and disk.held.status != PREPARED
+    holds = disk.held is not None and disk.held.status != HeldStatus.PREPARED
     guards = disk.guarded is not None and disk.guarded.register is None and disk.final is None
     links = process.transport.links.values()
     rows: list[tuple[str, str, str, float]] = [

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from levywalk.fleet.protocol.messages import Certificate
-from levywalk.fleet.protocol.records import ACTIVE, NOBODY, PREPARED, Disk, Guarded, Held
+from levywalk.fleet.protocol.records import NOBODY, Disk, Guarded, Held, HeldStatus
 from levywalk.fleet.protocol.token import Token
 
 
@@ -53,7 +53,7 @@ def _held(held: Held) -> dict[str, Any]:
         "status": held.status,
         "guardian": None if held.guardian == NOBODY else held.guardian,
         "to": None if held.to == NOBODY else held.to,
-        "live": held.status != PREPARED,
+        "live": held.status != HeldStatus.PREPARED,
     }
 
 
@@ -69,10 +69,10 @@ def _guarded(guarded: Guarded) -> dict[str, Any]:
 def waits_for(disk: Disk, connected: set[int], renew_after: int) -> str | None:
     """Return what keeps the token that is held here from going on, if it is a node that is not there."""
     held = disk.held
-    if held is None or held.status == PREPARED:
+    if held is None or held.status == HeldStatus.PREPARED:
         return None
     needed = [(held.guardian, "its guardian"), (held.to, "the next node")]
-    if held.status == ACTIVE:
+    if held.status == HeldStatus.ACTIVE:
         needed = needed[:1] if held.token.step - held.copied >= renew_after else []
     for node, what in needed:
         if node != NOBODY and node not in connected:

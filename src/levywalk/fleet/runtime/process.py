@@ -49,7 +49,7 @@ from levywalk.fleet.protocol.messages import (
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import NodeSite
-from levywalk.fleet.protocol.records import PREPARED, REGENERATED, Disk, Edge, Known, Own
+from levywalk.fleet.protocol.records import Disk, Edge, HeldStatus, Known, Own, RegisterValue
 from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime import control, metrics
 from levywalk.fleet.runtime.incarnation import Incarnation
@@ -255,8 +255,8 @@ class Process:
         disk, now = self.node.disk, time.monotonic()
         needed = set()
         if disk.held is not None:
-            needed.add(disk.held.giver if disk.held.status == PREPARED else disk.held.guardian)
-        if disk.guarded is not None and disk.guarded.register != REGENERATED and disk.final is None:
+            needed.add(disk.held.giver if disk.held.status == HeldStatus.PREPARED else disk.held.guardian)
+        if disk.guarded is not None and disk.guarded.register != RegisterValue.REGENERATED and disk.final is None:
             needed.add(disk.guarded.holder)
         for peer in self.file.neighbours:
             silent = now - self.node.heard.get(peer.id, now) > self.manifest.terms.dead_after

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from typing import Any
 
-from levywalk.fleet.protocol.records import PREPARED, Disk
+from levywalk.fleet.protocol.records import Disk, HeldStatus
 from levywalk.fleet.protocol.token import Token
 from levywalk.problem import Problem
 
@@ -25,7 +25,7 @@ class Sightings:
 
     def look(self, disk: Disk) -> None:
         """Remember the token when it is here, for those who ask how things are."""
-        if disk.held is not None and disk.held.status == PREPARED:
+        if disk.held is not None and disk.held.status == HeldStatus.PREPARED:
             self.taken = disk.held.token
             return
         token = disk.final if disk.held is None else disk.held.token

@@ -23,7 +23,7 @@ from levywalk.arrays import Floats
 from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.fleet.protocol.node_step import STOPS, PublishedPhase, PublishedWalk
-from levywalk.fleet.protocol.terms import EAGER, WAIT, HandOffTerms
+from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.setup.fields import Fields, read_bytes
 from levywalk.fleet.storage.codec import Limits
@@ -400,7 +400,7 @@ def _terms(top: Fields, digest: bytes) -> HandOffTerms:
     return HandOffTerms(
         digest,
         table.integer("renew_after", low=1, high=_MOST_STEPS),
-        table.choice("policy", (WAIT, EAGER)),
+        table.choice("policy", tuple(GuardianPolicy)),
         *(
             table.number(key, low=0.0, high=_MOST_SECONDS, low_open=True)
             for key in ("heartbeat", "dead_after", "retry")

@@ -23,27 +23,23 @@ from levywalk.arrays import Floats
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import (
-    ACTIVE,
-    MOVING,
-    PREPARED,
-    REGENERATED,
-    RELEASING,
-    SEEKING,
     Archived,
     Began,
     Edge,
     Guarded,
     Held,
+    HeldStatus,
     Known,
     Line,
     Own,
+    RegisterValue,
 )
 from levywalk.fleet.protocol.tensors import Incoming, Malformed, Tensor
 from levywalk.fleet.protocol.token import DetectorAverages, Epoch, Token
 
 FORMAT = 1
 _MOST_SCORES = 16
-_STATUSES = (PREPARED, ACTIVE, MOVING, RELEASING, SEEKING)
+_STATUSES = tuple(HeldStatus)  # in this order: a new one goes to the end
 _OVERTAKEN = (*_STATUSES, "guarded", "final")
 
 
@@ -238,7 +234,8 @@ class _Choice:
         (place,) = source.numbers(_BYTE)
         if place >= len(self.words):
             raise Malformed(f"one of {', '.join(self.words)} was expected, got number {place}")
-        return str(self.words[place])
+        word: str = self.words[place]
+        return word
 
 
 class _OneOf:
@@ -378,7 +375,7 @@ _KINDS: dict[int, tuple[type, _Kind]] = {
         _Record(
             Guarded,
             *(_TOKEN, _INT),
-            _OneOf((None, None), (Certificate, _SEALED), (REGENERATED, None)),
+            _OneOf((None, None), (Certificate, _SEALED), (RegisterValue.REGENERATED, None)),
             _OneOf((None, None), (Certificate, _SEALED)),
         ),
     ),
