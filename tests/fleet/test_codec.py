@@ -16,7 +16,19 @@ from safetensors.numpy import load
 from levywalk.arrays import Floats
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began, Disk, Edge, Guarded, Held, Known, Line, Own
+from levywalk.fleet.protocol.records import (
+    Archived,
+    Began,
+    Disk,
+    Edge,
+    Guarded,
+    Held,
+    HeldStatus,
+    Known,
+    Line,
+    Own,
+    RegisterValue,
+)
 from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
 from levywalk.fleet.protocol.token import FIRST, DetectorAverages, Epoch, Token
 from levywalk.fleet.storage import codec
@@ -37,14 +49,20 @@ tokens = st.builds(
 )  # fmt: skip
 certificates = st.builds(Certificate, ints, epochs, ints, ints, digests, st.binary(max_size=64))
 edges = st.builds(Edge, counts, st.booleans(), counts, scores, st.booleans())
-statuses = st.sampled_from(["prepared", "active", "moving", "releasing", "seeking"])
+statuses = st.sampled_from(HeldStatus)
 slots: dict[str, st.SearchStrategy[Any]] = {
     "known": st.builds(Known, epochs, counts),
     "own": st.builds(Own, counts, counts, st.booleans()),
     "edges": st.dictionaries(ints, edges, max_size=4),
     "held": st.none() | st.builds(Held, statuses, tokens, ints, ints, ints, ints, epochs),
     "guarded": st.none()
-    | st.builds(Guarded, tokens, ints, st.sampled_from([None, "regenerated"]) | certificates, st.none() | certificates),
+    | st.builds(
+        Guarded,
+        tokens,
+        ints,
+        st.sampled_from([None, RegisterValue.REGENERATED]) | certificates,
+        st.none() | certificates,
+    ),
     "final": st.none() | tokens,
 }
 lines: st.SearchStrategy[Any] = st.one_of(

@@ -1,7 +1,7 @@
-"""Models as safetensors bytes: written without a copy, and checked and hashed on the way in.
+"""Models as safetensors bytes: written without a copy, and checked and hashed while they are read.
 
-A tensor is a header of `HEADER` bytes and its numbers. Name, type and shape determine the header, so that it is
-compared and never parsed: there is one way to write an array, and no hostile header to understand.
+A tensor is a header of `HEADER` bytes and its numbers. Name, type and shape determine the header
+completely. So a header is compared and never parsed, and a hostile header can do no harm.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from levywalk.arrays import Floats
 from levywalk.errors import LevywalkError
 
 HEADER = 128  # bytes before the numbers
-INLINE = 1 << 16  # bytes of numbers, beyond which a tensor does not lie among other things
-CHUNK = 1 << 20  # bytes that are moved at once
+INLINE = 1 << 16  # bytes; a larger tensor is stored and sent separately
+CHUNK = 1 << 20  # bytes in one piece
 
 
 class Malformed(LevywalkError, ValueError):
-    """Bytes that no node of this run could have written, or a value that cannot be written."""
+    """Bytes that no correct node of this run writes, or a value that cannot be written."""
 
 
 def sealed_model(model: Floats) -> Floats:
-    """Return the array, which nobody can change any more: tokens share models, and remember their hashes."""
+    """Return the array made read-only: tokens share models, and their hashes are remembered."""
     model.flags.writeable = False
     return model
 
 
 class Tensor(NamedTuple):
-    """An array on its way out.
+    """A named array that is to be written.
 
     Examples
     --------
@@ -49,18 +49,18 @@ class Tensor(NamedTuple):
 
     @property
     def size(self) -> int:
-        """All bytes, with the header."""
+        """The number of bytes, with the header."""
         return HEADER + self.array.nbytes
 
     def chunks(self) -> Iterator[bytes | memoryview]:
-        """Yield its bytes, of which no copy is made."""
+        """Yield its bytes in pieces, without a copy."""
         yield _header(self.name, len(self.array))
         content = self.array.view(np.uint8).data
         for at in range(0, len(content), CHUNK):
             yield content[at : at + CHUNK]
 
     def address(self) -> bytes:
-        """Return the SHA-256 of its bytes; of a large array that cannot change it is computed once."""
+        """Return the SHA-256 of its bytes. For a large read-only array it is computed once."""
         known = _addresses.get((id(self.array), self.name))
         if known is not None and known[0]() is self.array:
             return known[1]
@@ -69,7 +69,7 @@ class Tensor(NamedTuple):
         return _remembered(self, found.digest())
 
 
-_WORTH_KEEPING = 1 << 12  # bytes of numbers: fewer are hashed again in less time than it takes to remember them
+_WORTH_KEEPING = 1 << 12  # bytes; hashing a smaller array again is faster than remembering its hash
 _addresses: dict[tuple[int, str], tuple[weakref.ref[Floats], bytes]] = {}
 
 
@@ -82,23 +82,23 @@ def _remembered(tensor: Tensor, address: bytes) -> bytes:
 
 @lru_cache(maxsize=64)
 def _header(name: str, dim: int) -> bytes:
-    """Return how a tensor of so many floats begins."""
+    """Return the header of a tensor of this many floats."""
     about = {name: {"dtype": "F64", "shape": [dim], "data_offsets": [0, 8 * dim]}}
     text = json.dumps(about, separators=(",", ":")).encode()
     return struct.pack("<Q", HEADER - 8) + text.ljust(HEADER - 8)
 
 
 class Incoming:
-    """An array that arrives in pieces: sizes are checked first, then every byte as it comes.
+    """An array that arrives in pieces: the size is checked first, then every piece.
 
     Parameters
     ----------
     name, size
-        Which tensor it must be, and of how many bytes in all.
+        The expected name, and the number of bytes in all.
     dim
-        How many numbers it must hold; None if the size is to be believed.
+        The expected number of floats; None to accept what the size says.
     hashed
-        Whether `done` is to know its address.
+        Whether to compute the hash for `done`.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class Incoming:
         self._hash = hashlib.sha256() if hashed else None
 
     def take(self, chunk: bytes | memoryview) -> None:
-        """Take in the next bytes."""
+        """Read the next piece."""
         if self.at + len(chunk) > self.size:
             raise Malformed(f"a {self.name} of {self.size} bytes goes on after its end")
         if self._hash is not None:
@@ -143,7 +143,10 @@ class Incoming:
         self.at += len(chunk)
 
     def done(self, address: bytes | None = None) -> Floats:
-        """Return the array, which must be whole, finite and, if an address is given, the one that lies there."""
+        """Return the array.
+
+        It must be complete and finite and, if an address is given, have that hash.
+        """
         if self.at != self.size:
             raise Malformed(f"a {self.name} ends early: {self.at} of {self.size} bytes")
         found = None if self._hash is None else self._hash.digest()

@@ -1,4 +1,4 @@
-"""What all nodes agree on about hand-offs."""
+"""The times and rules of the hand-off, which are the same at all nodes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ class GuardianPolicy(StrEnum):
 
 @dataclass(frozen=True)
 class HandOffTerms:
-    """What all nodes agree on about hand-offs.
+    """The times and rules of the hand-off, which are the same at all nodes.
 
     Attributes
     ----------
+    run
+        The name of the run; the hash of the manifest.
     renew_after
-        K: a permanent death loses at most so many updates.
+        K: one permanent death of a node loses at most this many updates.
     policy
-        When the guardian is gone and the holder lives: "wait" for it, or be "eager" and go on at the risk of a fork.
+        What a holder does when its guardian is gone: "wait" for it, or be "eager" and continue without
+        it, at the risk of a second branch of the walk.
     heartbeat, dead_after, retry
-        In seconds.
+        Seconds between heartbeats; seconds of silence after which a node is considered dead; seconds
+        after which an unanswered message is sent again.
 
     Examples
     --------

@@ -174,7 +174,7 @@ class _WireRecord:
         return self.type._make(values)
 
 
-_INNER = {"Epoch": Epoch, "Token": Token, "DetectorAverages": DetectorAverages, "Certificate": Certificate}
+_INNER = {"Epoch": Epoch, "Token": Token, "Watch": DetectorAverages, "Certificate": Certificate}
 _KINDS: dict[str, _WireRecord] = {
     field.name: _WireRecord(type_, field.message_type)
     for type_ in (Hello, *get_args(Message))

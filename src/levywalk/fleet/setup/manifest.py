@@ -241,7 +241,7 @@ def _written(value: Any) -> dict[str, Any]:
     return {entry.name: getattr(value, entry.name) for entry in fields(value)}
 
 
-# StoreReader
+# Reading
 
 
 def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
