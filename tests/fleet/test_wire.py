@@ -375,7 +375,7 @@ def test_scores_that_would_lead_the_walk_astray_are_refused(bad: list[float]) ->
 def test_a_model_that_is_not_finite_is_refused_both_ways(path: str, bad: float) -> None:
     name = path.split("__")[-2]
     content = b"".join(Tensor(name, np.array([bad, 1.0, 2.0])).chunks())
-    with pytest.raises(Malformed, match=f"not a valid Renew: a {name} holds NaN or infinity"):
+    with pytest.raises(Malformed, match=f"not a valid Renew: a {name} contains NaN or infinity"):
         hostile(messages.Renew(TOKEN), **{path: content})
     with pytest.raises(Malformed, match="this Renew cannot be sent: a model of finite numbers"):
         encode_frame(PEER, messages.Renew(token_with(model=np.array([bad, 1.0, 2.0]))))
@@ -432,7 +432,7 @@ def expecting(dim: int = 300_000) -> tuple[Reader, list[bytes]]:
 
 def test_a_model_with_another_hash_is_refused() -> None:
     reader, chunks = expecting()
-    with pytest.raises(Malformed, match="a model does not have the hash under which it was announced"):
+    with pytest.raises(Malformed, match="a model does not have the announced hash"):
         through([*chunks[:-1], chunks[-1][:-1] + bytes([chunks[-1][-1] ^ 1])], reader)
 
 
@@ -443,14 +443,14 @@ def test_a_large_model_that_is_not_finite_is_refused() -> None:
     bad = Tensor("model", model)
     frame = Frame.FromString(data)
     frame.renew.token.model.address = bad.address()
-    with pytest.raises(Malformed, match="a model holds NaN or infinity"):
+    with pytest.raises(Malformed, match="a model contains NaN or infinity"):
         through([frame.SerializeToString(), *chunk_frames(bad)], greeted(Limits(20_000, 1)))
 
 
 def test_a_model_that_goes_on_after_its_end_is_refused() -> None:
     reader, chunks = expecting()
     last = Frame.FromString(chunks[-1]).chunk
-    with pytest.raises(Malformed, match="goes on after its end"):
+    with pytest.raises(Malformed, match="is longer than announced"):
         through([*chunks[:-1], Frame(chunk=last + b"?").SerializeToString()], reader)
 
 

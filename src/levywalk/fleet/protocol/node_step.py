@@ -1,9 +1,9 @@
-"""What is published about a walk, and what one node does with the model while it is there.
+"""What is published about a walk, and what one node does with the model while it holds it.
 
-`PublishedWalk` holds the constants that every node knows: mean scores, step sizes, jumps, when to stop.
-`NodeSite` is one node: its own data, its own key, and what its edge records say about its neighbours.
-`NodeSite.decide` is the walk's step, made of the same `rule` and `update` as the reference backend,
-so a fleet without faults makes the same walk, to the bit.
+`PublishedWalk` holds the constants that every node knows: mean scores, step sizes, jumps, when to
+stop. `NodeSite` is one node: its own data, its own key, and what its edge records say about its
+neighbours. `NodeSite.decide` is the walk's step, made of the same `rule` and `update` as the
+reference backend, so a fleet without faults makes the same walk, to the bit.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from levywalk.network import Network
 
 STOPS = ("steps", "detector")
-_MOST = 1 << 62  # of a counter in a token: there must be room to go on counting
+_MOST = 1 << 62  # largest counter in a token, so that counting on never overflows
 
 
 @dataclass(frozen=True)
 class PublishedPhase:
-    """One way to walk, as far as it is published.
+    """The published constants of one phase of the walk.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class PublishedPhase:
 
     mean_score: float | None
     step_size: Schedule
-    most: float  # the step size is cut here
+    most: float  # the largest step size that is used
     jump: JumpLaw | None
 
     def weight(self, score: float) -> float:
@@ -65,14 +65,14 @@ class PublishedPhase:
 
 @dataclass(frozen=True)
 class PublishedWalk:
-    """Everything about the walk that all nodes know.
+    """The published constants of a walk, which all nodes know.
 
     Attributes
     ----------
     stop
-        "steps": after that many updates; "detector": also when the model has settled.
+        "steps": after this many updates; "detector": also when the model has settled.
     record_every
-        Of how many steps one model is kept in the log.
+        The model is kept in the log once every this many steps.
 
     Examples
     --------
@@ -104,8 +104,8 @@ class PublishedWalk:
         detector: Detector | None = None,
         record_every: int | None = None,
     ) -> PublishedWalk:
-        """Bind a design to a network and a problem, and keep what is to be published."""
-        from levywalk.engine.prepare import phases_of  # with all that a simulation needs, and a node does without
+        """Bind a design to a network and a problem, and return the constants to publish."""
+        from levywalk.engine.prepare import phases_of  # imported here because a node does not need it
 
         checks.choice("stop", stop, STOPS)
         steps = checks.integer("steps", steps, low=1)
@@ -116,7 +116,7 @@ class PublishedWalk:
         for part, phase in zip(designs, phases_of(network, problem, design, step_size), strict=True):
             if part.moves != "walk":
                 raise InvalidParameter(
-                    f"design must walk over the edges in a fleet, got {part.name}, which only a server can do"
+                    f"design must walk over the edges in a fleet, got {part.name}, which needs a server"
                 )
             mean = float(phase.bound.scores.mean()) if part.reweight else None
             phases.append(PublishedPhase(mean, phase.step_size, phase.most, phase.bound.jump))
@@ -129,43 +129,44 @@ class PublishedWalk:
         return cls(tuple(phases), steps, problem.dim, update or Sgd(), bound, stop, every)
 
     def ends(self, token: Token) -> bool:
-        """Return whether the walk is over: the last update's move is made."""
+        """Return whether the walk is over: the move after the last update is made."""
         if token.distance:
             return False
         return token.step >= self.steps or (self.stop == "detector" and token.switched_at >= 0)
 
     def recorded(self, step: int) -> bool:
-        """Return whether the model after so many updates belongs into the log."""
+        """Return whether the model after this many updates is kept in the log."""
         return step % self.record_every == 0 or step == self.steps
 
     def refuses(self, token: Token) -> str | None:
-        """Return what is wrong with a token that came from elsewhere, or None."""
+        """Return what is wrong with a received token, or None."""
         model = token.model
         if model.dtype != np.float64 or model.shape != (self.dim,):
             return f"a model of {self.dim} numbers of type float64 was expected, got {model.shape} of {model.dtype}"
         if not np.isfinite(model).all():
-            return "the model holds NaN or infinity"
+            return "the model contains NaN or infinity"
         if not 0 <= token.phase < len(self.phases):
             return f"phase must be below {len(self.phases)}, got {token.phase}"
         most = max((p.jump.distance.max_hops for p in self.phases if p.jump is not None), default=0)
         if not 0 <= token.hop <= token.distance <= most or (token.distance and token.hop == token.distance):
             return f"a jump of at most {most} hops was expected, got hop {token.hop} of {token.distance}"
         if not 0 <= token.base <= token.step <= self.steps:
-            return f"step {token.step} of {self.steps} in an epoch from step {token.base} cannot be"
+            return f"step {token.step} of {self.steps} in an epoch that began at step {token.base} is impossible"
         counts = {name: getattr(token, name) for name in ("seq", "version", "hops", "transfers")}
         if not all(0 <= count < _MOST for count in counts.values()):
-            return ", ".join(f"{name} {count}" for name, count in counts.items()) + " cannot be"
+            return ", ".join(f"{name} {count}" for name, count in counts.items()) + " is impossible"
         if not all(-1 <= step < self.steps for step in (token.switched_at, token.diverged_at)):
-            return f"switched at {token.switched_at}, diverged at {token.diverged_at} of {self.steps} steps cannot be"
+            where = f"switched at {token.switched_at}, diverged at {token.diverged_at}"
+            return f"{where} of {self.steps} steps is impossible"
         if (token.watch is None) != (self.detector is None):
-            return "the detector's averages are missing, or not expected"
+            return "the detector's averages are missing, or are there without a detector"
         if token.watch is not None and token.watch.mean.shape != (self.dim,):
             return f"detector averages of {self.dim} numbers were expected, got {token.watch.mean.shape}"
         return None
 
 
 class Visit(NamedTuple):
-    """One line of a node's log: before update ``step`` (or, at the end, after the last) the walk stood here."""
+    """A log line: the token was here before update ``step`` or, at the end, after the last update."""
 
     token_epoch: tuple[int, int, int]
     step: int
@@ -177,7 +178,7 @@ class Visit(NamedTuple):
 
 
 def visit_of(token: Token, keep: bool) -> Visit:
-    """Return the log's line about a token that is about to be updated, or has ended."""
+    """Return the log line about a token before its update, or at the end."""
     return Visit(
         token.epoch,
         token.step,
@@ -201,7 +202,7 @@ class Neighbour(NamedTuple):
 class NodeSite:
     """One node: its data, its key, and what it knows about its neighbours.
 
-    Under the policy "counted" a node is one of its own neighbours.
+    If the network counts self-loops, a node is one of its own neighbours.
     """
 
     def __init__(
@@ -216,7 +217,7 @@ class NodeSite:
         self._constants = [_constants(phase) for phase in published.phases]
 
     def know(self, neighbours: Sequence[Neighbour], degree: int) -> None:
-        """Take in the edge records; the degree counts dead neighbours too."""
+        """Use these edge records. The degree also counts dead neighbours."""
         self.down = frozenset(u.node for u in neighbours if not u.up)
         self.views = [self._view(neighbours, degree, phase) for phase in range(len(self.scores))]
         alive = [u for u in neighbours if u.up]
@@ -233,10 +234,9 @@ class NodeSite:
         )
 
     def decide(self, token: Token) -> tuple[Token, int]:
-        """Update the model, unless it is in a jump, and choose where it goes; return the new token and the node.
-
-        The update and the choice are functions of the token, the data and the key alone: asked again, after a crash,
-        the answer is the same.
+        """Update the model, unless it is in a jump, and choose the next node; return the new token
+        and that node. The result depends only on the token, the data and the key. So it is the same
+        when it is computed again after a crash.
         """
         if not token.jumping:
             token = self._updated(token)
@@ -244,14 +244,17 @@ class NodeSite:
             distance = jump_distance(unit(self.key.word(token.step - 1, JUMP)), p_jump, distances)
             if distance == 0:
                 view, word = self.views[token.phase], self.key.word(token.step - 1, HOP)
-                to = metropolis_hastings(view, word) if view.degree else self.node  # none of its edges counts yet
+                to = metropolis_hastings(view, word) if view.degree else self.node  # no edge is in use yet
                 to = self.node if to in self.down else to
                 return token._replace(version=token.version + 1, hops=token.hops + 1), to
             token = token._replace(hop=0, distance=distance)
         return self._hopped(token)
 
     def _hopped(self, token: Token) -> tuple[Token, int]:
-        """Pass the model to a uniform live neighbour; a node that has none keeps it."""
+        """Choose a live neighbour uniformly for a hop of a jump.
+
+        Without live neighbours the model stays.
+        """
         view = self.live[token.phase]
         to = hop(view, self.key.word(token.step - 1, HOP + token.hop)) if view.degree else self.node
         done = token.hop + 1
@@ -267,7 +270,7 @@ class NodeSite:
         )
 
     def _updated(self, token: Token) -> Token:
-        """Return the token after x ← x - γ w(v) ∇f_v(x), and the detector's look at it."""
+        """Return the token after x ← x - γ w(v) ∇f_v(x), with the detector's averages updated."""
         t, x = token.step, token.model
         if token.diverged_at >= 0:
             return token._replace(step=t + 1)
@@ -290,7 +293,7 @@ class NodeSite:
         return token
 
     def _at(self, phase: int, t: int) -> tuple[float, float, Floats]:
-        """Return γ, p_jump and the distance law of a step."""
+        """Return γ, p_jump and the distribution of the jump distance at a step."""
         constants = self._constants[phase]
         if constants is not None:
             return constants
@@ -304,7 +307,7 @@ def _distances(law: PublishedPhase) -> Floats:
 
 
 def _constants(law: PublishedPhase) -> tuple[float, float, Floats] | None:
-    """Return γ, p_jump and the distance law if they never change."""
+    """Return γ, p_jump and the distribution of the jump distance if they never change."""
     if not isinstance(law.step_size, Constant) or (law.jump is not None and is_schedule(law.jump.p_jump)):
         return None
     p_jump = 0.0 if law.jump is None else law.jump.p_jump

@@ -124,7 +124,7 @@ class Incoming:
     def take(self, chunk: bytes | memoryview) -> None:
         """Read the next piece."""
         if self.at + len(chunk) > self.size:
-            raise Malformed(f"a {self.name} of {self.size} bytes goes on after its end")
+            raise Malformed(f"a {self.name} of {self.size} bytes is longer than announced")
         if self._hash is not None:
             self._hash.update(chunk)
         chunk = memoryview(chunk)
@@ -151,9 +151,9 @@ class Incoming:
             raise Malformed(f"a {self.name} ends early: {self.at} of {self.size} bytes")
         found = None if self._hash is None else self._hash.digest()
         if address is not None and found != address:
-            raise Malformed(f"a {self.name} does not have the hash under which it was announced")
+            raise Malformed(f"a {self.name} does not have the announced hash")
         if not np.isfinite(self.array).all():
-            raise Malformed(f"a {self.name} holds NaN or infinity")
+            raise Malformed(f"a {self.name} contains NaN or infinity")
         array = sealed_model(self.array)
         if found is not None:
             _remembered(Tensor(self.name, array), found)
