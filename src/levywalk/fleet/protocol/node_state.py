@@ -122,7 +122,7 @@ class NodeState:
     def _hears(self, u: int, now: float) -> bool:
         return now - self.heard.get(u, float("-inf")) <= self.terms.dead_after
 
-    def stirred(self, u: int, now: float) -> None:
+    def part_received(self, u: int, now: float) -> None:
         """Note a sign of life of a neighbour. Every part of a long message counts as one."""
         self.heard[u] = now
         if self.disk.guarded is not None and self.disk.guarded.holder == u:

@@ -1,4 +1,6 @@
-"""A node's own part of the problem: its samples, which nobody else sees, and what it publishes of them."""
+"""A node's own part of the problem: its samples, which no other node sees, and what it publishes
+about them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from levywalk.problem.samples import read_only
 
 
 class _OneNode(LinearModelProblem):
-    """All samples are of one node, number 0 of a problem that has no other."""
+    """All samples belong to one node, which is node 0 of a problem with one node."""
 
     def _assign(self, node: Ints | None) -> None:
         self.n = 1
@@ -38,10 +40,10 @@ class OwnLogistic(_OneNode, Logistic):
 
 
 def own_problem(manifest: Manifest, nodefile: NodeFile) -> LinearModelProblem:
-    """Read a node's own data; the problem has one node, number 0.
+    """Read a node's own data, as a problem with one node, which is node 0.
 
-    The file is one that `levywalk.load_dataset` reads: npz with the arrays features and targets, CSV whose last column
-    is the target, or LIBSVM.
+    The file is one that `levywalk.load_dataset` reads: npz with the arrays features and targets,
+    CSV whose last column is the target, or LIBSVM.
     """
     path, dim = nodefile.data, manifest.published.dim
     loss = OwnLeastSquares if manifest.loss == "least_squares" else OwnLogistic
@@ -58,7 +60,9 @@ def own_problem(manifest: Manifest, nodefile: NodeFile) -> LinearModelProblem:
 
 
 def scores(manifest: Manifest, problem: LinearModelProblem, degree: int) -> tuple[float, ...]:
-    """Return the node's scores t_v by phase, which its neighbours must know: 1, L_v, λL̄ + (1-λ)L_v, or its degree."""
+    """Return the node's scores t_v by phase, which its neighbours must know: 1, L_v, λL̄ +
+    (1-λ)L_v, or its degree.
+    """
     if problem.n != 1:
-        raise InvalidParameter(f"problem must be one node's own, got one of {problem.n} nodes; see own_problem")
+        raise InvalidParameter(f"problem must have one node, got {problem.n} nodes; see own_problem")
     return manifest.scores(float(problem.smoothness[0]), degree)
