@@ -16,7 +16,19 @@ from safetensors.numpy import load
 from levywalk.arrays import Floats
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began, Disk, Edge, Guarded, Held, Known, Line, Own
+from levywalk.fleet.protocol.records import (
+    Archived,
+    Began,
+    Disk,
+    Edge,
+    Guarded,
+    Held,
+    HeldStatus,
+    Known,
+    Line,
+    Own,
+    RegisterValue,
+)
 from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
 from levywalk.fleet.protocol.token import FIRST, DetectorAverages, Epoch, Token
 from levywalk.fleet.storage import codec
@@ -37,14 +49,20 @@ tokens = st.builds(
 )  # fmt: skip
 certificates = st.builds(Certificate, ints, epochs, ints, ints, digests, st.binary(max_size=64))
 edges = st.builds(Edge, counts, st.booleans(), counts, scores, st.booleans())
-statuses = st.sampled_from(["prepared", "active", "moving", "releasing", "seeking"])
+statuses = st.sampled_from(HeldStatus)
 slots: dict[str, st.SearchStrategy[Any]] = {
     "known": st.builds(Known, epochs, counts),
     "own": st.builds(Own, counts, counts, st.booleans()),
     "edges": st.dictionaries(ints, edges, max_size=4),
     "held": st.none() | st.builds(Held, statuses, tokens, ints, ints, ints, ints, epochs),
     "guarded": st.none()
-    | st.builds(Guarded, tokens, ints, st.sampled_from([None, "regenerated"]) | certificates, st.none() | certificates),
+    | st.builds(
+        Guarded,
+        tokens,
+        ints,
+        st.sampled_from([None, RegisterValue.REGENERATED]) | certificates,
+        st.none() | certificates,
+    ),
     "final": st.none() | tokens,
 }
 lines: st.SearchStrategy[Any] = st.one_of(
@@ -163,7 +181,7 @@ def patched(token: Token, old: bytes, new: bytes) -> bytes:
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_model_that_is_not_finite_is_refused_both_ways(bad: float) -> None:
     data = patched(token_with(), struct.pack("<d", 2.0), struct.pack("<d", bad))
-    with pytest.raises(Malformed, match="not a valid Token: a model holds NaN or infinity"):
+    with pytest.raises(Malformed, match="not a valid Token: a model contains NaN or infinity"):
         decode_slot("final", data, LIMITS)
     with pytest.raises(Malformed, match="finite"):
         encode(token_with(model=np.array([bad, 1.0, 2.0])))
@@ -280,7 +298,7 @@ def test_a_large_model_lies_elsewhere_under_its_address() -> None:
     assert len(data) < 400
     found = decode_slot("final", data, Limits(300_000, 1), lambda name, address: there[name, address])
     assert bits(found) == bits(token)
-    with pytest.raises(Malformed, match="elsewhere was not expected here"):
+    with pytest.raises(Malformed, match="stored separately was not expected here"):
         decode_slot("final", data, Limits(300_000, 1))
 
 
@@ -316,9 +334,9 @@ def test_a_tensor_that_is_torn_flipped_or_too_long_is_refused() -> None:
     assert bits(receive(data)) == bits(tensor.array)
     with pytest.raises(Malformed, match="ends early"):
         receive(data[:-1])
-    with pytest.raises(Malformed, match="goes on after its end"):
+    with pytest.raises(Malformed, match="is longer than announced"):
         receive(data + b"?")
-    with pytest.raises(Malformed, match="does not have the hash"):
+    with pytest.raises(Malformed, match="does not have the announced hash"):
         receive(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
 
 

@@ -217,7 +217,7 @@ def test_the_copied_key_is_one_that_a_node_accepts(tmp_path):
         pytest.skip("install is not installed")
     folder = make(tmp_path, "kubernetes")
     (folder / "node-1" / "node.key").chmod(0o640)  # as a secret with fsGroup is
-    with pytest.raises(ValueError, match="others may use"):
+    with pytest.raises(ValueError, match="other users may read"):
         Identity.open(folder / "node-1")
     entry = objects((folder / "kubernetes.yaml").read_text())["StatefulSet"][1]
     (init,) = entry["spec"]["template"]["spec"]["initContainers"]

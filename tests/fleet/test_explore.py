@@ -17,7 +17,7 @@ from levywalk.fleet.checking.small_fleets import PATH, SMALL_FLEETS, TRIANGLE
 from levywalk.fleet.checking.verdicts import judge_facts
 from levywalk.fleet.protocol.messages import Certificate, Finished, Guard, Guarding, Prepare, Prepared
 from levywalk.fleet.protocol.node import Node
-from levywalk.fleet.protocol.records import NOBODY, PREPARED, Guarded, Held
+from levywalk.fleet.protocol.records import NOBODY, Guarded, Held, HeldStatus
 from levywalk.fleet.protocol.token import FIRST, Epoch
 
 ANY_DEATH = SmallFleet("any death", TRIANGLE, ("on", "on"), mortal=(0, 1, 2))
@@ -86,7 +86,7 @@ class PreparesAfterTheEnd(Node):
             return
         guarded = self.disk.guarded
         if guarded is None or guarded.copy.seq < token.seq:
-            self._put("held", Held(PREPARED, token, message.guardian, sender, NOBODY, token.step, FIRST))
+            self._put("held", Held(HeldStatus.PREPARED, token, message.guardian, sender, NOBODY, token.step, FIRST))
             self._send(sender, Prepared(token.epoch, token.seq, self._digest(token)))
 
 

@@ -21,7 +21,7 @@ import levywalk as lw
 from levywalk.cli.fleet.simulate import draw_faults
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate import export, log_entries
-from levywalk.fleet.operate.doctor import OK, PROBLEM, WARNING, examine
+from levywalk.fleet.operate.doctor import FindingLevel, examine
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, lost_updates
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
 from levywalk.fleet.operate.merge import winning_chain
@@ -166,7 +166,7 @@ def test_without_visits_the_log_has_its_other_lines(replay: FleetFolder) -> None
 
 
 def test_a_fleet_that_is_well_has_nothing_to_complain_of(replay: FleetFolder) -> None:
-    assert [finding for finding in examine(replay.path) if finding.level != OK] == []
+    assert [finding for finding in examine(replay.path) if finding.level != FindingLevel.OK] == []
 
 
 def test_the_logs_are_merged_by_time_and_in_words(replay: FleetFolder) -> None:
@@ -197,7 +197,7 @@ def test_up_starts_only_what_is_dead(endless: FleetFolder) -> None:
     status = endless.status()
     assert (status["nodes_up"], status["nodes_down"], status["nodes"][2]["pid"]) == (N - 1, 1, None)
     levels = {finding.level for finding in examine(endless.path) if "4 of 5 nodes run; down: 2" in finding.what}
-    assert levels == {WARNING}
+    assert levels == {FindingLevel.WARNING}
     assert endless.up() == [2]
     after = pids(endless)
     assert after[2] not in (None, before[2])
@@ -320,7 +320,7 @@ def test_a_node_that_cannot_start_is_told_and_the_others_go_on(tmp_path: Path) -
             fleet.up()
         assert not fleet.begun
         assert [node["up"] for node in fleet.status()["nodes"]] == [True, False, True, True, True]
-        problems = [finding.what for finding in examine(fleet.path) if finding.level == PROBLEM]
+        problems = [finding.what for finding in examine(fleet.path) if finding.level == FindingLevel.PROBLEM]
         assert any("node 1" in what and "data.npz" in what for what in problems)
     finally:
         fleet.stop(force=True)
@@ -334,7 +334,9 @@ def test_the_doctor_finds_what_is_wrong(tmp_path: Path) -> None:
     print_of_4 = next(peer.fingerprint for peer in fleet.files[0].neighbours if peer.id == 4)
     (tmp_path / "fleet/node-0/node.toml").write_text(text.replace(print_of_4, "0" * 64))
     (tmp_path / "fleet/node-3/node.toml").write_text("id = 3\n")
-    problems = " | ".join(f"{one.what} {one.remedy}" for one in examine(fleet.path) if one.level == PROBLEM)
+    problems = " | ".join(
+        f"{one.what} {one.remedy}" for one in examine(fleet.path) if one.level == FindingLevel.PROBLEM
+    )
     for words in ("node-1/node.key", "node-2/manifest.json", "node 0 knows node 4 by other keys", "node-3/node.toml"):
         assert words in problems, words
     assert print_of_4 in problems
@@ -347,7 +349,7 @@ def test_certificates_are_renewed(tmp_path: Path) -> None:
     changed = [v for v, file in fleet.files.items() if file.certificate.read_bytes() != before[v]]
     assert changed == [2]
     assert len(fleet.renew()) == N
-    assert [finding for finding in examine(fleet.path) if finding.level == PROBLEM] == []
+    assert [finding for finding in examine(fleet.path) if finding.level == FindingLevel.PROBLEM] == []
 
 
 def test_what_is_no_fleet_folder(tmp_path: Path) -> None:

@@ -263,7 +263,7 @@ def test_a_neighbour_that_is_to_be_dialled_does_not_dial(tmp_path: Path) -> None
             error = caller.refused()
             assert (error.code(), error.details()) == (
                 Code.PERMISSION_DENIED,
-                "node 3 does not dial node 0: of two neighbours the lower id does",
+                "node 3 must not connect to node 0: the node with the lower id opens the connection",
             )
         with Running(low.folder.parent / "node-3"):
             eventually(lambda: low.status()["edges"]["3"]["connected"])
@@ -396,11 +396,11 @@ def spoken_for(caller: Caller) -> bytes:
 
 
 FRAMES: dict[str, tuple[Callable[[Caller], bytes], str]] = {
-    "another's name": (spoken_for, "node 0 spoke for node 2"),
-    "no frame": (lambda _: b"\xff" * 100, "bytes that are no frame"),
+    "another's name": (spoken_for, "a frame from node 0 names node 2 as its sender"),
+    "no frame": (lambda _: b"\xff" * 100, "the bytes are not a frame"),
     "empty": (lambda _: b"", "one message"),
     "no body": (lambda _: Frame(sender=NEIGHBOUR, guardian_certificate=b"x").SerializeToString(), "one message"),
-    "truncated": (lambda c: encode_frame(0, Prepare(token(c.to), OTHER))[0][:-9], "bytes that are no frame"),
+    "truncated": (lambda c: encode_frame(0, Prepare(token(c.to), OTHER))[0][:-9], "the bytes are not a frame"),
     "wrong shape": (lambda c: encode_frame(0, Prepare(token(c.to, model=np.zeros(5)), OTHER))[0], "4 numbers"),
     "wrong dtype": (other_type, '"dtype":"F32"'),
     "NaN": (lambda c: nan_frame(c, np.nan), "NaN or infinity"),
@@ -459,7 +459,7 @@ def announced(node: Running, bad: float | None = None) -> tuple[bytes, list[byte
 
 
 def test_a_large_model_that_was_tampered_with_is_refused(large: Running) -> None:
-    for bad, says in ((2.0, "does not have the hash"), (np.nan, "does not have the hash")):
+    for bad, says in ((2.0, "does not have the announced hash"), (np.nan, "does not have the announced hash")):
         frame, chunks = announced(large, bad)
         with unharmed(large), large.dial(NEIGHBOUR) as caller:
             caller.greet().write(frame, *chunks)
@@ -579,7 +579,7 @@ def test_a_token_that_cannot_be_is_refused(victim: Running, changes: dict[str, i
         caller.greet().say(Renew(bad), Guard(bad, FIRST), Finished(bad), Prepare(bad, OTHER))
         refused = caller.hears(Refused)
         assert (refused.epoch, refused.digest) == (bad.epoch, bad.digest())
-        assert "cannot be" in refused.why or "expected" in refused.why or "must be" in refused.why
+        assert "impossible" in refused.why or "expected" in refused.why or "must be" in refused.why
 
 
 def test_counters_that_are_too_large_to_be_true_are_refused(tmp_path: Path) -> None:
@@ -604,9 +604,9 @@ def test_counters_that_are_too_large_to_be_true_are_refused(tmp_path: Path) -> N
             caller.say(lie)
         caller.sync()
     assert {line["why"] for line in victim.log() if line["event"] == "refused"} >= {
-        f"epoch {tuple(far)} cannot be",
-        "version 9223372036854775807 of the edge cannot be",
-        "a degree of 5 in a fleet of 4 nodes cannot be",
+        f"epoch {tuple(far)} is impossible",
+        "version 9223372036854775807 of the edge is impossible",
+        "a degree of 5 in a fleet of 4 nodes is impossible",
     }
 
 

@@ -9,19 +9,7 @@ from levywalk.fleet.checking.faults import draw
 from levywalk.fleet.checking.invariants import Invariants, Violation, check_replay
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import visit_of
-from levywalk.fleet.protocol.records import (
-    ACTIVE,
-    MOVING,
-    NOBODY,
-    PREPARED,
-    REGENERATED,
-    RELEASING,
-    SEEKING,
-    Began,
-    Guarded,
-    Held,
-    Known,
-)
+from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldStatus, Known, RegisterValue
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 EPOCH = Epoch(0, 0, 0)
@@ -53,9 +41,9 @@ def certificate(token: Token, to: int) -> Certificate:
 def disks() -> Disks:
     """Node 0 holds the first token and node 1 guards it."""
     disks = Disks()
-    disks.write(0, held=held(SEEKING))
+    disks.write(0, held=held(HeldStatus.SEEKING))
     disks.write(1, guarded=Guarded(TOKEN, 0, None, None), known=Known(EPOCH, 0))
-    disks.write(0, held=held(ACTIVE), known=Known(EPOCH, 0))
+    disks.write(0, held=held(HeldStatus.ACTIVE), known=Known(EPOCH, 0))
     return disks
 
 
@@ -65,13 +53,13 @@ def test_holder_and_guardian_make_the_fleet_whole(disks):
 
 def test_i1_two_live_tokens(disks):
     with pytest.raises(Violation, match="I1"):
-        disks.write(2, held=held(ACTIVE, TOKEN._replace(seq=1)))
+        disks.write(2, held=held(HeldStatus.ACTIVE, TOKEN._replace(seq=1)))
 
 
 def test_i1_a_released_token_is_not_live(disks):
-    disks.write(0, held=held(RELEASING, to=2))
+    disks.write(0, held=held(HeldStatus.RELEASING, to=2))
     disks.write(1, guarded=Guarded(TOKEN, 0, certificate(TOKEN, 2), None))
-    disks.write(2, held=held(ACTIVE, TOKEN._replace(seq=1)))
+    disks.write(2, held=held(HeldStatus.ACTIVE, TOKEN._replace(seq=1)))
 
 
 def test_i2_holder_and_guardian_die(disks):
@@ -87,8 +75,8 @@ def test_i2_an_epoch_is_known_but_nobody_has_its_copy(disks):
 
 def test_i2_a_prepared_token_counts_with_its_certificate_alone(disks):
     after = TOKEN._replace(seq=1)
-    disks.write(0, held=held(RELEASING, to=2))
-    disks.write(2, held=held(PREPARED, after)._replace(giver=0))
+    disks.write(0, held=held(HeldStatus.RELEASING, to=2))
+    disks.write(2, held=held(HeldStatus.PREPARED, after)._replace(giver=0))
     disks.write(1, guarded=Guarded(TOKEN, 0, certificate(TOKEN, 2), None))
     disks.died(0)
     with pytest.raises(Violation, match="I2"):
@@ -114,17 +102,19 @@ def test_i3_one_guardian(disks):
 
 def test_i3_nothing_lives_after_regeneration(disks):
     disks.write(
-        1, guarded=Guarded(TOKEN, 0, REGENERATED, None), held=held(SEEKING, TOKEN._replace(epoch=Epoch(1, 0, 1)))
+        1,
+        guarded=Guarded(TOKEN, 0, RegisterValue.REGENERATED, None),
+        held=held(HeldStatus.SEEKING, TOKEN._replace(epoch=Epoch(1, 0, 1))),
     )
     disks.write(0, held=None)
     with pytest.raises(Violation, match="I3"):
-        disks.write(2, held=held(ACTIVE, TOKEN._replace(seq=1)))
+        disks.write(2, held=held(HeldStatus.ACTIVE, TOKEN._replace(seq=1)))
 
 
 def test_i4_comes_to_life_once(disks):
     disks.write(0, held=None)
     with pytest.raises(Violation, match="I4"):
-        disks.write(2, held=held(ACTIVE))
+        disks.write(2, held=held(HeldStatus.ACTIVE))
 
 
 def test_i5_an_epoch_never_falls(disks):
@@ -139,21 +129,21 @@ def test_i5_is_of_one_disk(disks):
 
 
 def test_i6_a_step_is_logged_once(disks):
-    disks.write(0, visit_of(TOKEN, False), held=held(ACTIVE))
+    disks.write(0, visit_of(TOKEN, False), held=held(HeldStatus.ACTIVE))
     with pytest.raises(Violation, match="I6"):
-        disks.write(0, visit_of(TOKEN, False), held=held(ACTIVE))
+        disks.write(0, visit_of(TOKEN, False), held=held(HeldStatus.ACTIVE))
 
 
 def test_i6_a_choice_is_not_made_again(disks):
-    disks.write(0, held=held(MOVING, to=1))
+    disks.write(0, held=held(HeldStatus.MOVING, to=1))
     with pytest.raises(Violation, match="choice"):
-        disks.write(0, held=held(MOVING, to=4))
+        disks.write(0, held=held(HeldStatus.MOVING, to=4))
 
 
 def test_an_epoch_begins_once(disks):
-    disks.write(0, Began(EPOCH, FIRST, 0), held=held(ACTIVE))
+    disks.write(0, Began(EPOCH, FIRST, 0), held=held(HeldStatus.ACTIVE))
     with pytest.raises(Violation, match="log"):
-        disks.write(0, Began(EPOCH, FIRST, 3), held=held(ACTIVE))
+        disks.write(0, Began(EPOCH, FIRST, 3), held=held(HeldStatus.ACTIVE))
 
 
 def test_i7_another_model():

@@ -27,7 +27,7 @@ from levywalk.fleet.protocol.records import Archived, Began
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create, fleet_of
-from levywalk.fleet.simulate.virtual import Fault, VirtualFleet
+from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.fleet.storage.reader import StoreReader
 
 NODES = 8
@@ -257,8 +257,8 @@ def logs_of(regenerated: bool = False) -> tuple[Fleet, list[Piece]]:
         ):
             virtual.step()
         holder = virtual.whose("holder")
-        virtual.at(virtual.now, Fault("kill", holder))
-        virtual.at(virtual.now + 1.2, Fault("restart", holder))
+        virtual.at(virtual.now, PlannedFault("kill", holder))
+        virtual.at(virtual.now + 1.2, PlannedFault("restart", holder))
     assert virtual.run()
     return fleet, [Piece(v, list(lines), virtual.final) for v, lines in virtual.logs.items()]
 

@@ -32,7 +32,7 @@ from levywalk.fleet.protocol.records import Disk, Known, Own
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.simulate.virtual import Fault, VirtualFleet
+from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 
 EPOCH = Epoch(0, 0, 0)
 RING = lw.ring(6)
@@ -80,9 +80,9 @@ def test_a_join_while_a_neighbour_is_cut_off_does_not_stop_the_walk() -> None:
     fleet = Fleet.of(ring, problem, lw.mhlj(), steps=400, step_size="theory", seed=2, terms=TERMS, start=4)
     for time in np.arange(0.30, 0.40, 0.01):
         virtual = VirtualFleet(fleet, absent={2})
-        virtual.at(time, Fault("join", 2))
-        virtual.at(time + 0.001, Fault("cut", nodes=frozenset({3})))
-        virtual.at(time + 0.9, Fault("heal"))
+        virtual.at(time, PlannedFault("join", 2))
+        virtual.at(time + 0.001, PlannedFault("cut", nodes=frozenset({3})))
+        virtual.at(time + 0.9, PlannedFault("heal"))
         assert virtual.run()
 
 
@@ -147,8 +147,8 @@ def test_a_certificate_is_passed_on_until_the_token_is_known_to_have_gone_on() -
     ):
         virtual.step()
     giver = next(v for v, m in enumerate(virtual.machines) if (h := m.disk["held"]) and h.status == "releasing")
-    virtual.at(virtual.now, Fault("kill", giver))
-    virtual.at(virtual.now + 4.0, Fault("restart", giver))
+    virtual.at(virtual.now, PlannedFault("kill", giver))
+    virtual.at(virtual.now + 4.0, PlannedFault("restart", giver))
     heard: list[float] = []
     while not virtual.over:
         now, *_, event = virtual._queue[0]

@@ -15,7 +15,7 @@ from levywalk.fleet.checking.mutants import MUTANTS, AcknowledgesBeforeCommit, R
 from levywalk.fleet.checking.schedules import play, sweep
 from levywalk.fleet.checking.shrink import shrink, transcript, violation
 from levywalk.fleet.checking.world import made_of
-from levywalk.fleet.protocol.terms import WAIT
+from levywalk.fleet.protocol.terms import GuardianPolicy
 
 SCHEDULES, CHUNKS = 2000, 8
 FOUND = [
@@ -39,7 +39,7 @@ def test_every_schedule_has_200_events():
 def test_crashes_with_restart_lose_nothing():
     kinds = {"crash": 4, "torn": 2, "full": 1}
     for seed in range(60):
-        drawn = draw(seed, kinds=kinds, policy=WAIT, loss=0.0, drift=0.0, delay=0.4)
+        drawn = draw(seed, kinds=kinds, policy=GuardianPolicy.WAIT, loss=0.0, drift=0.0, delay=0.4)
         faults = tuple(fault._replace(lasts=min(fault.lasts, 4.0)) for fault in drawn.faults)
         outcome = play(replace(drawn, faults=faults))
         assert (outcome.finished, outcome.epochs, outcome.lost) == (1, 1, 0)
@@ -48,7 +48,7 @@ def test_crashes_with_restart_lose_nothing():
 def test_trouble_of_the_network_alone_loses_at_most_k_per_regeneration():
     kinds = {"cut": 3, "split": 3, "deaf": 1, "mute": 1, "storm": 1, "slow": 1, "clock": 1, "silent": 1}
     for seed in range(60):
-        schedule = draw(seed, kinds=kinds, policy=WAIT)
+        schedule = draw(seed, kinds=kinds, policy=GuardianPolicy.WAIT)
         outcome = play(schedule)
         assert outcome.finished
         assert outcome.lost <= schedule.renew_after * outcome.regenerated

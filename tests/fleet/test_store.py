@@ -133,7 +133,7 @@ def test_the_log_is_read_by_others_while_the_node_runs(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_store_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(NodeStoreError, match=r"no node's folder.*state.db does not exist"):
+    with pytest.raises(NodeStoreError, match=r"not a node's folder.*state.db does not exist"):
         StoreReader(tmp_path)
 
 
@@ -225,7 +225,7 @@ def test_a_damaged_model_is_named_with_the_remedy(tmp_path: Path, damage: str, o
             store.load()
             list(store.lines())
 
-    with pytest.raises(StoreDamaged, match=rf"{path} .*put back a copy of this file.*move {tmp_path} away"):
+    with pytest.raises(StoreDamaged, match=rf"{path} .*restore this file.*move {tmp_path} away"):
         look()
     if damage != "missing":
         assert path.read_bytes() == harmed[damage]  # nothing was changed
@@ -301,7 +301,7 @@ def test_a_lost_database_is_not_taken_for_a_new_node(tmp_path: Path, content: by
     started(tmp_path).close()
     path = tmp_path / "state.db"
     path.unlink() if content is None else path.write_bytes(content)
-    with pytest.raises(StoreDamaged, match=rf"{path} .*come back without its disk"):
+    with pytest.raises(StoreDamaged, match=rf"{path} .*start the node again without its disk"):
         NodeStore(tmp_path, RUN)
 
 
@@ -309,7 +309,7 @@ def test_a_cut_database_is_noticed(tmp_path: Path) -> None:
     started(tmp_path).close()
     path = tmp_path / "state.db"
     path.write_bytes(path.read_bytes()[: 2 * 4096])
-    with pytest.raises(StoreDamaged, match=rf"{path} .*come back without its disk"):
+    with pytest.raises(StoreDamaged, match=rf"{path} .*start the node again without its disk"):
         look(tmp_path)
 
 
@@ -350,7 +350,7 @@ def test_a_full_database_leaves_the_old_state_and_a_store_that_works(tmp_path: P
         store.persist(Persist({"held": held(model(0, 10))}, (visit(0),)))
         pages = store._one("PRAGMA page_count")
         store._rows(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(DiskFull, match=rf"no room in {tmp_path}.*unharmed"):
+        with pytest.raises(DiskFull, match=rf"no room in {tmp_path}.*not damaged"):
             store.persist(Persist({"held": held(model(1, 8000)), "guarded": Guarded(model(2), 1, None, None)}, ()))
         assert files(tmp_path) == []
         disk = store.load()

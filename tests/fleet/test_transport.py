@@ -50,11 +50,11 @@ class Ear:
     def got(self, node: int, message: Message) -> None:
         self.told.append(("got", node, message))
 
-    def stirred(self, node: int) -> None:
-        self.told.append(("stirred", node, None))
+    def part_received(self, node: int) -> None:
+        self.told.append(("part_received", node, None))
 
-    def doubted(self, node: int, message: Message, why: str) -> None:
-        self.told.append(("doubted", node, why))
+    def certificate_refused(self, node: int, message: Message, why: str) -> None:
+        self.told.append(("certificate_refused", node, why))
 
     def all(self, what: str) -> list[Any]:
         return [about for kind, _, about in self.told if kind == what]
@@ -385,9 +385,9 @@ def odd_version(der: bytes) -> bytes:
     ("what", "says"),
     [
         ("nothing", "Late: node 5 has not said hello"),
-        ("garbage", "Malformed: bytes that are no frame"),
+        ("garbage", "Malformed: the bytes are not a frame"),
         ("message first", "Malformed: a Hello was expected first"),
-        ("another's name", "Malformed: node 5 spoke for node 9"),
+        ("another's name", "Malformed: a frame from node 5 names node 9 as its sender"),
         ("another run", "Mismatch: node 5 has the manifest"),
         ("another format", "Mismatch: wire format 1 was expected, got 7"),
         ("odd certificate", "Malformed: a certificate of node 5 cannot be read"),
@@ -507,8 +507,8 @@ def test_an_old_key_of_a_neighbour_is_not_believed_whoever_vouches_for_it(pair: 
                 await call.write(pair.hello(LOW))
                 await until(lambda: ear.all("opened"))
                 await call.write(encode_frame(LOW, prepare, false)[0])
-                await until(lambda: ear.all("doubted"))
-                assert "node 9 has keys with the fingerprint" in ear.all("doubted")[0]
+                await until(lambda: ear.all("certificate_refused"))
+                assert "node 9 has keys with the fingerprint" in ear.all("certificate_refused")[0]
                 verify = high.identity.signer().verify
                 assert not verify(FAR, b"a statement", Identity.open(old).signer().sign(b"a statement"))
                 assert (ear.all("got"), learned) == ([], [LOW])
@@ -534,11 +534,13 @@ def test_a_guardian_far_away_that_was_issued_anew_is_believed_and_its_old_key_no
     async def test() -> None:
         async with pair.running(HIGH) as (high, ear), pair.calling(LOW) as call:
             await call.write(pair.hello(LOW))
-            for who, got, doubted in ((old, 1, 0), (new, 2, 0), (old, 2, 1)):
+            for who, got, certificate_refused in ((old, 1, 0), (new, 2, 0), (old, 2, 1)):
                 der = who.certificate.public_bytes(Encoding.DER)
                 await call.write(encode_frame(LOW, prepare, der)[0])
-                await until(lambda n=got + doubted: len(ear.all("got") + ear.all("doubted")) == n)
-                assert (len(ear.all("got")), len(ear.all("doubted"))) == (got, doubted)
+                await until(
+                    lambda n=got + certificate_refused: len(ear.all("got") + ear.all("certificate_refused")) == n
+                )
+                assert (len(ear.all("got")), len(ear.all("certificate_refused"))) == (got, certificate_refused)
                 verify = high.identity.signer().verify
                 assert verify(FAR, b"x", new.signer().sign(b"x")) is (got == 2)
                 assert verify(FAR, b"x", old.signer().sign(b"x")) is (got == 1)

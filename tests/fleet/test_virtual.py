@@ -12,7 +12,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.signing import new_signers
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.protocol.messages import Activate
-from levywalk.fleet.protocol.terms import EAGER, WAIT, HandOffTerms
+from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.timeline import stuck, summary, timeline, timeline_data
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
@@ -20,7 +20,7 @@ from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 RING, PROBLEM = lw.ring(12), lw.homogeneous(12, seed=1)
 
 
-def fleet_of(policy: str = WAIT, steps: int = 400, design=None, **more) -> Fleet:
+def fleet_of(policy: str = GuardianPolicy.WAIT, steps: int = 400, design=None, **more) -> Fleet:
     terms = HandOffTerms(b"virtual", renew_after=20, policy=policy, heartbeat=0.1, dead_after=1.0, retry=0.05)
     how = {"steps": steps, "step_size": "theory", "seed": 2, "record_every": 10, "terms": terms}
     return Fleet.of(RING, PROBLEM, design or lw.mhlj(), **(how | more))
@@ -84,14 +84,14 @@ def test_crashes_with_restart_lose_nothing(who, status, back):
 
 
 def test_a_dead_holder_is_brought_back_by_its_guardian():
-    virtual = at_status(WAIT, "moving", PlannedFault("kill", "holder"))
+    virtual = at_status(GuardianPolicy.WAIT, "moving", PlannedFault("kill", "holder"))
     assert virtual.over
     assert virtual.final.epoch.counter == 1
     assert "brings the model back" in words(virtual)
 
 
 def test_when_the_guardian_is_dead_the_walk_waits_or_is_eager():
-    waits = at_status(WAIT, "moving", PlannedFault("kill", "guardian"))
+    waits = at_status(GuardianPolicy.WAIT, "moving", PlannedFault("kill", "guardian"))
     assert not waits.over
     assert "waits for its guardian" in stuck(waits)
     assert "which is dead: restart it" in stuck(waits)
@@ -100,14 +100,14 @@ def test_when_the_guardian_is_dead_the_walk_waits_or_is_eager():
     assert waits.run()
     assert waits.final.epoch.counter == 0
 
-    eager = at_status(EAGER, "moving", PlannedFault("kill", "guardian"))
+    eager = at_status(GuardianPolicy.EAGER, "moving", PlannedFault("kill", "guardian"))
     assert eager.over
     assert eager.final.epoch.counter == 1
     assert "goes on without its guardian" in words(eager)
 
 
 def test_the_operator_can_call_a_guardian_gone():
-    virtual = at_status(WAIT, "moving", PlannedFault("kill", "guardian"))
+    virtual = at_status(GuardianPolicy.WAIT, "moving", PlannedFault("kill", "guardian"))
     guardian = next(told.node for told in virtual.told if told.what == "kill")
     virtual.at(virtual.now, PlannedFault("gone", guardian))
     assert virtual.run()
@@ -134,7 +134,7 @@ def test_a_guardian_without_its_disk_needs_the_operators_word():
 
 def test_a_partition_pauses_the_walk_or_forks_it_never_silently():
     side = frozenset(range(6))
-    for policy in (WAIT, EAGER):
+    for policy in (GuardianPolicy.WAIT, GuardianPolicy.EAGER):
         for time in (0.4, 0.5, 0.6):
             virtual = after(
                 policy, (time, PlannedFault("cut", nodes=side)), (time + 3, PlannedFault("heal", nodes=side))
@@ -142,12 +142,12 @@ def test_a_partition_pauses_the_walk_or_forks_it_never_silently():
             assert virtual.over
             finals = {virtual.node(v).disk.final.digest() for v in range(12)}
             assert len(finals) == 1
-            if policy == WAIT:
+            if policy == GuardianPolicy.WAIT:
                 assert merge(virtual.logs, virtual.fleet).provenance["fleet"]["lost_updates"] <= 21
 
 
 def test_a_newcomer_takes_part_and_one_who_leaves_does_not():
-    virtual = after(WAIT, (0.3, PlannedFault("join", 5)), (0.8, PlannedFault("leave", 8)), absent=[5])
+    virtual = after(GuardianPolicy.WAIT, (0.3, PlannedFault("join", 5)), (0.8, PlannedFault("leave", 8)), absent=[5])
     assert virtual.over
     trace = merge(virtual.logs, virtual.fleet)
     path = [stay for stay in virtual.path if stay.node == 5]
@@ -159,7 +159,10 @@ def test_a_newcomer_takes_part_and_one_who_leaves_does_not():
 
 def test_faults_that_make_no_sense_are_told():
     virtual = after(
-        WAIT, (0.1, PlannedFault("restart", 3)), (0.2, PlannedFault("kill", 3)), (0.3, PlannedFault("kill", 3))
+        GuardianPolicy.WAIT,
+        (0.1, PlannedFault("restart", 3)),
+        (0.2, PlannedFault("kill", 3)),
+        (0.3, PlannedFault("kill", 3)),
     )
     assert "restart changes nothing: the node runs" in words(virtual)
     assert "kill changes nothing: the node does not run" in words(virtual)
@@ -177,13 +180,13 @@ def test_faults_that_make_no_sense_are_told():
 
 def test_all_that_happens_is_the_same_again():
     faults = [(0.3, PlannedFault("kill", 4)), (1.9, PlannedFault("restart", 4)), (2.5, PlannedFault("kill", "holder"))]
-    one, two = after(WAIT, *faults), after(WAIT, *faults)
+    one, two = after(GuardianPolicy.WAIT, *faults), after(GuardianPolicy.WAIT, *faults)
     assert one.told == two.told
     assert one.path == two.path
 
 
 def test_the_picture_holds_the_whole_way():
-    virtual = at_status(WAIT, "moving", PlannedFault("kill", "holder"))
+    virtual = at_status(GuardianPolicy.WAIT, "moving", PlannedFault("kill", "holder"))
     shown = timeline_data(virtual)
     assert {leg.name[:7] for leg in shown.legs} == {"epoch 0", "epoch 1"}
     assert {what for _, _, what in shown.marks} == {"kill", "regenerated", "finished"}

@@ -16,10 +16,10 @@ def doctor(folder: Dir, as_json: Json = False) -> None:
 
     Exit code 1 if there is a problem.
     """
-    from levywalk.fleet.operate.doctor import PROBLEM, examine
+    from levywalk.fleet.operate.doctor import FindingLevel, examine
 
     findings = list(examine(folder))
-    bad = sum(finding.level == PROBLEM for finding in findings)
+    bad = sum(finding.level == FindingLevel.PROBLEM for finding in findings)
     if as_json:
         print(json.dumps({"problems": bad, "findings": [finding._asdict() for finding in findings]}, indent=2))
     else:

@@ -67,7 +67,7 @@ from levywalk.fleet.checking.verdicts import (
 )
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node import Node
-from levywalk.fleet.protocol.records import ACTIVE, NOBODY, SEEKING
+from levywalk.fleet.protocol.records import NOBODY, HeldStatus
 
 HEARS = {ALL: "", NOBODY: " (hears nobody)"}
 
@@ -276,9 +276,9 @@ class Explorer:
         yield Move("start")
         if v == self.setting.start and held is None:
             yield from (Move("genesis", hears=u) for u in up)
-        if held is not None and held.status == ACTIVE:
+        if held is not None and held.status == HeldStatus.ACTIVE:
             yield Move("turn")
-        if held is not None and held.status == SEEKING and held.guardian == NOBODY:
+        if held is not None and held.status == HeldStatus.SEEKING and held.guardian == NOBODY:
             yield from (Move("retry", hears=u) for u in up)
         if guarded is not None and guarded.register is None:
             yield from (Move("silent", hears=u) for u in (*up, NOBODY))

@@ -8,8 +8,8 @@ from collections.abc import Hashable
 from levywalk.fleet.checking.small_fleet import SmallFleet
 from levywalk.fleet.protocol.events import Again, Effect, Event, Genesis, Gone, Got, Send, Start, Timer, Turn
 from levywalk.fleet.protocol.node import Node
-from levywalk.fleet.protocol.records import NOBODY, PREPARED, Disk
-from levywalk.fleet.protocol.terms import WAIT
+from levywalk.fleet.protocol.records import NOBODY, Disk, HeldStatus
+from levywalk.fleet.protocol.terms import GuardianPolicy
 from levywalk.fleet.protocol.token import FIRST
 
 PATIENCE = 6.0  # more than twice ``dead_after``: if nothing new is on any disk for so long, nothing will be
@@ -37,7 +37,7 @@ class FairRuns:
         lost = forgot if dead == NOBODY else dead
         if lost == NOBODY:
             return "the walk stands still, though everybody is alive"
-        if dead != NOBODY and (self.setting.policy != WAIT or not run.waits_for(dead)):
+        if dead != NOBODY and (self.setting.policy != GuardianPolicy.WAIT or not run.waits_for(dead)):
             return f"after the death of node {dead} the walk stands still, and not because it was the guardian"
         self.paused += 1
         run.gone(lost)
@@ -100,4 +100,6 @@ class FairRun:
         """Whether the token's holder is alive, and a dead node is its guardian."""
         helds = [node.disk.held for node in self.nodes.values() if node.disk.held is not None]
         top = max((held.token.epoch for held in helds), default=None)
-        return any(held.guardian == dead and held.token.epoch == top and held.status != PREPARED for held in helds)
+        return any(
+            held.guardian == dead and held.token.epoch == top and held.status != HeldStatus.PREPARED for held in helds
+        )

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from levywalk.fleet.protocol.terms import EAGER, WAIT, HandOffTerms
+from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.network import Network, erdos_renyi, grid, ring, star, watts_strogatz
 from levywalk.problem import Logistic, Problem, heterogeneous
@@ -170,7 +170,7 @@ def draw(seed: int, *, kinds: dict[str, int] | None = None, **fixed: Any) -> Fau
         "problem": rng.choice(PROBLEMS),
         "steps": rng.randrange(30, 60),
         "renew_after": rng.choice((3, 4, 5, 8, 13, 20)),
-        "policy": EAGER if rng.random() < 0.15 else WAIT,
+        "policy": GuardianPolicy.EAGER if rng.random() < 0.15 else GuardianPolicy.WAIT,
         "shared_key": rng.random() < 0.5,
         "loss": 0.0 if mild else rng.choice((0.0, 0.02, 0.1)),
         "duplicates": 0.0 if mild else rng.choice((0.0, 0.05, 0.2)),

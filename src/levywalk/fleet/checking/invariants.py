@@ -32,27 +32,15 @@ from levywalk.draws import Words
 from levywalk.engine.bind import bind_phases
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import (
-    ACTIVE,
-    MOVING,
-    PREPARED,
-    REGENERATED,
-    RELEASING,
-    Archived,
-    Began,
-    Disk,
-    Guarded,
-    Held,
-    Line,
-)
-from levywalk.fleet.protocol.terms import EAGER
+from levywalk.fleet.protocol.records import Archived, Began, Disk, Guarded, Held, HeldStatus, Line, RegisterValue
+from levywalk.fleet.protocol.terms import GuardianPolicy
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.memory import Memory, Sizes, Slots
 from levywalk.updates import LocalData, Sgd
 from levywalk.walks import DetectorState
 
-LIVE = (ACTIVE, MOVING, RELEASING)
+LIVE = (HeldStatus.ACTIVE, HeldStatus.MOVING, HeldStatus.RELEASING)
 Place = tuple[Epoch, int]
 
 
@@ -148,7 +136,7 @@ class Invariants:
             return
         if self.registers.setdefault(place, register) != register:
             raise Violation("I3", f"the register of {_at(place)} was written twice")
-        if register == REGENERATED:
+        if register == RegisterValue.REGENERATED:
             self.regenerated.add(place[0])
             later = [p for p in self.holders if p[0] == place[0] and p[1] > place[1]]
             if later:
@@ -182,7 +170,11 @@ class Invariants:
         if place in self.holders:
             raise Violation("I4", f"{_at(place)} came to life at node {self.holders[place]} and then at node {v}")
         self.holders[place] = v
-        dead = [p for p, r in self.registers.items() if p[0] == place[0] and p[1] < place[1] and r == REGENERATED]
+        dead = [
+            p
+            for p, r in self.registers.items()
+            if p[0] == place[0] and p[1] < place[1] and r == RegisterValue.REGENERATED
+        ]
         if dead:
             raise Violation("I3", f"{_at(place)} came to life at node {v} after {_at(dead[0])} was regenerated")
         if held.guardian not in self.dead:
@@ -201,7 +193,7 @@ class Invariants:
         held = self._held[v]
         assert held is not None
         register = self.registers.get((held.token.epoch, held.token.seq))
-        return held.status == RELEASING and isinstance(register, Certificate)
+        return held.status == HeldStatus.RELEASING and isinstance(register, Certificate)
 
     def _end(self, v: int, final: Token | None) -> None:
         if final is None:
@@ -220,7 +212,7 @@ class Invariants:
 
     def _can_continue(self, disk: Disk, v: int, highest: Epoch) -> bool:
         held, guarded = disk.held, disk.guarded
-        lives = held is not None and (held.status != PREPARED or self._is_certified(v, held))
+        lives = held is not None and (held.status != HeldStatus.PREPARED or self._is_certified(v, held))
         if held is not None and lives and held.token.epoch >= highest:
             return True
         if guarded is not None and guarded.copy.epoch >= highest and guarded.register is None:
@@ -326,7 +318,7 @@ class Invariants:
         for epoch, steps in self.visits.items():
             beyond = [s for s in steps if s >= ends.get(epoch, 0) and s < self.fleet.published.steps]
             lost[epoch] = len([s for s in beyond if epoch != final.epoch])
-            if policy == EAGER or self.misled:
+            if policy == GuardianPolicy.EAGER or self.misled:
                 continue  # may fork
             allowed = most if epoch in self.regenerated or self.deaths else 0
             if epoch not in ends and not self.deaths:

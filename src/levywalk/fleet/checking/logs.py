@@ -31,7 +31,7 @@ from levywalk.fleet.checking.invariants import Violation, check_replay
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import PREPARED, Archived, Began, Line
+from levywalk.fleet.protocol.records import Archived, Began, HeldStatus, Line
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.storage.reader import StoreReader
@@ -68,7 +68,7 @@ def pieces(folder: str | Path) -> list[Piece]:
             disk = reading.load()
             copies = []
             if disk is not None:
-                if disk.held is not None and disk.held.status != PREPARED:
+                if disk.held is not None and disk.held.status != HeldStatus.PREPARED:
                     copies.append(disk.held.token)
                 copies += [] if disk.guarded is None else [disk.guarded.copy]
                 copies += [] if disk.final is None else [disk.final]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from levywalk.fleet.protocol.events import Genesis, Send, Start
 from levywalk.fleet.protocol.messages import Certificate, Message, Prepared, Release, Released
 from levywalk.fleet.protocol.node import Node
-from levywalk.fleet.protocol.records import ACTIVE, MOVING, NOBODY, Began, Held, Known
+from levywalk.fleet.protocol.records import NOBODY, Began, Held, HeldStatus, Known
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 
@@ -42,7 +42,7 @@ class AnnouncesUnguarded(Node):
 
     def _begin(self, held: Held, now: float) -> None:
         self._lines.append(Began(held.token.epoch, held.parent, held.token.step))
-        self._put("held", held._replace(status=ACTIVE if held.to == NOBODY else MOVING))
+        self._put("held", held._replace(status=HeldStatus.ACTIVE if held.to == NOBODY else HeldStatus.MOVING))
         self._put("known", Known(held.token.epoch, held.token.base))
         self._announce(now)
         self._go_on(now)
@@ -53,7 +53,7 @@ class RedrawsAfterCrash(Node):
 
     def _start(self, event: Start, now: float) -> None:
         held = self.disk.held
-        if held is not None and held.status == MOVING:
+        if held is not None and held.status == HeldStatus.MOVING:
             others = [u for u in self.neighbours if u != held.to and self.disk.edges[u].up]
             if others:
                 self._put("held", held._replace(to=min(others, key=lambda u: (u < held.to, u))))
@@ -68,7 +68,7 @@ class GenesisWithoutGuardian(Node):
         super()._genesis(event, now)
         held = self.disk.held
         if fresh and held is not None and held.guardian != NOBODY:
-            self._put("held", held._replace(status=ACTIVE))
+            self._put("held", held._replace(status=HeldStatus.ACTIVE))
             self._put("known", Known(held.token.epoch, held.token.base))
             self._go_on(now)
 

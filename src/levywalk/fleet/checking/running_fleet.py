@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.checking.invariants import Violation
-from levywalk.fleet.protocol.records import ACTIVE, MOVING, PREPARED, RELEASING, SEEKING, Guarded, Held
+from levywalk.fleet.protocol.records import Guarded, Held, HeldStatus
 from levywalk.fleet.runtime.control import NoAnswer, ask
 from levywalk.fleet.runtime.process import ENVIRONMENT, command
 from levywalk.fleet.setup.build import Fleet
@@ -183,10 +183,21 @@ class RunningFleet:
                 return False
             other = self._disk(guarded.holder)[0]
             place = (guarded.copy.epoch, guarded.copy.seq)
-            return other is not None and other.status != PREPARED and (other.token.epoch, other.token.seq) == place
+            return (
+                other is not None
+                and other.status != HeldStatus.PREPARED
+                and (other.token.epoch, other.token.seq) == place
+            )
         if held is None:
             return False
-        return held.status in {"holder": (ACTIVE, MOVING), "releasing": (RELEASING,), "next": (PREPARED,)}[role]
+        return (
+            held.status
+            in {
+                "holder": (HeldStatus.ACTIVE, HeldStatus.MOVING),
+                "releasing": (HeldStatus.RELEASING,),
+                "next": (HeldStatus.PREPARED,),
+            }[role]
+        )
 
     def _disk(self, v: int) -> tuple[Held | None, Guarded | None]:
         """Return what a node holds and guards, as its disk says."""
@@ -265,7 +276,7 @@ class RunningFleet:
 
 def _pulses(status: dict[str, Any]) -> Iterator[WalkProgress]:
     held = status["held"]
-    if held is not None and held["live"] and held["status"] != SEEKING:  # of which nobody has heard yet
+    if held is not None and held["live"] and held["status"] != HeldStatus.SEEKING:  # of which nobody has heard yet
         yield _pulse(held)
     for name in ("guarded", "final"):
         if status[name] is not None:

@@ -17,7 +17,7 @@ from levywalk.arrays import AnyArray, Floats
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Neighbour, NodeSite
 from levywalk.fleet.protocol.records import NOBODY, Disk, Edge, Known, Own
-from levywalk.fleet.protocol.terms import WAIT, HandOffTerms
+from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Token
 
 SCORES = (1.0,)
@@ -68,7 +68,7 @@ class SmallFleet:
     script: tuple[str, ...]
     start: int = 0
     renew_after: int = 1
-    policy: str = WAIT
+    policy: str = GuardianPolicy.WAIT
     mortal: tuple[int, ...] = ()
     silences: int = 1
     mistakes: int = 0

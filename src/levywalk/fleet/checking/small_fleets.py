@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from levywalk.fleet.checking.small_fleet import SmallFleet
-from levywalk.fleet.protocol.terms import EAGER
+from levywalk.fleet.protocol.terms import GuardianPolicy
 
 PATH = ((0, 1), (1, 2))
 TRIANGLE = ((0, 1), (1, 2), (2, 0))
@@ -17,7 +17,7 @@ SMALL_FLEETS = (
     SmallFleet("path, jump", PATH, ("jump", "stay"), mortal=(0, 2)),
     SmallFleet("path, mistaken operator", PATH, ("on", "back"), mistakes=1),
     SmallFleet("path, suspicion", PATH, ("on", "on"), silences=0, suspicions=1, mortal=(0, 2)),
-    SmallFleet("path, eager", PATH, ("on", "on"), policy=EAGER, silences=0, suspicions=1, mortal=(0, 2)),
+    SmallFleet("path, eager", PATH, ("on", "on"), policy=GuardianPolicy.EAGER, silences=0, suspicions=1, mortal=(0, 2)),
     SmallFleet("path, leaving", PATH, ("on", "on"), silences=0, leaving=(0, 2)),
     SmallFleet("path, first forgets", PATH, ("on", "on"), forgetful=0),
     SmallFleet("path, next forgets", PATH, ("on", "on"), forgetful=1),
@@ -33,10 +33,26 @@ LARGER_FLEETS = (
     SmallFleet("triangle, any", TRIANGLE, ("on", "on"), mortal=(0, 1, 2)),
     SmallFleet("path, all at once", PATH, ("on", "on"), mistakes=1, suspicions=1, leaving=(2,)),
     SmallFleet("square, death and leaving", SQUARE, ("on", "on"), silences=0, mortal=(1,), leaving=(2,)),
-    SmallFleet("path, eager and silent", PATH, ("on", "on"), policy=EAGER, silences=1, suspicions=1, mortal=(0, 2)),
+    SmallFleet(
+        "path, eager and silent",
+        PATH,
+        ("on", "on"),
+        policy=GuardianPolicy.EAGER,
+        silences=1,
+        suspicions=1,
+        mortal=(0, 2),
+    ),
     SmallFleet("triangle, back", TRIANGLE, ("on", "stay", "back"), renew_after=2, mortal=(0, 1, 2)),
     SmallFleet("triangle, two silences", TRIANGLE, ("on", "on"), silences=2),
-    SmallFleet("triangle, eager", TRIANGLE, ("on", "on"), policy=EAGER, silences=0, suspicions=1, mortal=(0, 1, 2)),
+    SmallFleet(
+        "triangle, eager",
+        TRIANGLE,
+        ("on", "on"),
+        policy=GuardianPolicy.EAGER,
+        silences=0,
+        suspicions=1,
+        mortal=(0, 1, 2),
+    ),
     SmallFleet("triangle, mistaken operator", TRIANGLE, ("on", "on"), mistakes=1),
     SmallFleet("triangle, next forgets", TRIANGLE, ("on", "on"), forgetful=1),
     SmallFleet("star, any leaf", STAR, ("on", "back"), start=1, mortal=(1, 2, 3)),

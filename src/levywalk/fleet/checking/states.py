@@ -33,26 +33,13 @@ from levywalk.fleet.protocol.messages import (
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import (
-    ACTIVE,
-    MOVING,
-    NOBODY,
-    PREPARED,
-    REGENERATED,
-    SEEKING,
-    Disk,
-    Edge,
-    Guarded,
-    Held,
-    Known,
-    Own,
-)
+from levywalk.fleet.protocol.records import NOBODY, Disk, Edge, Guarded, Held, HeldStatus, Known, Own, RegisterValue
 from levywalk.fleet.protocol.token import Epoch, Token
 
 T = TypeVar("T")
 INFINITY = float("inf")
 ALL = -2
-LIVE = (ACTIVE, MOVING)
+LIVE = (HeldStatus.ACTIVE, HeldStatus.MOVING)
 FLEETING = (Heartbeat, Fenced, Prepared, Refused, Released, Renewed, Guarding)
 SIMPLE: dict[str, Event] = {
     "turn": Turn(),
@@ -263,10 +250,14 @@ def _facts(v: int, before: DiskValue, after: DiskValue, commit: Persist) -> Iter
     was, held = before.held, after.held
     if held is not None and held.status in LIVE:
         place = (held.token.epoch, held.token.seq)
-        if was is None or was.status in (PREPARED, SEEKING) or (was.token.epoch, was.token.seq) != place:
+        if (
+            was is None
+            or was.status in (HeldStatus.PREPARED, HeldStatus.SEEKING)
+            or (was.token.epoch, was.token.seq) != place
+        ):
             yield ("activated", *place, v)
     guarded = after.guarded
-    if guarded is not None and guarded.register == REGENERATED and guarded != before.guarded:
+    if guarded is not None and guarded.register == RegisterValue.REGENERATED and guarded != before.guarded:
         yield ("regenerated", guarded.copy.epoch, guarded.copy.seq, guarded.copy.step, v)
     for line in commit.lines:
         if isinstance(line, Visit):

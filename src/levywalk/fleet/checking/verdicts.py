@@ -7,7 +7,7 @@ from typing import Any
 from levywalk.fleet.checking.small_fleet import SmallFleet, applied
 from levywalk.fleet.checking.states import LIVE, DiskValue
 from levywalk.fleet.protocol.messages import Certificate, Heartbeat, Message
-from levywalk.fleet.protocol.records import NOBODY, PREPARED
+from levywalk.fleet.protocol.records import NOBODY, HeldStatus
 from levywalk.fleet.protocol.token import Epoch, Token
 
 
@@ -95,7 +95,7 @@ def no_copy(living: list[DiskValue]) -> tuple[str, str] | None:
 
 def _can_continue(memory: DiskValue, epoch: Epoch, digests: set[bytes]) -> bool:
     held, guarded, final = memory.held, memory.guarded, memory.final
-    holds = held is not None and (held.status != PREPARED or held.token.digest() in digests)
+    holds = held is not None and (held.status != HeldStatus.PREPARED or held.token.digest() in digests)
     return (
         (held is not None and holds and held.token.epoch >= epoch)
         or (guarded is not None and guarded.register is None and guarded.copy.epoch >= epoch)

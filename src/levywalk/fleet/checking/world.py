@@ -41,8 +41,8 @@ from levywalk.fleet.protocol.events import (
     Turn,
 )
 from levywalk.fleet.protocol.node import Node
-from levywalk.fleet.protocol.records import PREPARED, Disk
-from levywalk.fleet.protocol.terms import EAGER
+from levywalk.fleet.protocol.records import Disk, HeldStatus
+from levywalk.fleet.protocol.terms import GuardianPolicy
 from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.setup.build import Fleet
 
@@ -302,7 +302,7 @@ class World:
     def _roles_of(self, v: int) -> Iterator[tuple[Epoch, int, int, dict[int, int]]]:
         disk = self.sites[v].disk
         held, guarded = disk.held, disk.guarded
-        if held is not None and held.status != PREPARED and not self.sites[v].dead:
+        if held is not None and held.status != HeldStatus.PREPARED and not self.sites[v].dead:
             yield held.token.epoch, held.token.seq, 1, {HOLDER: v, GUARDIAN: held.guardian, NEXT: held.to}
         if guarded is not None and guarded.register is None and not self.sites[v].dead:
             roles = {HOLDER: guarded.holder, GUARDIAN: v, NEXT: guarded.holder}
@@ -355,7 +355,7 @@ class World:
     def _say_gone(self, gone: int) -> None:
         """Let the operator say at every node that one will never come back; those that are down hear it first."""
         if self.sites[gone].dead:
-            if gone in self.said or self.schedule.policy == EAGER:
+            if gone in self.said or self.schedule.policy == GuardianPolicy.EAGER:
                 return  # an eager fleet goes on by itself
             self.said.add(gone)
         for v, site in enumerate(self.sites):

@@ -1,28 +1,31 @@
-"""Who is who in a fleet: its certificate authority, and each node's keys and certificate, for mutual TLS.
+"""The certificate authority of a fleet, and the keys and certificates that it issues for mutual
+TLS.
 
-The authority's folder, on the operator's machine alone:
+The authority's folder, on the operator's machine only:
 
-=====================  ==============================================================================================
-``ca.key``             the authority's private key (P-256), readable by its owner alone; whoever has it can join
-``ca.crt``             its certificate, which every node has
-``node-3/``            what `Authority.issue` made for node 3, to be moved to its machine
-=====================  ==============================================================================================
+==============  ====================================================================================
+``ca.key``      the authority's private key (P-256), readable by its owner alone; whoever has it
+                can add nodes
+``ca.crt``      its certificate, which every node has
+``node-3/``     the files that `Authority.issue` made for node 3, to be moved to its machine
+==============  ====================================================================================
 
 A node's folder:
 
-=====================  ==============================================================================================
-``node.key``           two private keys, readable by the owner alone: P-256 for TLS (gRPC's BoringSSL refuses Ed25519
-                       certificates), and Ed25519, with which the node signs hand-offs
-``node.crt``           the certificate: the node's id and fleet, its addresses, both public keys
-``ca.crt``             the fleet's authority
-=====================  ==============================================================================================
+==============  ====================================================================================
+``node.key``    two private keys, readable by the owner alone: P-256 for TLS (gRPC's BoringSSL
+                refuses Ed25519 certificates), and Ed25519, with which the node signs hand-offs
+``node.crt``    the certificate: the node's id and fleet, its addresses, both public keys
+``ca.crt``      the certificate of the fleet's authority
+==============  ====================================================================================
 
-The authority signs the certificate and so vouches for both public keys. Whoever has the certificate of a node can check
-that node's signatures (`Identity.learn`). Beside its addresses a certificate has a name made of the node's id
-(`server_name`): a caller that asks TLS for that name knows that it speaks to that node, at whatever address.
+The authority signs the certificate and so confirms both public keys. Whoever has the certificate of
+a node can check that node's signatures (`Identity.learn`). Besides its addresses, a certificate
+contains a name made of the node's id (`server_name`). A caller that asks TLS for that name knows
+that it is connected to that node, whatever its address is.
 
-Nothing here is encrypted at rest, and nothing is revoked: an operator who no longer trusts a key takes its fingerprint
-out of the neighbours' node files.
+Files are not encrypted, and there is no revocation list: an operator who no longer trusts a key
+removes its fingerprint from the neighbours' node files.
 """
 
 from __future__ import annotations
@@ -100,11 +103,11 @@ class Authority:
     def create(
         cls, folder: str | Path, fleet_name: str, days: int = AUTHORITY_DAYS, *, now: datetime | None = None
     ) -> Authority:
-        """Make the key and certificate of a new fleet in a folder that has none."""
+        """Create the key and the certificate of a new fleet's authority, in a folder that has none."""
         folder = Path(folder)
         if not FLEET_NAME.fullmatch(fleet_name):
             raise InvalidParameter(
-                f"fleet_name must be 1 to 32 of a-z, 0-9 and '-', not beginning or ending with '-', got {fleet_name!r}"
+                f"fleet_name must be 1 to 32 of a-z, 0-9 and '-', and not begin or end with '-', got {fleet_name!r}"
             )
         begin, end = validity(days, now)
         key = generate_private_key(SECP256R1())
@@ -125,7 +128,11 @@ class Authority:
 
     @classmethod
     def load(cls, folder: str | Path, *, now: datetime | None = None) -> Authority:
-        """Read an authority; its key must be its owner's alone, belong to the certificate, and be in date."""
+        """Read an authority.
+
+        Its key must be readable by its owner alone and belong to the certificate, which must be
+        valid now.
+        """
         folder = Path(folder)
         where = folder / CA_CERTIFICATE
         certificate = parse(read_small(where), str(where))
@@ -153,14 +160,14 @@ class Authority:
         folder: str | Path | None = None,
         now: datetime | None = None,
     ) -> Path:
-        """Make a node's keys and certificate; return their folder.
+        """Create a node's keys and certificate; return their folder.
 
         Parameters
         ----------
         addresses
-            Where others reach it: names and IP addresses, with or without a port, which is not part of a certificate.
+            Where other nodes reach it: names and IP addresses. Ports are ignored.
         folder
-            A folder without a key; without it ``node-<id>`` in the authority's folder.
+            A folder without a key; by default ``node-<id>`` in the authority's folder.
         """
         node = checks.integer("node_id", node_id, low=0, high=HIGHEST_NODE)
         folder = self.folder / f"node-{node}" if folder is None else Path(folder)
@@ -172,7 +179,7 @@ class Authority:
         make_folder(folder)
         remedy = f"renew {NODE_CERTIFICATE} (levywalk fleet renew)"
         if not (folder / NODE_CERTIFICATE).exists():
-            remedy = f"an issue was interrupted: remove {NODE_KEY} and issue again"
+            remedy = f"an earlier attempt was interrupted: remove {NODE_KEY} and issue again"
         write_private(folder / NODE_KEY, private_pem(tls) + private_pem(signing), remedy)
         write_public(folder / CA_CERTIFICATE, certificate_pem(self.certificate))
         write_public(folder / NODE_CERTIFICATE, certificate_pem(certificate))
@@ -187,10 +194,9 @@ class Authority:
         folder: str | Path | None = None,
         now: datetime | None = None,
     ) -> Path:
-        """Replace a node's certificate, also an expired one, by one for the same keys; return its path.
-
-        Only the old certificate is needed, not the node's keys, which may be on its own machine.
-        Without ``addresses`` they stay as they are.
+        """Replace a node's certificate, also an expired one, by a new one for the same keys; return
+        its path. This needs only the old certificate. The node's keys may be on its own machine.
+        Without ``addresses`` the addresses stay the same.
         """
         node = checks.integer("node_id", node_id, low=0, high=HIGHEST_NODE)
         path = (self.folder / f"node-{node}" if folder is None else Path(folder)) / NODE_CERTIFICATE
@@ -200,7 +206,7 @@ class Authority:
         if addresses is not None:
             about = about._replace(addresses=host_names(addresses))
         key = old.public_key()
-        assert isinstance(key, EllipticCurvePublicKey)  # `signed_by` has looked
+        assert isinstance(key, EllipticCurvePublicKey)  # `signed_by` has checked this
         new = self._certify(key, about, days, now)
         write_public(path.with_name(CA_CERTIFICATE), certificate_pem(self.certificate))
         write_public(path, certificate_pem(new))
@@ -210,7 +216,7 @@ class Authority:
         self, key: EllipticCurvePublicKey, about: CertificateFacts, days: int, now: datetime | None
     ) -> x509.Certificate:
         begin, end = validity(days, now)
-        end = min(end, self.certificate.not_valid_after_utc)  # beyond that nobody would believe it
+        end = min(end, self.certificate.not_valid_after_utc)  # a longer validity would have no effect
         if end <= begin + BACKDATED:
             raise OutOfDate(
                 f"{self.folder / CA_CERTIFICATE}: the authority of fleet {self.fleet} ends on {date_text(end)}: "

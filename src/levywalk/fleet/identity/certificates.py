@@ -22,19 +22,21 @@ from levywalk.fleet.identity.library import (
     x509,
 )
 
-LONGEST = 7300  # days; nothing lives longer
-BACKDATED = timedelta(days=1)  # a clock that is a time zone off is no reason to refuse a new node
-WARN = timedelta(days=30)  # before the end, or in the last third of a short life
+LONGEST = 7300  # days; the longest validity
+BACKDATED = timedelta(days=1)  # so that a clock that is wrong by some hours does not refuse a new node
+WARN = timedelta(days=30)  # before a certificate expires; or in the last third of a short validity
 HIGHEST_NODE = 2**31 - 1
 NEW_AUTHORITY = "create a new one and issue all nodes again"
 FLEET_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 _URI = re.compile(rf"levywalk://({FLEET_NAME.pattern})/node/(0|[1-9][0-9]{{0,9}})")
-SIGNING_KEY = x509.ObjectIdentifier("2.25.186253111067636075847772241569157370571")  # of a random UUID: ours alone
+SIGNING_KEY = x509.ObjectIdentifier(
+    "2.25.186253111067636075847772241569157370571"
+)  # made from a random UUID, so nobody else uses it
 OCTETS = b"\x04\x20"  # DER: a string of 32 bytes
 
 
 class CertificateFacts(NamedTuple):
-    """What a node's certificate says."""
+    """What a node's certificate says about it."""
 
     fleet: str
     node: int
@@ -43,7 +45,8 @@ class CertificateFacts(NamedTuple):
 
 
 def server_name(node: int) -> str:
-    """Return the name in a node's certificate whatever its address; ``grpc.ssl_target_name_override`` asks for it.
+    """Return the name that is in a node's certificate whatever its address; gRPC asks for it
+    (``grpc.ssl_target_name_override``).
 
     Examples
     --------
@@ -62,14 +65,17 @@ def fingerprint(certificate: x509.Certificate | bytes | str) -> str:
 
 
 def key_fingerprint(certificate: x509.Certificate | bytes | str) -> str:
-    """Return the SHA-256 of a node's two public keys in hex: what neighbours write down, as it outlives a renewal."""
+    """Return the SHA-256 of a node's two public keys in hex.
+
+    Neighbours' node files contain it, because it stays the same when the certificate is renewed.
+    """
     found = parse(certificate)
     with explained("the certificate"):
         return hashlib.sha256(public_der(found) + _signing_key(found)).hexdigest()
 
 
 def parse(certificate: x509.Certificate | bytes | str, source: str = "the certificate") -> x509.Certificate:
-    """Return the one certificate in some PEM text. Nothing is said of who signed it."""
+    """Return the one certificate in a PEM text. It is not checked who signed it."""
     if isinstance(certificate, x509.Certificate):
         return certificate
     (pem,) = pem_blocks(
@@ -89,7 +95,7 @@ def subject_name(fleet: str, common: str) -> x509.Name:
 def unsigned(
     subject: x509.Name, issuer: x509.Name, key: EllipticCurvePublicKey, begin: datetime, end: datetime
 ) -> x509.CertificateBuilder:
-    """Return a certificate that has yet to be signed."""
+    """Return a certificate that is not signed yet."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -118,7 +124,7 @@ def key_usage(*, digital_signature: bool = False, key_cert_sign: bool = False, c
 
 
 def fleet_of(authority: x509.Certificate, source: str) -> str:
-    """Return whose authority that is; it must have signed itself."""
+    """Return the fleet of an authority's certificate, which must be signed by itself."""
     try:
         authority.verify_directly_issued_by(authority)
         limits = authority.extensions.get_extension_for_class(x509.BasicConstraints).value
@@ -131,7 +137,9 @@ def fleet_of(authority: x509.Certificate, source: str) -> str:
 
 
 def signed_by(authority: x509.Certificate, certificate: x509.Certificate, source: str) -> CertificateFacts:
-    """Return what a node's certificate says, having checked who says so; its contents are looked at only then."""
+    """Check that the authority has signed a node's certificate; only then read it and return what
+    it says.
+    """
     try:
         certificate.verify_directly_issued_by(authority)
     except (InvalidSignature, *BAD):
@@ -143,20 +151,20 @@ def signed_by(authority: x509.Certificate, certificate: x509.Certificate, source
         return _about(certificate)
     except BAD as error:
         raise Untrusted(
-            f"{source} ({fingerprint(certificate)}) is not a node's certificate ({error}): issue the node anew"
+            f"{source} ({fingerprint(certificate)}) is not a node's certificate ({error}): issue new keys for the node"
         ) from None
 
 
 def _about(certificate: x509.Certificate) -> CertificateFacts:
     extensions = certificate.extensions
     if extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
-        raise ValueError("it is an authority's")
+        raise ValueError("it is the certificate of an authority")
     usage = set(extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
     if not {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH} <= usage:
         raise ValueError("it is not for both ends of a connection")
     key = certificate.public_key()
     if not isinstance(key, EllipticCurvePublicKey) or not isinstance(key.curve, SECP256R1):
-        raise ValueError("its key is not on P-256")
+        raise ValueError("its key is not a P-256 key")
     names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     uris = [_URI.fullmatch(uri) for uri in names.get_values_for_type(x509.UniformResourceIdentifier)]
     if len(uris) != 1 or uris[0] is None:
@@ -177,7 +185,7 @@ def _signing_key(certificate: x509.Certificate) -> bytes:
 
 
 def check_node(about: CertificateFacts, fleet: str, node: int | None, source: str) -> None:
-    """Raise unless a certificate is of this fleet and, if one is given, of this node."""
+    """Raise an error unless a certificate is of this fleet and, if given, of this node."""
     if about.fleet != fleet:
         raise WrongNode(f"{source} is of fleet {about.fleet}, not {fleet}: use the files of one fleet")
     if node is not None and about.node != node:
@@ -208,7 +216,7 @@ def date_text(at: datetime) -> str:
 def check_date(
     certificate: x509.Certificate, source: str, what: str, remedy: str, now: datetime | None, *, warn: bool = True
 ) -> None:
-    """Raise if a certificate is not valid now; warn if it expires soon."""
+    """Raise an error if a certificate is not valid now; warn if it expires soon."""
     at, begin, end = utc(now), certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if at > end:
         raise OutOfDate(f"{source}: {what} expired on {date_text(end)}, and it is {date_text(at)} here: {remedy}")

@@ -1,4 +1,4 @@
-"""What can be wrong with a key or a certificate."""
+"""Errors of keys and certificates."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ class IdentityError(LevywalkError, ValueError):
 
 
 class KeyExposed(IdentityError):
-    """A private key that others than its owner may read."""
+    """A private key that others besides its owner may read."""
 
 
 class KeyExists(IdentityError):
-    """A key is there already; it is never overwritten."""
+    """A key exists already; it is never overwritten."""
 
 
 class NotKeyOrCertificate(IdentityError):
-    """A file or message that is no key or certificate, or a part of one."""
+    """A file or message that is not a complete key or certificate."""
 
 
 class WrongKey(IdentityError):
-    """A private key that does not belong to the certificate beside it, or a second signing key of a known node."""
+    """A private key that does not belong to the certificate beside it, or another signing key of a
+    known node.
+    """
 
 
 class OutOfDate(IdentityError):
@@ -30,7 +32,7 @@ class OutOfDate(IdentityError):
 
 
 class Untrusted(IdentityError):
-    """A certificate that the fleet's authority has not signed, or not for a node."""
+    """A certificate that the fleet's authority has not signed, or that is not for a node."""
 
 
 class WrongNode(IdentityError):
@@ -38,4 +40,4 @@ class WrongNode(IdentityError):
 
 
 class ExpiryWarning(UserWarning):
-    """A certificate will expire soon; the message says when and what to do."""
+    """A certificate expires soon; the message says when, and what to do."""

@@ -1,4 +1,7 @@
-"""Keys and certificates as PEM text and as files: written whole, and readable by the owner alone if private."""
+"""Keys and certificates as PEM text and as files.
+
+Private keys are readable by their owner alone.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,9 @@ from levywalk.fleet.identity.library import (
 )
 
 CA_KEY, CA_CERTIFICATE, NODE_KEY, NODE_CERTIFICATE = "ca.key", "ca.crt", "node.key", "node.crt"
-_LARGEST = 64 * 1024  # bytes of a file or certificate that is looked at
+_LARGEST = 64 * 1024  # bytes; larger files and certificates are refused
 _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----\s*", re.DOTALL)
-BAD = (  # whatever cryptography says of bytes that are no certificate, or of one with odd contents
+BAD = (  # what cryptography raises for bytes that are not a certificate, or for a strange one
     ValueError,
     TypeError,
     UnsupportedAlgorithm,
@@ -41,24 +44,24 @@ BAD = (  # whatever cryptography says of bytes that are no certificate, or of on
 
 @contextmanager
 def explained(source: str) -> Iterator[None]:
-    """Say what is the matter with bytes that should be a key or certificate."""
+    """Turn errors of the library into a clear error about this source."""
     try:
         yield
     except BAD as error:
-        raise NotKeyOrCertificate(f"{source} is damaged ({error}): copy it again, or issue it anew") from None
+        raise NotKeyOrCertificate(f"{source} is damaged ({error}): copy it again, or issue a new one") from None
 
 
 def pem_blocks(text: bytes, source: str, *kinds: str) -> list[bytes]:
-    """Return the PEM blocks of a text that has just these."""
+    """Return the PEM blocks of a text, which must be exactly of these kinds."""
     if len(text) > _LARGEST:
-        raise NotKeyOrCertificate(f"{source} is larger than {_LARGEST} bytes: no key or certificate is")
+        raise NotKeyOrCertificate(f"{source} is larger than {_LARGEST} bytes, so it is not a key or certificate")
     count = text.count(b"-----BEGIN ")
-    found = list(_PEM.finditer(text)) if count <= 2 else []  # of thousands it would take long
+    found = list(_PEM.finditer(text)) if count <= 2 else []  # with thousands this would take long
     if count != len(kinds) or [block[1].decode() for block in found] != list(kinds):
         want = " and ".join(f"BEGIN {kind}" for kind in kinds)
         have = f"{count} of which {len(found)} whole" if count <= 2 else f"{count}"
         raise NotKeyOrCertificate(
-            f"{source} must have the PEM blocks {want}, got {have}: copy it again, or issue it anew"
+            f"{source} must have the PEM blocks {want}, got {have}: copy it again, or issue a new one"
         )
     return [block[0] for block in found]
 
@@ -68,7 +71,7 @@ def p256_key(pem: bytes, source: str) -> EllipticCurvePrivateKey:
     with explained(source):
         key = load_pem_private_key(pem, None)
     if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):
-        raise NotKeyOrCertificate(f"{source} must begin with a key on P-256, got {type(key).__name__}: issue it anew")
+        raise NotKeyOrCertificate(f"{source} must begin with a P-256 key, got {type(key).__name__}: issue a new one")
     return key
 
 
@@ -77,7 +80,7 @@ def ed25519_key(pem: bytes, source: str) -> Ed25519PrivateKey:
     with explained(source):
         key = load_pem_private_key(pem, None)
     if not isinstance(key, Ed25519PrivateKey):
-        raise NotKeyOrCertificate(f"{source} must end with an Ed25519 key, got {type(key).__name__}: issue it anew")
+        raise NotKeyOrCertificate(f"{source} must end with an Ed25519 key, got {type(key).__name__}: issue a new one")
     return key
 
 
@@ -97,7 +100,10 @@ def public_der(owner: EllipticCurvePrivateKey | x509.Certificate) -> bytes:
 
 
 def read_small(path: Path, *, private: bool = False) -> bytes:
-    """Return what is in a small file; of a private key the mode is that of the very file that is read."""
+    """Return the contents of a small file.
+
+    For a private key, the permissions of the opened file itself are checked.
+    """
     try:
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -109,11 +115,11 @@ def read_small(path: Path, *, private: bool = False) -> bytes:
     with os.fdopen(number, "rb") as file:
         about = os.fstat(number)
         if not stat.S_ISREG(about.st_mode):
-            raise NotKeyOrCertificate(f"{path} is not a file: name the key or certificate itself")
+            raise NotKeyOrCertificate(f"{path} is not a file: give the key or certificate file itself")
         if private and about.st_mode & 0o077:
             raise KeyExposed(
-                f"{path} is a private key that others may use (mode {stat.S_IMODE(about.st_mode):04o}): "
-                f"chmod 600 {path}, and issue the node anew if somebody may have read it"
+                f"{path} is a private key that other users may read (mode {stat.S_IMODE(about.st_mode):04o}): "
+                f"chmod 600 {path}, and issue new keys if somebody may have read it"
             )
         return file.read(_LARGEST + 1)
 
@@ -124,7 +130,7 @@ def _told(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise IdentityError(
-            f"{path} cannot be written ({error.strerror}): name a folder with room that is yours"
+            f"{path} cannot be written ({error.strerror}): choose a folder with room that belongs to you"
         ) from None
 
 
@@ -135,7 +141,10 @@ def make_folder(folder: Path) -> None:
 
 
 def write_private(path: Path, text: bytes, remedy: str) -> None:
-    """Write a key that was not there; nobody else can open it at any time, and it is whole or gone."""
+    """Write a new key.
+
+    No other user can open it at any time, and it is written completely or not at all.
+    """
     with _told(path):
         try:
             number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -154,6 +163,6 @@ def write_private(path: Path, text: bytes, remedy: str) -> None:
 
 
 def write_public(path: Path, text: bytes) -> None:
-    """Write or replace a certificate at once: a reader sees the old one or the new one."""
+    """Write or replace a certificate in one step: a reader sees the old one or the new one."""
     with _told(path):
         write_whole(path, text)

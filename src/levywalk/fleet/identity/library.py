@@ -1,4 +1,4 @@
-"""The names of the package cryptography that this room uses, with a clear error where it is not installed."""
+"""The names of the package cryptography that this package uses, with a clear error if it is not installed."""
 
 from __future__ import annotations
 

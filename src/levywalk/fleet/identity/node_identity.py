@@ -1,4 +1,6 @@
-"""What one node is: its keys, its certificate, its fleet's authority, and the nodes that it has learned of."""
+"""The identity of one node: its keys, its certificate, its fleet's authority, and the nodes that it
+knows.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +43,16 @@ from levywalk.fleet.identity.library import (
 )
 from levywalk.fleet.identity.signing import Ed25519
 
-# gRPC takes TLS 1.2 too, and Python cannot tell it not to. This suite needs an RSA certificate, which no fleet has, and
-# the suites of TLS 1.3 are not configurable: so with this in the environment, before gRPC is first used, 1.3 is all
-# that is left. (Names of TLS 1.3 suites alone would make gRPC refuse to start.)
+# gRPC also accepts TLS 1.2, and Python has no option against that. This cipher suite of TLS 1.2 needs an
+# RSA certificate, which no fleet has, and the suites of TLS 1.3 cannot be configured. So with this in the
+# environment, before gRPC is first used, only TLS 1.3 is left. (With names of TLS 1.3 suites alone gRPC
+# would not start.)
 TLS_1_3_ONLY = {"GRPC_SSL_CIPHER_SUITES": "ECDHE-RSA-AES128-GCM-SHA256"}
-_REMEMBERED = 1024  # peers' certificates that need no second check
+_REMEMBERED = 1024  # number of checked certificates that are remembered
 
 
 class Tls(NamedTuple):
-    """What TLS needs, as PEM."""
+    """What TLS needs, as PEM text."""
 
     key: bytes
     certificate: bytes
@@ -57,7 +60,9 @@ class Tls(NamedTuple):
 
 
 class Identity:
-    """What one node is: its keys, its certificate, its fleet's authority; and the nodes that it has learned of."""
+    """The identity of one node: its keys, its certificate, its fleet's authority, and the nodes
+    that it knows.
+    """
 
     def __init__(
         self,
@@ -79,7 +84,7 @@ class Identity:
 
     @classmethod
     def open(cls, folder: str | Path, *, node: int | None = None, now: datetime | None = None) -> Identity:
-        """Load what `Authority.issue` put into a folder."""
+        """Load the files that `Authority.issue` has written to a folder."""
         at = Path(folder)
         return cls.load(at / NODE_KEY, at / NODE_CERTIFICATE, at / CA_CERTIFICATE, node=node, now=now)
 
@@ -93,12 +98,12 @@ class Identity:
         node: int | None = None,
         now: datetime | None = None,
     ) -> Identity:
-        """Read an identity and check all of it; warn if a certificate ends soon.
+        """Read an identity and check all of it; warn if a certificate expires soon.
 
         Parameters
         ----------
         node
-            The node that it must be of, as the node file says; None for any.
+            The node that it must belong to, as the node file says; None for any.
         """
         source = str(certificate)
         ca = parse(read_small(Path(authority)), str(authority))
@@ -115,23 +120,26 @@ class Identity:
         if mine != (public_der(own), about.signing):
             raise WrongKey(
                 f"{key} does not belong to {source}, which is of node {about.node}: "
-                "put the two files of one node beside each other, or issue it anew"
+                "put the two files of one node beside each other, or issue new ones"
             )
         return cls(about, private, signer, own, ca)
 
     def tls(self) -> Tls:
-        """Return what gRPC's credentials are made of."""
+        """Return the files from which gRPC makes its credentials."""
         return Tls(private_pem(self._tls), certificate_pem(self.certificate), certificate_pem(self.authority))
 
     def signer(self) -> Ed25519:
-        """Return this node's `protocol.Signer`: it believes this node and those that it learns of, now or later."""
+        """Return this node's `Signer`.
+
+        It accepts signatures of this node and of all nodes that are known, now or later.
+        """
         return Ed25519(self._signing, self._public)
 
     def learn(self, certificate: x509.Certificate | bytes | str, *, now: datetime | None = None) -> int:
         """Check a node's certificate and remember its signing key; return its id.
 
-        A node that was issued anew has another signing key. The one that was issued last counts; an earlier one, which
-        may have been stolen, is refused.
+        A node that got new keys has another signing key. The one that was issued last is accepted.
+        An earlier one, which may have been stolen, is refused.
         """
         found = parse(certificate)
         about = self._check(found, now)
@@ -147,10 +155,9 @@ class Identity:
         return about.node
 
     def peer_id(self, certificate: x509.Certificate | bytes | str, *, now: datetime | None = None) -> int:
-        """Return the id of the node whose certificate that is, if the authority says so and it is in date.
-
-        Cheap when it is asked again of the same PEM, as gRPC gives it for every call
-        (``context.auth_context()["x509_pem_cert"][0]``).
+        """Return the id of the node that a certificate belongs to, if the authority has signed it
+        and it is valid now. The result is remembered, because gRPC gives the same PEM text with
+        every call (``context.auth_context()["x509_pem_cert"][0]``).
         """
         if isinstance(certificate, x509.Certificate):
             return self._check(certificate, now).node

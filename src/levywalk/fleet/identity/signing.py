@@ -1,4 +1,7 @@
-"""Ed25519 signatures for certificates. Needs the package ``cryptography`` (``pip install levywalk[fleet]``)."""
+"""Ed25519 signatures.
+
+They need the package ``cryptography`` (``pip install 'levywalk[fleet]'``).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Ed25519:
-    """One node's key, and the public keys of those whose word it may have to check."""
+    """One node's key, and the public keys of the nodes whose signatures it may have to check."""
 
     def __init__(self, own: Ed25519PrivateKey, public: Mapping[int, Ed25519PublicKey]) -> None:
         from cryptography.exceptions import InvalidSignature
@@ -24,7 +27,7 @@ class Ed25519:
         return self.own.sign(statement)
 
     def verify(self, node: int, statement: bytes, signature: bytes) -> bool:
-        """Return whether the node has signed that."""
+        """Return whether the node has signed the statement."""
         key = self.public.get(node)
         if key is None:
             return False
@@ -36,7 +39,7 @@ class Ed25519:
 
 
 def new_signers(nodes: Iterable[int]) -> dict[int, Ed25519]:
-    """Return a signer with a new key for each of some nodes in one process, which know each other's public keys.
+    """Return a signer with a new key for each node. All of them know each other's public keys.
 
     Examples
     --------

@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,15 @@ from levywalk.fleet.setup.node_file import NodeFile, host_port
 from levywalk.fleet.storage.disk_speed import fsync_seconds
 from levywalk.version import __version__
 
-OK, WARNING, PROBLEM = "ok", "warning", "problem"
+
+class FindingLevel(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
 _ROOM = 1 << 30, 1 << 26  # bytes on a disk: fewer are worth a warning, or a problem
 _PATIENCE = 5.0  # seconds for a node to answer
 _SLOW = 0.02  # seconds of an fsync
@@ -58,16 +67,18 @@ def examine(path: str | Path) -> Iterator[Finding]:
         try:
             file = NodeFile.read(place / "node.toml")
         except LevywalkError as error:
-            yield Finding(PROBLEM, str(error), "mend the file")
+            yield Finding(FindingLevel.PROBLEM, str(error), "mend the file")
             continue
         if place.name != f"node-{file.id}":
-            yield Finding(PROBLEM, f"{place}/node.toml is of node {file.id}", "put each file into its own folder")
+            yield Finding(
+                FindingLevel.PROBLEM, f"{place}/node.toml is of node {file.id}", "put each file into its own folder"
+            )
             continue
         files[file.id] = file
     if not files:
-        yield Finding(PROBLEM, f"{path} has no node that can be read", "copy the nodes' folders here")
+        yield Finding(FindingLevel.PROBLEM, f"{path} has no node that can be read", "copy the nodes' folders here")
         return
-    yield Finding(OK, f"the folder holds nodes {short(sorted(files))} of {manifest.nodes}")
+    yield Finding(FindingLevel.OK, f"the folder holds nodes {short(sorted(files))} of {manifest.nodes}")
     yield from _each(
         "files, keys and certificates are right", (one for v in sorted(files) for one in _files(files[v], manifest))
     )
@@ -82,8 +93,8 @@ def _each(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:
     """Yield the findings, or, if there is nothing to complain of, that all is fine."""
     found = list(findings)
     yield from found
-    if all(finding.level == OK for finding in found):
-        yield Finding(OK, fine)
+    if all(finding.level == FindingLevel.OK for finding in found):
+        yield Finding(FindingLevel.OK, fine)
 
 
 def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:
@@ -94,25 +105,31 @@ def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:
     try:
         if Manifest.read(file.manifest).digest != manifest.digest:
             yield Finding(
-                PROBLEM, f"node {file.id} has another manifest than the fleet", f"copy the fleet's to {file.manifest}"
+                FindingLevel.PROBLEM,
+                f"node {file.id} has another manifest than the fleet",
+                f"copy the fleet's to {file.manifest}",
             )
     except LevywalkError as error:
-        yield Finding(PROBLEM, str(error), f"copy the fleet's manifest to {file.manifest}")
+        yield Finding(FindingLevel.PROBLEM, str(error), f"copy the fleet's manifest to {file.manifest}")
     try:
         own_problem(manifest, file)
     except LevywalkError as error:
-        yield Finding(PROBLEM, f"node {file.id}: {error}", "put its data there")
+        yield Finding(FindingLevel.PROBLEM, f"node {file.id}: {error}", "put its data there")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ExpiryWarning)
         try:
             Identity.load(file.key, file.certificate, file.authority, node=file.id)
         except IdentityError as error:
-            yield Finding(PROBLEM, f"node {file.id}: {error}")
+            yield Finding(FindingLevel.PROBLEM, f"node {file.id}: {error}")
         except OSError as error:
-            yield Finding(PROBLEM, f"node {file.id}: {error}", "restore the file, or issue the node anew")
+            yield Finding(FindingLevel.PROBLEM, f"node {file.id}: {error}", "restore the file, or issue the node anew")
     for warning in caught:
         if issubclass(warning.category, ExpiryWarning):
-            yield Finding(WARNING, f"node {file.id}: {warning.message}", "levywalk fleet renew, then restart the node")
+            yield Finding(
+                FindingLevel.WARNING,
+                f"node {file.id}: {warning.message}",
+                "levywalk fleet renew, then restart the node",
+            )
 
 
 def _symmetric(files: Mapping[int, NodeFile]) -> Iterator[Finding]:
@@ -133,20 +150,20 @@ def _symmetric(files: Mapping[int, NodeFile]) -> Iterator[Finding]:
                 continue  # on another machine
             if v not in {back.id for back in other.neighbours}:
                 yield Finding(
-                    PROBLEM,
+                    FindingLevel.PROBLEM,
                     f"node {v} lists node {peer.id} as a neighbour, but not the other way round",
                     f"add node {v} to the node file of node {peer.id}, or remove it here",
                 )
             if prints.get(peer.id, peer.fingerprint) != peer.fingerprint:
                 yield Finding(
-                    PROBLEM,
+                    FindingLevel.PROBLEM,
                     f"node {v} knows node {peer.id} by other keys than those it has",
                     f"in node {v}'s file, set the fingerprint of node {peer.id} to {prints[peer.id]}",
                 )
             mine, its = host_port(peer.address), host_port(other.listen)
             if mine is not None and its is not None and mine[1] != its[1]:
                 yield Finding(
-                    PROBLEM,
+                    FindingLevel.PROBLEM,
                     f"node {v} looks for node {peer.id} on port {mine[1]}, but that listens on {its[1]}",
                     f"change the address in the file of node {v}, or listen in that of node {peer.id}",
                 )
@@ -159,7 +176,7 @@ def _ports(file: NodeFile, one: NodeView) -> Iterator[Finding]:
         parts = None if address is None else host_port(address)
         if parts is not None and not _is_free(*parts):
             yield Finding(
-                PROBLEM,
+                FindingLevel.PROBLEM,
                 f"node {file.id} does not run, but another process has its port {parts[1]} ({name})",
                 "end that process, or change the node file and the neighbours' address of this node",
             )
@@ -179,24 +196,32 @@ def _is_free(host: str, port: int) -> bool:
 def _machine(path: Path) -> Iterator[Finding]:
     """Look at the disk and the clock."""
     if not os.access(path, os.W_OK):
-        yield Finding(PROBLEM, f"{path} cannot be written", "give it to the user that runs the nodes")
+        yield Finding(FindingLevel.PROBLEM, f"{path} cannot be written", "give it to the user that runs the nodes")
         return
     free = shutil.disk_usage(path).free
-    level = OK if free >= _ROOM[0] else WARNING if free >= _ROOM[1] else PROBLEM
-    yield Finding(level, f"{free / (1 << 30):.1f} GiB are free on the disk", "" if level == OK else "make room")
+    level = FindingLevel.OK if free >= _ROOM[0] else FindingLevel.WARNING if free >= _ROOM[1] else FindingLevel.PROBLEM
+    yield Finding(
+        level, f"{free / (1 << 30):.1f} GiB are free on the disk", "" if level == FindingLevel.OK else "make room"
+    )
     taken = fsync_seconds(path, times=10)
     said = f"the disk keeps a page for good in {1000 * taken:.2g} ms"
-    yield Finding(OK, said) if taken < _SLOW else Finding(WARNING, f"{said}: hand-offs are slow", "use a faster disk")
+    yield (
+        Finding(FindingLevel.OK, said)
+        if taken < _SLOW
+        else Finding(FindingLevel.WARNING, f"{said}: hand-offs are slow", "use a faster disk")
+    )
     newest = max(file.stat().st_mtime for file in (*path.glob("node-*/*"), path / MANIFEST))
     now = time.time()
     if newest > now + _CLOCK:
         yield Finding(
-            WARNING,
+            FindingLevel.WARNING,
             f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, but files here are {newest - now:.0f} s newer",
             "set the clock: certificates are judged by it; nothing else is",
         )
     else:
-        yield Finding(OK, f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, which certificates are judged by")
+        yield Finding(
+            FindingLevel.OK, f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, which certificates are judged by"
+        )
 
 
 def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
@@ -205,34 +230,38 @@ def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
     down = [v for v in sorted(views) if v not in up]
     at = shlex.quote(str(path))
     if not up:
-        yield Finding(WARNING, "no node runs", f"levywalk fleet up {at}")
+        yield Finding(FindingLevel.WARNING, "no node runs", f"levywalk fleet up {at}")
     elif down:
         yield Finding(
-            WARNING,
+            FindingLevel.WARNING,
             f"{len(up)} of {count(len(views), 'node')} run; down: {short(down)}",
             f"levywalk fleet up {at}; if one will never come back, levywalk fleet gone {at} {down[0]}",
         )
     else:
-        yield Finding(OK, f"all {len(views)} nodes run")
+        yield Finding(FindingLevel.OK, f"all {len(views)} nodes run")
     for v in up:
         yield from _one(at, views[v], set(down))
     for v, one in sorted(views.items()):
         if one.error is not None:
-            yield Finding(PROBLEM, f"node {v}'s disk cannot be read: {one.error}")
+            yield Finding(FindingLevel.PROBLEM, f"node {v}'s disk cannot be read: {one.error}")
 
 
 def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
     if not one.answers:
         remedy = f"was it stopped? kill -CONT {one.pid}"
-        yield Finding(PROBLEM, f"node {one.id} (process {one.pid}) does not answer", remedy)
+        yield Finding(FindingLevel.PROBLEM, f"node {one.id} (process {one.pid}) does not answer", remedy)
         return
     about: dict[str, Any] = one.about
     if about["version"] != __version__:
-        yield Finding(WARNING, f"node {one.id} runs levywalk {about['version']}, this is {__version__}", "restart it")
+        yield Finding(
+            FindingLevel.WARNING, f"node {one.id} runs levywalk {about['version']}, this is {__version__}", "restart it"
+        )
     for u, edge in about["edges"].items():
         if not edge["up"] and int(u) not in down:
             why = edge.get("why") or "its ends have not agreed yet"
-            yield Finding(WARNING, f"the edge from node {one.id} to node {u} is down: {why}", f"look at node {u}")
+            yield Finding(
+                FindingLevel.WARNING, f"the edge from node {one.id} to node {u} is down: {why}", f"look at node {u}"
+            )
     if about["waits"]:
         remedy = f"levywalk fleet up {at}; if that node will never come back, levywalk fleet gone {at} NODE"
-        yield Finding(PROBLEM, f"node {one.id} {about['waits']}", remedy)
+        yield Finding(FindingLevel.PROBLEM, f"node {one.id} {about['waits']}", remedy)

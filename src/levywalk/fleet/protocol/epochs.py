@@ -1,4 +1,6 @@
-"""Epochs: a token that is brought back lives on in a higher one, and what lower ones hold is archived."""
+"""Epochs: a token that is restored from a copy continues in a higher epoch, and tokens of lower
+epochs are archived.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,15 @@ from collections.abc import Sequence
 
 from levywalk.fleet.protocol.membership import Membership
 from levywalk.fleet.protocol.messages import Fenced, Guard
-from levywalk.fleet.protocol.records import NOBODY, PREPARED, SEEKING, Archived, Held, Known
+from levywalk.fleet.protocol.records import NOBODY, Archived, Held, HeldStatus, Known
 from levywalk.fleet.protocol.token import Epoch, Token
 
 
 class Epochs(Membership):
-    """What a node knows of epochs, and how it begins one."""
+    """What a node knows about epochs, and how it begins a new one."""
 
     def _behind(self, sender: int, epoch: Epoch) -> bool:
-        """Answer a message of a lower epoch than the highest one known here."""
+        """If a message is of an older epoch, tell the sender about the newer one and return True."""
         known = self.disk.known
         if epoch < known.epoch:
             self._send(sender, Fenced(known.epoch, known.base))
@@ -25,16 +27,20 @@ class Epochs(Membership):
         self._see(message.epoch, message.base, now)
 
     def _see(self, epoch: Epoch, base: int, now: float) -> None:
-        """Take note of an epoch; archive what a higher one has overtaken, and pass the news on."""
+        """Note an epoch.
+
+        If it is higher than the known one, archive the tokens of lower epochs and tell the
+        neighbours.
+        """
         if epoch > self.disk.known.epoch:
             self._overtake(epoch, base)
             self._announce(now)
 
     def _overtake(self, epoch: Epoch, base: int) -> None:
-        """Archive what is held and guarded of lower epochs."""
+        """Archive the tokens and copies of lower epochs."""
         held, guarded, final = self.disk.held, self.disk.guarded, self.disk.final
         if held is not None and held.token.epoch < epoch:
-            if held.status != PREPARED:
+            if held.status != HeldStatus.PREPARED:
                 lost = max(0, held.token.step - base)
                 self._lines.append(Archived(held.token, held.status, epoch, lost))
                 self._record("archived", epoch=held.token.epoch, by=epoch, lost=lost)
@@ -43,7 +49,9 @@ class Epochs(Membership):
             if guarded.register is None:
                 lost = max(0, guarded.copy.step - base)
                 self._lines.append(Archived(guarded.copy, "guarded", epoch, lost))
-                if not self.activated:  # the next node may never have begun, and so not say what is lost
+                if (
+                    not self.activated
+                ):  # the next node may never have started with it, and then would not report the loss
                     self._record("archived", epoch=guarded.copy.epoch, by=epoch, lost=lost)
             self._put("guarded", None)
         if final is not None and final.epoch < epoch:
@@ -53,20 +61,23 @@ class Epochs(Membership):
         self._put("known", Known(epoch, base))
 
     def _bring_back(self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]) -> None:
-        """Let a copy live on in an epoch of its own."""
+        """Restore a token from a copy, in a new epoch."""
         counter = max(self.disk.known.epoch.counter, token.epoch.counter) + 1
         fresh = token._replace(epoch=Epoch(counter, token.seq, self.id), base=token.step)
         self._seek(fresh, parent, to, now, avoid)
 
     def _seek(self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]) -> None:
-        """Hold a token that has no guardian yet; it stays where it is until it has one."""
-        held = Held(SEEKING, token, NOBODY, NOBODY, to, token.step, parent)
+        """Hold a token that has no guardian yet. It does not move before it has one."""
+        held = Held(HeldStatus.SEEKING, token, NOBODY, NOBODY, to, token.step, parent)
         self._put("held", held)
         self._choose_guardian(held, now, avoid)
         self.retry_at = now + self.terms.retry
 
     def _choose_guardian(self, held: Held, now: float, avoid: Sequence[int] = ()) -> None:
-        """Pick a neighbour that is there. The choice is on disk before it is told: there is never a second guardian."""
+        """Choose a neighbour that is connected.
+
+        The choice is persisted before it is sent, so there is never a second guardian.
+        """
         around = [u for u in self.neighbours if self.disk.edges[u].up and self._hears(u, now)]
         choice = [u for u in around if u not in avoid] or around
         if choice:

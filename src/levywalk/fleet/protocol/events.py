@@ -1,4 +1,4 @@
-"""What reaches a node's state machine (events), and what it wants done (effects)."""
+"""Events, which a node's state machine receives, and effects, which it asks for."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from levywalk.fleet.protocol.token import Token
 
 
 class Persist(NamedTuple):
-    """Write these slots of the disk, and add these lines to the log, in one transaction."""
+    """Write these slots of the disk, and append these lines to the log, in one transaction."""
 
-    slots: dict[str, object]  # a field of `Disk` and what it holds from now on; values never change
+    slots: dict[str, object]  # a field of `Disk` and its new value; values are immutable
     lines: tuple[Line, ...]
 
 
 class Send(NamedTuple):
-    """Send a message; it may be lost."""
+    """Send a message. It may be lost."""
 
     to: int
     message: Message
 
 
 class SetTimer(NamedTuple):
-    """Call again with `Timer` at that time; a later call replaces an earlier one."""
+    """Send `Timer` at that time. A later `SetTimer` replaces an earlier one."""
 
     at: float
 
 
 class Again(NamedTuple):
-    """Call again with `Turn`, after what else there is to do: the token is here and there is work."""
+    """Send `Turn` soon, after the events that wait already: the token is here and there is work."""
 
 
 class Notice(NamedTuple):
-    """Something to tell people: a word and what it is about."""
+    """Something to report to people: a kind, and its details."""
 
     what: str
     about: dict[str, object]
@@ -44,24 +44,24 @@ Effect = Persist | Send | SetTimer | Again | Notice
 
 
 class Start(NamedTuple):
-    """The node begins, or begins again with its disk."""
+    """The node starts, for the first time or again with its disk."""
 
 
 class Genesis(NamedTuple):
-    """The first token is born here."""
+    """The first token is created here."""
 
     token: Token
 
 
 class Got(NamedTuple):
-    """A message came, and the transport vouches for its sender."""
+    """A message has arrived. The transport has checked who sent it."""
 
     sender: int
     message: Message
 
 
 class Timer(NamedTuple):
-    """It is time."""
+    """The time of `SetTimer` has come."""
 
 
 class Turn(NamedTuple):
@@ -69,13 +69,16 @@ class Turn(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """The connection to a neighbour is open, or open again, and the transport vouches for who it is."""
+    """The connection to a neighbour is open. The transport has checked who it is."""
 
     node: int
 
 
 class Silent(NamedTuple):
-    """The holder of the guarded token is believed dead. (The machine's own clock leads to the same.)"""
+    """The holder of the guarded token is considered dead.
+
+    (The state machine's own timers have the same effect.)
+    """
 
 
 class Gone(NamedTuple):
@@ -91,7 +94,7 @@ class Joins(NamedTuple):
 
 
 class Leaves(NamedTuple):
-    """The operator wants this node to leave."""
+    """The operator removes this node."""
 
 
 Event = Start | Genesis | Got | Timer | Turn | Reached | Silent | Gone | Joins | Leaves

@@ -1,33 +1,41 @@
-"""The guarded hand-off: how the model goes from one node to the next, and how it comes back when a node dies.
+"""The guarded hand-off: how the model moves from one node to the next, and how it is restored when
+a node dies.
 
-At any time one node holds the token and another one guards it; both have a copy on disk. The guardian owns a register
-that is written once per (epoch, seq): *released* to a node, or *regenerated*. That register decides who goes on, and no
-clock does: a guardian that is too impatient costs work, never the model.
+At any time one node holds the token and another node guards it. Both have a copy on disk. The
+guardian has a register that is written once per (epoch, seq): *released* to a node, or
+*regenerated*. This register decides which token continues. No clock decides that: a guardian that
+is too impatient costs some updates, never the model.
 
-What a node holds (`Held.status`) and what changes it:
+What a node holds (`Held.status`), and what comes next:
 
-===========  ================================  =========================================================================
-status       meaning                           goes on to
-===========  ================================  =========================================================================
-PREPARED     a token on disk, inert            ACTIVE with the guardian's certificate; forgotten for a later one
-ACTIVE       updates and decides               MOVING when a decision leads away; final when the walk is over
-MOVING       the choice is on disk             RELEASING when the next node has prepared; ACTIVE (a stay) if it is dead
-RELEASING    frozen                            nothing, as the new guardian, with the certificate of the old one
-SEEKING      brought back, or the first        ACTIVE (or MOVING, to redo a choice) once another node guards a copy
-===========  ================================  =========================================================================
+===========  ==============================  ======================================================
+status       meaning                         next
+===========  ==============================  ======================================================
+PREPARED     on disk, not in use yet         ACTIVE with the guardian's certificate; or replaced by
+                                             a later token
+ACTIVE       the node updates and decides    MOVING when the decision is another node; final when
+                                             the walk is over
+MOVING       the decision is on disk         RELEASING when the next node is prepared; ACTIVE (the
+                                             model stays) if the next node is dead
+RELEASING    no more changes                 with the guardian's certificate the node becomes the
+                                             guardian and holds nothing
+SEEKING      the first token, or a restored  ACTIVE, or MOVING to repeat a decision, once another
+             one; it has no guardian         node guards a copy
+===========  ==============================  ======================================================
 
 What a node guards (`Guarded.register`):
 
-=============  =======================================================================================================
-None           the holder is at work; its silence for longer than ``dead_after`` leads to REGENERATED
-Certificate    released: the holder may pass the token on, and guards it from then on; if it is silent the certificate
-               goes from neighbour to neighbour until it is at the next node, which may never have got it
-REGENERATED    the copy goes on in a new epoch, held by this node as SEEKING
-=============  =======================================================================================================
+=============  ====================================================================================
+None           the holder works; if it is silent for longer than ``dead_after``, the guardian
+               writes REGENERATED
+Certificate    released: the holder may hand the token over, and then becomes the guardian; if it
+               is silent, neighbours forward the certificate to the next node, which may not have it
+REGENERATED    the copy continues in a new epoch, held by this node with the status SEEKING
+=============  ====================================================================================
 
-Whoever learns of a higher epoch archives what it holds and guards of lower ones. An epoch is not spoken of before a
-second node has its copy. Effects are performed in order; what is sent was persisted before, and a restarted node sends
-again what it is still waiting for (`Start`).
+A node that learns of a higher epoch archives what it holds and guards of lower ones. A new epoch is
+announced only after a second node has a copy. Effects are performed in order: what is sent was
+persisted before. A restarted node sends again every message that still needs an answer (`Start`).
 """
 
 from __future__ import annotations
@@ -51,19 +59,7 @@ from levywalk.fleet.protocol.messages import (
     Renewed,
 )
 from levywalk.fleet.protocol.node_step import visit_of
-from levywalk.fleet.protocol.records import (
-    ACTIVE,
-    MOVING,
-    NOBODY,
-    PREPARED,
-    REGENERATED,
-    RELEASING,
-    SEEKING,
-    Began,
-    Guarded,
-    Held,
-    Known,
-)
+from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldStatus, Known, RegisterValue
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 
@@ -71,25 +67,25 @@ class HandOff(Epochs):
     """What a node does as the holder of the token, as the next node, and as the guardian."""
 
     def _go_on(self, now: float) -> None:
-        """Say again what is waited for."""
+        """Send every message again that still needs an answer, or continue to work."""
         held, guarded = self.disk.held, self.disk.guarded
         self.retry_at = float("inf")
         waits = False
         if held is not None:
-            if held.status == ACTIVE:
+            if held.status == HeldStatus.ACTIVE:
                 if self._must_renew(held):
                     self._send(held.guardian, Renew(held.token))
                     waits = True
                 else:
                     self.out.append(Again())
-            elif held.status == MOVING:
+            elif held.status == HeldStatus.MOVING:
                 self._send(held.to, Prepare(self._outgoing(held)[0], held.guardian))
                 waits = True
-            elif held.status == RELEASING:
+            elif held.status == HeldStatus.RELEASING:
                 sent, digest = self._outgoing(held)
                 self._send(held.guardian, Release(sent.epoch, held.token.seq, held.to, digest))
                 waits = True
-            elif held.status == SEEKING:
+            elif held.status == HeldStatus.SEEKING:
                 if held.guardian == NOBODY:
                     self._choose_guardian(held, now)
                 else:
@@ -103,20 +99,22 @@ class HandOff(Epochs):
             self.retry_at = now + self.terms.retry
 
     def _not_begun(self, guarded: Guarded) -> bool:
-        """Whether the next node may still be without its certificate."""
+        """Return whether the next node may still be without its certificate."""
         released = guarded.register is None and guarded.activate is not None
         return released and not self.activated and self.disk.final is None
 
     # The holder
 
     def _must_renew(self, held: Held) -> bool:
-        """Whether the guardian's copy is too old for another update."""
+        """Return whether the guardian needs a newer copy before the next update."""
         return held.token.step - held.copied >= self.terms.renew_after and not held.token.jumping
 
     def _turn(self, event: Turn, now: float) -> None:
-        """Update and decide, until the token has to leave, the guardian needs a copy, or the walk is over."""
+        """Update and decide, until the token must move, the guardian needs a copy, or the walk is
+        over.
+        """
         held = self.disk.held
-        if held is None or held.status != ACTIVE:
+        if held is None or held.status != HeldStatus.ACTIVE:
             return
         token, to, self.made = held.token, NOBODY, 0
         while not self.published.ends(token):
@@ -133,7 +131,7 @@ class HandOff(Epochs):
         if self.made and self.site.memory:
             self._put("memory", self.site.kept())
         if to not in (NOBODY, self.id):
-            held = held._replace(status=MOVING, token=token, to=to)
+            held = held._replace(status=HeldStatus.MOVING, token=token, to=to)
             self._put("held", held)
             self._send(to, Prepare(self._outgoing(held)[0], held.guardian))
         elif self.published.ends(token):
@@ -150,7 +148,7 @@ class HandOff(Epochs):
         self.retry_at = now + self.terms.retry
 
     def _end(self, token: Token) -> None:
-        """Keep the last token, and tell the neighbours, who tell theirs."""
+        """Keep the last token, and tell the neighbours, which tell theirs."""
         self._lines.append(visit_of(token, True))
         self._put("held", None)
         self._put("final", token)
@@ -163,36 +161,41 @@ class HandOff(Epochs):
                 self._send(u, Finished(token))
 
     def _prepared(self, sender: int, message: Prepared, now: float) -> None:
-        """The next node has the token: freeze, and ask the guardian to release it."""
+        """The next node has the token: change nothing any more, and ask the guardian to release it."""
         held = self.disk.held
-        if held is None or held.status != MOVING or held.to != sender or held.token.epoch != message.epoch:
+        if held is None or held.status != HeldStatus.MOVING or held.to != sender or held.token.epoch != message.epoch:
             return
         sent, digest = self._outgoing(held)
         if (message.seq, message.digest) != (sent.seq, digest):
             return
-        self._put("held", held._replace(status=RELEASING))
+        self._put("held", held._replace(status=HeldStatus.RELEASING))
         self._send(held.guardian, Release(sent.epoch, held.token.seq, sender, message.digest))
         self.retry_at = now + self.terms.retry
 
     def _refused(self, sender: int, message: Refused, now: float) -> None:
-        """The next node will not take the token: stay, as with a dead one."""
+        """The next node does not accept the token: the model stays, as with a dead node."""
         held = self.disk.held
-        if held is None or held.status != MOVING or held.to != sender or held.token.epoch != message.epoch:
+        if held is None or held.status != HeldStatus.MOVING or held.to != sender or held.token.epoch != message.epoch:
             return
         if message.digest == self._outgoing(held)[1]:
             self._stay(held, message.why)
 
     def _stay(self, held: Held, why: str) -> None:
-        """Turn a choice that leads nowhere into a stay; nothing was released, so nobody else can have the token."""
+        """Keep the model because it cannot go to the chosen node.
+
+        Nothing was released, so no other node can have the token.
+        """
         self._record("stayed", to=held.to, why=why)
-        self._put("held", held._replace(status=ACTIVE, to=NOBODY))
+        self._put("held", held._replace(status=HeldStatus.ACTIVE, to=NOBODY))
         self._commit()
         self.out.append(Again())
 
     def _released(self, sender: int, message: Released, now: float) -> None:
-        """The register says yes: guard the token from now on, and let the next node begin."""
+        """The guardian has released the token: become its guardian, and activate it at the next
+        node.
+        """
         held, certificate = self.disk.held, message.certificate
-        if held is None or held.status != RELEASING or sender != held.guardian:
+        if held is None or held.status != HeldStatus.RELEASING or sender != held.guardian:
             return
         sent, digest = self._outgoing(held)
         expected = (held.guardian, sent.epoch, held.token.seq, held.to, digest)
@@ -205,42 +208,45 @@ class HandOff(Epochs):
         self.retry_at = now + self.terms.retry
 
     def _renewed(self, sender: int, message: Renewed, now: float) -> None:
-        """The guardian's copy is new: go on."""
+        """The guardian has the new copy: continue."""
         held = self.disk.held
         if held is None or held.guardian != sender or (held.token.epoch, held.token.seq) != message[:2]:
             return
         if held.copied < message.step <= held.token.step:
             held = held._replace(copied=message.step)
             self._put("held", held)
-            if held.status == ACTIVE:
+            if held.status == HeldStatus.ACTIVE:
                 self._commit()
                 self._go_on(now)
 
     def _guarding(self, sender: int, message: Guarding, now: float) -> None:
-        """The copy is safe: the token lives, and the epoch may be spoken of."""
+        """Another node guards a copy: start to work with the token, and announce its epoch."""
         held = self.disk.held
-        if held is None or held.status != SEEKING or held.guardian != sender:
+        if held is None or held.status != HeldStatus.SEEKING or held.guardian != sender:
             return
         token = held.token
         if (token.epoch, token.seq) != message[:2]:
             return
         self._lines.append(Began(token.epoch, held.parent, token.step))
-        self._put("held", held._replace(status=ACTIVE if held.to == NOBODY else MOVING))
+        self._put("held", held._replace(status=HeldStatus.ACTIVE if held.to == NOBODY else HeldStatus.MOVING))
         self._put("known", Known(token.epoch, token.base))
         self._record("began", epoch=token.epoch, step=token.step, guardian=sender)
         self._announce(now)
         self._go_on(now)
 
     def _without_guardian(self, held: Held, now: float) -> None:
-        """Go on in a new epoch when the guardian will not come back; the choice is kept."""
+        """Continue in a new epoch because the guardian is gone.
+
+        A decision that was made is kept.
+        """
         self._record("guardian gone", guardian=held.guardian, epoch=held.token.epoch)
-        parent = held.parent if held.status == SEEKING else held.token.epoch
+        parent = held.parent if held.status == HeldStatus.SEEKING else held.token.epoch
         self._bring_back(held.token, parent, held.to, now, avoid=(held.guardian,))
 
     # The next node
 
     def _prepare(self, sender: int, message: Prepare, now: float) -> None:
-        """Keep an inert token on disk."""
+        """Store a token without using it yet."""
         token = message.token
         if self._behind(sender, token.epoch):
             return
@@ -252,33 +258,39 @@ class HandOff(Epochs):
         self._see(token.epoch, token.base, now)
         held, guarded = self.disk.held, self.disk.guarded
         if self.disk.final is not None:
-            return  # it was here before, or somewhere else, and came to its end
+            return  # an old message: the walk is over
         if guarded is not None and guarded.copy.epoch == token.epoch and guarded.copy.seq >= token.seq:
-            return  # it was here before, and went on
+            return  # an old message: this token was here and was handed over
         if held is not None:
-            if held.status != PREPARED:
-                return  # it is here, or a later one
+            if held.status != HeldStatus.PREPARED:
+                return  # an old message: this token or a later one is in use here
             if held.token.epoch == token.epoch and (held.token.seq, held.token.hops) > (token.seq, token.hops):
                 return
-            if self._digest(held.token) == token.digest():  # asked again; that the giver is gone is not forgotten
+            if self._digest(held.token) == token.digest():  # a repeated message; the stored giver is kept
                 self._send(sender, Prepared(token.epoch, token.seq, self._digest(held.token)))
                 return
-        self._put("held", Held(PREPARED, token, message.guardian, sender, NOBODY, token.step, FIRST))
+        self._put("held", Held(HeldStatus.PREPARED, token, message.guardian, sender, NOBODY, token.step, FIRST))
         self._send(sender, Prepared(token.epoch, token.seq, self._digest(token)))
 
     def _activate(self, sender: int, message: Activate, now: float) -> None:
-        """With the certificate the token comes to life; the sender guards it."""
+        """Start to work with the prepared token, since its certificate has arrived.
+
+        The sender guards it.
+        """
         held, certificate = self.disk.held, message.certificate
         if self._behind(sender, certificate.epoch) or held is None:
             return
-        if held.status == PREPARED:
+        if held.status == HeldStatus.PREPARED:
             if held.giver in (sender, NOBODY):
                 self._come_alive(held, certificate, now)
         elif held.guardian == sender and (held.token.epoch, held.token.seq) == (certificate.epoch, certificate.seq + 1):
             self._send(sender, Alive(held.token.epoch, held.token.seq))
 
     def _come_alive(self, held: Held, certificate: Certificate, now: float) -> None:
-        """Begin to work on a prepared token, if the certificate is for it; if its giver is gone, in a new epoch."""
+        """Start to work with a prepared token if the certificate is for it.
+
+        If the node that sent the token is gone, do so in a new epoch.
+        """
         token = held.token
         if certificate[:5] != (held.guardian, token.epoch, token.seq - 1, self.id, self._digest(token)):
             return
@@ -288,18 +300,21 @@ class HandOff(Epochs):
         if held.giver == NOBODY:
             self._bring_back(token, token.epoch, NOBODY, now, avoid=())
             return
-        self._put("held", Held(ACTIVE, token, held.giver, NOBODY, NOBODY, token.step, FIRST))
-        self.out.append(Again())  # the giver hears of it by what is asked of it next, or when it asks again
+        self._put("held", Held(HeldStatus.ACTIVE, token, held.giver, NOBODY, NOBODY, token.step, FIRST))
+        self.out.append(Again())  # the next message to the giver, or the answer to its next one, tells it
 
     def _certified(self, sender: int, message: Certified, now: float) -> None:
-        """Use, or pass on, what a guardian has decided when the giver could not say so."""
+        """Use or forward a certificate that the silent sender of a token could not deliver."""
         if not self._behind(sender, message.certificate.epoch):
             self._pass_on(message.certificate, now)
 
     def _pass_on(self, certificate: Certificate, now: float) -> None:
-        """Bring a certificate closer to the node that it names. (The giver is silent: it may be dead.)"""
+        """Use a certificate, or forward it towards the node that it names.
+
+        Its sender is silent and may be dead.
+        """
         held, word = self.disk.held, self.word
-        if held is not None and held.status == PREPARED:
+        if held is not None and held.status == HeldStatus.PREPARED:
             self._come_alive(held, certificate, now)
         if self._used(certificate) or (word is not None and certificate[1:3] <= word[1:3]):
             return
@@ -308,19 +323,23 @@ class HandOff(Epochs):
             self._speak()
 
     def _used(self, word: Certificate) -> bool:
-        """Whether nobody can be waiting for a certificate: what is here is later than the token that it released."""
+        """Return whether no node can need this certificate any more: this node knows of a later
+        token.
+        """
         held, guarded, final = self.disk.held, self.disk.guarded, self.disk.final
         if word.epoch < self.disk.known.epoch or (final is not None and word.epoch <= final.epoch):
             return True
         lives = (
             held is not None
             and held.token.epoch == word.epoch
-            and held.token.seq > word.seq + (held.status == PREPARED)
+            and held.token.seq > word.seq + (held.status == HeldStatus.PREPARED)
         )
         return lives or (guarded is not None and guarded.copy.epoch == word.epoch and guarded.copy.seq > word.seq + 1)
 
     def _speak(self) -> None:
-        """Tell all neighbours the certificate that is to be passed on, until it is used as far as is known here."""
+        """Send the certificate that is to be forwarded to all neighbours, until it is known to be
+        used.
+        """
         if self.word is not None and self._used(self.word):
             self.word = None
         if self.word is not None:
@@ -330,19 +349,19 @@ class HandOff(Epochs):
     # The guardian
 
     def _mine(self, sender: int, epoch: Epoch, seq: int) -> Guarded | None:
-        """Return what this node guards for a holder of (epoch, seq), if it does."""
+        """Return what this node guards for the holder of (epoch, seq), or None."""
         guarded = self.disk.guarded
         if guarded is None or (guarded.copy.epoch, guarded.copy.seq) != (epoch, seq):
             return None
         return guarded if guarded.holder in (sender, NOBODY) else None
 
     def _release(self, sender: int, message: Release, now: float) -> None:
-        """Write the register, once, and say what it holds."""
+        """Write the register if it is empty, and answer with the certificate in it."""
         if self._behind(sender, message.epoch):
             return
         guarded = self._mine(sender, message.epoch, message.seq)
-        if guarded is None or guarded.register == REGENERATED:
-            return  # of a new epoch nothing is said before it is guarded
+        if guarded is None or guarded.register == RegisterValue.REGENERATED:
+            return  # a new epoch is not announced before it is guarded
         self.holder_heard, self.activated = now, True
         certificate = guarded.register
         if certificate is None:
@@ -353,14 +372,14 @@ class HandOff(Epochs):
         self._send(sender, Released(certificate))
 
     def _alive(self, sender: int, message: Alive, now: float) -> None:
-        """The holder is at work."""
+        """Note that the holder is alive."""
         if self._behind(sender, message.epoch):
             return
         if self._mine(sender, message.epoch, message.seq) is not None:
             self.holder_heard, self.activated = now, True
 
     def _renew(self, sender: int, message: Renew, now: float) -> None:
-        """Keep a newer copy, while the register is unwritten."""
+        """Keep a newer copy, if the register is empty."""
         token = message.token
         if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
             return
@@ -375,31 +394,34 @@ class HandOff(Epochs):
         self._send(sender, Renewed(token.epoch, token.seq, guarded.copy.step))
 
     def _seems_dead(self, guarded: Guarded, now: float) -> bool:
-        """Whether the holder is silent; of one that may have passed the token on, anything is a sign of life."""
+        """Return whether the holder is silent.
+
+        If it may have handed the token over, any message counts as a sign of life.
+        """
         if guarded.register is None:
             return now - self.holder_heard > self.terms.dead_after
         return not self._hears(guarded.holder, now)
 
     def _silent(self, event: Silent, now: float) -> None:
-        """Bring the token back: write the register, and seek a guardian for the copy before anybody hears of it.
-
-        If the register says that the token was released, it lies at the next node, which may never have heard so.
+        """Restore the token from the copy: write the register, and find a guardian before the new
+        epoch is announced. If the register says that the token was released, forward the
+        certificate: the next node has the token and may not have its certificate.
         """
         guarded = self.disk.guarded
-        if guarded is None or guarded.register == REGENERATED or self.disk.final is not None:
+        if guarded is None or guarded.register == RegisterValue.REGENERATED or self.disk.final is not None:
             return
         if isinstance(guarded.register, Certificate):
             self._pass_on(guarded.register, now)
             return
         copy, held = guarded.copy, self.disk.held
-        if held is not None and held.status != PREPARED:
+        if held is not None and held.status != HeldStatus.PREPARED:
             return
-        self._put("guarded", guarded._replace(register=REGENERATED))
+        self._put("guarded", guarded._replace(register=RegisterValue.REGENERATED))
         self._record("regenerated", epoch=copy.epoch, seq=copy.seq, step=copy.step, holder=guarded.holder)
         self._bring_back(copy, copy.epoch, NOBODY, now, avoid=(guarded.holder,))
 
     def _guard(self, sender: int, message: Guard, now: float) -> None:
-        """Become the guardian of a token that was born or brought back at a neighbour."""
+        """Become the guardian of a neighbour's token, the first one or a restored one."""
         token = message.token
         if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
             return
@@ -410,8 +432,10 @@ class HandOff(Epochs):
             return
         if self.disk.held is not None and self.disk.held.token.epoch == token.epoch:
             return
-        self._overtake(token.epoch, token.base)  # in one commit with the copy: what is announced is guarded
-        self._lines.append(Began(token.epoch, message.parent, token.base))  # the seeker may not live to log it
+        self._overtake(
+            token.epoch, token.base
+        )  # in one transaction with the copy, so that an announced epoch is guarded
+        self._lines.append(Began(token.epoch, message.parent, token.base))  # the other node may die before it logs this
         self._put("guarded", Guarded(token, sender, None, None))
         self.holder_heard, self.activated = now, True
         self._send(sender, Guarding(token.epoch, token.seq))

@@ -1,4 +1,4 @@
-"""Membership: heartbeats, the records of a node's edges, nodes that join and leave."""
+"""Membership: heartbeats, edge records, and nodes that join or leave."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from levywalk.fleet.protocol.records import Edge
 
 
 class Membership(NodeState):
-    """What a node says of itself, what it agrees on with its neighbours about their edges, and who takes part."""
+    """Heartbeats, the agreement of both ends about each edge, joining and leaving."""
 
     def _announce(self, now: float) -> None:
         for u in self.neighbours:
@@ -37,7 +37,9 @@ class Membership(NodeState):
         self._look()
 
     def _agree(self, u: int, edge: Edge, message: Heartbeat, now: float) -> None:
-        """Bring both ends of an edge to one record: the newer one, and of two equally new ones *down*."""
+        """Bring both ends of an edge to the same record: the newer one, or "down" if both are
+        equally new.
+        """
         version, up = edge.version, edge.up
         if message.edge_version > version:
             version, up = message.edge_version, message.edge_up
@@ -45,8 +47,8 @@ class Membership(NodeState):
             up = up and message.edge_up
         settled = message.edge_version == version and message.edge_up == up
         if not up and settled and message.heard and self.id < u and not self._has_left():
-            version, up = version + 1, True  # one end alone brings an edge up again
-        degree = max(edge.degree, message.degree)  # it never falls: a smaller one comes from an old message
+            version, up = version + 1, True  # only the end with the lower id brings an edge up again
+        degree = max(edge.degree, message.degree)  # a degree never falls: a smaller one is from an old message
         fresh = Edge(version, up, degree, message.scores, edge.joined)
         if fresh != edge:
             self._set_edge(u, fresh)
@@ -56,7 +58,10 @@ class Membership(NodeState):
         self._grow(u, message, now)
 
     def _grow(self, u: int, message: Heartbeat, now: float) -> None:
-        """Use a larger degree once every live neighbour has it on disk, also one whose edge may come up at any time."""
+        """Start to use a larger degree once every live neighbour has stored it.
+
+        Neighbours whose edge may come up at any time count as live.
+        """
         own = self.disk.own
         if not own.pending:
             return
@@ -69,7 +74,7 @@ class Membership(NodeState):
             self._look()
 
     def _joins(self, event: Joins, now: float) -> None:
-        """Add an edge; it counts when every live neighbour knows the new degree."""
+        """Add an edge. It is used once every live neighbour knows the new degree."""
         if event.node in self.disk.edges:
             return
         own = self.disk.own
@@ -79,13 +84,19 @@ class Membership(NodeState):
         self._beat(event.node, now)
 
     def _leaves(self, event: Leaves, now: float) -> None:
-        """Take no token any more; once none is held or guarded here, take the edges down."""
+        """Accept no token from now on.
+
+        Close the edges once this node neither holds nor guards a token.
+        """
         self._put("own", self.disk.own._replace(leaving=True))
         self._record("leaving")
         self._announce(now)
 
     def _has_left(self) -> bool:
-        """Whether this node is leaving and free to go; until then its edges work, or it could not pass a token on."""
+        """Return whether this node is leaving and no longer needed.
+
+        Until then its edges stay up, because it may have to hand a token over.
+        """
         return self.disk.own.leaving and self._idle()
 
     def _take_edges_down(self) -> None:

@@ -1,24 +1,28 @@
-"""What nodes say to each other. Every message is about one (epoch, seq), may come twice or never, and in any order.
+"""The messages between nodes.
 
-==============  ======================  ===========================================================================
+Each is about one (epoch, seq), and may arrive twice, late, in any order or never.
+
+==============  ======================  ============================================================
 message         from → to               meaning
-==============  ======================  ===========================================================================
-`Prepare`       holder → next           here is the token; keep it, and do nothing with it yet
-`Prepared`      next → holder           it is on my disk
-`Refused`       next → holder           not now: I am leaving, or the token is not what it should be
-`Release`       holder → guardian       may the token go there? (sent once it is prepared, and the holder is frozen)
-`Released`      guardian → holder       yes: the register is written, here is the certificate
-`Activate`      giver → next            the certificate; the giver is the guardian now
-`Certified`     neighbour → neighbour   the certificate of a giver that is silent, on its way to the node that it names
-`Alive`         holder → guardian       I have the token, and am at work
+==============  ======================  ============================================================
+`Prepare`       holder → next           store this token, and do not use it yet
+`Prepared`      next → holder           the token is on my disk
+`Refused`       next → holder           I do not accept the token: I am leaving, or it is not valid
+`Release`       holder → guardian       may the token go to that node? (The next node is prepared.)
+`Released`      guardian → holder       yes; here is the certificate from my register
+`Activate`      giver → next            the certificate; I am the guardian from now on
+`Certified`     neighbour → neighbour   forward this certificate to the node that it names, because
+                                        the node that should deliver it is silent
+`Alive`         holder → guardian       I hold the token and work on it
 `Renew`         holder → guardian       a newer copy, after updates without a hand-off
-`Renewed`       guardian → holder       it is on my disk
-`Guard`         would-be holder → …     be my guardian: of the first token, or of one that I bring back
-`Guarding`      … → would-be holder     the copy is on my disk
-`Fenced`        anyone → anyone         you are behind: there is a higher epoch
-`Heartbeat`     neighbour → neighbour   I am here; what I know of epochs, and of our edge
-`Finished`      neighbour → neighbour   the walk is over, this is the model
-==============  ======================  ===========================================================================
+`Renewed`       guardian → holder       the copy is on my disk
+`Guard`         seeker → neighbour      become the guardian of my token: the first one, or one that
+                                        I have restored
+`Guarding`      neighbour → seeker      the copy is on my disk
+`Fenced`        any → any               your epoch is old: there is a higher one
+`Heartbeat`     neighbour → neighbour   I am alive; this is what I know of epochs and of our edge
+`Finished`      neighbour → neighbour   the walk is over; this is the final token
+==============  ======================  ============================================================
 """
 
 from __future__ import annotations
@@ -29,22 +33,24 @@ from levywalk.fleet.protocol.token import Epoch, Token
 
 
 class Certificate(NamedTuple):
-    """A guardian's word, signed: the token of (epoch, seq) goes to that node, and to no other."""
+    """A signed statement of a guardian: the token of (epoch, seq) goes to that node and to no
+    other.
+    """
 
     guardian: int
     epoch: Epoch
     seq: int
     to: int
-    digest: bytes  # of the token that was prepared there
+    digest: bytes  # hash of the token that is prepared there
     signature: bytes
 
     def statement(self, run: bytes) -> bytes:
-        """Return what is signed."""
+        """Return the bytes that are signed."""
         return b"%b|%d|%d|%d|%d|%d|%d|%b" % (run, self.guardian, *self.epoch, self.seq, self.to, self.digest)
 
 
 class Prepare(NamedTuple):
-    """Keep this token; it counts only with a certificate of the guardian that is named here."""
+    """Store this token. It may be used only with a certificate of the named guardian."""
 
     token: Token
     guardian: int
@@ -59,7 +65,7 @@ class Prepared(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The token was not taken, and why."""
+    """The token was not accepted, and why."""
 
     epoch: Epoch
     seq: int
@@ -77,25 +83,25 @@ class Release(NamedTuple):
 
 
 class Released(NamedTuple):
-    """It may."""
+    """Yes, it may go there; the certificate proves it."""
 
     certificate: Certificate
 
 
 class Activate(NamedTuple):
-    """The token that you have prepared is yours."""
+    """The prepared token may be used: the receiver is its holder now."""
 
     certificate: Certificate
 
 
 class Certified(NamedTuple):
-    """The token is that node's; whoever else gets this passes it on."""
+    """The token belongs to the named node. Every other receiver forwards this."""
 
     certificate: Certificate
 
 
 class Alive(NamedTuple):
-    """The holder of (epoch, seq) is at work."""
+    """The holder of (epoch, seq) is alive."""
 
     epoch: Epoch
     seq: int
@@ -119,18 +125,18 @@ class Guard(NamedTuple):
     """Keep this copy and be its guardian."""
 
     token: Token
-    parent: Epoch  # the epoch before
+    parent: Epoch  # the previous epoch
 
 
 class Guarding(NamedTuple):
-    """The copy is kept."""
+    """The copy is stored."""
 
     epoch: Epoch
     seq: int
 
 
 class Fenced(NamedTuple):
-    """There is a higher epoch, which began at that step."""
+    """There is a higher epoch, which began at step ``base``."""
 
     epoch: Epoch
     base: int
@@ -142,16 +148,16 @@ class Heartbeat(NamedTuple):
     epoch: Epoch
     base: int
     finished: bool
-    heard: bool  # whether the sender hears the receiver
+    heard: bool  # whether the sender has heard the receiver lately
     edge_version: int
     edge_up: bool
-    degree: int  # the sender's, also if it is not in use yet
-    known_degree: int  # the receiver's, as the sender has it on disk
+    degree: int  # the sender's degree, including edges that are not in use yet
+    known_degree: int  # the receiver's degree, as the sender has stored it
     scores: tuple[float, ...]
 
 
 class Finished(NamedTuple):
-    """The last token."""
+    """The final token of the walk."""
 
     token: Token
 

@@ -1,8 +1,9 @@
-"""One node's protocol as a pure state machine: events in, effects out; no I/O, no clock, no randomness of its own.
+"""One node's protocol as a pure state machine: events in, effects out, without I/O, clock or
+randomness.
 
-It is made of parts that build on each other: `NodeState` (disk and effects), `Membership` (heartbeats and edges),
-`Epochs`, `HandOff`, and here what begins, what time does, and which event goes where.
-Effects are performed in order; what is sent was persisted before.
+It is made of parts that build on each other: `NodeState` (disk and effects), `Membership`
+(heartbeats and edges), `Epochs`, `HandOff`. This file adds the start, the timers, and the table
+that says which method takes which event.
 """
 
 from __future__ import annotations
@@ -45,22 +46,24 @@ from levywalk.fleet.protocol.messages import (
 )
 from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.node_step import NodeSite
-from levywalk.fleet.protocol.records import MOVING, NOBODY, PREPARED, SEEKING, Disk
-from levywalk.fleet.protocol.terms import EAGER, HandOffTerms
+from levywalk.fleet.protocol.records import NOBODY, Disk, HeldStatus
+from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch
 
 
 class Node(HandOff):
-    """One node's protocol. ``receive(event, now)`` returns the effects, to be performed in order.
+    """One node's protocol:
+
+    ``receive(event, now)`` returns the effects, which must be performed in order.
 
     Parameters
     ----------
     site
-        Its data and key: what it does with the model.
+        The node's data and key, and its step of the walk.
     terms
-        What all nodes agree on.
+        The times and rules of the hand-off.
     disk
-        What it knows; after a crash, what was persisted.
+        What the node remembers; after a crash, what was persisted.
     """
 
     def __init__(self, site: NodeSite, terms: HandOffTerms, disk: Disk, signer: Signer | None = None) -> None:
@@ -98,10 +101,10 @@ class Node(HandOff):
         site.remember(disk.memory)
 
     def receive(self, event: Event, now: float) -> list[Effect]:
-        """Take in one event; return what is to be done."""
+        """Handle one event; return the effects."""
         self.out = []
         self._events[type(event)](event, now)
-        if self._changed:  # a handler that changes the disk without a message
+        if self._changed:  # the disk was changed, and no message was sent
             self._commit()
         at = min(self.tick_at, self.retry_at)
         if at < self.timer_at or self.timer_at <= now:
@@ -110,37 +113,42 @@ class Node(HandOff):
         return self.out
 
     def _got(self, event: Got, now: float) -> None:
-        """Take in a message of a neighbour; nobody else has anything to say."""
+        """Handle a message of a neighbour. Messages of other nodes are refused."""
         if event.sender not in self.disk.edges or event.sender == self.id:
             self._record("refused", sender=event.sender, why="not a neighbour")
             return
         self.heard[event.sender] = now
         self._answers[type(event.message)](event.sender, event.message, now)
 
-    # Beginning
+    # Start
 
     def _start(self, event: Start, now: float) -> None:
-        """Begin again: nothing is forgotten but who was heard when; go on where the disk says."""
+        """Start, or start again: only what was heard when is lost. Continue where the disk says."""
         self.heard = dict.fromkeys(self.neighbours, now)
         self.holder_heard = now
         self.tick_at = now
         self._go_on(now)
 
     def _reached(self, event: Reached, now: float) -> None:
-        """Give a neighbour that is there again a sign of life, and say again what is waited for."""
+        """Send a heartbeat to a neighbour that is connected again, and send again what needs an
+        answer.
+        """
         if event.node in self.disk.edges:
             self.heard[event.node] = now
             self._beat(event.node, now)
             self._go_on(now)
 
     def _genesis(self, event: Genesis, now: float) -> None:
-        """Bear the first token, unless this was done before; it needs a guardian before it moves."""
+        """Create the first token, unless this was done before.
+
+        It needs a guardian before it moves.
+        """
         if self.disk.known.epoch != FIRST or self.disk.held is not None or self.disk.final is not None:
             return
         token = event.token._replace(epoch=Epoch(0, 0, self.id))
         self._seek(token, FIRST, NOBODY, now, avoid=())
 
-    # Time
+    # Timers
 
     def _timer(self, event: Timer, now: float) -> None:
         if now >= self.tick_at:
@@ -150,20 +158,20 @@ class Node(HandOff):
             self._go_on(now)
 
     def _tick(self, now: float) -> None:
-        """Look who is silent, and give signs of life."""
+        """Look which neighbours are silent, and send heartbeats."""
         for u in list(self.neighbours):
             edge = self.disk.edges[u]
             if edge.up and not self._hears(u, now):
                 self._set_edge(u, edge._replace(version=edge.version + 1, up=False))
                 self._record("edge down", node=u)
         held, guarded = self.disk.held, self.disk.guarded
-        if held is not None and held.status != PREPARED and held.guardian != NOBODY:
-            if not self._hears(held.guardian, now) and self.terms.policy == EAGER:
+        if held is not None and held.status != HeldStatus.PREPARED and held.guardian != NOBODY:
+            if not self._hears(held.guardian, now) and self.terms.policy == GuardianPolicy.EAGER:
                 self._without_guardian(held, now)
-            elif held.status != SEEKING:
+            elif held.status != HeldStatus.SEEKING:
                 self._send(held.guardian, Alive(held.token.epoch, held.token.seq))
         held = self.disk.held
-        if held is not None and held.status == MOVING and not self.disk.edges[held.to].up:
+        if held is not None and held.status == HeldStatus.MOVING and not self.disk.edges[held.to].up:
             self._stay(held, "the node is dead")
         if guarded is not None and self._seems_dead(guarded, now):
             self._silent(Silent(), now)
@@ -172,10 +180,13 @@ class Node(HandOff):
             self._take_edges_down()
         self._announce(now)
 
-    # What neighbours and the operator say
+    # Heartbeats, the end of the walk, and the operator
 
     def _heartbeat(self, sender: int, message: Heartbeat, now: float) -> None:
-        """Hear a neighbour: its epoch, its view of our edge, its degree; and tell it the end if it has not heard."""
+        """Handle a heartbeat: its epoch, its record of the edge, its degree.
+
+        Send the end of the walk if the sender does not know it.
+        """
         self._see(message.epoch, message.base, now)
         self._agree(sender, self.disk.edges[sender], message, now)
         if message.finished:
@@ -184,7 +195,7 @@ class Node(HandOff):
             self._send(sender, Finished(self.disk.final))
 
     def _finished(self, sender: int, message: Finished, now: float) -> None:
-        """Keep the end and pass it on."""
+        """Keep the final token, and send it to the neighbours."""
         token = message.token
         if (
             self._behind(sender, token.epoch)
@@ -194,7 +205,7 @@ class Node(HandOff):
             return
         held = self.disk.held
         if held is not None and held.token.epoch > token.epoch:
-            return  # brought back meanwhile: somebody may guard it, or guarded an earlier try, and speak of it
+            return  # the token was restored meanwhile, and its epoch may be announced already
         self.told.add(sender)
         self._see(token.epoch, token.base, now)
         if self.disk.final is None:
@@ -205,17 +216,19 @@ class Node(HandOff):
             self._announce(now)
 
     def _gone(self, event: Gone, now: float) -> None:
-        """The operator's word on a node: bring the token back if it held it, replace it if it guarded it."""
+        """The operator says that a node is gone: restore the token if that node held it, and
+        replace that node if it guarded it.
+        """
         self.heard[event.node] = float("-inf")
         edge = self.disk.edges.get(event.node)
-        if edge is not None and (edge.up or edge.degree > 1):  # if it comes back, it may be with fewer edges
+        if edge is not None and (edge.up or edge.degree > 1):  # if it comes back, it may have fewer edges
             self._set_edge(event.node, edge._replace(version=edge.version + edge.up, up=False, degree=1))
         held, guarded = self.disk.held, self.disk.guarded
-        if held is not None and held.status == PREPARED and held.giver == event.node:
-            self._put("held", held._replace(giver=NOBODY))  # with a certificate it will need another guardian
-        if held is not None and held.status != PREPARED and held.guardian == event.node:
+        if held is not None and held.status == HeldStatus.PREPARED and held.giver == event.node:
+            self._put("held", held._replace(giver=NOBODY))  # once activated, the token will need another guardian
+        if held is not None and held.status != HeldStatus.PREPARED and held.guardian == event.node:
             self._without_guardian(held, now)
         elif guarded is not None and guarded.holder == event.node:
-            if isinstance(guarded.register, Certificate):  # to be passed on from now on, also after a crash
+            if isinstance(guarded.register, Certificate):  # forward the certificate from now on, also after a crash
                 self._put("guarded", guarded._replace(holder=NOBODY))
             self._silent(Silent(), now)

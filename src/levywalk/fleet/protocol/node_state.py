@@ -1,4 +1,4 @@
-"""What a node's state machine works on: its disk, what it has heard, and the effects that it wants done."""
+"""The state of one node, and the effects that its state machine asks for."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ import numpy as np
 from levywalk.fleet.protocol.events import Effect, Notice, Persist, Send
 from levywalk.fleet.protocol.messages import Certificate, Message
 from levywalk.fleet.protocol.node_step import Neighbour, NodeSite, PublishedWalk
-from levywalk.fleet.protocol.records import PREPARED, Disk, Held, Line
+from levywalk.fleet.protocol.records import Disk, Held, HeldStatus, Line
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import Token
 
 
 class Signer(Protocol):
-    """How certificates are signed, and checked whoever signed them."""
+    """Signs certificates as this node, and checks the signatures of all nodes."""
 
     def sign(self, statement: bytes) -> bytes:
         """Return this node's signature."""
 
     def verify(self, node: int, statement: bytes, signature: bytes) -> bool:
-        """Return whether the node has signed that."""
+        """Return whether the node has signed the statement."""
 
 
 class Unsigned:
-    """No signatures: for tests of the protocol, and where the transport is trusted."""
+    """No signatures, for tests of the protocol and where the transport is trusted."""
 
     def sign(self, statement: bytes) -> bytes:
-        """Return nothing."""
+        """Return an empty signature."""
         return b""
 
     def verify(self, node: int, statement: bytes, signature: bytes) -> bool:
-        """Believe everything."""
+        """Accept every signature."""
         return True
 
 
 class NodeState:
-    """The state of one node, and the small steps that all parts of its protocol are made of.
+    """The state of one node, and the helpers that all parts of its protocol use.
 
     Parameters
     ----------
     site
-        Its data and key: what it does with the model.
+        The node's data and key, and its step of the walk.
     terms
-        What all nodes agree on.
+        The times and rules of the hand-off.
     disk
-        What it knows; after a crash, what was persisted.
+        What the node remembers; after a crash, what was persisted.
     """
 
     def __init__(self, site: NodeSite, terms: HandOffTerms, disk: Disk, signer: Signer | None = None) -> None:
@@ -55,16 +55,16 @@ class NodeState:
         self.signer: Signer = Unsigned() if signer is None else signer
         self.id = site.node
         self.published: PublishedWalk = site.published
-        # What a crash may take: what was heard when, what is waited for.
+        # Only in memory, and lost in a crash: who was heard when, and which answers are awaited.
         self.heard: dict[int, float] = {}
         self.holder_heard = 0.0
         self.tick_at = self.retry_at = self.timer_at = float("inf")
         self.activated = False
-        self.burst: int | None = None  # decisions of one turn, after which others are to be heard
-        self.made = 0  # decisions of the last turn
-        self.told: set[int] = set()  # who is known to have the end
-        self.word: Certificate | None = None  # of a silent giver, to be passed on
-        self.acknowledged: set[int] = set()  # who knows of the larger degree
+        self.burst: int | None = None  # most decisions in one turn, so that messages are not kept waiting
+        self.made = 0  # number of decisions in the last turn
+        self.told: set[int] = set()  # neighbours that know the end of the walk
+        self.word: Certificate | None = None  # certificate to forward because its receiver may not have got it
+        self.acknowledged: set[int] = set()  # neighbours that know this node's new degree
         self.out: list[Effect] = []
         self._changed: dict[str, object] = {}
         self._lines: list[Line] = []
@@ -76,7 +76,10 @@ class NodeState:
         self._changed[slot] = value
 
     def _commit(self) -> None:
-        """Make what was put durable, before anything is sent that rests on it."""
+        """Persist all changes so far.
+
+        This happens before any message is sent that depends on them.
+        """
         self.out.append(Persist(self._changed, tuple(self._lines)))
         self._changed, self._lines = {}, []
 
@@ -89,13 +92,13 @@ class NodeState:
         self.out.append(Notice(what, about))
 
     def _digest(self, token: Token) -> bytes:
-        """Return the token's hash, which costs time for a large model, once."""
+        """Return the hash of a token, computed once, since it takes time for a large model."""
         if self._hashed[0] is not token:
             self._hashed = (token, token.digest())
         return self._hashed[1]
 
     def _outgoing(self, held: Held) -> tuple[Token, bytes]:
-        """Return the token as the next node gets it, and its hash."""
+        """Return the token in the form that is sent to the next node, and its hash."""
         if self._sent[0] is not held.token or self._sent[1].seq != held.token.seq + 1:
             sent = held.token.handed_over(self.id, held.to)
             self._sent = (held.token, sent, sent.digest())
@@ -105,7 +108,7 @@ class NodeState:
         return self.signer.verify(certificate.guardian, certificate.statement(self.terms.run), certificate.signature)
 
     def _look(self) -> None:
-        """Tell the walk what the edge records say."""
+        """Pass the edge records on to the walk's step."""
         degree = self.disk.own.degree
         joined = [(u, edge) for u, edge in sorted(self.disk.edges.items()) if edge.joined]
         around = [Neighbour(u, degree if u == self.id else e.degree, e.scores, e.up) for u, e in joined]
@@ -113,19 +116,21 @@ class NodeState:
 
     @property
     def neighbours(self) -> Iterable[int]:
-        """The nodes at the other ends of its edges, without itself."""
+        """The neighbours of this node, without the node itself."""
         return (u for u in self.disk.edges if u != self.id)
 
     def _hears(self, u: int, now: float) -> bool:
         return now - self.heard.get(u, float("-inf")) <= self.terms.dead_after
 
-    def stirred(self, u: int, now: float) -> None:
-        """Take note that a neighbour lives; of a long message every part is a sign of life."""
+    def part_received(self, u: int, now: float) -> None:
+        """Note a sign of life of a neighbour. Every part of a long message counts as one."""
         self.heard[u] = now
         if self.disk.guarded is not None and self.disk.guarded.holder == u:
             self.holder_heard = now
 
     def _idle(self) -> bool:
-        """Whether the walk does not need this node at present."""
+        """Return whether this node neither holds nor guards a live token."""
         held, guarded = self.disk.held, self.disk.guarded
-        return (held is None or held.status == PREPARED) and (guarded is None or guarded.register is not None)
+        return (held is None or held.status == HeldStatus.PREPARED) and (
+            guarded is None or guarded.register is not None
+        )

@@ -1,8 +1,9 @@
-"""What a node must not forget, and the lines of its log."""
+"""What a node keeps on disk: its records, and the lines of its log."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from levywalk.arrays import AnyArray
@@ -10,51 +11,72 @@ from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.token import Epoch, Token
 
-PREPARED, ACTIVE, MOVING, RELEASING, SEEKING = "prepared", "active", "moving", "releasing", "seeking"
-REGENERATED = "regenerated"
 NOBODY = -1
 
 
-class Held(NamedTuple):
-    """The token that a node has, in one of the five statuses."""
+class HeldStatus(StrEnum):
+    """What a node may do with the token that it holds; `hand_off` says how a status changes."""
 
-    status: str
+    PREPARED = "prepared"  # on disk, and not to be used yet
+    ACTIVE = "active"
+    MOVING = "moving"  # the next node is chosen
+    RELEASING = "releasing"  # the guardian is asked
+    SEEKING = "seeking"  # it has no guardian yet
+
+
+class RegisterValue(StrEnum):
+    """What a guardian's register holds if it is not a certificate."""
+
+    REGENERATED = "regenerated"
+
+
+class Held(NamedTuple):
+    """The token that a node holds, and its status."""
+
+    status: HeldStatus
     token: Token
     guardian: int
-    giver: int  # of a prepared token: who will guard it
-    to: int  # where a decision leads, NOBODY if there is none
+    giver: int  # who has sent a prepared token, and will guard it
+    to: int  # the node that was chosen, or NOBODY
     copied: int  # the step of the guardian's copy
-    parent: Epoch  # the epoch before, of a token that is brought back
+    parent: Epoch  # the previous epoch, if the token was restored
 
 
 class Guarded(NamedTuple):
-    """The copy that a node keeps for a holder, the write-once register, and the certificate that made it guardian."""
+    """The copy that a node guards, its write-once register, and the certificate with which it
+    became the guardian.
+    """
 
     copy: Token
     holder: int
-    register: Certificate | str | None
+    register: Certificate | RegisterValue | None
     activate: Certificate | None
 
 
 class Known(NamedTuple):
-    """The highest epoch that a node has seen, and the step at which it began."""
+    """The highest epoch that a node knows, and the step at which it began."""
 
     epoch: Epoch
     base: int
 
 
 class Edge(NamedTuple):
-    """One end's record of an edge; both ends must agree on ``up``, or the walk's law is wrong."""
+    """One end's record of an edge.
+
+    Both ends must agree on ``up``, or the walk has another stationary law.
+    """
 
     version: int
     up: bool
     degree: int
     scores: tuple[float, ...]
-    joined: bool  # whether it counts in this node's degree yet
+    joined: bool  # whether it counts in this node's degree
 
 
 class Own(NamedTuple):
-    """A node's own degree, a larger one that its neighbours have yet to acknowledge, and whether it is leaving."""
+    """A node's degree, a larger degree that its neighbours have not all acknowledged yet, and
+    whether it is leaving.
+    """
 
     degree: int
     pending: int
@@ -63,7 +85,10 @@ class Own(NamedTuple):
 
 @dataclass
 class Disk:
-    """All that a node must not forget. The machine changes it in memory and says so by `Persist`."""
+    """Everything that a node keeps on disk.
+
+    The state machine changes it in memory and asks for the write with `Persist`.
+    """
 
     known: Known
     own: Own
@@ -75,9 +100,9 @@ class Disk:
 
 
 class Archived(NamedTuple):
-    """A line of the log: a token or a copy that a higher epoch has overtaken; updates that are lost with it.
-
-    Holder and guardian may both have a line about one epoch: the larger count is the one that was lost.
+    """A log line: a token or a copy of an older epoch, and the number of updates that are lost with
+    it. The holder and the guardian may both log such a line about one epoch; the larger number
+    counts.
     """
 
     token: Token
@@ -87,7 +112,7 @@ class Archived(NamedTuple):
 
 
 class Began(NamedTuple):
-    """A line of the log: a new epoch was begun here, from a copy of that step."""
+    """A log line: a new epoch began at this node, from a copy of step ``base``."""
 
     epoch: Epoch
     parent: Epoch

@@ -1,7 +1,7 @@
-"""Models as safetensors bytes: written without a copy, and checked and hashed on the way in.
+"""Models as safetensors bytes: written without a copy, and checked and hashed while they are read.
 
-A tensor is a header of `HEADER` bytes and its numbers. Name, type and shape determine the header, so that it is
-compared and never parsed: there is one way to write an array, and no hostile header to understand.
+A tensor is a header of `HEADER` bytes and its numbers. Name, type and shape determine the header
+completely. So a header is compared and never parsed, and a hostile header can do no harm.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from levywalk.arrays import AnyArray
 from levywalk.errors import LevywalkError
 
 HEADER = 128  # bytes before the numbers
-INLINE = 1 << 16  # bytes of numbers, beyond which a tensor does not lie among other things
-CHUNK = 1 << 20  # bytes that are moved at once
+INLINE = 1 << 16  # bytes; a larger tensor is stored and sent separately
+CHUNK = 1 << 20  # bytes in one piece
 
 
 class Malformed(LevywalkError, ValueError):
-    """Bytes that no node of this run could have written, or a value that cannot be written."""
+    """Bytes that no correct node of this run writes, or a value that cannot be written."""
 
 
 def sealed_model(model: AnyArray) -> AnyArray:
-    """Return the array, which nobody can change any more: tokens share models, and remember their hashes."""
+    """Return the array made read-only: tokens share models, and their hashes are remembered."""
     model.flags.writeable = False
     return model
 
@@ -44,7 +44,7 @@ def is_writable(value: AnyArray, itemsize: int) -> bool:
 
 
 class Tensor(NamedTuple):
-    """An array on its way out.
+    """A named array that is to be written.
 
     Examples
     --------
@@ -58,18 +58,18 @@ class Tensor(NamedTuple):
 
     @property
     def size(self) -> int:
-        """All bytes, with the header."""
+        """The number of bytes, with the header."""
         return HEADER + self.array.nbytes
 
     def chunks(self) -> Iterator[bytes | memoryview]:
-        """Yield its bytes, of which no copy is made."""
+        """Yield its bytes in pieces, without a copy."""
         yield _header(self.name, len(self.array), self.array.itemsize)
         content = self.array.view(np.uint8).data
         for at in range(0, len(content), CHUNK):
             yield content[at : at + CHUNK]
 
     def address(self) -> bytes:
-        """Return the SHA-256 of its bytes; of a large array that cannot change it is computed once."""
+        """Return the SHA-256 of its bytes. For a large read-only array it is computed once."""
         known = _addresses.get((id(self.array), self.name))
         if known is not None and known[0]() is self.array:
             return known[1]
@@ -78,7 +78,7 @@ class Tensor(NamedTuple):
         return _remembered(self, found.digest())
 
 
-_WORTH_KEEPING = 1 << 12  # bytes of numbers: fewer are hashed again in less time than it takes to remember them
+_WORTH_KEEPING = 1 << 12  # bytes; hashing a smaller array again is faster than remembering its hash
 _addresses: dict[tuple[int, str], tuple[weakref.ref[AnyArray], bytes]] = {}
 
 
@@ -91,7 +91,7 @@ def _remembered(tensor: Tensor, address: bytes) -> bytes:
 
 @lru_cache(maxsize=64)
 def _header(name: str, dim: int, itemsize: int = 8) -> bytes:
-    """Return how a tensor of so many floats, or bytes, begins."""
+    """Return the header of a tensor of this many floats, or bytes."""
     dtype = "F64" if itemsize == 8 else "U8"
     about = {name: {"dtype": dtype, "shape": [dim], "data_offsets": [0, itemsize * dim]}}
     text = json.dumps(about, separators=(",", ":")).encode()
@@ -99,16 +99,16 @@ def _header(name: str, dim: int, itemsize: int = 8) -> bytes:
 
 
 class Incoming:
-    """An array that arrives in pieces: sizes are checked first, then every byte as it comes.
+    """An array that arrives in pieces: the size is checked first, then every piece.
 
     Parameters
     ----------
     name, size
-        Which tensor it must be, and of how many bytes in all.
+        The expected name, and the number of bytes in all.
     dim
-        How many numbers it must hold; None if the size is to be believed.
+        The expected number of floats; None to accept what the size says.
     hashed
-        Whether `done` is to know its address.
+        Whether to compute the hash for `done`.
     itemsize
         8 for numbers of type float64, 1 for bytes.
 
@@ -133,9 +133,9 @@ class Incoming:
         self._hash = hashlib.sha256() if hashed else None
 
     def take(self, chunk: bytes | memoryview) -> None:
-        """Take in the next bytes."""
+        """Read the next piece."""
         if self.at + len(chunk) > self.size:
-            raise Malformed(f"a {self.name} of {self.size} bytes goes on after its end")
+            raise Malformed(f"a {self.name} of {self.size} bytes is longer than announced")
         if self._hash is not None:
             self._hash.update(chunk)
         chunk = memoryview(chunk)
@@ -154,14 +154,17 @@ class Incoming:
         self.at += len(chunk)
 
     def done(self, address: bytes | None = None) -> AnyArray:
-        """Return the array, which must be whole, finite and, if an address is given, the one that lies there."""
+        """Return the array.
+
+        It must be complete and finite and, if an address is given, have that hash.
+        """
         if self.at != self.size:
             raise Malformed(f"a {self.name} ends early: {self.at} of {self.size} bytes")
         found = None if self._hash is None else self._hash.digest()
         if address is not None and found != address:
-            raise Malformed(f"a {self.name} does not have the hash under which it was announced")
+            raise Malformed(f"a {self.name} does not have the announced hash")
         if self.array.itemsize == 8 and not np.isfinite(self.array).all():
-            raise Malformed(f"a {self.name} holds NaN or infinity")
+            raise Malformed(f"a {self.name} contains NaN or infinity")
         array = sealed_model(self.array)
         if found is not None:
             _remembered(Tensor(self.name, array), found)

@@ -1,26 +1,36 @@
-"""What all nodes agree on about hand-offs."""
+"""The times and rules of the hand-off, which are the same at all nodes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from levywalk import checks
 
-WAIT, EAGER = "wait", "eager"
+
+class GuardianPolicy(StrEnum):
+    """What a holder does when its guardian is silent."""
+
+    WAIT = "wait"  # until it is back, or the operator says that it is gone
+    EAGER = "eager"  # take another guardian, at the risk of a second branch of the walk
 
 
 @dataclass(frozen=True)
 class HandOffTerms:
-    """What all nodes agree on about hand-offs.
+    """The times and rules of the hand-off, which are the same at all nodes.
 
     Attributes
     ----------
+    run
+        The name of the run; the hash of the manifest.
     renew_after
-        K: a permanent death loses at most so many updates.
+        K: one permanent death of a node loses at most this many updates.
     policy
-        When the guardian is gone and the holder lives: "wait" for it, or be "eager" and go on at the risk of a fork.
+        What a holder does when its guardian is gone: "wait" for it, or be "eager" and continue without
+        it, at the risk of a second branch of the walk.
     heartbeat, dead_after, retry
-        In seconds.
+        Seconds between heartbeats; seconds of silence after which a node is considered dead; seconds
+        after which an unanswered message is sent again.
 
     Examples
     --------
@@ -30,13 +40,14 @@ class HandOffTerms:
 
     run: bytes
     renew_after: int = 100
-    policy: str = WAIT
+    policy: GuardianPolicy | str = GuardianPolicy.WAIT
     heartbeat: float = 5.0
     dead_after: float = 60.0
     retry: float = 1.0
 
     def __post_init__(self) -> None:
         checks.integer("renew_after", self.renew_after, low=1)
-        checks.choice("policy", self.policy, (WAIT, EAGER))
+        checks.choice("policy", self.policy, tuple(GuardianPolicy))
+        object.__setattr__(self, "policy", GuardianPolicy(self.policy))
         for name in ("heartbeat", "dead_after", "retry"):
             checks.positive(name, getattr(self, name))

@@ -1,4 +1,7 @@
-"""The token: the model on its way, with all that the next node needs to go on, and nothing of anybody's data."""
+"""The token: the model, and everything that the next node needs to continue the walk.
+
+It contains nobody's data.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from levywalk.fleet.protocol.tensors import Tensor, sealed_model
 
 
 class Epoch(NamedTuple):
-    """Which life of the token: a lost one is brought back in a higher epoch. Compared in this order.
+    """Number of a token's lifetime: when a lost token is restored, it gets a higher epoch.
+
+    Epochs are compared field by field.
 
     Examples
     --------
@@ -21,16 +26,18 @@ class Epoch(NamedTuple):
     True
     """
 
-    counter: int  # how often the token was brought back
-    seq: int  # from which hand-off on …
-    node: int  # … and by whom
+    counter: int  # how often the token was restored
+    seq: int  # the hand-off from which it was restored …
+    node: int  # … and the node that restored it
 
 
 FIRST = Epoch(0, 0, -1)
 
 
 class Token(NamedTuple):
-    """The model and where the walk stands. It is never changed: a decision makes a new one.
+    """The model and the state of the walk.
+
+    A token is never changed: each decision makes a new one.
 
     Examples
     --------
@@ -66,16 +73,16 @@ class Token(NamedTuple):
 
     @property
     def jumping(self) -> bool:
-        """Whether hops of a jump are left to make."""
+        """Whether the token is in a jump, with hops left to make."""
         return self.hop < self.distance
 
     def handed_over(self, giver: int, taker: int) -> Token:
-        """Return the token as the taker gets it: one hand-off and one transfer more."""
+        """Return the token as the next node gets it, with one more hand-off and one more transfer."""
         link = hashlib.sha256(self.chain + _LINK.pack(*self.epoch, self.seq, giver, taker)).digest()
         return self._replace(seq=self.seq + 1, version=0, transfers=self.transfers + 1, chain=link, came_from=giver)
 
     def digest(self) -> bytes:
-        """Return a hash of everything in it; a large model is hashed once, whatever else changes."""
+        """Return a hash of all its fields. A large model is hashed once, whatever else changes."""
         found = hashlib.sha256(
             _HEAD.pack(
                 *self.epoch,

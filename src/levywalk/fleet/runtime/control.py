@@ -1,6 +1,8 @@
-"""The operator's line to a node on the same machine: a Unix socket in its folder, one JSON object each way.
+"""The operator's connection to a node on the same machine: a Unix socket in its folder, one JSON
+object each way.
 
-Whoever may open the socket may give orders: the folder's permissions are the only lock, and no port is opened.
+Whoever may open the socket may give orders. The permissions of the folder are the only protection,
+and no network port is opened.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from typing import Any
 from levywalk.errors import InvalidParameter, LevywalkError
 
 SOCKET = "control"
-MOST = 1 << 20  # bytes of a question or an answer
-_LONGEST = 100  # bytes of a socket's path that every system takes
+MOST = 1 << 20  # largest question or answer, in bytes
+_LONGEST = 100  # longest path of a socket that every system accepts, in bytes
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -28,14 +30,14 @@ class NoAnswer(LevywalkError, ConnectionError):
 
 
 def ask(state: str | Path, do: str, *, timeout: float = 5.0, **about: Any) -> dict[str, Any]:
-    """Ask a node something, or order it to do something; return its answer.
+    """Send a question or an order to a node; return its answer.
 
     Raises
     ------
     NoAnswer
         If it does not run, or is stopped.
     InvalidParameter
-        If it refuses; its own words.
+        If it refuses, with its reason.
     """
     state = Path(state)
     question = json.dumps({"do": do} | about).encode() + b"\n"
@@ -48,7 +50,7 @@ def ask(state: str | Path, do: str, *, timeout: float = 5.0, **about: Any) -> di
                 raw = answers.readline(MOST)
         answer = json.loads(raw)
     except (OSError, ValueError):
-        raise NoAnswer(f"the node of {state} does not answer: it does not run, or is stopped") from None
+        raise NoAnswer(f"the node of {state} does not answer: it does not run, or it is stopped") from None
     if "error" in answer:
         raise InvalidParameter(str(answer["error"]))
     return dict(answer)
@@ -56,7 +58,7 @@ def ask(state: str | Path, do: str, *, timeout: float = 5.0, **about: Any) -> di
 
 @contextlib.contextmanager
 def _address(state: Path) -> Iterator[str]:
-    """Yield a path of the socket that is short enough for the kernel."""
+    """Yield a path of the socket that is short enough for the operating system."""
     path = str(state / SOCKET)
     if len(os.fsencode(path)) <= _LONGEST:
         yield path
@@ -70,7 +72,10 @@ def _address(state: Path) -> Iterator[str]:
 
 
 async def serve(state: Path, answer: Answer) -> asyncio.Server:
-    """Answer questions; the caller has the folder's lock, so that an old socket is nobody's."""
+    """Answer questions.
+
+    The caller has the folder's lock, so a socket that is already there is a leftover.
+    """
     (state / SOCKET).unlink(missing_ok=True)
     line = socket.socket(socket.AF_UNIX)
     mask = os.umask(0o177)
@@ -97,9 +102,9 @@ def _answered(question: bytes, answer: Answer) -> dict[str, Any]:
     try:
         asked = json.loads(question)
         if not isinstance(asked, dict):
-            raise InvalidParameter("a question is a JSON object")
+            raise InvalidParameter("a question must be a JSON object")
         return answer(asked)
     except LevywalkError as error:
         return {"error": str(error)}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        return {"error": f"a question that cannot be understood: {error}"}
+        return {"error": f"the question cannot be understood: {error}"}

@@ -1,4 +1,6 @@
-"""The way to one neighbour: what waits to be sent, how much the neighbour may send, and whether it is connected."""
+"""The connection to one neighbour: what waits to be sent, how much the neighbour may send, and
+whether it is open.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ from levywalk.fleet.setup.node_file import Peer
 from levywalk.fleet.storage.failpoints import failpoint
 
 WAITING = 64  # messages that may wait for a neighbour; more are dropped
-RATE, BURST = 2000.0, 4000.0  # frames a second that a neighbour may send in the long run, and at once
-PATIENCE = 10.0  # seconds for a hello
-_ANSWER = 10.0  # seconds for the answer to a large model, before it is sent again
+RATE, BURST = 2000.0, 4000.0  # frames that a neighbour may send: per second in the long run, and at once
+PATIENCE = 10.0  # seconds to wait for a hello
+_ANSWER = 10.0  # seconds to wait for the answer to a large model before it is sent again
 
 
 class Flood(LevywalkError):
@@ -28,11 +30,11 @@ class Flood(LevywalkError):
 
 
 class Late(LevywalkError):
-    """The other end says nothing."""
+    """The other end has sent nothing."""
 
 
 class Call(Protocol):
-    """One end of a stream, the dialler's or the server's."""
+    """One end of a stream, at the caller or at the server."""
 
     async def write(self, data: bytes) -> None:
         """Send a frame."""
@@ -49,16 +51,16 @@ class Outgoing(NamedTuple):
 
 
 class Link:
-    """The way to one neighbour."""
+    """The connection to one neighbour."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self.open = False
-        self.call: Call | None = None  # the stream that counts: the newest
-        self.task: asyncio.Task[None] | None = None  # that listens to it
+        self.call: Call | None = None  # the newest stream; older ones are ignored
+        self.task: asyncio.Task[None] | None = None  # the task that reads from it
         self.waiting: deque[Outgoing] = deque()
         self.under_way: Outgoing | None = None
-        self.large: Outgoing | None = None  # the last one with a large model that was sent, and when
+        self.large: Outgoing | None = None  # the last message with a large model that was sent, and when
         self.large_at = 0.0
         self.wake = asyncio.Event()
         self.budget = FrameBudget()
@@ -67,7 +69,7 @@ class Link:
         self.why = "not reached yet"  # why it is closed
 
     def put(self, out: Outgoing) -> bool:
-        """Let a message wait for its turn; return whether it may."""
+        """Add a message to the queue; return False if it is dropped instead."""
         if not self.open or len(self.waiting) >= WAITING or (out.tensors and self._waits(out.frame)):
             self.dropped += 1
             return False
@@ -76,22 +78,23 @@ class Link:
         return True
 
     def _waits(self, frame: bytes) -> bool:
-        """Whether the same message is on its way: with a model and said every second, it would never be done.
+        """Return whether the same message is being sent already.
 
-        (Another message with the same model is another one: a token that was just guarded may be passed on.)
+        A message with a large model, repeated every second, would otherwise never arrive. (Another
+        message with the same model is a different message.)
         """
         sent = self.large if time.monotonic() - self.large_at < _ANSWER else None
         return any(one is not None and one.frame == frame for one in (*self.waiting, self.under_way, sent))
 
 
 class FrameBudget:
-    """How many frames a neighbour may send, on whatever stream."""
+    """Limits how many frames a neighbour may send, on all its streams together."""
 
     def __init__(self) -> None:
         self.left, self.at = BURST, time.monotonic()
 
     def count(self, node: int) -> None:
-        """Count a frame; raise if it is one too many."""
+        """Count a frame; raise an error if the limit is exceeded."""
         now = time.monotonic()
         self.left, self.at = min(BURST, self.left + RATE * (now - self.at)), now
         self.left -= 1
@@ -100,7 +103,10 @@ class FrameBudget:
 
 
 async def first_frame(call: Call, node: int) -> Any:
-    """Return the first frame, which must come in time: a silent stream would be kept for ever."""
+    """Return the first frame.
+
+    It must arrive in time, because a silent stream would be kept for ever.
+    """
     try:
         async with asyncio.timeout(PATIENCE):
             return await call.read()
@@ -109,7 +115,7 @@ async def first_frame(call: Call, node: int) -> Any:
 
 
 async def send_waiting(link: Link, call: Call) -> None:
-    """Write what waits, in order; the only writer of a stream."""
+    """Send the waiting messages in order. This is the only writer of a stream."""
     with suppress(grpc.RpcError, asyncio.InvalidStateError):
         while link.call is call:
             while link.waiting:

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from datetime import UTC, datetime
 
-_LINES = 100  # of one kind that are written in a minute: no neighbour may fill the disk with this node's log
+_LINES = 100  # lines of one kind per minute, so that no neighbour can fill the disk through this node's log
 
 
 class LogWriter:
@@ -31,6 +31,6 @@ class LogWriter:
         line: dict[str, object] = {"time": when, "level": level, "node": self.node, "event": what}
         line |= {"neighbour" if name == "node" else name: value for name, value in about.items()}
         if self._written[what] == _LINES:
-            line["more"] = "not written for a minute"
-        with contextlib.suppress(OSError):  # no room, or nobody reads: the walk does not depend on it
+            line["more"] = "further lines of this kind are not written for a minute"
+        with contextlib.suppress(OSError):  # the disk is full, or nobody reads: the walk does not depend on the log
             print(json.dumps(line, default=str), flush=True)  # noqa: T201

@@ -1,4 +1,4 @@
-"""What a node tells Prometheus, on a loopback address: ``GET /metrics``; and ``GET /healthz`` for probes."""
+"""Metrics for Prometheus on a loopback address (``GET /metrics``), and ``GET /healthz`` for probes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.protocol.records import PREPARED
+from levywalk.fleet.protocol.records import HeldStatus
 
 if TYPE_CHECKING:
     from levywalk.fleet.runtime.process import Process
@@ -19,46 +19,53 @@ def text(process: Process) -> str:
     """Return all metrics in Prometheus' text format."""
     disk, file = process.node.disk, process.file
     seen, rate, loss = process.sightings.seen, process.sightings.rate(), process.sightings.loss()
-    holds = disk.held is not None and disk.held.status != PREPARED
+    holds = disk.held is not None and disk.held.status != HeldStatus.PREPARED
     guards = disk.guarded is not None and disk.guarded.register is None and disk.final is None
     links = process.transport.links.values()
     rows: list[tuple[str, str, str, float]] = [
-        ("up_seconds", "gauge", "Since the process began.", time.time() - process.began),
-        ("epoch", "gauge", "How often the token was brought back, as known here.", disk.known.epoch.counter),
+        ("up_seconds", "gauge", "Seconds since the process started.", time.time() - process.began),
+        ("epoch", "gauge", "How often the token was restored, as far as this node knows.", disk.known.epoch.counter),
         (
             "holds_token",
             "gauge",
-            "1 while the token is held here.",
+            "1 while this node holds the token.",
             float(holds),
         ),
-        ("guards_token", "gauge", "1 while its copy is guarded here.", float(guards)),
-        ("finished", "gauge", "1 when the end of the walk is known here.", float(disk.final is not None)),
-        ("step", "gauge", "Updates of the model that was here last.", 0 if seen is None else seen.step),
-        ("transfers", "gauge", "Hand-offs of the model that was here last.", 0 if seen is None else seen.transfers),
-        ("neighbours", "gauge", "In the node file.", len(file.neighbours)),
-        ("neighbours_connected", "gauge", "Now.", sum(link.open for link in links)),
+        ("guards_token", "gauge", "1 while this node guards the token.", float(guards)),
+        ("finished", "gauge", "1 when this node knows the end of the walk.", float(disk.final is not None)),
+        ("step", "gauge", "Updates of the last model at this node.", 0 if seen is None else seen.step),
+        ("transfers", "gauge", "Hand-offs of the last model at this node.", 0 if seen is None else seen.transfers),
+        ("neighbours", "gauge", "Neighbours in the node file.", len(file.neighbours)),
+        ("neighbours_connected", "gauge", "Neighbours that are connected now.", sum(link.open for link in links)),
         (
             "out_of_order",
             "gauge",
-            "1 while the node waits, for room on its disk perhaps.",
+            "1 while the node waits after an error, such as a full disk.",
             float(bool(process.out_of_order)),
         ),
-        ("commits_total", "counter", "Transactions on the disk since the process began.", process.counts["commits"]),
-        ("regenerations_total", "counter", "Tokens brought back here.", process.counts["regenerated"]),
+        ("commits_total", "counter", "Transactions on the disk since the process started.", process.counts["commits"]),
+        ("regenerations_total", "counter", "Tokens restored by this node.", process.counts["regenerated"]),
         ("refused_total", "counter", "Messages refused.", process.counts["refused"]),
-        ("messages_sent_total", "counter", "To neighbours.", sum(link.sent for link in links)),
-        ("messages_dropped_total", "counter", "Neighbour not there, or too slow.", sum(link.dropped for link in links)),
+        ("messages_sent_total", "counter", "Messages sent to neighbours.", sum(link.sent for link in links)),
+        (
+            "messages_dropped_total",
+            "counter",
+            "Messages dropped because a neighbour was not connected or too slow.",
+            sum(link.dropped for link in links),
+        ),
         (
             "certificate_expires_seconds",
             "gauge",
-            "When the node's certificate ends, as Unix time.",
+            "When the node's certificate expires, as Unix time.",
             process.identity.certificate.not_valid_after_utc.timestamp(),
         ),
     ]
     if rate is not None:
-        rows.append(("hops_per_second", "gauge", "Of the fleet, as seen between visits here.", rate))
+        rows.append(
+            ("hops_per_second", "gauge", "Hand-offs per second of the fleet, measured between two visits here.", rate)
+        )
     if loss is not None:
-        rows.append(("local_loss", "gauge", "This node's own loss of the model that came here last.", loss["value"]))
+        rows.append(("local_loss", "gauge", "This node's own loss of the last model that it received.", loss["value"]))
     lines = []
     for name, kind, about, value in rows:
         full = f"levywalk_{name}"
@@ -67,7 +74,7 @@ def text(process: Process) -> str:
 
 
 async def serve(address: str, process: Process) -> asyncio.Server:
-    """Answer scrapes until the server is closed."""
+    """Answer requests until the server is closed."""
     host, _, port = address.rpartition(":")
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

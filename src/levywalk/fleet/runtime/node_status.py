@@ -1,6 +1,7 @@
-"""How a node is: what its disk says in a few words and numbers, and whether its process runs.
+"""The status of a node: what its disk says, and whether its process runs.
 
-The node itself answers with this (`control`), and for a node that is down the same is read from its folder.
+The node itself answers with this (`control`). For a node that is down, the same is read from its
+folder.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from levywalk.fleet.protocol.messages import Certificate
-from levywalk.fleet.protocol.records import ACTIVE, NOBODY, PREPARED, Disk, Guarded, Held
+from levywalk.fleet.protocol.records import NOBODY, Disk, Guarded, Held, HeldStatus
 from levywalk.fleet.protocol.token import Token
 
 
 def describe(disk: Disk) -> dict[str, Any]:
-    """Return what a disk says, ready for JSON.
+    """Return the contents of a disk in short, ready for JSON.
 
     Examples
     --------
@@ -53,7 +54,7 @@ def _held(held: Held) -> dict[str, Any]:
         "status": held.status,
         "guardian": None if held.guardian == NOBODY else held.guardian,
         "to": None if held.to == NOBODY else held.to,
-        "live": held.status != PREPARED,
+        "live": held.status != HeldStatus.PREPARED,
     }
 
 
@@ -67,12 +68,14 @@ def _guarded(guarded: Guarded) -> dict[str, Any]:
 
 
 def waits_for(disk: Disk, connected: set[int], renew_after: int) -> str | None:
-    """Return what keeps the token that is held here from going on, if it is a node that is not there."""
+    """Return which unreachable node keeps the token here from moving, in words; empty if there is
+    none.
+    """
     held = disk.held
-    if held is None or held.status == PREPARED:
+    if held is None or held.status == HeldStatus.PREPARED:
         return None
     needed = [(held.guardian, "its guardian"), (held.to, "the next node")]
-    if held.status == ACTIVE:
+    if held.status == HeldStatus.ACTIVE:
         needed = needed[:1] if held.token.step - held.copied >= renew_after else []
     for node, what in needed:
         if node != NOBODY and node not in connected:
@@ -81,9 +84,9 @@ def waits_for(disk: Disk, connected: set[int], renew_after: int) -> str | None:
 
 
 def running(state: Path) -> int | None:
-    """Return the id of the process that has a node's folder, or None if there is none.
+    """Return the id of the process that runs the node of a folder, or None.
 
-    Zombies are dead, and a number that another process has got meanwhile is not the node's.
+    Zombies do not count, nor does another process that got the same id later.
     """
     try:
         return _holder(state)
@@ -92,9 +95,9 @@ def running(state: Path) -> int | None:
 
 
 def is_dead(state: Path) -> bool:
-    """Return whether a node's process certainly does not exist: its number is nobody's, and nobody has the lock.
-
-    What cannot be read says nothing, and neither does a number alone: it may be of another namespace.
+    """Return whether a node's process certainly does not exist: no process has its id, and nobody
+    has the lock. If something cannot be read, the answer is False. The id alone proves nothing,
+    since it may be of another namespace.
     """
     try:
         with (state / "lock").open("rb") as lock:
@@ -106,7 +109,7 @@ def is_dead(state: Path) -> bool:
 
 
 def _holder(state: Path) -> int | None:
-    """Return which living process has the lock of a folder."""
+    """Return the id of the running process that has the lock of a folder."""
     with (state / "lock").open("rb") as lock:
         pid = int(lock.read(20))
         if not _exists(pid):
@@ -128,5 +131,5 @@ def _exists(pid: int) -> bool:
     try:
         status = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
-        return True  # no /proc, or gone this moment: the lock tells
+        return True  # no /proc, or the process has just ended: the lock decides
     return status.rpartition(b")")[2].split()[0] not in (b"Z", b"X")

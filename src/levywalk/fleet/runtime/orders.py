@@ -1,4 +1,4 @@
-"""What an operator can ask of a running node, over its control socket."""
+"""What an operator can ask of a running node, through its control socket."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Orders:
-    """Answers an operator's questions, and carries out orders."""
+    """Answers an operator's questions and carries out orders."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Answer a question of `control`."""
+        """Answer a question that came through the control socket."""
         orders: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "status": lambda _: self.status(),
             "begin": self._begin,
@@ -64,7 +64,7 @@ class Orders:
         return {"done": True}
 
     def status(self) -> dict[str, Any]:
-        """Return how this node is."""
+        """Return the status of this node."""
         disk = self.process.node.disk
         waits = waits_for(disk, self._connected(), self.process.manifest.terms.renew_after)
         found = describe(disk)

@@ -1,4 +1,6 @@
-"""A node's own part of the problem: its samples, which nobody else sees, and what it publishes of them."""
+"""A node's own part of the problem: its samples, which no other node sees, and what it publishes
+about them.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,10 @@ class OwnProblem(GeneralizedLinear):
 
 
 def own_problem(manifest: Manifest, nodefile: NodeFile) -> GeneralizedLinear:
-    """Read a node's own data; the problem has one node, number 0.
+    """Read a node's own data, as a problem with one node, which is node 0.
 
-    The file is one that `levywalk.load_dataset` reads: npz with the arrays features and targets, CSV whose last column
-    is the target, or LIBSVM.
+    The file is one that `levywalk.load_dataset` reads: npz with the arrays features and targets,
+    CSV whose last column is the target, or LIBSVM.
     """
     path = nodefile.data
     try:
@@ -52,5 +54,5 @@ def own_problem(manifest: Manifest, nodefile: NodeFile) -> GeneralizedLinear:
 def scores(manifest: Manifest, problem: GeneralizedLinear, degree: int) -> tuple[float, ...]:
     """Return the node's scores t_v by phase, which its neighbours must know: 1, L_v, λL̄ + (1-λ)L_v, or its degree."""
     if problem.n != 1:
-        raise InvalidParameter(f"problem must be one node's own, got one of {problem.n} nodes; see own_problem")
+        raise InvalidParameter(f"problem must have one node, got {problem.n} nodes; see own_problem")
     return manifest.scores(float(problem.smoothness[0]), degree)

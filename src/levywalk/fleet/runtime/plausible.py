@@ -1,4 +1,7 @@
-"""Refuse messages whose counters cannot be true: counters only grow, so a false one would stay for good."""
+"""Refuse messages with impossible counters.
+
+Counters only grow, so a false one would stay for ever.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,19 @@ from levywalk.fleet.protocol.messages import (
 from levywalk.fleet.protocol.records import Disk
 from levywalk.fleet.protocol.token import Epoch
 
-PLAUSIBLE = 1_000_000  # epochs, or versions, that a neighbour may be ahead: more is a lie, and would end the walk
+PLAUSIBLE = 1_000_000  # how far a neighbour's epoch or edge version may be ahead; more is certainly false
 
 
 def implausible(disk: Disk, nodes: int, node: int, message: Message) -> str | None:
-    """Return what is too much to be true in a message: counters only grow, and a lie would stay for good."""
+    """Return what is impossible in a message, or None."""
     epoch = _epoch(message)
     if epoch.counter > disk.known.epoch.counter + PLAUSIBLE:
-        return f"epoch {tuple(epoch)} cannot be"
+        return f"epoch {tuple(epoch)} is impossible"
     if isinstance(message, Heartbeat) and node in disk.edges:
         if message.edge_version > disk.edges[node].version + PLAUSIBLE:
-            return f"version {message.edge_version} of the edge cannot be"
+            return f"version {message.edge_version} of the edge is impossible"
         if message.degree > nodes:
-            return f"a degree of {message.degree} in a fleet of {nodes} nodes cannot be"
+            return f"a degree of {message.degree} in a fleet of {nodes} nodes is impossible"
     return None
 
 

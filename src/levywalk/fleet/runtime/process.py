@@ -1,9 +1,11 @@
 """A node as a process of its own: ``levywalk node node.toml``.
 
-It reads its node file, the manifest, its keys and its data, takes the lock on its state folder, and then does what the
-state machine (`protocol.Node`) says: one event at a time, one transaction per event, and only then what is sent.
+It reads its node file, the manifest, its keys and its data, and locks its state folder. Then it
+runs the state machine (`protocol.node.Node`): one event at a time, one transaction per event, and
+only then are messages sent.
 
-Everything happens in one thread. Time is monotonic: setting the clock changes nothing but the certificates' validity.
+Everything happens in one thread. Time is monotonic: if the machine's clock is set, only the
+validity of certificates is affected.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ from levywalk.fleet.protocol.messages import (
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import NodeSite
-from levywalk.fleet.protocol.records import PREPARED, REGENERATED, Disk, Edge, Known, Own
+from levywalk.fleet.protocol.records import Disk, Edge, HeldStatus, Known, Own, RegisterValue
 from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime import control, metrics
 from levywalk.fleet.runtime.incarnation import Incarnation
@@ -70,16 +72,16 @@ from levywalk.version import __version__
 ENVIRONMENT = TLS_1_3_ONLY | {
     "MALLOC_ARENA_MAX": "1",
     "GRPC_ENABLE_FORK_SUPPORT": "0",
-    "GRPC_VERBOSITY": "NONE",  # why a handshake failed is in the log, as the reason why a link is closed
+    "GRPC_VERBOSITY": "NONE",  # the reason of a failed handshake is in the node's own log
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
-}  # of a node's process, from its first moment on
+}  # environment variables that a node's process must have from its start
 PEERS = "peers"
 _PAUSE = 5.0  # seconds until a node whose disk was full tries again
 
 
 class Process:
-    """One node: everything that its state machine needs of the world."""
+    """One node: connects its state machine to the disk, the network, the clock and the operator."""
 
     def __init__(self, path: str | Path) -> None:
         self.file = file = NodeFile.read(path)
@@ -107,7 +109,7 @@ class Process:
         self.counts: Counter[str] = Counter()
         self.sightings = Sightings(disk, self.problem)
         self.orders = Orders(self)
-        self.hellos: dict[int, Hello] = {}  # the last one of each neighbour
+        self.hellos: dict[int, Hello] = {}  # the last hello of each neighbour
         self.out_of_order = self.failed = ""
         self.over = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -129,7 +131,9 @@ class Process:
         return Key.of(self.incarnation.entropy, Domain.FLEET) if shared is None else Key.of(shared, Domain.WALK)
 
     def _blank(self) -> Disk:
-        """Return what a new node knows: its neighbours' names; it counts on an edge once both ends have agreed."""
+        """Return the disk of a new node: it knows its neighbours' ids, and uses an edge once both
+        ends have agreed on it.
+        """
         ids = [peer.id for peer in self.file.neighbours]
         edges = {u: Edge(0, False, 1, self.scores, joined=True) for u in ids}
         if self.manifest.self_loops == "counted":
@@ -141,10 +145,10 @@ class Process:
         site = NodeSite(self.manifest.published, self.file.id, self.problem, 0, self.scores, self._key())
         return Node(site, self.manifest.terms, disk, self.identity.signer())
 
-    # Certificates of others, so that a node that begins again can vouch for a guardian
+    # Certificates of neighbours, so that a restarted node can prove who a guardian is
 
     def _certificates(self) -> dict[int, bytes]:
-        """Return the neighbours' certificates, of the keys that the node file names."""
+        """Return the stored certificates of the neighbours."""
         found = {}
         for peer in self.file.neighbours:
             with contextlib.suppress(FileNotFoundError):
@@ -152,13 +156,20 @@ class Process:
         return found
 
     def _keep_certificate(self, node: int, der: bytes) -> None:
-        """Keep a neighbour's certificate; that of a guardian farther away comes with every message that needs it."""
+        """Store a neighbour's certificate.
+
+        The certificate of a guardian that is not a neighbour comes with every message that needs
+        it.
+        """
         path = self.file.state / PEERS / f"{node}.der"
         if node in self.transport.links and not (path.exists() and path.read_bytes() == der):
             self._keep(path, der)
 
     def _keep(self, path: Path, content: bytes) -> None:
-        """Write down what a neighbour says of itself; if there is no room, it will say so again."""
+        """Store what a neighbour has sent about itself.
+
+        If there is no room, the neighbour will send it again.
+        """
         if self.out_of_order:
             return
         try:
@@ -169,9 +180,9 @@ class Process:
     # Events and effects
 
     def event(self, event: Event) -> None:
-        """Let the state machine take in an event: one transaction, then all that rests on it."""
+        """Pass an event to the state machine: one transaction, then everything that depends on it."""
         if self.out_of_order or self.failed:
-            return  # as if it were down: the others will say it again
+            return  # act like a node that is down: the others send their messages again
         try:
             effects = self._received(event)
             self._persist([effect for effect in effects if type(effect) is Persist])
@@ -181,27 +192,27 @@ class Process:
         except NodeStoreError as error:
             self._fail(error)
             return
-        except Exception:  # a fault of ours: what was not written has not happened
+        except Exception:  # a bug: what was not written has not happened
             self._begin_again("fault", traceback.format_exc())
             return
         try:
             for effect in effects:
                 self._perform(effect)
             self.sightings.look(self.node.disk)
-        except Exception:  # what was not sent is said again
+        except Exception:  # what was not sent will be sent again
             self._begin_again("fault", traceback.format_exc())
 
     def _received(self, event: Event) -> list[Effect]:
         effects = self.node.receive(event, time.monotonic())
         if any(type(effect) is Again for effect in effects):
-            # The work that is asked for joins the transaction: a state that could be on disk in between is skipped,
-            # and messages leave a moment later, which they may.
+            # The updates join this transaction, which saves one write. Messages leave a moment later,
+            # which is allowed.
             rest = [effect for effect in effects if type(effect) is not Again]
             effects = rest + self._worked()
         return effects
 
     def _worked(self) -> list[Effect]:
-        """Make updates, but not for so long that nobody hears of this node."""
+        """Make updates, but not for so long that heartbeats are late."""
         began = time.monotonic()
         effects = self.node.receive(Turn(), began)
         taken = (time.monotonic() - began) / max(1, self.node.made)
@@ -231,7 +242,7 @@ class Process:
         if self._timer is not None:
             self._timer.cancel()
         now, beat = time.monotonic(), self.manifest.terms.heartbeat
-        if at - now > beat / 2:  # heartbeats of a fleet that was started at once must not all come at once
+        if at - now > beat / 2:  # so that nodes that were started together do not all send heartbeats at the same time
             at += random.uniform(0.0, 0.1 * beat)
         self._due = at
         self._timer = asyncio.get_running_loop().call_at(at, self._time) if at < float("inf") else None
@@ -239,24 +250,25 @@ class Process:
     def _time(self) -> None:
         late = time.monotonic() - self._due
         if late > max(self.manifest.terms.heartbeat, self.manifest.terms.dead_after / 4):
-            # It was this process that was away, stopped or with a sleeping machine; nobody else is to be held dead.
+            # This process itself was stopped, or the machine slept: nobody else is considered dead for that.
             self.log("slept", level="warning", seconds=round(late, 1))
             self.event(Start())
         else:
-            self._bury()
+            self._report_dead_neighbours()
             self.event(Timer())
 
-    def _bury(self) -> None:
-        """Give the operator's word on neighbours of this machine whose process is dead, as the kernel says, for long.
-
-        Under the policy "wait" the walk would pause for a guardian that may be cut off. One whose process does not
-        exist is not: when it begins again it hears of the new epoch before it may act on the old one.
+    def _report_dead_neighbours(self) -> None:
+        """Tell the state machine that a neighbour on this machine is gone, if its process has not
+        existed for ``dead_after``. Under the policy "wait" the walk waits for a silent guardian,
+        because it may only be disconnected. A guardian whose process does not exist is not
+        disconnected. When it starts again, it learns of the new epoch before it can act in the old
+        one.
         """
         disk, now = self.node.disk, time.monotonic()
         needed = set()
         if disk.held is not None:
-            needed.add(disk.held.giver if disk.held.status == PREPARED else disk.held.guardian)
-        if disk.guarded is not None and disk.guarded.register != REGENERATED and disk.final is None:
+            needed.add(disk.held.giver if disk.held.status == HeldStatus.PREPARED else disk.held.guardian)
+        if disk.guarded is not None and disk.guarded.register != RegisterValue.REGENERATED and disk.final is None:
             needed.add(disk.guarded.holder)
         for peer in self.file.neighbours:
             silent = now - self.node.heard.get(peer.id, now) > self.manifest.terms.dead_after
@@ -265,12 +277,12 @@ class Process:
                 self.event(Gone(peer.id))
 
     def _fail(self, error: NodeStoreError) -> None:
-        """End the process: what is in memory is not on the disk, so nothing may be said of it."""
+        """End the process: its memory and its disk differ, so it must not send anything."""
         self.failed = str(error)
         self.over.set()
 
     def _begin_again(self, what: str, message: str) -> None:
-        """Go on from what is on the disk, in a while: there may be room then."""
+        """Continue from what is on the disk after a pause, when there may be room."""
         self.counts[what] += 1
         self.log(what, level="error", message=message)
         self.out_of_order = what
@@ -293,10 +305,14 @@ class Process:
 
         asyncio.get_running_loop().call_later(min(_PAUSE, self.manifest.terms.dead_after / 4), again)
 
-    # What the transport tells
+    # Calls by the transport
 
     def opened(self, node: int, hello: Hello) -> None:
-        """A neighbour is there; one with a new disk has forgotten everything, and its old self is gone for good."""
+        """A neighbour is connected.
+
+        If it has a new disk, it has forgotten everything, and counts as another node that replaces
+        the one that is gone.
+        """
         self.hellos[node] = hello
         path = self.file.state / PEERS / f"{node}.life"
         before = path.read_bytes() if path.exists() else None
@@ -304,17 +320,17 @@ class Process:
             self.log("lost its disk", level="warning", neighbour=node)
             self.event(Gone(node))
         if self.out_of_order:
-            return  # it is told again
+            return  # this is called again later
         if before != hello.incarnation:
             self._keep(path, hello.incarnation)
         self.event(Reached(node))
 
     def closed(self, node: int, why: str) -> None:
-        """A link is closed."""
+        """A connection was closed."""
         self.log("link closed", neighbour=node, why=why)
 
     def got(self, node: int, message: Message) -> None:
-        """A message came."""
+        """A message has arrived."""
         why = implausible(self.node.disk, self.manifest.nodes, node, message)
         if why is not None:
             self.counts["refused"] += 1
@@ -322,12 +338,15 @@ class Process:
             return
         self.event(Got(node, message))
 
-    def stirred(self, node: int) -> None:
-        """A part of a large message came: its sender lives."""
-        self.node.stirred(node, time.monotonic())
+    def part_received(self, node: int) -> None:
+        """A part of a large message has arrived, so its sender is alive."""
+        self.node.part_received(node, time.monotonic())
 
-    def doubted(self, node: int, message: Message, why: str) -> None:
-        """A message came with a certificate that cannot be believed; a token that rests on it is not taken."""
+    def certificate_refused(self, node: int, message: Message, why: str) -> None:
+        """A message has arrived with a certificate that is not valid.
+
+        A token that depends on it is refused.
+        """
         self.counts["refused"] += 1
         self.log("refused", level="warning", sender=node, why=why)
         if isinstance(message, Prepare):
@@ -335,13 +354,13 @@ class Process:
             self.transport.send(node, Refused(token.epoch, token.seq, token.digest(), why[:500]))
 
     def log(self, what: str, level: str = "info", **about: object) -> None:
-        """Write a line for people and machines."""
+        """Write a log line for people and programs."""
         self.log_writer.write(what, level, about)
 
-    # The life of the process
+    # Running
 
     async def live(self) -> None:
-        """Take part in the walk until somebody says stop."""
+        """Run the node until it is told to stop."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.over.set)
@@ -356,8 +375,8 @@ class Process:
             self.log("no longer a neighbour", neighbour=u)
             guarded = self.node.disk.guarded
             if guarded is None or guarded.holder != u or guarded.register is not None:
-                # (A holder may live, and takes another guardian by itself.)
-                self.event(Gone(u))  # the node file is the operator's word
+                # (If it holds the token it may be alive, and finds another guardian by itself.)
+                self.event(Gone(u))  # the operator has removed it from the node file
         await self.over.wait()
         orders.close()
         if shown is not None:
@@ -370,7 +389,10 @@ class Process:
 
 
 def command(path: str | Path) -> list[str]:
-    """Return how a node's process is started; its environment must hold `ENVIRONMENT`."""
+    """Return the command that starts a node's process.
+
+    Its environment must contain `ENVIRONMENT`.
+    """
     return [sys.executable, "-m", "levywalk.fleet.runtime.process", str(path)]
 
 
@@ -387,7 +409,9 @@ def main(arguments: list[str] | None = None) -> int:
         async def run() -> None:
             await Process(given[0]).live()
 
-        asyncio.new_event_loop().run_until_complete(run())  # the process ends with it: nothing is to be cancelled
+        asyncio.new_event_loop().run_until_complete(
+            run()
+        )  # the process ends afterwards, so nothing needs to be cancelled
     except (LevywalkError, NodeStoreError) as error:
         print(json.dumps({"level": "error", "event": "cannot run", "message": str(error)}), flush=True)  # noqa: T201
         print(f"Error: {error}", file=sys.stderr)  # noqa: T201
@@ -399,4 +423,4 @@ if __name__ == "__main__":
     code = main()
     with contextlib.suppress(OSError):
         sys.stdout.flush()
-    os._exit(code)  # gRPC's threads may keep a process that has nothing left to do
+    os._exit(code)  # otherwise gRPC's threads may keep the process alive

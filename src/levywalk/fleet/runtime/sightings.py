@@ -1,4 +1,6 @@
-"""What a node has seen of the walk: when the token was here, how fast it moves, and the loss of the model."""
+"""What a node has seen of the walk: when the token was here, how fast it moves, and the loss of the
+model.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import time
 from collections import deque
 from typing import Any
 
-from levywalk.fleet.protocol.records import PREPARED, Disk
+from levywalk.fleet.protocol.records import Disk, HeldStatus
 from levywalk.fleet.protocol.token import Token
 from levywalk.problem import Problem
 
@@ -21,11 +23,11 @@ class Sightings:
         self.problem = problem
         self.visits: deque[tuple[float, int]] = deque()  # when the token was here, and its transfers
         self.seen = disk.final if disk.held is None else disk.held.token
-        self.taken: Token | None = None  # as it came here last, before this node's own update
+        self.taken: Token | None = None  # the last token that arrived, before this node's own update
 
     def look(self, disk: Disk) -> None:
-        """Remember the token when it is here, for those who ask how things are."""
-        if disk.held is not None and disk.held.status == PREPARED:
+        """Remember the token while it is here, for the status and the metrics."""
+        if disk.held is not None and disk.held.status == HeldStatus.PREPARED:
             self.taken = disk.held.token
             return
         token = disk.final if disk.held is None else disk.held.token
@@ -38,7 +40,10 @@ class Sightings:
             self.seen = token
 
     def rate(self) -> float | None:
-        """Return the fleet's transfers per second, as seen from the token's visits here; it falls while it is away."""
+        """Return the fleet's transfers per second, measured from the token's visits here.
+
+        The rate falls while the token is away for long.
+        """
         if len(self.visits) < 2:
             return None
         (since, first), (until, last) = self.visits[0], self.visits[-1]
@@ -46,7 +51,7 @@ class Sightings:
         return (last - first) / (until - since + max(0.0, away - 3 * between)) if until > since else None
 
     def loss(self) -> dict[str, Any] | None:
-        """Return this node's own loss of the last model that came here, which its own update has not touched yet."""
+        """Return this node's own loss of the last model that it received, before its own update."""
         if self.taken is None:
             return None
         value = float(self.problem.local_loss(0, self.taken.model))

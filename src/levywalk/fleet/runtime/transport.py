@@ -1,23 +1,23 @@
-"""How messages travel between real nodes: gRPC over mutual TLS 1.3, one stream per pair of neighbours.
+"""Messages between real nodes: gRPC over mutual TLS 1.3, one stream per pair of neighbours.
 
-The node with the lower id dials. Both ends begin with a hello: the manifest's hash, the sender's certificate, and which
-life of its state folder it is. Who the other end is, TLS says, and nothing else does: a frame with another sender is
-refused.
-Small messages are one frame each; a large model follows its message in chunks, which are hashed as they come.
+The node with the lower id opens the connection. Both ends first send a hello: the hash of the
+manifest, the sender's certificate, and the incarnation of its state folder. Only TLS decides who
+the other end is: a frame with another sender is refused. A small message is one frame. A large
+model follows its message in chunks, which are hashed as they arrive.
 
-A message may be lost: what cannot be sent now is dropped, and the protocol says it again.
+A message may be lost: what cannot be sent now is dropped, and the protocol sends it again later.
 
-=====================================  ================================================================================
-what is wrong                          the answer
-=====================================  ================================================================================
-no certificate, plaintext, wrong       the TLS handshake fails
+===================================  ===============================================================
+what is wrong                        the answer
+===================================  ===============================================================
+no certificate, plaintext, wrong     the TLS handshake fails
 authority, expired, TLS below 1.3
-not a neighbour, or another key        PERMISSION_DENIED
-another manifest or wire format        FAILED_PRECONDITION
-a malformed frame, another's name      INVALID_ARGUMENT, and the stream is closed
-too many frames or streams             RESOURCE_EXHAUSTED, and the stream is closed
-no hello in time                       DEADLINE_EXCEEDED, and the stream is closed
-=====================================  ================================================================================
+not a neighbour, or another key      PERMISSION_DENIED
+another manifest or wire format      FAILED_PRECONDITION
+a malformed frame or a wrong sender  INVALID_ARGUMENT, and the stream is closed
+too many frames or streams           RESOURCE_EXHAUSTED, and the stream is closed
+no hello in time                     DEADLINE_EXCEEDED, and the stream is closed
+===================================  ===============================================================
 """
 
 from __future__ import annotations
@@ -55,40 +55,40 @@ from levywalk.fleet.storage.failpoints import failpoint
 from levywalk.version import __version__
 
 SERVICE, METHOD = "levywalk.fleet.v1.Node", "Talk"
-STREAMS = 4  # that a neighbour may have at once: one counts, and others may be about to end
-_AGAIN = 0.1, 0.5  # seconds between attempts to reach a neighbour: at first, and at most
+STREAMS = 4  # streams that a neighbour may have at once: one is in use, others may be about to end
+_AGAIN = 0.1, 0.5  # seconds between attempts to connect to a neighbour: at first, and at most
 _OPTIONS = (
     ("grpc.max_receive_message_length", MOST_FRAME),
     ("grpc.max_metadata_size", 16 * 1024),
     ("grpc.so_reuseport", 0),  # a port in use is an error
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.http2.ping_timeout_ms", 5_000),  # without it a peer that is stopped goes unnoticed for a minute
+    ("grpc.http2.ping_timeout_ms", 5_000),  # otherwise a stopped peer is noticed only after a minute
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.http2.bdp_probe", 0),  # what is on its way stays below the window: a ping must not queue behind a model
+    ("grpc.http2.bdp_probe", 0),  # so that a ping does not wait behind a model
     ("grpc.http2.lookahead_bytes", 1 << 20),
     ("grpc.http2.write_buffer_size", 1 << 16),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 5_000),  # how long a handshake may take
     ("grpc.max_reconnect_backoff_ms", 500),
-    ("grpc.server_handshake_timeout_ms", 10_000),  # who says nothing must not keep a connection for two minutes
-    ("grpc.max_connection_idle_ms", 30_000),  # a connection without a stream is of no use
+    ("grpc.server_handshake_timeout_ms", 10_000),  # a silent caller must not keep a connection for two minutes
+    ("grpc.max_connection_idle_ms", 30_000),  # a connection without a stream is useless
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
 
 
 class PortInUse(LevywalkError, OSError):
-    """The node's address cannot be listened on."""
+    """The node cannot listen on its address."""
 
 
 class Mismatch(LevywalkError):
-    """The other end is of another run, or speaks another format."""
+    """The other end belongs to another run, or uses another format."""
 
 
 class Stranger(LevywalkError):
-    """The other end has no business here."""
+    """The other end is not allowed to connect."""
 
 
 _ANSWERS: dict[type[LevywalkError], grpc.StatusCode] = {
@@ -102,22 +102,22 @@ _ANSWERS: dict[type[LevywalkError], grpc.StatusCode] = {
 
 
 class LinkListener(Protocol):
-    """Who wants to know what happens on the links."""
+    """Is told what happens on the links."""
 
     def opened(self, node: int, hello: Hello) -> None:
-        """A link is open, and the other end has said who it is."""
+        """A link is open, and the other end has sent its hello."""
 
     def closed(self, node: int, why: str) -> None:
         """A link is closed, or could not be opened."""
 
     def got(self, node: int, message: Message) -> None:
-        """A message came."""
+        """A message has arrived."""
 
-    def stirred(self, node: int) -> None:
-        """A part of a large message came."""
+    def part_received(self, node: int) -> None:
+        """A part of a large message has arrived."""
 
-    def doubted(self, node: int, message: Message, why: str) -> None:
-        """A message came with a certificate that cannot be believed."""
+    def certificate_refused(self, node: int, message: Message, why: str) -> None:
+        """A message has arrived with a certificate that is not valid."""
 
 
 class Transport:
@@ -127,10 +127,8 @@ class Transport:
     ----------
     listen
         Host and port.
-    hello
-        What this node says first.
     known
-        Certificates (DER) of nodes learned of earlier; ``learned`` is told of new ones, to keep them.
+        Certificates (DER) of nodes that are known already; ``learned`` is called with new ones.
     """
 
     def __init__(
@@ -154,7 +152,7 @@ class Transport:
         self._certificates: dict[int, bytes] = {self.id: own}
         self._checked: set[bytes] = {own}
         for node, der in (known or {}).items():
-            with suppress(LevywalkError):  # expired meanwhile, or of earlier keys: it will say its new one
+            with suppress(LevywalkError):  # expired, or of earlier keys: the node will send its new one
                 self._learn(node, der)
         self._learned = learned
         self._tasks: set[asyncio.Task[None]] = set()
@@ -162,10 +160,13 @@ class Transport:
         self._channels: list[Any] = []
 
     async def start(self) -> None:
-        """Listen, and begin to dial."""
+        """Listen, and connect to the neighbours with higher ids."""
         tls = self.identity.tls()
         most = STREAMS * len(self.links) + 16
-        limit = ("grpc.max_allowed_incoming_connections", most + 64)  # strangers must not take all file descriptors
+        limit = (
+            "grpc.max_allowed_incoming_connections",
+            most + 64,
+        )  # so that strangers cannot use up all file descriptors
         self._server = grpc.aio.server(options=(*_OPTIONS, limit), maximum_concurrent_rpcs=most)
         talk = grpc.stream_stream_rpc_method_handler(self._serve)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: talk}),))
@@ -177,7 +178,7 @@ class Transport:
         if not bound:
             raise PortInUse(
                 f"listen {self.listen} cannot be listened on: the port is in use, or the address is not of this "
-                "machine; end the other process, or change the node file and the neighbours' address of this node"
+                "machine; stop the other process, or change the node file and the neighbours' address of this node"
             )
         await self._server.start()
         dial = grpc.ssl_channel_credentials(tls.authority, tls.key, tls.certificate)
@@ -190,7 +191,7 @@ class Transport:
                 self._tasks.add(task)
 
     async def stop(self) -> None:
-        """Close everything; nothing is waited for."""
+        """Close everything at once."""
         for task in self._tasks:
             task.cancel()
         for channel in self._channels:
@@ -199,7 +200,7 @@ class Transport:
             await self._server.stop(0)
 
     def send(self, to: int, message: Message) -> None:
-        """Send a message, or drop it if the neighbour is not there."""
+        """Send a message, or drop it if the neighbour is not connected."""
         link = self.links.get(to)
         if link is None or not link.open:
             return
@@ -207,7 +208,9 @@ class Transport:
         link.put(Outgoing(*encode_frame(self.id, message, self._vouching(message))))
 
     def _vouching(self, message: Message) -> bytes:
-        """Return the certificate of the guardian that a message rests on: the receiver may never have met it."""
+        """Return the certificate of the guardian that a message depends on, because the receiver
+        may not know it.
+        """
         if isinstance(message, Prepare):
             return self._certificates.get(message.guardian, b"")
         if isinstance(message, Activate | Certified):
@@ -245,7 +248,7 @@ class Transport:
             except asyncio.CancelledError:
                 call.cancel()
                 raise
-            except Exception as error:  # whatever it is, the neighbour must be dialled again
+            except Exception as error:  # whatever the error is, connect again later
                 why = f"{type(error).__name__}: {error}"
                 call.cancel()
             pause = _AGAIN[0] if link.received else min(_AGAIN[1], 2 * pause)
@@ -253,7 +256,7 @@ class Transport:
             await asyncio.sleep(pause)
 
     async def _serve(self, _: Any, context: Any) -> None:
-        """Take a neighbour's stream."""
+        """Handle a stream that a neighbour has opened."""
         link: Link | None = None
         try:
             link = self._caller(context.auth_context())
@@ -267,19 +270,22 @@ class Transport:
                 self.heard.closed(-1, text)
             code = next((c for kind, c in _ANSWERS.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
             await context.abort(code, text[:1000])
-        except Exception as error:  # of gRPC, or a fault of ours: the link must not seem open
+        except Exception as error:  # an error of gRPC or a bug: the link must not seem open
             if link is not None:
                 self._closed(link, context, f"{type(error).__name__}: {error}")
             raise
         except asyncio.CancelledError:
-            if link is not None and link.call not in (None, context):  # or the other end would never hear of it
+            if link is not None and link.call not in (None, context):  # otherwise the other end would never learn of it
                 await context.abort(grpc.StatusCode.ABORTED, "replaced by a newer stream")
             if link is not None:
                 self._closed(link, context, "the stream broke")
             raise
 
     def _caller(self, auth: Any) -> Link:
-        """Return the link of whoever calls; TLS has checked the chain, the rest is checked here."""
+        """Return the link of the caller.
+
+        TLS has checked its certificate chain; everything else is checked here.
+        """
         version = auth.get("ssl_tls_version", [b""])[0]
         if version not in (b"", b"TLSv1.3"):
             raise Stranger(f"TLS 1.3 is needed, got {version.decode(errors='replace')}")
@@ -290,7 +296,9 @@ class Transport:
             raise Stranger(f"node {node} is not a neighbour of node {self.id}: its node file does not list it")
         self._is(link.peer, parse(pem))
         if node > self.id:
-            raise Stranger(f"node {node} does not dial node {self.id}: of two neighbours the lower id does")
+            raise Stranger(
+                f"node {node} must not connect to node {self.id}: the node with the lower id opens the connection"
+            )
         if link.streams >= STREAMS:
             raise Flood(f"node {node} has {STREAMS} streams already")
         return link
@@ -300,11 +308,11 @@ class Transport:
         if found != peer.fingerprint:
             raise Stranger(
                 f"node {peer.id} has keys with the fingerprint {found}, but the node file of node {self.id} says "
-                f"{peer.fingerprint}: if it was issued anew, change the node file"
+                f"{peer.fingerprint}: if the node has new keys, change the node file"
             )
 
     async def _talk(self, link: Link, call: Call) -> None:
-        """Speak and listen until the stream ends."""
+        """Send and receive until the stream ends."""
         reader, writer = Reader(self.limits, link.peer.id), None
         node = link.peer.id
         link.received = 0
@@ -326,9 +334,9 @@ class Transport:
                     self._opened(link, call, found)
                     writer = asyncio.create_task(send_waiting(link, call))
                 elif link.call is not call:
-                    pass  # an older stream than another one has nothing to say any more
+                    pass  # an older stream is ignored
                 elif found is None:
-                    self.heard.stirred(node)
+                    self.heard.part_received(node)
                 else:
                     link.received += 1
                     self._take(node, *found)
@@ -339,12 +347,12 @@ class Transport:
                 writer.cancel()
 
     def _take(self, node: int, message: Message, certificate: bytes) -> None:
-        """Pass a message on, if the certificate with it is that of the guardian that it rests on."""
+        """Pass a message on, if the certificate that came with it is that of the right guardian."""
         if certificate:
             try:
                 self._learn(_guardian(message), certificate)
             except (IdentityError, Stranger) as error:
-                self.heard.doubted(node, message, str(error))
+                self.heard.certificate_refused(node, message, str(error))
                 return
         self.heard.got(node, message)
 
@@ -364,10 +372,12 @@ class Transport:
         return self.hello._replace(nonce=nonce, proof=self.identity.signer().sign(statement))
 
     def _check_proof(self, node: int, hello: Hello, nonce: bytes) -> None:
-        """Believe an answer only from whoever has the key in its certificate: another one may have TLS keys of old."""
+        """Accept an answer only from a node that has the key of its certificate: another node may
+        have old TLS keys.
+        """
         statement = proven(self.hello.manifest, nonce, node, self.id)
         if hello.nonce != nonce or not self.identity.signer().verify(node, statement, hello.proof):
-            raise Stranger(f"node {node} has not proven that it has the key of its certificate")
+            raise Stranger(f"node {node} has not proved that it has the key of its certificate")
 
     def _opened(self, link: Link, call: Call, hello: Hello) -> None:
         if link.call is not None and link.task is not None:
@@ -379,9 +389,9 @@ class Transport:
     def _closed(self, link: Link, call: Any, why: str) -> None:
         if link.call is not None and link.call is not call:
             return
-        told = link.open or "refused" not in why  # that a neighbour has not started yet is no news
+        told = link.open or "refused" not in why  # do not report a neighbour that has not been started yet
         link.call, link.open, link.under_way, link.large = None, False, None, None
-        link.waiting.clear()  # what was for an earlier life of the other end must not reach a later one
+        link.waiting.clear()  # messages must not reach the other end after it has lost its disk
         if link.why != why:
             link.why = why
             if told:

@@ -1,9 +1,11 @@
-"""What nodes say as protobuf frames; ``messages.proto`` says how a stream of them looks, and this holds it to that.
+"""Messages as protobuf frames; ``messages.proto`` defines a stream of them, and this file enforces
+it.
 
-Messages and frames have the same field names, and a field's type in ``messages.proto`` says what must hold of it, so
-that one small translation fits them all. What comes in is hostile until checked: `Reader` returns a message that a node
-of this run could have sent, or raises `Malformed`, and allocates no more than the frame's own size and the models that
-the run's manifest allows. What it would refuse cannot be sent either.
+Messages and frames have the same field names, and the type of a field in ``messages.proto`` says
+which values are valid, so one translation serves all messages. Received bytes are not trusted:
+`Reader` returns a message that a correct node of this run could have sent, or raises `Malformed`.
+It allocates no more than the size of the frame and of the models that the run's manifest allows.
+What `Reader` would refuse cannot be sent.
 """
 
 from __future__ import annotations
@@ -38,23 +40,26 @@ _EXACTLY = {"manifest": 32, "incarnation": 16, "nonce": 16}
 
 
 class Hello(NamedTuple):
-    """How a stream begins."""
+    """The first message on a stream."""
 
     format: int
     manifest: bytes  # its SHA-256
-    incarnation: bytes  # which life of the sender's state folder
+    incarnation: bytes  # incarnation of the sender's state folder
     software: str
-    certificate: bytes  # the sender's own, DER
-    nonce: bytes = bytes(16)  # drawn by the one who dials, and repeated in the answer
-    proof: bytes = b""  # of the one who answers: that it has the key that its certificate names
+    certificate: bytes  # the sender's certificate, DER
+    nonce: bytes = bytes(16)  # drawn by the end that connects, and repeated in the answer
+    proof: bytes = b""  # signature of the answering end: it has the key of its certificate
 
 
 def proven(manifest: bytes, nonce: bytes, answers: int, dials: int) -> bytes:
-    """Return what the one who answers signs. (gRPC does not show whose certificate a server has used for TLS.)"""
+    """Return what the answering end signs.
+
+    (gRPC does not tell which certificate a server has used for TLS.)
+    """
     return b"hello|" + manifest + nonce + struct.pack("<qq", answers, dials)
 
 
-# What must hold of a field
+# Checks of fields
 
 
 def _check_count(name: str, value: int) -> None:
@@ -87,7 +92,7 @@ def _unit(value: bytes | str) -> str:
 
 
 def _check_of(field: FieldDescriptor) -> Callable[[str, Any], None] | None:
-    """Return what must hold of a field beyond what protobuf itself sees to."""
+    """Return the check of a field's value that protobuf does not make itself."""
     name, type_ = field.name, field.type
     if type_ == FieldDescriptor.TYPE_UINT64:
         return _check_count
@@ -104,7 +109,7 @@ def _check_of(field: FieldDescriptor) -> Callable[[str, Any], None] | None:
 
 
 class _WireArray:
-    """A tensor of that name, in the message or after it."""
+    """A tensor of this name, inside the message or after it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -139,7 +144,9 @@ class _WireRecord:
         fields = descriptor.fields_by_name
         self.type, self.names = type_, type_._fields
         assert set(self.names) == set(fields), type_
-        self.values = attrgetter(*self.names, self.names[0])  # one more: of a single name it would return no tuple
+        self.values = attrgetter(
+            *self.names, self.names[0]
+        )  # one name more, since attrgetter returns no tuple for a single name
         self.checks = [(i, name, check) for i, name in enumerate(self.names) if (check := _check_of(fields[name]))]
         self.scores = self.names.index("scores") if "scores" in self.names else None
         self.parts: list[tuple[int, str, _WireRecord | _WireArray]] = []
@@ -180,7 +187,7 @@ _KINDS: dict[str, _WireRecord] = {
 }
 
 
-# Frames that go out
+# Sending
 
 
 def _frame(sender: int, value: Any, guardian_certificate: bytes, after: list[Tensor]) -> bytes:
@@ -190,7 +197,7 @@ def _frame(sender: int, value: Any, guardian_certificate: bytes, after: list[Ten
         _check_size("guardian_certificate", guardian_certificate, MOST_CERTIFICATE)
         fields: Any = {body: _KINDS[body].write(value, after)}
         return Frame(sender=sender, guardian_certificate=guardian_certificate, **fields).SerializeToString()
-    except (TypeError, ValueError) as error:  # protobuf's own, and Malformed
+    except (TypeError, ValueError) as error:  # errors of protobuf, and Malformed
         raise Malformed(f"this {kind} cannot be sent: {error}") from None
 
 
@@ -213,7 +220,7 @@ def hello_frame(sender: int, hello: Hello) -> bytes:
 
 
 def chunk_frames(tensor: Tensor) -> Iterator[bytes]:
-    """Yield a tensor as frames, for each of which its bytes are copied once, into the frame.
+    """Yield a tensor as frames. Its bytes are copied once, into the frames.
 
     Examples
     --------
@@ -232,7 +239,7 @@ def _chunk(*pieces: bytes | memoryview) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Return a number as protobuf writes it: seven bits a byte, the lowest first."""
+    """Return a number as protobuf writes it: seven bits per byte, the lowest first."""
     found = bytearray()
     while value > 127:
         found.append(value & 127 | 128)
@@ -241,18 +248,18 @@ def _varint(value: int) -> bytes:
     return bytes(found)
 
 
-# Frames that come in
+# Receiving
 
 
 class Reader:
-    """One stream's frames, in the order in which they came.
+    """Reads the frames of one stream, in order.
 
     Parameters
     ----------
     limits
-        The manifest's sizes, all of them.
+        The sizes that the manifest allows; all must be given.
     peer
-        The node at the other end, of which TLS is sure.
+        The node at the other end, as TLS has proved.
 
     Examples
     --------
@@ -264,21 +271,21 @@ class Reader:
     (Alive(epoch=Epoch(counter=0, seq=0, node=3), seq=7), b'')
     >>> reader.take(encode_frame(5, Alive(Epoch(0, 0, 3), 7))[0])
     Traceback (most recent call last):
-    levywalk.fleet.protocol.tensors.Malformed: node 3 spoke for node 5
+    levywalk.fleet.protocol.tensors.Malformed: a frame from node 3 names node 5 as its sender
     """
 
     def __init__(self, limits: Limits, peer: int) -> None:
         if limits.dim is None or limits.phases is None or limits.memory is None:
-            raise InvalidParameter(f"limits must give all sizes, got {limits}: nothing is believed from the wire")
+            raise InvalidParameter(f"limits must give all sizes, got {limits}: sizes are never taken from the wire")
         self.dim, self.phases, self.memory, self.peer = limits.dim, limits.phases, limits.memory, peer
         self.greeted = False
         self._expected: list[tuple[Incoming, bytes]] = []  # the tensors to come, and their addresses
         self._whole: tuple[Message, bytes] | None = None  # the message that they are part of
 
     def take(self, data: bytes) -> Hello | tuple[Message, bytes] | None:
-        """Return what is complete with this frame: a Hello, a message with the guardian's certificate, or None.
-
-        A Hello of another format is returned too, so that the caller can say so, but nothing after it is understood.
+        """Return what is complete with this frame: a Hello, a message with the guardian's
+        certificate, or None. A Hello of another format is also returned, so that the caller can
+        report it; nothing after it can be read.
         """
         if len(data) > MOST_FRAME:
             raise Malformed(f"a frame of at most {MOST_FRAME} bytes was expected, got {len(data)}")
@@ -289,9 +296,9 @@ class Reader:
         try:
             frame = Frame.FromString(data)
         except DecodeError:
-            raise Malformed("bytes that are no frame") from None
+            raise Malformed("the bytes are not a frame") from None
         if frame.sender != self.peer:
-            raise Malformed(f"node {self.peer} spoke for node {frame.sender}")
+            raise Malformed(f"a frame from node {self.peer} names node {frame.sender} as its sender")
         body = cast("str | None", frame.WhichOneof("body"))
         if body is None or body == "chunk":
             raise Malformed("a frame with one message or one chunk alone was expected")
@@ -300,7 +307,7 @@ class Reader:
         known = body != "hello" or frame.hello.format == FORMAT
         frame.DiscardUnknownFields()
         if known and frame.ByteSize() != len(data):
-            raise Malformed("a frame with unknown fields, or that says something twice")
+            raise Malformed("a frame with unknown or repeated fields")
         kind = _KINDS[body]
         try:
             _check_size("guardian_certificate", frame.guardian_certificate, MOST_CERTIFICATE)
@@ -316,7 +323,7 @@ class Reader:
         return None
 
     def expect(self, name: str, address: bytes, count: int, itemsize: int) -> AnyArray:
-        """Return the array of a tensor that follows in chunks, which will fill it."""
+        """Return the array of a tensor that follows in chunks. The chunks will fill it."""
         _check_exactly("address", address, 32)
         incoming = Incoming(name, HEADER + itemsize * count, count, itemsize=itemsize)
         self._expected.append((incoming, address))
@@ -329,7 +336,7 @@ class Reader:
         while True:
             at += 1
             if at > 4 or at >= len(data):
-                raise Malformed("bytes that are no chunk")
+                raise Malformed("the bytes are not a chunk")
             count |= (data[at] & 127) << 7 * (at - 1)
             if data[at] < 128:
                 break
@@ -341,9 +348,9 @@ class Reader:
         incoming.take(memoryview(data)[at + 1 :])
         if incoming.at < incoming.size:
             return None
-        incoming.done(address)  # seals the array, which is in the message already
+        incoming.done(address)  # makes the array read-only; it is part of the message already
         del self._expected[0]
         if self._expected:
             return None
-        whole, self._whole = self._whole, None  # a stream at rest keeps no model alive
+        whole, self._whole = self._whole, None  # so that an idle stream keeps no model in memory
         return whole

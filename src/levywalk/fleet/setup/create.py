@@ -377,7 +377,7 @@ def _write_data(folder: Path, problem: Problem, v: int) -> str:
     return "data.npz"
 
 
-# StoreReader back
+# Reading a fleet's folder
 
 
 def _network(folder: Path, manifest: Manifest, nodes: list[NodeFile]) -> Network:

@@ -22,7 +22,7 @@ from levywalk.arrays import Floats
 from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.fleet.protocol.node_step import STOPS, PublishedWalk, check_local
-from levywalk.fleet.protocol.terms import EAGER, WAIT, HandOffTerms
+from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.setup.fields import Fields, read_bytes
 from levywalk.fleet.storage.codec import Limits
@@ -251,7 +251,7 @@ def _written(value: Any) -> dict[str, Any]:
     return {entry.name: getattr(value, entry.name) for entry in fields(value)}
 
 
-# StoreReader
+# Reading
 
 
 def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
@@ -412,7 +412,7 @@ def _terms(top: Fields, digest: bytes) -> HandOffTerms:
     return HandOffTerms(
         digest,
         table.integer("renew_after", low=1, high=_MOST_STEPS),
-        table.choice("policy", (WAIT, EAGER)),
+        table.choice("policy", tuple(GuardianPolicy)),
         *(
             table.number(key, low=0.0, high=_MOST_SECONDS, low_open=True)
             for key in ("heartbeat", "dead_after", "retry")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from levywalk.fleet.operate.log_text import named, sentence, short
 from levywalk.fleet.operate.merge import Chain, winning_chain
-from levywalk.fleet.protocol.records import PREPARED
+from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.simulate.virtual import PlannedFault, Stay, Told, VirtualFleet
 
 _EDGES = ("edge down", "edge up")
@@ -103,7 +103,7 @@ def stuck(virtual: VirtualFleet) -> str:
     if any(virtual.machines[v].disk["final"] is not None for v in runs):
         return "the walk is over, but some nodes cannot be told: the network is in pieces"
     helds = [(v, held) for v, machine in enumerate(virtual.machines) if (held := machine.disk["held"]) is not None]
-    working = [(held.token.epoch, held.token.seq, v, held) for v, held in helds if held.status != PREPARED]
+    working = [(held.token.epoch, held.token.seq, v, held) for v, held in helds if held.status != HeldStatus.PREPARED]
     if not working:
         return "no disk holds the model but as a copy"
     _, _, v, held = max(working, key=lambda found: found[:3])

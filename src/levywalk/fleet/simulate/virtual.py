@@ -34,7 +34,7 @@ from levywalk.fleet.protocol.events import (
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_state import Signer
-from levywalk.fleet.protocol.records import ACTIVE, NOBODY, PREPARED, Disk, Held, Line
+from levywalk.fleet.protocol.records import NOBODY, Disk, Held, HeldStatus, Line
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 
@@ -276,7 +276,7 @@ class VirtualFleet:
             machine.log.extend(effect.lines)
             self._moved_at = self.now
         held = effect.slots.get("held")
-        if isinstance(held, Held) and held.status == ACTIVE:
+        if isinstance(held, Held) and held.status == HeldStatus.ACTIVE:
             self.path.append(Stay(self.now, v, held.token.epoch, held.token.step))
         if "final" in effect.slots:
             self._moved_at = self.now
@@ -334,7 +334,7 @@ class VirtualFleet:
         found = [
             (held.token.epoch, held.token.seq, v, held.guardian)
             for v, machine in enumerate(self.machines)
-            if (held := machine.disk["held"]) is not None and held.status != PREPARED
+            if (held := machine.disk["held"]) is not None and held.status != HeldStatus.PREPARED
         ]
         found += [
             (guarded.copy.epoch, guarded.copy.seq, guarded.holder, v)

@@ -1,12 +1,15 @@
-"""Tokens, slots and log lines as plain bytes, for the disk; nothing is ever unpickled. For messages, see `wire`.
+"""Tokens, slots and log lines as bytes, for the disk.
 
-A value is its format's number, its kind's number, and its fields in order, little-endian, without padding: one value
-has one encoding, and bytes that are anything else are refused (`Malformed`). What is read is hostile until checked:
-counts and sizes are compared with what is there, and with what the run's manifest says (`Limits`), before anything of
-that size is allocated.
+Nothing is ever unpickled. For messages see `wire`.
 
-Arrays are `Tensor` bytes. A large one does not lie among the fields, but elsewhere, under its SHA-256: whoever encodes
-gives ``put``, which takes a `Tensor` and returns where it went, and whoever decodes gives ``get``.
+A value is written as the number of the format, the number of its kind, and its fields in order,
+little-endian and without padding. Each value has exactly one encoding, and all other bytes are
+refused (`Malformed`). Bytes are not trusted: counts and sizes are compared with the bytes that are
+there, and with the run's manifest (`Limits`), before anything of that size is allocated.
+
+Arrays are `Tensor` bytes. A large array is stored separately, under its SHA-256: the caller of
+`encode` gives ``put``, which stores a `Tensor` and returns its address, and the caller of `decode`
+gives ``get``.
 """
 
 from __future__ import annotations
@@ -23,32 +26,28 @@ from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import (
-    ACTIVE,
-    MOVING,
-    PREPARED,
-    REGENERATED,
-    RELEASING,
-    SEEKING,
     Archived,
     Began,
     Edge,
     Guarded,
     Held,
+    HeldStatus,
     Known,
     Line,
     Own,
+    RegisterValue,
 )
 from levywalk.fleet.protocol.tensors import Incoming, Malformed, Tensor, is_writable
 from levywalk.fleet.protocol.token import Epoch, Token
 
 FORMAT = 1
 _MOST_SCORES = 16
-_STATUSES = (PREPARED, ACTIVE, MOVING, RELEASING, SEEKING)
+_STATUSES = tuple(HeldStatus)  # in this order: a new one goes to the end
 _OVERTAKEN = (*_STATUSES, "guarded", "final")
 
 
 class Limits(NamedTuple):
-    """What the run's manifest says about sizes; None is believed from the bytes, as far as they go."""
+    """The sizes that the run's manifest allows. None: any size that fits the bytes is accepted."""
 
     dim: int | None = None
     phases: int | None = None
@@ -59,14 +58,14 @@ ANY = Limits()
 
 
 class Put(Protocol):
-    """Takes a tensor and says under which address it lies elsewhere, or None: then it lies among the fields."""
+    """Stores a tensor separately and returns its address, or None to write it among the fields."""
 
     def __call__(self, tensor: Tensor, /) -> bytes | None:
-        """Take the tensor."""
+        """Store the tensor."""
 
 
 class Get(Protocol):
-    """Returns the array that lies elsewhere under an address."""
+    """Returns the array that is stored separately under an address."""
 
     def __call__(self, name: str, address: bytes, /) -> AnyArray:
         """Return the array."""
@@ -77,14 +76,14 @@ def _all_inline(tensor: Tensor) -> bytes | None:
 
 
 def _none_elsewhere(name: str, address: bytes) -> AnyArray:
-    raise Malformed(f"a {name} that lies elsewhere was not expected here")
+    raise Malformed(f"a {name} that is stored separately was not expected here")
 
 
 # The parts of a value
 
 
 class _Out:
-    """Bytes being written."""
+    """The bytes that are written so far."""
 
     def __init__(self, put: Put) -> None:
         self.parts: list[bytes | memoryview] = []
@@ -92,7 +91,7 @@ class _Out:
 
 
 class _In:
-    """Bytes being read, never beyond their end."""
+    """The bytes that are read; reading beyond their end is an error."""
 
     def __init__(self, data: bytes, limits: Limits, get: Get) -> None:
         self.data, self.at, self.limits, self.get = data, 0, limits, get
@@ -121,7 +120,7 @@ class _Kind(Protocol):
 
 
 class _Number:
-    """A number of fixed size, with what must hold of it."""
+    """A number of fixed size that must obey a rule."""
 
     def __init__(self, code: str, rule: str = "", holds: Callable[[Any], bool] | None = None) -> None:
         self.code, self.rule, self.holds = code, rule, holds
@@ -138,7 +137,7 @@ _SCORE = _Number("d", "finite and at least 0", lambda value: 0.0 <= value < math
 
 
 class _Numbers:
-    """Numbers that follow each other, as one struct."""
+    """Several numbers in a row, as one struct."""
 
     def __init__(self, numbers: Sequence[_Number]) -> None:
         self.struct = struct.Struct("<" + "".join(number.code for number in numbers))
@@ -170,7 +169,9 @@ class _Record:
     def __init__(self, type_: Any, *kinds: _Number | _Kind) -> None:
         assert len(kinds) == len(type_._fields), type_
         self.type = type_
-        self.groups: list[tuple[int, int, _Kind]] = []  # which fields, and how; numbers lie side by side
+        self.groups: list[
+            tuple[int, int, _Kind]
+        ] = []  # which fields, and how; neighbouring numbers are written together
         start = 0
         while start < len(kinds):
             stop = start
@@ -202,7 +203,7 @@ class _Record:
 
 
 class _Bytes:
-    """Some bytes, of which there are not many."""
+    """A short sequence of bytes."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -223,7 +224,7 @@ _SHORT, _LONG, _BYTE = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("
 
 
 class _Choice:
-    """One of a few words, as its place among them."""
+    """One of a few words, as its index."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = words
@@ -237,11 +238,15 @@ class _Choice:
         (place,) = source.numbers(_BYTE)
         if place >= len(self.words):
             raise Malformed(f"one of {', '.join(self.words)} was expected, got number {place}")
-        return str(self.words[place])
+        word: str = self.words[place]
+        return word
 
 
 class _OneOf:
-    """A value of one of several kinds, after the kind's number; a kind that is a plain value stands for itself."""
+    """A value of one of several kinds: the kind's number, then the value.
+
+    A constant is its number alone.
+    """
 
     def __init__(self, *kinds: tuple[Any, _Kind | None]) -> None:
         self.kinds = kinds
@@ -287,7 +292,7 @@ class _Scores:
 
 
 class _Array:
-    """A tensor, here or elsewhere."""
+    """A tensor, among the fields or stored separately."""
 
     def __init__(self, name: str, itemsize: int = 8) -> None:
         self.name, self.itemsize = name, itemsize
@@ -307,7 +312,7 @@ class _Array:
         if elsewhere == 1:
             return source.get(self.name, source.take(32))
         if elsewhere:
-            raise Malformed(f"a {self.name} lies here (0) or elsewhere (1), got {elsewhere}")
+            raise Malformed(f"a {self.name} is among the fields (0) or stored separately (1), got {elsewhere}")
         (size,) = source.numbers(_LONG)
         if size > len(source.data) - source.at:
             raise Malformed("it ends early")
@@ -331,7 +336,7 @@ class _Edges:
         (count,) = source.numbers(_LONG)
         edges: dict[int, Edge] = {}
         last = -math.inf
-        for _ in range(count):  # each takes bytes: a false count ends where they end
+        for _ in range(count):  # each takes bytes, so a false count soon comes to their end
             (node,) = _NODE.read(source)
             if node <= last:
                 raise Malformed("edges are not in order")
@@ -368,7 +373,8 @@ _TOKEN = _Record(
 )
 _EDGE = _Record(Edge, _COUNT, _FLAG, _COUNT, _Scores(), _FLAG)
 
-# Every kind of value, by number. A number is never given twice; another way to write a kind needs another `FORMAT`.
+# Every kind of value, by number. A number is never used for another kind; a change of how a kind is
+# written needs another `FORMAT`.
 _KINDS: dict[int, tuple[type, _Kind]] = {
     0: (NoneType, _Nothing()),
     1: (Known, _Record(Known, _EPOCH, _COUNT)),
@@ -380,7 +386,7 @@ _KINDS: dict[int, tuple[type, _Kind]] = {
         _Record(
             Guarded,
             *(_TOKEN, _INT),
-            _OneOf((None, None), (Certificate, _SEALED), (REGENERATED, None)),
+            _OneOf((None, None), (Certificate, _SEALED), (RegisterValue.REGENERATED, None)),
             _OneOf((None, None), (Certificate, _SEALED)),
         ),
     ),
@@ -407,7 +413,7 @@ LINES: tuple[type, ...] = (Visit, Archived, Began)
 
 
 def encode(value: object, put: Put = _all_inline) -> bytes:
-    """Return a value as bytes; what `decode` would refuse cannot be written either.
+    """Return a value as bytes. What `decode` would refuse cannot be written.
 
     Examples
     --------
@@ -424,7 +430,7 @@ def encode(value: object, put: Put = _all_inline) -> bytes:
 
 
 def decode(data: bytes, expected: Sequence[type], limits: Limits = ANY, get: Get = _none_elsewhere) -> Any:
-    """Return the value of one of the expected types in the bytes, all of which must be its own."""
+    """Return the value in the bytes, which must be of one of the expected types and use all bytes."""
     source = _In(data, limits, get)
     format_, number = source.numbers(_PREFIX)
     if format_ != FORMAT:
@@ -443,7 +449,7 @@ def decode(data: bytes, expected: Sequence[type], limits: Limits = ANY, get: Get
 
 
 def decode_slot(slot: str, data: bytes, limits: Limits = ANY, get: Get = _none_elsewhere) -> object:
-    """Return what a slot of the disk holds."""
+    """Return the value of a slot of the disk."""
     return cast(object, decode(data, SLOTS[slot], limits, get))
 
 

@@ -1,4 +1,4 @@
-"""How fast the disk is."""
+"""Measure how fast the disk is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from statistics import median
 
 
 def fsync_seconds(folder: str | Path, times: int = 50) -> float:
-    """Return how long the disk takes to keep a page for good, the median: no hand-off is faster.
+    """Return the median time that the disk takes to store one page (fsync).
+
+    No hand-off is faster than this.
 
     Examples
     --------

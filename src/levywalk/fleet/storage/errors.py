@@ -1,4 +1,4 @@
-"""What can be wrong with a node's folder."""
+"""Errors of a node's folder."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ class StoreInUse(NodeStoreError):
 
 
 class StoreForeign(NodeStoreError):
-    """The folder is of another run, or of a newer levywalk."""
+    """The folder belongs to another run, or to another version of levywalk."""
 
 
 class StoreDamaged(NodeStoreError):
-    """Something in the folder is not as it was written. Nothing was changed."""
+    """Something in the folder was changed or lost. Nothing was written."""
 
 
 class DiskFull(NodeStoreError):
-    """There was no room. The store holds what it held before, and can be used: make room and persist the same again."""
+    """There is no room on the disk.
+
+    The store is unchanged and usable: make room and persist the same change again.
+    """

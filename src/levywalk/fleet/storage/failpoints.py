@@ -1,7 +1,9 @@
-"""Places where a test kills the process, as a power cut or the kernel would: nothing runs after it, not even `finally`.
+"""Places where a test can kill the process, as a power cut would: nothing runs afterwards, not even
+`finally`.
 
-They lie before and after every commit, fsync, rename and send. ``LEVYWALK_FAILPOINT=commit:after:3`` kills the process
-when it comes to ``commit:after`` for the third time; without the variable a failpoint costs one comparison.
+They are before and after every commit, fsync, rename and send.
+``LEVYWALK_FAILPOINT=commit:after:3`` kills the process when it reaches ``commit:after`` for the
+third time. Without the variable a failpoint costs one comparison.
 """
 
 from __future__ import annotations
@@ -23,27 +25,27 @@ FAILPOINTS = {
     "fsync:before": "a model's file is written, but may not be on the disk",
     "fsync:after": "a model's file is on the disk under its temporary name",
     "rename:before": "a model's file is on the disk and about to get its name",
-    "rename:after": "a model's file has its name, which a power cut may still take",
+    "rename:after": "a model's file has its name, but a power cut may still undo that",
     "folder:before": "the folder with the new name is about to be synced",
-    "folder:after": "a model's file will stay; nothing refers to it yet",
+    "folder:after": "a model's file is safe on the disk; nothing refers to it yet",
     "commit:before": "a transaction is written, but not committed",
-    "commit:after": "a transaction is committed; nothing that rests on it was sent",
+    "commit:after": "a transaction is committed; nothing that depends on it was sent",
     "remove:before": "a model's file that nothing refers to is about to be removed",
     "remove:after": "a model's file that nothing referred to is gone",
-    "send:before": "a message is about to be sent; what it rests on is committed",
+    "send:before": "a message is about to be sent; what it depends on is committed",
     "send:after": "a message was sent",
 }
 
 
 class Armed(NamedTuple):
-    """Where the process is to die."""
+    """The failpoint at which the process is to be killed."""
 
     name: str
-    time: int  # at which time of coming there, from 1
+    time: int  # at which visit of the failpoint, counted from 1
 
 
 def armed(text: str | None) -> Armed | None:
-    """Return what ``name`` or ``name:count`` asks for; nothing, or an empty text, asks for nothing.
+    """Return the failpoint that ``name`` or ``name:count`` asks for; None if the text is empty.
 
     Examples
     --------
@@ -68,13 +70,13 @@ _reached = 0
 
 
 def arm(text: str | None) -> None:
-    """Do as if the environment had said so; the count begins anew."""
+    """Act as if the environment variable had this value, and count from the beginning."""
     global _armed, _reached
     _armed, _reached = armed(text), 0
 
 
 def failpoint(name: str) -> None:
-    """Die here if that was asked for.
+    """Kill the process here if that was asked for.
 
     Examples
     --------

@@ -18,19 +18,19 @@ from levywalk.fleet.storage.codec import ANY, SLOTS, Limits, decode_line, decode
 from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreDamaged, StoreForeign
 
 SCHEMA = 1
-APPLICATION = 0x6C77666C  # marks a database of ours, for `file` and for us
+APPLICATION = 0x6C77666C  # the application id of our databases
 NEEDED = ("known", "own", "edges")
-_PAGE = 1000  # lines read at once: another process's reading never holds up the node
+_PAGE = 1000  # lines read at once, so that a reader never blocks the node
 _VISIT = b"\x10"  # the second byte of a visit, as `codec` numbers it
 
 
 class StoredRow(NamedTuple):
-    """A slot or a line as it is stored."""
+    """A slot or a log line as it is stored."""
 
     key: str | int
     value: bytes
-    models: bytes  # the addresses of models that lie in files
-    sum: bytes  # a checksum over all of it; SQLite has none
+    models: bytes  # addresses of the models that are stored in files
+    sum: bytes  # checksum of the row; SQLite has none
 
     @classmethod
     def of(cls, key: str | int, value: bytes, models: bytes) -> StoredRow:
@@ -46,16 +46,16 @@ class StoredRow(NamedTuple):
 
 
 class StoreReader:
-    """A node's folder, read without a lock, also while the node runs.
+    """Reads a node's folder without a lock, also while the node runs.
 
     Parameters
     ----------
     folder
         The node's folder.
     run
-        The run that it must be of; None for any.
+        The run that it must belong to; None for any.
     limits
-        What the manifest says about sizes.
+        The sizes that the manifest allows.
     """
 
     def __init__(self, folder: str | Path, run: bytes | None = None, *, limits: Limits = ANY) -> None:
@@ -66,7 +66,7 @@ class StoreReader:
 
     def _open(self) -> None:
         if not self.path.is_file():
-            raise NodeStoreError(f"{self.folder} is no node's folder: {self.path} does not exist")
+            raise NodeStoreError(f"{self.folder} is not a node's folder: {self.path} does not exist")
         self._connect(read_only=True)
         self._check()
 
@@ -79,19 +79,19 @@ class StoreReader:
         self.close()
 
     def close(self) -> None:
-        """Close the database; a store that is closed is whole without ``state.db-wal``."""
+        """Close the database. After that, ``state.db-wal`` is not needed any more."""
         if self._db is not None:
             self._db.close()
             self._db = None
 
     def load(self) -> Disk | None:
-        """Return what the node must not forget, or None if it has not begun."""
+        """Return the node's disk, or None if the node has never been started."""
         for patience in (True, True, False):
             rows = self._slots()
             try:
                 return self._disk(rows)
             except StoreDamaged:
-                # Without a lock, the node may have replaced and removed a model between two lines.
+                # There is no lock: the node may have replaced a model meanwhile.
                 if not patience or rows == self._slots():
                     raise
         raise AssertionError
@@ -116,7 +116,7 @@ class StoreReader:
         return Disk(**slots)
 
     def lines(self, after: int = 0) -> Iterator[Line]:
-        """Yield the log's lines in order, without the first ``after``."""
+        """Yield the lines of the log in order, without the first ``after``."""
         number = after
         while True:
             found = self._rows(
@@ -131,7 +131,10 @@ class StoreReader:
                 return
 
     def without_visits(self) -> Iterator[Archived | Began]:
-        """Yield the log's few lines that are no visits, in order; most lines are not even read."""
+        """Yield the lines of the log that are not visits, in order.
+
+        Visits, which are most lines, are not read.
+        """
         found = self._rows(
             "SELECT number, value, models, sum FROM lines WHERE substr(value, 2, 1) <> ? ORDER BY number", _VISIT
         )
@@ -139,7 +142,7 @@ class StoreReader:
             yield self._line(row)
 
     def last_visit(self) -> Visit | None:
-        """Return the log's last line, if it is a visit: at the end of the walk its last one."""
+        """Return the last line of the log if it is a visit; at the end of the walk it is."""
         found = self._rows("SELECT number, value, models, sum FROM lines ORDER BY number DESC LIMIT 1")
         lines = [self._line(row) for row in self._sealed("lines", found)]
         return lines[0] if lines and isinstance(lines[0], Visit) else None
@@ -155,7 +158,7 @@ class StoreReader:
         return int(self._rows("SELECT coalesce(max(number), 0) FROM lines")[0][0])
 
     def _sealed(self, table: str, found: Iterable[tuple[Any, ...]]) -> list[StoredRow]:
-        """Return rows whose checksums are right."""
+        """Return the rows, whose checksums must be right."""
         rows = []
         for row in found:
             key, value, models, _ = row
@@ -197,7 +200,7 @@ class StoreReader:
         return rows[0][0] if rows else None
 
     def _check(self) -> None:
-        """Look whether this is a node's database, whole, and of this run."""
+        """Check that this is a node's database of the right version and run."""
         if self._one("PRAGMA application_id") != APPLICATION:
             raise StoreForeign(f"{self.path} is not a node's database; give the node a folder of its own")
         version = self._one("PRAGMA user_version")
@@ -212,7 +215,7 @@ class StoreReader:
             )
 
     def _failed(self, error: sqlite3.Error) -> NodeStoreError:
-        """Return our word for SQLite's."""
+        """Return our error for an error of SQLite."""
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code == sqlite3.SQLITE_FULL:
             return self._full()
@@ -222,25 +225,25 @@ class StoreReader:
 
     def _full(self) -> DiskFull:
         return DiskFull(
-            f"there is no room in {self.folder}; what it holds is unharmed: make room, and the node can go on"
+            f"there is no room in {self.folder}; the stored state is not damaged: make room, and the node continues"
         )
 
     def _damaged(self, what: str) -> StoreDamaged:
         return StoreDamaged(
-            f"{self.path} {what}; everything is left as it is: move {self.folder} away and let the node come back "
-            "without its disk (an older copy of the folder must not be used: it does not know what was promised since)"
+            f"{self.path} {what}; nothing was changed: move {self.folder} away and start the node again "
+            "without its disk (do not use a backup of the folder: it does not contain the later promises)"
         )
 
     def _bad_model(self, path: Path, what: str) -> StoreDamaged:
         return StoreDamaged(
-            f"{path} {what}; everything is left as it is: put back a copy of this file, from a backup or a neighbour's "
-            f"folder, or move {self.folder} away and let the node come back without its disk"
+            f"{path} {what}; nothing was changed: restore this file from a backup or from a neighbour's "
+            f"folder, or move {self.folder} away and start the node again without its disk"
         )
 
     # Models in files
 
     def _model(self, name: str, address: bytes) -> AnyArray:
-        """Read a model's file, which is checked on the way."""
+        """Read the file of a model, and check it."""
         path = self._file(address)
         try:
             with path.open("rb") as file:

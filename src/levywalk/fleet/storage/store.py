@@ -1,18 +1,19 @@
-"""A node's disk: what it must not forget survives a kill and a power cut at any time, and is never half there.
+"""A node's disk: the state survives a kill or a power cut at any time, and is never half written.
 
-A folder of one node in one run:
+The folder of one node in one run:
 
-=====================  ==============================================================================================
-``state.db``           SQLite: a row for each slot of `Disk`, the log's lines, each with a checksum; beside it lies
-                       SQLite's own ``state.db-wal``, which is part of the state
-``models/``            models above 64 KiB as safetensors files, each named by the hash of its bytes
-``begun``              the mark that there was a state: without its database such a folder is damaged, not new
-``lock``               locked by the process that runs the node, whose number is inside
-=====================  ==============================================================================================
+===============  ===================================================================================
+``state.db``     SQLite: a row for each slot of `Disk` and for each log line, with checksums;
+                 SQLite's own ``state.db-wal`` beside it is part of the state
+``models/``      models above 64 KiB as safetensors files, each named by the hash of its bytes
+``begun``        a mark that the folder was in use: without its database it is damaged, not new
+``lock``         locked by the process that runs the node; contains its process id
+===============  ===================================================================================
 
-`NodeStore.persist` is one transaction. A model's file is written under another name, synced and renamed, and its folder
-is synced, before the transaction that refers to it begins. It is removed after a transaction that no longer refers to
-it. So a kill leaves at most files that nothing refers to, and these are removed when the folder is opened again.
+`NodeStore.persist` is one transaction. A model's file is written under another name, synced and
+renamed, and its folder is synced, before the transaction that refers to it begins. It is removed
+after a transaction that no longer refers to it. So a kill leaves at most files that nothing refers
+to, and these are removed when the folder is opened again.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreInUse
 from levywalk.fleet.storage.failpoints import failpoint
 from levywalk.fleet.storage.reader import APPLICATION, NEEDED, SCHEMA, StoredRow, StoreReader
 
-_SETTINGS: dict[str, tuple[object, object]] = {  # what is asked for, and what SQLite then says
+_SETTINGS: dict[str, tuple[object, object]] = {  # the wanted value, and how SQLite reports it
     "journal_mode": ("WAL", "wal"),
     "synchronous": ("FULL", 2),
     "fullfsync": ("ON", 1),
@@ -65,18 +66,18 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class NodeStore(StoreReader):
-    """A node's folder, for the one process that runs the node.
+    """A node's folder, opened by the one process that runs the node.
 
     Parameters
     ----------
     folder
-        Made, readable by the owner alone, if it does not exist.
+        It is created, readable by its owner alone, if it does not exist.
     run
         The run's id; a folder of another run is refused.
     limits
-        What the manifest says about sizes.
+        The sizes that the manifest allows.
     inline
-        Bytes of a model above which it is a file of its own.
+        Models larger than this many bytes are stored in files of their own.
 
     Examples
     --------
@@ -103,11 +104,11 @@ class NodeStore(StoreReader):
     ) -> None:
         self.inline = inline
         self._lock: IO[bytes] | None = None
-        self._sums: dict[str, bytes] = {}  # the checksum of what a slot holds
-        self._used: dict[str, set[bytes]] = {}  # which models a slot refers to
-        self._kept: set[bytes] = set()  # which models lines refer to
-        self._there: set[bytes] = set()  # which files are on the disk to stay
-        self._loose: set[bytes] = set()  # which files perhaps nothing refers to
+        self._sums: dict[str, bytes] = {}  # checksum of each slot's value
+        self._used: dict[str, set[bytes]] = {}  # models that each slot refers to
+        self._kept: set[bytes] = set()  # models that log lines refer to
+        self._there: set[bytes] = set()  # files that are safe on the disk
+        self._loose: set[bytes] = set()  # files that may not be needed any more
         self._count = 0
         super().__init__(folder, run, limits=limits)
 
@@ -137,7 +138,7 @@ class NodeStore(StoreReader):
             raise
 
     def close(self) -> None:
-        """Close the database and let go of the folder."""
+        """Close the database and release the lock."""
         super().close()
         if self._lock is not None:
             self._lock.close()
@@ -154,12 +155,12 @@ class NodeStore(StoreReader):
     # A new store
 
     def _make_database(self) -> None:
-        """Open the database, and make its tables if nothing was ever kept here."""
+        """Open the database, and create its tables in a new folder."""
         begun = self.folder / "begun"
         was_there = self.path.exists() and self.path.stat().st_size > 0
         if not was_there:
             if begun.exists():
-                raise self._damaged("is gone or empty, though the node had begun")
+                raise self._damaged("is missing or empty, although the folder was in use")
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         self._connect(read_only=False)
         if not begun.exists():
@@ -179,7 +180,7 @@ class NodeStore(StoreReader):
             db.execute(f"PRAGMA user_version = {SCHEMA}")
 
     def _mark(self, begun: Path) -> None:
-        """Leave the mark that there was a state."""
+        """Write the mark that the folder was in use."""
         self._check()
         partial = begun.with_suffix(".partial")
         with partial.open("wb") as file:
@@ -194,14 +195,14 @@ class NodeStore(StoreReader):
     # An old store
 
     def _check_whole(self) -> None:
-        """Let SQLite look at every page, and look at every slot's checksum."""
+        """Let SQLite check every page, and check the checksum of every slot."""
         found = self._one("PRAGMA quick_check(1)")
         if found != "ok":
             raise self._damaged(f"is damaged ({found})")
         self._note(self._slots(), ())
 
     def _settle(self) -> None:
-        """Ask SQLite for what durability needs, and look whether it agrees."""
+        """Set what SQLite needs to be durable, and check that it has accepted it."""
         for name, (wanted, answer) in _SETTINGS.items():
             self._rows(f"PRAGMA {name} = {wanted}")
             found = self._one(f"PRAGMA {name}")
@@ -212,7 +213,9 @@ class NodeStore(StoreReader):
                 )
 
     def _look_for_models(self) -> None:
-        """Look whether every model that is referred to is there, and remove the files that nothing refers to."""
+        """Check that every model that is referred to exists, and remove files that nothing refers
+        to.
+        """
         lines = self._rows("SELECT number, value, models, sum FROM lines WHERE models <> x'' ORDER BY number")
         for row in self._sealed("lines", lines):
             self._kept |= row.addresses()
@@ -232,13 +235,14 @@ class NodeStore(StoreReader):
     # Writing
 
     def persist(self, change: Persist) -> None:
-        """Write slots and lines in one transaction; when this returns, they are on the disk.
+        """Write slots and lines in one transaction. They are on the disk when this returns.
 
-        What a slot holds already is not written again, and costs no wait for the disk.
+        A slot that already has this value is not written again, which takes no time.
 
-        After `DiskFull` nothing has changed: the same change can be persisted later, or the node begun again from
-        `load`. After another `NodeStoreError` the store is closed, since a commit that failed may yet be found done:
-        open it and begin again from `load`. In neither case may the node go on as if the change had been made.
+        After `DiskFull` nothing has changed: persist the same change later, or restart the node
+        from `load`. After another `NodeStoreError` the store is closed, because a commit that
+        failed may still have happened: open the store and restart the node from `load`. In both
+        cases the node must not continue as if the change were made.
         """
         db = self._open_db
         wrong = set(change.slots) - set(SLOTS)
@@ -251,7 +255,7 @@ class NodeStore(StoreReader):
             slots = [row for row in rows if row.sum != self._sums.get(str(row.key))]
             lines = [self._row(self._count + 1 + i, line) for i, line in enumerate(change.lines)]
             if not slots and not lines:
-                return  # as after a message that came twice
+                return  # for example after a message that arrived twice
             with _Transaction(self, db, "commit"):
                 db.executemany(_PUT_SLOT, slots)
                 db.executemany(_ADD_LINE, lines)
@@ -275,7 +279,7 @@ class NodeStore(StoreReader):
             self._count += 1
 
     def _row(self, key: str | int, value: object) -> StoredRow:
-        """Return what is to be stored; its models in files are on the disk then."""
+        """Return the row to store. Its models in files are on the disk afterwards."""
         models: list[bytes] = []
 
         def put(tensor: Tensor) -> bytes | None:
@@ -292,7 +296,7 @@ class NodeStore(StoreReader):
         return StoredRow.of(key, data, b"".join(models))
 
     def _write(self, address: bytes, tensor: Tensor) -> None:
-        """Write a model's file, and return when it is there to stay."""
+        """Write the file of a model; it is safe on the disk when this returns."""
         path = self._file(address)
         partial = path.with_suffix(".partial")
         try:
@@ -357,14 +361,17 @@ class _Transaction:
 
 
 def whole(disk: Disk) -> Persist:
-    """Return the change that writes all of a disk: the first one of a new store."""
+    """Return the change that writes a whole disk. It is the first change of a new store."""
     return Persist({name: getattr(disk, name) for name in SLOTS}, ())
 
 
 def _locked(folder: Path) -> IO[bytes]:
-    """Return the open lock file of the folder. It is never removed: a lock on a removed file keeps nobody away."""
+    """Return the lock file, open and locked.
+
+    It is never removed, since a lock on a removed file would have no effect.
+    """
     lock = os.fdopen(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+b")
-    for pause in (0.02, 0.05, 0.1):  # somebody may be looking whether this node runs
+    for pause in (0.02, 0.05, 0.1):  # another process may test the lock just now, to see whether this node runs
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
@@ -392,7 +399,10 @@ def _write_all(file: IO[bytes], chunk: bytes | memoryview) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file that nothing refers to; one that stays is removed when the folder is opened again."""
+    """Remove a file that nothing refers to.
+
+    If that fails, it is removed when the folder is opened again.
+    """
     failpoint("remove:before")
     with suppress(OSError):
         path.unlink()
