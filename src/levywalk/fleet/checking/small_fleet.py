@@ -27,6 +27,7 @@ class Applied(tuple[tuple[int, int], ...]):
     """A model that remembers which step was applied at which node; it hashes, and has bytes, as a model must."""
 
     __slots__ = ()
+    itemsize = 8  # as float64 has
 
     @property
     def data(self) -> bytes:
