@@ -1,7 +1,8 @@
-"""Spectral gaps of a chain, with the residual judged against the gap itself.
+"""Spectral gaps of a chain. The residual is compared with the gap itself.
 
-A chain is looked at as S = D^½ P D^-½, D = diag(π): then √π is a left and a right eigenvector of the Perron root 1, and
-what is orthogonal to it is the rest of the spectrum. S is symmetric if and only if the chain is reversible.
+The chain is scaled to S = D^½ P D^-½ with D = diag(π). Then √π is a left and a right eigenvector of S for
+the eigenvalue 1, and the rest of the spectrum belongs to vectors orthogonal to √π. S is symmetric if and
+only if the chain is reversible.
 """
 
 from __future__ import annotations
@@ -29,36 +30,38 @@ from levywalk.theory.chain.symmetrised import (
 )
 
 KINDS = ("right", "absolute", "singular")
-_SMALL_EIG = 1_500  # an unsymmetric dense spectrum takes about ten times as long as a symmetric one
-_TRUST = 1e-3  # the largest error, in shares of the gap, that is returned as a value
-_MARGIN = 1e-3  # inertia is counted this share below the gap
+_SMALL_EIG = 1_500  # states up to which an unsymmetric matrix is solved densely: ten times slower
+_TRUST = 1e-3  # largest relative error of a trusted gap
+_MARGIN = 1e-3  # eigenvalues are counted below (1 - margin) times the gap
 _ITERATIONS = {"shift-invert": 60, "davidson": 1_500}
-_ROUGH = 0.05  # of a left eigenvector only its angle to the right one is wanted
-_SWEEP = 2  # restarts of the Arnoldi sweep that looks for eigenvalues away from the ends
+_ROUGH = 0.05  # accuracy of left eigenvectors: only their angle to the right ones is needed
+_SWEEP = 2  # restarts of the Arnoldi iteration that looks for missed eigenvalues
 
 
 def spectral_gap(P: Any, kind: str = "right", *, stationary: Any = None) -> SpectralGap:
-    r"""Return a spectral gap of the chain, or an upper bound that says so.
+    r"""Return a spectral gap of the chain. If it cannot be computed reliably, return an upper bound.
 
     Parameters
     ----------
     P
-        A matrix or operator, as `transition` makes them.
+        A matrix or an operator, as `transition` returns them.
     kind
-        "right": 1 - max Re λ over the eigenvalues but the Perron root, [thmnojump]'s η of a reversible chain.
-        "absolute": 1 - max |λ|, zero for a periodic chain.
-        "singular": 1 - σ₂ of :math:`D^{1/2} P D^{-1/2}`, the one that is valid for a chain that is not reversible,
-        such as P_MHLJ; equal to the absolute gap of a reversible one.
+        "right": 1 - max Re λ over all eigenvalues except the eigenvalue 1; this is η of [thmnojump] for
+        a reversible chain.
+        "absolute": 1 - max |λ|; it is 0 for a periodic chain.
+        "singular": 1 - σ₂ of :math:`D^{1/2} P D^{-1/2}`; this is the gap to use for a chain that is not
+        reversible, such as P_MHLJ. It equals the absolute gap if the chain is reversible.
     stationary
-        P's stationary law, if it is known already.
+        The stationary law of P, if it is already known.
 
     Notes
     -----
-    Small chains are solved densely; where sparse factors are cheap (rings, grids, trees) the matrix is inverted; else
-    Davidson's method with the probabilities to leave as preconditioner, for traps are what slows a walk down. The
-    residual is judged against the gap, not against 1. The iterations start from random vectors and from the states
-    that are hardest to leave, and follow the second eigenvalue too; without factors of a symmetric matrix a missed
-    eigenvalue is unlikely, not impossible.
+    Small chains are solved by dense methods. If sparse factors are small (rings, grids, trees), the
+    matrix is inverted. Otherwise Davidson's method is used; its preconditioner is the probability to
+    leave each state, because states that are hard to leave cause small gaps. The residual is compared
+    with the gap, not with 1. The iterations start from random vectors and from the states that are
+    hardest to leave, and they also follow the second eigenvalue. Without sparse factors of a symmetric
+    matrix it is unlikely, but possible, that an eigenvalue is missed.
 
     Examples
     --------
@@ -81,7 +84,8 @@ def spectral_gap(P: Any, kind: str = "right", *, stationary: Any = None) -> Spec
     law = given_or_solved(chain, stationary)
     if not (law > 0).all():
         raise InvalidParameter(
-            "P's stationary law has masses too small for a float; no gap can be had in this precision"
+            "P's stationary law has masses that are too small for floating-point numbers, so its "
+            "spectral gap cannot be computed"
         )
     symmetric = reversible(chain, law)
     if kind == "singular" and symmetric and matrix and matrix_period(chain) > 1:
@@ -133,7 +137,7 @@ def _iterated(
     *,
     squared: bool,
 ) -> SpectralGap:
-    """Iterate on a symmetric A; with factors at hand, count the eigenvalues below the answer."""
+    """Find the smallest eigenvalue of a symmetric A; with sparse factors, check that none was missed."""
     solve = _inverse(matrix, null)
     method = "davidson" if solve is None else "shift-invert"
     pair = _smallest(apply, solve, diagonal, null, symmetric=True, most=_ITERATIONS[method])
@@ -149,7 +153,7 @@ def _iterated(
 
 
 def _inverse(matrix: Any, null: Floats | None) -> Any:
-    """Return x ↦ A⁻¹x by sparse factors, orthogonal to the null vector if there is one; None where there are none."""
+    """Return x ↦ A⁻¹x by sparse factors (orthogonal to the null vector, if there is one), or None."""
     if matrix is None:
         return None
     if null is None:
@@ -172,7 +176,7 @@ def _smallest(
     start: Any = None,
     aim: float = AIM,
 ) -> Eigenpair:
-    """Find the eigenvalue of smallest real part, by factors or by the diagonal."""
+    """Find the eigenvalue with the smallest real part, preconditioned by factors or by the diagonal."""
 
     def precondition(residue: Any, value: complex) -> Any:
         if solve is not None:
@@ -208,7 +212,7 @@ def _dense_symmetric(
 
 
 def _without(matrix: Floats, null: Floats) -> Floats:
-    """Return the matrix on the complement of a left and right eigenvector, in an orthonormal basis of it."""
+    """Return the matrix on the orthogonal complement of ``null``, a left and right eigenvector."""
     mirror = null.copy()
     mirror[0] += np.copysign(1.0, null[0])
     mirror /= np.linalg.norm(mirror)  # I - 2mmᵀ takes the vector to the first axis
@@ -226,7 +230,7 @@ def _judged(
     squared: bool = False,
     missed: bool = False,
 ) -> SpectralGap:
-    """Turn an eigenvalue of A and its residual into a gap: a value where the residual is small, else a bound."""
+    """Turn an eigenvalue of A and its residual into a gap; a large residual makes it an upper bound."""
     value = max(value, 0.0)
     gap = (
         value / (1.0 + np.sqrt(max(1.0 - value, 0.0))) if squared else value
@@ -236,7 +240,7 @@ def _judged(
 
 
 def _smaller(gaps: list[SpectralGap]) -> SpectralGap:
-    """Return the smaller gap; it is a bound unless both are values, or the other bound's reach stays above it."""
+    """Return the smaller gap. It is a bound unless both are trusted or the other is clearly larger."""
     least = min(gaps, key=lambda gap: gap.value)
     other = max(gaps, key=lambda gap: gap.value)
     sure = least.trusted and (other.trusted or other.value - other.residual > least.value)
@@ -249,7 +253,7 @@ def _smaller(gaps: list[SpectralGap]) -> SpectralGap:
 
 
 def _unsymmetric(scaled: SymmetrisedChain, kind: str) -> SpectralGap:
-    """Return 1 - max Re λ or 1 - max |λ| over the spectrum beyond the Perron root."""
+    """Return 1 - max Re λ or 1 - max |λ| over all eigenvalues except the eigenvalue 1."""
     if scaled.n <= _SMALL_EIG:
         assert isinstance(scaled, SymmetrisedMatrix)
         return _dense_unsymmetric(scaled, kind)
@@ -257,7 +261,7 @@ def _unsymmetric(scaled: SymmetrisedChain, kind: str) -> SpectralGap:
     value = ends[0].gap(kind)
     if (
         kind == "absolute"
-    ):  # no root is larger than the second singular value, so that the two may pin it down
+    ):  # no eigenvalue exceeds the second singular value
         below = _singular(scaled)
         if ends[0].sure(kind) and below.trusted and value - below.value <= _TRUST * value:
             return SpectralGap(value, kind, ends[0].method, ends[0].error, True, False, value)
@@ -274,7 +278,7 @@ def _unsymmetric(scaled: SymmetrisedChain, kind: str) -> SpectralGap:
 def _bounded_by_trace(
     scaled: SymmetrisedChain, kind: str, method: str, error: float, estimate: float
 ) -> SpectralGap:
-    """Return the gap that the mean of all roots but Perron's allows: the largest is no smaller than their mean."""
+    """Return an upper bound of the gap: the largest eigenvalue is at least the mean of all of them."""
     mean = (scaled.trace() - 1.0) / (scaled.n - 1.0)
     bound = 1.0 - (mean if kind == "right" else max(mean, 0.0))
     return SpectralGap(bound, kind, method, error, False, True, estimate)
@@ -282,7 +286,7 @@ def _bounded_by_trace(
 
 @dataclass(frozen=True)
 class _SpectrumEnd:
-    """A root of P at one end of the spectrum, with its residual and that times its condition."""
+    """An eigenvalue of P at one end of the spectrum, its residual, and the residual times its condition."""
 
     root: complex
     residual: float
@@ -296,7 +300,7 @@ class _SpectrumEnd:
         return self.error <= _TRUST * self.gap(kind)
 
     def clear_of(self, value: float, kind: str) -> bool:
-        """Return whether a roughly known root lies far from deciding the gap."""
+        """Return whether this eigenvalue, though known only roughly, cannot decide the gap."""
         return self.gap(kind) > 1.2 * value and self.residual <= 0.05 * self.gap(kind)
 
 
@@ -326,7 +330,7 @@ def _one_end(scaled: SymmetrisedChain, side: str) -> _SpectrumEnd:
     )
     overlap = max(
         abs(complex(np.vdot(left.vector, pair.vector))), abs(complex(left.vector @ pair.vector))
-    )  # of two conjugates, either
+    )  # either of two conjugate eigenvectors will do
     same = abs(left.value.real - pair.value.real) <= max(
         0.01 * abs(pair.value), 10 * (left.residual + pair.residual)
     )
@@ -336,7 +340,7 @@ def _one_end(scaled: SymmetrisedChain, side: str) -> _SpectrumEnd:
 
 
 def _sweep(scaled: SymmetrisedChain, kind: str) -> float:
-    """Return the largest Re λ or |λ| that a short Arnoldi iteration meets: roots away from the ends show here."""
+    """Return the largest Re λ or |λ| of a short Arnoldi iteration, to notice eigenvalues that were missed."""
     forth, _, _ = scaled.end("right")
     null = scaled.root
 
@@ -380,7 +384,7 @@ def _dense_unsymmetric(scaled: SymmetrisedMatrix, kind: str) -> SpectralGap:
 
 
 def _dense_error(matrix: Floats, value: complex) -> float:
-    """Return the residual of a computed eigenvalue times its condition, by inverse iteration from both sides."""
+    """Return the residual of an eigenvalue times its condition, by inverse iteration from both sides."""
     n = len(matrix)
     complex_value = value if value.imag else value.real
     shifted = matrix - (
