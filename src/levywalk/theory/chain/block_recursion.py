@@ -1,8 +1,9 @@
-"""Solve z_u = Σ_v P(v,u) B_v z_v + r_u, the equation for the limit of a linear recursion along a chain.
+"""Solve z_u = Σ_v P(v,u) B_v z_v + r_u, the equation for the limit of a linear recursion along a
+chain.
 
-The unknowns are n blocks. Systems of moderate size are factorised. Larger ones are solved by GMRES with two
-preconditioners: the chain alone (one scalar factorisation for all entries of a block) and the one slow
-direction, ν ⊗ c. The residual is always checked.
+The unknowns are n blocks. Systems of moderate size are factorised. Larger ones are solved by GMRES
+with two preconditioners: the chain alone (one scalar factorisation for all entries of a block) and
+the one slow direction, ν ⊗ c. The residual is always checked.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ class BlockRecursion:
         return np.asarray(self.P.T @ self.local(z))
 
     def solve(self, right: Floats) -> tuple[Floats, float, str] | None:
-        """Return the fixed point of z = step(z) + right, its relative residual and the method, or None."""
+        """Return the fixed point of z = step(z) + right, its relative residual and the method, or
+        None.
+        """
         size = float(np.linalg.norm(right))
         if size == 0.0:
             return np.zeros_like(right), 0.0, "exact"
@@ -80,7 +83,7 @@ class BlockRecursion:
         return [self._direct, self._gmres] if small else [self._gmres]
 
     def _fill(self) -> int:
-        """Return n times the bandwidth of the reordered chain, a bound for the size of its factors."""
+        """Return n times the bandwidth of the reordered chain, a bound for its factors."""
         n = len(self.law)
         if self.P.nnz > 50 * n:
             return n * n
@@ -141,7 +144,9 @@ class BlockRecursion:
         def product(z: Floats) -> Floats:
             return self.step(np.asarray(z).reshape(shape)).ravel()
 
-        system = LinearOperator((self.n_unknowns, self.n_unknowns), matvec=product, dtype=np.float64)
+        system = LinearOperator(
+            (self.n_unknowns, self.n_unknowns), matvec=product, dtype=np.float64
+        )
         start = np.random.default_rng(0).standard_normal(self.n_unknowns)
         try:
             values = eigs(system, k=1, which="LM", tol=1e-8, v0=start, return_eigenvectors=False)

@@ -1,9 +1,9 @@
 """The smallest eigenvalue of a large matrix by Davidson's method.
 
-One subspace iteration serves every chain that is too large for dense methods. A residual is turned into a
-new direction by sparse factors (the subspace is then that of shift-and-invert) or by the diagonal. In both
-cases the Ritz values come from the matrix itself. An inexact preconditioner therefore costs time, and the
-result stays correct.
+One subspace iteration serves every chain that is too large for dense methods. A residual is turned
+into a new direction by sparse factors (the subspace is then that of shift-and-invert) or by the
+diagonal. In both cases the Ritz values come from the matrix itself. An inexact preconditioner
+therefore costs time, and the result stays correct.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ Apply = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Eigenpair:
-    """An approximate eigenvalue, its unit vector, the norm of the residual and the number of iterations."""
+    """An approximate eigenvalue, its unit vector, the norm of the residual and the number of
+    iterations.
+    """
 
     value: complex
     vector: AnyArray
@@ -46,7 +48,8 @@ def davidson(
     most: int,
     aim: float = AIM,
 ) -> Eigenpair:
-    """Find the eigenvalue with the smallest real part, orthogonal to ``null``, a left and right null vector.
+    """Find the eigenvalue with the smallest real part, orthogonal to ``null``, a left and right
+    null vector.
 
     Parameters
     ----------
@@ -63,8 +66,8 @@ def davidson(
     most
         The largest number of iterations.
     aim
-        The residual to reach, relative to the eigenvalue. If it is large, the second eigenvalue is not
-        followed.
+        The residual to reach, relative to the eigenvalue. If it is large, the second eigenvalue is
+        not followed.
     """
     space = _Subspace(apply, start, null, symmetric)
     best = space.pair(0)
@@ -114,7 +117,9 @@ class _Subspace:
             self._append(vector)
 
     def _append(self, vector: Floats) -> None:
-        """Add the part of the vector that is orthogonal to the basis; add nothing if that part is zero."""
+        """Add the part of the vector that is orthogonal to the basis; add nothing if that part is
+        zero.
+        """
         k = self.size
         if k == self._basis.shape[1]:
             return
@@ -201,7 +206,9 @@ class _Subspace:
 
 
 def seeds(diagonal: Floats, count: int) -> Floats:
-    """Return the first vectors: random ones, and one for each of the states that are hardest to leave."""
+    """Return the first vectors: random ones, and one for each of the states that are hardest to
+    leave.
+    """
     n = len(diagonal)
     random = np.random.default_rng(20240229)
     vectors: list[Any] = [

@@ -18,12 +18,12 @@ class SpectralGap:
     kind
         "right", "absolute" or "singular".
     method
-        "dense", "shift-invert", "davidson" (Davidson's method with the diagonal as preconditioner) or
-        "period" (the chain is periodic, so the absolute gap is 0).
+        "dense", "shift-invert", "davidson" (Davidson's method with the diagonal as preconditioner)
+        or "period" (the chain is periodic, so the absolute gap is 0).
     residual
-        An error bound for the eigenvalue μ of A, where A is I - S, I + S or I - SᵀS. It is ‖Ax - μx‖
-        for a unit vector x. For a chain that is not reversible it is multiplied by the condition
-        1/|y*x| of the eigenvalue, and is then a bound to first order.
+        An error bound for the eigenvalue μ of A, where A is I - S, I + S or I - SᵀS. It is ‖Ax -
+        μx‖ for a unit vector x. For a chain that is not reversible it is multiplied by the
+        condition 1/|y*x| of the eigenvalue, and is then a bound to first order.
     trusted
         Whether the residual is below a thousandth of the gap and no smaller eigenvalue is known to
         have been missed. For a symmetric A with sparse factors the number of negative pivots proves

@@ -15,7 +15,8 @@ from levywalk.theory.chain.stochastic_matrix import REVERSIBLE, as_chain, revers
 
 
 def is_reversible(P: Any, tol: float = REVERSIBLE, *, stationary: Any = None) -> bool:
-    """Return whether detailed balance π(v)P(v,u) = π(u)P(u,v) holds up to a relative error of ``tol``.
+    """Return whether detailed balance π(v)P(v,u) = π(u)P(u,v) holds up to a relative error of
+    ``tol``.
 
     Metropolis-Hastings chains are reversible. P_MHLJ is not reversible if the L_v differ. For an
     operator, whose entries are not known, random flows are compared.
@@ -48,7 +49,8 @@ def detailed_balance_violation(P: Any, *, stationary: Any = None) -> float:
     chain = as_chain(P)
     if isinstance(chain, LinearOperator):
         raise InvalidParameter(
-            "P must be a matrix, because its entries are compared, and it is an operator; use form='matrix'"
+            "P must be a matrix, because its entries are compared, and it is an operator; use "
+            "form='matrix'"
         )
     flow = sparse.diags_array(given_or_solved(chain, stationary)) @ chain
     return float(np.abs(sparse.csr_array(flow - flow.T).data).sum() / 2.0)

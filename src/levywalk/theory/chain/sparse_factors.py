@@ -15,16 +15,15 @@ from levywalk.theory.chain.stochastic_matrix import narrow
 
 _OPERATIONS = 3e10  # sum of the squared widths of the profile: about half a minute
 _PLANAR = 4.5  # mean width over √n: up to 4/3 on a grid, 4 with jumps; the factors are much smaller
-_LARGEST_PLANAR = (
-    1.8e9  # entries of the profile, times its mean width over √n: a torus of a million nodes
-)
+_LARGEST_PLANAR = 1.8e9  # entries of the profile times mean width over √n: a torus of 10⁶ nodes
 _THIN = 32.0  # mean width up to which this order is used; minimum degree is slow at hubs
 
 Solve = Callable[[Floats], Floats]
 
 
 def low_fill(matrix: Any) -> bool:
-    """Return whether sparse factors of the matrix are small, as for rings, grids, trees and small matrices.
+    """Return whether sparse factors of the matrix are small, as for rings, grids, trees and small
+    matrices.
 
     The profile in the reverse Cuthill-McKee order bounds the size of the factors. It is large for
     expanders.
@@ -45,7 +44,7 @@ def _is_tree(matrix: Any) -> bool:
 
 
 def thin_order(matrix: Any, widest: int) -> tuple[Any, int] | None:
-    """Return an order with bandwidth at most ``widest``, and the bandwidth; None if there is none."""
+    """Return an order with bandwidth at most ``widest``, and the bandwidth, or None."""
     order = _order(matrix)
     width = int(_widths(matrix, order).max())
     return (order, width) if width <= widest else None
@@ -93,7 +92,9 @@ class SparseFactors:
         return result
 
     def negatives(self) -> int | None:
-        """Return the number of negative eigenvalues of a symmetric matrix; None if pivots left the diagonal."""
+        """Return the number of negative eigenvalues of a symmetric matrix; None if pivots left the
+        diagonal.
+        """
         if not np.array_equal(self._lu.perm_r, self._lu.perm_c):
             return None
         return int((self._lu.U.diagonal() < 0).sum())
@@ -108,7 +109,9 @@ def factorise(matrix: Any) -> SparseFactors | None:
 
 
 class GroundedSolver:
-    """A solver of the singular system Ax = b, A = I - P up to scaling; the solution is 0 at one state."""
+    """A solver of the singular system Ax = b, A = I - P up to scaling; the solution is 0 at one
+    state.
+    """
 
     def __init__(self, matrix: Any, ground: int) -> None:
         self._keep = np.delete(np.arange(matrix.shape[0]), ground)

@@ -1,8 +1,8 @@
 """Spectral gaps of a chain. The residual is compared with the gap itself.
 
-The chain is scaled to S = D^½ P D^-½ with D = diag(π). Then √π is a left and a right eigenvector of S for
-the eigenvalue 1, and the rest of the spectrum belongs to vectors orthogonal to √π. S is symmetric if and
-only if the chain is reversible.
+The chain is scaled to S = D^½ P D^-½ with D = diag(π). Then √π is a left and a right eigenvector of
+S for the eigenvalue 1, and the rest of the spectrum belongs to vectors orthogonal to √π. S is
+symmetric if and only if the chain is reversible.
 """
 
 from __future__ import annotations
@@ -39,29 +39,30 @@ _SWEEP = 2  # restarts of the Arnoldi iteration that looks for missed eigenvalue
 
 
 def spectral_gap(P: Any, kind: str = "right", *, stationary: Any = None) -> SpectralGap:
-    r"""Return a spectral gap of the chain. If it cannot be computed reliably, return an upper bound.
+    r"""Return a spectral gap of the chain. If it cannot be computed reliably, return an upper
+    bound.
 
     Parameters
     ----------
     P
         A matrix or an operator, as `transition` returns them.
     kind
-        "right": 1 - max Re λ over all eigenvalues except the eigenvalue 1; this is η of [thmnojump] for
-        a reversible chain.
+        "right": 1 - max Re λ over all eigenvalues except the eigenvalue 1; this is η of [thmnojump]
+        for a reversible chain.
         "absolute": 1 - max |λ|; it is 0 for a periodic chain.
-        "singular": 1 - σ₂ of :math:`D^{1/2} P D^{-1/2}`; this is the gap to use for a chain that is not
-        reversible, such as P_MHLJ. It equals the absolute gap if the chain is reversible.
+        "singular": 1 - σ₂ of :math:`D^{1/2} P D^{-1/2}`; this is the gap to use for a chain that is
+        not reversible, such as P_MHLJ. It equals the absolute gap if the chain is reversible.
     stationary
         The stationary law of P, if it is already known.
 
     Notes
     -----
     Small chains are solved by dense methods. If sparse factors are small (rings, grids, trees), the
-    matrix is inverted. Otherwise Davidson's method is used; its preconditioner is the probability to
-    leave each state, because states that are hard to leave cause small gaps. The residual is compared
-    with the gap, not with 1. The iterations start from random vectors and from the states that are
-    hardest to leave, and they also follow the second eigenvalue. Without sparse factors of a symmetric
-    matrix it is unlikely, but possible, that an eigenvalue is missed.
+    matrix is inverted. Otherwise Davidson's method is used; its preconditioner is the probability
+    to leave each state, because states that are hard to leave cause small gaps. The residual is
+    compared with the gap, not with 1. The iterations start from random vectors and from the states
+    that are hardest to leave, and they also follow the second eigenvalue. Without sparse factors of
+    a symmetric matrix it is unlikely, but possible, that an eigenvalue is missed.
 
     Examples
     --------
@@ -137,7 +138,9 @@ def _iterated(
     *,
     squared: bool,
 ) -> SpectralGap:
-    """Find the smallest eigenvalue of a symmetric A; with sparse factors, check that none was missed."""
+    """Find the smallest eigenvalue of a symmetric A; with sparse factors, check that none was
+    missed.
+    """
     solve = _inverse(matrix, null)
     method = "davidson" if solve is None else "shift-invert"
     pair = _smallest(apply, solve, diagonal, null, symmetric=True, most=_ITERATIONS[method])
@@ -153,7 +156,7 @@ def _iterated(
 
 
 def _inverse(matrix: Any, null: Floats | None) -> Any:
-    """Return x ↦ A⁻¹x by sparse factors (orthogonal to the null vector, if there is one), or None."""
+    """Return x ↦ A⁻¹x by sparse factors, orthogonal to a null vector if there is one, or None."""
     if matrix is None:
         return None
     if null is None:
@@ -176,7 +179,9 @@ def _smallest(
     start: Any = None,
     aim: float = AIM,
 ) -> Eigenpair:
-    """Find the eigenvalue with the smallest real part, preconditioned by factors or by the diagonal."""
+    """Find the eigenvalue with the smallest real part, preconditioned by factors or by the
+    diagonal.
+    """
 
     def precondition(residue: Any, value: complex) -> Any:
         if solve is not None:
@@ -230,7 +235,9 @@ def _judged(
     squared: bool = False,
     missed: bool = False,
 ) -> SpectralGap:
-    """Turn an eigenvalue of A and its residual into a gap; a large residual makes it an upper bound."""
+    """Turn an eigenvalue of A and its residual into a gap; a large residual makes it an upper
+    bound.
+    """
     value = max(value, 0.0)
     gap = (
         value / (1.0 + np.sqrt(max(1.0 - value, 0.0))) if squared else value
@@ -240,7 +247,7 @@ def _judged(
 
 
 def _smaller(gaps: list[SpectralGap]) -> SpectralGap:
-    """Return the smaller gap. It is a bound unless both are trusted or the other is clearly larger."""
+    """Return the smaller gap; a bound unless both are trusted or the other is clearly larger."""
     least = min(gaps, key=lambda gap: gap.value)
     other = max(gaps, key=lambda gap: gap.value)
     sure = least.trusted and (other.trusted or other.value - other.residual > least.value)
@@ -259,9 +266,7 @@ def _unsymmetric(scaled: SymmetrisedChain, kind: str) -> SpectralGap:
         return _dense_unsymmetric(scaled, kind)
     ends = [_one_end(scaled, "right")]
     value = ends[0].gap(kind)
-    if (
-        kind == "absolute"
-    ):  # no eigenvalue exceeds the second singular value
+    if kind == "absolute":  # no eigenvalue exceeds the second singular value
         below = _singular(scaled)
         if ends[0].sure(kind) and below.trusted and value - below.value <= _TRUST * value:
             return SpectralGap(value, kind, ends[0].method, ends[0].error, True, False, value)
@@ -278,7 +283,7 @@ def _unsymmetric(scaled: SymmetrisedChain, kind: str) -> SpectralGap:
 def _bounded_by_trace(
     scaled: SymmetrisedChain, kind: str, method: str, error: float, estimate: float
 ) -> SpectralGap:
-    """Return an upper bound of the gap: the largest eigenvalue is at least the mean of all of them."""
+    """Return an upper bound of the gap: the largest eigenvalue is at least the mean."""
     mean = (scaled.trace() - 1.0) / (scaled.n - 1.0)
     bound = 1.0 - (mean if kind == "right" else max(mean, 0.0))
     return SpectralGap(bound, kind, method, error, False, True, estimate)
@@ -286,7 +291,9 @@ def _bounded_by_trace(
 
 @dataclass(frozen=True)
 class _SpectrumEnd:
-    """An eigenvalue of P at one end of the spectrum, its residual, and the residual times its condition."""
+    """An eigenvalue of P at one end of the spectrum, its residual, and the residual times its
+    condition.
+    """
 
     root: complex
     residual: float
@@ -340,7 +347,9 @@ def _one_end(scaled: SymmetrisedChain, side: str) -> _SpectrumEnd:
 
 
 def _sweep(scaled: SymmetrisedChain, kind: str) -> float:
-    """Return the largest Re λ or |λ| of a short Arnoldi iteration, to notice eigenvalues that were missed."""
+    """Return the largest Re λ or |λ| of a short Arnoldi iteration, to notice eigenvalues that were
+    missed.
+    """
     forth, _, _ = scaled.end("right")
     null = scaled.root
 
@@ -384,7 +393,9 @@ def _dense_unsymmetric(scaled: SymmetrisedMatrix, kind: str) -> SpectralGap:
 
 
 def _dense_error(matrix: Floats, value: complex) -> float:
-    """Return the residual of an eigenvalue times its condition, by inverse iteration from both sides."""
+    """Return the residual of an eigenvalue times its condition, by inverse iteration from both
+    sides.
+    """
     n = len(matrix)
     complex_value = value if value.imag else value.real
     shifted = matrix - (

@@ -1,4 +1,6 @@
-"""The stationary law of a chain. The method follows the size and structure; the residual is checked."""
+"""The stationary law of a chain. The method follows the size and structure; the residual is
+checked.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,9 @@ class StationaryReport:
     law
         π with πP = π.
     method
-        "gth" (elimination by Grassmann, Taksar and Heyman: every entry has full precision), "balance"
-        (detailed balance along a spanning tree, checked on all edges), "lu" (sparse factors), "krylov"
-        (BiCGSTAB, then GMRES) or "known" (given by the design).
+        "gth" (elimination by Grassmann, Taksar and Heyman: every entry has full precision),
+        "balance" (detailed balance along a spanning tree, checked on all edges), "lu" (sparse
+        factors), "krylov" (BiCGSTAB, then GMRES) or "known" (given by the design).
     residual
         The l1 norm of πP - π.
 
@@ -75,7 +77,8 @@ class StationaryReport:
     def __str__(self) -> str:
         return (
             f"stationary law of {len(self.law)} states by {_METHODS[self.method]}, "
-            f"|πP - π|₁ = {self.residual:.1e}, masses from {self.law.min():.3g} to {self.law.max():.3g}"
+            f"|πP - π|₁ = {self.residual:.1e}, masses from {self.law.min():.3g} to "
+            f"{self.law.max():.3g}"
         )
 
 
@@ -85,13 +88,15 @@ def stationary(P: Any) -> Floats:
     Parameters
     ----------
     P
-        A matrix, sparse or dense, or a LinearOperator, as `transition` returns them. The entries of an
-        operator with more than 2,000 states are not checked: the caller must know that it is irreducible.
+        A matrix, sparse or dense, or a LinearOperator, as `transition` returns them. The entries of
+        an operator with more than 2,000 states are not checked: the caller must know that it is
+        irreducible.
 
     Raises
     ------
     InvalidParameter
-        P is not a stochastic matrix, is reducible, or no law with an l1 residual of 1e-10 was found.
+        P is not a stochastic matrix, is reducible, or no law with an l1 residual of 1e-10 was
+        found.
 
     Examples
     --------
@@ -115,7 +120,7 @@ def stationary_report(P: Any) -> StationaryReport:
     >>> report
     StationaryReport(1000 states, balance, residual ...)
     >>> print(report)
-    stationary law of 1000 states by detailed balance along a spanning tree, |πP - π|₁ = ..., masses from ...
+    stationary law of 1000 states by detailed balance along a spanning tree, |πP - π|₁ = ...
     """
     return solve(as_chain(P))
 
@@ -131,12 +136,14 @@ def given_or_solved(chain: Chain, law: Any) -> Floats:
         or not abs(clean.sum() - 1.0) <= 1e-6
     ):
         raise InvalidParameter(
-            "stationary must be one positive probability per state; leave it out to let it be computed"
+            "stationary must be one positive probability per state; leave it out to let it be "
+            "computed"
         )
     residual = _residual(chain, clean)
     if not residual <= _ACCEPTED:
         raise InvalidParameter(
-            f"stationary is not P's law: |πP - π|₁ is {residual:.1e}; leave it out to let it be computed"
+            f"stationary is not P's law: |πP - π|₁ is {residual:.1e}; leave it out to let it be "
+            "computed"
         )
     return clean
 
@@ -170,9 +177,9 @@ def _checked(chain: Chain, law: Floats, method: str) -> StationaryReport:
     residual = _residual(chain, law)
     if not residual <= _ACCEPTED or not (law >= 0).all():
         raise InvalidParameter(
-            f"P's stationary law could not be found: |πP - π|₁ stays at {residual:.1e}, above {_ACCEPTED:g}; "
-            "the walk mixes very slowly (see lw.spectral_gap). Use form='matrix', which allows exact "
-            "methods, or a larger p_jump or mix"
+            f"P's stationary law could not be found: |πP - π|₁ stays at {residual:.1e}, above "
+            f"{_ACCEPTED:g}; the walk mixes very slowly (see lw.spectral_gap). Use form='matrix', "
+            "which allows exact methods, or a larger p_jump or mix"
         )
     return StationaryReport(law, method, residual)
 
@@ -203,8 +210,9 @@ def _gth(P: Floats) -> Floats:
 def _thin_gth(matrix: sparse.csr_array, order: Any, width: int) -> Floats:
     """Eliminate without subtractions along a band.
 
-    The masses of a walk with jumps on a ring of unequal nodes can differ by many orders of magnitude.
-    Elimination with subtractions may then lose all digits of the law; this method keeps them.
+    The masses of a walk with jumps on a ring of unequal nodes can differ by many orders of
+    magnitude. Elimination with subtractions may then lose all digits of the law; this method keeps
+    them.
     """
     n = matrix.shape[0]
     entries = sparse.coo_array(matrix[order][:, order])
@@ -240,14 +248,18 @@ def _thin_gth(matrix: sparse.csr_array, order: Any, width: int) -> Floats:
 
 
 def generator(matrix: sparse.csr_array) -> sparse.csr_array:
-    """Return I - P. The diagonal is the sum of the moves, so a small probability to leave keeps its digits."""
+    """Return I - P. The diagonal is the sum of the moves, so a small probability to leave keeps its
+    digits.
+    """
     off = sparse.csr_array(matrix - sparse.diags_array(matrix.diagonal()))
     off.eliminate_zeros()
     return sparse.csr_array(sparse.diags_array(off.sum(axis=1)) - off)
 
 
 def _direct(matrix: sparse.csr_array) -> Floats | None:
-    """Fix the mass of one state and solve for the others; I - Pᵀ without that state is a regular M-matrix."""
+    """Fix the mass of one state and solve for the others; I - Pᵀ without that state is a regular
+    M-matrix.
+    """
     n = matrix.shape[0]
     guess = np.full(n, 1.0 / n)
     for _ in range(20):
@@ -268,7 +280,9 @@ def _direct(matrix: sparse.csr_array) -> Floats | None:
 
 
 def _krylov(chain: Chain) -> Floats:
-    """Solve the regular system (I - Pᵀ + u1ᵀ)π = u, u uniform, preconditioned by the probabilities to leave."""
+    """Solve the regular system (I - Pᵀ + u1ᵀ)π = u, u uniform, preconditioned by the probabilities
+    to leave.
+    """
     n = chain.shape[0]
     uniform = np.full(n, 1.0 / n)
     push: Any

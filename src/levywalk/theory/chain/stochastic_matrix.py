@@ -105,13 +105,16 @@ def as_matrix(P: Any) -> sparse.csr_array:
     if pieces > 1:
         raise InvalidParameter(
             f"P must be irreducible, but its states form {pieces} classes; "
-            "a design on a connected network is irreducible unless all its jumps have the same even distance"
+            "a design on a connected network is irreducible unless all its jumps have the same "
+            "even distance"
         )
     return matrix  # type: ignore[no-any-return]
 
 
 def narrow(matrix: Any) -> Any:
-    """Return the matrix with 32-bit indices if they suffice; scipy.csgraph and SuperLU would copy others."""
+    """Return the matrix with 32-bit indices if they suffice; scipy.csgraph and SuperLU would copy
+    others.
+    """
     short = matrix.indices.dtype == np.int32 and matrix.indptr.dtype == np.int32
     if short or matrix.nnz > np.iinfo(np.int32).max:
         return matrix
@@ -131,7 +134,8 @@ def _require_square(shape: tuple[int, ...]) -> None:
 
 
 def total_variation(p: Any, q: Any) -> float:
-    """Return ½ Σ |p - q|, the largest difference between the probabilities of one event under two laws.
+    """Return ½ Σ |p - q|, the largest difference between the probabilities of one event under two
+    laws.
 
     Examples
     --------
@@ -167,9 +171,9 @@ def total_variation(p: Any, q: Any) -> float:
 def period(P: Any) -> int:
     """Return the period, the greatest common divisor of the lengths of all cycles.
 
-    The result is exact and takes one breadth-first search. A chain of period 2 alternates between two
-    groups of nodes for ever. UnifRW on a ring with an even number of nodes and without self-loops is an
-    example.
+    The result is exact and takes one breadth-first search. A chain of period 2 alternates between
+    two groups of nodes for ever. UnifRW on a ring with an even number of nodes and without
+    self-loops is an example.
 
     Examples
     --------
@@ -181,7 +185,8 @@ def period(P: Any) -> int:
     chain = as_chain(P)
     if isinstance(chain, LinearOperator):
         raise InvalidParameter(
-            "P must be a matrix, because its entries give the period, and it is an operator; use form='matrix'"
+            "P must be a matrix, because its entries give the period, and it is an operator; use "
+            "form='matrix'"
         )
     return matrix_period(chain)
 
@@ -200,8 +205,8 @@ def matrix_period(matrix: sparse.csr_array) -> int:
 def _sum_to_root(parent: Ints, value: Floats) -> Floats:
     """Return the sum of ``value`` along the path from each node to the root, without the root.
 
-    Pointers are doubled in every round, so a ring of a million nodes takes twenty rounds and rounding
-    errors stay small.
+    Pointers are doubled in every round, so a ring of a million nodes takes twenty rounds and
+    rounding errors stay small.
     """
     nodes = np.arange(len(parent))
     up = np.where(parent < 0, nodes, parent)
@@ -246,7 +251,9 @@ def reversible(chain: Chain, law: Floats, tol: float = REVERSIBLE) -> bool:
     n = chain.shape[0]
     if isinstance(chain, LinearOperator):
         random = np.random.default_rng(0)
-        for _ in range(3):  # compare random flows; a chain that is not reversible agrees with probability 0
+        for _ in range(
+            3
+        ):  # compare random flows; a chain that is not reversible agrees with probability 0
             x, y = random.random(n), random.random(n)
             forth, back = float(law * x @ chain.matvec(y)), float(law * y @ chain.matvec(x))
             if abs(forth - back) > tol * (forth + back) / np.sqrt(n):

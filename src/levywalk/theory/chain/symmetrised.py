@@ -52,7 +52,9 @@ class SymmetrisedMatrix(SymmetrisedChain):
         return sparse.csr_array((scaled + scaled.T) / 2.0 if self.symmetric else scaled)
 
     def made(self, side: str) -> sparse.csr_array:
-        """Return A. The diagonal of I - S is summed from the moves, so a small gap keeps its digits."""
+        """Return A. The diagonal of I - S is summed from the moves, so a small gap keeps its
+        digits.
+        """
         if side not in self._made:
             if side == "right":
                 self._made[side] = self._scaled(generator(self.chain))

@@ -34,8 +34,8 @@ class MixingTime:
     Attributes
     ----------
     lower, upper
-        Bounds of the mixing time. They are equal if it is exact, and infinite if the chain is periodic.
-        The upper bound is also infinite if no spectral gap can be trusted.
+        Bounds of the mixing time. They are equal if it is exact, and infinite if the chain is
+        periodic. The upper bound is also infinite if no spectral gap can be trusted.
     epsilon
         The total variation distance that counts as close.
     method
@@ -79,15 +79,22 @@ class MixingTime:
     def __str__(self) -> str:
         if self.exact:
             return f"mixing time {self.lower:g} steps to within {self.epsilon:g} ({self.method})"
-        return f"mixing time between {self.lower:.4g} and {self.upper:.4g} steps to within {self.epsilon:g} (bounds)"
+        return (
+            f"mixing time between {self.lower:.4g} and {self.upper:.4g} steps to within "
+            f"{self.epsilon:g} (bounds)"
+        )
 
 
 def mixing_time(P: Any, epsilon: float = 0.25, *, stationary: Any = None) -> MixingTime:
-    r"""Return the first t with :math:`\max_v \|P^t(v,\cdot) - \pi\|_{TV} \le \epsilon`, or bounds of it.
+    r"""Return the first t with :math:`\max_v \|P^t(v,\cdot) - \pi\|_{TV} \le \epsilon`, or bounds
+    of it.
 
-    With up to 1,000 states the result is exact: P is squared repeatedly, then t is found by bisection.
-    With more states the result is a pair of bounds from the spectrum,
-    :math:`(1/\gamma - 1)\ln(1/2\epsilon) \le t \le \lceil\ln(2\epsilon\sqrt{\pi_{min}}) / \ln\sigma_2\rceil`,
+    With up to 1,000 states the result is exact: P is squared repeatedly, then t is found by
+    bisection. With more states the result is a pair of bounds from the spectrum,
+
+    .. math:: (1/\gamma - 1)\ln(1/2\epsilon) \le t
+              \le \lceil\ln(2\epsilon\sqrt{\pi_{min}}) / \ln\sigma_2\rceil
+
     where γ is the absolute gap and 1 - σ₂ the singular-value gap.
 
     Examples
@@ -152,7 +159,8 @@ def _bounds(chain: Any, epsilon: float, law: Any) -> MixingTime:
 
 
 def kemeny_constant(P: Any) -> float:
-    """Return Σ_u π(u) H(v,u), the mean number of steps to a node drawn from π; all starts v give the same.
+    """Return Σ_u π(u) H(v,u), the mean number of steps to a node drawn from π; all starts v give
+    the same.
 
     Here H(v,v) = 0. The convention that counts the return to v gives 1 more. The constant equals
     Σ 1/(1-λ) over all eigenvalues λ except the eigenvalue 1.
@@ -167,7 +175,8 @@ def kemeny_constant(P: Any) -> float:
     n = chain.shape[0]
     if n > _KEMENY_LIMIT:
         raise TooLarge(
-            f"P has {n} states; the Kemeny constant needs a dense inverse, which is limited to {_KEMENY_LIMIT} states"
+            f"P has {n} states; the Kemeny constant needs a dense inverse, which is limited to "
+            f"{_KEMENY_LIMIT} states"
         )
     if isinstance(chain, LinearOperator):
         chain = as_chain(sparse.csr_array(chain.matmat(np.eye(n))))
@@ -177,10 +186,11 @@ def kemeny_constant(P: Any) -> float:
 
 
 def hitting_times(P: Any, target: Any) -> Floats:
-    """Return the mean number of steps from every state to ``target``, a node or several; 0 at the target.
+    """Return the mean number of steps from every state to ``target``, a node or several; 0 at the
+    target.
 
-    Each entry has at least eight correct digits. A residual of δ in the equations means a relative error
-    of at most δ.
+    Each entry has at least eight correct digits. A residual of δ in the equations means a relative
+    error of at most δ.
 
     Examples
     --------
@@ -214,7 +224,9 @@ def hitting_times(P: Any, target: Any) -> Floats:
 
 
 def _absorbed(system: sparse.csr_array) -> Floats:
-    """Solve (I - Q)h = 1. The inverse has no negative entry, so a residual of δ bounds the relative error by δ."""
+    """Solve (I - Q)h = 1. The inverse has no negative entry, so a residual of δ bounds the relative
+    error by δ.
+    """
     ones = np.ones(system.shape[0])
     h: Floats | None = None
     if low_fill(system):
@@ -230,7 +242,8 @@ def _absorbed(system: sparse.csr_array) -> Floats:
     residual = float(np.abs(ones - system @ h).max())
     if not residual <= _HITTING_ERROR:
         raise TooLarge(
-            f"the hitting times of {len(ones)} states cannot be computed: sparse factors would be too large, and "
-            f"iterations stop at the residual {residual:.1e}; take a smaller network or a larger target set"
+            f"the hitting times of {len(ones)} states cannot be computed: sparse factors would be "
+            f"too large, and iterations stop at the residual {residual:.1e}; use a smaller network "
+            "or a larger set of targets"
         )
     return np.asarray(h)

@@ -1,4 +1,6 @@
-"""The transition matrix P of a design, by linear algebra alone; tests compare rules and kernels with it."""
+"""The transition matrix P of a design, by linear algebra alone; tests compare rules and kernels
+with it.
+"""
 
 from __future__ import annotations
 
@@ -64,12 +66,13 @@ def transition(
         As for `levywalk.run`. A switching design has one matrix per phase: give its ``first`` or
         ``then``. Any other walk must have a chain on the nodes, see `node_chain`.
     form
-        "matrix": a csr_array. "operator": a LinearOperator with matvec, rmatvec and matmat, which needs
-        memory in proportion to nodes and edges. Use it for long jumps, and for i.i.d. sampling, whose
-        matrix is full.
+        "matrix": a csr_array. "operator": a LinearOperator with matvec, rmatvec and matmat, which
+        needs memory in proportion to nodes and edges. Use it for long jumps, and for i.i.d.
+        sampling, whose matrix is full.
     levy
-        "algorithm": (D⁻¹A)ⁱ, as in Algorithm [alg:jump]. "printed": diag(Aⁱ1)⁻¹Aⁱ, the paper's formula,
-        which gives equal weight to all walks of i moves. Both agree on regular networks only.
+        "algorithm": (D⁻¹A)ⁱ, as in Algorithm [alg:jump]. "printed": diag(Aⁱ1)⁻¹Aⁱ, the paper's
+        formula, which gives equal weight to all walks of i moves. Both agree on regular networks
+        only.
     step
         The step whose matrix is returned, if p_jump changes with the step.
 
@@ -110,12 +113,13 @@ def transition(
 
 
 def require_design(network: Network, problem: Problem, design: Any) -> Design:
-    """Return the design if it is a Design, with the target and the weights that the theorems need."""
+    """Return the design if it is a Design, with the target and weights that the theorems need."""
     if isinstance(design, Design):
         return design
     node_chain(network, problem, design)
     raise InvalidParameter(
-        f"design must be a Design with a target and weights, such as lw.mhlj(), got the walk {_name(design)}; its "
+        "design must be a Design with a target and weights, such as lw.mhlj(), got the walk "
+        f"{_name(design)}; its "
         "chain can be given to lw.stationary and lw.spectral_gap through lw.transition"
     )
 
@@ -128,8 +132,8 @@ def node_chain(network: Network, problem: Problem, walk: Any) -> sparse.csr_arra
     network, problem
         What the walk is bound to.
     walk
-        An object with ``chain(network, problem)``. It returns a matrix over the nodes, or None if the
-        walk is not a Markov chain on the nodes.
+        An object with ``chain(network, problem)``. It returns a matrix over the nodes, or None if
+        the walk is not a Markov chain on the nodes.
 
     Raises
     ------
@@ -151,8 +155,8 @@ def node_chain(network: Network, problem: Problem, walk: Any) -> sparse.csr_arra
     ask = getattr(walk, "chain", None)
     if isinstance(walk, Switching) or not callable(ask):
         raise InvalidParameter(
-            f"design must be a Design, or another walk with one chain, such as lw.mhlj(), got {walk!r}; "
-            "give a switching design's .first or .then"
+            "design must be a Design, or another walk with one chain, such as lw.mhlj(), got "
+            f"{walk!r}; give a switching design's .first or .then"
         )
     check_fit(network, problem)
     found = ask(network, problem)
@@ -164,8 +168,8 @@ def node_chain(network: Network, problem: Problem, walk: Any) -> sparse.csr_arra
     matrix = as_matrix(found)
     if matrix.shape[0] != network.n:
         raise InvalidParameter(
-            f"design {_name(walk)} has a chain of {matrix.shape[0]} states, not one per node ({network.n} nodes); give "
-            "the chain itself to lw.stationary or lw.spectral_gap"
+            f"design {_name(walk)} has a chain of {matrix.shape[0]} states, not one per node "
+            f"({network.n} nodes); give the chain itself to lw.stationary or lw.spectral_gap"
         )
     return matrix
 
@@ -256,8 +260,8 @@ def _require_affordable(network: Network, hops: int) -> None:
         entries = reached.nnz / len(some) * n
         if entries > _MOST_ENTRIES:
             raise TooLarge(
-                f"a matrix of jumps of up to {hops} hops on {n} nodes would hold more than {_MOST_ENTRIES:.0e} entries "
-                "(nothing was allocated); use form='operator'"
+                f"a matrix of jumps of up to {hops} hops on {n} nodes would hold more than "
+                f"{_MOST_ENTRIES:.0e} entries (nothing was allocated); use form='operator'"
             )
         if reached.nnz == before:
             return
@@ -267,8 +271,8 @@ def _full(law: Floats) -> sparse.csr_array:
     n = len(law)
     if n * n > _MOST_ENTRIES // 4:
         raise TooLarge(
-            f"design draws nodes independently, so its matrix is full: {n} nodes need {n * n:.1e} entries; "
-            "use form='operator'"
+            f"design draws nodes independently, so its matrix is full: {n} nodes need {n * n:.1e} "
+            "entries; use form='operator'"
         )
     return sparse.csr_array(np.tile(law, (n, 1)))
 

@@ -39,7 +39,8 @@ class Assumption:
     holds
         Whether it holds; None if the problem does not state enough to decide.
     why
-        The reason in one sentence. If the assumption fails, the sentence also says what would make it hold.
+        The reason in one sentence. If the assumption fails, the sentence also says what would make
+        it hold.
     numbers
         The numbers that decided.
     """
@@ -91,7 +92,9 @@ class Assumptions:
 
     def _repr_html_(self) -> str:
         rows = [[a.name, a.says, _VERDICTS[a.holds], a.why] for a in self.found]
-        return columns_html(["name", "it says", "verdict", "reason"], rows, "The paper's assumptions")
+        return columns_html(
+            ["name", "it says", "verdict", "reason"], rows, "The paper's assumptions"
+        )
 
     @property
     def hold(self) -> bool:
@@ -105,8 +108,8 @@ def assumptions(network: Network, problem: Problem, design: Design) -> Assumptio
     Parameters
     ----------
     network, problem, design
-        As for `levywalk.run`. The design must have one chain. If its p_jump changes with the step, the
-        chain of the first step is judged.
+        As for `levywalk.run`. The design must have one chain. If its p_jump changes with the step,
+        the chain of the first step is judged.
 
     Examples
     --------
@@ -136,7 +139,10 @@ def assumptions(network: Network, problem: Problem, design: Design) -> Assumptio
 
 def _smooth(problem: Problem, smoothness: Floats) -> Assumption:
     says = "every ∇f_v is L_v-Lipschitz"
-    why = f"L_v is known at every node, at most {smoothness.max():.4g} and {smoothness.mean():.4g} on average"
+    why = (
+        f"L_v is known at every node, at most {smoothness.max():.4g} "
+        f"and {smoothness.mean():.4g} on average"
+    )
     numbers = {
         "L_min": float(smoothness.min()),
         "L_mean": float(smoothness.mean()),
@@ -166,8 +172,8 @@ def _strongly_convex(problem: Problem) -> Assumption:
         return Assumption("Assumption 2", says, True, why, numbers)
     average = "" if world is None else f" (f itself has μ = {float(world):.4g})"
     why = (
-        f"μ_v = 0 at {flat} of {len(local)} nodes: their samples span fewer than {problem.dim} dimensions"
-        f"{average}; a ridge above 0 makes it hold"
+        f"μ_v = 0 at {flat} of {len(local)} nodes: their samples span fewer than {problem.dim} "
+        f"dimensions{average}; a ridge above 0 makes it hold"
     )
     return Assumption("Assumption 2", says, False, why, numbers)
 
