@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from html import escape
 from numbers import Integral, Real
 
+import numpy as np
+
 _CELL = 'style="text-align: left; vertical-align: top"'
 
 
@@ -62,16 +64,18 @@ def columns_html(header: Sequence[str], rows: Sequence[Sequence[object]], captio
 
 
 def value_text(value: object) -> str:
-    """Return a value as text: counts with commas, other numbers with four digits, yes or no, a dash for None.
+    """Return a value as text: counts with commas, other numbers with four digits, yes or no, a dash
+    for None.
 
     Examples
     --------
-    >>> [value_text(value) for value in (12000, 0.000123456, 12000.0, float("inf"), True, None, "dense")]
+    >>> values = (12000, 0.000123456, 12000.0, float("inf"), True, None, "dense")
+    >>> [value_text(value) for value in values]
     ['12,000', '0.0001235', '12,000', 'infinite', 'yes', '–', 'dense']
     """
     if value is None:
         return "–"
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, Integral):
         return f"{int(value):,}"

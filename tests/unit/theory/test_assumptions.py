@@ -15,7 +15,7 @@ def test_the_papers_own_data_break_assumption_two_and_hetedata() -> None:
     assert [a.name for a in found] == NAMES
     assert found["Assumption 1"].holds
     assert found["Assumption 2"].holds is False
-    assert found["Assumption 2"].numbers["flat_nodes"] == 1000
+    assert found["Assumption 2"].numbers["n_flat_nodes"] == 1000
     assert found["Assumption 2"].numbers["mu_global"] > 0
     assert "ridge" in found["Assumption 2"].why
     assert found["Assumption 3"].holds

@@ -75,9 +75,9 @@ def test_theory_and_run_lie_side_by_side() -> None:
     seen = region.observed
     assert seen is not None
     # Stays are geometric, so their standard deviation is below their mean; six standard errors are a 1e-8 event.
-    assert abs(seen.dwell - region.dwell) < 6 * region.dwell / np.sqrt(seen.stays)
-    assert seen.effective_size < seen.updates / region.dwell  # correlated visits are worth far fewer independent ones
-    assert seen.updates == 800_000
+    assert abs(seen.dwell - region.dwell) < 6 * region.dwell / np.sqrt(seen.n_stays)
+    assert seen.effective_size < seen.n_updates / region.dwell  # correlated visits are worth far fewer independent ones
+    assert seen.n_updates == 800_000
 
 
 def test_independent_visits_are_worth_about_their_number() -> None:
@@ -85,7 +85,7 @@ def test_independent_visits_are_worth_about_their_number() -> None:
     trace = lw.run(network, problem, design, steps=5000, step_size=1e-4, replicas=4, record_walk=True)
     (region,) = lw.entrapment(network, problem, design, trace=trace).regions
     assert region.observed is not None
-    assert 0.8 < region.observed.effective_size / region.observed.updates < 1.25
+    assert 0.8 < region.observed.effective_size / region.observed.n_updates < 1.25
 
 
 def test_correlation_of_updates_equals_the_chains_own() -> None:

@@ -1,8 +1,8 @@
-"""Which closed forms hold for a problem: theory asks here, and nowhere else, before it uses one.
+"""Which closed forms hold for a problem. Theory asks here before it uses one.
 
-A closed form belongs to the methods that it was derived from. A subclass that overrides one of these methods, or an
-object that replaces it, is another problem: theory then computes with the problem's own gradients, or says that it
-cannot answer.
+A closed form belongs to the methods from which it was derived. A subclass that overrides one of
+these methods, or an object that replaces one, is another problem. Theory then computes with the
+problem's own gradients, or says that it cannot answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _CONSTANTS = {  # what the base class computes a constant from
 
 
 def is_quadratic(problem: Problem) -> bool:
-    """Return whether the local losses are those of least squares, so that moments obey a linear recursion.
+    """Return whether the local losses are those of least squares, so that moments obey a linear
+    recursion.
 
     Examples
     --------
@@ -49,17 +50,19 @@ def is_logistic(problem: Problem) -> bool:
 
 
 def has_batch_gradients(problem: Problem) -> bool:
-    """Return whether ``problem.local_gradients(x)`` equals ``problem.local_gradient(v, x)`` for every node v.
+    """Return whether ``problem.local_gradients(x)`` agrees with ``problem.local_gradient(v, x)``.
 
-    It does for every linear model, whatever its loss, that overrides none of the two.
+    It does for every linear model, with any loss, that overrides neither of the two.
     """
     return isinstance(problem, LinearModelProblem) and not _overrides(problem, LinearModelProblem, _GRADIENTS)
 
 
 def states(problem: Problem, name: str) -> bool:
-    """Return whether the problem's constant ``name`` is stated for the gradient that the problem really has.
+    """Return whether the problem's constant ``name`` is stated for the gradient that the problem
+    really has.
 
-    A subclass that overrides the gradient of a linear model inherits constants that describe another gradient.
+    A subclass that overrides the gradient of a linear model inherits constants that describe
+    another gradient.
 
     Parameters
     ----------
@@ -74,8 +77,10 @@ def states(problem: Problem, name: str) -> bool:
     >>> class Doubled(lw.LeastSquares):
     ...     def local_gradient(self, v, x, samples=None):
     ...         return 2.0 * super().local_gradient(v, x, samples)
-    >>> states(lw.homogeneous(5), "smoothness"), states(Doubled([[1.0], [2.0]], [1.0, 2.0]), "smoothness")
-    (True, False)
+    >>> states(lw.homogeneous(5), "smoothness")
+    True
+    >>> states(Doubled([[1.0], [2.0]], [1.0, 2.0]), "smoothness")
+    False
     """
     if not isinstance(problem, LinearModelProblem):
         return hasattr(problem, name)
@@ -89,7 +94,9 @@ def _overrides(problem: object, base: type, names: tuple[str, ...]) -> bool:
 
 
 def _depth(problem: object, name: str) -> int:
-    """Return how far up the classes of a problem a name is defined: -1 is the object itself, 0 its own class."""
+    """Return how far up the classes of a problem a name is defined: -1 is the object itself, 0 its
+    own class.
+    """
     classes = type(problem).__mro__
     kept = isinstance(inspect.getattr_static(type(problem), name, None), cached_property)
     if name in getattr(problem, "__dict__", {}) and not kept:  # a cached property keeps its value in the object
