@@ -17,8 +17,8 @@ from benchmarks.timing import Contender, seconds
 from levywalk.draws import Domain, keys
 from levywalk.engine import reference
 from levywalk.engine.kernels import KernelBackend
-from levywalk.engine.run_state import RunState
 from levywalk.engine.prepare import Job, prepare
+from levywalk.engine.run_state import RunState
 from levywalk.problem import GeneralizedLinear
 
 KERNEL = "kernel"

@@ -17,7 +17,16 @@ from itertools import count
 
 import numpy as np
 from scipy import stats
-from tests.statistical.battery import LEVEL, MOST, THRESHOLD, Evidence, avalanche, caught_by, examine, p_values
+from tests.statistical.battery import (
+    LEVEL,
+    MOST,
+    THRESHOLD,
+    Evidence,
+    avalanche,
+    caught_by,
+    examine,
+    p_values,
+)
 from tests.statistical.streams import FLAWED, ORDERS, SEED, Order, Scheme, Words64, levywalk
 
 CHUNK = 1 << 20

@@ -17,11 +17,11 @@ from benchmarks.reference_c import ReferenceC
 from benchmarks.scale import Scale
 from benchmarks.timing import STEP, Contender, Row, absent, interleave, seconds
 from levywalk.draws import Domain, keys
+from levywalk.engine.bind import BoundPhase
 from levywalk.engine.interrupt import Interruptible
 from levywalk.engine.kernels.tables import pack
 from levywalk.engine.kernels.walkers import Course
 from levywalk.engine.threads import Pace
-from levywalk.engine.bind import BoundPhase
 from levywalk.engine.walk_alone import Record, Share, bind_walk
 
 OURS = "levywalk"

@@ -22,7 +22,17 @@ from levywalk.arrays import AnyArray, Floats
 from levywalk.contracts import keeps
 from levywalk.draws import Words
 from levywalk.errors import InvalidParameter
-from levywalk.memory import NO_MEMORY, Kind, Like, Memory, Number, Slots, parts, token_arrays, token_bytes
+from levywalk.memory import (
+    NO_MEMORY,
+    Kind,
+    Like,
+    Memory,
+    Number,
+    Slots,
+    parts,
+    token_arrays,
+    token_bytes,
+)
 from levywalk.schedule import Constant, Schedule, schedule_values
 from levywalk.updates import LocalData, Update
 from levywalk.walks import BoundDetector, Decision, Design, DetectorState, LocalView, Walk

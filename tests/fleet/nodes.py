@@ -27,7 +27,14 @@ from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.plausible import PLAUSIBLE
 from levywalk.fleet.runtime.process import ENVIRONMENT, command
 from levywalk.fleet.runtime.transport import METHOD, SERVICE
-from levywalk.fleet.runtime.wire import FORMAT, Hello, Reader, chunk_frames, encode_frame, hello_frame
+from levywalk.fleet.runtime.wire import (
+    FORMAT,
+    Hello,
+    Reader,
+    chunk_frames,
+    encode_frame,
+    hello_frame,
+)
 from levywalk.fleet.setup.create import create
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile

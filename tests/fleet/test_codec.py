@@ -32,7 +32,15 @@ from levywalk.fleet.protocol.records import (
 from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
 from levywalk.fleet.protocol.token import FIRST, DetectorAverages, Epoch, Token
 from levywalk.fleet.storage import codec
-from levywalk.fleet.storage.codec import LINES, SLOTS, Limits, decode, decode_line, decode_slot, encode
+from levywalk.fleet.storage.codec import (
+    LINES,
+    SLOTS,
+    Limits,
+    decode,
+    decode_line,
+    decode_slot,
+    encode,
+)
 
 DIM, PHASES = 3, 2
 LIMITS = Limits(DIM, PHASES)

@@ -15,7 +15,14 @@ from levywalk.fleet.checking.mutants import (
 from levywalk.fleet.checking.small_fleet import SmallFleet
 from levywalk.fleet.checking.small_fleets import PATH, SMALL_FLEETS, TRIANGLE
 from levywalk.fleet.checking.verdicts import judge_facts
-from levywalk.fleet.protocol.messages import Certificate, Finished, Guard, Guarding, Prepare, Prepared
+from levywalk.fleet.protocol.messages import (
+    Certificate,
+    Finished,
+    Guard,
+    Guarding,
+    Prepare,
+    Prepared,
+)
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.records import NOBODY, Guarded, Held, HeldStatus
 from levywalk.fleet.protocol.token import FIRST, Epoch

@@ -9,7 +9,15 @@ from levywalk.fleet.checking.faults import draw
 from levywalk.fleet.checking.invariants import Invariants, Violation, check_replay
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import visit_of
-from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldStatus, Known, RegisterValue
+from levywalk.fleet.protocol.records import (
+    NOBODY,
+    Began,
+    Guarded,
+    Held,
+    HeldStatus,
+    Known,
+    RegisterValue,
+)
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 EPOCH = Epoch(0, 0, 0)

@@ -24,7 +24,18 @@ import pytest
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.protocol.events import Again, Event, Genesis, Got, Persist, Send, SetTimer, Start, Timer, Turn
+from levywalk.fleet.protocol.events import (
+    Again,
+    Event,
+    Genesis,
+    Got,
+    Persist,
+    Send,
+    SetTimer,
+    Start,
+    Timer,
+    Turn,
+)
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.runtime.wire import FORMAT, Hello, Reader, encode_frame, hello_frame

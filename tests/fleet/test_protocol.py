@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.protocol.events import Again, Effect, Gone, Got, Joins, Notice, Persist, Send, Start, Turn
+from levywalk.fleet.protocol.events import (
+    Again,
+    Effect,
+    Gone,
+    Got,
+    Joins,
+    Notice,
+    Persist,
+    Send,
+    Start,
+    Turn,
+)
 from levywalk.fleet.protocol.messages import (
     Activate,
     Alive,

@@ -21,7 +21,13 @@ from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage import store as module
 from levywalk.fleet.storage.codec import Limits, encode
-from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreDamaged, StoreForeign, StoreInUse
+from levywalk.fleet.storage.errors import (
+    DiskFull,
+    NodeStoreError,
+    StoreDamaged,
+    StoreForeign,
+    StoreInUse,
+)
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.store import NodeStore, whole
 

@@ -31,7 +31,18 @@ from levywalk.fleet.runtime.wire import (
     hello_frame,
 )
 from levywalk.fleet.storage.codec import Limits
-from tests.fleet.test_codec import LIMITS, bits, counts, digests, epochs, ints, large, scores, token_with, tokens
+from tests.fleet.test_codec import (
+    LIMITS,
+    bits,
+    counts,
+    digests,
+    epochs,
+    ints,
+    large,
+    scores,
+    token_with,
+    tokens,
+)
 
 PEER = 3
 HELLO = Hello(FORMAT, bytes(range(32)), bytes(range(16)), "levywalk 0.1", b"certificate")

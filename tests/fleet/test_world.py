@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.checking.faults import GUARDIAN, HOLDER, KINDS, FaultSchedule, ScheduledFault, draw
+from levywalk.fleet.checking.faults import (
+    GUARDIAN,
+    HOLDER,
+    KINDS,
+    FaultSchedule,
+    ScheduledFault,
+    draw,
+)
 from levywalk.fleet.checking.schedules import see, sweep
 from levywalk.fleet.checking.shrink import shrink, transcript
 from levywalk.fleet.checking.world import World, made_of

@@ -85,8 +85,9 @@ def virtual_fleet(
     """Run a virtual fleet with faults (time, what, node); return it, its trace and whether it ended."""
     from levywalk.fleet.build import Fleet
     from levywalk.fleet.merge import merge
-    from levywalk.fleet.protocol import Terms
     from levywalk.fleet.virtual import Fault, VirtualFleet
+
+    from levywalk.fleet.protocol import Terms
 
     terms = Terms(b"pinned", renew_after=20, policy=policy, heartbeat=0.1, dead_after=1.0, retry=0.05)
     virtual = VirtualFleet(Fleet.of(network, problem, design, terms=terms, **arguments), absent=absent)

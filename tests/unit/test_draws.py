@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 from numba import njit
 
 from levywalk import draws
-from levywalk.draws import HOP, JUMP, MINIBATCH, Domain, Key, generator, keys, mix64, split, stratified_words, unit
+from levywalk.draws import (
+    HOP,
+    JUMP,
+    MINIBATCH,
+    Domain,
+    Key,
+    generator,
+    keys,
+    mix64,
+    split,
+    stratified_words,
+    unit,
+)
 from levywalk.engine.kernels import words
 
 MASK = 2**64 - 1

@@ -67,7 +67,12 @@ def compare(
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.execute import found_in_words, writable_folder
     from levywalk.experiments.experiment_file import may_write, write_experiment, written_experiment
-    from levywalk.experiments.shorthand import design_settings, network_settings, problem_settings, step_size_setting
+    from levywalk.experiments.shorthand import (
+        design_settings,
+        network_settings,
+        problem_settings,
+        step_size_setting,
+    )
 
     if network is None:
         raise InvalidParameter(

@@ -11,7 +11,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.problem import GeneralizedLinear, follows_its_loss, is_logistic, is_squared
 from levywalk.problem.losses import compiled_slope
 from levywalk.updates import Sgd, Update
-from levywalk.walks import Design, Walk
+from levywalk.walks import Walk, is_plain_design
 
 BACKENDS = ("auto", "kernel", "reference")
 
@@ -61,11 +61,6 @@ def has_builtin_loss(problem: GeneralizedLinear) -> bool:
 def is_plain_sgd(update: Update) -> bool:
     """Return whether the update is the SGD that the kernels compute, and no subclass that computes something else."""
     return keeps(update, Sgd, "gradient", "direction", "apply") and not update.token_memory and not update.node_memory
-
-
-def is_plain_design(walk: Walk) -> bool:
-    """Return whether the walk is a `Design` that moves as the kernels do, and no subclass that decides otherwise."""
-    return keeps(walk, Design, "decide", "bind", "schedules") and not walk.token_memory and not walk.node_memory
 
 
 def compiled_update(update: Update) -> Callable[..., Any] | None:

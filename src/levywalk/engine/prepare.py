@@ -22,7 +22,7 @@ from levywalk.problem import Problem
 from levywalk.schedule import Schedule
 from levywalk.theory import stationary, transition
 from levywalk.updates import Update, as_update, check_update
-from levywalk.walks import AliasTable, Bound, Design, Walk
+from levywalk.walks import AliasTable, Bound, Walk, is_plain_design
 
 CHECKPOINTS = 200
 MOST_STEPS = 2**53  # checkpoints are computed in float64
@@ -188,7 +188,7 @@ def _start_law(start: str, design: Walk, network: Network, problem: Problem, bou
     if start == "uniform":
         return None
     first = design.phases[0]
-    if start == "target" or (isinstance(first, Design) and bound.jump is None):  # then π is the stationary law
+    if start == "target" or (is_plain_design(first) and bound.jump is None):  # then π is the stationary law
         return bound.law
     return stationary(transition(network, problem, first))
 

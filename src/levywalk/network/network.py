@@ -19,7 +19,14 @@ from levywalk import checks
 from levywalk.arrays import AnyArray, Bools, Ints, Ints32
 from levywalk.errors import DataWarning, InvalidNetwork, NotConnected
 from levywalk.network.csr import IntArray, distinct_sorted, pair_keys, require_size, symmetric_csr
-from levywalk.network.inputs import are_numbers, edge_pairs, entries, is_one, label_array, require_range
+from levywalk.network.inputs import (
+    are_numbers,
+    edge_pairs,
+    entries,
+    is_one,
+    label_array,
+    require_range,
+)
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 

@@ -8,7 +8,7 @@ from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.logistic import Logistic
 from levywalk.problem.losses import LogisticLoss, SquaredError
 
-_LOSSES = ("local_loss", "local_gradient", "loss")
+_LOSSES = ("local_loss", "local_gradient", "loss", "_losses", "_slopes", "_predictions")
 
 
 def follows_its_loss(problem: object) -> bool:

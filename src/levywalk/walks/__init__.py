@@ -8,6 +8,7 @@ from levywalk.walks.designs import (
     custom,
     iid_uniform,
     iid_weighted,
+    is_plain_design,
     mhlj,
     mixed_rw,
     paper_designs,
@@ -17,7 +18,14 @@ from levywalk.walks.designs import (
     weight_rw,
 )
 from levywalk.walks.detector import BoundDetector, Detector, DetectorState
-from levywalk.walks.jump import DistanceLaw, FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric, jump_distance
+from levywalk.walks.jump import (
+    DistanceLaw,
+    FixedDistance,
+    JumpLaw,
+    PowerLaw,
+    TruncatedGeometric,
+    jump_distance,
+)
 from levywalk.walks.rule import hop, metropolis_hastings
 from levywalk.walks.target import Degree, Importance, Mixed, Scores, Target, Uniform, as_target
 from levywalk.walks.view import Decision, LocalView, Server
@@ -55,6 +63,7 @@ __all__ = [
     "hop",
     "iid_uniform",
     "iid_weighted",
+    "is_plain_design",
     "jump_distance",
     "metropolis_hastings",
     "mhlj",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from levywalk import checks
 from levywalk.arrays import Floats
+from levywalk.contracts import keeps
 from levywalk.draws import HOP, JUMP, Words, unit
 from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.memory import Memory
@@ -340,6 +341,27 @@ def custom(
     probability = schedule if schedule is not None else checks.probability("p_jump", p_jump)
     jump = JumpLaw(probability, law) if probability != 0.0 else None
     return Design(Mixed(mix) if mix is not None else target, jump, reweight=reweight)
+
+
+def is_plain_design(walk: object) -> bool:
+    """Return whether a walk is a `Design` that moves by the rule, and no subclass that decides otherwise.
+
+    Kernels and theory know plain designs by themselves and ask every other walk for its twin or its chain.
+
+    Examples
+    --------
+    >>> class Stubborn(Design):
+    ...     def decide(self, view, memory, words):
+    ...         return Decision(view.node)
+    >>> is_plain_design(mhlj()), is_plain_design(Stubborn())
+    (True, False)
+    """
+    return (
+        isinstance(walk, Design)
+        and keeps(walk, Design, "decide", "bind", "schedules")
+        and not walk.token_memory
+        and not walk.node_memory
+    )
 
 
 def paper_designs() -> Mapping[str, Design]:

@@ -135,7 +135,9 @@ def check_walk(walk: Walk) -> None:
 
 def check_fit(network: Network, problem: Problem) -> None:
     """Refuse a network and a problem that cannot be bound, with the remedy."""
-    from levywalk.network import Network  # with scipy and networkx, which a fleet's node does without
+    from levywalk.network import (
+        Network,  # with scipy and networkx, which a fleet's node does without
+    )
 
     check_problem(problem)
     if not isinstance(network, Network):

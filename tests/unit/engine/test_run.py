@@ -410,8 +410,8 @@ def test_replicas_lie_apart_in_memory() -> None:
     """Side by side, two threads would write into one cache line."""
     import numpy as np
 
-    from levywalk.engine.run_state import RunState
     from levywalk.engine.prepare import prepare
+    from levywalk.engine.run_state import RunState
 
     network, problem = lw.ring(10), lw.homogeneous(10, dim=3)
     keys = np.zeros((4, 2), np.uint64)

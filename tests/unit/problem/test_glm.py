@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 from levywalk.errors import DataWarning, InvalidData, InvalidParameter, NoMinimiser
 from levywalk.problem import (
-    LeastSquares,
     GeneralizedLinear,
+    LeastSquares,
     Logistic,
     Problem,
     check_problem,

@@ -9,7 +9,9 @@ from scipy.sparse.linalg import LinearOperator
 
 import levywalk as lw
 from levywalk.theory import levy_matrix
-from levywalk.theory import transition as transition_function  # the function, not the module of the same name
+from levywalk.theory import (
+    transition as transition_function,  # the function, not the module of the same name
+)
 
 DESIGNS = {
     "simple": lw.simple_rw(),

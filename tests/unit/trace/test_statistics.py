@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import levywalk as lw
-from levywalk.trace.statistics import bootstrap_mean, bootstrap_steps, mean_over_walks, resampled_means, settled_at
+from levywalk.trace.statistics import (
+    bootstrap_mean,
+    bootstrap_steps,
+    mean_over_walks,
+    resampled_means,
+    settled_at,
+)
 
 
 def naive_settling(step, curve, accuracy):

@@ -13,7 +13,6 @@ from levywalk.engine.backends import (
     compiled_update,
     compiled_walk,
     has_builtin_loss,
-    is_plain_design,
     is_plain_sgd,
 )
 from levywalk.engine.kernels import tables, twins, walkers
@@ -33,7 +32,7 @@ from levywalk.engine.standings import Standings
 from levywalk.errors import InvalidParameter
 from levywalk.problem import GeneralizedLinear, is_logistic
 from levywalk.problem.losses import compiled_slope
-from levywalk.walks import BoundDetector
+from levywalk.walks import BoundDetector, is_plain_design
 from levywalk.walks.detector import WHOLE
 
 _NO_DIARY = walkers.no_diary()

@@ -18,7 +18,16 @@ from numba import njit
 from levywalk.arrays import AnyArray, Bools, Floats, Ints, Ints32, Words64
 from levywalk.engine.kernels.source import source_tag
 from levywalk.engine.kernels.twins import call_decide, call_slope, call_update
-from levywalk.engine.kernels.words import BIT, HOP, JUMP, MINIBATCH, slot_word, split, step_hash, unit
+from levywalk.engine.kernels.words import (
+    BIT,
+    HOP,
+    JUMP,
+    MINIBATCH,
+    slot_word,
+    split,
+    step_hash,
+    unit,
+)
 
 # Sums may be reordered and fused (models agree with the oracle's to rounding); NaN and infinity keep their meaning.
 _REORDER = {"reassoc", "contract", "nsz"}

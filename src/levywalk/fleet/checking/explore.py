@@ -54,7 +54,16 @@ from typing import Any, NamedTuple
 from levywalk.fleet.checking.fair_runs import FairRuns
 from levywalk.fleet.checking.small_fleet import SmallFleet
 from levywalk.fleet.checking.small_fleets import LARGER_FLEETS, SMALL_FLEETS
-from levywalk.fleet.checking.states import ALL, DiskValue, FaultBudget, Move, MoveOutcome, Nodes, WorldState, bits
+from levywalk.fleet.checking.states import (
+    ALL,
+    DiskValue,
+    FaultBudget,
+    Move,
+    MoveOutcome,
+    Nodes,
+    WorldState,
+    bits,
+)
 from levywalk.fleet.checking.verdicts import (
     judge_facts,
     no_copy,

@@ -6,7 +6,18 @@ from collections import deque
 from collections.abc import Hashable
 
 from levywalk.fleet.checking.small_fleet import SmallFleet
-from levywalk.fleet.protocol.events import Again, Effect, Event, Genesis, Gone, Got, Send, Start, Timer, Turn
+from levywalk.fleet.protocol.events import (
+    Again,
+    Effect,
+    Event,
+    Genesis,
+    Gone,
+    Got,
+    Send,
+    Start,
+    Timer,
+    Turn,
+)
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.records import NOBODY, Disk, HeldStatus
 from levywalk.fleet.protocol.terms import GuardianPolicy

@@ -32,7 +32,16 @@ from levywalk.draws import Words
 from levywalk.engine.bind import bind_phases
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began, Disk, Guarded, Held, HeldStatus, Line, RegisterValue
+from levywalk.fleet.protocol.records import (
+    Archived,
+    Began,
+    Disk,
+    Guarded,
+    Held,
+    HeldStatus,
+    Line,
+    RegisterValue,
+)
 from levywalk.fleet.protocol.terms import GuardianPolicy
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet

@@ -33,7 +33,17 @@ from levywalk.fleet.protocol.messages import (
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import NOBODY, Disk, Edge, Guarded, Held, HeldStatus, Known, Own, RegisterValue
+from levywalk.fleet.protocol.records import (
+    NOBODY,
+    Disk,
+    Edge,
+    Guarded,
+    Held,
+    HeldStatus,
+    Known,
+    Own,
+    RegisterValue,
+)
 from levywalk.fleet.protocol.token import Epoch, Token
 
 T = TypeVar("T")

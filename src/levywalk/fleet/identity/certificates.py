@@ -11,7 +11,14 @@ from typing import NamedTuple
 from levywalk import checks
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.errors import ExpiryWarning, OutOfDate, Untrusted, WrongNode
-from levywalk.fleet.identity.key_files import BAD, CA_CERTIFICATE, NODE_CERTIFICATE, explained, pem_blocks, public_der
+from levywalk.fleet.identity.key_files import (
+    BAD,
+    CA_CERTIFICATE,
+    NODE_CERTIFICATE,
+    explained,
+    pem_blocks,
+    public_der,
+)
 from levywalk.fleet.identity.library import (
     SECP256R1,
     EllipticCurvePublicKey,

@@ -14,7 +14,10 @@ try:
         EllipticCurvePublicKey,
         generate_private_key,
     )
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
         NoEncryption,

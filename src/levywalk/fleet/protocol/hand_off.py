@@ -59,7 +59,15 @@ from levywalk.fleet.protocol.messages import (
     Renewed,
 )
 from levywalk.fleet.protocol.node_step import visit_of
-from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldStatus, Known, RegisterValue
+from levywalk.fleet.protocol.records import (
+    NOBODY,
+    Began,
+    Guarded,
+    Held,
+    HeldStatus,
+    Known,
+    RegisterValue,
+)
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 

@@ -76,7 +76,10 @@ class PublishedWalk:
         record_every: int | None = None,
     ) -> PublishedWalk:
         """Bind a walk to a network and a problem, and keep what is to be published."""
-        from levywalk.engine.bind import bind_phases, method_of  # a node does without all that a simulation needs
+        from levywalk.engine.bind import (  # a node does without all that a simulation needs
+            bind_phases,
+            method_of,
+        )
 
         checks.choice("stop", stop, STOPS)
         steps = checks.integer("steps", steps, low=1)

@@ -24,7 +24,15 @@ from google.protobuf.message import DecodeError
 from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.messages import Certificate, Message
-from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor, is_writable
+from levywalk.fleet.protocol.tensors import (
+    CHUNK,
+    HEADER,
+    INLINE,
+    Incoming,
+    Malformed,
+    Tensor,
+    is_writable,
+)
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.storage.codec import Limits

@@ -15,7 +15,7 @@ from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.theory.chain.stochastic_matrix import ChainOperator, as_matrix
-from levywalk.walks import Design, JumpLaw, Switching, check_fit
+from levywalk.walks import Design, JumpLaw, Walk, check_fit, is_plain_design
 
 _MOST_ENTRIES = 200_000_000  # of a sparse matrix; each takes 12 bytes
 _SAMPLE = 256  # nodes whose neighbourhoods predict the number of entries of powers
@@ -97,7 +97,7 @@ def transition(
     step = checks.integer("step", step, low=0)
     operator = checks.choice("form", form, FORMS) == "operator"
     checks.choice("levy", levy, LEVY)
-    if not isinstance(design, Design):
+    if not is_plain_design(design):
         own = node_chain(network, problem, design)
         return _MatrixOperator(own, None) if operator else own
     law = design.bind(network, problem).law
@@ -114,8 +114,9 @@ def transition(
 
 def require_design(network: Network, problem: Problem, design: Any) -> Design:
     """Return the design if it is a Design, with the target and weights that the theorems need."""
-    if isinstance(design, Design):
-        return design
+    if is_plain_design(design):
+        found: Design = design
+        return found
     node_chain(network, problem, design)
     raise InvalidParameter(
         "design must be a Design with a target and weights, such as lw.mhlj(), got the walk "
@@ -153,7 +154,7 @@ def node_chain(network: Network, problem: Problem, walk: Any) -> sparse.csr_arra
            [1., 0., 0.]])
     """
     ask = getattr(walk, "chain", None)
-    if isinstance(walk, Switching) or not callable(ask):
+    if (isinstance(walk, Walk) and len(walk.phases) > 1) or not callable(ask):
         raise InvalidParameter(
             "design must be a Design, or another walk with one chain, such as lw.mhlj(), got "
             f"{walk!r}; give a switching design's .first or .then"

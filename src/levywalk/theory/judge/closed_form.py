@@ -10,15 +10,11 @@ from __future__ import annotations
 import inspect
 from functools import cached_property
 
-from levywalk.problem import LeastSquares, LinearModelProblem, Logistic, Problem
+from levywalk.contracts import keeps
+from levywalk.problem import GeneralizedLinear, Problem, is_logistic_regression
+from levywalk.problem import is_quadratic as is_least_squares
 
-_GRADIENTS = ("local_gradient", "local_gradients", "_gradient_blocks")
-_LOSSES = ("_losses", "_slopes", "loss", "local_loss")
-_CONSTANTS = {  # what the base class computes a constant from
-    "smoothness": "_curvature_max",
-    "local_strong_convexity": "_curvature_min",
-    "strong_convexity": "_curvature_min",
-}
+_GRADIENTS = ("local_gradient", "local_gradients", "_gradient_blocks", "_slopes", "_losses")
 
 
 def is_quadratic(problem: Problem) -> bool:
@@ -34,7 +30,7 @@ def is_quadratic(problem: Problem) -> bool:
     >>> is_quadratic(lw.homogeneous(5)), is_quadratic(Doubled([[1.0], [2.0]], [1.0, 2.0]))
     (True, False)
     """
-    return isinstance(problem, LeastSquares) and not _overrides(problem, LeastSquares, _GRADIENTS + _LOSSES)
+    return is_least_squares(problem) and has_batch_gradients(problem)
 
 
 def is_logistic(problem: Problem) -> bool:
@@ -46,7 +42,7 @@ def is_logistic(problem: Problem) -> bool:
     >>> is_logistic(lw.Logistic([[1.0], [2.0]], [0, 1])), is_logistic(lw.homogeneous(5))
     (True, False)
     """
-    return isinstance(problem, Logistic) and not _overrides(problem, Logistic, _GRADIENTS + _LOSSES)
+    return is_logistic_regression(problem) and has_batch_gradients(problem)
 
 
 def has_batch_gradients(problem: Problem) -> bool:
@@ -54,7 +50,7 @@ def has_batch_gradients(problem: Problem) -> bool:
 
     It does for every linear model, with any loss, that overrides neither of the two.
     """
-    return isinstance(problem, LinearModelProblem) and not _overrides(problem, LinearModelProblem, _GRADIENTS)
+    return keeps(problem, GeneralizedLinear, *_GRADIENTS)
 
 
 def states(problem: Problem, name: str) -> bool:
@@ -82,15 +78,10 @@ def states(problem: Problem, name: str) -> bool:
     >>> states(Doubled([[1.0], [2.0]], [1.0, 2.0]), "smoothness")
     False
     """
-    if not isinstance(problem, LinearModelProblem):
+    if not isinstance(problem, GeneralizedLinear):
         return hasattr(problem, name)
     gradient = min(_depth(problem, method) for method in ("local_gradient", "local_gradients", "_slopes"))
-    return min(_depth(problem, name), _depth(problem, _CONSTANTS[name])) <= gradient
-
-
-def _overrides(problem: object, base: type, names: tuple[str, ...]) -> bool:
-    own = getattr(problem, "__dict__", {})
-    return any(name in own or getattr(type(problem), name) is not getattr(base, name) for name in names)
+    return _depth(problem, name) <= gradient
 
 
 def _depth(problem: object, name: str) -> int:

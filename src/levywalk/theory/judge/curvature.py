@@ -14,7 +14,7 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidData, InvalidParameter, TooLarge
-from levywalk.problem import LinearModelProblem, Problem, factor, logistic_fit
+from levywalk.problem import GeneralizedLinear, Problem, factor, logistic_fit
 from levywalk.theory.judge.closed_form import has_batch_gradients, is_logistic, is_quadratic
 
 CLOSED_FORM = "closed form"
@@ -45,7 +45,7 @@ def local_gradients(problem: Problem, x: Floats) -> Floats:
            [-2.]])
     """
     if has_batch_gradients(problem):
-        return cast(LinearModelProblem, problem).local_gradients(x)
+        return cast(GeneralizedLinear, problem).local_gradients(x)
     return np.array([problem.local_gradient(v, x) for v in range(problem.n)], dtype=np.float64)
 
 
@@ -66,7 +66,7 @@ def mean_hessian(problem: Problem, mass: Floats, x: Floats) -> Floats:
     """
     if hessian_method(problem) == FINITE_DIFFERENCES:
         return _numerical_hessian(problem, mass, x)
-    linear = cast(LinearModelProblem, problem)
+    linear = cast(GeneralizedLinear, problem)
     features = linear.sorted_features
     counts = np.diff(linear.offsets)
     share = np.repeat(mass / counts, counts)
@@ -105,7 +105,7 @@ def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Float
     """
     if hessian_method(problem) == FINITE_DIFFERENCES:
         return _newton(problem, mass, start), f"newton, {FINITE_DIFFERENCES}"
-    linear = cast(LinearModelProblem, problem)
+    linear = cast(GeneralizedLinear, problem)
     counts = np.diff(linear.offsets)
     weights, ridge = np.repeat(mass / counts, counts), linear.ridge * float(mass.sum())
     if is_logistic(problem):
