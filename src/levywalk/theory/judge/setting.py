@@ -77,7 +77,7 @@ def make_setting(
     """Bind a design to a network and a problem; refuse what the theorems do not cover."""
     design = require_design(network, problem, design)
     bound = design.bind(network, problem)
-    gamma = as_step_size(step_size, bound.largest)
+    gamma = as_step_size(step_size, 1.0 / bound.largest)
     if not isinstance(gamma, Constant) or gamma.value <= 0.0:
         raise InvalidParameter(
             f"step_size must be one number above 0 or 'theory', got {step_size!r}: "
