@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from levywalk.theory.judge.floor import ErrorFloor, error_floor
     from levywalk.theory.judge.predict import Prediction, predict
     from levywalk.theory.judge.tune import Tuning, tune
-    from levywalk.trace import Trace, Walks
+    from levywalk.trace import Trace, WalkRecord
     from levywalk.trace.files import load_trace
     from levywalk.updates import Sgd
     from levywalk.walks import (
@@ -197,7 +197,7 @@ _HOME = {
         "tune",
         "update_correlation",
     ),
-    "levywalk.trace": ("Trace", "Walks"),
+    "levywalk.trace": ("Trace", "WalkRecord"),
     "levywalk.trace.files": ("load_trace",),
     "levywalk.updates": ("LocalData", "Sgd", "Update", "sgd"),
     "levywalk.problem.losses": ("Loss",),
@@ -266,7 +266,7 @@ __all__ = [
     "Uniform",
     "Update",
     "Walk",
-    "Walks",
+    "WalkRecord",
     "Words",
     "__version__",
     "assumptions",

@@ -20,7 +20,7 @@ from levywalk.engine.reference import ReferenceBackend
 from levywalk.engine.resume import Progress, StateFile
 from levywalk.engine.run_state import RunPlan, RunRecord, RunState
 from levywalk.engine.standings import Standings
-from levywalk.engine.threads import Pace, equal_shares, side_by_side
+from levywalk.engine.threads import Pace, Share, equal_shares, side_by_side
 from levywalk.errors import DivergedWarning
 from levywalk.progress import Bar
 from levywalk.trace import Trace
@@ -45,14 +45,13 @@ def drive(job: Job, provenance: dict[str, Any], progress: bool | None, file: Sta
         so_far = file.load(state, record) if file else Progress()
         before, began = so_far.seconds, time.perf_counter()
         shares = _shares(job, state) if so_far.done < plan.steps else []
-        walks = [Walk(go, state.rows(rows), measure, record, rows, so_far.done) for rows, go in shares]
+        walks = [RunShare(go, state.rows(rows), measure, record, rows, so_far.done) for rows, go in shares]
         title = f"walking {provenance['design']['name']}"
         with Bar(title, plan.steps * len(walks), done=so_far.done * len(walks), show=progress) as bar:
             while so_far.done < plan.steps:
                 deadline = time.monotonic() + file.pause if file else math.inf
                 pace = Pace(so_far.done, plan.steps, _piece(job), interrupt, deadline)
-                side_by_side(walks, partial(Walk.through, checkpoints=job.checkpoints, pace=pace), bar)
-                so_far.done = pace.limit
+                so_far.done = side_by_side(walks, job.checkpoints, pace, bar)
                 so_far.seconds = before + time.perf_counter() - began
                 if file:
                     file.save(state, record, so_far)
@@ -67,8 +66,8 @@ def drive(job: Job, provenance: dict[str, Any], progress: bool | None, file: Sta
     return _trace(plan, state, measure, step, record, provenance)
 
 
-class Walk:
-    """One thread's share of the replicas on their way through the checkpoints; ``go`` takes them through some marks."""
+class RunShare(Share):
+    """One thread's replicas of a run; ``go`` takes them through some marks, and they are measured at each."""
 
     def __init__(
         self, go: Through, state: RunState, measure: Measure, record: RunRecord, rows: slice, done: int
@@ -80,23 +79,21 @@ class Walk:
         if done == 0:
             self.note(_standing(state), 0)
 
-    def through(self, report: Callable[[int], None], *, checkpoints: Ints, pace: Pace) -> None:
-        """Go through the checkpoints that are left, or to an earlier end that the pace has set."""
-        while self.done < checkpoints[-1]:
-            column = int(np.searchsorted(checkpoints, self.done, side="right"))  # of the next checkpoint
-            goals = checkpoints[column : column + self.most]
-            stop = pace.until(self.done, min(int(goals[-1]), self.done + self.piece))
-            if stop == self.done:
-                return
-            began = time.perf_counter()
-            # The end of a piece between two checkpoints is measured into the next one's column, until that is reached.
-            marks = np.append(goals[goals < stop], stop)
-            self.note(self.go(self.done, marks), column)
-            self.done, steps = stop, stop - self.done
-            # Longer pieces while they are short, shorter ones where a step or a checkpoint costs more than expected
-            per_step = (time.perf_counter() - began) / steps
-            self.piece = max(1, min(4 * self.piece, int(_PIECE_SECONDS / max(per_step, 1e-9))))
-            report(steps)
+    def goals(self, marks: Ints, column: int) -> Ints:
+        """Return as many marks as have room for their models."""
+        return marks[column : column + self.most]
+
+    def most_steps(self) -> int:
+        """Return how many steps take about a tenth of a second."""
+        return self.piece
+
+    def advance(self, marks: Ints, column: int) -> None:
+        """Walk through the marks and measure at each."""
+        began = time.perf_counter()
+        self.note(self.go(self.done, marks), column)
+        # Longer pieces while they are short, shorter ones where a step or a checkpoint costs more than expected
+        per_step = (time.perf_counter() - began) / (int(marks[-1]) - self.done)
+        self.piece = max(1, min(4 * self.piece, int(_PIECE_SECONDS / max(per_step, 1e-9))))
 
     def note(self, seen: Standings, column: int) -> None:
         """Measure what was seen into the record, from this column on."""

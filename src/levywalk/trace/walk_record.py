@@ -1,4 +1,4 @@
-"""Walks: the record of walks without a model."""
+"""The record of walks without a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INDEPENDENT = 0.2  # batches whose neighbours correlate more than this are too 
 
 
 class Correlation(NamedTuple):
-    """How many steps of a walk are worth one independent draw, by means of batches; see `Walks.correlation`.
+    """How many steps of a walk are worth one independent draw, by means of batches; see `WalkRecord.correlation`.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Correlation(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Walks:
+class WalkRecord:
     """What happened in walks of several replicas without a model: `levywalk.walk`.
 
     Attributes
@@ -51,6 +51,8 @@ class Walks:
         The node of each (replica, step), or None.
     hops, transfers
         By replica: decisions and passes; messages between two distinct nodes.
+    small_messages
+        By replica: messages without a model, which are questions to neighbours and answers.
     stays, longest_dwell, longest_dwell_node
         By replica: stays at a node (one or more steps in a row), the longest of them and where; or None.
     first_visit
@@ -72,7 +74,7 @@ class Walks:
     >>> import levywalk as lw
     >>> walks = lw.walk(lw.ring(20), lw.unif_rw(), steps=1000, replicas=4)
     >>> walks
-    Walks(UnifRW: 4 replicas x 1000 steps)
+    WalkRecord(UnifRW: 4 replicas x 1000 steps)
     >>> walks.visits.sum(axis=1)
     array([1000, 1000, 1000, 1000])
     """
@@ -82,6 +84,7 @@ class Walks:
     walk: Ints32 | None
     hops: Ints
     transfers: Ints
+    small_messages: Ints
     stays: Ints | None
     longest_dwell: Ints | None
     longest_dwell_node: Ints | None
@@ -100,7 +103,7 @@ class Walks:
         return len(self.final_node)
 
     def __repr__(self) -> str:
-        return f"Walks({self.provenance['design']['name']}: {self.replicas} replicas x {self.steps} steps)"
+        return f"WalkRecord({self.provenance['design']['name']}: {self.replicas} replicas x {self.steps} steps)"
 
     @property
     def mean_dwell(self) -> float:
