@@ -13,6 +13,8 @@ from levywalk.cli.options import Data, Important, Loss, Ridge, SelfLoops
 
 if TYPE_CHECKING:
     from levywalk.experiments.inspect import Inspection
+    from levywalk.network import Network
+    from levywalk.problem import Problem
 
 
 def inspect(
@@ -57,23 +59,17 @@ def inspect(
         bool, typer.Option("--json", help="Print only JSON to standard output.")
     ] = False,
 ) -> None:
-    """Judge UnifRW, WeightRW and MHLJ before anything runs: entrapment, spectral gaps, bias,
-    predicted steps.
-    """
+    """Judge UnifRW, WeightRW and MHLJ before a run: entrapment, spectral gaps, bias, cost."""
+    from levywalk.experiments import shorthand
     from levywalk.experiments.execute import finite, writable_folder
     from levywalk.experiments.inspect import inspect as judge
-    from levywalk.experiments.shorthand import (
-        problem_from_smoothness,
-        read_network_text,
-        read_problem_text,
-    )
     from levywalk.walks import mhlj, unif_rw, weight_rw
 
-    graph = read_network_text(network, seed=seed, self_loops=self_loops)
+    graph = shorthand.read_network_text(network, seed=seed, self_loops=self_loops)
     if smoothness is not None:
-        problem = problem_from_smoothness(smoothness, graph.n)
+        problem = shorthand.problem_from_smoothness(smoothness, graph.n)
     else:
-        problem = read_problem_text(
+        problem = shorthand.read_problem_text(
             data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed
         )
     designs = {
@@ -82,29 +78,9 @@ def inspect(
     }
     folder = writable_folder(out) if out is not None else None
     found = judge(graph, problem, designs, accuracy=accuracy)
-    document: dict[str, Any] = {
-        "network": graph.name,
-        "seed": seed,
-        "accuracy": accuracy,
-        "designs": found.rows(),
-        "sentences": found.sentences,
-        "assumptions": [
-            {"name": a.name, "holds": a.holds, "why": a.why} for a in found.assumptions
-        ],
-    }
+    document = {"network": graph.name, "seed": seed, "accuracy": accuracy, **_document(found)}
     if tune:
-        from levywalk.theory import tune as search
-
-        best = search(graph, problem, accuracy=accuracy)
-        document["tuned"] = {
-            "parameters": best.parameters,
-            "steps": best.cost,
-            "curve": list(best.curve),
-        }
-        if folder is not None:
-            from levywalk.report import plot
-
-            plot(best, path=folder / "tune.png")
+        document["tuned"] = _tuned(graph, problem, accuracy, folder)
     document = finite(document)
     files = _write(found, document, folder) if folder is not None else []
     files += [folder / "tune.png"] if folder is not None and tune else []
@@ -114,6 +90,29 @@ def inspect(
     _show(found, document)
     if files:
         print("\nWritten: " + ", ".join(str(path) for path in files))
+
+
+def _document(found: Inspection) -> dict[str, Any]:
+    assumptions = [{"name": a.name, "holds": a.holds, "why": a.why} for a in found.assumptions]
+    return {
+        "designs": found.rows(),
+        "sentences": found.sentences,
+        "assumptions": assumptions,
+    }
+
+
+def _tuned(
+    network: Network, problem: Problem, accuracy: float, folder: Path | None
+) -> dict[str, Any]:
+    """Find the best parameters of MHLJ, and draw the cost against p_jump if there is a folder."""
+    from levywalk.theory import tune
+
+    best = tune(network, problem, accuracy=accuracy)
+    if folder is not None:
+        from levywalk.report import plot
+
+        plot(best, path=folder / "tune.png")
+    return {"parameters": best.parameters, "steps": best.cost, "curve": list(best.curve)}
 
 
 def _write(found: Inspection, document: dict[str, Any], folder: Path) -> list[Path]:

@@ -19,17 +19,15 @@ from levywalk.theory.judge.closed_form import has_batch_gradients, is_logistic, 
 
 CLOSED_FORM = "closed form"
 FINITE_DIFFERENCES = "finite differences"
-_STEPS = (1e-3, 1e-4, 1e-5)  # of the finite differences, relative to the size of the model
-_AGREEMENT = (
-    1e-6  # of the differences with a step and with half of it, relative to the largest entry
-)
-_SYMMETRY = 1e-5  # a Hessian is symmetric to this share of its largest entry
-_FLAT = 1e-10  # the smallest eigenvalue relative to the largest below which a minimum is not unique
-_ZERO = 1e-9  # a gradient is zero if it is below this share of the gradients of the nodes
-_AIM = 1e-13
+_STEPS = (1e-3, 1e-4, 1e-5)  # of the finite differences, relative to the largest entry of x
+_AGREEMENT = 1e-6  # largest relative change of the differences when the step is halved
+_SYMMETRY = 1e-5  # largest relative asymmetry of a Hessian
+_FLAT = 1e-10  # a minimum is not unique if smallest / largest eigenvalue is below this
+_ZERO = 1e-9  # a mean gradient counts as zero below this share of the nodes' gradients
+_AIM = 1e-13  # the share at which Newton's method stops
 _ITERATIONS = 50
 _HALVINGS = 40
-_MOST_GRADIENTS = 20_000_000  # calls of local_gradient for one Hessian: minutes
+_MOST_GRADIENTS = 20_000_000  # calls of local_gradient for one Hessian, which take minutes
 
 Gradient = Callable[[Floats], Floats]
 

@@ -185,7 +185,13 @@ def error_floor(
         )
         return replace(result, notes=(note,))
     most = _SECOND_UNKNOWNS if covariance is None else _SECOND_MOST if covariance else 0
-    mean, spread, residual, notes = _limits(setting, require_least_squares(problem), centre, most)
+    return _with_limits(result, setting, most)
+
+
+def _with_limits(result: ErrorFloor, setting: TheoremSetting, most: int) -> ErrorFloor:
+    """Return the result with limit mean and covariance; the latter with ``most`` unknowns."""
+    problem, centre = require_least_squares(setting.problem), result.fixed_point
+    mean, spread, residual, notes = _limits(setting, problem, centre, most)
     if mean is None:
         return replace(result, residual=residual, notes=notes)
     away = mean - setting.optimum

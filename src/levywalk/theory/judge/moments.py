@@ -58,8 +58,9 @@ class Moments:
         rows: list[list[object]] = [
             [int(step), float(error)] for step, error in zip(self.step, self.error2, strict=True)
         ]
-        shown = rows if len(rows) <= _SHOWN else [*rows[: _SHOWN - 1], ["…", "…"], rows[-1]]
-        return columns_html(["step", "E‖x - x*‖²"], shown, "Exact moments")
+        if len(rows) > _SHOWN:
+            rows[_SHOWN - 1 : -1] = [["…", "…"]]
+        return columns_html(["step", "E‖x - x*‖²"], rows, "Exact moments")
 
 
 def exact_moments(
