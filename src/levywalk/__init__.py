@@ -33,7 +33,8 @@ if TYPE_CHECKING:
         ResumeWarning,
         TooLarge,
     )
-    from levywalk.experiments.compare import Comparison, compare
+    from levywalk.experiments.compare import compare
+    from levywalk.experiments.folder_report import write_report
     from levywalk.network import (
         Network,
         barabasi_albert,
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
     from levywalk.theory.times import MixingTime, hitting_times, kemeny_constant, mixing_time
     from levywalk.theory.transition import transition
     from levywalk.theory.tune import Tuning, tune
-    from levywalk.trace import Trace, Walks
+    from levywalk.trace import Comparison, Trace, Walks
     from levywalk.trace.files import load_trace
     from levywalk.updates import Sgd
     from levywalk.walks import (
@@ -136,7 +137,8 @@ _HOME = {
         "ResumeWarning",
         "TooLarge",
     ),
-    "levywalk.experiments": ("Comparison", "compare"),
+    "levywalk.experiments": ("compare",),
+    "levywalk.experiments.folder_report": ("write_report",),
     "levywalk.network": (
         "Network",
         "barabasi_albert",
@@ -192,7 +194,7 @@ _HOME = {
         "tune",
         "update_correlation",
     ),
-    "levywalk.trace": ("Trace", "Walks"),
+    "levywalk.trace": ("Comparison", "Trace", "Walks"),
     "levywalk.trace.files": ("load_trace",),
     "levywalk.updates": ("Sgd",),
 }
@@ -292,6 +294,7 @@ __all__ = [
     "walk",
     "watts_strogatz",
     "weight_rw",
+    "write_report",
 ]
 
 

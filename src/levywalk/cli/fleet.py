@@ -260,9 +260,9 @@ def draw_faults(count: int, n: int, duration: float, dead_after: float, seed: in
 
 def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
     """Write the figure, the trace and the JSON; print the table."""
-    from levywalk.experiments.execute import finite
     from levywalk.fleet.merge import merge
     from levywalk.fleet.story import picture, story, summary
+    from levywalk.json_values import finite
     from levywalk.report.figures.timeline import plot_timeline
 
     plan, shown = virtual.fleet, picture(virtual)

@@ -39,9 +39,10 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")] = False,
 ) -> None:
     """Judge UnifRW, WeightRW and MHLJ before anything runs: entrapment, spectral gaps, bias, predicted steps."""
-    from levywalk.experiments.execute import finite, writable_folder
+    from levywalk.experiments.execute import writable_folder
     from levywalk.experiments.inspect import inspect as judge
     from levywalk.experiments.shorthand import problem_from_smoothness, read_network_text, read_problem_text
+    from levywalk.json_values import finite
     from levywalk.walks import mhlj, unif_rw, weight_rw
 
     graph = read_network_text(network, seed=seed, self_loops=self_loops)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from levywalk.cli.finish import RESUME
+
 if TYPE_CHECKING:
     from levywalk.sweeps.store import ResultStore
     from levywalk.sweeps.sweep import Sweep, SweepResult
@@ -26,29 +28,41 @@ def sweep(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder for the results; made if missing."),
+        typer.Option(
+            "--out", metavar="DIR", help="Folder for the results; it is created if it is missing."
+        ),
     ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
-            "--workers", min=0, help="Processes; one per core by default, 0: in this one."
+            "--workers",
+            min=0,
+            help="Number of worker processes; default: one per core. 0: this process.",
         ),
     ] = None,
     scheduler: Annotated[
         str | None,
         typer.Option(
-            "--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://10.0.0.1:8786."
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything and say what would be run.")
+        bool, typer.Option("--dry-run", help="Check everything and print what would be run.")
     ] = False,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Run again what is stored of this sweep.")
+        bool,
+        typer.Option(
+            "--fresh", help="Compute all runs of this sweep again, also those that are stored."
+        ),
     ] = False,
 ) -> None:
-    """Run an experiment for every combination of the values in its table [sweep]; nothing is run twice."""
+    """Run an experiment for every combination of the values in its table [sweep]; each run is computed once.
+
+    If it is interrupted, run the same command again to resume.
+    """
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.execute import writable_folder
     from levywalk.sweeps.pools import ClusterError
@@ -81,7 +95,7 @@ def sweep(
     except KeyboardInterrupt:
         left = len(_missing(grid, store, fresh=False))
         print(
-            f"interrupted: {left} runs are left, and the same command goes on where it stopped",
+            f"Interrupted. {left} runs are left. {RESUME}",
             file=sys.stderr,
         )
         raise typer.Exit(130) from None

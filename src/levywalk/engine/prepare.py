@@ -39,7 +39,8 @@ class Job:
     threads: int
     backend: str
     loss_nodes: Ints | None  # that the loss is measured on; None: all
-    tuning: bool  # of which only distance2 is asked for
+    tuning: bool  # whether it tries a grid of step sizes
+    only_distance: bool  # whether only distance2 is measured
 
 
 def check_steps(steps: Any) -> int:
@@ -85,6 +86,7 @@ def prepare(
     loss: str | int = "auto",
     seed: int = 0,
     scale: Floats | None = None,
+    only_distance: bool = False,
 ) -> Job:
     """Check every argument and bind the design; allocate nothing large. The seed is of the nodes to measure f on."""
     replicas = len(keys)
@@ -123,6 +125,7 @@ def prepare(
         backend,
         measured,
         tuning=scale is not None,
+        only_distance=only_distance,
     )
 
 

@@ -270,7 +270,7 @@ class _Run(_Section):
     def options(self) -> dict[str, Any]:
         """Return the keyword arguments of `levywalk.compare`."""
         values = {name: getattr(self, name) for name in type(self).model_fields if name != "minibatch"}
-        return values | {"update": Sgd(self.minibatch)}
+        return values | {"measure_loss": values.pop("loss"), "update": Sgd(self.minibatch)}
 
 
 class _Output(_Section):

@@ -17,6 +17,7 @@ import numpy as np
 
 from levywalk import walks as designs
 from levywalk.arrays import Floats, Ints
+from levywalk.experiments.tuning import GRID, relative_sizes
 from levywalk.network import ring
 from levywalk.problem import LeastSquares
 from levywalk.report.figures.figure_data import Line, Mark, Panel, Plate, Table
@@ -349,14 +350,14 @@ def tuning_curves(
     evidence: Evidence, name: str, design: Section
 ) -> list[tuple[float, Ints, Floats]]:
     """Return what tuning tried: γL*, checkpoints and errors (tuning instances, checkpoints)."""
-    beyond = [(k,) for k in evidence.tuned(SCENES[name], design).exponents if k not in paper.GRID]
+    beyond = [(k,) for k in evidence.tuned(SCENES[name], design).exponents if k not in GRID]
     tried = []
-    for exponents in (paper.GRID, *beyond):
+    for exponents in (GRID, *beyond):
         outcomes = evidence.runner(
             list(paper.tuning(SCENES[name], design, evidence.effort, exponents))
         )
         errors = np.array([arrays["distance"] for arrays, _ in outcomes])
-        sizes = [10.0 ** (k / paper.PER_DECADE) for k in exponents]
+        sizes = relative_sizes(exponents)
         tried += [(size, outcomes[0][0]["step"], errors[:, i]) for i, size in enumerate(sizes)]
     return tried
 

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from levywalk import checks
 from levywalk.errors import DataWarning, DivergedWarning, InvalidData
-from levywalk.experiments.execute import execute, finite
+from levywalk.experiments.execute import execute
 from levywalk.experiments.spec import Experiment, check_experiment
+from levywalk.json_values import finite
 from levywalk.sweeps.grid import Axis, GridPoint, cell, read_grid, shown
 from levywalk.sweeps.jobs import keys_of, run_all
 from levywalk.sweeps.store import ResultStore
@@ -176,7 +177,7 @@ def compare_one(
         "excess_loss": trace.excess_loss,
         "transfers": trace.transfers,
     }
-    row = result.table().to_dict(orient="index")[name]
+    row = result.rows[name]
     numbers = {
         "columns": [
             str(column) for column in row

@@ -153,9 +153,9 @@ def _line(
     style: _Style,
 ) -> None:
     """Draw one design in one panel, a little beside the others, so that their intervals can be told apart."""
-    place = axes.transData + ScaledTranslation(
-        style.aside / 72, 0, axes.get_figure().dpi_scale_trans
-    )  # type: ignore[union-attr]
+    figure = axes.figure
+    assert figure is not None
+    place = axes.transData + ScaledTranslation(style.aside / 72, 0, figure.dpi_scale_trans)
     mark: dict[str, Any] = {"marker": style.mark, "color": style.colour, "transform": place}
     where, middle = [], []
     for position, value in zip(_positions(values), values, strict=True):
