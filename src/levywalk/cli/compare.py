@@ -24,53 +24,59 @@ levywalk compare my.edges --data my.csv --loss logistic --ridge 0.01 --partition
 Parameters follow a colon: mhlj:p_jump=0.2, mixed_rw:mix=0.1, simple_rw:reweight=true."""
 
 
+NetworkText = Annotated[
+    str | None,
+    typer.Argument(help="ring:1000, grid:25,40, er:1000,0.1, ws:1000,4,0.1, …, or a network file."),
+]
+Partition = Annotated[
+    str,
+    typer.Option(
+        "--partition",
+        help="How the samples of a data file are distributed to nodes: iid, label, dirichlet, size.",
+    ),
+]
+Designs = Annotated[
+    str,
+    typer.Option(
+        "--designs",
+        help="Designs, separated by commas: unif_rw, weight_rw, mhlj, mixed_rw, simple_rw, "
+        "iid_uniform, iid_weighted.",
+    ),
+]
+Updates = Annotated[int, typer.Option("--steps", help="Number of updates of each walk.")]
+Replicas = Annotated[
+    int, typer.Option("--replicas", help="Number of independent walks of each design.")
+]
+Accuracy = Annotated[
+    float,
+    typer.Option("--accuracy", help="Error to tune for, as a share of the initial error."),
+]
+TunedSize = Annotated[
+    str,
+    typer.Option(
+        "--step-size", help="tuned (for each design), theory, or one number for all designs."
+    ),
+]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of the network, the data and the walks.")
+]
+
+
 def compare(
     context: typer.Context,
-    network: Annotated[
-        str | None,
-        typer.Argument(
-            help="ring:1000, grid:25,40, er:1000,0.1, ws:1000,4,0.1, …, or a network file."
-        ),
-    ] = None,
+    network: NetworkText = None,
     data: Data = "heterogeneous",
     important: Important = None,
     loss: Loss = "least_squares",
     ridge: Ridge = 0.0,
-    partition: Annotated[
-        str,
-        typer.Option(
-            "--partition",
-            help="How the samples of a data file are distributed to nodes: iid, label, dirichlet, size.",
-        ),
-    ] = "iid",
+    partition: Partition = "iid",
     self_loops: SelfLoops = "none",
-    designs: Annotated[
-        str,
-        typer.Option(
-            "--designs",
-            help="Designs, separated by commas: unif_rw, weight_rw, mhlj, mixed_rw, simple_rw, iid_uniform, "
-            "iid_weighted.",
-        ),
-    ] = "unif_rw,weight_rw,mhlj",
-    steps: Annotated[
-        int, typer.Option("--steps", help="Number of updates of each walk.")
-    ] = 100_000,
-    replicas: Annotated[
-        int, typer.Option("--replicas", help="Number of independent walks of each design.")
-    ] = 32,
-    accuracy: Annotated[
-        float,
-        typer.Option("--accuracy", help="Error to tune for, as a share of the initial error."),
-    ] = 0.01,
-    step_size: Annotated[
-        str,
-        typer.Option(
-            "--step-size", help="tuned (for each design), theory, or one number for all designs."
-        ),
-    ] = "tuned",
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, help="Seed of the network, the data and the walks.")
-    ] = 0,
+    designs: Designs = "unif_rw,weight_rw,mhlj",
+    steps: Updates = 100_000,
+    replicas: Replicas = 32,
+    accuracy: Accuracy = 0.01,
+    step_size: TunedSize = "tuned",
+    seed: Seed = 0,
     threads: Threads = None,
     out: Out = Path(FOLDER),
     fresh: Fresh = False,

@@ -1,4 +1,4 @@
-"""Options that several commands share: a problem in shorthand, a walk, and the terms of a hand-off."""
+"""Options that several commands share: a problem, a walk, the terms of a hand-off, workers."""
 
 from __future__ import annotations
 
@@ -54,5 +54,21 @@ Policy = Annotated[
     typer.Option(
         "--policy",
         help="What to do when the guardian is gone: wait, or eager (may fork the walk, but never silently).",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=0,
+        help="Number of worker processes; default: one per core. 0: this process.",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786.",
     ),
 ]

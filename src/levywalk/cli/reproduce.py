@@ -10,53 +10,51 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levywalk.cli.finish import RESUME
+from levywalk.cli.finish import RESUME, Json
+from levywalk.cli.options import Scheduler, Workers
 from levywalk.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from levywalk.reproduction.reproduce import Reproduction
 
 
+Labels = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Labels of claims and figures, such as homo or simentrap; a wrong label lists all."
+    ),
+]
+Everything = Annotated[bool, typer.Option("--all", help="All claims and figures.")]
+Quick = Annotated[
+    bool,
+    typer.Option("--quick", help="Use fewer instances and walks and one accuracy; takes minutes."),
+]
+Check = Annotated[
+    bool, typer.Option("--check", help="Exit with code 1 if a verdict is not the expected one.")
+]
+Figures = Annotated[
+    bool, typer.Option("--figures/--no-figures", help="Draw the figures, as PNG and PDF.")
+]
+Folder = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Folder for the results; results that are there are not computed again.",
+    ),
+]
+
+
 def reproduce(
-    labels: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Labels of claims and figures, such as homo or simentrap; a wrong label lists all."
-        ),
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All claims and figures.")] = False,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="Use fewer instances and walks and one accuracy; takes minutes."
-        ),
-    ] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Exit with code 1 if a verdict is not the expected one.")
-    ] = False,
-    figures: Annotated[
-        bool, typer.Option("--figures/--no-figures", help="Draw the figures, as PNG and PDF.")
-    ] = True,
-    as_text: Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")] = False,
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            help="Folder for the results; results that are there are not computed again.",
-        ),
-    ] = Path("levywalk-reproduction"),
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=0, help="Number of worker processes; default: one per core. 0: this process."
-        ),
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786."
-        ),
-    ] = None,
+    labels: Labels = None,
+    everything: Everything = False,
+    quick: Quick = False,
+    check: Check = False,
+    figures: Figures = True,
+    as_text: Json = False,
+    out: Folder = Path("levywalk-reproduction"),
+    workers: Workers = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Check the claims of the paper, with intervals, and draw its figures.
 

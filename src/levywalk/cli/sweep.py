@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levywalk.cli.finish import RESUME
+from levywalk.cli.finish import RESUME, Json, Out
+from levywalk.cli.options import Scheduler, Workers
 
 if TYPE_CHECKING:
     from levywalk.sweeps.store import ResultStore
@@ -18,46 +19,33 @@ if TYPE_CHECKING:
 _MOST_ROWS = 100
 
 
+File = Annotated[
+    Path | None,
+    typer.Argument(metavar="EXPERIMENT.toml", help="An experiment file with a table [sweep]."),
+]
+Example = Annotated[
+    bool, typer.Option("--example", help="Print a commented example file and stop.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check everything and print what would be run.")
+]
+Again = Annotated[
+    bool,
+    typer.Option(
+        "--fresh", help="Compute all runs of this sweep again, also those that are stored."
+    ),
+]
+
+
 def sweep(
-    experiment: Annotated[
-        Path | None,
-        typer.Argument(metavar="EXPERIMENT.toml", help="An experiment file with a table [sweep]."),
-    ] = None,
-    example: Annotated[
-        bool, typer.Option("--example", help="Print a commented example file and stop.")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="Folder for the results; it is created if it is missing."
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            min=0,
-            help="Number of worker processes; default: one per core. 0: this process.",
-        ),
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786.",
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything and print what would be run.")
-    ] = False,
-    fresh: Annotated[
-        bool,
-        typer.Option(
-            "--fresh", help="Compute all runs of this sweep again, also those that are stored."
-        ),
-    ] = False,
+    experiment: File = None,
+    example: Example = False,
+    out: Out = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    as_json: Json = False,
+    dry_run: DryRun = False,
+    fresh: Again = False,
 ) -> None:
     """Run an experiment for every combination of the values in its table [sweep]; each run is computed once.
 

@@ -26,6 +26,8 @@ from levywalk.trace.ranking import ACCURACY, Criterion, Ranking
 from levywalk.updates import Sgd
 from levywalk.walks import AnyDesign, Switching
 
+_Run = tuple[Trace, tuple[Trial, ...], float]  # the reported run, what tuning tried, the step size
+
 
 def compare(
     network: Network,
@@ -103,52 +105,72 @@ def compare(
         "replicas": replicas,
         "seed": seed,
         "record_every": record_every,
+        "record_walk": record_walk,
         "start": start,
         "x0": x0,
         "threads": threads,
         "update": update,
+        "measure_loss": measure_loss,
     }
     for design in designs.values():
-        check_run(
-            network, problem, design, record_walk=record_walk, measure_loss=measure_loss, **options
-        )
-    options["progress"] = progress
+        check_run(network, problem, design, **options)
     states = None if resume is None else StateFolder(resume)
-    runs: dict[str, tuple[Trace, tuple[Trial, ...], float]] = {}
     with warnings.catch_warnings():
         if not ranking.relative:
             # That distance2 is unknown is no surprise where designs are ranked by something else.
             warnings.filterwarnings("ignore", "problem has no optimum", DataWarning)
-        for name, design in designs.items():
-            trials: tuple[Trial, ...] = ()
-            if given is None:
-                trials = tune_step_size(
-                    network,
-                    problem,
-                    design,
-                    largest[name],
-                    ranking,
-                    states,
-                    measure_loss=measure_loss,
-                    **options,
-                )
-            size = best(trials).step_size if given is None else given[name]
-            file = states.file(name, "run") if states else None
-            more: dict[str, Any] = {
-                "record_walk": record_walk,
-                "loss": measure_loss,
-                "resume": file,
-            }
-            trace = run(network, problem, design, step_size=size, **more, **options)
-            runs[name] = trace, trials, size
-            if trace.provenance["interrupted"]:
-                break
+        runs = _run_all(
+            network, problem, designs, ranking, given, largest, states, progress=progress, **options
+        )
     return _comparison(runs, ranking)
 
 
-def _comparison(
-    runs: Mapping[str, tuple[Trace, tuple[Trial, ...], float]], ranking: Ranking
-) -> Comparison:
+def _run_all(
+    network: Network,
+    problem: Problem,
+    designs: Mapping[str, AnyDesign],
+    ranking: Ranking,
+    sizes: Mapping[str, float] | None,
+    largest: Mapping[str, float],
+    states: StateFolder | None,
+    *,
+    record_walk: bool,
+    measure_loss: str | int,
+    **options: Any,
+) -> dict[str, _Run]:
+    """Tune each design, unless its step size is given, and run it; Ctrl-C ends the loop."""
+    runs: dict[str, _Run] = {}
+    for name, design in designs.items():
+        trials: tuple[Trial, ...] = ()
+        if sizes is None:
+            trials = tune_step_size(
+                network,
+                problem,
+                design,
+                largest[name],
+                ranking,
+                states,
+                measure_loss=measure_loss,
+                **options,
+            )
+        size = best(trials).step_size if sizes is None else sizes[name]
+        trace = run(
+            network,
+            problem,
+            design,
+            step_size=size,
+            record_walk=record_walk,
+            loss=measure_loss,
+            resume=states.file(name, "run") if states else None,
+            **options,
+        )
+        runs[name] = trace, trials, size
+        if trace.provenance["interrupted"]:
+            break
+    return runs
+
+
+def _comparison(runs: Mapping[str, _Run], ranking: Ranking) -> Comparison:
     traces = {name: trace for name, (trace, _, _) in runs.items()}
     final = (
         {} if ranking.metric is None else {n: ranking.final_values(t) for n, t in traces.items()}

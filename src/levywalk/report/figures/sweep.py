@@ -54,8 +54,8 @@ def plot_sweep(
 ) -> Figure:
     """Draw steps to the accuracy against the first key, one line per design, one panel per value of the second.
 
-    Where further keys give several results, each is a faint mark and the line goes through their median; where
-    there is one, its 95 % interval is drawn. What was not reached within the steps is a hollow mark in a band above.
+    If further keys give several results, each is a faint mark and the line goes through their median; if
+    there is one, its 95 % interval is drawn. What was not reached is a hollow mark in a band above.
 
     Parameters
     ----------
@@ -92,56 +92,54 @@ def plot_sweep(
     for axes, panel in zip(grid, panels, strict=False):
         inside = [row for row in rows if len(keys) < 2 or row[keys[1]] == panel]
         for style in styles:
-            _line(
-                axes,
-                [row for row in inside if row["design"] == style.label],
-                keys[0],
-                values,
-                above,
-                style,
-            )
+            own = [row for row in inside if row["design"] == style.label]
+            _line(axes, own, keys[0], values, above, style)
         if len(keys) > 1:
             axes.set_title(f"{keys[1]} = {_text(panel)}", fontsize=9)
         _x_axis(axes, values)
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        _y_axis(axes)
         tidy(axes)
+    for axes in grid[len(panels) :]:
+        axes.set_visible(False)
     grid[0].set_ylim(min(seen) / 1.25, 1.25 * (above if math.inf in drawn else max(seen)))
     if math.inf in drawn:
         for axes in grid[: len(panels)]:
-            axes.axhline(above / 1.22, color="black", linewidth=0.6, linestyle=":")
-            axes.annotate(
-                "not reached",
-                (0.01, above * 1.04),
-                xycoords=("axes fraction", "data"),
-                fontsize=7,
-                va="bottom",
-            )
-    for axes in grid[len(panels) :]:
-        axes.set_visible(False)
-    accuracies = _distinct(row["accuracy"] for row in rows)
-    share = (
-        f"{100 * accuracies[0]:g} % of the initial error"
-        if len(accuracies) == 1
-        else "the accuracy"
-    )
-    figure.supylabel(f"steps to {share}", fontsize=10)
-    several = len(keys) > 2
-    note = (
-        f"marks: {', '.join(keys[2:])}; line: median"
-        if several
-        else "bars: 95 % interval over walks"
-    )
-    figure.supxlabel(f"{keys[0]}   ({note})", fontsize=10)
-    handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside upper center", ncols=min(len(labels), 6), frameon=False
-    )
+            _band_of_not_reached(axes, above)
+    _labels(figure, rows, keys, grid[0])
     if path is not None:
         save(figure, Path(path))
     return figure
+
+
+def _y_axis(axes: Axes) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _band_of_not_reached(axes: Axes, above: float) -> None:
+    axes.axhline(above / 1.22, color="black", linewidth=0.6, linestyle=":")
+    place = (0.01, above * 1.04)
+    units = ("axes fraction", "data")
+    axes.annotate("not reached", place, xycoords=units, fontsize=7, va="bottom")
+
+
+def _labels(
+    figure: Figure, rows: Sequence[Mapping[str, Any]], keys: Sequence[str], first: Axes
+) -> None:
+    accuracies = _distinct(row["accuracy"] for row in rows)
+    goal = "the accuracy"
+    if len(accuracies) == 1:
+        goal = f"{100 * accuracies[0]:g} % of the initial error"
+    figure.supylabel(f"steps to {goal}", fontsize=10)
+    note = "bars: 95 % interval over walks"
+    if len(keys) > 2:
+        note = f"marks: {', '.join(keys[2:])}; line: median"
+    figure.supxlabel(f"{keys[0]}   ({note})", fontsize=10)
+    handles, labels = first.get_legend_handles_labels()
+    columns = min(len(labels), 6)
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
 
 
 def _line(
