@@ -33,7 +33,8 @@ if TYPE_CHECKING:
         ResumeWarning,
         TooLarge,
     )
-    from levywalk.experiments.compare import Comparison, compare
+    from levywalk.experiments.compare import compare
+    from levywalk.experiments.folder_report import write_report
     from levywalk.network import (
         Network,
         barabasi_albert,
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
     from levywalk.theory.judge.floor import ErrorFloor, error_floor
     from levywalk.theory.judge.predict import Prediction, predict
     from levywalk.theory.judge.tune import Tuning, tune
-    from levywalk.trace import Trace, WalkRecord
+    from levywalk.trace import Comparison, Trace, WalkRecord
     from levywalk.trace.files import load_trace
     from levywalk.updates import Sgd
     from levywalk.walks import (
@@ -140,7 +141,8 @@ _HOME = {
         "ResumeWarning",
         "TooLarge",
     ),
-    "levywalk.experiments": ("Comparison", "compare"),
+    "levywalk.experiments": ("compare",),
+    "levywalk.experiments.folder_report": ("write_report",),
     "levywalk.network": (
         "Network",
         "barabasi_albert",
@@ -197,7 +199,7 @@ _HOME = {
         "tune",
         "update_correlation",
     ),
-    "levywalk.trace": ("Trace", "WalkRecord"),
+    "levywalk.trace": ("Comparison", "Trace", "WalkRecord"),
     "levywalk.trace.files": ("load_trace",),
     "levywalk.updates": ("LocalData", "Sgd", "Update", "sgd"),
     "levywalk.problem.losses": ("Loss",),
@@ -319,6 +321,7 @@ __all__ = [
     "walk",
     "watts_strogatz",
     "weight_rw",
+    "write_report",
 ]
 
 

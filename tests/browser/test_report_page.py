@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.experiments import Comparison
+from levywalk import Comparison
 from levywalk.experiments.execute import write_results
 from levywalk.experiments.folder_report import write_report
 from levywalk.report.page.summary import latex
-from levywalk.report.page.verdict import percent
+from levywalk.report.tables import percent
 from tests.browser.chromium import Chromium, find_chromium
 
 HOSTILE = "</script><img src=x onerror=\"document.title='taken'\">"

@@ -12,11 +12,14 @@ import levywalk as lw
 from levywalk import draws
 from levywalk.draws import Domain
 from levywalk.engine import run_step_sizes
+from levywalk.trace.ranking import Ranking
 from levywalk.trace.statistics import mean_over_walks, settled_at
 
 MODULE = import_module("levywalk.experiments.compare")
-Trial, best = MODULE.Trial, MODULE.best
+TUNING = import_module("levywalk.experiments.tuning")
+Trial, best = TUNING.Trial, TUNING.best
 NETWORK, PROBLEM = lw.complete(20), lw.homogeneous(20, dim=3)
+BY_DISTANCE = Ranking("distance2", 0.01)
 DESIGNS = {"walk": lw.unif_rw(), "iid": lw.iid_weighted()}
 
 
@@ -115,6 +118,7 @@ def test_each_entry_of_a_grid_is_a_switching_run_at_that_step_size(monkeypatch, 
         "threads": 2,
     }
     found = run_step_sizes(NETWORK, PROBLEM, design, sizes, update=None, progress=False, **options)
+    found = found.error.reshape(2, 3, -1)
     original = draws.keys
     monkeypatch.setattr(import_module("levywalk.engine.run"), "keys", lambda s, d, r: original(s, Domain.TUNING, r))
     for i, size in enumerate(sizes):
@@ -126,34 +130,40 @@ def test_each_entry_of_a_grid_is_a_switching_run_at_that_step_size(monkeypatch, 
 def trials_with(winner):
     """A stand-in for running: the final error is least at γL* = winner."""
 
-    def fake(network, problem, design, step_sizes, *, steps, record_every, **options):
+    def fake(network, problem, design, step_sizes, ranking, *, steps, record_every, **options):
         largest = design.bind(network, problem).largest
         distance = np.abs(np.log10(step_sizes * largest) - np.log10(winner))
-        return np.array([[[1.0, 1.0 + d]] for d in distance])
+        return np.array([[1.0, 1.0 + d] for d in distance])
 
     return fake
 
 
 @pytest.mark.parametrize(("winner", "edge"), [(10**-3.0, "low"), (10**1.5, "high"), (0.1, None)])
 def test_the_grid_is_extended_until_its_winner_lies_inside(monkeypatch, winner, edge):
-    monkeypatch.setattr(MODULE, "run_step_sizes", trials_with(winner))
-    sweep = MODULE.tune_step_size(
-        NETWORK, PROBLEM, lw.unif_rw(), lw.unif_rw().bind(NETWORK, PROBLEM).largest, 0.01, steps=1, record_every=None
+    monkeypatch.setattr(TUNING, "mean_values", trials_with(winner))
+    sweep = TUNING.tune_step_size(
+        NETWORK,
+        PROBLEM,
+        lw.unif_rw(),
+        lw.unif_rw().bind(NETWORK, PROBLEM).largest,
+        BY_DISTANCE,
+        steps=1,
+        record_every=None,
     )
     relative = [trial.relative for trial in sweep]
     assert relative == sorted(relative)
     chosen = best(sweep)
     assert chosen.relative == pytest.approx(winner)
     assert relative[0] < chosen.relative < relative[-1]
-    grid = [10 ** (k / 4) for k in MODULE.GRID]
+    grid = [10 ** (k / 4) for k in TUNING.GRID]
     assert (min(relative) < grid[0] * 0.99) == (edge == "low")
     assert (max(relative) > grid[-1] * 1.01) == (edge == "high")
 
 
 def test_the_extension_ends_even_if_the_winner_runs_away(monkeypatch):
-    monkeypatch.setattr(MODULE, "run_step_sizes", trials_with(1e-300))
-    sweep = MODULE.tune_step_size(NETWORK, PROBLEM, lw.unif_rw(), 1.0, 0.01, steps=1, record_every=None)
-    assert len(sweep) == len(MODULE.GRID) + MODULE._MOST_EXTENSIONS
+    monkeypatch.setattr(TUNING, "mean_values", trials_with(1e-300))
+    sweep = TUNING.tune_step_size(NETWORK, PROBLEM, lw.unif_rw(), 1.0, BY_DISTANCE, steps=1, record_every=None)
+    assert len(sweep) == len(TUNING.GRID) + TUNING.MOST_EXTENSIONS
 
 
 def test_fewest_steps_win_then_the_least_error():

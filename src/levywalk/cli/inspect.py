@@ -61,8 +61,9 @@ def inspect(
 ) -> None:
     """Judge UnifRW, WeightRW and MHLJ before a run: entrapment, spectral gaps, bias, cost."""
     from levywalk.experiments import shorthand
-    from levywalk.experiments.execute import finite, writable_folder
+    from levywalk.experiments.execute import writable_folder
     from levywalk.experiments.inspect import inspect as judge
+    from levywalk.json_values import finite
     from levywalk.walks import mhlj, unif_rw, weight_rw
 
     graph = shorthand.read_network_text(network, seed=seed, self_loops=self_loops)

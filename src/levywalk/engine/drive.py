@@ -39,7 +39,7 @@ def drive(job: Job, provenance: dict[str, Any], progress: bool | None, file: Sta
     With a file, go on from what it holds; now and then all shares end at one step, and the file takes their state.
     """
     plan = job.plan
-    measure = Measure(plan.problem, job.loss_nodes, only_distance=job.tuning)
+    measure = Measure(plan.problem, job.loss_nodes, only_distance=job.only_distance)
     state, record = RunState.new(plan, job.start, job.x0), RunRecord(plan.replicas, len(job.checkpoints))
     with Interruptible() as interrupt, file or nullcontext():
         so_far = file.load(state, record) if file else Progress()

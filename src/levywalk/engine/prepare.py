@@ -40,7 +40,8 @@ class Job:
     threads: int
     backend: str
     loss_nodes: Ints | None  # that the loss is measured on; None: all
-    tuning: bool  # of which only distance2 is asked for
+    tuning: bool  # whether it tries a grid of step sizes
+    only_distance: bool  # whether only distance2 is measured
 
 
 def check_steps(steps: Any) -> int:
@@ -87,6 +88,7 @@ def prepare(
     seed: int = 0,
     scale: Floats | None = None,
     record_memory: bool = False,
+    only_distance: bool = False,
 ) -> Job:
     """Check every argument and bind the design; allocate nothing large. The seed is of the nodes to measure f on."""
     replicas = len(keys)
@@ -125,6 +127,7 @@ def prepare(
         choose_backend(backend, plan),
         measured,
         tuning=scale is not None,
+        only_distance=only_distance,
     )
 
 

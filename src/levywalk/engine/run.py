@@ -146,6 +146,47 @@ def run(
     return drive(job, provenance, progress, None if resume is None else StateFile(resume, job, seed))
 
 
+def check_run(
+    network: Network,
+    problem: Problem,
+    design: AnyDesign,
+    *,
+    steps: int,
+    replicas: int,
+    seed: int,
+    record_every: Any,
+    record_walk: bool,
+    start: Any,
+    x0: Any,
+    threads: int | None,
+    update: Sgd | None,
+    measure_loss: str | int,
+) -> None:
+    """Raise the error that `run` would raise for these arguments, without a step."""
+    if isinstance(start, str):  # no law is computed for a check
+        start = "uniform" if start in ("uniform", "target", "stationary") else start
+    none = keys(seed, Domain.WALK, range(replicas))
+    prepare(
+        network,
+        problem,
+        design,
+        steps=steps,
+        step_size=1.0,
+        keys=none,
+        start_keys=none,
+        start=start,
+        x0=x0,
+        record_every=record_every,
+        record_walk=record_walk,
+        record_visits=True,
+        threads=threads,
+        backend="auto",
+        update=update,
+        loss=measure_loss,
+        seed=seed,
+    )
+
+
 def run_step_sizes(
     network: Network,
     problem: Problem,
@@ -162,11 +203,12 @@ def run_step_sizes(
     update: Update | str | None,
     progress: bool | None,
     resume: Path | None = None,
-) -> Floats:
-    """Return the relative errors (step sizes, replicas, checkpoints) of a whole grid of step sizes, for tuning.
+    measure_loss: str | int | None = None,
+) -> Trace:
+    """Return one trace of a whole grid of step sizes, for tuning: all replicas of the first, then of the second, ….
 
-    All step sizes see the same walks, of keys that `run` never uses, and go through the machine as one batch; it can be
-    resumed as a run can.
+    All step sizes see the same walks, with keys that `run` never uses, and run as one batch, which can be
+    resumed as a run can. With ``measure_loss=None`` only ``distance2`` is measured; else it is `run`'s argument.
     """
     count = len(step_sizes)
     if np.ndim(start) == 1:  # one node per replica, again for each step size
@@ -191,7 +233,10 @@ def run_step_sizes(
         threads=threads,
         backend="auto",
         update=update,
+        loss="exact" if measure_loss is None else measure_loss,
+        seed=seed,
         scale=np.repeat(step_sizes, replicas),
+        only_distance=measure_loss is None,
     )
     provenance = {"design": {"name": f"{design.name}: tuning"}}
     with warnings.catch_warnings():
@@ -199,7 +244,7 @@ def run_step_sizes(
         trace = drive(job, provenance, progress, None if resume is None else StateFile(resume, job, seed))
     if trace.provenance["interrupted"]:
         raise KeyboardInterrupt
-    return trace.error.reshape(count, replicas, -1)
+    return trace
 
 
 def _provenance(

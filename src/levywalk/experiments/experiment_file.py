@@ -14,7 +14,9 @@ from levywalk.report.experiment_toml import toml
 
 FILE = "experiment.toml"
 _CHECKPOINTS = 1000
-_WALKS_UP_TO = 25_000_000  # updates of a design, 100 MB: beyond, which node each was made at is not kept
+_WALKS_UP_TO = (
+    25_000_000  # updates of a design, 100 MB: beyond, which node each was made at is not kept
+)
 _SEAL = "# levywalk compare writes this file anew as long as nobody has changed it; seal "
 
 

@@ -41,7 +41,9 @@ class StateFolder:
                 f"resume must be a folder that can be made, got {str(self.folder)!r}: {error.strerror}"
             ) from None
         readable = "".join(letter if letter.isalnum() else "-" for letter in design)[:40]
-        return self.folder / f"{readable}-{hashlib.sha256(design.encode()).hexdigest()[:8]}-{part}.npz"
+        return (
+            self.folder / f"{readable}-{hashlib.sha256(design.encode()).hexdigest()[:8]}-{part}.npz"
+        )
 
     def found(self) -> bool:
         """Return whether anything can be gone on from."""
@@ -51,7 +53,11 @@ class StateFolder:
         """Remove the state files, and the folder unless it holds something else; refuse while a run is writing."""
         if not self.folder.is_dir():
             return
-        names = {path.name.partition(".npz")[0] for path in self.folder.iterdir() if path.name.endswith(_SUFFIXES)}
+        names = {
+            path.name.partition(".npz")[0]
+            for path in self.folder.iterdir()
+            if path.name.endswith(_SUFFIXES)
+        }
         for name in sorted(names):
             remove_state(self.folder / f"{name}.npz")
         if not any(self.folder.iterdir()):

@@ -17,6 +17,7 @@ import numpy as np
 
 from levywalk import walks as designs
 from levywalk.arrays import Floats, Ints
+from levywalk.experiments.tuning import GRID, relative_sizes
 from levywalk.network import ring
 from levywalk.problem import LeastSquares
 from levywalk.report.figures.figure_data import Line, Mark, Panel, Plate, Table
@@ -89,7 +90,9 @@ def write_figures(
     from levywalk.report.figures.paper import write_plate
 
     names = paper.figures_of(labels)
-    return [path for name in names for path in write_plate(plate(evidence, name), Path(folder), formats)]
+    return [
+        path for name in names for path in write_plate(plate(evidence, name), Path(folder), formats)
+    ]
 
 
 def plate(evidence: Evidence, name: str) -> Plate:
@@ -123,7 +126,9 @@ def swept(effort: Effort) -> Effort:
     >>> swept(paper.QUICK).instances, swept(paper.FULL).walks
     (3, 32)
     """
-    return replace(effort, instances=-(-effort.instances // 2), walks=min(effort.walks, paper.SWEPT_WALKS))
+    return replace(
+        effort, instances=-(-effort.instances // 2), walks=min(effort.walks, paper.SWEPT_WALKS)
+    )
 
 
 # ---- error against steps, hops and transfers -------------------------------------------------------------------------
@@ -157,11 +162,15 @@ def _walks(evidence: Evidence, recipe: Recipe) -> Plate:
         }
 
     columns = {
-        f"tuned for error {accuracy:g}": {name: tuned(design) for name, design in recipe.designs.items()},
+        f"tuned for error {accuracy:g}": {
+            name: tuned(design) for name, design in recipe.designs.items()
+        },
         "theory’s: γL* = 1": at(1.0),
         f"common: γL̄ = {paper.COMMON:g}": at(paper.COMMON, of="mean"),
     }
-    return _against_all(recipe, columns, f"{recipe.start.capitalize()} start. Step sizes by column.")
+    return _against_all(
+        recipe, columns, f"{recipe.start.capitalize()} start. Step sizes by column."
+    )
 
 
 def _floors(evidence: Evidence, recipe: Recipe) -> Plate:
@@ -174,7 +183,11 @@ def _floors(evidence: Evidence, recipe: Recipe) -> Plate:
     def at(effort: Effort, sizes: Sequence[float], **more: Any) -> dict[str, Shown]:
         found: dict[str, Shown] = {}
         for name, design in recipe.designs.items():
-            drop: dict[str, Any] = {"drop_at": list(found.values())[-1][0].switched_at()} if "same drop" in name else {}
+            drop: dict[str, Any] = (
+                {"drop_at": list(found.values())[-1][0].switched_at()}
+                if "same drop" in name
+                else {}
+            )
             if sizes is size and design is METHODS[MHLJ] and not drop:
                 found[name] = evidence.walks(scene, design), 0
             else:
@@ -200,7 +213,9 @@ def _against_all(recipe: Recipe, columns: Mapping[str, Mapping[str, Shown]], rem
                 title if axis == AXES[0] else "",
                 axis,
                 ERROR,
-                tuple(curve(name, looks[name], *shown, axis, points) for name, shown in lines.items()),
+                tuple(
+                    curve(name, looks[name], *shown, axis, points) for name, shown in lines.items()
+                ),
                 top=TOP,
             )
             for title, lines in columns.items()
@@ -223,16 +238,26 @@ def looks_of(names: Mapping[str, Any]) -> dict[str, int]:
     {'MHLJ': 2, 'MixedRW, λ = 0.1': 4, 'MixedRW, λ = 0.4': 5}
     """
     others = [name for name in names if name not in _LOOKS]
-    return {name: _LOOKS[name] if name in _LOOKS else _FIRST_LOOK + others.index(name) for name in names}
+    return {
+        name: _LOOKS[name] if name in _LOOKS else _FIRST_LOOK + others.index(name) for name in names
+    }
 
 
-def curve(name: str, look: int, walks: ReportedWalks, size: int, axis: str, points: int = POINTS) -> Line:
+def curve(
+    name: str, look: int, walks: ReportedWalks, size: int, axis: str, points: int = POINTS
+) -> Line:
     """Return the error of some walks against steps, hops or transfers, at some of the checkpoints."""
     keep = _kept(walks.step, points)
-    where = walks.step.astype(np.float64) if axis == "steps" else np.median(walks.curves[axis][:, size], axis=0)
+    where = (
+        walks.step.astype(np.float64)
+        if axis == "steps"
+        else np.median(walks.curves[axis][:, size], axis=0)
+    )
     low, middle, high = over_instances(walks.curves["distance"][:, size])
     diverges = not middle[-1] < DIVERGED
-    return Line(name, look, where[keep], middle[keep], low[keep], high[keep], "diverges" if diverges else "")
+    return Line(
+        name, look, where[keep], middle[keep], low[keep], high[keep], "diverges" if diverges else ""
+    )
 
 
 def over_instances(values: Floats) -> tuple[Floats, Floats, Floats]:
@@ -262,12 +287,16 @@ def _toy(_: Evidence, recipe: Recipe) -> Plate:
     tables = []
     for loops in ("none", "counted"):
         matrix = transition(ring(5, self_loops=loops), problem, designs.weight_rw()).toarray()
-        text = tuple(tuple(str(Fraction(p).limit_denominator(1000)) for p in row) for row in matrix.tolist())
+        text = tuple(
+            tuple(str(Fraction(p).limit_denominator(1000)) for p in row) for row in matrix.tolist()
+        )
         stay = f"leaves node 1 once in {1.0 / (1.0 - matrix[0, 0]):.0f} steps"
         tables.append(Table(f"[impmh], self-loops {loops}", matrix, text, stay))
     printed = {(0, 0): "50/51", (0, 1): "1/102", (1, 1): "0", (1, 2): "1/2", (2, 2): "1/2"}
     text = tuple(tuple(printed.get((v, u), "") for u in range(5)) for v in range(5))
-    values = np.array([[float(Fraction(entry)) if entry else np.nan for entry in row] for row in text])
+    values = np.array(
+        [[float(Fraction(entry)) if entry else np.nan for entry in row] for row in text]
+    )
     tables.append(Table("as printed in [ringMC]", values, text, "no self-loop policy gives these"))
     note = "P(from, to) with L₁ = 100 and L = 1 elsewhere. Empty: the paper prints no number."
     return Plate(recipe.name, recipe.title, note, (tuple(tables),))
@@ -281,8 +310,12 @@ def _accuracy(evidence: Evidence, recipe: Recipe) -> Plate:
     looks = looks_of(recipe.designs)
     rows: list[list[Panel]] = [[], []]
     for name in recipe.scenes:
-        costs = {method: costs_of(evidence, name, design) for method, design in recipe.designs.items()}
-        for row, (what, label) in zip(rows, (("steps", "steps to ε"), ("transfers", "transfers to ε")), strict=True):
+        costs = {
+            method: costs_of(evidence, name, design) for method, design in recipe.designs.items()
+        }
+        for row, (what, label) in zip(
+            rows, (("steps", "steps to ε"), ("transfers", "transfers to ε")), strict=True
+        ):
             lines = tuple(replace(found[what], name=m, look=looks[m]) for m, found in costs.items())
             title = SCENES[name].title.replace(", h", "\nh") if what == "steps" else ""
             row.append(Panel(title, "accuracy ε", label, lines, falling_x=True))
@@ -313,14 +346,18 @@ def costs_of(evidence: Evidence, name: str, design: Section) -> dict[str, Line]:
     return {what: _to_accuracy(np.array(costs)) for what, costs in found.items()}
 
 
-def tuning_curves(evidence: Evidence, name: str, design: Section) -> list[tuple[float, Ints, Floats]]:
+def tuning_curves(
+    evidence: Evidence, name: str, design: Section
+) -> list[tuple[float, Ints, Floats]]:
     """Return what tuning tried: γL*, checkpoints and errors (tuning instances, checkpoints)."""
-    beyond = [(k,) for k in evidence.tuned(SCENES[name], design).exponents if k not in paper.GRID]
+    beyond = [(k,) for k in evidence.tuned(SCENES[name], design).exponents if k not in GRID]
     tried = []
-    for exponents in (paper.GRID, *beyond):
-        outcomes = evidence.runner(list(paper.tuning(SCENES[name], design, evidence.effort, exponents)))
+    for exponents in (GRID, *beyond):
+        outcomes = evidence.runner(
+            list(paper.tuning(SCENES[name], design, evidence.effort, exponents))
+        )
         errors = np.array([arrays["distance"] for arrays, _ in outcomes])
-        sizes = [10.0 ** (k / paper.PER_DECADE) for k in exponents]
+        sizes = relative_sizes(exponents)
         tried += [(size, outcomes[0][0]["step"], errors[:, i]) for i, size in enumerate(sizes)]
     return tried
 
@@ -335,7 +372,10 @@ def best_size(tried: Sequence[tuple[float, Ints, Floats]], accuracy: float) -> f
     >>> best_size([(0.1, step, slow), (1.0, step, fast)], 0.2)
     1.0
     """
-    order = [(most(settled_at(step, e, accuracy)), float(np.median(e[:, -1])), size) for size, step, e in tried]
+    order = [
+        (most(settled_at(step, e, accuracy)), float(np.median(e[:, -1])), size)
+        for size, step, e in tried
+    ]
     return min(order)[2]
 
 
@@ -354,10 +394,13 @@ def _p_jump(evidence: Evidence, recipe: Recipe) -> Plate:
         methods: dict[str | float, Section] = {WEIGHT: METHODS[WEIGHT]}
         methods |= {p: _jumping(p) for p in swept_p_jumps(evidence.effort)}
         left = {
-            key: report(scene, design, few, [paper.COMMON], evidence.runner).floor(0) for key, design in methods.items()
+            key: report(scene, design, few, [paper.COMMON], evidence.runner).floor(0)
+            for key, design in methods.items()
         }
         errors.append(
-            _over_p_jump(scene.title.replace(", h", "\nh"), f"error at the end, γL* = {paper.COMMON:g}", left)
+            _over_p_jump(
+                scene.title.replace(", h", "\nh"), f"error at the end, γL* = {paper.COMMON:g}", left
+            )
         )
         methods |= {UNIF: METHODS[UNIF]}
         found = {key: gaps_of(evidence, name, design) for key, design in methods.items()}
@@ -388,7 +431,10 @@ def gaps_of(evidence: Evidence, name: str, design: Section) -> Floats:
     asked_by_claims = name != "er" and design in METHODS.values()
     question = "gaps" if asked_by_claims else "right_gap"
     seeds = evidence.effort.seeds[: _gap_instances(evidence.effort)]
-    asked = [paper.instance(SCENES[name], seed) | {"design": dict(design), "ask": question} for seed in seeds]
+    asked = [
+        paper.instance(SCENES[name], seed) | {"design": dict(design), "ask": question}
+        for seed in seeds
+    ]
     return np.array([numbers["right"] for _, numbers in evidence.runner(asked)])
 
 
@@ -411,13 +457,19 @@ def _stability(evidence: Evidence, recipe: Recipe) -> Plate:
     for name in recipe.scenes:
         lines, edge = [], 1.0
         for method, design in recipe.designs.items():
-            walks = report(SCENES[name], design, few, paper.STABILITY, evidence.runner, of="mean", steps=steps)
+            walks = report(
+                SCENES[name], design, few, paper.STABILITY, evidence.runner, of="mean", steps=steps
+            )
             low, middle, high = over_instances(walks.curves["distance"][:, :, -1])
             lines.append(Line(method, _LOOKS[method], np.array(paper.STABILITY), middle, low, high))
-            edge = float(np.median([n["mean_smoothness"] / n["largest_smoothness"] for n in walks.numbers]))
+            edge = float(
+                np.median([n["mean_smoothness"] / n["largest_smoothness"] for n in walks.numbers])
+            )
         marks = Mark(edge, "1/L_max"), Mark(1.0, "1/L̄")
         label = f"error after {steps:,} steps"
-        panels.append(Panel(SCENES[name].title, "step size γL̄", label, tuple(lines), marks, CAP, True))
+        panels.append(
+            Panel(SCENES[name].title, "step size γL̄", label, tuple(lines), marks, CAP, True)
+        )
     note = f"{BAND} ({few.instances}, {few.walks} walks). At the upper edge: larger, or not finite."
     return Plate(recipe.name, recipe.title, note, (tuple(panels),))
 

@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import AnyArray, Floats, Ints
-from levywalk.engine import run, run_step_sizes
+from levywalk.engine import run
 from levywalk.errors import DivergedWarning, InvalidSpec, NotConnected
 from levywalk.experiments.spec import check_experiment
+from levywalk.experiments.tuning import mean_values
 from levywalk.network import Network
 from levywalk.problem import LeastSquares, Problem
 from levywalk.schedule import Dropping, Schedule
 from levywalk.theory import bounds, entrapment, error_floor, spectral_gap, transition
+from levywalk.trace.ranking import Criterion, Ranking
 from levywalk.walks import AnyDesign, Design, Switching
 
 PER_DECADE = 100  # checkpoints: 2.3 % apart
@@ -118,10 +120,9 @@ def measure(description: Mapping[str, Any]) -> tuple[dict[str, AnyArray], dict[s
 def _tuning_curves(
     network: Network, problem: Problem, design: AnyDesign, sizes: Floats, common: dict[str, Any]
 ) -> dict[str, AnyArray]:
-    errors = run_step_sizes(network, problem, design, sizes, **common)
-    with np.errstate(over="ignore"):
-        step = np.append(0, common["record_every"])
-        return {"step": step, "distance": errors.mean(axis=1)}
+    by_distance = Ranking(Criterion.DISTANCE2, None)
+    means = mean_values(network, problem, design, sizes, by_distance, **common)
+    return {"step": np.append(0, common["record_every"]), "distance": means}
 
 
 def _curves(

@@ -22,12 +22,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from levywalk.errors import InvalidParameter
+from levywalk.experiments.tuning import PER_DECADE, relative_sizes
 
 Section = Mapping[str, Any]
 
 ACCURACIES = (0.1, 0.03, 0.01)
-PER_DECADE = 4
-GRID = tuple(range(-2 * PER_DECADE, 2))  # γL* = 10^(k/4)
 STARTS = ("uniform", "stationary")
 COMMON = 0.1  # the common step size, as γL̄ with L̄ the mean of L_v
 
@@ -208,7 +207,7 @@ def tuning(scene: Scene, design: Section, effort: Effort, exponents: tuple[int, 
     for seed in effort.tuning_seeds:
         yield instance(scene, seed) | {
             "design": dict(design),
-            "relative": [10.0 ** (k / PER_DECADE) for k in exponents],
+            "relative": relative_sizes(exponents),
             "steps": effort.steps(scene),
             "walks": effort.tuning_walks,
             "start": "uniform",

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from levywalk import checks
 from levywalk.errors import DataWarning, DivergedWarning, InvalidData
-from levywalk.experiments.execute import execute, finite
+from levywalk.experiments.execute import execute
 from levywalk.experiments.spec import Experiment, check_experiment
+from levywalk.json_values import finite
 from levywalk.sweeps.grid import Axis, GridPoint, cell, read_grid, shown
 from levywalk.sweeps.jobs import keys_of, run_all
 from levywalk.sweeps.store import ResultStore
@@ -170,7 +171,7 @@ def compare_one(description: dict[str, Any], folder: str = ".") -> tuple[dict[st
         "excess_loss": trace.excess_loss,
         "transfers": trace.transfers,
     }
-    row = result.table().to_dict(orient="index")[name]
+    row = result.rows[name]
     numbers = {
         "columns": [str(column) for column in row],  # in their order, which JSON's sorted keys would lose
         "row": row,

@@ -31,6 +31,7 @@ DECISIVE_SOURCES = (
         "engine",
     ),
     *("experiments/spec.py", "experiments/compare.py", "experiments/execute.py"),
+    "experiments/tuning.py",
 )
 
 

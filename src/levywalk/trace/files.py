@@ -74,7 +74,9 @@ def save_trace(trace: Trace, path: str | Path) -> Path:
     partial = path.with_name(path.name + ".partial")
     dataset = to_xarray(trace)
     packing = {
-        name: {"zlib": True, "complevel": 1} for name in ("visits", "walk") if name in dataset and dataset[name].size
+        name: {"zlib": True, "complevel": 1}
+        for name in ("visits", "walk")
+        if name in dataset and dataset[name].size
     }
     try:
         dataset.to_netcdf(partial, engine="h5netcdf", encoding=packing)
@@ -101,7 +103,9 @@ def load_trace(path: str | Path) -> Trace:
         with xr.open_dataset(path, engine="h5netcdf") as dataset:
             dataset.load()
     except Exception as error:  # h5py and xarray raise whatever a damaged file makes them meet
-        raise InvalidTrace(f"{path} is not a trace: {error}; traces are written by Trace.save") from None
+        raise InvalidTrace(
+            f"{path} is not a trace: {error}; traces are written by Trace.save"
+        ) from None
     if str(dataset.attrs.get("format")) != _FORMAT:
         raise InvalidTrace(
             f"{path} is a netCDF file but not a trace of format {_FORMAT!r}; traces are written by Trace.save"
@@ -109,7 +113,9 @@ def load_trace(path: str | Path) -> Trace:
     try:
         provenance = json.loads(dataset.attrs["provenance"])
         str(provenance["design"]["name"])
-        how = provenance.get("loss", {"kind": "exact", "nodes": 0, "of": 0})  # earlier files have exact ones only
+        how = provenance.get(
+            "loss", {"kind": "exact", "nodes": 0, "of": 0}
+        )  # earlier files have exact ones only
         str(how["kind"]), int(how["nodes"]), int(how["of"])
     except (KeyError, TypeError, ValueError):
         raise InvalidTrace(f"{path} has no readable provenance; the file is damaged") from None
@@ -128,7 +134,9 @@ def load_trace(path: str | Path) -> Trace:
 def _check_contents(trace: Trace, path: Path) -> None:
     """Refuse numbers that no run could have written."""
     n, step = len(trace.target), trace.step
-    nodes: list[AnyArray] = [trace.final_node] if trace.walk is None else [trace.final_node, trace.walk]
+    nodes: list[AnyArray] = (
+        [trace.final_node] if trace.walk is None else [trace.final_node, trace.walk]
+    )
     wrong = (
         not len(step)
         or step[0] != 0
@@ -139,7 +147,9 @@ def _check_contents(trace: Trace, path: Path) -> None:
         or not np.isfinite(trace.model).all()
     )
     if wrong:
-        raise InvalidTrace(f"{path} contradicts itself (steps, nodes, visits or models); the file is damaged")
+        raise InvalidTrace(
+            f"{path} contradicts itself (steps, nodes, visits or models); the file is damaged"
+        )
 
 
 def _array(dataset: xr.Dataset, name: str, path: Path) -> Any:
@@ -154,4 +164,6 @@ def _array(dataset: xr.Dataset, name: str, path: Path) -> Any:
         raise InvalidTrace(
             f"{path}: {name!r} has dimensions {dataset[name].dims} and type {values.dtype}; the file is damaged"
         )
-    return np.asarray(values, dtype=np.int32 if name == "walk" else np.int64 if name in _WHOLE else np.float64)
+    return np.asarray(
+        values, dtype=np.int32 if name == "walk" else np.int64 if name in _WHOLE else np.float64
+    )

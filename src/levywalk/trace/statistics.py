@@ -51,9 +51,13 @@ def resampled_means(values: Floats, seed: int) -> Floats:
     return np.asarray(means)
 
 
-def bootstrap_steps(step: Ints, errors: Floats, accuracy: float, level: float, seed: int) -> tuple[float, float]:
+def bootstrap_steps(
+    step: Ints, errors: Floats, accuracy: float, level: float, seed: int
+) -> tuple[float, float]:
     """Return the percentile interval of the settling time of the mean over walks."""
-    level = checks.real("level", level, "in (0, 1)", low=0.0, high=1.0, low_open=True, high_open=True)
+    level = checks.real(
+        "level", level, "in (0, 1)", low=0.0, high=1.0, low_open=True, high_open=True
+    )
     times = settled_at(step, resampled_means(errors, seed), accuracy)
     tail = (1.0 - level) / 2.0
     # An order statistic, since interpolation between a number and infinity is neither.
@@ -61,7 +65,9 @@ def bootstrap_steps(step: Ints, errors: Floats, accuracy: float, level: float, s
     return float(low), float(high)
 
 
-def bootstrap_mean(values: Floats, level: float = 0.95, seed: int = 0) -> tuple[float, float] | None:
+def bootstrap_mean(
+    values: Floats, level: float = 0.95, seed: int = 0
+) -> tuple[float, float] | None:
     """Return the percentile interval of the mean, or None for a single value and for unknown ones (NaN).
 
     Examples

@@ -133,7 +133,9 @@ class Trace:
         accuracy = checks.positive("accuracy", accuracy)
         return float(settled_at(self.step, mean_over_walks(self.error)[None], accuracy)[0])
 
-    def steps_to_interval(self, accuracy: float, level: float = 0.95, seed: int = 0) -> tuple[float, float]:
+    def steps_to_interval(
+        self, accuracy: float, level: float = 0.95, seed: int = 0
+    ) -> tuple[float, float]:
         """Return the interval of `steps_to` when the walks are drawn again (bootstrap); infinite ends are honest."""
         accuracy = checks.positive("accuracy", accuracy)
         return bootstrap_steps(self.step, self.error, accuracy, level, seed)

@@ -171,4 +171,4 @@ def test_ctrl_c_keeps_what_was_done_and_exits_130(experiment: Path) -> None:
     assert process.returncode == 130, err
     provenance = json.loads(out)["designs"]["UnifRW"]["provenance"]
     assert provenance["interrupted"]
-    assert "interrupted" in err
+    assert "Interrupted." in err

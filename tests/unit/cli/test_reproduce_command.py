@@ -187,7 +187,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on_and_it_does(tmp_path, workers
     out, err = child.communicate(timeout=60)
     assert child.returncode == 130, err
     assert out == ""
-    assert err == "interrupted: what is finished is stored, and the same command goes on\n"
+    assert err == "Interrupted. Finished results are stored. Run the same command again to resume.\n"
     stored = times(tmp_path)
     assert invoke(*asked).exit_code == 0
     assert stored.items() <= times(tmp_path).items()

@@ -1,4 +1,4 @@
-"""`levywalk run`, interrupted and typed again: it goes on, and says so; each call is a real process."""
+"""`levywalk run`, interrupted and run again: it resumes, and says so; each call is a real process."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def test_killed_by_force_the_same_command_goes_on_to_the_same_numbers(folder: Pa
     assert any((folder / "out" / "unfinished").glob(f"{part}*.npz"))
     done = levywalk("--json", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "going on from" in done.stderr
+    assert "Resuming from" in done.stderr
     assert "--fresh" in done.stderr
     whole = levywalk("--json", "--out", "whole", cwd=folder)
-    assert "going on" not in whole.stderr
+    assert "Resuming" not in whole.stderr
     resumed, fresh = (json.loads(run.stdout)["designs"] for run in (done, whole))
     for name in ("one", "two"):
         assert resumed[name]["sweep"] == fresh[name]["sweep"]
@@ -110,7 +110,7 @@ def test_after_ctrl_c_the_results_so_far_are_written_and_the_same_command_finish
     child = stop_at(folder, "two-3fc4ccfe-run", signal.SIGINT)
     out, err = child.communicate(timeout=120)
     assert child.returncode == 130, err
-    assert "the same command goes on where it stopped" in err
+    assert "Run the same command again to resume." in err
     designs = json.loads(out)["designs"]
     assert designs["two"]["provenance"]["interrupted"]
     assert not designs["one"]["provenance"]["interrupted"]
@@ -124,7 +124,7 @@ def test_ctrl_c_while_tuning_says_that_the_same_command_goes_on(folder: Path) ->
     out, err = child.communicate(timeout=120)
     assert child.returncode == 130, err
     assert out == ""
-    assert "the same command goes on where it stopped" in err
+    assert "Run the same command again to resume." in err
 
 
 def test_a_changed_experiment_is_refused_and_fresh_starts_afresh(folder: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_changed_experiment_is_refused_and_fresh_starts_afresh(folder: Path) -
     assert any((folder / "out" / "unfinished").iterdir())
     fresh = levywalk(*changed, "--fresh", cwd=folder)
     assert fresh.returncode == 0, fresh.stderr
-    assert "going on" not in fresh.stderr
+    assert "Resuming" not in fresh.stderr
     assert not (folder / "out" / "unfinished").exists()
 
 

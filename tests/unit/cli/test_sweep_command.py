@@ -191,7 +191,7 @@ def test_interrupted_it_exits_with_130_and_the_same_command_runs_only_the_rest(f
     assert time.monotonic() - pressed < 10
     assert child.returncode == 130, err
     assert out == ""
-    assert "6 runs are left, and the same command goes on where it stopped" in err
+    assert "Interrupted. 6 runs are left. Run the same command again to resume." in err
     assert len(contents(folder / "out")) == 2
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from levywalk.experiments.tuning import GRID
 from levywalk.reproduction import paper
 from levywalk.reproduction.claims import CLAIMS
 from levywalk.reproduction.evidence import Evidence
@@ -47,9 +48,7 @@ def test_the_time_left_follows_what_was_computed_and_not_what_was_read() -> None
     outlook = TimeEstimate(HOMO, paper.QUICK)
     outlook.begin("homo")
     pieces = list(
-        paper.tuning(
-            paper.SCENES["er-homogeneous"], paper.METHODS[paper.UNIF], paper.QUICK, paper.GRID
-        )
+        paper.tuning(paper.SCENES["er-homogeneous"], paper.METHODS[paper.UNIF], paper.QUICK, GRID)
     )
     outlook.answered(pieces[:1], 0, 0.001)  # read
     assert outlook.left() is None
@@ -67,9 +66,7 @@ def test_the_bar_says_what_is_asked_how_much_is_done_and_how_long_it_will_take(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
     pieces = list(
-        paper.tuning(
-            paper.SCENES["er-homogeneous"], paper.METHODS[paper.UNIF], paper.QUICK, paper.GRID
-        )
+        paper.tuning(paper.SCENES["er-homogeneous"], paper.METHODS[paper.UNIF], paper.QUICK, GRID)
     )
     with TimeEstimateBar(HOMO, paper.QUICK, show=True) as bar:
         bar.begin("homo")

@@ -444,7 +444,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             subprocess.Popen(
                 [sys.executable, "-m", f"distributed.cli.{command[0]}", *command[1:]],
                 cwd=folder,
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
                 stdout=output,
                 stderr=output,
             )

@@ -249,9 +249,9 @@ def draw_faults(count: int, n: int, duration: float, dead_after: float, seed: in
 
 def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
     """Write the figure, the trace and the JSON; print the table."""
-    from levywalk.experiments.execute import finite
     from levywalk.fleet.operate.merge import merge
     from levywalk.fleet.simulate.timeline import summary, timeline, timeline_data
+    from levywalk.json_values import finite
     from levywalk.report.figures.timeline import plot_timeline
 
     plan, shown = virtual.fleet, timeline_data(virtual)

@@ -15,7 +15,8 @@ from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
 from levywalk.theory import Tuning
-from levywalk.trace import Trace
+from levywalk.trace import Comparison, Trace
+from levywalk.trace.ranking import Criterion
 from levywalk.trace.statistics import mean_over_walks, resampled_means
 
 # Okabe and Ito's colours: told apart by everyone, and by grey level when printed.
@@ -50,7 +51,7 @@ def plot(
     thing: Trace | HasTraces | Mapping[str, Trace] | Tuning,
     *,
     x: str | None = None,
-    y: str = "error",
+    y: str | None = None,
     path: str | Path | None = None,
 ) -> Figure:
     """Draw a trace, a comparison, a dict of traces, or what `levywalk.tune` found.
@@ -63,7 +64,8 @@ def plot(
         "steps", "hops", "transfers" or "bytes" draws that one panel; by default the whole picture: error against
         steps and against transfers, visits against target, and where the model was (if the walk was recorded).
     y
-        "error" (relative distance²), "distance2", "excess_loss" or "loss".
+        "error" (relative distance²), "distance2", "excess_loss" or "loss". Default: what a comparison is ranked
+        by; else the error, or the loss if the optimum is not known.
     path
         Where to save the figure; the suffix (.png, .pdf, .svg) decides the format.
 
@@ -78,7 +80,7 @@ def plot(
     if isinstance(thing, Tuning):
         return plot_tuning(thing, path=path)
     traces = _traces(thing)
-    checks.choice("y", y, Y_AXES)
+    y = _default_y(thing, traces) if y is None else checks.choice("y", y, Y_AXES)
     if x is not None:
         checks.choice("x", x, X_AXES)
         figure = Figure(figsize=(6.4, 4.2), layout="constrained", dpi=150)
@@ -89,6 +91,12 @@ def plot(
     if path is not None:
         save(figure, Path(path))
     return figure
+
+
+def _default_y(thing: Any, traces: Mapping[str, Trace]) -> str:
+    if isinstance(thing, Comparison) and thing.rank_by in (Criterion.EXCESS_LOSS, Criterion.LOSS):
+        return thing.rank_by
+    return "loss" if any(trace.optimum is None for trace in traces.values()) else "error"
 
 
 def _traces(thing: Any) -> dict[str, Trace]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from levywalk.report.page.markup import Markup, section, tag
-from levywalk.report.page.verdict import percent
-from levywalk.report.results import Results
-from levywalk.report.tables import whole
+from levywalk.report.tables import percent, whole
+from levywalk.trace import Comparison
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Theory:
     notes: Sequence[str] = ()
 
 
-def theory_section(results: Results, theory: Theory | None) -> Markup:
+def theory_section(results: Comparison, theory: Theory | None) -> Markup:
     """Return the theory as a table beside the measured numbers, or why it is missing."""
     if theory is None:
         return Markup()
@@ -47,12 +46,12 @@ def theory_section(results: Results, theory: Theory | None) -> Markup:
         ("total variation, target to chain", lambda row, _: _tiny(row["total_variation"])),
         ("floor from jumps", lambda row, _: _share(row.get("bias2"))),
         ("floor at this γ, predicted", lambda row, _: _share(row.get("floor"))),
-        ("error at the end, measured", lambda _, name: percent(results.rows[name]["final_error"])),
+        ("error at the end, measured", lambda _, name: percent(results.final(name))),
         (
             f"steps to {percent(results.accuracy)}, predicted at the best γ",
             lambda row, _: _steps(row.get("steps")),
         ),
-        ("… measured", lambda _, name: whole(results.steps_to(name)[0])),
+        ("… measured", lambda _, name: whole(results.steps_to[name])),
     ]
     if any(row.get("bound") for row in theory.rows.values()):
         columns.append(
