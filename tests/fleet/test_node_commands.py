@@ -172,7 +172,7 @@ def test_begin_is_for_the_start_alone(folder: Path) -> None:
     assert done.exit_code == 0
     assert done.stdout == fleet("begin", folder).stdout == "The walk had begun before.\n"
     wrong = fleet("begin", folder / f"node-{(start + 1) % 4}/node.toml")
-    assert f"must be the file of node {start}, where the walk begins" in str(wrong.exception)
+    assert f"must be the file of node {start}, where the walk starts" in str(wrong.exception)
 
 
 def test_nodes_of_many_machines_are_started_one_by_one_and_begin_by_a_word(tmp_path: Path) -> None:
@@ -300,12 +300,12 @@ def test_the_picture() -> None:
         (["init", "--network", "ring:8", "--policy", "hasty", "DIR"], "policy must be"),
         (["init", "--network", "ring:8", "--step-size", "tuned", "DIR"], "step_size must be"),
         (["init", "--network", "ring:8", "."], "never overwritten"),
-        (["up", "DIR"], "no fleet's folder"),
-        (["status", "DIR"], "levywalk fleet init makes one"),
-        (["stop", "DIR"], "no fleet's folder"),
-        (["doctor", "DIR"], "no fleet's folder"),
-        (["begin", "DIR"], "no fleet's folder"),
-        (["begin", "node.toml"], "no fleet's folder"),
+        (["up", "DIR"], "not a fleet's folder"),
+        (["status", "DIR"], "levywalk fleet init creates one"),
+        (["stop", "DIR"], "not a fleet's folder"),
+        (["doctor", "DIR"], "not a fleet's folder"),
+        (["begin", "DIR"], "not a fleet's folder"),
+        (["begin", "node.toml"], "not a fleet's folder"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str) -> None:
@@ -337,5 +337,5 @@ def test_a_fleet_whose_owners_keep_their_data(tmp_path: Path) -> None:
 def test_mistakes_have_no_traceback(tmp_path: Path) -> None:
     done = typed("fleet", "status", tmp_path / "nothing")
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {tmp_path / 'nothing'} is no fleet's folder")
+    assert done.stderr.startswith(f"error: {tmp_path / 'nothing'} is not a fleet's folder")
     assert "Traceback" not in done.stderr
