@@ -90,7 +90,7 @@ def test_designs_stops_and_signatures(tmp_path: Path) -> None:
 
 def test_a_fault_after_the_end_is_said_to_be_too_late(tmp_path: Path) -> None:
     done = simulate("ring:12", "--data", "homogeneous", "--steps", "40", "--kill", "3@99", "--out", str(tmp_path))
-    assert "After the end, and so without effect: kill 3@99" in done.output
+    assert "Too late, after the end of the walk: kill 3@99" in done.output
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_a_node_without_neighbours_or_metrics_is_written_too(tmp_path):
     ("old", "new", "says"),
     [
         ("listen", "lisen", r"unknown key lisen = '127.0.0.1:21003'; did you mean listen\?"),
-        ("id = 3", 'id = 3\nzebra = "x"', r"unknown key zebra = 'x'; known are id, listen"),
+        ("id = 3", 'id = 3\nzebra = "x"', r"unknown key zebra = 'x'; known keys are id, listen"),
         ("id = 3", 'id = "3"', "id must be an integer"),
         ("id = 3", "id = true", "id must be an integer"),
         ("id = 3", "id = -1", "id must be an integer"),
@@ -110,7 +110,7 @@ def test_a_node_without_neighbours_or_metrics_is_written_too(tmp_path):
             "id = 2",
             r"neighbours\[1\].id must be different from all other neighbours' values; node 2 has it too, got 2",
         ),
-        ("id = 4", "id = 3", r"neighbours\[1\].id must be another node's: .* remove it, got 3"),
+        ("id = 4", "id = 3", r"neighbours\[1\].id must be another node's id: .* remove it, got 3"),
         ("node-4.example.org:7400", "127.0.0.1:21002", "address must be different from all other neighbours' values"),
         ("node-4.example.org:7400", "127.0.0.1:21003", "address must be where node 4 is reached"),
         ("node-4.example.org:7400", "0.0.0.0:7400", "address must be where node 4 is reached"),

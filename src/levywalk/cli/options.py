@@ -1,4 +1,4 @@
-"""Options that several commands share: a problem in shorthand, a walk, and the terms of a hand-off."""
+"""Options that several commands share: problem, design, and the rules of the hand-off."""
 
 from __future__ import annotations
 
@@ -6,21 +6,30 @@ from typing import Annotated
 
 import typer
 
-Data = Annotated[str, typer.Option("--data", help="heterogeneous, homogeneous, or a data file.")]
+Data = Annotated[str, typer.Option("--data", help="Data of the nodes: heterogeneous, homogeneous, or a data file.")]
 Important = Annotated[
-    int | None, typer.Option("--important", min=0, help="How many important nodes, of heterogeneous data.")
+    int | None, typer.Option("--important", min=0, help="Number of important nodes (only with --data heterogeneous).")
 ]
-Loss = Annotated[str, typer.Option("--loss", help="least_squares or logistic, for a data file.")]
-Ridge = Annotated[float, typer.Option("--ridge", min=0.0, help="Of a data file's problem.")]
-SelfLoops = Annotated[str, typer.Option("--self-loops", help="none or counted.")]
-DesignText = Annotated[str, typer.Option("--design", help="Such as mhlj, unif_rw or mhlj:p_jump=0.2.")]
-Then = Annotated[str | None, typer.Option("--then", help="Another design, once the model has settled.")]
-Steps = Annotated[int, typer.Option("--steps", help="Updates.")]
-StepSize = Annotated[str, typer.Option("--step-size", help="theory, or a number.")]
-Stop = Annotated[str, typer.Option("--stop", help="steps, or detector: also when the model has settled.")]
+Loss = Annotated[str, typer.Option("--loss", help="Loss: least_squares or logistic (only with a data file).")]
+Ridge = Annotated[float, typer.Option("--ridge", min=0.0, help="Ridge penalty (only with a data file).")]
+SelfLoops = Annotated[str, typer.Option("--self-loops", help="Self-loops of the network: none or counted.")]
+DesignText = Annotated[
+    str, typer.Option("--design", help="Design of the walk, such as mhlj, unif_rw or mhlj:p_jump=0.2.")
+]
+Then = Annotated[str | None, typer.Option("--then", help="Design to switch to once the model has settled.")]
+Steps = Annotated[int, typer.Option("--steps", help="Number of updates.")]
+StepSize = Annotated[str, typer.Option("--step-size", help="Step size: theory, or a number.")]
+Stop = Annotated[
+    str,
+    typer.Option("--stop", help="When to stop: steps (after --steps), or detector (also when the model has settled)."),
+]
 RenewAfter = Annotated[
-    int, typer.Option("--renew-after", metavar="K", help="The most updates that a permanent death may lose.")
+    int, typer.Option("--renew-after", metavar="K", help="Number of updates that one permanent death may lose at most.")
 ]
 Policy = Annotated[
-    str, typer.Option("--policy", help="When the guardian is gone: wait, or eager (may fork, never silently).")
+    str,
+    typer.Option(
+        "--policy",
+        help="When the guardian is gone: wait for it, or eager (continue; the walk may split, which is reported).",
+    ),
 ]
