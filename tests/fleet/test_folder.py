@@ -392,7 +392,7 @@ def test_before_anything_has_happened(tmp_path: Path) -> None:
     status = fleet.status()
     assert (status["holder"], status["guardian"], status["step"], status["nodes_down"]) == (None, None, 0, N)
     assert status["lost_updates"] == 0
-    assert any("not begun" in wait for wait in status["waits"])
+    assert any("not started" in wait for wait in status["waits"])
     with pytest.raises(FleetProblem, match="no disk has a model yet"):
         export.model(fleet, tmp_path / "model", now=True)
     with pytest.raises(FleetProblem, match="the walk has not started"):
