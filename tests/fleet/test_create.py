@@ -340,7 +340,7 @@ def test_a_node_in_anothers_folder_is_named(folder):
 def test_a_manifest_of_another_run_is_named(folder, tmp_path):
     other = create(tmp_path / "other", lw.ring(4), lw.homogeneous(4), lw.mhlj(), **WAYS)
     shutil.copy(other / "manifest.json", folder / "node-1" / "manifest.json")
-    with pytest.raises(InvalidSpec, match=r"node-1.manifest\.json: another manifest"):
+    with pytest.raises(InvalidSpec, match=r"node-1.manifest\.json: this is not the fleet's manifest"):
         fleet_of(folder)
 
 

@@ -48,7 +48,14 @@ def test_the_table_tells_what_happened_to_the_model(tmp_path: Path) -> None:
     done = simulate("ws:20,4,0.1", "--steps", "900", "--policy", "eager", *faults, "--out", str(tmp_path))
     assert done.exit_code == 0, done.output
     text = " ".join(word for word in done.output.split() if word not in "│┃")
-    for words in ("✗ is killed", "cut off from the others: 0-4", "has left", "→ joins", "are down", "the walk is over"):
+    for words in (
+        "✗ is killed",
+        "disconnected from the others: 0-4",
+        "has left",
+        "→ joins",
+        "are down",
+        "the walk is over",
+    ):
         assert words in text, words
     assert "900 updates" in text
     assert "epochs" in text
@@ -83,7 +90,7 @@ def test_designs_stops_and_signatures(tmp_path: Path) -> None:
 
 def test_a_fault_after_the_end_is_said_to_be_too_late(tmp_path: Path) -> None:
     done = simulate("ring:12", "--data", "homogeneous", "--steps", "40", "--kill", "3@99", "--out", str(tmp_path))
-    assert "After the end, and so without effect: kill 3@99" in done.output
+    assert "Too late, after the end of the walk: kill 3@99" in done.output
 
 
 @pytest.mark.parametrize(

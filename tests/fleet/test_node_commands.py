@@ -170,9 +170,9 @@ def test_begin_is_for_the_start_alone(folder: Path) -> None:
     start = FleetFolder.open(folder).manifest.start
     done = fleet("begin", folder / f"node-{start}/node.toml")
     assert done.exit_code == 0
-    assert done.stdout == fleet("begin", folder).stdout == "The walk had begun before.\n"
+    assert done.stdout == fleet("begin", folder).stdout == "The walk had started before.\n"
     wrong = fleet("begin", folder / f"node-{(start + 1) % 4}/node.toml")
-    assert f"must be the file of node {start}, where the walk begins" in str(wrong.exception)
+    assert f"must be the file of node {start}, where the walk starts" in str(wrong.exception)
 
 
 def test_nodes_of_many_machines_are_started_one_by_one_and_begin_by_a_word(tmp_path: Path) -> None:
@@ -187,9 +187,9 @@ def test_nodes_of_many_machines_are_started_one_by_one_and_begin_by_a_word(tmp_p
             assert done.exit_code == 0, done.output
         assert [status(file)["step"] for file in files] == [0, 0, 0]
         done = fleet("begin", files[start])
-        assert (done.exit_code, done.stdout) == (0, "The walk begins.\n")
+        assert (done.exit_code, done.stdout) == (0, "The walk starts.\n")
         until(lambda: all(status(file)["nodes"][0]["finished"] for file in files))
-        assert fleet("begin", files[start]).stdout == "The walk had begun before.\n"
+        assert fleet("begin", files[start]).stdout == "The walk had started before.\n"
         assert status(path)["step"] == 50
         for file in files:
             assert fleet("stop", file).exit_code == 0
@@ -208,7 +208,7 @@ def test_a_check_prints_what_a_node_publishes(folder: Path) -> None:
 def test_renew_says_when_it_counts(folder: Path) -> None:
     done = fleet("renew", folder, "--node", 1, "--days", 30)
     assert "Renewed 1 certificate, valid for 30 days." in done.stdout
-    assert "Nodes take them when they start" in done.stdout
+    assert "Nodes use them after a restart" in done.stdout
 
 
 def test_a_node_in_the_foreground(folder: Path) -> None:
@@ -284,7 +284,7 @@ def test_the_picture() -> None:
     ):
         assert words in said, words
     said = shown(holder=None, guardian=None, loss=None, hops_per_second=None, lost_updates=0)
-    assert "not born yet" in said
+    assert "the walk has not started" in said
     assert "no updates lost" in said
 
 
@@ -300,12 +300,12 @@ def test_the_picture() -> None:
         (["init", "--network", "ring:8", "--policy", "hasty", "DIR"], "policy must be"),
         (["init", "--network", "ring:8", "--step-size", "tuned", "DIR"], "step_size must be"),
         (["init", "--network", "ring:8", "."], "never overwritten"),
-        (["up", "DIR"], "no fleet's folder"),
-        (["status", "DIR"], "levywalk fleet init makes one"),
-        (["stop", "DIR"], "no fleet's folder"),
-        (["doctor", "DIR"], "no fleet's folder"),
-        (["begin", "DIR"], "no fleet's folder"),
-        (["begin", "node.toml"], "no fleet's folder"),
+        (["up", "DIR"], "not a fleet's folder"),
+        (["status", "DIR"], "levywalk fleet init creates one"),
+        (["stop", "DIR"], "not a fleet's folder"),
+        (["doctor", "DIR"], "not a fleet's folder"),
+        (["begin", "DIR"], "not a fleet's folder"),
+        (["begin", "node.toml"], "not a fleet's folder"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str) -> None:
@@ -337,5 +337,5 @@ def test_a_fleet_whose_owners_keep_their_data(tmp_path: Path) -> None:
 def test_mistakes_have_no_traceback(tmp_path: Path) -> None:
     done = typed("fleet", "status", tmp_path / "nothing")
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {tmp_path / 'nothing'} is no fleet's folder")
+    assert done.stderr.startswith(f"error: {tmp_path / 'nothing'} is not a fleet's folder")
     assert "Traceback" not in done.stderr

@@ -301,7 +301,7 @@ def test_a_large_model_that_was_sent_is_not_sent_again_before_there_can_be_an_an
 def test_a_port_in_use_is_said(pair: Pair) -> None:
     async def test() -> None:
         async with pair.running(HIGH):
-            with pytest.raises(PortInUse, match=r"the port is in use, or the address is not of this machine; end"):
+            with pytest.raises(PortInUse, match=r"the port is in use, or the address is not of this machine; stop"):
                 async with pair.running(HIGH):
                     pass
 
@@ -481,7 +481,7 @@ def test_old_keys_of_a_neighbour_with_its_present_certificate_are_not_spoken_to(
 
     async def test() -> None:
         async with pair.posing(old, talk), pair.running(LOW) as (low, below):
-            await until(lambda: any("has not proven" in why for why in below.all("closed")))
+            await until(lambda: any("has not proved" in why for why in below.all("closed")))
             assert not low.links[HIGH].open
             assert not below.all("opened")
 

@@ -87,7 +87,7 @@ def test_a_dead_holder_is_brought_back_by_its_guardian():
     virtual = at_status(GuardianPolicy.WAIT, "moving", PlannedFault("kill", "holder"))
     assert virtual.over
     assert virtual.final.epoch.counter == 1
-    assert "brings the model back" in words(virtual)
+    assert "restores the model" in words(virtual)
 
 
 def test_when_the_guardian_is_dead_the_walk_waits_or_is_eager():
@@ -103,7 +103,7 @@ def test_when_the_guardian_is_dead_the_walk_waits_or_is_eager():
     eager = at_status(GuardianPolicy.EAGER, "moving", PlannedFault("kill", "guardian"))
     assert eager.over
     assert eager.final.epoch.counter == 1
-    assert "goes on without its guardian" in words(eager)
+    assert "continues without its guardian" in words(eager)
 
 
 def test_the_operator_can_call_a_guardian_gone():

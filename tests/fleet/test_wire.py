@@ -601,7 +601,7 @@ def test_a_hello_that_cannot_be_is_refused_both_ways(changes: dict[str, Any], sa
 
 
 def test_a_hello_says_everything_once_and_nothing_else() -> None:
-    with pytest.raises(Malformed, match="unknown fields"):
+    with pytest.raises(Malformed, match="unknown or repeated fields"):
         Reader(LIMITS, PEER).take(hello_frame(PEER, HELLO) + b"\xf8\x07\x01")
 
 

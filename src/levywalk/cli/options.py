@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-Data = Annotated[str, typer.Option("--data", help="heterogeneous, homogeneous, or a data file.")]
+Data = Annotated[str, typer.Option("--data", help="Data of the nodes: heterogeneous, homogeneous, or a data file.")]
 Important = Annotated[
     int | None,
     typer.Option(

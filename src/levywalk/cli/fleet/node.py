@@ -18,10 +18,10 @@ levywalk node my-fleet/node-3/node.toml"""
 def node(
     file: Annotated[Path, typer.Argument(metavar="NODE.toml", help="The node file.")],
     check: Annotated[
-        bool, typer.Option("--check", help="Only read everything, and print what the node publishes of its data.")
+        bool, typer.Option("--check", help="Only check all files, and print what the node publishes about its data.")
     ] = False,
 ) -> None:
-    """Run one node of a fleet in this terminal, as systemd and containers do; Ctrl-C ends it."""
+    """Run one node of a fleet in this terminal, as systemd and containers do. Ctrl-C stops it."""
     if check:
         _check(file)
         return
@@ -34,7 +34,7 @@ def node(
 
 
 def _check(path: Path) -> None:
-    """Read all that a node reads when it starts."""
+    """Read everything that a node reads when it starts."""
     from levywalk.fleet.identity.certificates import key_fingerprint
     from levywalk.fleet.identity.node_identity import Identity
     from levywalk.fleet.operate.log_text import count

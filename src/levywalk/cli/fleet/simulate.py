@@ -26,6 +26,7 @@ from levywalk.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from levywalk.fleet.protocol.terms import HandOffTerms
     from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 
 FOLDER = "levywalk-fleet"
@@ -41,14 +42,14 @@ levywalk fleet simulate ws:30,4,0.1 --partition 0-9@2-4 --policy eager --renew-a
 
 levywalk fleet simulate ring:30 --lose-disk 5@2 --restart 5@4 --leave 7@3 --join 12@1 --random 4
 
-A node is a number, or holder or guardian: whoever that is at the time. Times are virtual seconds."""
+A node is a number, or holder or guardian: the node that has this role at the time. Times are virtual seconds."""
 
 Faults = list[str] | None
 
 
 def simulate(
     network: Annotated[
-        str | None, typer.Argument(help="ring:30, grid:5,6, er:30,0.2, ws:30,4,0.1, …, or a network file.")
+        str | None, typer.Argument(help="Network: ring:30, grid:5,6, er:30,0.2, ws:30,4,0.1, …, or a network file.")
     ] = None,
     data: Data = "heterogeneous",
     important: Important = None,
@@ -61,46 +62,59 @@ def simulate(
     step_size: StepSize = "theory",
     stop: Stop = "steps",
     kill: Annotated[
-        Faults, typer.Option("--kill", metavar="NODE@TIME", help="The process dies; its disk stays.")
+        Faults, typer.Option("--kill", metavar="NODE@TIME", help="The process of the node dies; its disk stays.")
     ] = None,
-    restart: Annotated[Faults, typer.Option("--restart", metavar="NODE@TIME", help="It starts again.")] = None,
+    restart: Annotated[Faults, typer.Option("--restart", metavar="NODE@TIME", help="The node starts again.")] = None,
     lose_disk: Annotated[
-        Faults, typer.Option("--lose-disk", metavar="NODE@TIME", help="The process dies, and its disk is gone.")
+        Faults,
+        typer.Option("--lose-disk", metavar="NODE@TIME", help="The process of the node dies, and its disk is lost."),
     ] = None,
-    leave: Annotated[Faults, typer.Option("--leave", metavar="NODE@TIME", help="It leaves cleanly.")] = None,
+    leave: Annotated[
+        Faults, typer.Option("--leave", metavar="NODE@TIME", help="The node leaves after handing the model over.")
+    ] = None,
     join: Annotated[
-        Faults, typer.Option("--join", metavar="NODE@TIME", help="It is not there before, and joins with its edges.")
+        Faults,
+        typer.Option(
+            "--join", metavar="NODE@TIME", help="The node does not take part before, and joins with its edges."
+        ),
     ] = None,
     gone: Annotated[
-        Faults, typer.Option("--gone", metavar="NODE@TIME", help="The neighbours are told that it will not come back.")
+        Faults,
+        typer.Option("--gone", metavar="NODE@TIME", help="The neighbours are told that the node will not come back."),
     ] = None,
     partition: Annotated[
         Faults,
-        typer.Option("--partition", metavar="NODES@FROM-TO", help="Nodes such as 0-9,12 are cut off from the others."),
+        typer.Option(
+            "--partition", metavar="NODES@FROM-TO", help="Nodes such as 0-9,12 are disconnected from the others."
+        ),
     ] = None,
     random: Annotated[
-        int, typer.Option("--random", metavar="N", min=0, help="Also draw N crashes with restart and partitions.")
+        int,
+        typer.Option("--random", metavar="N", min=0, help="Add N random faults: crashes with restart, and partitions."),
     ] = 0,
-    dead_after: Annotated[float, typer.Option("--dead-after", help="Silence after which a node is held dead.")] = 1.0,
+    dead_after: Annotated[
+        float, typer.Option("--dead-after", help="Seconds after which a silent node is considered dead.")
+    ] = 1.0,
     heartbeat: Annotated[
-        float | None, typer.Option("--heartbeat", help="Between signs of life; a tenth of --dead-after by default.")
+        float | None, typer.Option("--heartbeat", help="Seconds between heartbeats. Default: a tenth of --dead-after.")
     ] = None,
-    latency: Annotated[float, typer.Option("--latency", help="How long a message takes.")] = 0.001,
+    latency: Annotated[float, typer.Option("--latency", help="Seconds that a message takes.")] = 0.001,
     renew_after: RenewAfter = 100,
     policy: Policy = "wait",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the network, the data, the walk and --random.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Seed of the network, the data, the walk and --random.")
+    ] = 0,
     own_keys: Annotated[
-        bool, typer.Option("--own-keys", help="Each node draws from a key of its own, as real ones do.")
+        bool, typer.Option("--own-keys", help="Each node draws from its own key, as real nodes do.")
     ] = False,
     signed: Annotated[bool, typer.Option("--signed", help="Sign every hand-off (Ed25519).")] = False,
     out: Out = Path(FOLDER),
     as_json: Json = False,
 ) -> None:
-    """Run a whole fleet in one process and in virtual time, with chosen faults: what happens to the model?
+    """Run a whole fleet in one process and in virtual time, with chosen faults, and show what happens to the model.
 
-    Writes the timeline as a figure, the trace, and all of it as JSON.
+    Writes the timeline as a figure, the trace, and everything as JSON.
     """
-    from levywalk import checks
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.execute import writable_folder
     from levywalk.experiments.shorthand import (
@@ -109,7 +123,6 @@ def simulate(
         read_problem_text,
         step_size_setting,
     )
-    from levywalk.fleet.protocol.terms import HandOffTerms
     from levywalk.fleet.setup.build import Fleet
     from levywalk.fleet.simulate.virtual import VirtualFleet
     from levywalk.walks import switching
@@ -121,13 +134,7 @@ def simulate(
         raise InvalidParameter("step_size must be 'theory' or a number above 0, got 'tuned'")
     graph = read_network_text(network, seed=seed, self_loops=self_loops)
     problem = read_problem_text(data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed)
-    dead_after = checks.positive("dead_after", dead_after)
-    if dead_after < 4 * checks.positive("latency", latency):
-        raise InvalidParameter(
-            f"dead_after must be at least 4 latencies, or the living seem dead, got {dead_after:g} and {latency:g}"
-        )
-    beat = dead_after / 10 if heartbeat is None else heartbeat
-    terms = HandOffTerms(b"simulate", renew_after, policy, heartbeat=beat, dead_after=dead_after, retry=beat / 2)
+    terms = _terms(dead_after, heartbeat, latency, renew_after, policy)
     first = read_design_text(design)
     plan = Fleet.of(
         graph,
@@ -152,8 +159,24 @@ def simulate(
     _finish(virtual, folder, as_json)
 
 
+def _terms(dead_after: float, heartbeat: float | None, latency: float, renew_after: int, policy: str) -> HandOffTerms:
+    """Return the rules of the hand-off."""
+    from levywalk import checks
+    from levywalk.errors import InvalidParameter
+    from levywalk.fleet.protocol.terms import HandOffTerms
+
+    dead_after = checks.positive("dead_after", dead_after)
+    if dead_after < 4 * checks.positive("latency", latency):
+        raise InvalidParameter(
+            f"dead_after must be at least 4 latencies, or living nodes are considered dead, "
+            f"got {dead_after:g} and {latency:g}"
+        )
+    beat = dead_after / 10 if heartbeat is None else heartbeat
+    return HandOffTerms(b"simulate", renew_after, policy, heartbeat=beat, dead_after=dead_after, retry=beat / 2)
+
+
 def read_faults(chosen: dict[str, Faults], partitions: Faults, n: int) -> list[tuple[float, PlannedFault]]:
-    """Read faults of n nodes as they are typed.
+    """Read the faults of n nodes from the options.
 
     Examples
     --------
@@ -233,7 +256,7 @@ def draw_faults(count: int, n: int, duration: float, dead_after: float, seed: in
     from levywalk.draws import Domain, generator
     from levywalk.fleet.simulate.virtual import PlannedFault
 
-    dice = generator(seed, Domain.FLEET, n)  # beyond the nodes' own
+    dice = generator(seed, Domain.FLEET, n)  # a stream that no node uses
     found = []
     for _ in range(count):
         begin = float(dice.uniform(0.0, duration))
@@ -283,7 +306,7 @@ def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
 
 
 def _in_words(found: dict[str, Any]) -> str:
-    """Return what came of it as one sentence."""
+    """Return the result in one sentence."""
     lost = found["lost_updates"]
     parts = [f"{found['updates']:,} updates"]
     if found["handoffs"] is not None:
@@ -309,8 +332,8 @@ def _show(document: dict[str, Any], virtual: VirtualFleet) -> None:
     if document.get("error") is not None:
         print(f"The error is {document['error']:.3g} of the initial one.")
     if found["missing_steps"]:
-        print(f"Of {found['missing_steps']:,} updates the log is lost with its disk; the model has them.")
+        print(f"The log of {found['missing_steps']:,} updates was lost with a disk; the model contains them.")
     if found["too_late"]:
-        print(f"After the end, and so without effect: {', '.join(found['too_late'])}.")
+        print(f"Too late, after the end of the walk: {', '.join(found['too_late'])}.")
     if not found["finished"]:
         print(f"The walk is not over: {found['why_not']}.")

@@ -21,17 +21,19 @@ levywalk fleet status my-fleet --watch
 
 levywalk fleet status my-fleet --json | jq .holder
 
-loss is the mean over nodes of each one's own loss of the model that it saw last. hops/s is the median of what nodes saw
-between two visits. Nodes that are down or stopped are read from their disks."""
+loss is the mean over the nodes of each node's own loss of the last model that it received. Hand-offs per second are
+the median of what the nodes measured between two visits. The disks of nodes that are down or stopped are read."""
 
 
 def status(
     folder: Dir,
     as_json: Json = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on showing it, until Ctrl-C.")] = False,
-    every: Annotated[float, typer.Option("--every", min=0.1, help="Seconds between looks, with --watch.")] = 1.0,
+    watch: Annotated[bool, typer.Option("--watch", help="Update the display until Ctrl-C.")] = False,
+    every: Annotated[
+        float, typer.Option("--every", min=0.1, help="Seconds between updates (only with --watch).")
+    ] = 1.0,
 ) -> None:
-    """Show where the model is, how far the walk is, and how every node is."""
+    """Show where the model is, how far the walk is, and the state of every node."""
     fleet = open_fleet(folder)
     if watch and not as_json:
         _watch(fleet, every)
@@ -47,7 +49,7 @@ def status(
 
 
 def _watch(fleet: FleetFolder, every: float) -> None:
-    """Show the fleet until Ctrl-C; where no terminal is, a line for each look."""
+    """Show the fleet until Ctrl-C; without a terminal, print one line per update."""
     import time
 
     from rich.console import Console
@@ -68,7 +70,7 @@ def _watch(fleet: FleetFolder, every: float) -> None:
 
 
 def _line(found: dict[str, Any]) -> str:
-    """Return how a fleet is in a line."""
+    """Return the status of a fleet in one line."""
     from datetime import UTC, datetime
 
     where = _where(found)
@@ -81,7 +83,7 @@ def _line(found: dict[str, Any]) -> str:
 
 def _where(found: dict[str, Any]) -> str:
     if found["holder"] is None:
-        return "not born yet"
+        return "the walk has not started"
     if found["finished"]:
         return f"the walk is over; it ended at node {found['holder']}"
     guardian = found["guardian"]
@@ -89,7 +91,7 @@ def _where(found: dict[str, Any]) -> str:
 
 
 def picture(found: dict[str, Any]) -> RenderableType:
-    """Return where the model is and how far, for a terminal."""
+    """Return the upper part of the status, for a terminal."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.progress_bar import ProgressBar
@@ -123,7 +125,7 @@ def picture(found: dict[str, Any]) -> RenderableType:
 
 
 def _sign(node: dict[str, Any]) -> tuple[str, str]:
-    """Return the sign of a node in the strip."""
+    """Return the symbol of a node in the row of nodes."""
     sign, style = {"holder": ("●", "bold green"), "guardian": ("◆", "cyan")}.get(node["role"], ("·", ""))
     if not node["up"]:
         sign, style = "✗", "red"

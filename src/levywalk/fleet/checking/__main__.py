@@ -14,11 +14,13 @@ from levywalk.fleet.checking.schedules import ScheduleOutcome, sweep
 from levywalk.fleet.checking.shrink import shrink, transcript
 from levywalk.fleet.checking.world import Maker, genuine, made_of
 
-CHUNK = 50  # schedules between two lines of progress
+CHUNK = 50  # schedules between two progress reports
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Play schedules; print a summary, and the first broken one, made short. Return 1 if there is one.
+    """Play schedules; print a summary, and the first one that breaks an invariant, shortened.
+
+    Return 1 if there is one.
 
     Examples
     --------
@@ -37,21 +39,21 @@ def main(arguments: list[str] | None = None) -> int:
     if not total.failures:
         return 0
     schedule, why = total.failures[0]
-    _say(f"\nseed {schedule.seed}: {why}\nmade short, this happens:\n")
+    _say(f"\nseed {schedule.seed}: {why}\nshortened, this happens:\n")
     _show(schedule, make, short=True)
     return 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m levywalk.fleet.checking", description=__doc__)
-    parser.add_argument("--schedules", type=int, default=2000, help="how many (default: %(default)s)")
-    parser.add_argument("--workers", type=int, default=1, help="processes (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the first schedule; the others follow")
+    parser.add_argument("--schedules", type=int, default=2000, help="number of schedules (default: %(default)s)")
+    parser.add_argument("--workers", type=int, default=1, help="number of processes (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first schedule; the others count up from it")
     parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--mutant", choices=sorted(_mutants()), help="play with an injected bug, to see it caught")
-    parser.add_argument("--replay", type=int, metavar="SEED", help="write down what happens in one schedule")
-    parser.add_argument("--schedule", metavar="JSON", help="the same for a schedule that was printed")
-    parser.add_argument("--shrink", action="store_true", help="make it short first, if it breaks an invariant")
+    parser.add_argument("--mutant", choices=sorted(_mutants()), help="play with an injected bug, which must be found")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="print what happens in the schedule of this seed")
+    parser.add_argument("--schedule", metavar="JSON", help="print what happens in a schedule that was printed before")
+    parser.add_argument("--shrink", action="store_true", help="shorten it first, if it breaks an invariant")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong, as plain records, and schedules of it that are drawn from a seed.
+"""Faults as plain records, and schedules of faults that are drawn from a seed.
 
 =========  =================================================================================================
 kind       what happens
@@ -13,16 +13,16 @@ cut        nothing gets from the first node to the second
 split      nothing gets between the listed nodes and all others
 deaf       a node hears nobody
 mute       nobody hears a node
-slow       all that a node says or does takes longer
+slow       everything that a node sends or does takes longer
 storm      messages are lost everywhere
-clock      a node's clock leaps ahead
-silent     a guardian is told that its holder is silent, which it need not be
-rumour     a node is told that a neighbour is gone for ever, which need not be true
+clock      a node's clock jumps ahead
+silent     a guardian is told that its holder is silent, which may not be true
+rumour     a node is told that a neighbour is gone for ever, which may not be true
 joins      a new edge
 leaves     a node is asked to leave
 =========  =================================================================================================
 
-A node is named by its number, or by what it does when the time has come: `HOLDER`, `GUARDIAN` or `NEXT`.
+A node is given by its number, or by its role at that time: `HOLDER`, `GUARDIAN` or `NEXT`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ KINDS = (
 
 
 class ScheduledFault(NamedTuple):
-    """One thing that goes wrong: when, what, where, for how long; ``amount`` is explained by the kind."""
+    """One fault: when, what, where, for how long. The meaning of ``amount`` depends on the kind."""
 
     at: float
     kind: str
@@ -78,16 +78,17 @@ class ScheduledFault(NamedTuple):
 
 @dataclass(frozen=True)
 class FaultSchedule:
-    """A run of a virtual fleet with all that goes wrong in it; everything in the run is a function of this.
+    """A run of a virtual fleet with all its faults. The whole run is determined by this.
 
     Attributes
     ----------
     loss, duplicates, delay
-        The network's everyday trouble: how likely a message is lost or comes twice, and how long it takes at most.
+        The usual faults of the network: the probability that a message is lost or doubled, and the
+        longest time that it takes.
     drift
-        Clocks run at rates within this of 1, from anywhere.
+        Clocks run at rates that differ from 1 by at most this, and start at any time.
     until
-        When all heals: from then on the walk must come to its end.
+        When all faults end. From then on the walk must come to its end.
 
     Examples
     --------
@@ -114,7 +115,7 @@ class FaultSchedule:
 
     @property
     def fleet(self) -> Fleet:
-        """What walks."""
+        """The fleet of this schedule."""
         terms = HandOffTerms(
             run=b"%d" % self.seed,
             renew_after=self.renew_after,
@@ -133,7 +134,7 @@ class FaultSchedule:
 
     @classmethod
     def read(cls, text: str) -> FaultSchedule:
-        """Return the schedule that was written."""
+        """Return the schedule that was written as JSON."""
         found = json.loads(text)
         faults = tuple(ScheduledFault(at, kind, tuple(nodes), *more) for at, kind, nodes, *more in found.pop("faults"))
         return cls(**found, faults=faults)
@@ -148,11 +149,11 @@ def draw(seed: int, *, kinds: dict[str, int] | None = None, **fixed: Any) -> Fau
     Parameters
     ----------
     seed
-        Another one, another schedule.
+        Each seed gives another schedule.
     kinds
-        What goes wrong, and how often relative to the others; see `KINDS`.
+        The kinds of faults, and how frequent each is relative to the others; see `KINDS`.
     fixed
-        Fields of `FaultSchedule` that are not to be drawn.
+        Fields of `FaultSchedule` that are given instead of drawn.
 
     Examples
     --------
@@ -189,7 +190,7 @@ def draw(seed: int, *, kinds: dict[str, int] | None = None, **fixed: Any) -> Fau
 
 
 def _times(rng: Random, many: int, until: float) -> list[float]:
-    """Return when things go wrong: often several at about the same time."""
+    """Return the times of the faults: often several at about the same time."""
     times: list[float] = []
     while len(times) < many:
         first = rng.uniform(0.0, until)

@@ -1,19 +1,19 @@
-"""What must hold after every write, and at the end: the contract's I1 to I7, asked of all disks at once.
+"""The invariants I1 to I7, checked over all disks after every write and at the end.
 
-Nodes know little of each other; here everything is known. `Invariants.persisted` is told of every write to any disk,
-and raises `Violation` at once when it breaks an invariant:
+A node knows little about the others; here all disks are known. `Invariants.persisted` is called for
+every write to any disk, and raises `Violation` as soon as an invariant is broken:
 
-- I1: of the tokens on disk that are ACTIVE, MOVING or RELEASING there is at most one per epoch. One that is RELEASING
-  no longer counts when the register has released it: it is frozen, and can only become a guardian's copy.
-- I2: on a disk that is not lost for ever there is a copy that can continue. It must not be behind the highest epoch
-  that any living disk knows (it would be archived), and it is: the end; or a token that is ACTIVE, MOVING, RELEASING or
-  SEEKING; or a guarded copy whose register is unwritten; or a PREPARED token whose certificate is on a living disk.
-- I3, I4: a register is written once and by one guardian; once it says REGENERATED, nothing later of that epoch comes to
-  life; each (epoch, seq) comes to life once.
+- I1: of the tokens on disk that are ACTIVE, MOVING or RELEASING there is at most one per epoch. A token that is
+  RELEASING does not count once the register has released it: it can only become a guardian's copy.
+- I2: on a disk that is not lost for ever there is a copy that can continue. Its epoch must not be below the highest
+  epoch that any living disk knows (it would be archived). It is: the end; or a token that is ACTIVE, MOVING, RELEASING
+  or SEEKING; or a guarded copy with an empty register; or a PREPARED token whose certificate is on a living disk.
+- I3, I4: a register is written once and by one guardian; once it says REGENERATED, no later token of that epoch
+  becomes active; each (epoch, seq) becomes active once.
 - I5: the epoch that a disk knows never falls.
-- I6: each (epoch, step) is logged once, and no choice that is on disk is made again with another outcome.
+- I6: each (epoch, step) is logged once, and no decision that is on disk is made again with another result.
 
-`judge` looks back when the walk is over: I7, and what was lost.
+`judge` checks the whole walk when it is over: I7, and what was lost.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class Violation(AssertionError):
 
 
 class WalkCost(NamedTuple):
-    """What a walk has cost: new epochs, how many of them a guardian began, and updates that do not count."""
+    """What the faults have cost: new epochs, how many of them a guardian began, and updates that do
+    not count.
+    """
 
     epochs: int
     regenerated: int
@@ -70,15 +72,15 @@ class WalkCost(NamedTuple):
 
 
 class Invariants:
-    """All disks, watched."""
+    """Watches all disks."""
 
     def __init__(self, fleet: Fleet, disks: list[Disk]) -> None:
         self.fleet, self.disks = fleet, disks
         self.dead: set[int] = set()
         self.born = False  # whether the first token is on a disk
         self.whole = False  # whether holder and guardian both had a copy since the last permanent death
-        self.deaths = 0  # for ever, of a node or of its disk
-        self.misled = False  # whether the operator has called a living node dead
+        self.deaths = 0  # permanent losses of a node or of its disk
+        self.misled = False  # whether the operator has said of a living node that it is gone
         self.ended: dict[int, Epoch] = {}
         self.live: dict[Epoch, set[int]] = {}
         self.registers: dict[Place, Certificate | str] = {}
@@ -96,7 +98,7 @@ class Invariants:
     # After every write
 
     def persisted(self, v: int, slots: dict[str, Any], lines: Iterable[Line]) -> None:
-        """Take in one write, and check what it can break."""
+        """Note one write, and check what it can break."""
         if "known" in slots:
             self._know(v, slots["known"].epoch)
         for line in lines:
@@ -229,7 +231,9 @@ class Invariants:
         return disk.final is not None and disk.final.epoch >= highest
 
     def _is_certified(self, v: int, held: Held) -> bool:
-        """Whether the certificate that a prepared token waits for is on a disk, and can be told."""
+        """Return whether the certificate that a prepared token needs is on a disk from which it can
+        be sent.
+        """
         for u in (held.guardian, held.giver):
             guarded = None if u < 0 or u in self.dead else self.disks[u].guarded
             for found in () if guarded is None else (guarded.register, guarded.activate):
@@ -238,7 +242,7 @@ class Invariants:
         return False
 
     def died(self, v: int) -> None:
-        """Take a disk away for ever."""
+        """Note that a node is dead, and its disk lost, for ever."""
         self.dead.add(v)
         self.deaths += 1
         self.whole = False
@@ -261,7 +265,9 @@ class Invariants:
     # When the walk is over
 
     def judge(self, policy: str) -> WalkCost:
-        """Check I6 and I7 along the winning chain, the counters, and that no more was lost than is promised."""
+        """Check I6 and I7 along the winning chain, the counters, and that no more was lost than
+        promised.
+        """
         final = next(disk.final for v, disk in enumerate(self.disks) if v in self.ended and disk.final is not None)
         chain = self._chain(final.epoch)
         walk = self._walk(chain, final)
@@ -282,7 +288,7 @@ class Invariants:
         return chain[::-1]
 
     def _walk(self, chain: list[tuple[Epoch, int]], final: Token) -> list[tuple[int, Visit]]:
-        """Return who made each step that counts; the last line is the end itself."""
+        """Return which node made each step that counts; the last line is the end itself."""
         ends = [base for _, base in chain[1:]] + [final.step + 1]
         walk = []
         for (epoch, base), end in zip(chain, ends, strict=True):
@@ -293,7 +299,7 @@ class Invariants:
         return walk
 
     def _check_links(self, chain: list[tuple[Epoch, int]], final: Token) -> None:
-        """Check that the hash over all hand-offs is that of the registers."""
+        """Check that the hash over all hand-offs agrees with the registers."""
         link = b""
         starts = [epoch.seq for epoch, _ in chain] + [final.seq]
         for (epoch, _), (first, last) in zip(chain, pairwise(starts), strict=True):
@@ -308,7 +314,7 @@ class Invariants:
             raise Violation("chain", "the hash over all hand-offs is not that of the registers")
 
     def _check_reports(self, chain: list[tuple[Epoch, int]], lost: dict[Epoch, int]) -> None:
-        """Check what nodes say is lost with a token of the chain that came back to learn of a higher epoch."""
+        """Check how many updates nodes report as lost, after they learned of a higher epoch."""
         bases = {epoch: base for (epoch, _), (_, base) in pairwise(chain)}
         for v, line in self.archived:
             epoch = line.token.epoch
@@ -321,14 +327,14 @@ class Invariants:
                 )
 
     def _count(self, chain: list[tuple[Epoch, int]], final: Token, policy: str) -> WalkCost:
-        """Count updates that do not count, and compare with the promise and with what was reported."""
+        """Count the updates that do not count; compare with the promise and with the reports."""
         ends = {epoch: base for (epoch, _), (_, base) in pairwise(chain)} | {final.epoch: final.step}
         most, lost = self.fleet.terms.renew_after, {}
         for epoch, steps in self.visits.items():
             beyond = [s for s in steps if s >= ends.get(epoch, 0) and s < self.fleet.published.steps]
             lost[epoch] = len([s for s in beyond if epoch != final.epoch])
             if policy == GuardianPolicy.EAGER or self.misled:
-                continue  # may fork
+                continue  # there may be a second branch
             allowed = most if epoch in self.regenerated or self.deaths else 0
             if epoch not in ends and not self.deaths:
                 raise Violation("loss", f"epoch {tuple(epoch)} was overtaken without a register")
@@ -352,7 +358,7 @@ def _check_counters(walk: list[tuple[int, Visit]], final: Token) -> None:
         raise Violation("counters", f"{final.transfers} transfers but {final.seq} hand-offs")
     for (v, line), (u, after) in pairwise(walk):
         hops, transfers = after.hops - line.hops, after.transfers - line.transfers
-        brought_back = line.token_epoch != after.token_epoch  # by a guardian, who had the copy all along
+        brought_back = line.token_epoch != after.token_epoch  # by a guardian, which already had the copy
         if not brought_back and not (max(1, transfers) <= hops and transfers >= int(v != u)):
             raise Violation("counters", f"from {v} to {u} in {hops} hops and {transfers} transfers")
 

@@ -1,18 +1,20 @@
-"""The judge of real fleets: I1 to I7, and what was lost, from nothing but the folders that the nodes have left.
+"""Check real fleets: I1 to I7, and what was lost, from the folders that the nodes have left.
 
-`Invariants` sees every write as it happens. Real nodes write on their own, so here all is told afterwards, from their
-logs: who made which update of which epoch, after how many hand-offs, and some of the models in between. A node's
-hand-offs and transfers are the same number (a token that is brought back keeps both), so that ``Visit.transfers`` is
-the contract's seq.
+`Invariants` sees every write when it happens. Real nodes write on their own, so everything is
+checked afterwards, from their logs: which node made which update of which epoch, after how many
+hand-offs, and some of the models in between. The number of hand-offs and the number of transfers of
+a token are the same (a restored token keeps both), so ``Visit.transfers`` is the seq of the
+protocol.
 
 - I1, I4: in an epoch, each seq is at one node, and along its steps the seq never falls.
-- I3: after an epoch was begun from seq n of its parent, nothing beyond n of the parent came to life.
+- I3: after an epoch was begun from seq n of its parent, no later token of the parent became active.
 - I5: in one log, epochs never fall.
 - I6: each (epoch, step) is logged once, and none in between is missing.
-- I7: every model in a log, also in an epoch that was overtaken, is that of the replay, to the bit.
-- Of an epoch that was overtaken at most K updates are lost; what is reported as lost is what the logs say.
+- I7: every model in a log, also of a replaced epoch, is that of the replay, to the bit.
+- Of a replaced epoch at most K updates are lost, and the reported losses agree with the logs.
 
-I2, that a copy can always continue, shows in that the walk goes on: that is for whoever torments the nodes to see.
+I2, that a copy can always continue, is not checked here: it shows in that the walk continues, which
+the caller checks.
 """
 
 from __future__ import annotations
@@ -41,26 +43,29 @@ Visits = dict[Epoch, dict[int, tuple[int, Visit]]]
 
 
 class Piece(NamedTuple):
-    """The log of one disk: a node that has lost one has several."""
+    """The log of one disk. A node that has lost a disk has several."""
 
     node: int
     lines: Sequence[Line]
-    token: Token | None = None  # the live one, or the copy, that the disk holds at the end
+    token: Token | None = None  # the active token, or the copy, that is on the disk at the end
 
 
 class Judged(NamedTuple):
-    """What the logs tell of a fleet that broke nothing."""
+    """The result for a fleet that broke no invariant."""
 
     steps: int
     handoffs: int
     epochs: int
     lost: int
-    reported: int  # of the lost updates, those that a node which came back has told of
-    models: int  # that were compared with the replay
+    reported: int  # lost updates that were reported by a node that came back
+    models: int  # number of models that were compared with the replay
 
 
 def pieces(folder: str | Path) -> list[Piece]:
-    """Read all logs of a fleet's folder: ``node-3/state``, and what was moved away, ``node-3/state.lost-1``."""
+    """Read all logs of a fleet's folder:
+
+    ``node-3/state``, and disks that were moved away, ``node-3/state.lost-1``.
+    """
     found = []
     for path in sorted(Path(folder).glob("node-*/state*/state.db")):
         node = int(path.parent.parent.name.removeprefix("node-"))
@@ -78,14 +83,16 @@ def pieces(folder: str | Path) -> list[Piece]:
 
 
 def judge_folder(fleet: Fleet, folder: Path) -> Judged:
-    """Judge all that a fleet has left: the logs, what its status says is lost, and what the nodes complain of."""
+    """Check everything that a fleet has left: the logs, the losses that its status shows, and the
+    errors that its nodes report.
+    """
     for path in sorted(folder.glob("node-*/node.log")):
         for line in path.read_text().splitlines():
             if '"level": "error"' in line or line.startswith("Traceback"):
                 raise Violation("crash", f"{path}: {line}")
     logs = pieces(folder)
     judged = judge(fleet, logs)
-    if len(logs) == fleet.network.n:  # no disk was lost, of which the status cannot know
+    if len(logs) == fleet.network.n:  # otherwise a disk was lost, and the status cannot know what was on it
         told = FleetFolder.open(folder).status()["lost_updates"]
         if told != judged.lost:
             raise Violation("report", f"{judged.lost} updates are lost, the status says {told}")
@@ -93,7 +100,7 @@ def judge_folder(fleet: Fleet, folder: Path) -> Judged:
 
 
 def judge(fleet: Fleet, logs: Sequence[Piece]) -> Judged:
-    """Check everything, of a fleet with the policy "wait"; raise `Violation` for the first thing that is wrong.
+    """Check everything about a fleet with the policy "wait"; raise `Violation` for the first error.
 
     Examples
     --------
@@ -128,7 +135,7 @@ def judge(fleet: Fleet, logs: Sequence[Piece]) -> Judged:
 
 
 def _sorted(logs: Iterable[Piece]) -> tuple[Visits, dict[Epoch, Began], list[tuple[int, Archived]]]:
-    """Sort lines by what they say; check I5 and I6."""
+    """Sort the lines by kind; check I5 and I6."""
     visits: Visits = {}
     began: dict[Epoch, Began] = {}
     archived = []
@@ -176,7 +183,7 @@ def _check_fences(visits: Visits, began: dict[Epoch, Began]) -> None:
 
 
 def _check_whole(visits: Visits, began: dict[Epoch, Began]) -> None:
-    """Check that every epoch's beginning is logged, and each of its steps up to the last."""
+    """Check that the beginning of every epoch is logged, and each of its steps up to the last."""
     for epoch, steps in visits.items():
         if epoch not in began:
             raise Violation("I7", f"nobody has logged how epoch {tuple(epoch)} began")
@@ -186,7 +193,7 @@ def _check_whole(visits: Visits, began: dict[Epoch, Began]) -> None:
 
 
 def _lineage(began: dict[Epoch, Began]) -> list[Began]:
-    """Return how the highest epoch came to be, from the first one on."""
+    """Return the epochs that led to the highest one, from the first one on."""
     epoch, found = max(began, default=FIRST), []
     while epoch != FIRST:
         if epoch not in began:
@@ -251,7 +258,7 @@ def _check_last(fleet: Fleet, winning: list[tuple[int, Visit]], logs: Sequence[P
 
 
 def _lost(fleet: Fleet, visits: Visits, lineage: list[Began]) -> dict[Epoch, int]:
-    """Count updates that do not count, by epoch, and compare with the promise."""
+    """Count the updates that do not count, by epoch, and compare with the promise."""
     ends = {one.epoch: child.base for one, child in pairwise(lineage)} | {lineage[-1].epoch: fleet.published.steps}
     lost = {}
     for epoch, steps in visits.items():
@@ -274,7 +281,7 @@ def _reported_by_merge(fleet: Fleet, logs: Sequence[Piece]) -> int | None:
 
 
 def _reports(visits: Visits, began: dict[Epoch, Began], archived: list[tuple[int, Archived]]) -> int:
-    """Check what nodes that came back say is lost; return the sum of it."""
+    """Check the losses that nodes report after they came back; return their sum."""
     told = 0
     for v, line in archived:
         epoch, by = line.token.epoch, began.get(line.by)

@@ -1,7 +1,8 @@
-"""Faults for real processes: killed, stopped, cut off, with their disks lost; drawn at random, several at once.
+"""Faults of real processes: killed, stopped, disconnected, with lost disks; drawn at random,
+several at once.
 
-A fault is a generator: it does its harm, and yields the seconds until it wants to go on; when it ends, all is well
-again. Only a `loss` stays.
+A fault is a generator: it does its harm, and yields the seconds until its next step. When it ends,
+the fault is over. Only a `loss` is permanent.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import NamedTuple
 from levywalk.fleet.checking.running_fleet import NONE, POLL, Links, RunningFleet, WalkProgress
 from levywalk.fleet.storage.failpoints import FAILPOINTS
 
-HEALS = 10.0  # seconds in which the walk goes on, once a fault is over …
+HEALS = 10.0  # seconds within which the walk continues after a fault …
 DIES = 15.0  # … and, after a death, when dead_after has passed
 LOST_DISK = "lost disk"
 WEIGHTS = {"kill": 7, "stop": 4, "failpoint": 4, "end": 2, LOST_DISK: 2, "cut link": 3, "cut node": 3, "one way": 3}
@@ -26,7 +27,7 @@ _OF_FILES = ("write", "fsync", "rename", "folder", "remove")  # failpoints of la
 
 
 class ProcessFault(NamedTuple):
-    """Something that goes wrong, and how it goes on."""
+    """One fault, and its steps."""
 
     kind: str
     words: str
@@ -35,7 +36,7 @@ class ProcessFault(NamedTuple):
 
 @dataclass
 class Tally:
-    """What was done to a fleet, and how it took it."""
+    """The faults that were injected, and how long the walk paused after each."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     waits: list[float] = field(default_factory=list)  # seconds from the end of a fault until the walk went on
@@ -52,16 +53,17 @@ class Tally:
 
 
 class FaultInjector:
-    """Torments a live fleet.
+    """Injects faults into a running fleet.
 
     Parameters
     ----------
     patience
-        What the waits for progress are multiplied with: 1 is what is promised at rest.
+        Factor for the time within which the walk must continue; 1 is the promise on an idle machine.
     files
-        Whether models are large enough to lie in files, so that failpoints of files are passed.
+        Whether models are so large that they are stored in files, so that failpoints of files are
+        reached.
     kinds
-        Which faults; None for all that the links can have.
+        The kinds of faults; None for all that the links support.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class FaultInjector:
         self.tally = Tally()
         self.dead_after = live.fleet.terms.dead_after
         self._began = time.monotonic()
-        self._whole: WalkProgress = NONE  # since when nothing was lost for ever
+        self._whole: WalkProgress = NONE  # the progress since the last permanent loss
         self._made: dict[str, Callable[[int], tuple[str, Iterator[float]]]] = {
             "kill": self._kill,
             "stop": self._stop,
@@ -100,10 +102,12 @@ class FaultInjector:
     # One round
 
     def strike(self, most: int = 3) -> int:
-        """Let one fault happen, or several at once, and see that the walk goes on; return how many."""
+        """Inject one fault, or several at once, and check that the walk continues; return their
+        number.
+        """
         many = min(most, self.draws.choices((1, 2, 3), (6, 3, 1))[0])
         kinds = self.draws.choices(self.kinds, [WEIGHTS[kind] for kind in self.kinds], k=many)
-        if LOST_DISK in kinds:  # one at a time: two could hold both copies
+        if LOST_DISK in kinds:  # one at a time: two disks could have both copies
             kinds = [LOST_DISK, *(kind for kind in kinds if kind != LOST_DISK)]
             self.settle()
         roles, faults, taken = self.live.roles(), [], set[int]()
@@ -135,7 +139,9 @@ class FaultInjector:
                 self.say(f"{fault.kind} is over: {fault.words}")
 
     def lose(self, role: str) -> float:
-        """Kill the node in a role (see `RunningFleet.catch`) for good; return after how long the walk went on."""
+        """Kill the node that has a role (see `RunningFleet.catch`) for good; return the seconds
+        until the walk continued.
+        """
         self.settle()
         since = self.live.pulse()
         v = self.live.catch(role)
@@ -149,7 +155,7 @@ class FaultInjector:
         return waited
 
     def settle(self) -> None:
-        """Wait until the model is whole again after what was lost before: with a holder and a guardian."""
+        """Wait until the model has a holder and a guardian again after an earlier loss."""
         while True:
             now = self.live.pulse()
             if now.epoch != self._whole.epoch:
@@ -162,13 +168,13 @@ class FaultInjector:
     # Drawing
 
     def _victim(self, roles: dict[str, int], taken: set[int]) -> int:
-        """Draw a node that nothing happens to yet; mostly one that the walk needs at this moment."""
+        """Draw a node without a fault; mostly one that the walk needs at this moment."""
         free = [v for v in range(self.live.n) if v not in taken and self.live.runs(v)]
         wanted = [v for v in roles.values() if v in free]
         return self.draws.choice(wanted if wanted and self.draws.random() < 0.7 else free)
 
     def _span(self) -> float:
-        """Return how long a fault lasts: mostly short, now and then longer than what is taken for death."""
+        """Return how long a fault lasts: mostly short, sometimes longer than ``dead_after``."""
         if self.draws.random() < 0.2:
             return self.dead_after * self.draws.uniform(1.2, 1.8)
         return self.dead_after * self.draws.choice((0.0, 0.05, 0.2, 0.5))

@@ -1,4 +1,4 @@
-"""Messages, events and what is on a disk in a few words, for the transcript of a run."""
+"""Messages, events and slots of a disk in a few words, for the transcript of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What must hold in every state of a small world; a verdict is an invariant and what is wrong, or None."""
+"""What must hold in every state of a small fleet.
+
+A verdict is an invariant and what is wrong, or None.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from levywalk.fleet.protocol.token import Epoch, Token
 
 
 def place(token: Token) -> str:
-    """Return where a token stands in its history."""
+    """Return the position of a token in its history, in words."""
     return f"e{token.epoch.counter}.{token.epoch.node} seq {token.seq} step {token.step}"
 
 
@@ -42,7 +45,7 @@ def told(message: Message) -> str:
 
 
 def judge_facts(facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
-    """Check I3, I4 and I6 on what has become fact.
+    """Check I3, I4 and I6 on the facts.
 
     Examples
     --------
@@ -104,7 +107,7 @@ def _can_continue(memory: DiskValue, epoch: Epoch, digests: set[bytes]) -> bool:
 
 
 def wrong_choice(setting: SmallFleet, memories: list[DiskValue]) -> tuple[str, str] | None:
-    """Check I7: where a token goes is what the script says."""
+    """Check I7: a token goes where the script says."""
     for v, memory in enumerate(memories):
         held = memory.held
         if held is not None and held.to != NOBODY:
@@ -115,14 +118,14 @@ def wrong_choice(setting: SmallFleet, memories: list[DiskValue]) -> tuple[str, s
 
 
 def wrong_end(memories: list[DiskValue], facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
-    """Check I6 of the last tokens."""
+    """Check I6 for the final tokens."""
     for memory in memories:
         token = memory.final
         if token is None:
             continue
         steps = [step for step, _ in applied(token)]
         if steps != list(range(token.step)):
-            return "I6", f"the model holds the steps {steps}"
+            return "I6", f"the model contains the steps {steps}"
         for step, node in applied(token)[token.base :]:
             if ("visited", token.epoch, step, node) not in facts:
                 return "I6", f"step {step} at node {node} is in the model, but in no log"
@@ -130,7 +133,7 @@ def wrong_end(memories: list[DiskValue], facts: list[tuple[Any, ...]]) -> tuple[
 
 
 def updates_at_risk(memories: list[DiskValue], facts: list[tuple[Any, ...]]) -> int:
-    """Return how far what is held of a regenerated epoch is ahead of the copy that goes on."""
+    """Return how many updates a token of a regenerated epoch is ahead of the copy that continues."""
     lost = 0
     for kind, epoch, _, step, *_ in facts:
         if kind != "regenerated":

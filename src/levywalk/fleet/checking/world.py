@@ -1,12 +1,15 @@
-"""A network, disks and clocks that fail as a schedule says, around real nodes: the same schedule, the same run.
+"""A network, disks and clocks with the faults of a schedule, around real nodes.
 
-Time is virtual. A node that crashes loses its `Node`; what it starts again with is what was persisted. A crash can come
-between any two effects of one event. A write happens as a whole or not at all, which is what SQLite guarantees.
-Messages are lost, doubled, delayed and so reordered; a message can reach a later life of a process, but never a node
-whose disk was lost since: a transport must bind its connections to a disk.
+The same schedule gives the same run.
 
-The operator is part of the world: of a node that died (`wait` alone) or lost its disk it is said once, at every node,
-that it is gone; for a lost disk before the node starts again. Who is down hears it at once when it starts.
+Time is virtual. A node that crashes loses its `Node`, and starts again with what was persisted. A
+crash can happen between any two effects of one event. A write happens completely or not at all, as
+SQLite guarantees. Messages are lost, doubled, delayed and so reordered. A message can reach a node
+after a restart, but never after its disk was lost: a transport must bind its connections to a disk.
+
+The operator is part of the world: when a node has died (only under `wait`) or lost its disk, every
+node is told once that it is gone; after a lost disk this happens before the node starts again. A
+node that is down is told when it starts.
 """
 
 from __future__ import annotations
@@ -47,16 +50,18 @@ from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.setup.build import Fleet
 
 Maker = Callable[[Fleet, int, Disk], Node]
-WRITING = 10  # added to a crash's amount: of the next event that writes
+WRITING = 10  # added to the amount of a crash: wait for the next event that writes
 
 
 def genuine(fleet: Fleet, v: int, disk: Disk) -> Node:
-    """Return the node as it is; a test of the harness gives one with a bug instead."""
+    """Return the real node. Tests of these tools use a node with a bug instead."""
     return fleet.node(v, disk)
 
 
 def made_of(kind: type[Node]) -> Maker:
-    """Return what makes nodes of another class, such as one of `levywalk.fleet.checking.mutants`."""
+    """Return a function that makes nodes of another class, such as one of
+    `levywalk.fleet.checking.mutants`.
+    """
     return partial(_made, kind)
 
 
@@ -66,22 +71,22 @@ def _made(kind: type[Node], fleet: Fleet, v: int, disk: Disk) -> Node:
 
 @dataclass
 class WorldMachine:
-    """Where a node lives: its disk, which outlasts it, its clock, and what is wrong there."""
+    """The machine of a node: its disk, its clock, and its present faults."""
 
     disk: Disk
     rate: float
     offset: float
     node: Node | None = None
-    life: int = 0  # of the process
-    born: int = 0  # of the disk
+    life: int = 0  # number of starts of the process
+    born: int = 0  # number of disks that were lost
     dead: bool = False
     room: bool = True
     slow: float = 0.0
     armed: ScheduledFault | None = None
     timer: int = 0
     turn: bool = False
-    blank: bool = False  # whether the operator has yet to say that the disk is lost
-    gone: list[int] = field(default_factory=list)  # what the operator has to say when it starts
+    blank: bool = False  # whether the operator still has to say that the disk is lost
+    gone: list[int] = field(default_factory=list)  # nodes that it must be told are gone, when it starts
 
     @property
     def up(self) -> bool:
@@ -89,7 +94,7 @@ class WorldMachine:
         return self.node is not None
 
     def clock(self, time: float) -> float:
-        """Return what the clock shows."""
+        """Return the time that the clock shows."""
         return self.offset + self.rate * time
 
 
@@ -99,11 +104,11 @@ class World:
     Parameters
     ----------
     schedule
-        What is to happen.
+        The schedule.
     make
-        Makes a node from a fleet, its number and its disk.
+        A function that makes a node from a fleet, its number and its disk.
     keep
-        Whether to write down who did what when, for `transcript`.
+        Whether to write down what happens, for `transcript`.
 
     Examples
     --------
@@ -123,7 +128,7 @@ class World:
         self.transcript: list[str] | None = [] if keep else None
         self.loss, self.blocked = schedule.loss, Counter[tuple[int, int]]()
         self.healed = False
-        self.said: set[int] = set()  # the dead that the operator has named
+        self.said: set[int] = set()  # dead nodes that the operator has reported
         self.joined: list[tuple[int, int]] = []
         self._order = 0
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
@@ -167,7 +172,7 @@ class World:
         heappush(self._queue, (time, self._order, what, about))
 
     def run(self, until: float) -> None:
-        """Let everything happen up to a time; once all has healed, only to the end of the walk."""
+        """Let everything happen up to a time. After `heal`, stop at the end of the walk."""
         queue = self._queue
         while queue and queue[0][0] <= until and not (self.healed and self.finished):
             self.time, _, what, about = heappop(queue)
@@ -175,7 +180,7 @@ class World:
 
     @property
     def finished(self) -> bool:
-        """Whether every node that lives knows one and the same end."""
+        """Whether all living nodes know the same end."""
         ends = self.invariants.ended
         if not ends:
             return False
@@ -210,12 +215,12 @@ class World:
             self._hear_gone(v, gone)
 
     def stop(self, v: int, why: str) -> None:
-        """Take a node's memory; its disk stays."""
+        """Stop a node. Its memory is lost, its disk stays."""
         self.tell(v, f"stops: {why}")
         self.sites[v].node, self.sites[v].armed = None, None
 
     def receive(self, v: int, event: Event) -> None:
-        """Let a node take in an event, and perform what it wants done, as far as it lives to see it."""
+        """Give an event to a node, and perform its effects until it crashes."""
         site = self.sites[v]
         if site.node is None:
             return
@@ -258,7 +263,7 @@ class World:
                 continue
             delay = self.schedule.delay * rng.random() ** 2 + self.sites[v].slow + self.sites[to].slow
             if rng.random() < 0.02:
-                delay *= 10.0  # now and then a message is overtaken by many
+                delay *= 10.0  # sometimes a message arrives much later than others
             self._at(self.time + delay, self._deliver, v, to, effect.message, self.sites[to].born)
 
     def _deliver(self, v: int, to: int, message: Any, born: int) -> None:
@@ -295,7 +300,7 @@ class World:
     # Faults
 
     def _roles(self) -> dict[int, int]:
-        """Return who holds the highest live token, who guards it, and to whom it is to go."""
+        """Return the holder of the highest active token, its guardian, and the next node."""
         found = [(role[:3], role[3]) for v in range(len(self.sites)) for role in self._roles_of(v)]
         return max(found, key=lambda role: role[0])[1] if found else {}
 
@@ -309,7 +314,9 @@ class World:
             yield guarded.copy.epoch, guarded.copy.seq, 0, roles
 
     def _strike(self, fault: ScheduledFault) -> None:
-        """Let a fault happen, if it can: roles may be vacant, and the dead stay dead."""
+        """Let a fault happen, if it can: there may be no node with that role, and dead nodes stay
+        dead.
+        """
         roles = self._roles()
         fault = fault._replace(nodes=tuple(v if v >= 0 else roles.get(v, -1) for v in fault.nodes))
         if any(v < 0 or self.sites[v].dead for v in fault.nodes):
@@ -319,13 +326,15 @@ class World:
         self._faults[fault.kind](fault)
 
     def _arm(self, fault: ScheduledFault) -> None:
-        """Let a node fall at its next event."""
+        """Let a node crash at its next event."""
         site = self.sites[fault.nodes[0]]
         if site.node is not None and site.armed is None:
             site.armed = fault
 
     def _survived(self, fault: ScheduledFault, effects: list[Effect]) -> list[Effect] | None:
-        """Return the effects that happen before an armed node falls, or None if it does not fall yet."""
+        """Return the effects that happen before the planned crash of a node, or None if it does not
+        crash yet.
+        """
         writes = [i for i, effect in enumerate(effects) if type(effect) is Persist]
         if fault.kind == "torn":
             return effects[: writes[0] + int(fault.amount)] if writes else None
@@ -337,7 +346,7 @@ class World:
         """Stop a node: for a while, for ever, or without its disk."""
         kind = fault.kind
         if kind in ("die", "wipe") and not self.invariants.whole:
-            kind = "crash"  # one permanent death at a time is what is promised for
+            kind = "crash"  # the promise is for one permanent death at a time
         self.stop(v, kind)
         if kind == "die":
             self.sites[v].dead = True
@@ -353,10 +362,13 @@ class World:
             self._at(self.time + fault.lasts, self._start, v)
 
     def _say_gone(self, gone: int) -> None:
-        """Let the operator say at every node that one will never come back; those that are down hear it first."""
+        """Tell every node that one will never come back.
+
+        Nodes that are down are told when they start.
+        """
         if self.sites[gone].dead:
             if gone in self.said or self.schedule.policy == GuardianPolicy.EAGER:
-                return  # an eager fleet goes on by itself
+                return  # an eager fleet continues by itself
             self.said.add(gone)
         for v, site in enumerate(self.sites):
             if v == gone or site.dead:
@@ -365,7 +377,7 @@ class World:
             self._hear_gone(v, gone)
 
     def _hear_gone(self, v: int, gone: int) -> None:
-        """Say it at one node, and again when it starts if it fell meanwhile."""
+        """Tell one node; if it crashes meanwhile, it is told again when it starts."""
         site = self.sites[v]
         if site.node is not None:
             self.receive(v, Gone(gone))
@@ -438,8 +450,10 @@ class World:
         self.receive(fault.nodes[0], Leaves())
 
     def heal(self) -> None:
-        """End all trouble: links work, whoever is not dead starts, and the operator names the dead."""
-        self.tell(-1, "*** all heals")
+        """End all faults: links work, all living nodes start, and the operator says which nodes are
+        dead.
+        """
+        self.tell(-1, "*** all faults end")
         self.healed, self.loss = True, 0.0
         self.blocked.clear()
         for v, site in enumerate(self.sites):

@@ -1,4 +1,4 @@
-"""Look through a fleet's folder for what is wrong or will be: every finding with its remedy."""
+"""Look for problems in a fleet's folder, present and future ones. Every finding has a remedy."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class FindingLevel(StrEnum):
     PROBLEM = "problem"
 
 
-_ROOM = 1 << 30, 1 << 26  # bytes on a disk: fewer are worth a warning, or a problem
-_PATIENCE = 5.0  # seconds for a node to answer
-_SLOW = 0.02  # seconds of an fsync
-_CLOCK = 5.0  # seconds that this machine's clock may be behind a file that it has just written
+_ROOM = 1 << 30, 1 << 26  # free bytes on the disk: fewer are a warning, or a problem
+_PATIENCE = 5.0  # seconds to wait for a node's answer
+_SLOW = 0.02  # seconds; a slower fsync is a warning
+_CLOCK = 5.0  # seconds by which files may be newer than this machine's clock
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     level: str
     what: str
@@ -47,7 +47,7 @@ class Finding(NamedTuple):
 
 
 def examine(path: str | Path) -> Iterator[Finding]:
-    """Look at everything in a fleet's folder, and yield what there is to say.
+    """Check everything in a fleet's folder, and yield the findings.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def examine(path: str | Path) -> Iterator[Finding]:
         try:
             file = NodeFile.read(place / "node.toml")
         except LevywalkError as error:
-            yield Finding(FindingLevel.PROBLEM, str(error), "mend the file")
+            yield Finding(FindingLevel.PROBLEM, str(error), "correct the file")
             continue
         if place.name != f"node-{file.id}":
             yield Finding(
@@ -84,13 +84,13 @@ def examine(path: str | Path) -> Iterator[Finding]:
     )
     yield from _each("node files agree with each other", _symmetric(files))
     views = {one.id: one for one in FleetFolder(path, manifest, files).views(_PATIENCE)}
-    yield from _each("ports are free, or held by the nodes", (one for v in files for one in _ports(files[v], views[v])))
+    yield from _each("ports are free, or used by the nodes", (one for v in files for one in _ports(files[v], views[v])))
     yield from _machine(path)
     yield from _running(path, views)
 
 
 def _each(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Yield the findings, or, if there is nothing to complain of, that all is fine."""
+    """Yield the findings or, if there are none, that all is well."""
     found = list(findings)
     yield from found
     if all(finding.level == FindingLevel.OK for finding in found):
@@ -122,7 +122,9 @@ def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:
         except IdentityError as error:
             yield Finding(FindingLevel.PROBLEM, f"node {file.id}: {error}")
         except OSError as error:
-            yield Finding(FindingLevel.PROBLEM, f"node {file.id}: {error}", "restore the file, or issue the node anew")
+            yield Finding(
+                FindingLevel.PROBLEM, f"node {file.id}: {error}", "restore the file, or issue new keys for the node"
+            )
     for warning in caught:
         if issubclass(warning.category, ExpiryWarning):
             yield Finding(
@@ -133,7 +135,7 @@ def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:
 
 
 def _symmetric(files: Mapping[int, NodeFile]) -> Iterator[Finding]:
-    """Compare what nodes say of each other."""
+    """Compare what the node files say about each other."""
     from levywalk.fleet.identity.certificates import key_fingerprint
     from levywalk.fleet.identity.errors import IdentityError
 
@@ -142,7 +144,7 @@ def _symmetric(files: Mapping[int, NodeFile]) -> Iterator[Finding]:
         try:
             prints[v] = key_fingerprint(file.certificate.read_bytes())
         except (OSError, IdentityError):
-            continue  # said already
+            continue  # reported already
     for v, file in sorted(files.items()):
         for peer in file.neighbours:
             other = files.get(peer.id)
@@ -157,28 +159,28 @@ def _symmetric(files: Mapping[int, NodeFile]) -> Iterator[Finding]:
             if prints.get(peer.id, peer.fingerprint) != peer.fingerprint:
                 yield Finding(
                     FindingLevel.PROBLEM,
-                    f"node {v} knows node {peer.id} by other keys than those it has",
+                    f"node {v} has a wrong fingerprint of node {peer.id}",
                     f"in node {v}'s file, set the fingerprint of node {peer.id} to {prints[peer.id]}",
                 )
             mine, its = host_port(peer.address), host_port(other.listen)
             if mine is not None and its is not None and mine[1] != its[1]:
                 yield Finding(
                     FindingLevel.PROBLEM,
-                    f"node {v} looks for node {peer.id} on port {mine[1]}, but that listens on {its[1]}",
+                    f"node {v} expects node {peer.id} on port {mine[1]}, but it listens on port {its[1]}",
                     f"change the address in the file of node {v}, or listen in that of node {peer.id}",
                 )
 
 
 def _ports(file: NodeFile, one: NodeView) -> Iterator[Finding]:
     if one.pid is not None:
-        return  # it would have ended if it could not listen
+        return  # it would have stopped if it could not listen
     for name, address in (("listen", file.listen), ("metrics", file.metrics)):
         parts = None if address is None else host_port(address)
         if parts is not None and not _is_free(*parts):
             yield Finding(
                 FindingLevel.PROBLEM,
                 f"node {file.id} does not run, but another process has its port {parts[1]} ({name})",
-                "end that process, or change the node file and the neighbours' address of this node",
+                "stop that process, or change the node file and the neighbours' address of this node",
             )
 
 
@@ -194,7 +196,7 @@ def _is_free(host: str, port: int) -> bool:
 
 
 def _machine(path: Path) -> Iterator[Finding]:
-    """Look at the disk and the clock."""
+    """Check the disk and the clock."""
     if not os.access(path, os.W_OK):
         yield Finding(FindingLevel.PROBLEM, f"{path} cannot be written", "give it to the user that runs the nodes")
         return
@@ -204,7 +206,7 @@ def _machine(path: Path) -> Iterator[Finding]:
         level, f"{free / (1 << 30):.1f} GiB are free on the disk", "" if level == FindingLevel.OK else "make room"
     )
     taken = fsync_seconds(path, times=10)
-    said = f"the disk keeps a page for good in {1000 * taken:.2g} ms"
+    said = f"the disk stores a page in {1000 * taken:.2g} ms"
     yield (
         Finding(FindingLevel.OK, said)
         if taken < _SLOW
@@ -216,16 +218,17 @@ def _machine(path: Path) -> Iterator[Finding]:
         yield Finding(
             FindingLevel.WARNING,
             f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, but files here are {newest - now:.0f} s newer",
-            "set the clock: certificates are judged by it; nothing else is",
+            "set the clock: it decides whether certificates are valid, and nothing else",
         )
     else:
         yield Finding(
-            FindingLevel.OK, f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, which certificates are judged by"
+            FindingLevel.OK,
+            f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC; it decides whether certificates are valid",
         )
 
 
 def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
-    """Look at the nodes that run, and at what they wait for."""
+    """Check the nodes that run, and what they wait for."""
     up = [v for v, one in sorted(views.items()) if one.pid is not None]
     down = [v for v in sorted(views) if v not in up]
     at = shlex.quote(str(path))

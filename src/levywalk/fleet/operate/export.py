@@ -1,4 +1,7 @@
-"""Take out of a fleet's folder what the walk has made: the model, and the trace. The nodes may run meanwhile."""
+"""Export what the walk has made from a fleet's folder: the model and the trace.
+
+The nodes may run meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,14 @@ class Copy(NamedTuple):
 
 
 def model(fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: bool = False) -> Copy:
-    """Write a model as safetensors, under the name ``model``; return whose it was.
+    """Write a model as safetensors, under the name ``model``; return where it came from.
 
     Parameters
     ----------
     node
-        Of that node's disk; else of any that has seen the end.
+        Take the model from this node's disk; by default from any disk that has the final model.
     now
-        The newest one that is on a disk, before the end too.
+        Take the newest model on any disk, also before the walk is over.
 
     Raises
     ------
@@ -59,7 +62,7 @@ def model(fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: 
     if not best.final and not now:
         raise FleetProblem(
             f"the walk is not over: {best.token.step:,} of {fleet.manifest.published.steps:,} updates are done, "
-            f"as far as {where if node is not None else 'the disks here'} know; --now takes the newest model there is"
+            f"as far as {where if node is not None else 'the disks here'} know; --now takes the newest model"
         )
     write_whole(out, b"".join(Tensor("model", best.token.model).chunks()))
     return best
@@ -91,7 +94,7 @@ def trace(fleet: FleetFolder, *, missing: str = "refuse") -> Trace:
 
     logs = read_logs(fleet)
     if not any(logs.values()):
-        raise FleetProblem("no node has logged an update yet: the walk has not begun")
+        raise FleetProblem("no node has logged an update yet: the walk has not started")
     try:
         return merge(logs, fleet_of(fleet.path), missing=missing)
     except InvalidParameter as error:
@@ -101,7 +104,9 @@ def trace(fleet: FleetFolder, *, missing: str = "refuse") -> Trace:
 
 
 def read_logs(fleet: FleetFolder) -> dict[int, list[Line]]:
-    """Read all logs, up to a moment at which no line can be missing because one log was read before another."""
+    """Read all logs up to a common point of the walk, so that no line is missing because one log
+    was read earlier than another.
+    """
     first: dict[int, list[Line]] = {}
     readings = {
         v: StoreReader(file.state, fleet.manifest.digest, limits=fleet.manifest.limits)
@@ -112,7 +117,8 @@ def read_logs(fleet: FleetFolder) -> dict[int, list[Line]]:
         for v, reading in readings.items():
             first[v] = list(reading.lines())
         latest = max((_place(line) for lines in first.values() for line in lines), default=_NOWHERE)
-        # What led to the latest line of the first round was written before it, and so is there in the second one.
+        # Everything before the latest line of the first round was written before it, so the second round
+        # finds it.
         for v, reading in readings.items():
             first[v] += [line for line in reading.lines(len(first[v])) if _place(line) <= latest]
     finally:
@@ -125,7 +131,7 @@ _NOWHERE: tuple[Epoch, int] = FIRST, 0
 
 
 def _place(line: Line) -> tuple[Epoch, int]:
-    """Return where in the walk a line is."""
+    """Return the position of a line in the walk."""
     if isinstance(line, Visit):
         return Epoch(*line.token_epoch), line.step
     return (line.epoch, line.base) if isinstance(line, Began) else _NOWHERE

@@ -1,13 +1,14 @@
-"""Found a fleet: a folder with a manifest, an authority, and for each node its file, its keys and its own data.
+"""Create a fleet: a folder with a manifest, an authority, and for each node its file, its keys and
+its own data.
 
 ::
 
-    DIR/manifest.json                 the same on every node
-    DIR/authority/                    ca.key, which stays with the operator, and ca.crt
-    DIR/node-3/                       all that node 3 needs, and nothing of another node's: node.toml, manifest.json,
-                                      node.key, node.crt, ca.crt, data.npz; it makes its own state/
+DIR/manifest.json the same on every node DIR/authority/ ca.key, which stays with the operator, and
+ca.crt DIR/node-3/ everything that node 3 needs, and nothing of other nodes: node.toml,
+manifest.json, node.key, node.crt, ca.crt, data.npz; it creates state/
 
-`fleet_of` is the way back, for who has all of it: to merge the nodes' logs into a trace.
+`fleet_of` reads such a folder, for an operator who has all of it and wants to merge the nodes' logs
+into a trace.
 """
 
 from __future__ import annotations
@@ -52,13 +53,16 @@ from levywalk.registry import from_dict
 from levywalk.schedule import Schedule
 from levywalk.walks import Walk
 
-# The kernel gives clients ports from 32768 on, which could take a node's while it is down.
+# The operating system gives clients ports from 32768 on; it could give a node's port away while the
+# node is down.
 LOWEST_PORT, HIGHEST_PORT = 20_000, 32_767
 _PORTS = 65_535
 
 
 class PrivateProblem:
-    """A problem whose data is with the nodes' owners; the operator knows its dimension and an agreed L̄.
+    """A problem whose data only the nodes' owners have.
+
+    The operator knows its dimension and an agreed L̄.
 
     Examples
     --------
@@ -104,33 +108,35 @@ def create(
     progress: Progress | None = None,
     **more: Any,
 ) -> Path:
-    """Make the folder of a new fleet; return it.
+    """Create the folder of a new fleet; return it.
 
     Parameters
     ----------
     folder
-        One that does not exist, or is empty. It appears at once when all of it is there.
+        A folder that does not exist, or is empty. It appears in one step, when it is complete.
     problem
-        `LeastSquares` or `Logistic`, of which each node gets its own samples;
-        or `PrivateProblem`: then each owner puts a ``data.csv`` (features, and the target last) beside the node's file.
+        `LeastSquares` or `Logistic`: each node gets its own samples. Or `PrivateProblem`: each owner
+        puts a ``data.csv`` (features, and the target last) beside the node's file.
     shared_key
-        Whether all nodes draw from the seed, so that a walk without faults is that of `levywalk.run`; anybody who knows
-        the seed can then foretell the walk. Else each node draws from its own entropy.
+        Whether all nodes draw from the seed, so that a walk without faults is that of `levywalk.run`.
+        Anybody who knows the seed can then predict the walk. Otherwise each node draws from its own
+        entropy.
     terms
-        Of the hand-off; its ``run`` becomes the manifest's hash.
+        Times and rules of the hand-off; its ``run`` becomes the manifest's hash.
     host, port
-        All nodes on this machine: the host they listen on, and the port of node 0, from which the others count up.
-        Without a port, free ones are found.
+        For nodes on this machine: the host they listen on, and the port of node 0; node i listens on
+        port + i. Without a port, free ports are chosen.
     addresses
-        Nodes on machines of their own: host:port of each, as its neighbours reach it.
+        For nodes on machines of their own: the host:port at which neighbours reach each node.
     metrics
-        Whether each node serves its metrics on the loopback.
+        Whether each node serves its metrics on the loopback interface.
     days
-        How long the nodes' certificates are valid.
+        How many days the nodes' certificates are valid.
     deploy
-        "systemd", "compose" or "kubernetes": add the files for it; the last two have addresses of their own.
+        "systemd", "compose" or "kubernetes": add the files for it. The last two set the addresses.
     more
-        As for `Fleet.of` and `PublishedWalk.of`: start, x0, stop, detector, update, record_every.
+        Further arguments of `Fleet.of` and `PublishedWalk.of`: start, x0, stop, detector, update,
+        record_every.
 
     Examples
     --------
@@ -175,7 +181,9 @@ def create(
 
 
 def fleet_of(folder: str | Path) -> Fleet:
-    """Rebuild what a fleet walks by from its folder, with all nodes' data: for who founded it, to merge logs.
+    """Read a fleet from its folder with all nodes' data, to merge its logs.
+
+    Only the operator who created it can do that.
 
     Examples
     --------
@@ -191,7 +199,7 @@ def fleet_of(folder: str | Path) -> Fleet:
     nodes = node_files(folder, manifest.nodes)
     for node in nodes:
         if Manifest.read(node.manifest).digest != manifest.digest:
-            raise InvalidSpec(f"{node.manifest}: another manifest than the fleet's: copy {folder}/manifest.json there")
+            raise InvalidSpec(f"{node.manifest}: this is not the fleet's manifest: copy {folder}/manifest.json there")
     network = _network(folder, manifest, nodes)
     problem = _problem(manifest, nodes)
     return Fleet(
@@ -208,20 +216,20 @@ def fleet_of(folder: str | Path) -> Fleet:
     )
 
 
-# Making
+# Writing
 
 
 def _fresh(folder: Path) -> Path:
     folder = folder.absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidParameter(
-            f"folder must not exist, or be empty, got {str(folder)!r}: name another; a fleet is never overwritten"
+            f"folder must not exist, or be empty, got {str(folder)!r}: choose another; a fleet is never overwritten"
         )
     return folder.resolve()
 
 
 def _check_problem(problem: Problem, design: Walk, step_size: float | str | Schedule) -> None:
-    """Refuse what a node could not compute alone, and step sizes that need data that nobody has seen."""
+    """Refuse problems that a node cannot compute alone, and step sizes that need the private data."""
     if isinstance(problem, PrivateProblem):
         sizes = [step_size] if design.detector is None else [step_size, getattr(design, "step_size", 0.0)]
         for size in sizes:
@@ -246,7 +254,7 @@ def _places(
     metrics: bool,
     deploy: str | None,
 ) -> list[Place]:
-    """Return where each node listens, and where the others reach it."""
+    """Return where each node listens, and where its neighbours reach it."""
     if deploy is not None:
         checks.choice("deploy", deploy, deployment.KINDS)
     if deploy in deployment.OWN_ADDRESSES:
@@ -279,10 +287,14 @@ def _here(n: int, host: str, port: int | None, metrics: bool) -> list[Place]:
 
 
 def _free_ports(host: str, count: int) -> list[int]:
-    """Find ports that nobody listens on; not always the same, or two fleets that are both down would share them."""
+    """Find free ports.
+
+    The search starts at a random port, because two fleets that are both stopped would otherwise get
+    the same ports.
+    """
     span = HIGHEST_PORT - LOWEST_PORT + 1
     if count > span:
-        raise InvalidParameter(f"{count} ports are more than the {span} that are safe on one machine; give port=")
+        raise InvalidParameter(f"{count} ports are needed, but only {span} are safe to use on one machine; give port=")
     first, free = random.SystemRandom().randrange(span), []
     for i in range(span):
         port = LOWEST_PORT + (first + i) % span
@@ -315,7 +327,7 @@ def _is_free(host: str, port: int) -> bool:
 def _elsewhere(n: int, addresses: Sequence[str], metrics: bool) -> list[Place]:
     if isinstance(addresses, str) or len(addresses) != n or len(set(addresses)) != n:
         raise InvalidParameter(
-            f"addresses must be a list of {n} different ones, host:port of each node, got {addresses!r}"
+            f"addresses must be a list of {n} different addresses, one host:port per node, got {addresses!r}"
         )
     ends = []
     for address in addresses:
@@ -326,7 +338,8 @@ def _elsewhere(n: int, addresses: Sequence[str], metrics: bool) -> list[Place]:
     after = max(port for _, port in ends) + 1
     if metrics and after + n - 1 > _PORTS:
         raise InvalidParameter(f"addresses must leave {n} ports above {after - 1} for metrics; or give metrics=False")
-    # Many a machine knows its own name as a loopback address, so a node listens on all: TLS asks who is there.
+    # Some machines resolve their own name to a loopback address. So a node listens on all addresses;
+    # TLS decides who may connect.
     return [
         Place(address, f"{'[::]' if ':' in host else '0.0.0.0'}:{port}", f"127.0.0.1:{after + v}" if metrics else None)
         for v, (address, (host, port)) in enumerate(zip(addresses, ends, strict=True))
@@ -336,7 +349,7 @@ def _elsewhere(n: int, addresses: Sequence[str], metrics: bool) -> list[Place]:
 def _fill(
     folder: Path, fleet: Fleet, manifest: Manifest, places: list[Place], days: int, progress: Progress | None
 ) -> None:
-    """Write everything."""
+    """Write all files of the fleet."""
     manifest.write(folder / "manifest.json")
     authority = Authority.create(folder / "authority", manifest.name)
     prints = []
@@ -367,7 +380,7 @@ def _fill(
 
 
 def _write_data(folder: Path, problem: Problem, v: int) -> str:
-    """Write a node's own samples, for its eyes alone; return the file's name."""
+    """Write a node's own samples, readable by the owner alone; return the name of the file."""
     if not isinstance(problem, GeneralizedLinear):
         return "data.csv"
     rows = slice(int(problem.offsets[v]), int(problem.offsets[v + 1]))
@@ -385,7 +398,8 @@ def _network(folder: Path, manifest: Manifest, nodes: list[NodeFile]) -> Network
     for v, u in sorted(edges):
         if (u, v) not in edges:
             raise InvalidSpec(
-                f"{folder}: node {v} has node {u} as a neighbour, but not the other way: mend one node file"
+                f"{folder}: node {v} has node {u} as a neighbour, but not the other way round: "
+                "correct one of the node files"
             )
     return Network.from_edges(
         [edge for edge in sorted(edges) if edge[0] < edge[1]],

@@ -1,4 +1,6 @@
-"""Strict reading of the tables in a manifest or a node file: what is not exactly as expected is named and refused."""
+"""Strict reading of the tables in a manifest or a node file: everything unexpected is named and
+refused.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +14,24 @@ from typing import Any, TypeVar
 from levywalk import checks
 from levywalk.errors import InvalidParameter, InvalidSpec, MissingFile
 
-_SHOWN = 80  # characters of a value in a message
+_SHOWN = 80  # longest value that is shown in a message
 T = TypeVar("T")
 
 
 def read_bytes(path: Path, most: int, what: str) -> bytes:
-    """Return what is in a file, unless it is larger than any file of its kind.
+    """Return the contents of a file, unless it is larger than any file of its kind.
 
     Examples
     --------
     >>> read_bytes(Path("no/such.json"), 10, "a manifest")
     Traceback (most recent call last):
-    levywalk.errors.MissingFile: no/such.json: there is no such file; a manifest is made by levywalk fleet init
+    levywalk.errors.MissingFile: no/such.json: there is no such file; levywalk fleet init makes a manifest
     """
     try:
         with path.open("rb") as file:
             found = file.read(most + 1)
     except FileNotFoundError:
-        raise MissingFile(f"{path}: there is no such file; {what} is made by levywalk fleet init") from None
+        raise MissingFile(f"{path}: there is no such file; levywalk fleet init makes {what}") from None
     except OSError as error:
         raise InvalidSpec(f"{path}: cannot be read ({error.strerror}); {what} was expected here") from None
     if len(found) > most:
@@ -38,7 +40,8 @@ def read_bytes(path: Path, most: int, what: str) -> bytes:
 
 
 class Fields:
-    """One table of a file: every key must be known, every needed key there, every value of its type.
+    """One table of a file: every key must be known, every required key present, every value of its
+    type.
 
     Examples
     --------
@@ -64,18 +67,18 @@ class Fields:
         for key in value:
             if key not in known:
                 near = difflib.get_close_matches(key, known, 1)
-                remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+                remedy = f"did you mean {near[0]}?" if near else f"known keys are {', '.join(known)}"
                 raise InvalidSpec(f"{source}: unknown key {self.name(key)} = {_shown(value[key])}; {remedy}")
         for key in needed:
             if key not in value:
-                raise InvalidSpec(f"{source}: the key {self.name(key)} is missing; add it, or make the file anew")
+                raise InvalidSpec(f"{source}: the key {self.name(key)} is missing; add it, or make the file again")
 
     def name(self, key: str) -> str:
-        """Return the key with the table's own name before it."""
+        """Return the full name of a key, with the name of the table."""
         return f"{self.where}.{key}" if self.where else key
 
     def bad(self, key: str, must: str) -> InvalidSpec:
-        """Return the error that says what a key's value must be."""
+        """Return the error that says what the value of a key must be."""
         return InvalidSpec(f"{self.source}: {self.name(key)} must be {must}, got {_shown(self.values.get(key))}")
 
     @contextmanager
@@ -86,14 +89,14 @@ class Fields:
             raise InvalidSpec(f"{self.source}: {error}") from None
 
     def make(self, made: Callable[..., T], *values: Any) -> T:
-        """Return an object that checks its own arguments; what it objects to is said of this table."""
+        """Return an object that checks its own arguments. Its error names this table."""
         try:
             return made(*values)
         except InvalidParameter as error:
             raise InvalidSpec(f"{self.source}: in {self.where}: {error}") from None
 
     def integer(self, key: str, *, low: int, high: int) -> int:
-        """Return a whole number within [low, high]."""
+        """Return an integer within [low, high]."""
         with self._clear():
             return checks.integer(self.name(key), self.values[key], low=low, high=high)
 

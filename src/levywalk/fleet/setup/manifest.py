@@ -58,11 +58,11 @@ class Manifest:
     text
         The file's bytes, which are hashed.
     run
-        A random name of this run: two fleets founded alike differ in it.
+        A random name of this run, so that two fleets with the same settings differ.
     nodes, mean_smoothness
         n and L̄.
     start
-        The node where the first token is born.
+        The node where the walk starts.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Manifest:
 
     @classmethod
     def of(cls, fleet: Fleet, *, name: str = "fleet", run: str | None = None) -> Manifest:
-        """Write down what the nodes of a fleet must know; ``run`` is drawn unless it is given."""
+        """Return the manifest of a fleet; ``run`` is drawn at random unless it is given."""
         content = _content(fleet, name, secrets.token_hex(16) if run is None else run)
         text = (json.dumps(content, sort_keys=True, indent=2, allow_nan=False) + "\n").encode()
         if len(text) > LARGEST:
@@ -107,16 +107,16 @@ class Manifest:
 
     @classmethod
     def read(cls, path: str | Path) -> Manifest:
-        """Read a manifest's file."""
+        """Read a manifest file."""
         return cls.parse(read_bytes(Path(path), LARGEST, "a manifest"), str(path))
 
     @classmethod
     def parse(cls, text: bytes, source: str = "the manifest") -> Manifest:
-        """Read a manifest from its bytes; ``source`` is what messages call it."""
+        """Read a manifest from its bytes; ``source`` is its name in error messages."""
         return _parsed(cls, text, source)
 
     def write(self, path: str | Path) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file, completely or not at all."""
         write_whole(Path(path), self.text)
 
     @property
@@ -141,7 +141,9 @@ class Manifest:
 
     @property
     def shared_key(self) -> int | None:
-        """The seed that all nodes draw from, as `levywalk.run` does; None: each draws from its own entropy."""
+        """The seed that all nodes draw from, as `levywalk.run` does; None if each node draws from
+        its own entropy.
+        """
         return self.seed if self.shared else None
 
     def scores(self, smoothness: float, degree: int) -> tuple[float, ...]:
@@ -266,7 +268,7 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         ),
     )
     if top.values["format"] != FORMAT or type(top.values["format"]) is not int:
-        raise top.bad("format", f"{FORMAT}; use the version of levywalk that the fleet was founded with")
+        raise top.bad("format", f"{FORMAT}; use the version of levywalk that created the fleet")
     run = top.text("run", most=64)
     if len(run) < 16 or set(run) - set("0123456789abcdef"):
         raise top.bad("run", "16 to 64 hexadecimal digits")
@@ -300,12 +302,12 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
 
 def _loaded(text: bytes, source: str) -> Any:
     def refuse(constant: str) -> Any:
-        raise ValueError(f"{constant} is no number")
+        raise ValueError(f"{constant} is not a number")
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise ValueError("a key stands twice in one table")
+            raise ValueError("a key occurs twice in one table")
         return found
 
     try:
