@@ -22,7 +22,7 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
-from levywalk.walks import AnyDesign
+from levywalk.walks import Walk
 
 EDGES = [(0, 1), (0, 2), (0, 3), (1, 2), (2, 3), (3, 4), (4, 5), (4, 6), (5, 6), (0, 5)]
 LIPSCHITZ = [1.0, 9.0, 0.5, 3.0, 20.0, 2.0, 1.5]
@@ -130,7 +130,7 @@ def stationary(P: np.ndarray) -> np.ndarray:
     return np.linalg.lstsq(np.vstack([P.T - np.eye(n), np.ones(n)]), np.append(np.zeros(n), 1.0), rcond=None)[0]
 
 
-def fleet_of(design: AnyDesign, policy: str = "none", steps: int = 10**6) -> Fleet:
+def fleet_of(design: Walk, policy: str = "none", steps: int = 10**6) -> Fleet:
     network = lw.Network.from_edges(EDGES, n=7, self_loops=policy)
     features = np.sqrt(np.array(LIPSCHITZ) / 2.0)[:, None]
     return Fleet.of(
@@ -160,7 +160,7 @@ def policy(request) -> str:
 
 
 @pytest.fixture(params=sorted(DESIGNS))
-def design(request) -> AnyDesign:
+def design(request) -> Walk:
     return DESIGNS[request.param]
 
 

@@ -16,7 +16,7 @@ from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.trace import Trace
 from levywalk.updates import Sgd
-from levywalk.walks import AnyDesign
+from levywalk.walks import Walk
 
 ARRAYS = ("step", "distance2", "excess_loss", "loss", "hops", "transfers", "bytes", "visits", "walk")
 ENDS = ("final_node", "model", "diverged_at", "switched_at", "target", "optimum")
@@ -57,7 +57,7 @@ def problem_of(kind: str, n: int, seed: int) -> lw.Problem:
 
 
 def both(
-    network: lw.Network, problem: lw.Problem, design: AnyDesign, terms: HandOffTerms | None = None, **how: object
+    network: lw.Network, problem: lw.Problem, design: Walk, terms: HandOffTerms | None = None, **how: object
 ) -> tuple[Trace, Trace]:
     fleet = Fleet.of(network, problem, design, terms=terms, **how)
     virtual = VirtualFleet(fleet)

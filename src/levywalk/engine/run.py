@@ -149,7 +149,7 @@ def run(
 def check_run(
     network: Network,
     problem: Problem,
-    design: AnyDesign,
+    design: Walk,
     *,
     steps: int,
     replicas: int,
@@ -159,7 +159,7 @@ def check_run(
     start: Any,
     x0: Any,
     threads: int | None,
-    update: Sgd | None,
+    update: Update | str | None,
     measure_loss: str | int,
 ) -> None:
     """Raise the error that `run` would raise for these arguments, without a step."""
@@ -182,7 +182,7 @@ def check_run(
         threads=threads,
         backend="auto",
         update=update,
-        loss=measure_loss,
+        measure_loss=measure_loss,
         seed=seed,
     )
 
@@ -233,7 +233,7 @@ def run_step_sizes(
         threads=threads,
         backend="auto",
         update=update,
-        loss="exact" if measure_loss is None else measure_loss,
+        measure_loss="exact" if measure_loss is None else measure_loss,
         seed=seed,
         scale=np.repeat(step_sizes, replicas),
         only_distance=measure_loss is None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,8 @@ from levywalk.problem import Problem, check_problem, optimum_of
 from levywalk.trace import Trace
 from levywalk.trace.comparison import Comparison, Trial
 from levywalk.trace.ranking import ACCURACY, Criterion, Ranking
-from levywalk.updates import Sgd
-from levywalk.walks import AnyDesign, Switching
+from levywalk.updates import Update, as_update
+from levywalk.walks import Walk
 
 _Run = tuple[Trace, tuple[Trial, ...], float]  # the reported run, what tuning tried, the step size
 
@@ -32,7 +31,7 @@ _Run = tuple[Trace, tuple[Trial, ...], float]  # the reported run, what tuning t
 def compare(
     network: Network,
     problem: Problem,
-    designs: Mapping[str, AnyDesign],
+    designs: Mapping[str, Walk | tuple[Walk, Update]],
     *,
     steps: int,
     replicas: int,
@@ -44,7 +43,7 @@ def compare(
     start: str | int | npt.ArrayLike = "uniform",
     x0: npt.ArrayLike | None = None,
     threads: int | None = None,
-    update: Sgd | None = None,
+    update: Update | str | None = None,
     measure_loss: str | int = "auto",
     rank_by: str | Callable[[Floats], float] | None = None,
     resume: str | Path | None = None,
@@ -60,7 +59,8 @@ def compare(
     Parameters
     ----------
     designs
-        Names and designs, such as ``{"WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj()}``.
+        Names and designs, such as ``{"WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj()}``. A pair of a design
+        and an update has an update of its own: ``{"…": (lw.mhlj(), lw.sgd(minibatch=8))}``.
     steps, replicas, seed, record_every, record_walk, start, x0, threads, update, measure_loss, progress
         As in `levywalk.run`, for each design.
     accuracy
@@ -94,9 +94,10 @@ def compare(
     steps, replicas = check_sizes(steps, replicas, record_every)
     seed = checks.seed(seed)
     # Everything is checked and all designs are bound before the first walk: a mistake should not cost an hour.
-    largest = {str(name): _largest(design, network, problem) for name, design in designs.items()}
-    designs = {str(name): replace(design, name=str(name)) for name, design in designs.items()}
-    given = None if _is_tuned(step_size) else _given_sizes(step_size, largest)
+    methods = {str(name): _method(str(name), value, update) for name, value in designs.items()}
+    largest = {name: walk.phases[0].bind(network, problem).largest for name, (walk, _) in methods.items()}
+    default = {name: own.default_step_size(largest[name], problem) for name, (_, own) in methods.items()}
+    given = None if _is_tuned(step_size) else _given_sizes(step_size, default)
     ranking = ranking_for(problem, rank_by, accuracy, x0, measure_loss)
     if ranking.name == Criterion.EXCESS_LOSS:
         measure_loss = "exact"
@@ -109,18 +110,17 @@ def compare(
         "start": start,
         "x0": x0,
         "threads": threads,
-        "update": update,
         "measure_loss": measure_loss,
     }
-    for design in designs.values():
-        check_run(network, problem, design, **options)
+    for design, own in methods.values():
+        check_run(network, problem, design, update=own, **options)
     states = None if resume is None else StateFolder(resume)
     with warnings.catch_warnings():
         if not ranking.relative:
             # That distance2 is unknown is no surprise where designs are ranked by something else.
             warnings.filterwarnings("ignore", "problem has no optimum", DataWarning)
         runs = _run_all(
-            network, problem, designs, ranking, given, largest, states, progress=progress, **options
+            network, problem, methods, ranking, given, largest, states, progress=progress, **options
         )
     return _comparison(runs, ranking)
 
@@ -128,7 +128,7 @@ def compare(
 def _run_all(
     network: Network,
     problem: Problem,
-    designs: Mapping[str, AnyDesign],
+    methods: Mapping[str, tuple[Walk, Update]],
     ranking: Ranking,
     sizes: Mapping[str, float] | None,
     largest: Mapping[str, float],
@@ -140,7 +140,7 @@ def _run_all(
 ) -> dict[str, _Run]:
     """Tune each design, unless its step size is given, and run it; Ctrl-C ends the loop."""
     runs: dict[str, _Run] = {}
-    for name, design in designs.items():
+    for name, (design, update) in methods.items():
         trials: tuple[Trial, ...] = ()
         if sizes is None:
             trials = tune_step_size(
@@ -150,6 +150,7 @@ def _run_all(
                 largest[name],
                 ranking,
                 states,
+                update=update,
                 measure_loss=measure_loss,
                 **options,
             )
@@ -160,7 +161,8 @@ def _run_all(
             design,
             step_size=size,
             record_walk=record_walk,
-            loss=measure_loss,
+            update=update,
+            measure_loss=measure_loss,
             resume=states.file(name, "run") if states else None,
             **options,
         )
@@ -185,38 +187,41 @@ def _comparison(runs: Mapping[str, _Run], ranking: Ranking) -> Comparison:
     )
 
 
-def _largest(design: AnyDesign, network: Network, problem: Problem) -> float:
-    first = design.first if isinstance(design, Switching) else design
-    if not hasattr(first, "bind"):
-        raise InvalidParameter(f"designs must hold designs such as lw.mhlj(), got {design!r}")
-    return first.bind(network, problem).largest
+def _method(name: str, value: Any, update: Update | str | None) -> tuple[Walk, Update]:
+    """Return a design, under the name that the caller gives it, and its update."""
+    walk, own = value if isinstance(value, tuple) and len(value) == 2 else (value, update)
+    if not isinstance(walk, Walk):
+        raise InvalidParameter(
+            f"designs must hold designs such as lw.mhlj(), or pairs of a design and an update, got {value!r}"
+        )
+    return walk.called(name), as_update(own)
 
 
 def _is_tuned(step_size: Any) -> bool:
     return isinstance(step_size, str) and step_size == "tuned"
 
 
-def _given_sizes(step_size: Any, largest: Mapping[str, float]) -> dict[str, float]:
-    """Return the step size of each design, as the caller gave them."""
+def _given_sizes(step_size: Any, default: Mapping[str, float]) -> dict[str, float]:
+    """Return the step size of each design, as the caller gave them; "theory" is the update's own default."""
     if isinstance(step_size, Mapping):
-        unknown = ", ".join(sorted(map(repr, set(step_size) - set(largest))))
+        unknown = ", ".join(sorted(map(repr, set(step_size) - set(default))))
         if unknown:
             raise InvalidParameter(
-                f"step_size must name designs, of {', '.join(largest)}; got {unknown}"
+                f"step_size must name designs, of {', '.join(default)}; got {unknown}"
             )
-        for name in largest:
+        for name in default:
             if name not in step_size:
                 raise InvalidParameter(
                     f"step_size must give a number for each design, got none for {name!r}"
                 )
         return {
-            name: checks.positive(f"step_size of {name!r}", step_size[name]) for name in largest
+            name: checks.positive(f"step_size of {name!r}", step_size[name]) for name in default
         }
     if isinstance(step_size, str):
         checks.choice("step_size", step_size, ("tuned", "theory"))
-        return {name: 1.0 / limit for name, limit in largest.items()}
+        return dict(default)
     size = checks.positive("step_size", step_size)
-    return dict.fromkeys(largest, size)
+    return dict.fromkeys(default, size)
 
 
 def ranking_for(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from levywalk.theory import bounds
 from levywalk.trace import Comparison
 from levywalk.trace.comparison_files import RESULT, require_folder
 from levywalk.trace.ranking import Criterion
-from levywalk.walks import AnyDesign, Design
+from levywalk.updates import Update
+from levywalk.walks import Design, Walk
 
 MOST_NODES = 2_000  # for larger networks, spectra take minutes
 PAGE = "report.html"
@@ -154,19 +156,27 @@ def _without(why: str) -> Theory:
     )
 
 
-def _parts(experiment: Experiment, folder: Path) -> tuple[Network, Any, dict[str, AnyDesign]]:
+def _parts(experiment: Experiment, folder: Path) -> tuple[Network, Any, dict[str, Walk]]:
     """Build the experiment; its files are looked for beside the results, one folder up, and here."""
     places = [folder, folder.resolve().parent, Path()]
     for place in places[:-1]:
         try:
-            return experiment.build(place)
+            return _walks_of(*experiment.build(place))
         except LevywalkError:
             continue
-    return experiment.build(places[-1])
+    return _walks_of(*experiment.build(places[-1]))
+
+
+def _walks_of(
+    network: Network, problem: Problem, methods: Mapping[str, Walk | tuple[Walk, Update]]
+) -> tuple[Network, Any, dict[str, Walk]]:
+    """Return the parts with the walk of each method: theory judges walks."""
+    walks = {name: value[0] if isinstance(value, tuple) else value for name, value in methods.items()}
+    return network, problem, walks
 
 
 def _judged(
-    results: Comparison, network: Network, problem: Problem, name: str, design: AnyDesign
+    results: Comparison, network: Network, problem: Problem, name: str, design: Walk
 ) -> tuple[dict[str, Any], str]:
     if not isinstance(design, Design):
         raise InvalidParameter("it changes on its way, so there is no single chain to judge")

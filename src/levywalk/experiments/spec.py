@@ -149,7 +149,7 @@ def _section_of(kind: str, key: str, name: str, make: Callable[..., Any], base: 
 def hints_of(make: Callable[..., Any]) -> dict[str, Any]:
     """Return the types of a factory's arguments, as far as they can be looked up."""
     try:
-        return get_type_hints(make.__init__ if inspect.isclass(make) else make)  # type: ignore[misc]
+        return get_type_hints(make.__init__ if inspect.isclass(make) else make)
     except Exception:  # annotations of a user's own may name anything
         return {}
 
@@ -252,12 +252,13 @@ class Experiment(_Section):
 
 def experiment_type() -> type[Experiment]:
     """Return the experiment with the sections of all names that are registered now."""
+    designs: Any = dict[str, _union("design", "kind", _DesignBase)]  # type: ignore[misc]
     made: type[Experiment] = create_model(
         "Experiment",
         __base__=Experiment,
         network=(_union("network", "family", _Family, first=_NetworkFile), ...),
         problem=(_union("data", "data", _Source, skip=1, first=_DataFile), ...),
-        designs=(dict[str, _union("design", "kind", _DesignBase)], Field(min_length=1)),  # type: ignore[misc]
+        designs=(designs, Field(min_length=1)),
     )
     return made
 

@@ -21,7 +21,7 @@ from levywalk.problem import Problem
 from levywalk.trace.comparison import Trial
 from levywalk.trace.ranking import Criterion, Ranking
 from levywalk.trace.statistics import mean_over_walks, settled_at
-from levywalk.walks import AnyDesign
+from levywalk.walks import Walk
 
 PER_DECADE = 4
 # The exponents k of γL* = 10^(k/4), from 0.01 to 10^¼. For every design, L* = max w(v)L_v is its own.
@@ -79,7 +79,7 @@ def search_grid(
 def mean_values(
     network: Network,
     problem: Problem,
-    design: AnyDesign,
+    design: Walk,
     step_sizes: Floats,
     ranking: Ranking,
     *,
@@ -108,7 +108,7 @@ def mean_values(
 def tune_step_size(
     network: Network,
     problem: Problem,
-    design: AnyDesign,
+    design: Walk,
     largest: float,
     ranking: Ranking,
     states: StateFolder | None = None,

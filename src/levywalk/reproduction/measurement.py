@@ -25,7 +25,7 @@ from levywalk.problem import LeastSquares, Problem
 from levywalk.schedule import Dropping, Schedule
 from levywalk.theory import bounds, entrapment, error_floor, spectral_gap, transition
 from levywalk.trace.ranking import Criterion, Ranking
-from levywalk.walks import AnyDesign, Design, Switching
+from levywalk.walks import Design, Walk
 
 PER_DECADE = 100  # checkpoints: 2.3 % apart
 _LONG = 20_000  # steps of the bounds
@@ -46,7 +46,7 @@ def geometric_checkpoints(steps: int) -> Ints:
     return np.unique(np.append(np.round(np.geomspace(1, steps, count)).astype(np.int64), steps))
 
 
-def build(description: Mapping[str, Any]) -> tuple[Network, Problem, AnyDesign, int]:
+def build(description: Mapping[str, Any]) -> tuple[Network, Problem, Walk, int]:
     """Make network, problem and design; redraw a random network that is not connected, and count how often.
 
     Examples
@@ -71,7 +71,9 @@ def build(description: Mapping[str, Any]) -> tuple[Network, Problem, AnyDesign, 
             if not seed:
                 break
         else:
-            return network, problem, designs["design"], redraws
+            walk = designs["design"]
+            assert isinstance(walk, Walk)
+            return network, problem, walk, redraws
     raise InvalidSpec(f"network {section!r} is not connected; give it more edges")
 
 
@@ -84,8 +86,7 @@ def measure(description: Mapping[str, Any]) -> tuple[dict[str, AnyArray], dict[s
     network, problem, design, redraws = build(description)
     if "ask" in description:
         return {}, _ANSWERS[description["ask"]](network, problem, design) | {"redraws": redraws}
-    first = design.first if isinstance(design, Switching) else design
-    bound = first.bind(network, problem)
+    bound = design.phases[0].bind(network, problem)
     common: dict[str, Any] = {
         "steps": description["steps"],
         "replicas": description["walks"],
@@ -118,7 +119,7 @@ def measure(description: Mapping[str, Any]) -> tuple[dict[str, AnyArray], dict[s
 
 
 def _tuning_curves(
-    network: Network, problem: Problem, design: AnyDesign, sizes: Floats, common: dict[str, Any]
+    network: Network, problem: Problem, design: Walk, sizes: Floats, common: dict[str, Any]
 ) -> dict[str, AnyArray]:
     by_distance = Ranking(Criterion.DISTANCE2, None)
     means = mean_values(network, problem, design, sizes, by_distance, **common)
@@ -128,7 +129,7 @@ def _tuning_curves(
 def _curves(
     network: Network,
     problem: Problem,
-    design: AnyDesign,
+    design: Walk,
     sizes: Floats,
     common: dict[str, Any],
     numbers: dict[str, Any],
@@ -155,20 +156,20 @@ def _curves(
     return {"step": step, **{name: np.array(values) for name, values in rows.items()}}
 
 
-def _gaps(network: Network, problem: Problem, design: AnyDesign) -> dict[str, Any]:
+def _gaps(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
     """Return the spectral gaps of a design's chain, of every kind."""
     assert isinstance(design, Design)
     P = transition(network, problem, design)
     return {kind: spectral_gap(P, kind).value for kind in ("right", "absolute", "singular")}
 
 
-def _right_gap(network: Network, problem: Problem, design: AnyDesign) -> dict[str, Any]:
+def _right_gap(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
     """Return the right spectral gap 1 - λ₂ alone: a third of the time of all kinds."""
     assert isinstance(design, Design)
     return {"right": spectral_gap(transition(network, problem, design), "right").value}
 
 
-def _entrapment(network: Network, problem: Problem, design: AnyDesign) -> dict[str, Any]:
+def _entrapment(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
     """Return how long the walk stays in its worst region, and how long i.i.d. sampling would."""
     assert isinstance(design, Design)
     regions = entrapment(network, problem, design).regions
@@ -176,7 +177,7 @@ def _entrapment(network: Network, problem: Problem, design: AnyDesign) -> dict[s
     return {"dwell": worst.dwell, "iid_dwell": worst.iid_dwell}
 
 
-def _limit(network: Network, problem: Problem, design: AnyDesign) -> dict[str, Any]:
+def _limit(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
     """Compare the mean of many long walks' models with the limit that theory gives, and with the optimum.
 
     The figures are squared distances in standard errors, over the dimension: about 1 if the mean is that point's.
@@ -211,7 +212,7 @@ def _limit(network: Network, problem: Problem, design: AnyDesign) -> dict[str, A
     }
 
 
-def _bounds(network: Network, problem: Problem, design: AnyDesign) -> dict[str, Any]:
+def _bounds(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
     """Return the exact error after many steps and the theorems' bounds of it, with a ridge that makes them apply."""
     assert isinstance(design, Design)
     assert isinstance(problem, LeastSquares)
@@ -221,7 +222,7 @@ def _bounds(network: Network, problem: Problem, design: AnyDesign) -> dict[str, 
     return {"exact": found.exact} | {name: form.total for name, form in found.forms.items()}
 
 
-def _counterexample(network: Network, problem: Problem, design: AnyDesign) -> dict[str, Any]:
+def _counterexample(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
     """Return the exact error and the printed bound where a trapped walk refutes it: no noise, one important node."""
     assert isinstance(design, Design)
     curvature = np.ones(network.n)

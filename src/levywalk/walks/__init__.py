@@ -31,11 +31,9 @@ from levywalk.walks.target import Degree, Importance, Mixed, Scores, Target, Uni
 from levywalk.walks.view import Decision, LocalView, Server
 from levywalk.walks.walk import Walk, check_fit
 
-AnyDesign = Walk
-
 __all__ = [
     "AliasTable",
-    "AnyDesign",
+    "Walk",
     "Bound",
     "BoundDetector",
     "Decision",
@@ -56,7 +54,6 @@ __all__ = [
     "Target",
     "TruncatedGeometric",
     "Uniform",
-    "Walk",
     "as_target",
     "check_fit",
     "custom",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -116,6 +117,19 @@ class Walk(ABC):
         if scores.shape != (network.n,) or not np.isfinite(scores).all() or (scores <= 0).any():
             raise InvalidParameter(f"target {target!r} must give one positive finite score per node")
         return Bound.of(network, self, scores, smoothness)
+
+    def called(self, name: str) -> Self:
+        """Return the same walk under another name.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> lw.mhlj().called("ours").name
+        'ours'
+        """
+        made = copy.copy(self)
+        object.__setattr__(made, "name", name)
+        return made
 
     def describe(self) -> dict[str, Any]:
         """Return what the walk is, as plain data for provenance: its name and its recipe, if it is registered."""

@@ -22,15 +22,15 @@ def go(problem=LOGISTIC, **options):
     return lw.run(lw.ring(problem.n), problem, lw.unif_rw(), **arguments)
 
 
-def nodes_of(problem, seed=0, loss="auto", steps=2000, checkpoints=201, update=None):
-    return loss_nodes(loss, problem, update or lw.Sgd(), steps, checkpoints, seed)
+def nodes_of(problem, seed=0, measure_loss="auto", steps=2000, checkpoints=201, update=None):
+    return loss_nodes(measure_loss, problem, update or lw.Sgd(), steps, checkpoints, seed)
 
 
 @pytest.mark.parametrize("problem", [LOGISTIC, UNEVEN, SQUARES], ids=["logistic", "uneven", "squares"])
 @pytest.mark.parametrize("loss", ["exact", 40])
 def test_the_measured_loss_is_the_mean_over_the_nodes_that_it_names(problem, loss):
-    trace = go(problem, loss=loss, steps=300)
-    nodes = range(problem.n) if loss == "exact" else nodes_of(problem, loss=loss)
+    trace = go(problem, measure_loss=loss, steps=300)
+    nodes = range(problem.n) if loss == "exact" else nodes_of(problem, measure_loss=loss)
     for x, value, excess in zip(trace.model, trace.loss[:, -1], trace.excess_loss[:, -1], strict=True):
         mean, least = (np.mean([problem.local_loss(v, y) for v in nodes]) for y in (x, problem.optimum))
         assert value == pytest.approx(mean, rel=1e-11)
@@ -38,7 +38,7 @@ def test_the_measured_loss_is_the_mean_over_the_nodes_that_it_names(problem, los
 
 
 def test_distances_do_not_depend_on_how_the_loss_is_measured():
-    sampled, exact = go(loss=10), go(loss="exact")
+    sampled, exact = go(measure_loss=10), go(measure_loss="exact")
     assert np.array_equal(sampled.distance2, exact.distance2)
     assert np.array_equal(sampled.model, exact.model)
     assert not np.array_equal(sampled.loss, exact.loss)
@@ -60,7 +60,7 @@ def test_the_sampled_loss_is_near_the_exact_one_and_a_sample_of_the_first_nodes_
     scale = np.where(np.arange(n) < n // 2, 0.05, 3.0)[:, None]
     problem = lw.Logistic(scale * rng.normal(size=(n, 4)), rng.random(n) < 0.5, ridge=0.05)
     models = rng.normal(size=(4, 4))
-    assert not far_off(problem, nodes_of(problem, loss=n // 2), models)
+    assert not far_off(problem, nodes_of(problem, measure_loss=n // 2), models)
     assert far_off(problem, np.arange(n // 2), models)
 
 
@@ -110,7 +110,7 @@ def test_small_minibatches_buy_fewer_nodes():
 def test_a_few_nodes_are_always_measured_exactly():
     problem = lw.Logistic(FEATURES[:64], LABELS[:64], ridge=0.1)
     assert go(problem, steps=5).provenance["loss"] == {"kind": "exact", "nodes": 64, "of": 64}
-    assert go(problem, steps=5, loss=64).provenance["loss"]["kind"] == "exact"
+    assert go(problem, steps=5, measure_loss=64).provenance["loss"]["kind"] == "exact"
 
 
 def test_a_sampled_loss_is_labelled_everywhere(tmp_path):
@@ -124,7 +124,7 @@ def test_a_sampled_loss_is_labelled_everywhere(tmp_path):
         assert label.startswith("sampled f(x)")
         assert "30 of 600 nodes" in label
     assert "sampled" not in lw.plot(again, x="steps", y="distance2").axes[0].get_ylabel()
-    exact = go(loss="exact")
+    exact = go(measure_loss="exact")
     assert exact.summary()["loss_measured"] == "exact"
     assert "sampled" not in lw.plot(exact, x="steps", y="loss").axes[0].get_ylabel()
 
@@ -157,7 +157,7 @@ def test_far_out_errors_are_infinite_not_unknown():
     x0 = np.full((2, 4), 1e200)
     x0[0] = 0.0
     for problem in (SQUARES, LOGISTIC):
-        trace = lw.run(lw.ring(N), problem, lw.unif_rw(), steps=1, step_size=1e-12, replicas=2, x0=x0, loss="exact")
+        trace = lw.run(lw.ring(N), problem, lw.unif_rw(), steps=1, step_size=1e-12, replicas=2, x0=x0, measure_loss="exact")
         for values in (trace.distance2, trace.excess_loss, trace.loss):
             assert np.isfinite(values[0]).all()
             assert not np.isnan(values[1]).any()

@@ -357,7 +357,7 @@ BAD = {
     "x0": [[0.0], "zero", [np.nan, 0, 0], [np.inf, 0, 0], np.zeros((2, 3)), np.zeros((1, 3, 1))],
     "threads": [0, -1, 1.5],
     "backend": ["gpu", None, 3],
-    "update": ["sgd", 5],
+    "update": ["no such update", 5],
 }
 
 
@@ -380,7 +380,7 @@ def test_a_bad_argument_is_named(name, value):
 @pytest.mark.parametrize(
     ("design", "network", "problem", "match"),
     [
-        ("mhlj", NETWORK, PROBLEM, "design must be a Design"),
+        ("mhlj", NETWORK, PROBLEM, "design must be a Walk"),
         (lw.mhlj(), "ring", PROBLEM, "network must be a levywalk Network"),
         (lw.mhlj(), lw.ring(19), PROBLEM, "19 nodes but problem has 20"),
         (lw.mhlj(), NETWORK, "data", "problem .* lacks n, dim"),

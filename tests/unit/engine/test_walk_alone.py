@@ -101,7 +101,7 @@ def test_notes_that_are_not_asked_for_are_not_there():
         ({"design": lw.weight_rw()}, "problem must be given: WeightRW"),
         ({"design": lw.mixed_rw(0.5)}, "problem must be given"),
         ({"design": lw.switching(lw.mhlj(), lw.unif_rw())}, "switching design needs a model"),
-        ({"design": "mhlj"}, "design must be a Design"),
+        ({"design": "mhlj"}, "design must be a Walk"),
         ({"network": "ring"}, "network must be a levywalk Network"),
         ({"problem": lw.homogeneous(9)}, "network has 40 nodes but problem has 9"),
         ({"steps": 0}, "steps must be"),

@@ -14,7 +14,7 @@ import xarray as xr
 import levywalk as lw
 
 NETWORK, PROBLEM = lw.ring(12), lw.homogeneous(12, dim=3)
-ARRAYS = [field.name for field in dataclasses.fields(lw.Trace) if field.name != "provenance"]
+ARRAYS = [field.name for field in dataclasses.fields(lw.Trace) if field.name not in ("provenance", "memory")]
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +38,7 @@ def made(distance2, step=None, **changes):
         "hops": whole,
         "transfers": whole,
         "bytes": whole * 24,
+        "small_messages": whole * 0,
         "visits": None,
         "walk": None,
         "final_node": np.zeros(count, np.int64),

@@ -219,11 +219,15 @@ class _Loop:
     def _compiled(self, problem: GeneralizedLinear) -> list[Any]:
         """Return the user's own slope, update and decision as C functions, None where the loop has its own."""
         plan = self.plan
-        slope = twins.compile_slope(compiled_slope(problem.sample_loss), problem.kind) if self.own_loss else None
-        update = twins.compile_update(compiled_update(plan.update), plan) if self.own_update else None
         walk = plan.method.phases[0].walk
-        decide = twins.compile_decision(compiled_walk(walk), plan) if self.own_walk else None
-        return [slope, update, decide]
+        slope = compiled_slope(problem.sample_loss) if self.own_loss else None
+        update = compiled_update(plan.update) if self.own_update else None
+        decide = compiled_walk(walk) if self.own_walk else None
+        return [
+            None if slope is None else twins.compile_slope(slope, problem.kind),
+            None if update is None else twins.compile_update(update, plan),
+            None if decide is None else twins.compile_decision(decide, plan),
+        ]
 
     def twins(self, state: RunState) -> twins.Twins:
         """Return the addresses of the user's own functions and of the memory that they use."""

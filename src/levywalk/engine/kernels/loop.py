@@ -194,7 +194,7 @@ def compiled_loop(loss: int, own_update: bool = False, own_walk: bool = False) -
                                 first_entry, length = np.uint64(first_sample), count
                             kept_at[k] = kept.base[k] + r * kept.row[k] + np.int64(first_entry) * kept.item[k]
                             kept_length[k] = length
-                        call_update(
+                        call_update(  # type: ignore[call-arg]
                             twins.update,
                             x.ctypes.data,
                             gradient.ctypes.data,
@@ -252,7 +252,7 @@ def compiled_loop(loss: int, own_update: bool = False, own_walk: bool = False) -
                                 first_entry, length = np.uint64(offsets[v]), offsets[v + BIT] - offsets[v]
                             kept_at[k] = kept.base[k] + r * kept.row[k] + np.int64(first_entry) * kept.item[k]
                             kept_length[k] = length
-                        answer: Any = call_decide(
+                        answer: Any = call_decide(  # type: ignore[call-arg]
                             twins.decide,
                             np.int64(v),
                             came_from,

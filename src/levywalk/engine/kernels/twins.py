@@ -215,12 +215,14 @@ def entries(plan: RunPlan, declared: dict[str, Kind], arrays: dict[str, AnyArray
     walk = entries_of(plan, "walk.", declared, arrays)
     table = np.array(update + walk, dtype=np.int64).reshape(-1, 5)
     columns = [np.ascontiguousarray(table[:, i]) for i in range(5)]
-    return Entries(*columns, np.array([len(update)], dtype=np.int64))
+    base, row, item, length, kind = columns
+    return Entries(base, row, item, length, kind, np.array([len(update)], dtype=np.int64))
 
 
 def no_twins(state: RunState) -> Twins:
     """Return the twins of a plan that the loop knows by itself."""
-    empty = Entries(*(np.empty(0, np.int64) for _ in range(5)), np.zeros(1, np.int64))
+    nothing = np.empty(0, np.int64)
+    empty = Entries(nothing, nothing, nothing, nothing, nothing, np.zeros(1, np.int64))
     none = np.empty(0)
     return Twins(
         *(0, 0, 0),

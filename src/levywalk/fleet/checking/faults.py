@@ -39,7 +39,7 @@ from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.network import Network, erdos_renyi, grid, ring, star, watts_strogatz
 from levywalk.problem import Logistic, Problem, heterogeneous
-from levywalk.walks import AnyDesign, mhlj, switching, unif_rw, weight_rw
+from levywalk.walks import Walk, mhlj, switching, unif_rw, weight_rw
 
 NETWORKS = ("ring", "ws", "grid", "er", "star")
 DESIGNS = ("mhlj", "weight_rw", "unif_rw", "switching")
@@ -255,7 +255,7 @@ def _problem(kind: str, n: int) -> Problem:
     return Logistic(features, rng.integers(0, 2, 2 * n), node=np.repeat(np.arange(n), 2), ridge=0.1)
 
 
-def _design(name: str) -> AnyDesign:
+def _design(name: str) -> Walk:
     if name == "mhlj":
         return mhlj(p_jump=0.3)
     if name == "weight_rw":
