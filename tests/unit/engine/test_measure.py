@@ -114,7 +114,7 @@ def test_a_few_nodes_are_always_measured_exactly():
 
 
 def test_a_sampled_loss_is_labelled_everywhere(tmp_path):
-    trace = go(loss=30)
+    trace = go(measure_loss=30)
     assert trace.provenance["loss"] == {"kind": "sampled", "nodes": 30, "of": 600}
     assert trace.summary()["loss_measured"] == "sampled: 30 of 600 nodes"
     again = lw.load_trace(trace.save(tmp_path / "trace.nc"))
@@ -150,7 +150,7 @@ def test_problems_of_ones_own_are_sampled_too():
 @pytest.mark.parametrize("bad", ["sampled", 0, -3, 2.5, True, None])
 def test_a_bad_loss_is_named(bad):
     with pytest.raises(lw.InvalidParameter, match="loss must be"):
-        go(loss=bad, steps=5)
+        go(measure_loss=bad, steps=5)
 
 
 def test_far_out_errors_are_infinite_not_unknown():
