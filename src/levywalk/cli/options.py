@@ -10,8 +10,8 @@ Data = Annotated[str, typer.Option("--data", help="Data of the nodes: heterogene
 Important = Annotated[
     int | None, typer.Option("--important", min=0, help="Number of important nodes (only with --data heterogeneous).")
 ]
-Loss = Annotated[str, typer.Option("--loss", help="Loss: least_squares or logistic (only with a data file).")]
-Ridge = Annotated[float, typer.Option("--ridge", min=0.0, help="Ridge penalty (only with a data file).")]
+Loss = Annotated[str, typer.Option("--loss", help="Loss, for a data file or private data: least_squares or logistic.")]
+Ridge = Annotated[float, typer.Option("--ridge", min=0.0, help="Ridge penalty, for a data file or private data.")]
 SelfLoops = Annotated[str, typer.Option("--self-loops", help="Self-loops of the network: none or counted.")]
 DesignText = Annotated[
     str, typer.Option("--design", help="Design of the walk, such as mhlj, unif_rw or mhlj:p_jump=0.2.")
