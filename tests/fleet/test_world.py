@@ -114,7 +114,7 @@ def test_a_full_disk_stops_a_node_until_there_is_room():
 def test_a_node_without_its_disk_does_not_bear_a_second_first_token():
     world = World(with_faults(ScheduledFault(20.0, "wipe", (CALM.fleet.start,), 2.0, 0)))
     assert see(world) is not None
-    assert world.sites[CALM.fleet.start].born == 1
+    assert world.sites[CALM.fleet.start].disks_lost == 1
     assert len([epoch for epoch in world.invariants.began if epoch.counter == 0]) == 1
 
 
@@ -137,7 +137,7 @@ def test_nothing_reaches_a_disk_that_was_not_there_when_it_was_sent():
     world = World(CALM)
     world.run(10.0)
     before = world.events
-    world._deliver(0, 1, Alive(FIRST, 0), born=-1)
+    world._deliver(0, 1, Alive(FIRST, 0), disks_lost=-1)
     assert world.events == before
 
 
@@ -206,7 +206,7 @@ class Newcomers(World):
 
     def _start(self, v: int) -> None:
         super()._start(v)
-        for u in self.fleet.network.neighbours(v).tolist() if self.sites[v].born else ():
+        for u in self.fleet.network.neighbours(v).tolist() if self.sites[v].disks_lost else ():
             self.receive(v, Joins(u))
 
 

@@ -16,11 +16,11 @@ Important = Annotated[
     ),
 ]
 Loss = Annotated[
-    str, typer.Option("--loss", help="least_squares or logistic (only with a data file).")
+    str, typer.Option("--loss", help="least_squares or logistic (only with a data file or private data).")
 ]
 Ridge = Annotated[
     float,
-    typer.Option("--ridge", min=0.0, help="Ridge of the problem (only with a data file)."),
+    typer.Option("--ridge", min=0.0, help="Ridge of the problem (only with a data file or private data)."),
 ]
 SelfLoops = Annotated[
     str, typer.Option("--self-loops", help="Self-loops of the network: none or counted.")

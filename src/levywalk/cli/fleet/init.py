@@ -41,28 +41,62 @@ levywalk fleet init --network ring:3 --addresses hosts.txt --data private --dim 
 Then: levywalk fleet up my-fleet"""
 
 
+FolderArgument = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Folder of the new fleet; it must not exist, or be empty.")
+]
+NetworkOption = Annotated[
+    str, typer.Option("--network", help="Network: ring:8, grid:5,6, er:30,0.2, …, or a network file.")
+]
+DataOption = Annotated[
+    str,
+    typer.Option(
+        "--data",
+        help="Data of the nodes: heterogeneous, homogeneous, a data file, or private (only the owners have it).",
+    ),
+]
+DimOption = Annotated[int | None, typer.Option("--dim", help="Number of features (only with --data private).")]
+MeanSmoothnessOption = Annotated[
+    float | None,
+    typer.Option("--mean-smoothness", help="Agreed mean of L_v (only with --data private; see levywalk node --check)."),
+]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of the network, the data and the start node.")]
+SharedKeyOption = Annotated[
+    bool,
+    typer.Option(
+        "--shared-key", help="All nodes draw from the seed, so that the walk is that of a simulation (for tests)."
+    ),
+]
+HeartbeatOption = Annotated[float, typer.Option("--heartbeat", help="Seconds between heartbeats.")]
+DeadAfterOption = Annotated[
+    float, typer.Option("--dead-after", help="Seconds after which a silent node is considered dead.")
+]
+HostOption = Annotated[str, typer.Option("--host", help="Host or IP address that the nodes listen on.")]
+PortOption = Annotated[
+    int | None, typer.Option("--port", help="Port of node 0; node i listens on port + i. Default: free ports.")
+]
+AddressesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--addresses",
+        metavar="FILE",
+        help="For nodes on several machines: a file with one line host:port per node.",
+    ),
+]
+DeployOption = Annotated[
+    str | None,
+    typer.Option("--for", metavar="WHAT", help="Also write the files for systemd, compose or kubernetes."),
+]
+NameOption = Annotated[str | None, typer.Option("--name", help="Name of the fleet. Default: the name of the folder.")]
+DaysOption = Annotated[int, typer.Option("--days", min=1, help="Days for which the nodes' certificates are valid.")]
+
+
 def init(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder of the new fleet; it must not exist, or be empty.")
-    ],
-    network: Annotated[
-        str, typer.Option("--network", help="Network: ring:8, grid:5,6, er:30,0.2, …, or a network file.")
-    ],
-    data: Annotated[
-        str,
-        typer.Option(
-            "--data",
-            help="Data of the nodes: heterogeneous, homogeneous, a data file, or private (only the owners have it).",
-        ),
-    ] = "heterogeneous",
+    folder: FolderArgument,
+    network: NetworkOption,
+    data: DataOption = "heterogeneous",
     important: Important = None,
-    dim: Annotated[int | None, typer.Option("--dim", help="Number of features (only with --data private).")] = None,
-    mean_smoothness: Annotated[
-        float | None,
-        typer.Option(
-            "--mean-smoothness", help="Agreed mean of L_v (only with --data private; see levywalk node --check)."
-        ),
-    ] = None,
+    dim: DimOption = None,
+    mean_smoothness: MeanSmoothnessOption = None,
     loss: Loss = "least_squares",
     ridge: Ridge = 0.0,
     self_loops: SelfLoops = "none",
@@ -71,39 +105,18 @@ def init(
     steps: Steps = 100_000,
     step_size: StepSize = "theory",
     stop: Stop = "steps",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the network, the data and the start node.")] = 0,
-    shared_key: Annotated[
-        bool,
-        typer.Option(
-            "--shared-key", help="All nodes draw from the seed, so that the walk is that of a simulation (for tests)."
-        ),
-    ] = False,
+    seed: SeedOption = 0,
+    shared_key: SharedKeyOption = False,
     renew_after: RenewAfter = 100,
     policy: Policy = "wait",
-    heartbeat: Annotated[float, typer.Option("--heartbeat", help="Seconds between heartbeats.")] = 5.0,
-    dead_after: Annotated[
-        float, typer.Option("--dead-after", help="Seconds after which a silent node is considered dead.")
-    ] = 60.0,
-    host: Annotated[str, typer.Option("--host", help="Host or IP address that the nodes listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int | None, typer.Option("--port", help="Port of node 0; node i listens on port + i. Default: free ports.")
-    ] = None,
-    addresses: Annotated[
-        Path | None,
-        typer.Option(
-            "--addresses",
-            metavar="FILE",
-            help="For nodes on several machines: a file with one line host:port per node.",
-        ),
-    ] = None,
-    deploy: Annotated[
-        str | None,
-        typer.Option("--for", metavar="WHAT", help="Also write the files for systemd, compose or kubernetes."),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Name of the fleet. Default: the name of the folder.")
-    ] = None,
-    days: Annotated[int, typer.Option("--days", min=1, help="Days for which the nodes' certificates are valid.")] = 365,
+    heartbeat: HeartbeatOption = 5.0,
+    dead_after: DeadAfterOption = 60.0,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = None,
+    addresses: AddressesOption = None,
+    deploy: DeployOption = None,
+    name: NameOption = None,
+    days: DaysOption = 365,
 ) -> None:
     """Create a fleet: write the keys, the certificates, the manifest and one data folder per node."""
     from levywalk import checks

@@ -47,10 +47,50 @@ A node is a number, or holder or guardian: the node that has this role at the ti
 Faults = list[str] | None
 
 
+NetworkArgument = Annotated[
+    str | None, typer.Argument(help="Network: ring:30, grid:5,6, er:30,0.2, ws:30,4,0.1, …, or a network file.")
+]
+KillOption = Annotated[
+    Faults, typer.Option("--kill", metavar="NODE@TIME", help="The process of the node dies; its disk stays.")
+]
+RestartOption = Annotated[Faults, typer.Option("--restart", metavar="NODE@TIME", help="The node starts again.")]
+LoseDiskOption = Annotated[
+    Faults,
+    typer.Option("--lose-disk", metavar="NODE@TIME", help="The process of the node dies, and its disk is lost."),
+]
+LeaveOption = Annotated[
+    Faults, typer.Option("--leave", metavar="NODE@TIME", help="The node leaves after handing the model over.")
+]
+JoinOption = Annotated[
+    Faults,
+    typer.Option("--join", metavar="NODE@TIME", help="The node does not take part before, and joins with its edges."),
+]
+GoneOption = Annotated[
+    Faults,
+    typer.Option("--gone", metavar="NODE@TIME", help="The neighbours are told that the node will not come back."),
+]
+PartitionOption = Annotated[
+    Faults,
+    typer.Option("--partition", metavar="NODES@FROM-TO", help="Nodes such as 0-9,12 are disconnected from the others."),
+]
+RandomOption = Annotated[
+    int,
+    typer.Option("--random", metavar="N", min=0, help="Add N random faults: crashes with restart, and partitions."),
+]
+DeadAfterOption = Annotated[
+    float, typer.Option("--dead-after", help="Seconds after which a silent node is considered dead.")
+]
+HeartbeatOption = Annotated[
+    float | None, typer.Option("--heartbeat", help="Seconds between heartbeats. Default: a tenth of --dead-after.")
+]
+LatencyOption = Annotated[float, typer.Option("--latency", help="Seconds that a message takes.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of the network, the data, the walk and --random.")]
+OwnKeysOption = Annotated[bool, typer.Option("--own-keys", help="Each node draws from its own key, as real nodes do.")]
+SignedOption = Annotated[bool, typer.Option("--signed", help="Sign every hand-off (Ed25519).")]
+
+
 def simulate(
-    network: Annotated[
-        str | None, typer.Argument(help="Network: ring:30, grid:5,6, er:30,0.2, ws:30,4,0.1, …, or a network file.")
-    ] = None,
+    network: NetworkArgument = None,
     data: Data = "heterogeneous",
     important: Important = None,
     loss: Loss = "least_squares",
@@ -61,53 +101,22 @@ def simulate(
     steps: Steps = 2000,
     step_size: StepSize = "theory",
     stop: Stop = "steps",
-    kill: Annotated[
-        Faults, typer.Option("--kill", metavar="NODE@TIME", help="The process of the node dies; its disk stays.")
-    ] = None,
-    restart: Annotated[Faults, typer.Option("--restart", metavar="NODE@TIME", help="The node starts again.")] = None,
-    lose_disk: Annotated[
-        Faults,
-        typer.Option("--lose-disk", metavar="NODE@TIME", help="The process of the node dies, and its disk is lost."),
-    ] = None,
-    leave: Annotated[
-        Faults, typer.Option("--leave", metavar="NODE@TIME", help="The node leaves after handing the model over.")
-    ] = None,
-    join: Annotated[
-        Faults,
-        typer.Option(
-            "--join", metavar="NODE@TIME", help="The node does not take part before, and joins with its edges."
-        ),
-    ] = None,
-    gone: Annotated[
-        Faults,
-        typer.Option("--gone", metavar="NODE@TIME", help="The neighbours are told that the node will not come back."),
-    ] = None,
-    partition: Annotated[
-        Faults,
-        typer.Option(
-            "--partition", metavar="NODES@FROM-TO", help="Nodes such as 0-9,12 are disconnected from the others."
-        ),
-    ] = None,
-    random: Annotated[
-        int,
-        typer.Option("--random", metavar="N", min=0, help="Add N random faults: crashes with restart, and partitions."),
-    ] = 0,
-    dead_after: Annotated[
-        float, typer.Option("--dead-after", help="Seconds after which a silent node is considered dead.")
-    ] = 1.0,
-    heartbeat: Annotated[
-        float | None, typer.Option("--heartbeat", help="Seconds between heartbeats. Default: a tenth of --dead-after.")
-    ] = None,
-    latency: Annotated[float, typer.Option("--latency", help="Seconds that a message takes.")] = 0.001,
+    kill: KillOption = None,
+    restart: RestartOption = None,
+    lose_disk: LoseDiskOption = None,
+    leave: LeaveOption = None,
+    join: JoinOption = None,
+    gone: GoneOption = None,
+    partition: PartitionOption = None,
+    random: RandomOption = 0,
+    dead_after: DeadAfterOption = 1.0,
+    heartbeat: HeartbeatOption = None,
+    latency: LatencyOption = 0.001,
     renew_after: RenewAfter = 100,
     policy: Policy = "wait",
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, help="Seed of the network, the data, the walk and --random.")
-    ] = 0,
-    own_keys: Annotated[
-        bool, typer.Option("--own-keys", help="Each node draws from its own key, as real nodes do.")
-    ] = False,
-    signed: Annotated[bool, typer.Option("--signed", help="Sign every hand-off (Ed25519).")] = False,
+    seed: SeedOption = 0,
+    own_keys: OwnKeysOption = False,
+    signed: SignedOption = False,
     out: Out = Path(FOLDER),
     as_json: Json = False,
 ) -> None:

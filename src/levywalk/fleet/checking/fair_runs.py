@@ -69,8 +69,8 @@ class FairRun:
         self.queue: deque[tuple[int, Event]] = deque()
         self.nodes = {v: setting.node(v, disk, kind) for v, disk in enumerate(disks) if v != dead}
         self.queue.extend((v, Start()) for v in self.nodes)
-        self.born = setting.start not in (dead, forgot)
-        if self.born:
+        self.started = setting.start not in (dead, forgot)
+        if self.started:
             self.queue.append((setting.start, Genesis(setting.token())))
 
     def gone(self, dead: int) -> None:
@@ -114,7 +114,7 @@ class FairRun:
 
     def _over(self) -> bool:
         finals = [node.disk.final for node in self.nodes.values()]
-        if not self.born and all(node.disk.known.epoch == FIRST for node in self.nodes.values()):
+        if not self.started and all(node.disk.known.epoch == FIRST for node in self.nodes.values()):
             return True  # the first token was lost with its node, before another node had it
         return None not in finals and len(set(finals)) == 1
 

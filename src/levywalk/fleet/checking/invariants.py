@@ -77,7 +77,7 @@ class Invariants:
     def __init__(self, fleet: Fleet, disks: list[Disk]) -> None:
         self.fleet, self.disks = fleet, disks
         self.dead: set[int] = set()
-        self.born = False  # whether the first token is on a disk
+        self.started = False  # whether the first token is on a disk
         self.whole = False  # whether holder and guardian both had a copy since the last permanent death
         self.deaths = 0  # permanent losses of a node or of its disk
         self.misled = False  # whether the operator has said of a living node that it is gone
@@ -109,7 +109,7 @@ class Invariants:
             self._hold(v, slots["held"])
         if "final" in slots:
             self._end(v, slots["final"])
-        if self.born and slots.keys() & _COPIES:
+        if self.started and slots.keys() & _COPIES:
             self.check_copy()
 
     def _know(self, v: int, epoch: Epoch) -> None:
@@ -159,7 +159,7 @@ class Invariants:
             self.live[before.token.epoch].discard(v)
         if held is None:
             return
-        self.born = True
+        self.started = True
         epoch = held.token.epoch
         if held.to >= 0:
             self._check_choice(v, held)
@@ -179,7 +179,7 @@ class Invariants:
     def _comes_to_life(self, v: int, held: Held) -> None:
         place = held.token.epoch, held.token.seq
         if place in self.holders:
-            raise Violation("I4", f"{_at(place)} came to life at node {self.holders[place]} and then at node {v}")
+            raise Violation("I4", f"{_at(place)} became active at node {self.holders[place]} and then at node {v}")
         self.holders[place] = v
         dead = [
             p
@@ -187,7 +187,7 @@ class Invariants:
             if p[0] == place[0] and p[1] < place[1] and r == RegisterValue.REGENERATED
         ]
         if dead:
-            raise Violation("I3", f"{_at(place)} came to life at node {v} after {_at(dead[0])} was regenerated")
+            raise Violation("I3", f"{_at(place)} became active at node {v} after {_at(dead[0])} was regenerated")
         if held.guardian not in self.dead:
             guarded = self.disks[held.guardian].guarded
             if guarded is not None and (guarded.copy.epoch, guarded.copy.seq) == place and guarded.register is None:
@@ -248,7 +248,7 @@ class Invariants:
         self.whole = False
         self._hold(v, None)
         self.ended.pop(v, None)
-        if self.born:
+        if self.started:
             self.check_copy()
 
     def wiped(self, v: int, disk: Disk) -> None:

@@ -107,7 +107,7 @@ def links(kind: str, n: int) -> Links | None:
     return None if kind == "none" else Proxy()
 
 
-def torment(
+def check_fleet(
     folder: Path, between: Links | None, draws: random.Random, faults: int, total: Total, patience: float
 ) -> None:
     """Create a fleet, inject faults, stop it, and check its logs; raise `Violation` if an invariant
@@ -153,7 +153,7 @@ def main(arguments: list[str] | None = None) -> int:
                 folder = settle(
                     root / f"fleet-{total.fleets}", network, seed=draws.randrange(1000), dim=_dim(total.fleets)
                 )
-                torment(folder, between, draws, faults, total, asked.patience)
+                check_fleet(folder, between, draws, faults, total, asked.patience)
             finally:
                 if between is not None:
                     between.close()

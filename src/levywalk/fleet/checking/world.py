@@ -78,7 +78,7 @@ class WorldMachine:
     offset: float
     node: Node | None = None
     life: int = 0  # number of starts of the process
-    born: int = 0  # number of disks that were lost
+    disks_lost: int = 0  # number of disks that were lost
     dead: bool = False
     room: bool = True
     slow: float = 0.0
@@ -206,7 +206,7 @@ class World:
         site.timer, site.turn, site.armed = 0, False, None
         site.node = self.make(self.fleet, v, replace(site.disk))
         self.receive(v, Start())
-        if v == self.fleet.start and not self.invariants.born:
+        if v == self.fleet.start and not self.invariants.started:
             self.receive(v, Genesis(self.fleet.token))
         for a, b in self.joined:
             if v in (a, b):
@@ -264,10 +264,10 @@ class World:
             delay = self.schedule.delay * rng.random() ** 2 + self.sites[v].slow + self.sites[to].slow
             if rng.random() < 0.02:
                 delay *= 10.0  # sometimes a message arrives much later than others
-            self._at(self.time + delay, self._deliver, v, to, effect.message, self.sites[to].born)
+            self._at(self.time + delay, self._deliver, v, to, effect.message, self.sites[to].disks_lost)
 
-    def _deliver(self, v: int, to: int, message: Any, born: int) -> None:
-        if self.sites[to].born == born and not self.blocked[v, to]:
+    def _deliver(self, v: int, to: int, message: Any, disks_lost: int) -> None:
+        if self.sites[to].disks_lost == disks_lost and not self.blocked[v, to]:
             self.receive(to, Got(v, message))
 
     def _set_timer(self, v: int, effect: SetTimer) -> None:
@@ -354,7 +354,7 @@ class World:
             self._at(self.time + fault.lasts, self._say_gone, v)
         elif kind == "wipe":
             site = self.sites[v]
-            site.disk, site.born, site.gone = self.fleet.disk(v), site.born + 1, []
+            site.disk, site.disks_lost, site.gone = self.fleet.disk(v), site.disks_lost + 1, []
             site.blank = True
             self.invariants.wiped(v, site.disk)
             self._at(self.time + fault.lasts, self._start, v)

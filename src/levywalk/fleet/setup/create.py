@@ -163,20 +163,7 @@ def create(
     )
     manifest = Manifest.of(fleet, name=name)
     places = _places(network.n, name, host, port, addresses, metrics, deploy)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
-    try:
-        beside.mkdir(mode=0o700)
-        _fill(beside, fleet, manifest, places, days, progress)
-        if deploy is not None:
-            for path, text in deployment.files(beside, deploy).items():
-                write_whole(beside / path, text.encode())
-        sync_folder(beside)
-        beside.rename(folder)
-    except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
-        raise
-    sync_folder(folder.parent)
+    _write_fleet(folder, fleet, manifest, places, days, deploy, progress)
     return folder
 
 
@@ -344,6 +331,32 @@ def _elsewhere(n: int, addresses: Sequence[str], metrics: bool) -> list[Place]:
         Place(address, f"{'[::]' if ':' in host else '0.0.0.0'}:{port}", f"127.0.0.1:{after + v}" if metrics else None)
         for v, (address, (host, port)) in enumerate(zip(addresses, ends, strict=True))
     ]
+
+
+def _write_fleet(
+    folder: Path,
+    fleet: Fleet,
+    manifest: Manifest,
+    places: list[Place],
+    days: int,
+    deploy: str | None,
+    progress: Progress | None,
+) -> None:
+    """Write a fleet's folder under another name, and rename it when it is complete."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    try:
+        beside.mkdir(mode=0o700)
+        _fill(beside, fleet, manifest, places, days, progress)
+        if deploy is not None:
+            for path, text in deployment.files(beside, deploy).items():
+                write_whole(beside / path, text.encode())
+        sync_folder(beside)
+        beside.rename(folder)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    sync_folder(folder.parent)
 
 
 def _fill(

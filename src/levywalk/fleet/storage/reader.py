@@ -41,7 +41,7 @@ class StoredRow(NamedTuple):
         return cls(key, value, models, found.digest())
 
     def addresses(self) -> set[bytes]:
-        """Return the addresses of the models that lie in files."""
+        """Return the addresses of the models that are stored in files."""
         return {self.models[at : at + 32] for at in range(0, len(self.models), 32)}
 
 

@@ -184,7 +184,7 @@ class NodeStore(StoreReader):
         self._check()
         partial = begun.with_suffix(".partial")
         with partial.open("wb") as file:
-            file.write(b"This node has begun: without state.db it must not begin anew in this folder.\n")
+            file.write(b"This folder is in use: without state.db the node must not start here as a new one.\n")
             file.flush()
             os.fsync(file.fileno())
         failpoint("mark:before")
