@@ -1,4 +1,6 @@
-"""The paper's claims, each as a question to the evidence; `judge` has the rules that answer it."""
+"""The paper's claims, each as a question to the evidence; `verdicts` has the rules that answer
+it.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def claim_1(evidence: Evidence) -> Claim:
 
 
 def claim_2(evidence: Evidence) -> Claim:
-    """[hete]: on Erdős-Rényi with heterogeneous data weighting is faster, and jumps are faster still."""
+    """[hete]: on Erdős-Rényi with heterogeneous data weighting is faster, and jumps are faster
+    still.
+    """
     scene = SCENES["er"]
     faster = [
         *evidence.compared(scene, WEIGHT, UNIF, below(1.0)),
@@ -107,7 +111,8 @@ def _entrapment(evidence: Evidence, number: int, scene: Scene) -> Claim:
     ]
     return _claim(
         number,
-        "WeightRW is trapped (dwells ten times as long as i.i.d. sampling and is slower), MHLJ is faster",
+        "WeightRW is trapped (dwells ten times as long as i.i.d. sampling and is slower), MHLJ is "
+        "faster",
         points,
     )
 
@@ -144,7 +149,9 @@ def claim_6(evidence: Evidence) -> Claim:
 def _dropped(
     evidence: Evidence, scene: Scene, sizes: Sequence[float], switching: ReportedWalks
 ) -> ReportedWalks:
-    """Return MHLJ with the step size of the second phase from when most walks had switched, and no switch."""
+    """Return MHLJ with the step size of the second phase from when most walks had switched, and no
+    switch.
+    """
     return report(
         scene,
         paper.METHODS[MHLJ],
@@ -156,7 +163,9 @@ def _dropped(
 
 
 def claim_7(evidence: Evidence) -> Claim:
-    """[Decay]: decreasing p_jump does not recover the floor; a floor within a tenth is recovered."""
+    """[Decay]: decreasing p_jump does not recover the floor; a floor within a tenth is
+    recovered.
+    """
     points: list[ClaimPoint] = []
     for name in ("er", "ring", "grid", "ws"):
         scene = SCENES[name]
@@ -166,7 +175,7 @@ def claim_7(evidence: Evidence) -> Claim:
         ).floor(0)
         constant = ratio(
             evidence.walks(scene, paper.METHODS[MHLJ]).floor(0), without
-        )  # what there is to recover
+        )  # how much there is to recover
         points.append(
             ClaimPoint(f"constant p_jump, on {name}", constant, above(1.1)(constant), primary=False)
         )
@@ -265,7 +274,7 @@ def claim_9(evidence: Evidence) -> Claim:
 def claim_10(evidence: Evidence) -> Claim:
     """Jumps make the walk converge to another point, the one that ruling 15's recursion gives.
 
-    A constant step size does so too, without jumps: WeightRW stands beside as a secondary point.
+    A constant step size does so too, without jumps: WeightRW is added as a secondary point.
     """
     points: list[ClaimPoint] = []
     dim = paper.SMALL_DATA["dim"]

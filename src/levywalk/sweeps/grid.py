@@ -45,7 +45,9 @@ class GridPoint:
 
 
 def read_grid(path: Path) -> tuple[tuple[Axis, ...], tuple[GridPoint, ...]]:
-    """Read the axes and all points of an experiment file with a table ``[sweep]``; check every key and value."""
+    """Read the axes and all points of an experiment file with a table ``[sweep]``; check every key
+    and value.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         content = tomllib.loads(text)
@@ -66,13 +68,13 @@ def read_grid(path: Path) -> tuple[tuple[Axis, ...], tuple[GridPoint, ...]]:
 
 @dataclass(frozen=True)
 class _Source:
-    """A file, to say where in it something is."""
+    """An experiment file, to find the line of a key for error messages."""
 
     name: str
     text: str
 
     def at(self, axis: str) -> str:
-        """Return the file, the line of a swept key if it can be told, and the key."""
+        """Return the file, the line of a swept key if it can be found, and the key."""
         lines = self.text.splitlines()
         begins = next((i for i, line in enumerate(lines) if line.strip().startswith("[sweep]")), 0)
         bare = re.sub(r"[\"'\s]", "", axis)
@@ -93,7 +95,7 @@ def _axes(table: Mapping[str, Any], content: Mapping[str, Any], source: _Source)
             twice = next(
                 value for value, text in zip(values, texts, strict=True) if texts.count(text) > 1
             )
-            raise InvalidSpec(f"{where} has {twice!r} twice; a value once is enough")
+            raise InvalidSpec(f"{where} has {twice!r} twice; give each value once")
         if dotted(path) in _CHANGES_NOTHING or path[0] in _CHANGES_NOTHING:
             raise InvalidSpec(
                 f"{where} changes no result, so there is nothing to sweep; set it outside [sweep]"
@@ -111,7 +113,9 @@ def _axes(table: Mapping[str, Any], content: Mapping[str, Any], source: _Source)
 def _flat(
     table: Mapping[str, Any], before: tuple[str, ...], source: _Source
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Return paths and values: a key of [sweep] is a dotted path in quotes, or without them as TOML's own."""
+    """Yield paths and values; a key of [sweep] is a dotted path in quotes, or TOML's own dotted
+    key.
+    """
     for key, value in table.items():
         path = before + (_parsed(key, source) if not before else (key,))
         if isinstance(value, dict):
@@ -135,7 +139,7 @@ def _parsed(key: str, source: _Source) -> tuple[str, ...]:
 
 
 def _plain_toml(value: Any, where: str) -> Any:
-    """Refuse the one kind of TOML value that no key takes: a date or time."""
+    """Refuse dates and times, the only kind of TOML value that no key takes."""
     try:
         return json.loads(json.dumps(value))
     except TypeError:
@@ -145,15 +149,18 @@ def _plain_toml(value: Any, where: str) -> Any:
 
 
 def _check_place(path: tuple[str, ...], content: Mapping[str, Any], where: str) -> None:
-    """Check that every table on the way is in the file; the last key is checked with its values."""
+    """Check that every table of the path is in the file; the last key is checked with its
+    values.
+    """
     table: Mapping[str, Any] = content
     for i, part in enumerate(path[:-1]):
         inner = table.get(part)
         if not isinstance(inner, Mapping):
-            what = "is no table" if part in table else "is not there"
+            what = "is not a table" if part in table else "does not exist"
             there = ", ".join(dotted((name,)) for name in table)
             raise InvalidSpec(
-                f"{where}: {dotted(path[: i + 1])} {what}; {dotted(path[:i]) or 'the file'} has: {there or 'nothing'}"
+                f"{where}: {dotted(path[: i + 1])} {what}; {dotted(path[:i]) or 'the file'} has: "
+                f"{there or 'nothing'}"
             )
         table = inner
 
@@ -177,7 +184,7 @@ def cell(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """Return a value as people read it.
+    """Return a value as text.
 
     Examples
     --------
@@ -193,10 +200,11 @@ def _points(
     count = math.prod(len(axis.values) for axis in axes)
     if count > _MOST_POINTS:
         raise InvalidSpec(
-            f"{source.name}: [sweep] makes {count:,} points, more than {_MOST_POINTS:,}; give fewer values"
+            f"{source.name}: [sweep] makes {count:,} points, more than {_MOST_POINTS:,}; give "
+            f"fewer values"
         )
     first = [axis.values[0] for axis in axes]
-    # Each value alone first, the others at their first: a mistake is named once, and by its key.
+    # First each value alone, with the first values of the other keys: a mistake is reported once, with its key.
     _try(_experiment(axes, tuple(first), content, source.name), folder, source.name, whole=True)
     for i, axis in enumerate(axes):
         for value in axis.values[1:]:
@@ -226,7 +234,11 @@ def _experiment(
 
 
 def _try(experiment: Experiment, folder: Path, where: str, whole: bool) -> None:
-    """Build the parts, so that an impossible value is met before anything runs; large ones where they can differ."""
+    """Build the experiment, to find impossible values before anything runs.
+
+    If ``whole`` is false, network and problem are the same as before, and small ones are built
+    instead.
+    """
     try:
         run = experiment.run
         check_sizes(run.steps, run.replicas, run.record_every)
@@ -236,7 +248,8 @@ def _try(experiment: Experiment, folder: Path, where: str, whole: bool) -> None:
             missing = [name for name in experiment.designs if name not in run.step_size]
             if missing:
                 raise InvalidSpec(
-                    f"[run] step_size must give a number for each design, got none for {missing[0]!r}"
+                    f"[run] step_size must give a number for each design, got none for "
+                    f"{missing[0]!r}"
                 )
         (experiment if whole else experiment.model_copy(update=_stand_in())).build(folder)
     except LevywalkError as error:
@@ -244,7 +257,7 @@ def _try(experiment: Experiment, folder: Path, where: str, whole: bool) -> None:
 
 
 def _stand_in() -> dict[str, Any]:
-    """Return a network and a problem that cost nothing."""
+    """Return a tiny network and a tiny problem."""
     small = check_experiment(
         {
             "network": {"family": "ring", "n": 3},

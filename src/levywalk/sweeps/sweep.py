@@ -1,8 +1,9 @@
-"""Sweeps: an experiment file with a table ``[sweep]``; every combination of its values is run, once.
+"""Sweeps: an experiment file with a table ``[sweep]``; every combination of its values is run,
+once.
 
-A run of a sweep is one design at one point of the grid. `compare` treats every design separately, so the
-result equals that of ``levywalk run`` at that point, and a design that a swept key does not change is run
-only once.
+A run of a sweep is one design at one point of the grid. `compare` treats every design separately,
+so the result equals that of ``levywalk run`` at that point, and a design that a swept key does not
+change is run only once.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _PER_RUN = (
 
 @dataclass(frozen=True)
 class SweepRun:
-    """One design at one point: what is computed and stored."""
+    """One design at one point of the grid: what is computed and stored."""
 
     point: GridPoint
     design: str
@@ -49,7 +50,7 @@ class SweepRun:
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """What error messages call the run."""
         return ", ".join(
             [*(f"{key} = {shown(value)}" for key, value in self.point.values.items()), self.design]
         )
@@ -57,7 +58,7 @@ class SweepRun:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A checked sweep: its axes and all points; files named in it are relative to ``folder``.
+    """A checked sweep: its axes and all points; files that it names are relative to ``folder``.
 
     Examples
     --------
@@ -81,13 +82,13 @@ class Sweep:
 
 @dataclass(frozen=True, eq=False)
 class SweepResult:
-    """What a sweep found: one row per point and design, and what failed.
+    """The result of a sweep: one row per point and design, and the runs that failed.
 
     Attributes
     ----------
     rows
-        The swept values by key, the design, the accuracy tuned for, the steps to it with a 95 % interval over walks,
-        and the other columns of ``Comparison.table()``.
+        The swept values by key, the design, the accuracy tuned for, the steps to it with a 95 %
+        interval over walks, and the other columns of ``Comparison.table()``.
     """
 
     sweep: Sweep
@@ -95,7 +96,7 @@ class SweepResult:
     failures: tuple[Failure, ...] = ()
 
     def table(self) -> pd.DataFrame:
-        """Return the rows as a table; a swept table or list is JSON text there."""
+        """Return the rows as a table; swept tables and lists are JSON text in it."""
         import pandas as pd
 
         keys = [axis.key for axis in self.sweep.axes]
@@ -117,7 +118,9 @@ class SweepResult:
 
 
 def read_sweep(path: str | Path) -> Sweep:
-    """Read an experiment file with a table ``[sweep]``; check every key and every value before anything runs."""
+    """Read an experiment file with a table ``[sweep]``; check every key and every value before
+    anything runs.
+    """
     path = checks.existing_file(path)
     axes, points = read_grid(path)
     return Sweep(axes, points, path.parent)
@@ -138,7 +141,9 @@ def _runs(points: tuple[GridPoint, ...], folder: Path) -> Iterator[SweepRun]:
 
 
 def _files(experiment: Experiment, folder: Path, known: dict[Path, str]) -> dict[str, str]:
-    """Return a digest of each file that the experiment reads: another content is another experiment."""
+    """Return a digest of each file that the experiment reads: with other contents it is another
+    experiment.
+    """
     named = {
         "network": getattr(experiment.network, "file", None),
         "problem": getattr(experiment.problem, "file", None),
@@ -156,16 +161,17 @@ def _files(experiment: Experiment, folder: Path, known: dict[Path, str]) -> dict
 def compare_one(
     description: dict[str, Any], folder: str = "."
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Carry out one run of a sweep: one design at one point, on one thread."""
+    """Compute one run of a sweep: one design at one point, on one thread."""
     content = description["experiment"]
     experiment = check_experiment(content | {"run": content["run"] | {"threads": 1}})
     if _files(experiment, Path(folder), {}) != description["files"]:
         raise InvalidData(
-            f"a file in {folder!r} is not the one that the sweep was begun with; restore it, or begin again"
+            f"a file in {folder!r} is not the one that the sweep was started with; restore it, or "
+            f"start again"
         )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DivergedWarning)  # the table counts them
-        warnings.simplefilter("ignore", DataWarning)  # said when the file was checked
+        warnings.simplefilter("ignore", DivergedWarning)  # the table has their number
+        warnings.simplefilter("ignore", DataWarning)  # was shown when the file was checked
         result = execute(experiment, Path(folder), progress=False)
     (name,) = experiment.designs
     trace = result.traces[name]
@@ -179,9 +185,7 @@ def compare_one(
     }
     row = result.rows[name]
     numbers = {
-        "columns": [
-            str(column) for column in row
-        ],  # in their order, which JSON's sorted keys would lose
+        "columns": [str(column) for column in row],  # in order, because JSON's keys are sorted
         "row": row,
         "trials": [asdict(trial) for trial in result.sweep[name]],
         "provenance": {
@@ -199,7 +203,8 @@ def run_sweep(
     scheduler: str | None = None,
     progress: bool | None = None,
 ) -> SweepResult:
-    """SweepRun what the store lacks of a sweep, and return all of it; runs that fail are among the result.
+    """Compute the runs of a sweep that the store lacks, and return all; the result lists runs that
+    failed.
 
     Parameters
     ----------

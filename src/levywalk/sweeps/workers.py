@@ -1,4 +1,6 @@
-"""`Workers`: processes or a cluster that compute tasks, and store each result as soon as it is finished."""
+"""`Workers`: processes or a cluster that compute tasks, and store each result as soon as it is
+finished.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Failure:
 
 
 class JobsFailed(LevywalkError):
-    """Some tasks failed; the results of all others are stored. ``failures`` lists which failed and why."""
+    """Some tasks failed; the results of all others are stored. ``failures`` lists which failed and
+    why.
+    """
 
     def __init__(self, failures: Sequence[Failure], total: int) -> None:
         self.failures = tuple(failures)
@@ -54,9 +58,9 @@ class JobsFailed(LevywalkError):
 class Workers:
     """Compute tasks in processes on this machine, in this process, or on a Dask cluster.
 
-    They are started when they are first needed and kept until the end of the ``with`` block, so only
-    the first of several `run_all` pays the seconds that starting a process takes. A process that dies
-    is replaced.
+    They are started when they are first needed and kept until the end of the ``with`` block, so
+    only the first of several `run_all` pays the seconds that starting a process takes. A process
+    that dies is replaced.
 
     Parameters
     ----------
@@ -139,7 +143,9 @@ class Workers:
 def workers_for(
     workers: int | Workers | None, scheduler: str | None, tasks: int
 ) -> AbstractContextManager[Workers]:
-    """Return the workers to use: the given ones, which stay open, or new ones for this call alone."""
+    """Return the workers to use: the given ones, which stay open, or new ones for this call
+    alone.
+    """
     if isinstance(workers, Workers):
         if scheduler is not None:
             raise InvalidParameter(
@@ -152,7 +158,9 @@ def workers_for(
 
 
 class _TaskQueue:
-    """Tasks that wait, run, or may have killed a worker; and results that wait for space on the disk."""
+    """Tasks that wait, run, or may have killed a worker; and results that wait for space on the
+    disk.
+    """
 
     def __init__(self, tasks: list[Task], store: ResultStore, pool: Pool, bar: Bar) -> None:
         self.store, self.pool, self.bar = store, pool, bar
@@ -238,7 +246,9 @@ class _TaskQueue:
         self.bar.advance(1)
 
     def _write(self, last: bool) -> None:
-        """Write finished results; if there is no space, keep them and try again while tasks are running."""
+        """Write finished results; if there is no space, keep them and try again while tasks are
+        running.
+        """
         while self.unsaved:
             try:
                 with Interruptible() as interrupt:
@@ -253,7 +263,9 @@ class _TaskQueue:
                 raise KeyboardInterrupt
 
     def _rescue(self) -> str:
-        """Write the results that the store has no space for into another folder, and return which."""
+        """Write the results that the store has no space for into another folder, and return
+        which.
+        """
         elsewhere = ResultStore(tempfile.mkdtemp(prefix="levywalk-"))
         try:
             for key, content in self.unsaved:

@@ -1,4 +1,6 @@
-"""The timeline of a fleet: where the model was when, in which epoch, and what went wrong."""
+"""The timeline of a fleet: which node had the model at which time, in which epoch, and the
+faults.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ def plot_timeline(
     title: str = "",
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw where the model was when: time to the right, nodes upwards, one colour per epoch, faults as marks.
+    """Draw which node had the model at which time: one colour per epoch, faults as marks.
 
     Parameters
     ----------
@@ -108,7 +110,7 @@ def plot_timeline(
 
 
 def _way(axes: Axes, leg: Leg, colour: str, n: int) -> None:
-    """Draw stays as thick lines and moves as thin ones; a move across half the figure is a mere hint."""
+    """Draw stays as thick lines and moves as thin ones; long moves are very faint."""
     _, times, nodes, lost = leg
     when, where = np.asarray(times, dtype=float), np.asarray(nodes, dtype=float)
     style: dict[str, Any] = {"colors": colour, "zorder": 2 if lost else 3}
@@ -135,7 +137,7 @@ def _way(axes: Axes, leg: Leg, colour: str, n: int) -> None:
 def _legend(
     colours: dict[str, str], legs: Sequence[Leg], marks: Iterable[Mark], bars: Iterable[Bar]
 ) -> list[Line2D | Patch]:
-    """Return what the figure shows, each once."""
+    """Return the entries of the legend, each once."""
     handles: list[Line2D | Patch] = [
         Line2D([], [], color=c, linewidth=2.2, label=name) for name, c in colours.items()
     ]
