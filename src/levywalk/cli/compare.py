@@ -82,9 +82,11 @@ def compare(
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Compare designs on a network, each at its own tuned step size: table, figure, traces, report.html.
+    """Compare designs on a network, each at its own tuned step size: table, figure, traces,
+    report.html.
 
-    It also writes experiment.toml, with which `levywalk run` gives the same result; change it for more.
+    It also writes experiment.toml, with which `levywalk run` gives the same result; change it for
+    more.
 
     If it is interrupted, run the same command again to resume.
     """
@@ -102,7 +104,8 @@ def compare(
 
     if network is None:
         raise InvalidParameter(
-            "levywalk compare needs a network, such as `levywalk compare ring:1000`, or a file; --help has examples"
+            "levywalk compare needs a network, such as `levywalk compare ring:1000`, or a file; "
+            "--help has examples"
         )
     steps, replicas = (
         checks.integer("steps", steps, low=1),
@@ -148,7 +151,9 @@ def compare(
 
 
 def _typed(context: typer.Context) -> str:
-    """Return the command with all options that differ from their defaults and can change a result."""
+    """Return the command with all options that differ from their defaults and can change a
+    result.
+    """
     words = ["levywalk", "compare", str(context.params["network"])]
     for option in context.command.params:
         value = context.params.get(str(option.name))

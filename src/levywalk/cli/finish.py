@@ -47,9 +47,11 @@ def carry_out(
     note: Callable[[Comparison], str] = lambda _: "",
     pages: Pages | None = None,
 ) -> None:
-    """Carry out an experiment and write the results into the folder; resume what was interrupted there.
+    """Carry out an experiment and write the results into the folder; resume what was interrupted
+    there.
 
-    ``ran`` is the command that alone gives the same results, if there is one; ``pages`` writes more files.
+    ``ran`` is the command that alone gives the same results, if there is one; ``pages`` writes more
+    files.
     """
     from levywalk.errors import ResumeError, ResumeInUse
     from levywalk.experiments.execute import execute
@@ -117,7 +119,9 @@ def finish(
 
 
 def _show(result: Comparison) -> None:
-    """Print the table: a row per design if the terminal is wide enough, else a column per design."""
+    """Print the table: a row per design if the terminal is wide enough, else a column per
+    design.
+    """
     from rich.console import Console
     from rich.table import Table
 

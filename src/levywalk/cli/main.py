@@ -1,4 +1,6 @@
-"""The command line. Commands import what they need when they run, so that ``levywalk --help`` is fast."""
+"""The command line. Commands import what they need when they run, so that ``levywalk --help`` is
+fast.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def demo(
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """See a walk that is trapped, and how jumps help: the paper's ring of 1000 nodes, in under a minute."""
+    """See a walk that is trapped, and how jumps help: the paper's ring of 1000 nodes, in under a
+    minute.
+    """
     from levywalk.experiments.demo import demo as run_demo
     from levywalk.experiments.demo import demo_experiment, sentence, write_demo_report
     from levywalk.experiments.execute import writable_folder
@@ -61,7 +65,8 @@ def demo(
     folder = writable_folder(out or "levywalk-demo")
     if not as_json:
         print(
-            "Ring(1000), heterogeneous data with two important nodes, each method at its own tuned step size.",
+            "Ring(1000), heterogeneous data with two important nodes, each method at its own tuned "
+            "step size.",
             file=sys.stderr,
         )
     result = run_demo(seed, threads=threads)
@@ -119,7 +124,8 @@ def run(
         return
     if experiment is None:
         raise InvalidParameter(
-            "levywalk run needs an experiment file; `levywalk run --example > experiment.toml` writes one"
+            "levywalk run needs an experiment file; `levywalk run --example > experiment.toml` "
+            "writes one"
         )
     changes = list(override or []) + ([f"run.seed={seed}"] if seed is not None else [])
     spec = read_experiment(experiment, merge_overrides(changes))

@@ -47,7 +47,8 @@ def sweep(
     dry_run: DryRun = False,
     fresh: Again = False,
 ) -> None:
-    """Run an experiment for every combination of the values in its table [sweep]; each run is computed once.
+    """Run an experiment for every combination of the values in its table [sweep]; each run is
+    computed once.
 
     If it is interrupted, run the same command again to resume.
     """
@@ -139,7 +140,8 @@ def _plan(grid: Sweep, store: ResultStore, missing: list[str], as_json: bool) ->
     for run, row in zip(grid.runs, runs, strict=True):
         print(f"{run.name}{'  (stored)' if row['stored'] else ''}")
     print(
-        f"{len(grid.points)} points, {len(missing)} different runs to compute, results in {store.folder.parent}"
+        f"{len(grid.points)} points, {len(missing)} different runs to compute, results in "
+        f"{store.folder.parent}"
     )
 
 

@@ -1,4 +1,6 @@
-"""`compare`: several designs on one network and problem, each at the step size that suits it best."""
+"""`compare`: several designs on one network and problem, each at the step size that suits it
+best.
+"""
 
 from __future__ import annotations
 
@@ -51,10 +53,10 @@ def compare(
 ) -> Comparison:
     """Run several designs, each at the step size that suits it best.
 
-    With ``step_size="tuned"`` each design gets the step size, on one log grid in γL* (with the design's own
-    L* = max w(v)L_v), that reaches ``accuracy`` in the fewest steps; if none does, the one with the least
-    error at the end. The grid is extended while the best step size lies at its edge. Tuning uses as many
-    replicas as the report, with random keys that the report never uses.
+    With ``step_size="tuned"`` each design gets the step size, on one log grid in γL* (with the
+    design's own L* = max w(v)L_v), that reaches ``accuracy`` in the fewest steps; if none does, the
+    one with the least error at the end. The grid is extended while the best step size lies at its
+    edge. Tuning uses as many replicas as the report, with random keys that the report never uses.
 
     Parameters
     ----------
@@ -64,19 +66,20 @@ def compare(
     steps, replicas, seed, record_every, record_walk, start, x0, threads, update, measure_loss, progress
         As in `levywalk.run`, for each design.
     accuracy
-        The relative error to tune for, a share of the initial one. With ``rank_by="loss"`` it is a value of
-        the loss itself; if it is left out (or None) there, the mean loss at the end decides.
+        The relative error to tune for, a share of the initial one. With ``rank_by="loss"`` it is a
+        value of the loss itself; if it is left out (or None) there, the mean loss at the end
+        decides.
     step_size
         "tuned", "theory", one number for all designs, or one per design.
     rank_by
-        What tells good designs and step sizes from bad ones: "distance2", ‖x - x*‖² over its initial value;
-        "excess_loss", f(x) - f(x*) over its initial value; "loss", f(x); or a function from a model to a
-        number, smaller is better, which is evaluated on the final models only. Default: "distance2" if the
-        optimum of the problem is known, else "loss".
+        What tells good designs and step sizes from bad ones: "distance2", ‖x - x*‖² over its
+        initial value; "excess_loss", f(x) - f(x*) over its initial value; "loss", f(x); or a
+        function from a model to a number, smaller is better, which is evaluated on the final models
+        only. Default: "distance2" if the optimum of the problem is known, else "loss".
     resume
-        A folder for the state of every tuning and run; it is created if it is missing. If the comparison is
-        interrupted, make the same call again to resume: finished parts are read, not computed again. The
-        state of another comparison is refused, as in `levywalk.run`.
+        A folder for the state of every tuning and run; it is created if it is missing. If the
+        comparison is interrupted, make the same call again to resume: finished parts are read, not
+        computed again. The state of another comparison is refused, as in `levywalk.run`.
 
     Examples
     --------
@@ -263,7 +266,8 @@ def ranking_for(
         return Ranking(name, given)
     if optimum is None:
         raise InvalidParameter(
-            f"rank_by = {name!r} needs a problem with a known optimum; give the problem an attribute "
+            f"rank_by = {name!r} needs a problem with a known optimum; give the problem an "
+            f"attribute "
             "`optimum`, or rank_by='loss'"
         )
     if name == Criterion.EXCESS_LOSS:
@@ -282,7 +286,8 @@ def ranking_for(
         distances = [float(np.sum((x - optimum) ** 2)) for x in first]
     if not all(0.0 < distance < math.inf for distance in distances):
         raise InvalidParameter(
-            "the relative error is undefined: x0 is the optimum or too far from it; give another x0, "
+            "the relative error is undefined: x0 is the optimum or too far from it; give another "
+            "x0, "
             "or rank_by='loss'"
         )
     return Ranking(name, checks.positive("accuracy", ACCURACY if accuracy is None else accuracy))
@@ -292,7 +297,8 @@ def _by_metric(metric: Callable[[Floats], float], accuracy: Any, first: list[Flo
     name = str(getattr(metric, "__name__", type(metric).__name__))
     if accuracy is not None:
         raise InvalidParameter(
-            f"accuracy must be left out where rank_by is a function, which is evaluated at the end only; "
+            f"accuracy must be left out where rank_by is a function, which is evaluated at the end "
+            f"only; "
             f"got {accuracy!r}"
         )
     if name in list(Criterion):
@@ -301,14 +307,17 @@ def _by_metric(metric: Callable[[Floats], float], accuracy: Any, first: list[Flo
         float(metric(first[0].copy()))
     except Exception as error:  # a user's function may raise anything
         raise InvalidParameter(
-            f"rank_by must be a function from a model (an array of {len(first[0])} numbers) to a number; "
+            f"rank_by must be a function from a model (an array of {len(first[0])} numbers) to a "
+            f"number; "
             f"{name} raised {type(error).__name__} at x0: {error}"
         ) from error
     return Ranking(name, None, metric)
 
 
 def _first_models(problem: Problem, x0: Any) -> list[Floats]:
-    """Return the first models: zeros, one, or one per replica. `run` checks their shape and refuses wrong ones."""
+    """Return the first models: zeros, one, or one per replica. `run` checks their shape and refuses
+    wrong ones.
+    """
     if x0 is None:
         return [np.zeros(problem.dim)]
     try:

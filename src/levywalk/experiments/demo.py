@@ -24,7 +24,7 @@ _KINDS = {
 
 
 def demo_experiment(seed: int = 0, *, steps: int = STEPS, replicas: int = REPLICAS) -> Experiment:
-    """Return the demo as an experiment: what `levywalk run` would have to be given for the same result.
+    """Return the demo as an experiment; `levywalk run` gives the same result for it.
 
     Examples
     --------
@@ -58,7 +58,8 @@ def demo(
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Compare UnifRW, WeightRW, MHLJ and weighted i.i.d. sampling on Ring(1000) with two important nodes, tuned.
+    """Compare UnifRW, WeightRW, MHLJ and weighted i.i.d. sampling on Ring(1000) with two important
+    nodes, tuned.
 
     Examples
     --------
@@ -98,10 +99,13 @@ def sentence(result: Comparison) -> str:
     else:
         effect = ""
     return (
-        f"A few important nodes should get a large share of the updates: a server that samples them freely needs "
+        f"A few important nodes should get a large share of the updates: a server that samples "
+        f"them freely needs "
         f"{reached(server)} steps to {goal}, but a model that walks there by "
-        f"Metropolis-Hastings (WeightRW) is trapped, up to {dwell[weight]:,} updates in a row at one node, and needs "
-        f"{reached(weight)}; with Lévy jumps (MHLJ) it never stayed longer than {dwell[jump]:,} and needed "
+        f"Metropolis-Hastings (WeightRW) is trapped, up to {dwell[weight]:,} updates in a row at "
+        f"one node, and needs "
+        f"{reached(weight)}; with Lévy jumps (MHLJ) it never stayed longer than {dwell[jump]:,} "
+        f"and needed "
         f"{reached(jump)}{effect}, where uniform sampling (UnifRW) needed {reached('UnifRW')}."
     )
 

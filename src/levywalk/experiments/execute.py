@@ -19,8 +19,8 @@ def execute(
 ) -> Comparison:
     """Compare the designs of an experiment; files that it names are relative to ``folder``.
 
-    The comparison knows the experiment's settings, so that it can be repeated. ``resume`` is that of
-    `compare`.
+    The comparison knows the experiment's settings, so that it can be repeated. ``resume`` is that
+    of `compare`.
     """
     network, problem, designs = experiment.build(folder)
     options = experiment.run.options()
@@ -29,7 +29,9 @@ def execute(
 
 
 def writable_folder(path: str | Path) -> Path:
-    """Create the folder for results; refuse a folder that cannot be written before any work is done."""
+    """Create the folder for results; refuse a folder that cannot be written before any work is
+    done.
+    """
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -51,7 +53,9 @@ def write_results(
     table: bool = True,
     figure: str = "png",
 ) -> list[Path]:
-    """Save a comparison, and draw its figure unless it is "none"; return the files, result.json last."""
+    """Save a comparison, and draw its figure unless it is "none"; return the files, result.json
+    last.
+    """
     *written, numbers = result.save(folder, traces=traces, table=table)
     if figure != "none":
         from levywalk.report import plot

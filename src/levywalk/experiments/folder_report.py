@@ -1,4 +1,6 @@
-"""Write report.html for a comparison or for a folder of results, with the theory beside the numbers."""
+"""Write report.html for a comparison or for a folder of results, with the theory beside the
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,15 @@ def write_report(
     figures: bool = False,
     progress: bool | None = None,
 ) -> list[Path]:
-    """Write a comparison, or what a folder holds, as one HTML page that opens offline; return the files.
+    """Write a comparison, or what a folder holds, as one HTML page that opens offline; return the
+    files.
 
     Parameters
     ----------
     source
-        A comparison, or a folder that `Comparison.save`, `levywalk run`, `compare`, `demo` or `reproduce`
-        wrote. The page of a comparison in memory and that of the folder it was saved to are the same.
+        A comparison, or a folder that `Comparison.save`, `levywalk run`, `compare`, `demo` or
+        `reproduce` wrote. The page of a comparison in memory and that of the folder it was saved to
+        are the same.
     out
         The file to write; default: report.html in the folder, or here for a comparison.
     figures
@@ -82,7 +86,8 @@ def write_report(
 
 
 def rerun_command(folder: Path) -> str:
-    """Return the command that repeats an experiment, once its settings are saved as experiment.toml.
+    """Return the command that repeats an experiment, once its settings are saved as
+    experiment.toml.
 
     Examples
     --------
@@ -109,7 +114,9 @@ def _write_claims(claims: list[dict[str, Any]], folder: Path, path: Path, figure
 
 
 def theory_beside(results: Comparison, folder: Path, progress: bool | None = None) -> Theory:
-    """Judge each design on the network and the data of the run; if that is not possible, say why."""
+    """Judge each design on the network and the data of the run; if that is not possible, say
+    why.
+    """
     if results.rank_by != Criterion.DISTANCE2:
         return _without(
             f"designs were ranked by {results.ranking.quantity}, and the theory is about the "
@@ -143,7 +150,8 @@ def theory_beside(results: Comparison, folder: Path, progress: bool | None = Non
             bar.advance(1)
     if rows:
         notes.append(
-            "Predictions are for small step sizes and a start at x = 0. The floor is the value that the "
+            "Predictions are for small step sizes and a start at x = 0. The floor is the value "
+            "that the "
             "error tends to at the step size used: the bias of jumps plus the noise of the walk."
         )
     return Theory(rows, notes)
@@ -194,7 +202,9 @@ def _judged(
 def _bound(
     results: Comparison, network: Network, problem: Problem, name: str, design: Design, gamma: float
 ) -> dict[str, float] | None:
-    """Return the terms of the corrected bound, relative to the initial error, if they are finite."""
+    """Return the terms of the corrected bound, relative to the initial error, if they are
+    finite.
+    """
     local = getattr(problem, "local_strong_convexity", None)
     if local is None or not np.min(local) > 0.0:
         return None

@@ -1,8 +1,10 @@
-"""Tuning step sizes: one grid of relative step sizes, extended while its best value lies at an edge.
+"""Tuning step sizes: one grid of relative step sizes, extended while its best value lies at an
+edge.
 
-`compare` and `levywalk reproduce` share the grid, the way it is extended and the walks that it is tried
-on. Each has a rule of its own for what is best: `compare` takes the step size with the fewest steps of the
-mean over walks, `reproduce` the one with which the fewest steps suffice on four of five instances.
+`compare` and `levywalk reproduce` share the grid, the way it is extended and the walks that it is
+tried on. Each has a rule of its own for what is best: `compare` takes the step size with the fewest
+steps of the mean over walks, `reproduce` the one with which the fewest steps suffice on four of
+five instances.
 """
 
 from __future__ import annotations
@@ -54,8 +56,8 @@ def search_grid(
     try_out
         Tries the step sizes of some exponents.
     extension
-        Returns the exponents to try next, from everything found and the exponents that were tried last;
-        none ends the search.
+        Returns the exponents to try next, from everything found and the exponents that were tried
+        last; none ends the search.
     join
         Puts together what two calls of ``try_out`` found.
 
@@ -88,8 +90,8 @@ def mean_values(
 ) -> Floats:
     """Return, for each step size, the mean over tuning walks of what methods are ranked by.
 
-    The shape is (step sizes, checkpoints), or (step sizes, 1) for a metric, which is known at the end only.
-    ``options`` are those of `levywalk.engine.run_step_sizes`.
+    The shape is (step sizes, checkpoints), or (step sizes, 1) for a metric, which is known at the
+    end only. ``options`` are those of `levywalk.engine.run_step_sizes`.
     """
     by_distance = ranking.name == Criterion.DISTANCE2 or not ranking.is_criterion
     trace = run_step_sizes(
@@ -117,7 +119,9 @@ def tune_step_size(
     record_every: Any,
     **options: Any,
 ) -> tuple[Trial, ...]:
-    """Return all step sizes that were tried, in increasing order: the grid, extended while its best is at an edge."""
+    """Return all step sizes that were tried, in increasing order: the grid, extended while its best
+    is at an edge.
+    """
     step = checkpoints_of(steps, record_every)
 
     def try_out(exponents: tuple[int, ...]) -> tuple[Trial, ...]:
@@ -161,7 +165,8 @@ def _steps(step: Ints, mean: Floats, ranking: Ranking) -> float:
 
 
 def best(trials: tuple[Trial, ...]) -> Trial:
-    """Return the trial with the fewest steps to the accuracy; among equals, the one with the least final error.
+    """Return the trial with the fewest steps to the accuracy; among equals, the one with the least
+    final error.
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""claims.json, which `levywalk reproduce` writes: the claims of the paper, how they were asked, the figures."""
+"""claims.json, which `levywalk reproduce` writes: the claims of the paper, how they were asked, the
+figures.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ def read_claims(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_how_asked(folder: Path) -> dict[str, Any]:
-    """Return how the claims were asked: everything in claims.json that is neither a claim nor a figure.
+    """Return how the claims were asked: everything in claims.json that is neither a claim nor a
+    figure.
 
     Examples
     --------
@@ -46,7 +49,8 @@ def read_how_asked(folder: Path) -> dict[str, Any]:
 
 
 def figure_files(folder: Path) -> dict[str, Path]:
-    """Return the PNG files that claims.json names as its figures, by title; only files inside the folder.
+    """Return the PNG files that claims.json names as its figures, by title; only files inside the
+    folder.
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""Curves with few enough points for a page; the report and its figures for a paper both draw them."""
+"""Curves with few enough points for a page; the report and its figures for a paper both draw
+them.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,8 @@ class Curve:
 
 
 def curve(name: str, trace: Trace, values: Floats, accuracy: float | None) -> Curve:
-    """Return at most `MOST_POINTS` points of a trace, among them the one where the accuracy is reached.
+    """Return at most `MOST_POINTS` points of a trace, among them the one where the accuracy is
+    reached.
 
     ``values`` are the error, or what else is drawn, of each (replica, checkpoint).
 
@@ -92,7 +95,9 @@ def curve(name: str, trace: Trace, values: Floats, accuracy: float | None) -> Cu
 
 
 def drawn_quantity(results: Comparison) -> str:
-    """Return what the curves of a comparison show: what it is ranked by, or the loss if that has no curve."""
+    """Return what the curves of a comparison show: what it is ranked by, or the loss if that has no
+    curve.
+    """
     return results.ranking.quantity if results.ranking.is_criterion else "loss"
 
 
@@ -106,7 +111,9 @@ def curves_of(results: Comparison) -> list[Curve]:
 
 
 def _kept(count: int, also: int | None) -> Ints:
-    """Return which checkpoints to draw: even ones, and closer ones at the beginning for a logarithmic axis."""
+    """Return which checkpoints to draw: even ones, and closer ones at the beginning for a
+    logarithmic axis.
+    """
     if count <= MOST_POINTS:
         return np.arange(count)
     even = np.linspace(0, count - 1, 130)

@@ -48,7 +48,8 @@ def percent(share: float | None) -> str:
 
 
 def quantity_text(ranking: Ranking, value: float | None) -> str:
-    """Return a value of what designs are ranked by: per cent of the initial value, or a plain number.
+    """Return a value of what designs are ranked by: per cent of the initial value, or a plain
+    number.
 
     Examples
     --------

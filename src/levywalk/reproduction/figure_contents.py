@@ -1,8 +1,10 @@
-"""What each figure of the paper shows: curves and numbers gathered through the evidence, as plates to be drawn.
+"""What each figure of the paper shows: its curves and numbers, taken from the evidence, ready to be
+drawn.
 
-A line is the median over instances of the mean over walks; its band is what the middle 80 % of the instances do, so it
-says how much instances differ, not how well the median is known. Walks that a claim asks for are not run again; what
-only a figure shows is run on the first `paper.DRAWN` reported instances.
+A line is the median over instances of the mean over walks; its band is what the middle 80 % of the
+instances do, so it says how much instances differ, not how well the median is known. Walks that a
+claim asks for are not run again; what only a figure shows is run on the first `paper.DRAWN`
+reported instances.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from levywalk.arrays import Floats, Ints
 from levywalk.experiments.tuning import GRID, relative_sizes
 from levywalk.network import ring
 from levywalk.problem import LeastSquares
-from levywalk.report.figures.figure_data import Line, Mark, Panel, Plate, Table
+from levywalk.report.figures.figure_data import FigureData, Line, Mark, Panel, Table
 from levywalk.reproduction import paper
 from levywalk.reproduction.evidence import Evidence
 from levywalk.reproduction.paper import (
@@ -40,13 +42,13 @@ from levywalk.reproduction.tuning import most
 from levywalk.theory import transition
 from levywalk.trace.statistics import settled_at
 
-POINTS = 140  # of the curves of a panel
+POINTS = 140  # number of points of all curves of a panel
 FROM = 10  # the first step that is drawn
-DIVERGED = 1e3  # relative to the start
-CAP = 100.0  # where the stability's picture ends
+DIVERGED = 1e3  # an error this many times the initial one counts as diverged
+CAP = 100.0  # upper end of the figure of stability
 DEFAULT = 0.1  # MHLJ's p_jump
 AXES = ("steps", "hops", "transfers")
-TOP = 5.0  # of the pictures of errors; what is higher leaves them
+TOP = 5.0  # upper end of the figures of errors
 ERROR = "relative error"
 BAND = "Line: median over instances of the mean over walks; band: 10 to 90 % of instances"
 _LOOKS = {
@@ -57,15 +59,15 @@ _LOOKS = {
     "p_jump = 0.1 (MHLJ)": 2,
     "no jumps (WeightRW)": 1,
 }
-_FIRST_LOOK = 4  # of what has none of its own
+_FIRST_LOOK = 4  # for lines without a look of their own
 
-Shown = tuple[ReportedWalks, int]  # walks, and which of their step sizes
+Shown = tuple[ReportedWalks, int]  # walks, and the index of a step size
 
 
 def write_figures(
     evidence: Evidence, labels: Sequence[str], folder: str | Path, formats: Sequence[str] = ("svg",)
 ) -> list[Path]:
-    """Draw the figures that some labels ask for, all of them if there are none, into a folder; return the files.
+    """Draw the figures of some labels (all, if there are none) into a folder; return the files.
 
     Parameters
     ----------
@@ -87,20 +89,22 @@ def write_figures(
     ...     [path.name for path in write_figures(evidence, ["ringMC"], folder)]
     ['ringmc.svg']
     """
-    from levywalk.report.figures.paper import write_plate
+    from levywalk.report.figures.paper import write_figure
 
     names = paper.figures_of(labels)
     return [
-        path for name in names for path in write_plate(plate(evidence, name), Path(folder), formats)
+        path
+        for name in names
+        for path in write_figure(figure_data(evidence, name), Path(folder), formats)
     ]
 
 
-def plate(evidence: Evidence, name: str) -> Plate:
-    """Gather what one figure shows.
+def figure_data(evidence: Evidence, name: str) -> FigureData:
+    """Collect what one figure shows.
 
     Examples
     --------
-    >>> toy = plate(Evidence(paper.QUICK, lambda asked: []), "ringmc")
+    >>> toy = figure_data(Evidence(paper.QUICK, lambda asked: []), "ringmc")
     >>> toy.rows[0][0].text[0]
     ('99/100', '1/200', '0', '0', '1/200')
     """
@@ -108,7 +112,7 @@ def plate(evidence: Evidence, name: str) -> Plate:
 
 
 def drawn(effort: Effort) -> Effort:
-    """Return the effort for walks that only figures show: fewer instances, the first of those reported.
+    """Return the effort for walks that only figures show: the first few of the reported instances.
 
     Examples
     --------
@@ -119,7 +123,8 @@ def drawn(effort: Effort) -> Effort:
 
 
 def swept(effort: Effort) -> Effort:
-    """Return the effort for sweeps, which take many short walks: half of the instances, fewer walks.
+    """Return the effort for sweeps, which take many short walks: half of the instances, fewer
+    walks.
 
     Examples
     --------
@@ -131,10 +136,10 @@ def swept(effort: Effort) -> Effort:
     )
 
 
-# ---- error against steps, hops and transfers -------------------------------------------------------------------------
+# ---- error against steps, hops and transfers -----------------------------------------------------
 
 
-def _walks(evidence: Evidence, recipe: Recipe) -> Plate:
+def _walks(evidence: Evidence, recipe: Recipe) -> FigureData:
     """Show methods, each tuned, at the theory's step size, and at a common one."""
     scene = SCENES[recipe.scenes[0]]
     few = drawn(evidence.effort)
@@ -173,8 +178,10 @@ def _walks(evidence: Evidence, recipe: Recipe) -> Plate:
     )
 
 
-def _floors(evidence: Evidence, recipe: Recipe) -> Plate:
-    """Show variants of MHLJ, all at the same step sizes: MHLJ's tuned one, the theory's, and the common one."""
+def _floors(evidence: Evidence, recipe: Recipe) -> FigureData:
+    """Show variants of MHLJ, all at the same step sizes: MHLJ's tuned one, the theory's, and the
+    common one.
+    """
     scene = SCENES[recipe.scenes[0]]
     few = drawn(evidence.effort)
     accuracy = evidence.effort.accuracies[0]
@@ -205,7 +212,9 @@ def _floors(evidence: Evidence, recipe: Recipe) -> Plate:
     return _against_all(recipe, columns, "In each column all lines begin with the same step size.")
 
 
-def _against_all(recipe: Recipe, columns: Mapping[str, Mapping[str, Shown]], remark: str) -> Plate:
+def _against_all(
+    recipe: Recipe, columns: Mapping[str, Mapping[str, Shown]], remark: str
+) -> FigureData:
     looks, points = looks_of(recipe.designs), POINTS // len(recipe.designs)
     rows = tuple(
         tuple(
@@ -226,11 +235,12 @@ def _against_all(recipe: Recipe, columns: Mapping[str, Mapping[str, Shown]], rem
     scene = SCENES[recipe.scenes[0]]
     label, what = recipe.title.split("] ")
     note = f"{BAND} ({', '.join(map(str, counts))} instances by column). {remark}"
-    return Plate(recipe.name, f"{label}] {scene.title}: {what}", note, rows)
+    return FigureData(recipe.name, f"{label}] {scene.title}: {what}", note, rows)
 
 
 def looks_of(names: Mapping[str, Any]) -> dict[str, int]:
-    """Return a look for each line: a method's own, or the next that none has.
+    """Return a look (colour, dashes, marks) for each line: that of its method, or the next free
+    one.
 
     Examples
     --------
@@ -246,7 +256,9 @@ def looks_of(names: Mapping[str, Any]) -> dict[str, int]:
 def curve(
     name: str, look: int, walks: ReportedWalks, size: int, axis: str, points: int = POINTS
 ) -> Line:
-    """Return the error of some walks against steps, hops or transfers, at some of the checkpoints."""
+    """Return the error of some walks against steps, hops or transfers, at some of the
+    checkpoints.
+    """
     keep = _kept(walks.step, points)
     where = (
         walks.step.astype(np.float64)
@@ -261,7 +273,8 @@ def curve(
 
 
 def over_instances(values: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return what 10 %, half and 90 % of the rows do not exceed: order statistics, since some are infinite.
+    """Return the 10 %, 50 % and 90 % quantiles over rows, as order statistics, because some are
+    infinite.
 
     Examples
     --------
@@ -277,11 +290,13 @@ def _kept(step: Ints, points: int) -> Ints:
     return np.unique(np.round(np.linspace(first, len(step) - 1, points)).astype(np.int64))
 
 
-# ---- the toy chain ---------------------------------------------------------------------------------------------------
+# ---- the toy chain -------------------------------------------------------------------------------
 
 
-def _toy(_: Evidence, recipe: Recipe) -> Plate:
-    """Show the chain of [fivring] as [impmh] gives it, under both policies of self-loops, beside the printed one."""
+def _toy(_: Evidence, recipe: Recipe) -> FigureData:
+    """Show the chain of [fivring] as [impmh] gives it, under both policies of self-loops, beside
+    the printed one.
+    """
     smoothness = np.array([100.0, 1.0, 1.0, 1.0, 1.0])
     problem = LeastSquares(np.sqrt(smoothness / 2.0)[:, None], np.zeros(len(smoothness)))
     tables = []
@@ -299,14 +314,16 @@ def _toy(_: Evidence, recipe: Recipe) -> Plate:
     )
     tables.append(Table("as printed in [ringMC]", values, text, "no self-loop policy gives these"))
     note = "P(from, to) with L₁ = 100 and L = 1 elsewhere. Empty: the paper prints no number."
-    return Plate(recipe.name, recipe.title, note, (tuple(tables),))
+    return FigureData(recipe.name, recipe.title, note, (tuple(tables),))
 
 
-# ---- beyond the paper ------------------------------------------------------------------------------------------------
+# ---- beyond the paper ----------------------------------------------------------------------------
 
 
-def _accuracy(evidence: Evidence, recipe: Recipe) -> Plate:
-    """Show steps and transfers to each accuracy, at the step size that tuning finds best for that accuracy."""
+def _accuracy(evidence: Evidence, recipe: Recipe) -> FigureData:
+    """Show steps and transfers to each accuracy, at the step size that tuning finds best for that
+    accuracy.
+    """
     looks = looks_of(recipe.designs)
     rows: list[list[Panel]] = [[], []]
     for name in recipe.scenes:
@@ -321,18 +338,20 @@ def _accuracy(evidence: Evidence, recipe: Recipe) -> Plate:
             row.append(Panel(title, "accuracy ε", label, lines, falling_x=True))
     few = swept(evidence.effort)
     note = (
-        f"Until the mean over {few.walks} walks stays below ε. Step sizes: those that tuning, on others, finds "
-        f"best for one of these ε; of them the one with the least median here. {BAND} ({few.instances} instances). "
+        f"Until the mean over {few.walks} walks stays below ε. Step sizes: those that tuning, on "
+        f"others, finds "
+        f"best for one of these ε; of them the one with the least median here. {BAND} "
+        f"({few.instances} instances). "
         "A line ends (×) where half of the instances do not get there with any of them."
     )
-    return Plate(recipe.name, recipe.title, note, tuple(tuple(row) for row in rows))
+    return FigureData(recipe.name, recipe.title, note, tuple(tuple(row) for row in rows))
 
 
 def costs_of(evidence: Evidence, name: str, design: Section) -> dict[str, Line]:
     """Return "steps" and "transfers" to each of `paper.EPSILONS`, as lines.
 
-    The step sizes are those that tuning finds best for one of these accuracies; of them, for each accuracy, the one
-    whose median over the reported instances is least.
+    The step sizes are those that tuning finds best for one of these accuracies; of them, for each
+    accuracy, the one whose median over the reported instances is least.
     """
     tried = tuning_curves(evidence, name, design)
     sizes = sorted({best_size(tried, accuracy) for accuracy in paper.EPSILONS})
@@ -363,7 +382,8 @@ def tuning_curves(
 
 
 def best_size(tried: Sequence[tuple[float, Ints, Floats]], accuracy: float) -> float:
-    """Return the γL* with which the fewest steps suffice on four of five tuning instances, then the least error.
+    """Return the γL* with which the fewest steps suffice on four of five tuning instances, then the
+    least error.
 
     Examples
     --------
@@ -385,7 +405,7 @@ def _to_accuracy(costs: Floats) -> Line:
     return Line("", 0, np.array(paper.EPSILONS), middle, low, high, fate)
 
 
-def _p_jump(evidence: Evidence, recipe: Recipe) -> Plate:
+def _p_jump(evidence: Evidence, recipe: Recipe) -> FigureData:
     """Show the error that is left at the end, and the spectral gap, against p_jump."""
     errors, gaps = [], []
     few = swept(evidence.effort)
@@ -406,10 +426,11 @@ def _p_jump(evidence: Evidence, recipe: Recipe) -> Plate:
         found = {key: gaps_of(evidence, name, design) for key, design in methods.items()}
         gaps.append(_over_p_jump("", "spectral gap 1 − λ₂", found))
     note = (
-        f"Error: mean over the last tenth of {few.walks} walks, median and 10 to 90 % of {few.instances} instances. "
+        f"Error: mean over the last tenth of {few.walks} walks, median and 10 to 90 % of "
+        f"{few.instances} instances. "
         f"Gap: the first {_gap_instances(evidence.effort)} of them. The y axes differ."
     )
-    return Plate(recipe.name, recipe.title, note, (tuple(errors), tuple(gaps)), shared=False)
+    return FigureData(recipe.name, recipe.title, note, (tuple(errors), tuple(gaps)), shared=False)
 
 
 def _jumping(p_jump: float) -> Section:
@@ -449,7 +470,7 @@ def _over_p_jump(title: str, label: str, values: Mapping[str | float, Floats]) -
     return Panel(title, "p_jump", label, tuple(lines))
 
 
-def _stability(evidence: Evidence, recipe: Recipe) -> Plate:
+def _stability(evidence: Evidence, recipe: Recipe) -> FigureData:
     """Show the error after some steps against the step size: where it blows up."""
     few = swept(evidence.effort)
     steps = paper.STABILITY_STEPS // evidence.effort.shorter
@@ -471,10 +492,10 @@ def _stability(evidence: Evidence, recipe: Recipe) -> Plate:
             Panel(SCENES[name].title, "step size γL̄", label, tuple(lines), marks, CAP, True)
         )
     note = f"{BAND} ({few.instances}, {few.walks} walks). At the upper edge: larger, or not finite."
-    return Plate(recipe.name, recipe.title, note, (tuple(panels),))
+    return FigureData(recipe.name, recipe.title, note, (tuple(panels),))
 
 
-_KINDS: Mapping[str, Callable[[Evidence, Recipe], Plate]] = {
+_KINDS: Mapping[str, Callable[[Evidence, Recipe], FigureData]] = {
     "walks": _walks,
     "floors": _floors,
     "toy": _toy,

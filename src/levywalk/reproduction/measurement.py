@@ -1,9 +1,10 @@
-"""One instance of an experiment as plain data, and what is measured of it: the unit that is stored and never run twice.
+"""One instance of an experiment as plain data, and what is measured on it: the task that is stored.
 
-A description holds the sections of an experiment file (``network``, ``problem``, ``design``) and how to walk. `measure`
-turns it into curves: the error's mean and median over the walks, at checkpoints a few per cent apart, for every
-step size asked for. Step sizes are relative, γL*, so that one number serves all instances of a family; with
-``"of": "mean"`` they are γL̄, the same γ for all methods.
+A description holds the sections of an experiment file (``network``, ``problem``, ``design``) and
+how to walk. `measure` turns it into curves: the error's mean and median over the walks, at
+checkpoints a few per cent apart, for every step size asked for. Step sizes are relative, γL*, so
+that one number serves all instances of a family; with ``"of": "mean"`` they are γL̄, the same γ for
+all methods.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ PER_DECADE = 100  # checkpoints: 2.3 % apart
 _LONG = 20_000  # steps of the bounds
 _SETTLED, _MANY = 4_000, 4_000  # steps and walks whose mean is compared with its limit
 _MOST_REDRAWS = 100
-_REDRAWN = 1_000_003  # seeds of redrawn networks are so far apart that no other instance has them
+_REDRAWN = (
+    1_000_003  # distance of the seeds of redrawn networks, so that no other instance has them
+)
 
 
 def geometric_checkpoints(steps: int) -> Ints:
-    """Return steps that are a few per cent apart, all of them at first.
+    """Return checkpoints that are a few per cent apart; the first ones are one step apart.
 
     Examples
     --------
@@ -47,7 +50,8 @@ def geometric_checkpoints(steps: int) -> Ints:
 
 
 def build(description: Mapping[str, Any]) -> tuple[Network, Problem, Walk, int]:
-    """Make network, problem and design; redraw a random network that is not connected, and count how often.
+    """Build network, problem and design; redraw a random network that is not connected, and count
+    how often.
 
     Examples
     --------
@@ -78,10 +82,11 @@ def build(description: Mapping[str, Any]) -> tuple[Network, Problem, Walk, int]:
 
 
 def measure(description: Mapping[str, Any]) -> tuple[dict[str, AnyArray], dict[str, Any]]:
-    """Walk on one instance; return the curves and a few numbers.
+    """Run the walks of one instance; return their curves and a few numbers.
 
-    ``distance`` and ``excess`` are the relative errors' means over walks, ``median`` the distance's median; of tuning
-    walks the distance's mean alone. All are (step sizes, checkpoints); so are ``hops`` and ``transfers``.
+    ``distance`` and ``excess`` are the relative errors' means over walks, ``median`` the distance's
+    median; of tuning walks the distance's mean alone. All are (step sizes, checkpoints); so are
+    ``hops`` and ``transfers``.
     """
     network, problem, design, redraws = build(description)
     if "ask" in description:
@@ -115,7 +120,9 @@ def measure(description: Mapping[str, Any]) -> tuple[dict[str, AnyArray], dict[s
         warnings.simplefilter("ignore", DivergedWarning)  # counted as infinite
         if description.get("tuning", False):
             return _tuning_curves(network, problem, design, sizes, common), numbers
-        return _curves(network, problem, design, sizes, common, numbers, description.get("drop_at")), numbers
+        return _curves(
+            network, problem, design, sizes, common, numbers, description.get("drop_at")
+        ), numbers
 
 
 def _tuning_curves(
@@ -141,8 +148,12 @@ def _curves(
     switched = []
     for size in sizes:
         step_size: float | Schedule = float(size)
-        if drop_at is not None:  # to what is stable for uniform sampling, as after a switch
-            step_size = Dropping(float(size), drop_at, min(float(size), 1.0 / float(np.max(problem.smoothness))))
+        if (
+            drop_at is not None
+        ):  # to a step size that is stable for uniform sampling, as after a switch
+            step_size = Dropping(
+                float(size), drop_at, min(float(size), 1.0 / float(np.max(problem.smoothness)))
+            )
         trace = run(network, problem, design, step_size=step_size, record_visits=False, **common)
         with np.errstate(over="ignore", invalid="ignore"):
             rows["distance"].append(trace.error.mean(axis=0))
@@ -152,7 +163,9 @@ def _curves(
         rows["transfers"].append(trace.transfers.mean(axis=0))
         when = np.where(trace.switched_at >= 0, trace.switched_at, common["steps"])
         switched.append(int(np.quantile(when, 0.5, method="inverted_cdf")))
-    numbers["switched_at"] = switched  # the median over walks, the last step if most have not
+    numbers["switched_at"] = (
+        switched  # the median over walks; the last step if most have not switched
+    )
     return {"step": step, **{name: np.array(values) for name, values in rows.items()}}
 
 
@@ -164,7 +177,7 @@ def _gaps(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
 
 
 def _right_gap(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
-    """Return the right spectral gap 1 - λ₂ alone: a third of the time of all kinds."""
+    """Return only the right spectral gap 1 - λ₂, which takes a third of the time of all kinds."""
     assert isinstance(design, Design)
     return {"right": spectral_gap(transition(network, problem, design), "right").value}
 
@@ -178,9 +191,11 @@ def _entrapment(network: Network, problem: Problem, design: Walk) -> dict[str, A
 
 
 def _limit(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
-    """Compare the mean of many long walks' models with the limit that theory gives, and with the optimum.
+    """Compare the mean of many long walks' models with the limit that theory gives, and with the
+    optimum.
 
-    The figures are squared distances in standard errors, over the dimension: about 1 if the mean is that point's.
+    The figures are squared distances in standard errors, over the dimension: about 1 if the mean is
+    that point's.
     """
     assert isinstance(design, Design)
     assert isinstance(problem, LeastSquares)
@@ -213,7 +228,9 @@ def _limit(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
 
 
 def _bounds(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
-    """Return the exact error after many steps and the theorems' bounds of it, with a ridge that makes them apply."""
+    """Return the exact error after many steps and the theorems' bounds of it, with a ridge that
+    makes them apply.
+    """
     assert isinstance(design, Design)
     assert isinstance(problem, LeastSquares)
     convex = LeastSquares(problem.features, problem.targets, ridge=1.0)
@@ -223,14 +240,18 @@ def _bounds(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
 
 
 def _counterexample(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
-    """Return the exact error and the printed bound where a trapped walk refutes it: no noise, one important node."""
+    """Return the exact error and the printed bound where a trapped walk refutes it: no noise, one
+    important node.
+    """
     assert isinstance(design, Design)
     curvature = np.ones(network.n)
     curvature[0] = 1e4
     features = np.zeros((2 * network.n, 2))
     features[::2, 0], features[1::2, 1] = np.sqrt(curvature), 1.0
     bowls = LeastSquares(features, np.zeros(2 * network.n), node=np.repeat(np.arange(network.n), 2))
-    found = bounds(network, bowls, design, steps=10_000, step_size=0.999 / curvature.mean(), x0=[0.0, 1.0])
+    found = bounds(
+        network, bowls, design, steps=10_000, step_size=0.999 / curvature.mean(), x0=[0.0, 1.0]
+    )
     return {"exact": found.exact} | {name: form.total for name, form in found.forms.items()}
 
 

@@ -1,4 +1,4 @@
-"""Tune step sizes on some instances, report on others: steps to an accuracy, by instance."""
+"""Tune step sizes on instances that are not reported."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ Runner = Callable[[Sequence[Mapping[str, Any]]], list[Outcome]]
 
 @dataclass(frozen=True)
 class TunedStepSizes:
-    """What tuning found: for each exponent k of γL* = 10^(k/4), the steps to each accuracy by tuning instance."""
+    """The result of tuning: for each exponent k of γL* = 10^(k/4), the steps to each accuracy by
+    instance.
+    """
 
     exponents: tuple[int, ...]
     steps: Mapping[float, Floats]  # accuracy -> (exponents, instances)
     final: Floats  # (exponents, instances): the error at the end
 
     def best(self, accuracy: float) -> int:
-        """Return the place of the winner: the fewest steps that suffice on most instances, then the least error.
+        """Return the index of the best step size: the fewest steps that suffice on most instances,
+        then the least error.
 
-        Most, not half: near its noise floor a walk may rise above the accuracy again, and does on some instances.
+        Most means four of five, not half: near its noise floor a walk can rise above the accuracy
+        again.
 
         Examples
         --------
@@ -43,12 +47,13 @@ class TunedStepSizes:
         return min(range(len(order)), key=lambda i: order[i])
 
     def relative(self, accuracy: float) -> float:
-        """Return the winning γL*."""
+        """Return the best γL*."""
         return relative_sizes([self.exponents[self.best(accuracy)]])[0]
 
 
 def most(values: Floats) -> float:
-    """Return what four of five values do not exceed: an order statistic, infinite if more than a fifth are.
+    """Return the least value that four of five values do not exceed; infinite if more than a fifth
+    are.
 
     Examples
     --------
@@ -59,7 +64,9 @@ def most(values: Floats) -> float:
 
 
 def tune(scene: Scene, design: Section, effort: Effort, runner: Runner) -> TunedStepSizes:
-    """Tune a design's step size for all accuracies; extend the grid while a best value is at its edge."""
+    """Tune a design's step size for all accuracies; extend the grid while a best value is at its
+    edge.
+    """
 
     def try_out(exponents: tuple[int, ...]) -> TunedStepSizes:
         return _tried(scene, design, effort, exponents, runner)

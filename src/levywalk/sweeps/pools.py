@@ -1,4 +1,6 @@
-"""Where tasks are carried out: in this process, in processes on this machine, or on a Dask cluster."""
+"""Where tasks are carried out: in this process, in processes on this machine, or on a Dask
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,9 @@ class InThisProcess:
 
 
 def _start_worker() -> None:
-    """Make a worker process ignore Ctrl-C, which a terminal sends to all processes, and end with its parent."""
+    """Make a worker process ignore Ctrl-C, which a terminal sends to all processes, and end with
+    its parent.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getppid()
 
@@ -133,7 +137,9 @@ class LocalProcesses:
 
 
 class DaskCluster:
-    """The workers of a Dask scheduler, which repeats a task by itself a few times when a worker dies."""
+    """The workers of a Dask scheduler, which repeats a task by itself a few times when a worker
+    dies.
+    """
 
     kills = 1
     listens = True

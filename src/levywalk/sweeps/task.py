@@ -1,4 +1,6 @@
-"""One piece of work: a plain description and the name of a function, which any process can carry out."""
+"""One piece of work: a plain description and the name of a function, which any process can carry
+out.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ class Task:
     name
         What errors call the task.
     content
-        What the store hashes: the description, the name of the function and the digest of its sources.
+        What the store hashes: the description, the name of the function and the digest of its
+        sources.
     given
         More arguments of the function, as JSON; they change no result.
     """
@@ -118,7 +121,8 @@ def find(name: str) -> Callable[..., Any]:
 
 @cache
 def source_of(name: str) -> str:
-    """Return a digest of the sources that decide a function's result: its own module and parts of levywalk.
+    """Return a digest of the sources that decide a function's result: its own module and parts of
+    levywalk.
 
     Examples
     --------
@@ -131,11 +135,12 @@ def source_of(name: str) -> str:
 
 
 def carry_out(content: str, given: str, here: bool = False) -> Answer:
-    """Carry out one task in any process; return the bytes of the result's file, or why there is none.
+    """Carry out one task in any process; return the bytes of the result's file, or why there is
+    none.
 
     Linear algebra uses one thread everywhere, because the number of its threads changes the last
-    digits. A worker process keeps that limit: several threads may be at work there, and none of them
-    should remove the limit of another. ``here`` restores it, in the process that asked.
+    digits. A worker process keeps that limit: several threads may be at work there, and none of
+    them should remove the limit of another. ``here`` restores it, in the process that asked.
     """
     import scipy.linalg  # noqa: F401 (it has a BLAS of its own, which must be loaded before the limit)
     from threadpoolctl import threadpool_limits
@@ -162,7 +167,9 @@ def carry_out(content: str, given: str, here: bool = False) -> Answer:
 
 
 def _place(error: BaseException) -> str:
-    """Return the file and line of an unexpected error, because its traceback stays in the worker."""
+    """Return the file and line of an unexpected error, because its traceback stays in the
+    worker.
+    """
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -41,7 +41,8 @@ class Trial:
     steps_to
         The steps that it took to reach the accuracy, or infinity.
     final_error
-        The error at the end (or the loss or metric, if methods are ranked by that), the mean over walks.
+        The error at the end (or the loss or metric, if methods are ranked by that), the mean over
+        walks.
     """
 
     relative: float
@@ -52,7 +53,8 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The result of `levywalk.compare`: it can be saved, loaded, reported, drawn and shown in a notebook.
+    """The result of `levywalk.compare`: it can be saved, loaded, reported, drawn and shown in a
+    notebook.
 
     Attributes
     ----------
@@ -63,14 +65,17 @@ class Comparison:
     step_size
         The step size of each design.
     sweep
-        All step sizes that were tried for each design, in increasing order; empty if they were given.
+        All step sizes that were tried for each design, in increasing order; empty if they were
+        given.
     rank_by
-        "distance2" or "excess_loss" (``accuracy`` is a share of the initial value), "loss" (``accuracy`` is
-        a value of f, or None: ranked at the end alone), or the name of a metric (at the end alone).
+        "distance2" or "excess_loss" (``accuracy`` is a share of the initial value), "loss"
+        (``accuracy`` is a value of f, or None: ranked at the end alone), or the name of a metric
+        (at the end alone).
     final_metric
         If ``rank_by`` names a metric: its value for the final model of each replica, by design.
     settings, command
-        The content of the experiment file and the command that give the same result, if there are any.
+        The content of the experiment file and the command that give the same result, if there are
+        any.
 
     Examples
     --------
@@ -109,7 +114,8 @@ class Comparison:
 
     @property
     def steps_to(self) -> dict[str, float]:
-        """By design, the first checkpoint after which the mean over walks stays at or below the accuracy.
+        """By design, the first checkpoint after which the mean over walks stays at or below the
+        accuracy.
 
         It is infinite if that was not reached. Without an accuracy the dict is empty.
         """
@@ -135,7 +141,8 @@ class Comparison:
         return own + others
 
     def values(self, name: str) -> Floats:
-        """Return the numbers that a design is ranked by, of each (replica, checkpoint); smaller is better.
+        """Return the numbers that a design is ranked by, of each (replica, checkpoint); smaller is
+        better.
 
         For a metric, which is known at the end alone, the shape is (replicas, 1).
         """
@@ -150,7 +157,9 @@ class Comparison:
     def steps_interval(
         self, name: str, accuracy: float | None = None
     ) -> tuple[float, float, float]:
-        """Return the steps to an accuracy and the ends of their 95 % interval; not reached is infinite."""
+        """Return the steps to an accuracy and the ends of their 95 % interval; not reached is
+        infinite.
+        """
         accuracy = self.accuracy if accuracy is None else accuracy
         if accuracy is None:
             raise InvalidParameter("this comparison has no accuracy; give one")
@@ -162,7 +171,9 @@ class Comparison:
         return row[key], row[f"{key}_low"], row[f"{key}_high"]
 
     def ranked(self) -> list[str]:
-        """Return the designs, the best first: by the steps to the accuracy, then by the value at the end."""
+        """Return the designs, the best first: by the steps to the accuracy, then by the value at
+        the end.
+        """
         steps = self.steps_to
         return sorted(self.traces, key=lambda name: (steps.get(name, math.inf), self.final(name)))
 
@@ -198,10 +209,11 @@ class Comparison:
         return "final_error" if self.rank_by == Criterion.DISTANCE2 else f"final_{self.rank_by}"
 
     def table(self) -> pd.DataFrame:
-        """Return one row per design: step size, steps to the accuracies with 95 % intervals, visits, cost.
+        """Return one row per design: step size, steps to the accuracies with 95 % intervals,
+        visits, cost.
 
-        The column ``final_error`` has the error at the end; if designs are ranked by another number, it is
-        called ``final_loss``, ``final_excess_loss`` or after the metric.
+        The column ``final_error`` has the error at the end; if designs are ranked by another
+        number, it is called ``final_loss``, ``final_excess_loss`` or after the metric.
         """
         import pandas as pd
 
@@ -209,10 +221,11 @@ class Comparison:
         return pd.DataFrame(rows, index=pd.Index(self.traces, name="design"))
 
     def save(self, folder: str | Path, *, traces: bool = True, table: bool = True) -> list[Path]:
-        """Write traces, table.csv and result.json into a folder, which is created; return the files.
+        """Write traces, table.csv and result.json into a folder, which is created; return the
+        files.
 
-        `Comparison.load` reads the folder again, and `levywalk report FOLDER` builds a page from it. Both
-        need the traces.
+        `Comparison.load` reads the folder again, and `levywalk report FOLDER` builds a page from
+        it. Both need the traces.
         """
         from levywalk.trace.comparison_files import save_comparison
 

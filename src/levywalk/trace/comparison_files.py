@@ -1,4 +1,6 @@
-"""Comparisons as folders: one netCDF file per trace, table.csv, and result.json with all numbers."""
+"""Comparisons as folders: one netCDF file per trace, table.csv, and result.json with all
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +126,9 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _checked(document: dict[str, Any]) -> tuple[float | None, str, dict[str, dict[str, Any]]]:
-    """Return accuracy, rank_by and the rows by design; refuse a document that holds no such things."""
+    """Return accuracy, rank_by and the rows by design; refuse a document that holds no such
+    things.
+    """
     rows = document.get("designs")
     rank_by = document.get("rank_by", Criterion.DISTANCE2.value)
     accuracy = document.get("accuracy")
@@ -200,7 +204,8 @@ def _traces(folder: Path, rows: dict[str, dict[str, Any]]) -> dict[str, Trace]:
 
 
 def _file_names(names: list[str]) -> dict[str, str]:
-    """Return a readable file name for each name; no two are alike, also where capitals do not count.
+    """Return a readable file name for each name; no two are alike, also where capitals do not
+    count.
 
     Examples
     --------

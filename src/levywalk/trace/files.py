@@ -1,4 +1,4 @@
-"""Traces as netCDF files; what comes from a file is checked before it becomes a Trace."""
+"""Traces as netCDF files; the content of a file is checked before it becomes a Trace."""
 
 from __future__ import annotations
 
@@ -63,11 +63,12 @@ def to_xarray(trace: Trace) -> xr.Dataset:
 
 
 def save_trace(trace: Trace, path: str | Path) -> Path:
-    """Write a netCDF file: whole or not at all."""
+    """Write a netCDF file; after an error there is no incomplete file."""
     path = Path(path)
     if not path.parent.is_dir():
         raise InvalidParameter(
-            f"path must lie in a folder that exists, got {str(path)!r}; create {str(path.parent)!r} first"
+            f"path must lie in a folder that exists, got {str(path)!r}; create "
+            f"{str(path.parent)!r} first"
         )
     if path.is_dir():
         raise InvalidParameter(f"path must name a file, got the folder {str(path)!r}")
@@ -102,20 +103,21 @@ def load_trace(path: str | Path) -> Trace:
     try:
         with xr.open_dataset(path, engine="h5netcdf") as dataset:
             dataset.load()
-    except Exception as error:  # h5py and xarray raise whatever a damaged file makes them meet
+    except Exception as error:  # a damaged file makes h5py and xarray raise anything
         raise InvalidTrace(
             f"{path} is not a trace: {error}; traces are written by Trace.save"
         ) from None
     if str(dataset.attrs.get("format")) != _FORMAT:
         raise InvalidTrace(
-            f"{path} is a netCDF file but not a trace of format {_FORMAT!r}; traces are written by Trace.save"
+            f"{path} is a netCDF file but not a trace of format {_FORMAT!r}; traces are written by "
+            f"Trace.save"
         )
     try:
         provenance = json.loads(dataset.attrs["provenance"])
         str(provenance["design"]["name"])
         how = provenance.get(
             "loss", {"kind": "exact", "nodes": 0, "of": 0}
-        )  # earlier files have exact ones only
+        )  # earlier files have exact losses only
         str(how["kind"]), int(how["nodes"]), int(how["of"])
     except (KeyError, TypeError, ValueError):
         raise InvalidTrace(f"{path} has no readable provenance; the file is damaged") from None
@@ -162,7 +164,8 @@ def _array(dataset: xr.Dataset, name: str, path: Path) -> Any:
     kinds = "iu" if name in _WHOLE else "f"
     if dataset[name].dims != wanted or values.dtype.kind not in kinds:
         raise InvalidTrace(
-            f"{path}: {name!r} has dimensions {dataset[name].dims} and type {values.dtype}; the file is damaged"
+            f"{path}: {name!r} has dimensions {dataset[name].dims} and type {values.dtype}; the "
+            f"file is damaged"
         )
     return np.asarray(
         values, dtype=np.int32 if name == "walk" else np.int64 if name in _WHOLE else np.float64

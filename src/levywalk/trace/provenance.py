@@ -1,4 +1,4 @@
-"""What ran, as a trace tells it: for simulations and fleets alike."""
+"""What was run, as a trace records it; simulations and fleets use the same."""
 
 from __future__ import annotations
 

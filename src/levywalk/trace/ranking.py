@@ -18,7 +18,9 @@ ACCURACY = 0.01  # the default, as a share of the initial error
 
 
 class Criterion(StrEnum):
-    """The measures that every trace has and methods can be ranked by; each is better when smaller."""
+    """The measures that every trace has and methods can be ranked by; each is better when
+    smaller.
+    """
 
     DISTANCE2 = "distance2"  # ‖x - x*‖², relative to its initial value
     EXCESS_LOSS = "excess_loss"  # f(x) - f(x*), relative to its initial value
@@ -34,11 +36,12 @@ class Ranking:
     name
         A `Criterion`, or the name of a metric.
     accuracy
-        The level to reach: for "distance2" and "excess_loss" a share of the initial value, for "loss" a
-        value of f. None if methods are ranked by the value at the end alone.
+        The level to reach: for "distance2" and "excess_loss" a share of the initial value, for
+        "loss" a value of f. None if methods are ranked by the value at the end alone.
     metric
-        For a metric: a function from a model to a number, smaller is better. It is evaluated on the final
-        models only. None for a criterion, and for a metric whose values were read from a file.
+        For a metric: a function from a model to a number, smaller is better. It is evaluated on the
+        final models only. None for a criterion, and for a metric whose values were read from a
+        file.
 
     Examples
     --------
@@ -81,7 +84,9 @@ class Ranking:
         return f"a {self.quantity} of {self.accuracy:g}"
 
     def values(self, trace: Trace) -> Floats:
-        """Return the numbers of each (replica, checkpoint); of a metric at the end only, (replicas, 1)."""
+        """Return the numbers of each (replica, checkpoint); of a metric at the end only, (replicas,
+        1).
+        """
         if self.name == Criterion.DISTANCE2:
             return trace.error
         if self.name == Criterion.EXCESS_LOSS:
@@ -92,14 +97,18 @@ class Ranking:
         return self.final_values(trace)[:, None]
 
     def final_values(self, trace: Trace) -> Floats:
-        """Return the metric of each replica's final model; infinite where it diverged or is not a number."""
+        """Return the metric of each replica's final model; infinite where it diverged or is not a
+        number.
+        """
         if self.metric is None:
             raise InvalidParameter(f"the function that computes {self.name!r} is not known here")
         found = np.array([float(self.metric(model)) for model in trace.model])
         return np.where(np.isnan(found) | (trace.diverged_at >= 0), np.inf, found)
 
     def steps_to(self, trace: Trace, accuracy: float | None = None) -> float:
-        """Return the first checkpoint after which the mean over walks stays at the accuracy; else infinity."""
+        """Return the first checkpoint after which the mean over walks stays at the accuracy; else
+        infinity.
+        """
         accuracy = self.accuracy if accuracy is None else accuracy
         if accuracy is None:
             return np.inf

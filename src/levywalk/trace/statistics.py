@@ -1,4 +1,4 @@
-"""Means, settling times and their bootstrap intervals; an infinite error counts as infinite everywhere."""
+"""Means, settling times and their bootstrap intervals; an infinite error makes a mean infinite."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RESAMPLES = 1000
 
 
 def mean_over_walks(errors: Floats) -> Floats:
-    """Return the mean over rows; infinite where any walk's error is.
+    """Return the mean over rows; it is infinite where any walk's error is infinite.
 
     Examples
     --------
@@ -24,7 +24,8 @@ def mean_over_walks(errors: Floats) -> Floats:
 
 
 def settled_at(step: Ints, curves: Floats, accuracy: float) -> Floats:
-    """Return, for each curve, the first checkpoint after which it stays at or below ``accuracy``; infinity if none.
+    """Return, for each curve, the first checkpoint after which it stays at or below ``accuracy``,
+    or infinity.
 
     Examples
     --------
@@ -60,7 +61,7 @@ def bootstrap_steps(
     )
     times = settled_at(step, resampled_means(errors, seed), accuracy)
     tail = (1.0 - level) / 2.0
-    # An order statistic, since interpolation between a number and infinity is neither.
+    # An order statistic, because there is nothing between a number and infinity.
     low, high = np.quantile(times, [tail, 1.0 - tail], method="inverted_cdf")
     return float(low), float(high)
 
@@ -68,7 +69,8 @@ def bootstrap_steps(
 def bootstrap_mean(
     values: Floats, level: float = 0.95, seed: int = 0
 ) -> tuple[float, float] | None:
-    """Return the percentile interval of the mean, or None for a single value and for unknown ones (NaN).
+    """Return the percentile interval of the mean, or None for a single value and for unknown ones
+    (NaN).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Trace: the record of runs, as arrays with their provenance."""
+"""Trace: the record of a run, as arrays with their provenance."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What happened in a run of several replicas.
+    """The record of a run of several replicas.
 
     Attributes
     ----------
     step
         The checkpoints, in updates done: 0, …, steps.
     distance2, excess_loss, loss
-        ‖x - x*‖², f(x) - f(x*) and f(x) of each (replica, checkpoint). ``sampled_loss`` says whether f is the mean over
-        a sample of the nodes; f(x) - f(x*) can then be a little below 0.
+        ‖x - x*‖², f(x) - f(x*) and f(x) of each (replica, checkpoint). ``sampled_loss`` says
+        whether f is the mean over a sample of the nodes; f(x) - f(x*) can then be a little below 0.
     hops, transfers, bytes
         Until each (replica, checkpoint): decisions and passes (a stay is one, a jump of distance d is d), messages
         between two distinct nodes, and what these messages carry: the model and the token's memory.
@@ -40,7 +40,7 @@ class Trace:
     walk
         The node of each (replica, update), or None.
     final_node, model
-        Where the model is after the last move, and the model, by replica.
+        The node that holds the model after the last move, and the model, by replica.
     diverged_at
         The step whose update overflowed, by replica; -1 if none did.
     switched_at
@@ -85,7 +85,7 @@ class Trace:
 
     @property
     def replicas(self) -> int:
-        """How many walks."""
+        """The number of walks."""
         return len(self.model)
 
     @property
@@ -99,7 +99,8 @@ class Trace:
         first = self.distance2[:, :1]
         if not ((first > 0) & np.isfinite(first)).all():
             raise InvalidParameter(
-                "the relative error is undefined: x0 is the optimum or too far from it, or the optimum is unknown; "
+                "the relative error is undefined: x0 is the optimum or too far from it, or the "
+                "optimum is unknown; "
                 "give another x0, or read distance2 and loss"
             )
         with np.errstate(over="ignore"):
@@ -107,7 +108,8 @@ class Trace:
 
     @property
     def sampled_loss(self) -> str:
-        """How f was measured, if not exactly, such as "149 of 1000 nodes"; else empty.
+        """The sample of nodes on which f was measured, such as "149 of 1000 nodes"; empty if it was
+        exact.
 
         Examples
         --------
@@ -120,8 +122,8 @@ class Trace:
         return "" if how["kind"] == "exact" else f"{how['nodes']} of {how['of']} nodes"
 
     def steps_to(self, accuracy: float) -> float:
-        """Return the first checkpoint after which the error's mean over walks stays at or below ``accuracy``; else
-        infinity.
+        """Return the first checkpoint after which the error's mean over walks stays at or below
+        ``accuracy``; else infinity.
 
         Examples
         --------
@@ -136,12 +138,16 @@ class Trace:
     def steps_to_interval(
         self, accuracy: float, level: float = 0.95, seed: int = 0
     ) -> tuple[float, float]:
-        """Return the interval of `steps_to` when the walks are drawn again (bootstrap); infinite ends are honest."""
+        """Return the interval of `steps_to` if the walks are drawn again (bootstrap); its ends can
+        be infinite.
+        """
         accuracy = checks.positive("accuracy", accuracy)
         return bootstrap_steps(self.step, self.error, accuracy, level, seed)
 
     def longest_dwell(self) -> tuple[Ints, Ints]:
-        """Return, by replica, the most consecutive updates at one node, and that node; needs ``record_walk=True``."""
+        """Return, by replica, the most consecutive updates at one node, and that node; needs
+        ``record_walk=True``.
+        """
         length, node = self._longest_dwell
         return length.copy(), node.copy()
 
@@ -161,7 +167,9 @@ class Trace:
         return length, node
 
     def busiest(self) -> tuple[int, float, float]:
-        """Return the node with the most updates, its share of them, and its share under the target."""
+        """Return the node with the most updates, its share of them, and its share under the
+        target.
+        """
         if self.visits is None:
             raise InvalidParameter("shares of visits need record_visits=True")
         total = self.visits.sum(axis=0)

@@ -90,10 +90,10 @@ def test_a_key_that_the_file_leaves_out_and_whole_tables_can_be_swept(tmp_path: 
         ('"network.m" = [1, 2]', ["network.m", "unknown key", "known here", "self_loops"]),
         (
             '"netwrk.n" = [1, 2]',
-            ["line 19", "netwrk is not there", "network, problem, run, designs"],
+            ["line 19", "netwrk does not exist", "network, problem, run, designs"],
         ),
-        ('"designs.MHLJ.p_jump" = [0.1]', ["designs.MHLJ is not there", 'UnifRW, "my walk"']),
-        ('"network.n.m" = [1]', ["network.n is no table", "network has: family, n"]),
+        ('"designs.MHLJ.p_jump" = [0.1]', ["designs.MHLJ does not exist", 'UnifRW, "my walk"']),
+        ('"network.n.m" = [1]', ["network.n is not a table", "network has: family, n"]),
         ('"network.n" = [20, 0]', ["line 19", "network.n = 0", "[network]", "got 0"]),
         ('"network.n" = [20, "many"]', ["line 19", "network.n = many", "integer", "'many'"]),
         ("'designs.\"my walk\".p_jump' = [0.1, 1.5]", ["line 19", "p_jump = 1.5", "[0, 1]"]),

@@ -1,4 +1,4 @@
-"""Figures for a paper: a column wide, readable in grey, fonts embedded."""
+"""Figures of a comparison for a paper: one column wide, readable in grey, with embedded fonts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ PAPER_STYLE: dict[Any, Any] = {
 
 
 def paper_figures(results: Comparison, curves: Sequence[Curve], folder: Path) -> list[Path]:
-    """Write each figure as PDF and PNG: the error against steps, hops and transfers, and visits against target.
+    """Write each figure as PDF and PNG: the error against steps, hops and transfers, and visits
+    against target.
 
     Examples
     --------
@@ -82,7 +83,7 @@ def _save(figure: Figure, stem: Path) -> list[Path]:
 
 
 def _plain(text: str) -> str:
-    """Return text in which matplotlib sees no formula."""
+    """Return text that matplotlib does not read as a formula."""
     return text.replace("$", r"\$")
 
 
@@ -148,6 +149,6 @@ def _visits(axes: Axes, results: Comparison) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("share of updates under the target")
-    axes.set_ylabel("share it got")
+    axes.set_ylabel("share of updates that it got")
     axes.legend(frameon=False, markerscale=1.4)
     tidy(axes)

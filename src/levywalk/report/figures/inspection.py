@@ -19,7 +19,8 @@ def plot_inspection(
     *,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw an inspection: dwell against i.i.d. dwell, mass under the target and under the chain, spectral gaps.
+    """Draw an inspection: dwell against i.i.d. dwell, mass under the target and under the chain,
+    spectral gaps.
 
     ``rows`` are `Inspection.rows()`, ``laws`` the target and the chain's own law of each design.
     """

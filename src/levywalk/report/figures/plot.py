@@ -1,4 +1,4 @@
-"""Figures: the only home of matplotlib. `plot` draws a trace or a comparison."""
+"""`plot`: draw a trace, a comparison or a tuning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from levywalk.trace import Comparison, Trace
 from levywalk.trace.ranking import Criterion
 from levywalk.trace.statistics import mean_over_walks, resampled_means
 
-# Okabe and Ito's colours: told apart by everyone, and by grey level when printed.
+# Okabe and Ito's colours: colour-blind readers can tell them apart, and so can readers of a grey print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#7F7F7F", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "-", "-", "--", "-.", ":", "--", "-.")
 X_AXES = {
@@ -35,7 +35,7 @@ Y_AXES = {
     "loss": "f(x)",
 }
 _MOST_POINTS = 4000
-_ROUNDING = 1e-20  # a relative floor below this is none
+_ROUNDING = 1e-20  # a relative floor below this counts as zero
 
 
 @runtime_checkable
@@ -61,11 +61,12 @@ def plot(
     thing
         What to draw.
     x
-        "steps", "hops", "transfers" or "bytes" draws that one panel; by default the whole picture: error against
-        steps and against transfers, visits against target, and where the model was (if the walk was recorded).
+        "steps", "hops", "transfers" or "bytes" draws that one panel; by default the whole picture:
+        error against steps and against transfers, visits against target, and where the model was
+        (if the walk was recorded).
     y
-        "error" (relative distance²), "distance2", "excess_loss" or "loss". Default: what a comparison is ranked
-        by; else the error, or the loss if the optimum is not known.
+        "error" (relative distance²), "distance2", "excess_loss" or "loss". Default: what a
+        comparison is ranked by; else the error, or the loss if the optimum is not known.
     path
         Where to save the figure; the suffix (.png, .pdf, .svg) decides the format.
 
@@ -116,7 +117,8 @@ def save(figure: Figure, path: Path) -> None:
         raise InvalidParameter(f"path must end in one of {', '.join(known)}, got {str(path)!r}")
     if not path.parent.is_dir():
         raise InvalidParameter(
-            f"path must lie in a folder that exists, got {str(path)!r}; create {str(path.parent)!r} first"
+            f"path must lie in a folder that exists, got {str(path)!r}; create "
+            f"{str(path.parent)!r} first"
         )
     figure.savefig(path)
 
@@ -181,7 +183,9 @@ def _y_label(traces: dict[str, Trace], y: str) -> str:
 
 
 def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
-    """Draw each node's share of updates against the target's; on the diagonal the walk does as it aims."""
+    """Draw each node's share of updates against its share under the target; equal shares lie on the
+    diagonal.
+    """
     edges: list[float] = []
     for name, trace in traces.items():
         assert trace.visits is not None
@@ -195,7 +199,7 @@ def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
     low, high = min(edges) / 1.5, max(edges) * 1.5
     axes.plot([low, high], [low, high], color="black", linewidth=0.8)
     axes.annotate(
-        "as aimed",
+        "as targeted",
         (high, high),
         xytext=(-30, -8),
         textcoords="offset points",
@@ -205,7 +209,7 @@ def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("share of updates that the target gives a node")
-    axes.set_ylabel("share it got")
+    axes.set_ylabel("share of updates that it got")
     axes.set_title("visits against target, one mark per node", fontsize=9)
     tidy(axes)
 
@@ -221,7 +225,9 @@ def node_marks(axes: Axes, x: Floats, y: Floats, i: int, label: str | None = Non
 
 
 def spread(target: Floats) -> Any:
-    """Return which nodes to draw: all, or of very many an even choice that keeps the most important ones."""
+    """Return which nodes to draw: all, or if there are too many, the most important and every
+    k-th.
+    """
     if len(target) <= _MOST_POINTS:
         return np.arange(len(target))
     order = np.argsort(target)
@@ -229,7 +235,10 @@ def spread(target: Floats) -> Any:
 
 
 def _walks(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
-    """Draw where the model was, in the replica that one node held most: a level line is a trapped model."""
+    """Draw where the model was, in the replica that was held longest by one node.
+
+    A horizontal line is a trapped model.
+    """
     paths = {name: trace.walk for name, trace in traces.items() if trace.walk is not None}
     held = [[np.bincount(walk).max() for walk in walks[: min(map(len, paths.values()))]] for walks in paths.values()]
     r = int(np.max(held, axis=0).argmax())
@@ -248,7 +257,9 @@ def _walks(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
     axes.set_xlabel(X_AXES["steps"])
     axes.set_ylabel("node that holds the model")
     axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
-    axes.set_title(f"where the model is, walk {r}: a level line is a trapped model", fontsize=9)
+    axes.set_title(
+        f"where the model is, walk {r}: a horizontal line is a trapped model", fontsize=9
+    )
     tidy(axes)
 
 
@@ -259,13 +270,13 @@ def _thousands(value: float, _: Any) -> str:
 
 
 def tidy(axes: Axes) -> None:
-    """Take away what carries no information."""
+    """Remove lines that carry no information, and add a light grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25, linewidth=0.5)
 
 
 def plot_tuning(tuning: Tuning, *, path: str | Path | None = None) -> Figure:
-    """Draw predicted cost, spectral gap and floor against p_jump or λ: η_λ, which the paper calls hard, among them."""
+    """Draw predicted cost, spectral gap and error floor against p_jump or λ."""
     axis = next(iter(tuning.parameters))
     table = tuning.table()
     where = table[axis].to_numpy()

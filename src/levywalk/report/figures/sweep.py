@@ -26,7 +26,7 @@ _WIDE = 10.0  # a key whose values span more than this factor gets a logarithmic
 
 @dataclass(frozen=True)
 class _Style:
-    """How a design looks; ``aside`` in points."""
+    """The look of a design; ``aside`` is its horizontal offset in points."""
 
     label: str
     colour: str
@@ -52,15 +52,18 @@ def _styles(designs: list[str]) -> list[_Style]:
 def plot_sweep(
     rows: Sequence[Mapping[str, Any]], keys: Sequence[str], *, path: str | Path | None = None
 ) -> Figure:
-    """Draw steps to the accuracy against the first key, one line per design, one panel per value of the second.
+    """Draw steps to the accuracy against the first key, one line per design, one panel per value of
+    the second.
 
-    If further keys give several results, each is a faint mark and the line goes through their median; if
-    there is one, its 95 % interval is drawn. What was not reached is a hollow mark in a band above.
+    If further keys give several results, each is a faint mark and the line goes through their
+    median; if there is one, its 95 % interval is drawn. What was not reached is a hollow mark in a
+    band above.
 
     Parameters
     ----------
     rows
-        Dicts with the swept values by key, ``design``, ``accuracy``, ``steps_to`` and its ``_low`` and ``_high``.
+        Dicts with the swept values by key, ``design``, ``accuracy``, ``steps_to`` and its ``_low``
+        and ``_high``.
     keys
         The swept keys.
     path
@@ -88,7 +91,7 @@ def plot_sweep(
         for end in (("",) if len(keys) > 2 else ("", "_low", "_high"))
     ]
     seen = [value for value in drawn if 0 < value < math.inf] or [1.0]
-    above = 1.6 * max(seen)  # where what was not reached is drawn
+    above = 1.6 * max(seen)  # where values that were not reached are drawn
     for axes, panel in zip(grid, panels, strict=False):
         inside = [row for row in rows if len(keys) < 2 or row[keys[1]] == panel]
         for style in styles:
@@ -150,7 +153,9 @@ def _line(
     above: float,
     style: _Style,
 ) -> None:
-    """Draw one design in one panel, a little beside the others, so that their intervals can be told apart."""
+    """Draw one design in one panel, shifted a little, so that intervals of several designs do not
+    overlap.
+    """
     figure = axes.figure
     assert figure is not None
     place = axes.transData + ScaledTranslation(style.aside / 72, 0, figure.dpi_scale_trans)

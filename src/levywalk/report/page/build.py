@@ -1,4 +1,6 @@
-"""The report: one HTML file that opens in any browser, offline, and requests nothing from any server."""
+"""The report: one HTML file that opens in any browser, offline, and requests nothing from any
+server.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ _GOAL = "the first checkpoint after which the mean over walks stays at or below 
 
 
 def write_page(page: str, path: str | Path) -> Path:
-    """Write the page as UTF-8; text that no file can hold (lone surrogates) becomes question marks."""
+    """Write the page as UTF-8; characters that UTF-8 cannot encode (lone surrogates) become
+    question marks.
+    """
     path = Path(path)
     try:
         path.write_bytes(page.encode("utf-8", "replace"))
@@ -109,7 +113,8 @@ def claims_page(
     pictures: Sequence[FigureImage] = (),
     told: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the report of claims alone, of figures, and of how to ask them again.
+    """Return the report of a folder with claims alone: the claims, the figures, and how to repeat
+    it.
 
     Examples
     --------
@@ -142,7 +147,8 @@ def _page(title: str, subtitle: str, sections: Sequence[Markup], data: dict[str,
             "style": Markup(style),
             "sections": Markup("\n".join(part for part in sections if part)),
             "made": join(
-                f"Made by levywalk {__version__}. This file is complete: it needs no server and can be sent."
+                f"Made by levywalk {__version__}. This file is complete: it needs no server and "
+                f"can be sent."
             ),
             "data": embedded(data),
             "script": Markup(script),
@@ -156,7 +162,7 @@ def _verdict_section(results: Comparison) -> Markup:
     return section("verdict", "Verdict", tag("p", " ".join(sentences[:2])), tag("p", rest) if rest else "")
 
 
-# --- curves ----------------------------------------------------------------------------------------------------------
+# --- curves ---------------------------------------------------------------------------------------
 
 
 def _curve_section(results: Comparison, lines: Sequence[Curve]) -> Markup:
@@ -199,7 +205,8 @@ def _curve_section(results: Comparison, lines: Sequence[Curve]) -> Markup:
             "noscript",
             tag(
                 "p",
-                "The curves need JavaScript, which is part of this file; the numbers below work without.",
+                "The curves need JavaScript, which is part of this file; the numbers below work "
+                "without.",
             ),
         ),
         id="plot",
@@ -242,7 +249,7 @@ def _numbers(results: Comparison, lines: Sequence[Curve]) -> Markup:
     return tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="wide")
 
 
-# --- visits ----------------------------------------------------------------------------------------------------------
+# --- visits ---------------------------------------------------------------------------------------
 
 
 def _shares(trace: Trace) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -255,7 +262,7 @@ def busiest_nodes(traces: Mapping[str, Trace]) -> list[int]:
     weight: dict[int, float] = {}
     for trace in traces.values():
         for law in (_shares(trace), trace.target):
-            if law.max() <= 1.001 * law.min():  # all alike: none matters most
+            if law.max() <= 1.001 * law.min():  # all nodes are alike
                 continue
             for v in np.argsort(-law, kind="stable")[:_BUSIEST]:
                 weight[int(v)] = max(weight.get(int(v), 0.0), float(law[v]))
@@ -275,8 +282,10 @@ def _visits_section(results: Comparison) -> Markup:
         "Where the updates were made",
         tag(
             "p",
-            "The nodes that matter most to any design. Bar: the share of all updates that the node got; tick: "
-            "the share that it should get by the design’s target. If a bar ends at its tick, the walk does "
+            "The nodes that matter most to any design. Bar: the share of all updates that the node "
+            "got; tick: "
+            "the share that it should get by the design’s target. If a bar ends at its tick, the "
+            "walk does "
             "what it is designed for.",
         ),
         tag("div", *cards, class_="cards"),

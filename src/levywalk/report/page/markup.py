@@ -1,4 +1,4 @@
-"""HTML from Python values: everything is escaped unless it was made here."""
+"""HTML from Python values: all text is escaped unless this module made it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import Any
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
 
 def tag(name: str, /, *parts: object, **attributes: object) -> Markup:
-    """Return one element; text inside and in attributes is escaped, an attribute None or False is left out.
+    """Return one element; its text and attributes are escaped; attributes that are None or False
+    are left out.
 
     Examples
     --------
@@ -40,7 +41,7 @@ def join(*parts: object) -> Markup:
 
 
 def embedded(value: Any) -> Markup:
-    r"""Return JSON that can stand inside a script element: nothing in it can end the element.
+    r"""Return JSON for a script element; nothing in it can end the element.
 
     Examples
     --------
@@ -52,7 +53,8 @@ def embedded(value: Any) -> Markup:
 
 
 def filled(template: str, values: Mapping[str, Markup]) -> str:
-    """Put the values into ``{{name}}`` of the template, in one pass: what is put in is never looked at again.
+    """Replace each ``{{name}}`` of the template by its value, in one pass: values are not searched
+    again.
 
     Examples
     --------
@@ -63,7 +65,8 @@ def filled(template: str, values: Mapping[str, Markup]) -> str:
 
 
 def policy(style: str, script: str) -> str:
-    """Return a Content-Security-Policy under which this style and this script work and nothing else does.
+    """Return a Content-Security-Policy under which this style and this script work and nothing else
+    does.
 
     Examples
     --------
@@ -97,7 +100,7 @@ def section(name: str, title: str, *parts: object) -> Markup:
 
 
 def plain(value: Any) -> str:
-    """Return a value of a file as text: numbers short, lists in brackets, nothing as a dash.
+    """Return a value as text: numbers with three digits, lists in brackets, None as a dash.
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""The section of the page that says how to run it again: experiment file, command, seeds, versions."""
+"""The section of the page that says how to run it again: experiment file, command, seeds,
+versions.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ def _designs(results: Comparison) -> Markup:
 
 
 def _typed(ran: str, command: str) -> list[object]:
-    """Return what to type: the command that was typed if it is enough, or the one with the experiment file."""
+    """Return what to type: the command that was typed if it is enough, or the one with the
+    experiment file.
+    """
     first = ["Type ", tag("code", ran, id="command"), ", or save"] if ran else ["Save"]
     second = tag("code", command, id=None if ran else "command")
     return [*first, " this as ", tag("code", "experiment.toml"), " and type ", second]

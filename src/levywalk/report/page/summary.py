@@ -118,13 +118,16 @@ def _note(results: Comparison) -> str:
         sizes = f"tuned to {quantity_text(results.ranking, results.accuracy)}"
         sizes += ", and used for the other accuracies too" if results.ranking.relative else ""
     return (
-        "Below a number is its 95 % interval over walks. Steps are counted to the checkpoint; checkpoints "
+        "Below a number is its 95 % interval over walks. Steps are counted to the checkpoint; "
+        "checkpoints "
         f"are at most {every:,} steps apart. Step sizes were {sizes}. Press a heading to sort."
     )
 
 
 def copy_tools(table: str, prefix: str = "") -> Markup:
-    """Return the buttons that copy the table of this id, sorted as it is; the texts are `copies[prefix + kind]`."""
+    """Return the buttons that copy the table of this id, sorted as it is; the texts are
+    `copies[prefix + kind]`.
+    """
     said = f"said-{table}"
     buttons = [
         tag(
@@ -142,7 +145,9 @@ def copy_tools(table: str, prefix: str = "") -> Markup:
 
 
 def csv_lines(results: Comparison) -> dict[str, Any]:
-    """Return the numbers as table.csv has them, with the rows apart, so that the page can sort them."""
+    """Return the numbers as table.csv has them, with the rows apart, so that the page can sort
+    them.
+    """
     fullest = max(results.rows.values(), key=len)
     keys = list(fullest)
 

@@ -14,15 +14,16 @@ from levywalk.trace import Comparison
 
 @dataclass(frozen=True)
 class Theory:
-    """What theory says beside what was measured.
+    """What theory says about each design.
 
     Attributes
     ----------
     rows
-        By design: "dwell", "iid_dwell", "spectral_gap", "spectral_gap_trusted", "total_variation", and where they are
-        known "floor", "bias2", "steps" (predicted, at the best step size) and "bound" (its terms by name).
+        By design: "dwell", "iid_dwell", "spectral_gap", "spectral_gap_trusted", "total_variation",
+        and where they are known "floor", "bias2", "steps" (predicted, at the best step size) and
+        "bound" (its terms by name).
     notes
-        Sentences: findings, and why something is missing.
+        Sentences: findings, and reasons why something is missing.
     """
 
     rows: Mapping[str, Mapping[str, Any]]

@@ -13,7 +13,8 @@ from levywalk.trace.statistics import bootstrap_mean, resampled_means, settled_a
 
 
 def verdict(results: Comparison) -> list[str]:
-    """Return the verdict, one sentence an item; designs that only a server could run are judged separately.
+    """Return the verdict, one sentence an item; designs that only a server could run are judged
+    separately.
 
     Examples
     --------
@@ -170,9 +171,9 @@ def ratio_interval(
 ) -> tuple[float, float]:
     """Return the 95 % interval of steps over steps when walks are drawn again.
 
-    Each of ``above`` and ``below`` is checkpoints and values (replicas, checkpoints). Undefined ratios count
-    at both ends. Walk i of both designs reads the same random numbers, so walks are drawn in pairs if there
-    are equally many.
+    Each of ``above`` and ``below`` is checkpoints and values (replicas, checkpoints). Undefined
+    ratios count at both ends. Walk i of both designs reads the same random numbers, so walks are
+    drawn in pairs if there are equally many.
     """
     paired = len(above[1]) == len(below[1])
     times = [
