@@ -42,8 +42,20 @@ def levywalk(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    load: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--load",
+            metavar="FILE",
+            help="Run a Python file that registers designs, updates or losses of your own; can be repeated.",
+        ),
+    ] = None,
 ) -> None:
     """Decentralised learning by a walking model: Metropolis-Hastings with Lévy jumps."""
+    from levywalk.registry import load_file
+
+    for file in load or []:
+        load_file(file)
 
 
 @app.command()
@@ -145,6 +157,7 @@ app.command(epilog=NODE_EXAMPLES)(node)
 def main() -> None:
     """Run the command line; bad input gives a message and no traceback."""
     warnings.showwarning = _show_warning
+    sys.argv[1:] = loads_first(sys.argv[1:])
     try:
         app(standalone_mode=True)
     except LevywalkError as error:
@@ -153,6 +166,27 @@ def main() -> None:
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         raise SystemExit(130) from None
+
+
+def loads_first(arguments: list[str]) -> list[str]:
+    """Return the arguments with every ``--load FILE`` before the command, wherever it was typed.
+
+    Examples
+    --------
+    >>> loads_first(["run", "a.toml", "--load", "mine.py"])
+    ['--load', 'mine.py', 'run', 'a.toml']
+    """
+    loads: list[str] = []
+    others: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--load":
+            loads += ["--load", *([file] if (file := next(rest, None)) is not None else [])]
+        elif argument.startswith("--load="):
+            loads.append(argument)
+        else:
+            others.append(argument)
+    return loads + others
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

@@ -28,6 +28,9 @@ SelfLoops = Annotated[
 DesignText = Annotated[
     str, typer.Option("--design", help="The design, such as mhlj, unif_rw or mhlj:p_jump=0.2.")
 ]
+UpdateText = Annotated[
+    str, typer.Option("--update", help="The update, such as sgd or sgd:minibatch=8.")
+]
 Then = Annotated[
     str | None,
     typer.Option("--then", help="Design to switch to when the model has settled."),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from levywalk.errors import InvalidParameter, LevywalkError
+from levywalk.registry import loaded_files
 from levywalk.sweeps.store import canonical, key_of, pack, plain, unpack
 from levywalk.version import source_digest
 
@@ -23,7 +24,9 @@ Answer = bytes | str  # the bytes of the result's file, or the reason why there 
 DECISIVE_SOURCES = (
     *(
         "draws.py",
+        "memory.py",
         "schedule.py",
+        "step.py",
         "network",
         "problem",
         "walks",
@@ -131,7 +134,8 @@ def source_of(name: str) -> str:
     """
     file = getattr(importlib.import_module(name.partition(":")[0]), "__file__", None)
     own = Path(file).read_bytes() if file is not None and Path(file).exists() else b""
-    return hashlib.sha256(source_digest(*DECISIVE_SOURCES).encode() + own).hexdigest()
+    loaded = "".join(sorted(loaded_files().values())).encode()  # users' own methods decide numbers too
+    return hashlib.sha256(source_digest(*DECISIVE_SOURCES).encode() + own + loaded).hexdigest()
 
 
 def carry_out(content: str, given: str, here: bool = False) -> Answer:

@@ -20,6 +20,7 @@ from levywalk.cli.options import (
     StepSize,
     Stop,
     Then,
+    UpdateText,
 )
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def init(
     self_loops: SelfLoops = "none",
     design: DesignText = "mhlj",
     then: Then = None,
+    update: UpdateText = "sgd",
     steps: Steps = 100_000,
     step_size: StepSize = "theory",
     stop: Stop = "steps",
@@ -125,6 +127,7 @@ def init(
         read_design_text,
         read_network_text,
         read_problem_text,
+        read_update_text,
         step_size_setting,
     )
     from levywalk.fleet.protocol.terms import HandOffTerms
@@ -169,6 +172,7 @@ def init(
         days=days,
         deploy=deploy,
         stop=stop,
+        update=read_update_text(update),
     )
     _print_next_steps(folder, deploy, several_machines=addresses is not None, private=data == "private")
 

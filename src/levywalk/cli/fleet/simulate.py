@@ -23,6 +23,7 @@ from levywalk.cli.options import (
     StepSize,
     Stop,
     Then,
+    UpdateText,
 )
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def simulate(
     self_loops: SelfLoops = "none",
     design: DesignText = "mhlj",
     then: Then = None,
+    update: UpdateText = "sgd",
     steps: Steps = 2000,
     step_size: StepSize = "theory",
     stop: Stop = "steps",
@@ -130,6 +132,7 @@ def simulate(
         read_design_text,
         read_network_text,
         read_problem_text,
+        read_update_text,
         step_size_setting,
     )
     from levywalk.fleet.setup.build import Fleet
@@ -155,6 +158,7 @@ def simulate(
         shared_key=not own_keys,
         stop=stop,
         terms=terms,
+        update=read_update_text(update),
     )
     chosen = {"kill": kill, "restart": restart, "lose disk": lose_disk, "leave": leave, "join": join, "gone": gone}
     faults = read_faults(chosen, partition, graph.n)
