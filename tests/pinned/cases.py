@@ -83,16 +83,16 @@ def virtual_fleet(
     **arguments: Any,
 ) -> tuple[Any, Any, bool]:
     """Run a virtual fleet with faults (time, what, node); return it, its trace and whether it ended."""
-    from levywalk.fleet.build import Fleet
-    from levywalk.fleet.merge import merge
-    from levywalk.fleet.virtual import Fault, VirtualFleet
+    from levywalk.fleet.setup.build import Fleet
+    from levywalk.fleet.operate.merge import merge
+    from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 
-    from levywalk.fleet.protocol import Terms
+    from levywalk.fleet.protocol.terms import HandOffTerms
 
-    terms = Terms(b"pinned", renew_after=20, policy=policy, heartbeat=0.1, dead_after=1.0, retry=0.05)
+    terms = HandOffTerms(b"pinned", renew_after=20, policy=policy, heartbeat=0.1, dead_after=1.0, retry=0.05)
     virtual = VirtualFleet(Fleet.of(network, problem, design, terms=terms, **arguments), absent=absent)
     for time, what, node in faults:
-        virtual.at(time, Fault(what, node))
+        virtual.at(time, PlannedFault(what, node))
     ended = virtual.run()
     return virtual, merge(virtual.logs, virtual.fleet), ended
 
@@ -581,7 +581,8 @@ def theory_entrapment() -> Results:
             part |= {f"{i}.{key}": getattr(region, key) for key in numbers}
             part[f"{i}.nodes"] = np.array(region.nodes)
             seen = region.observed
-            part |= {f"{i}.observed.{key}": getattr(seen, key) for key in ("stays", "longest", "updates")}
+            named = {"stays": seen.n_stays, "longest": seen.longest, "updates": seen.n_updates}
+            part |= {f"{i}.observed.{key}": value for key, value in named.items()}
             part |= {f"{i}.observed.{key}": getattr(seen, key) for key in ("dwell", "share", "effective_size")}
         part["correlation"] = lw.update_correlation(trace, problem, lags=20)
         found[name] = part
