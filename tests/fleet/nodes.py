@@ -199,12 +199,18 @@ class Caller:
         return self
 
     def sync(self) -> None:
-        """Return when the node has taken in all that was said: it answers a token that cannot be, in its turn."""
+        """Return when the node has taken in all that was said: it answers a token that cannot be, in its turn.
+
+        The answer is known by its epoch, which no other message of a test has: a message that was said before may
+        have been refused with the same seq.
+        """
         self._asked += 1
         bad = self.to.manifest.first_token._replace(epoch=FAR, seq=self._asked, phase=99)
         self.say(Prepare(bad, self.node))
-        while self.hears(Refused).seq != self._asked:
-            pass
+        while True:
+            refused = self.hears(Refused)
+            if (refused.epoch, refused.seq) == (FAR, self._asked):
+                return
 
     def refused(self) -> grpc.RpcError:
         """Return how the node ends the stream."""
