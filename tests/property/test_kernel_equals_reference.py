@@ -7,10 +7,11 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import levywalk as lw
+from tests.limits import examples
 
 STEPS = 60
 DIMS = (3, 61)  # a record of one line; of more lines than are unrolled
@@ -170,7 +171,7 @@ def assert_twins(kernel, reference, problem):
     assert np.allclose(reference.loss[:, -1], [problem.loss(x) for x in reference.model], rtol=1e-9, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=100, derandomize=True)
+@examples(100, derandomize=True)
 @given(case=runs())
 def test_kernel_and_reference_make_the_same_walk_and_the_same_models(case):
     network, problem, design, arguments = case

@@ -1,0 +1,31 @@
+"""Limits that all tests share: how long to wait, and how many examples to draw."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from hypothesis import settings
+
+T = TypeVar("T")
+PATIENCE = 600.0  # seconds after which a test gives up what must happen: it hangs, however slow the machine is
+
+
+def examples(count: int, *, derandomize: bool = False) -> settings:
+    """Return settings for a property that needs another number of examples than the usual 100.
+
+    ``count`` is the number in `make test-more`; `make test` draws the same share of it as of the usual number.
+    """
+    share = settings.default.max_examples / 100
+    chosen = settings(max_examples=max(5, round(share * count)), deadline=None)
+    return settings(chosen, derandomize=True) if derandomize else chosen
+
+
+def eventually(look: Callable[[], T]) -> T:
+    """Wait until ``look`` returns something true, and return that."""
+    end = time.monotonic() + PATIENCE
+    while not (seen := look()):
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.01)
+    return seen
