@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, TypeVar
 
+import pytest
 from hypothesis import settings
 
 T = TypeVar("T")
@@ -20,6 +21,13 @@ def examples(count: int, *, derandomize: bool = False) -> settings:
     share = settings.default.max_examples / 100
     chosen = settings(max_examples=max(5, round(share * count)), deadline=None)
     return settings(chosen, derandomize=True) if derandomize else chosen
+
+
+def mostly_more(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
+    """Return values to parametrise a test with: `make test` runs the quick ones, and `make test-more` the others."""
+    found = list(values)
+    assert all(value in found for value in quick), "a quick value is not one of the values"
+    return [value if value in quick else pytest.param(value, marks=pytest.mark.more) for value in found]
 
 
 def eventually(look: Callable[[], T]) -> T:

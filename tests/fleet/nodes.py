@@ -9,10 +9,9 @@ import queue
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import grpc
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -31,9 +30,8 @@ from levywalk.fleet.store import Reading, whole
 from levywalk.fleet.token import Epoch
 from levywalk.fleet.transport import METHOD, SERVICE
 from levywalk.fleet.wire import FORMAT, Hello, Reader, chunk_frames, encode_frame, hello_frame
+from tests.limits import PATIENCE, eventually
 
-T = TypeVar("T")
-PATIENCE = 30.0  # seconds for what must happen; nothing is expected to take that long
 FAR = Epoch(PLAUSIBLE // 2, 0, 0)  # an epoch above all that a test brings about, but not too far
 
 
@@ -52,17 +50,8 @@ def make(
         name="test",
         seed=3,
         metrics=metrics,
-        terms=Terms(run=b"") if terms is None else terms,
+        terms=Terms(run=b"", dead_after=PATIENCE) if terms is None else terms,  # nobody dies of a slow machine
     )
-
-
-def eventually(look: Callable[[], T]) -> T:
-    """Return what it says as soon as that is true."""
-    end = time.monotonic() + PATIENCE
-    while not (seen := look()):
-        assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.01)
-    return seen
 
 
 class Running:

@@ -18,10 +18,11 @@ from levywalk.fleet.nodefile import NodeFile, Peer
 from levywalk.fleet.store import Reading
 from levywalk.fleet.testing.live import Live
 from levywalk.fleet.testing.logs import judge_folder, pieces
-from levywalk.fleet.testing.processes import settle
-from tests.fleet.nodes import PATIENCE, eventually
+from levywalk.fleet.testing.processes import TERMS, settle
+from tests.limits import PATIENCE, eventually
 
 Change = Callable[[tuple[Peer, ...]], tuple[Peer, ...]]
+PATIENT = replace(TERMS, dead_after=PATIENCE)  # nobody is considered dead on a slow machine
 
 
 def change(live: Live, v: int, how: Change) -> None:
@@ -64,10 +65,10 @@ def events(live: Live, v: int) -> list[tuple[str, int | None]]:
 def test_an_edge_that_is_taken_out_of_both_files(tmp_path: Path, which: str) -> None:
     """The files are the operators' word: nobody waits for a guardian that is no neighbour any more."""
     network = lw.Network.from_edges([(a, b) for a in range(4) for b in range(a)])
-    with Live(settle(tmp_path / "fleet", network, seed=1)) as live:
+    with Live(settle(tmp_path / "fleet", network, seed=1, terms=PATIENT)) as live:
         live.begin(PATIENCE)
         live.wait(live.pulse(), PATIENCE)
-        holder = live.catch("holder")
+        holder = live.catch("holder", PATIENCE)
         held = stop_all(live, holder)
         away = held.guardian
         if which == "another":
@@ -95,7 +96,7 @@ def test_an_edge_that_is_taken_out_of_both_files(tmp_path: Path, which: str) -> 
 
 def test_an_edge_that_is_put_into_both_files(tmp_path: Path) -> None:
     """It counts at both ends, all their neighbours hear of it, and the walk takes it."""
-    with Live(settle(tmp_path / "fleet", lw.ring(4), seed=1)) as live:
+    with Live(settle(tmp_path / "fleet", lw.ring(4), seed=1, terms=PATIENT)) as live:
         live.begin(PATIENCE)
         add(live, 0, 2, through=1)
         for v in (0, 2):

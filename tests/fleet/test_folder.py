@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,27 +35,19 @@ from levywalk.fleet.store import Reading, Store, whole
 from levywalk.fleet.token import FIRST, Epoch, Token
 from levywalk.fleet.virtual import Fault, VirtualFleet
 from levywalk.trace import Trace
+from tests.limits import PATIENCE
+from tests.limits import eventually as until
 
 pytestmark = pytest.mark.filterwarnings("ignore:the minimiser is not unique")
 N = 5
 REFERENCE: dict[str, Any] = {"backend": "reference", "record_walk": True}
-QUICK = Terms(b"", renew_after=20, heartbeat=0.25, dead_after=1.5, retry=0.2)
+QUICK = Terms(b"", renew_after=20, heartbeat=0.25, dead_after=4.0, retry=0.2)
+PATIENT = replace(QUICK, dead_after=PATIENCE)  # where nobody dies, nobody is considered dead on a slow machine
 
 
-def until(what: Callable[[], Any], patience: float = 60.0) -> Any:
-    """Look again and again until something is true; return it."""
-    end = time.monotonic() + patience
-    while True:
-        found = what()
-        if found:
-            return found
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
-
-
-def founded(path: Path, steps: int, **more: Any) -> FleetFolder:
+def founded(path: Path, steps: int, terms: Terms = PATIENT, **more: Any) -> FleetFolder:
     problem = lw.heterogeneous(N, important=1, seed=7)
-    found(path, lw.ring(N), problem, lw.mhlj(), steps=steps, step_size="theory", seed=7, terms=QUICK, **more)
+    found(path, lw.ring(N), problem, lw.mhlj(), steps=steps, step_size="theory", seed=7, terms=terms, **more)
     return FleetFolder.open(path)
 
 
@@ -81,7 +72,7 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetFolder]:
 @pytest.fixture(scope="module")
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetFolder]:
     """A fleet that walks for longer than these tests take; each leaves all of its nodes running."""
-    fleet = founded(tmp_path_factory.mktemp("fleet") / "endless", 10**7)
+    fleet = founded(tmp_path_factory.mktemp("fleet") / "endless", 10**7, QUICK)
     try:
         fleet.up()
         yield fleet
@@ -102,7 +93,7 @@ def kill(pid: int | None, number: signal.Signals) -> None:
 
 
 def test_the_status_of_a_walk_that_is_over(replay: FleetFolder) -> None:
-    status = replay.status()
+    status = replay.status(patience=PATIENCE)
     assert json.loads(json.dumps(status)) == status
     assert status["finished"]
     assert (status["step"], status["steps"], status["epoch"], status["lost_updates"]) == (250, 250, 0, 0)
@@ -129,7 +120,7 @@ def test_edges_of_nodes_to_themselves_count_in_real_nodes_too(tmp_path: Path) ->
     network = lw.Network.from_edges([(0, 1), (1, 2), (2, 0)], self_loops="counted")
     problem = lw.heterogeneous(3, seed=2)
     given = {"steps": 120, "step_size": "theory", "seed": 2, "record_every": 40}
-    found(tmp_path / "fleet", network, problem, lw.mhlj(), shared_key=True, terms=QUICK, metrics=False, **given)
+    found(tmp_path / "fleet", network, problem, lw.mhlj(), shared_key=True, terms=PATIENT, metrics=False, **given)
     fleet = FleetFolder.open(tmp_path / "fleet")
     assert fleet.manifest.self_loops == "counted"
     try:

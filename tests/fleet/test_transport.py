@@ -25,7 +25,8 @@ from levywalk.fleet.tensors import sealed_model
 from levywalk.fleet.token import FIRST, Epoch, Token
 from levywalk.fleet.transport import METHOD, SERVICE, WAITING, Link, PortInUse, Transport
 from levywalk.fleet.wire import FORMAT, Hello, encode_frame, hello_frame, proven
-from tests.fleet.nodes import PATIENCE, free_port
+from tests.fleet.nodes import free_port
+from tests.limits import PATIENCE
 
 RUN, LIFE, LOW, HIGH, FAR = bytes(range(32)), bytes(16), 2, 5, 9
 SMALL, LARGE = 3, 200_000

@@ -10,8 +10,6 @@ from levywalk.experiments.judge import NO, YES
 from levywalk.experiments.paper import FULL, LABELS, QUICK
 from levywalk.experiments.reproduce import expected_verdicts, reproduce, surprises
 
-pytestmark = pytest.mark.timeout(900)
-
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):

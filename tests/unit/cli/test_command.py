@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import PATIENCE
+
 SMALL = ["--set", "network.n=60", "--set", "run.steps=600", "--set", "run.replicas=4", "--set", "run.accuracy=0.3"]
 
 
@@ -20,7 +22,7 @@ def levywalk(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -48,7 +50,7 @@ def test_help_loads_no_heavy_library() -> None:
         "    heavy = ('numpy', 'scipy', 'numba', 'matplotlib', 'pandas')\n"
         "    print([name for name in heavy if name in sys.modules], file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0
     assert "demo" in done.stdout
     assert done.stderr.strip() == "[]"
@@ -167,7 +169,7 @@ def test_ctrl_c_keeps_what_was_done_and_exits_130(experiment: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.readline().strip() == "walking"
     os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, err
     provenance = json.loads(out)["designs"]["UnifRW"]["provenance"]
     assert provenance["interrupted"]

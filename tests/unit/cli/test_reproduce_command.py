@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.experiments import paper, reproduce
 from levywalk.experiments.jobs import ClusterError
 from levywalk.experiments.store import Store, StoreError
+from tests.limits import PATIENCE, eventually
 
 RUNNER = CliRunner()
 
@@ -178,13 +178,14 @@ def test_ctrl_c_says_that_the_same_command_goes_on_and_it_does(tmp_path, workers
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 90
-    while len(list((tmp_path / "store").glob("*.npz"))) < 2:
+
+    def stored_two() -> bool:
         assert child.poll() is None, child.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+        return len(list((tmp_path / "store").glob("*.npz"))) >= 2
+
+    eventually(stored_two)
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to all processes
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130, err
     assert out == ""
     assert err == "interrupted: what is finished is stored, and the same command goes on\n"

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
+from tests.limits import PATIENCE
 
 EXPERIMENT = """
 [network]
@@ -53,7 +54,7 @@ main()
 
 def levywalk(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "levywalk", "run", "experiment.toml", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240, check=False)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def stop_at(folder: Path, file: str, number: signal.Signals) -> subprocess.Popen
 @pytest.mark.parametrize("part", ["one-7692c3ad-tuning", "one-7692c3ad-run", "two-3fc4ccfe-run"])
 def test_killed_by_force_the_same_command_goes_on_to_the_same_numbers(folder: Path, part: str) -> None:
     child = stop_at(folder, part, signal.SIGKILL)
-    child.communicate(timeout=120)
+    child.communicate(timeout=PATIENCE)
     assert child.returncode == -signal.SIGKILL
     assert any((folder / "out" / "unfinished").glob(f"{part}*.npz"))
     done = levywalk("--json", cwd=folder)
@@ -108,7 +109,7 @@ def test_killed_by_force_the_same_command_goes_on_to_the_same_numbers(folder: Pa
 
 def test_after_ctrl_c_the_results_so_far_are_written_and_the_same_command_finishes(folder: Path) -> None:
     child = stop_at(folder, "two-3fc4ccfe-run", signal.SIGINT)
-    out, err = child.communicate(timeout=120)
+    out, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130, err
     assert "the same command goes on where it stopped" in err
     designs = json.loads(out)["designs"]
@@ -121,14 +122,14 @@ def test_after_ctrl_c_the_results_so_far_are_written_and_the_same_command_finish
 
 def test_ctrl_c_while_tuning_says_that_the_same_command_goes_on(folder: Path) -> None:
     child = stop_at(folder, "one-7692c3ad-tuning", signal.SIGINT)
-    out, err = child.communicate(timeout=120)
+    out, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130, err
     assert out == ""
     assert "the same command goes on where it stopped" in err
 
 
 def test_a_changed_experiment_is_refused_and_fresh_starts_afresh(folder: Path) -> None:
-    stop_at(folder, "one-7692c3ad-run", signal.SIGKILL).communicate(timeout=120)
+    stop_at(folder, "one-7692c3ad-run", signal.SIGKILL).communicate(timeout=PATIENCE)
     changed = ["--set", "run.steps=5000"]
     refused = levywalk(*changed, cwd=folder)
     assert refused.returncode == 2

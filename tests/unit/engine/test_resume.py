@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
+from tests.limits import PATIENCE
 
 DRIVE = import_module("levywalk.engine.drive")
 RESUME = import_module("levywalk.engine.resume")
@@ -249,7 +250,7 @@ def test_a_run_killed_by_force_while_it_writes_goes_on_to_the_same_bits(tmp_path
         assert child.stdout is not None
         seen = [int(child.stdout.readline()) for _ in range(lines)]
         os.kill(child.pid, signal.SIGKILL)
-        child.communicate(timeout=60)
+        child.communicate(timeout=PATIENCE)
         assert child.returncode == -signal.SIGKILL
         with np.load(path, allow_pickle=False) as state:  # whole, and not older than what was reported
             assert json.loads(bytes(state["about"]))["done"] >= seen[-1]
@@ -311,7 +312,7 @@ def test_a_kill_at_any_moment_of_a_save_leaves_the_last_state_or_the_new_one(tmp
     setup, call = CHILD.rsplit("lw.run", 1)
     code = f"import os, pathlib, signal\nimport numpy as np{setup}{MOMENTS[moment]}lw.run{call}"
     child = subprocess.run(
-        [sys.executable, "-c", code, str(path), "1"], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code, str(path), "1"], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert child.returncode == -signal.SIGKILL, child.stderr
     reported = [int(line) for line in child.stdout.split()]

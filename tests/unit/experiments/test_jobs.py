@@ -20,6 +20,7 @@ from levywalk import version
 from levywalk.experiments import jobs
 from levywalk.experiments.jobs import ClusterError, JobsFailed, Workers, name_of, run_all
 from levywalk.experiments.store import Store, StoreError, StoreWarning
+from tests.limits import PATIENCE, eventually
 from tests.unit.experiments.test_store import full_disk
 from tests.unit.experiments.work import logged, other, pickles, walks, whose
 
@@ -330,11 +331,12 @@ def begun(store: Store, log: Path, descriptions: list[dict[str, Any]], stored: i
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 60
-    while len(list(store.folder.glob("*.npz"))) < stored or len(executed(log)) <= stored:
+
+    def has_begun() -> bool:
         assert child.poll() is None, child.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+        return len(list(store.folder.glob("*.npz"))) >= stored and len(executed(log)) > stored
+
+    eventually(has_begun)
     return child
 
 
@@ -342,13 +344,11 @@ def begun(store: Store, log: Path, descriptions: list[dict[str, Any]], stored: i
 def test_ctrl_c_stops_soon_keeps_what_is_finished_and_the_same_call_goes_on(
     store: Store, log: Path, workers: int
 ) -> None:
-    slow = about(4, seconds={2: 60.0})
+    slow = about(4, seconds={2: 3600.0})  # longer than anybody waits: only the signal can end it
     child = begun(store, log, slow, stored=2, workers=workers)
-    pressed = time.monotonic()
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to all processes
-    _, err = child.communicate(timeout=30)
+    _, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130, err
-    assert time.monotonic() - pressed < 10
     assert "Traceback" not in err
     assert len(list(store.folder.iterdir())) == 2
     assert executed(log) == [0, 1, 2]
@@ -357,10 +357,10 @@ def test_ctrl_c_stops_soon_keeps_what_is_finished_and_the_same_call_goes_on(
 
 
 def test_killed_by_force_the_same_call_goes_on(store: Store, log: Path) -> None:
-    child = begun(store, log, about(4, seconds={2: 2.0}), stored=2, workers=1)
+    child = begun(store, log, about(4, stuck={2: 1}), stored=2, workers=1)
     os.killpg(child.pid, signal.SIGKILL)
-    child.communicate(timeout=30)
-    go(about(4, seconds={2: 2.0}), store, log, workers=0)
+    child.communicate(timeout=PATIENCE)
+    go(about(4, stuck={2: 1}), store, log, workers=0)
     assert executed(log) == [0, 1, 2, 2, 3]
     assert not list(store.folder.glob("*.partial"))
 
@@ -372,15 +372,12 @@ def children(pid: int) -> list[int]:
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 def test_workers_do_not_outlive_a_parent_that_is_killed(store: Store, log: Path) -> None:
-    child = begun(store, log, about(2, seconds={1: 60.0}), stored=1, workers=1)
+    child = begun(store, log, about(2, seconds={1: 3600.0}), stored=1, workers=1)
     left = children(child.pid)
     assert left
     child.kill()
-    child.communicate(timeout=30)
-    deadline = time.monotonic() + 30
-    while any(Path(f"/proc/{pid}").exists() for pid in left):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    child.communicate(timeout=PATIENCE)
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left))
 
 
 # --- the same bits everywhere ----------------------------------------------------------------------------------------
@@ -392,6 +389,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pytest.importorskip("distributed")
     folder = tmp_path_factory.mktemp("dask")
     address = folder / "scheduler.json"
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])  # of the tests, and of levywalk
     common = ["--scheduler-file", str(address), "--no-dashboard"]
     commands = [
         ["dask_scheduler", "--host", "127.0.0.1", "--port", "0", *common],
@@ -402,22 +400,19 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             subprocess.Popen(
                 [sys.executable, "-m", f"distributed.cli.{command[0]}", *command[1:]],
                 cwd=folder,
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                env=os.environ | {"PYTHONPATH": path},
                 stdout=output,
                 stderr=output,
             )
             for command in commands
         ]
     try:
-        deadline = time.monotonic() + 60
-        while not address.exists():
-            assert time.monotonic() < deadline, (folder / "log").read_text()
-            time.sleep(0.05)
+        eventually(address.exists)
         yield json.loads(address.read_text())["address"]
     finally:
         for process in reversed(started):
             process.terminate()
-            process.wait(timeout=30)
+            process.wait(timeout=PATIENCE)
 
 
 def test_results_are_the_same_bytes_here_in_processes_and_on_a_cluster(tmp_path: Path, cluster: str) -> None:
@@ -448,9 +443,9 @@ def test_a_killed_worker_of_a_cluster_is_survived(store: Store, log: Path, clust
 
 
 def test_ctrl_c_leaves_the_cluster_and_keeps_what_is_finished(store: Store, log: Path, cluster: str) -> None:
-    child = begun(store, log, about(3, seconds={2: 3.0}), stored=2, scheduler=cluster)
+    child = begun(store, log, about(3, seconds={2: 30.0}), stored=2, scheduler=cluster)
     os.killpg(child.pid, signal.SIGINT)
-    _, err = child.communicate(timeout=30)
+    _, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130, err
     assert len(list(store.folder.iterdir())) == 2
 
