@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import os
 
+# Tests run in two processes beside each other: linear algebra with two threads in each would only wait for the other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from hypothesis import HealthCheck, settings
 
 for name, examples in {"levywalk": 25, "more": 100}.items():

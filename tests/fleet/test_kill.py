@@ -6,7 +6,6 @@ die together, and what was on the way is lost; then another process goes on. The
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -34,6 +33,7 @@ from levywalk.fleet.protocol import Terms
 from levywalk.fleet.store import Reading, Store, whole
 from levywalk.fleet.wire import FORMAT, Hello, Reader, encode_frame, hello_frame
 from levywalk.trace import Trace
+from tests.forked import FORKED
 
 NODES, STEPS, RUN = 5, 20, b"kill"
 FILES = 16  # bytes: models of four numbers lie in files
@@ -42,10 +42,6 @@ PASSED_OFTEN = {
     "files": ("write", "fsync", "rename", "folder", "commit", "remove", "send"),
     "database": ("commit", "send"),
 }
-_SPAWN = multiprocessing.get_context("forkserver")
-_SPAWN.set_forkserver_preload(
-    ["pytest", "levywalk.fleet.build", "levywalk.fleet.store", "levywalk.fleet.wire", "levywalk.trace"]
-)
 
 
 @pytest.fixture
@@ -127,7 +123,7 @@ def walk(folder: Path, inline: int, kill: str | None = None) -> None:
 
 def lives(folder: Path, inline: int, kill: str | None = None, seconds: float | None = None) -> bool:
     """Run the walk in a process of its own, killed after some seconds if so asked; return whether it ended well."""
-    process = _SPAWN.Process(target=walk, args=(folder, inline, kill))
+    process = FORKED.Process(target=walk, args=(folder, inline, kill))
     process.start()
     try:
         process.join(seconds)

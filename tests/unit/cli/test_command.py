@@ -11,20 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import levywalk
 from tests.limits import PATIENCE
 
 SMALL = ["--set", "network.n=60", "--set", "run.steps=600", "--set", "run.replicas=4", "--set", "run.accuracy=0.3"]
-
-
-def levywalk(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "levywalk", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
 
 
 @pytest.fixture
@@ -37,7 +27,8 @@ def experiment(tmp_path: Path) -> Path:
 
 
 def test_version_is_printed(tmp_path: Path) -> None:
-    done = levywalk("--version", cwd=tmp_path)
+    command = [sys.executable, "-m", "levywalk", "--version"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0
     assert done.stdout.startswith("levywalk 0.")
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
+from tests.forked import levywalk
 from tests.limits import PATIENCE
 
 EXPERIMENT = """
@@ -52,9 +53,8 @@ main()
 """
 
 
-def levywalk(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "levywalk", "run", "experiment.toml", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
+def again(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return levywalk("run", "experiment.toml", *arguments, cwd=cwd)
 
 
 @pytest.fixture
@@ -88,11 +88,11 @@ def test_killed_by_force_the_same_command_goes_on_to_the_same_numbers(folder: Pa
     child.communicate(timeout=PATIENCE)
     assert child.returncode == -signal.SIGKILL
     assert any((folder / "out" / "unfinished").glob(f"{part}*.npz"))
-    done = levywalk("--json", cwd=folder)
+    done = again("--json", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "going on from" in done.stderr
     assert "--fresh" in done.stderr
-    whole = levywalk("--json", "--out", "whole", cwd=folder)
+    whole = again("--json", "--out", "whole", cwd=folder)
     assert "going on" not in whole.stderr
     resumed, fresh = (json.loads(run.stdout)["designs"] for run in (done, whole))
     for name in ("one", "two"):
@@ -115,7 +115,7 @@ def test_after_ctrl_c_the_results_so_far_are_written_and_the_same_command_finish
     designs = json.loads(out)["designs"]
     assert designs["two"]["provenance"]["interrupted"]
     assert not designs["one"]["provenance"]["interrupted"]
-    done = levywalk("--json", cwd=folder)
+    done = again("--json", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert not json.loads(done.stdout)["designs"]["two"]["provenance"]["interrupted"]
 
@@ -131,18 +131,18 @@ def test_ctrl_c_while_tuning_says_that_the_same_command_goes_on(folder: Path) ->
 def test_a_changed_experiment_is_refused_and_fresh_starts_afresh(folder: Path) -> None:
     stop_at(folder, "one-7692c3ad-run", signal.SIGKILL).communicate(timeout=PATIENCE)
     changed = ["--set", "run.steps=5000"]
-    refused = levywalk(*changed, cwd=folder)
+    refused = again(*changed, cwd=folder)
     assert refused.returncode == 2
     assert "Traceback" not in refused.stderr
     for word in ("another run", "steps (60000 there, 5000 here)", "--fresh", "--out"):
         assert word in refused.stderr
     assert any((folder / "out" / "unfinished").iterdir())
-    fresh = levywalk(*changed, "--fresh", cwd=folder)
+    fresh = again(*changed, "--fresh", cwd=folder)
     assert fresh.returncode == 0, fresh.stderr
     assert "going on" not in fresh.stderr
     assert not (folder / "out" / "unfinished").exists()
 
 
 def test_a_mistake_leaves_no_folder_behind(folder: Path) -> None:
-    assert levywalk("--set", "run.accuracy=-1.0", cwd=folder).returncode == 2
+    assert again("--set", "run.accuracy=-1.0", cwd=folder).returncode == 2
     assert list((folder / "out").iterdir()) == []

@@ -147,6 +147,7 @@ def test_the_same_processes_serve_several_calls_and_then_go(store: Store) -> Non
         os.kill(*first, 0)
 
 
+@pytest.mark.more
 def test_one_that_is_killed_is_replaced_in_this_call_and_in_the_next(store: Store, log: Path) -> None:
     with Workers(2) as workers:
         keys = go(about(3, dies={1: 1}), store, log, workers=workers)
@@ -254,6 +255,7 @@ def test_a_killed_worker_is_replaced_and_its_work_done_again(store: Store, log: 
     assert executed(log).count(1) == 2
 
 
+@pytest.mark.more
 def test_work_that_always_kills_its_worker_is_reported_and_only_that(store: Store, log: Path) -> None:
     with pytest.raises(JobsFailed, match=r"1 of 6(.|\n)*its worker was killed") as caught:
         go(about(6, dies={1: 99}), store, log, workers=2)
@@ -415,6 +417,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             process.wait(timeout=PATIENCE)
 
 
+@pytest.mark.more
 def test_results_are_the_same_bytes_here_in_processes_and_on_a_cluster(tmp_path: Path, cluster: str) -> None:
     descriptions = [{"seed": seed} for seed in range(2)]
     found = []
@@ -427,6 +430,7 @@ def test_results_are_the_same_bytes_here_in_processes_and_on_a_cluster(tmp_path:
     assert len(set(found[0])) == 2
 
 
+@pytest.mark.more
 def test_a_cluster_computes_only_what_is_missing_and_reports_what_fails(store: Store, log: Path, cluster: str) -> None:
     go(about(2), store, log, workers=0)
     with pytest.raises(JobsFailed, match="too wet") as caught:
@@ -436,12 +440,14 @@ def test_a_cluster_computes_only_what_is_missing_and_reports_what_fails(store: S
     assert len(list(store.folder.iterdir())) == 4
 
 
+@pytest.mark.more
 def test_a_killed_worker_of_a_cluster_is_survived(store: Store, log: Path, cluster: str) -> None:
     keys = go(about(4, dies={1: 1}), store, log, scheduler=cluster)
     assert all(store.has(key) for key in keys)
     assert executed(log).count(1) == 2
 
 
+@pytest.mark.more
 def test_ctrl_c_leaves_the_cluster_and_keeps_what_is_finished(store: Store, log: Path, cluster: str) -> None:
     child = begun(store, log, about(3, seconds={2: 30.0}), stored=2, scheduler=cluster)
     os.killpg(child.pid, signal.SIGINT)
