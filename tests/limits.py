@@ -13,6 +13,11 @@ T = TypeVar("T")
 PATIENCE = 600.0  # seconds after which a test gives up what must happen: it hangs, however slow the machine is
 
 
+def quick() -> bool:
+    """Return whether this is `make test`, and not `make test-more`."""
+    return settings.default is not None and settings.default.max_examples < 100
+
+
 def examples(count: int, *, derandomize: bool = False) -> settings:
     """Return settings for a property that needs another number of examples than the usual 100.
 

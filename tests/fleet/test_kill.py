@@ -34,9 +34,11 @@ from levywalk.fleet.store import Reading, Store, whole
 from levywalk.fleet.wire import FORMAT, Hello, Reader, encode_frame, hello_frame
 from levywalk.trace import Trace
 from tests.forked import FORKED
+from tests.limits import mostly_more
 
 NODES, STEPS, RUN = 5, 20, b"kill"
 FILES = 16  # bytes: models of four numbers lie in files
+QUICK = ("mark:after", "rename:before", "commit:before", "commit:after", "send:before")
 PLACES = {"files": FILES, "database": 1 << 16}
 PASSED_OFTEN = {
     "files": ("write", "fsync", "rename", "folder", "commit", "remove", "send"),
@@ -172,7 +174,7 @@ def test_a_walk_with_stores_is_that_of_the_simulator(place: Path, kept: str) -> 
     assert bool(list(place.glob("*/models/*"))) == (kept == "files")
 
 
-@pytest.mark.parametrize("name", FAILPOINTS)
+@pytest.mark.parametrize("name", mostly_more(FAILPOINTS, lambda name: name in QUICK))
 def test_killed_at_a_failpoint_the_walk_goes_on(place: Path, name: str) -> None:
     draw = random.Random(name)
     for i, count in enumerate((1, draw.randint(2, 4), draw.randint(20, 60))):
@@ -184,6 +186,7 @@ def test_killed_at_a_failpoint_the_walk_goes_on(place: Path, name: str) -> None:
         assert_no_litter(folder)
 
 
+@pytest.mark.more
 def test_killed_after_every_single_commit_the_walk_goes_on(place: Path) -> None:
     kills = 0
     while not lives(place, FILES, "commit:after:1"):
@@ -205,6 +208,7 @@ def test_killed_at_any_failpoint_time_and_again_the_walk_goes_on(place: Path, ke
     assert_no_litter(place)
 
 
+@pytest.mark.more
 def test_killed_from_outside_at_any_moment_the_walk_goes_on(place: Path) -> None:
     draw = random.Random()
     for i in range(3):

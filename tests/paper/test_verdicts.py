@@ -10,6 +10,8 @@ from levywalk.experiments.judge import NO, YES
 from levywalk.experiments.paper import FULL, LABELS, QUICK
 from levywalk.experiments.reproduce import expected_verdicts, reproduce, surprises
 
+pytestmark = pytest.mark.more
+
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):

@@ -185,6 +185,7 @@ def regular_sample(n, degree):
     return [edges_of(lw.random_regular(n, degree, seed=seed)) for seed in range(DRAWS)]
 
 
+@pytest.mark.more
 def test_random_regular_has_the_law_of_networkx():
     ours = regular_sample(6, 3)
     theirs = [graph_edges(nx.random_regular_graph(3, 6, seed=seed)) for seed in range(DRAWS)]
