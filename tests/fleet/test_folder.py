@@ -224,6 +224,7 @@ def test_nodes_that_are_stopped_are_read_from_their_disks(endless: FleetFolder) 
     assert endless.up() == []
 
 
+@pytest.mark.more
 def test_a_holder_that_dies_is_replaced_and_what_is_lost_is_counted(endless: FleetFolder) -> None:
     before = pids(endless)
     epoch = endless.status()["epoch"]
@@ -250,6 +251,7 @@ def test_a_holder_that_dies_is_replaced_and_what_is_lost_is_counted(endless: Fle
     endless.up()
 
 
+@pytest.mark.more
 def test_a_node_that_is_gone_for_good(endless: FleetFolder) -> None:
     with pytest.raises(InvalidParameter, match=r"node 3 is not gone: process [0-9]+ runs"):
         endless.gone(3)
@@ -271,6 +273,7 @@ def _told(fleet: FleetFolder, node: int) -> tuple[list[int], list[int]] | None:
         return None
 
 
+@pytest.mark.more
 def test_stop_takes_the_stopped_too_and_up_goes_on(endless: FleetFolder) -> None:
     kill(pids(endless)[1], signal.SIGSTOP)
     assert endless.stop() == list(range(N))
@@ -287,6 +290,7 @@ def test_stop_takes_the_stopped_too_and_up_goes_on(endless: FleetFolder) -> None
     until(lambda: endless.status()["step"] > status["step"])
 
 
+@pytest.mark.more
 def test_leaving(endless: FleetFolder) -> None:
     with pytest.raises(InvalidParameter, match=r"node must be one of .*0-4, got 9"):
         endless.leave(9)

@@ -163,6 +163,7 @@ def metric(node: Running, name: str) -> float:
     return float(re.findall(rf"levywalk_{name}\{{.* (\S+)\n", about)[0])
 
 
+@pytest.mark.more
 def test_clocks_that_are_moved_by_a_day_during_the_walk_change_nothing(tmp_path: Path) -> None:
     terms = Terms(run=b"", heartbeat=0.05, dead_after=PATIENCE, retry=0.5)
     folder = make(tmp_path / "fleet", steps=200, metrics=True, terms=terms)

@@ -103,6 +103,7 @@ def test_one_node_is_lost_for_good(alive, role):
     assert judged.lost <= live.fleet.terms.renew_after
 
 
+@pytest.mark.more
 def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
     live = alive(RING)
     holder = live.catch("holder", PATIENCE)
@@ -138,6 +139,7 @@ def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
     assert [line.lost for line in archived] == [len(made)] == [judged.lost] == [judged.reported]
 
 
+@pytest.mark.more
 def test_a_lost_disk(alive):
     live = alive(RING)
     havoc = Havoc(live, random.Random(0), patience=SLOWER)

@@ -17,12 +17,17 @@ from tests.limits import PATIENCE
 SMALL = ["--set", "network.n=60", "--set", "run.steps=600", "--set", "run.replicas=4", "--set", "run.accuracy=0.3"]
 
 
-@pytest.fixture
-def experiment(tmp_path: Path) -> Path:
-    printed = levywalk("run", "--example", cwd=tmp_path)
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> str:
+    printed = levywalk("run", "--example", cwd=tmp_path_factory.mktemp("example"))
     assert printed.returncode == 0
+    return printed.stdout
+
+
+@pytest.fixture
+def experiment(tmp_path: Path, example: str) -> Path:
     path = tmp_path / "experiment.toml"
-    path.write_text(printed.stdout)
+    path.write_text(example)
     return path
 
 

@@ -110,6 +110,7 @@ def test_killed_by_force_the_same_command_goes_on_to_the_same_numbers(folder: Pa
         assert not fresh[name]["provenance"]["resumed_at"]
 
 
+@pytest.mark.more
 def test_after_ctrl_c_the_results_so_far_are_written_and_the_same_command_finishes(folder: Path) -> None:
     child = stop_at(folder, "two-3fc4ccfe-run", signal.SIGINT)
     out, err = child.communicate(timeout=PATIENCE)
@@ -131,6 +132,7 @@ def test_ctrl_c_while_tuning_says_that_the_same_command_goes_on(folder: Path) ->
     assert "the same command goes on where it stopped" in err
 
 
+@pytest.mark.more
 def test_a_changed_experiment_is_refused_and_fresh_starts_afresh(folder: Path) -> None:
     stop_at(folder, "one-7692c3ad-run", signal.SIGKILL).communicate(timeout=PATIENCE)
     changed = ["--set", "run.steps=5000"]

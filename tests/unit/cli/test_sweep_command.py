@@ -179,6 +179,7 @@ main()
 """
 
 
+@pytest.mark.more
 def test_interrupted_it_exits_with_130_and_the_same_command_runs_only_the_rest(folder: Path) -> None:
     command = [sys.executable, "-c", CHILD, "sweep", "sweep.toml", "--workers", "0"]
     child = subprocess.Popen([*command, "stuck"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -142,6 +142,7 @@ def test_complex_roots_of_a_biased_ring(n):
 # ---- where entrapment is worst -------------------------------------------------
 
 
+@pytest.mark.more
 def test_trapped_ring_of_twenty_thousand_nodes():
     """Lanczos does not converge here and LOBPCG is wrong: a right gap of 4.9e-8, an absolute gap of 1.2e-8."""
     n = 20_000
