@@ -179,6 +179,7 @@ def test_a_walk_that_has_begun_does_not_begin_again(replay: FleetFolder) -> None
 # Nodes that die
 
 
+@pytest.mark.more
 def test_up_starts_only_what_is_dead(endless: FleetFolder) -> None:
     before = pids(endless)
     kill(before[2], signal.SIGKILL)
@@ -194,6 +195,7 @@ def test_up_starts_only_what_is_dead(endless: FleetFolder) -> None:
     assert endless.up() == []
 
 
+@pytest.mark.more
 def test_a_zombie_is_down(endless: FleetFolder) -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     state = endless.path / "zombie"
@@ -204,6 +206,7 @@ def test_a_zombie_is_down(endless: FleetFolder) -> None:
     process.wait()
 
 
+@pytest.mark.more
 def test_nodes_that_are_stopped_are_read_from_their_disks(endless: FleetFolder) -> None:
     before = pids(endless)
     try:

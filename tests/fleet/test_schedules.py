@@ -18,7 +18,7 @@ from levywalk.fleet.testing.shrink import shrink, transcript, violation
 from levywalk.fleet.testing.world import made_of
 from tests.limits import mostly_more
 
-SCHEDULES, CHUNKS = 2000, 8
+SCHEDULES, CHUNKS = 2000, 16
 FOUND = [
     tuple(line.split("  ", 1)) for line in (Path(__file__).parent / "found.txt").read_text("utf-8").splitlines() if line
 ]

@@ -114,7 +114,12 @@ def test_scores_too_small_for_a_ratio_are_walked_as_by_the_oracle():
     assert np.array_equal(kernel.walk, reference.walk)
 
 
-@pytest.mark.parametrize("name", ["one sample", "many samples", "long records", "records too long for groups"])
+@pytest.mark.parametrize(
+    "name",
+    mostly_more(
+        ["one sample", "many samples", "long records", "records too long for groups"], lambda name: name in QUICK
+    ),
+)
 def test_a_model_that_overflows_leaves_the_others_alone(name):
     # More replicas than take turns, so that healthy ones come into the places of those that have overflowed.
     problem = problems()[name]

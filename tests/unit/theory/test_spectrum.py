@@ -213,6 +213,7 @@ def test_dense_gaps_equal_full_decompositions():
             assert gap.value == pytest.approx(expected[kind], rel=1e-8)
 
 
+@pytest.mark.more
 def test_operator_has_the_gaps_of_its_matrix():
     n = 2_500
     network, problem = lw.watts_strogatz(n, 4, 0.1), lw.heterogeneous(n, important=3)
