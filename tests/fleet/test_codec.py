@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from safetensors.numpy import load
 
-from levywalk.arrays import Floats
+from levywalk.arrays import AnyArray, Floats
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import (
@@ -30,7 +30,7 @@ from levywalk.fleet.protocol.records import (
     RegisterValue,
 )
 from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
-from levywalk.fleet.protocol.token import FIRST, DetectorAverages, Epoch, Token
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage import codec
 from levywalk.fleet.storage.codec import (
     LINES,
@@ -42,18 +42,18 @@ from levywalk.fleet.storage.codec import (
     encode,
 )
 
-DIM, PHASES = 3, 2
-LIMITS = Limits(DIM, PHASES)
+DIM, PHASES, MEMORY = 3, 2, 48
+LIMITS = Limits(DIM, PHASES, MEMORY)
 ints = st.integers(-(2**63), 2**63 - 1)
 counts = st.integers(0, 2**63 - 1)
 scores = st.tuples(*[st.floats(0.0, allow_infinity=False)] * PHASES)
 floats = arrays(np.float64, DIM, elements=st.floats(allow_nan=False, allow_infinity=False))
 epochs = st.builds(Epoch, counts, counts, ints)
 digests = st.binary(max_size=32)
-watches = st.builds(DetectorAverages, floats, st.floats(), st.floats(allow_nan=False, allow_infinity=False), counts)
+memories = arrays(np.uint8, MEMORY)
 tokens = st.builds(
-    Token, epochs, counts, counts, counts, counts, counts, counts, floats, counts, st.none() | watches, ints, ints,
-    counts, counts, digests,
+    Token, epochs, counts, counts, counts, counts, counts, counts, floats, counts, memories, ints, ints,
+    counts, counts, digests, ints, counts,
 )  # fmt: skip
 certificates = st.builds(Certificate, ints, epochs, ints, ints, digests, st.binary(max_size=64))
 edges = st.builds(Edge, counts, st.booleans(), counts, scores, st.booleans())
@@ -74,7 +74,7 @@ slots: dict[str, st.SearchStrategy[Any]] = {
     "final": st.none() | tokens,
 }
 lines: st.SearchStrategy[Any] = st.one_of(
-    st.builds(Visit, epochs, counts, counts, counts, ints, ints, st.none() | floats),
+    st.builds(Visit, epochs, counts, counts, counts, counts, ints, ints, st.none() | floats),
     st.builds(Archived, tokens, statuses | st.sampled_from(["guarded", "final"]), epochs, counts),
     st.builds(Began, epochs, epochs, counts),
 )
@@ -139,7 +139,7 @@ def test_no_bytes_do_harm(data: bytes, number: int) -> None:
 
 def test_everything_that_is_kept_has_a_number_of_its_own() -> None:
     assert set(LINES) == set(get_args(Line))
-    assert list(SLOTS) == list(Disk.__dataclass_fields__)
+    assert [*SLOTS, "memory"] == list(Disk.__dataclass_fields__)
     assert len(codec._NUMBERS) == len(codec._KINDS)
 
 
@@ -155,29 +155,31 @@ def test_the_format_is_what_it_was() -> None:
         9,
         np.arange(3.0),
         1,
-        DetectorAverages(np.ones(3), 0.5, 0.25, 2),
+        np.arange(MEMORY, dtype=np.uint8),
         10,
         11,
         12,
         13,
         b"chain",
+        14,
+        15,
     )
     seal = Certificate(1, Epoch(1, 2, 3), 4, 5, b"digest", b"signature")
     edge = Edge(1, True, 2, (0.5, 1.5), False)
     values = [
         *(Known(FIRST, 1), Own(1, 2, leaving=True), {1: edge, 7: edge}, Held("moving", token, 1, 2, 3, 4, FIRST)),
         *(Guarded(token, 1, seal, None), Guarded(token, 1, "regenerated", seal), token, None),
-        *(Visit(FIRST, 1, 2, 3, 4, 5, np.ones(3)), Archived(token, "final", FIRST, 2), Began(FIRST, FIRST, 3)),
+        *(Visit(FIRST, 1, 2, 3, 4, 5, 6, np.ones(3)), Archived(token, "final", FIRST, 2), Began(FIRST, FIRST, 3)),
     ]
     assert {type(value) for value in values} == set(codec._NUMBERS)
-    assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "f62904d6113e5b4e"
+    assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "4d51f1d9b69cc6af"
 
 
 # What no node could have written
 
 
 def token_with(**changes: Any) -> Token:
-    return Token.first(np.arange(float(DIM)))._replace(**changes)
+    return Token.first(np.arange(float(DIM)), np.arange(MEMORY, dtype=np.uint8))._replace(**changes)
 
 
 def patched(token: Token, old: bytes, new: bytes) -> bytes:
@@ -203,7 +205,7 @@ def test_a_model_that_is_not_finite_is_refused_both_ways(bad: float) -> None:
         (b'"shape":[3]', b'"shape":[ '),
         (b'"data_offsets":[0,24]', b'"data_offsets":[8,32]'),
         (b'"model"', b'"madel"'),
-        (struct.pack("<Q", HEADER - 8), struct.pack("<Q", 2**63)),
+        (struct.pack("<Q", HEADER - 8) + b'{"model"', struct.pack("<Q", 2**63) + b'{"model"'),
     ],
 )
 def test_a_model_of_another_type_shape_or_name_is_refused(old: bytes, new: bytes) -> None:
@@ -215,6 +217,44 @@ def test_a_model_of_another_type_shape_or_name_is_refused(old: bytes, new: bytes
 def test_a_model_of_another_size_is_refused(dim: int) -> None:
     with pytest.raises(Malformed, match=f"with 3 numbers of type float64 was expected, got {HEADER + 8 * dim} bytes"):
         decode_slot("final", encode(token_with(model=np.ones(dim))), LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"U8"', b'"I8"'),
+        (b'"shape":[48]', b'"shape":[49]'),
+        (b'"data_offsets":[0,48]', b'"data_offsets":[8,56]'),
+        (b'"memory"', b'"memury"'),
+        (struct.pack("<Q", HEADER - 8) + b'{"memory"', struct.pack("<Q", 2**63) + b'{"memory"'),
+    ],
+)
+def test_a_memory_of_another_type_shape_or_name_is_refused(old: bytes, new: bytes) -> None:
+    with pytest.raises(Malformed, match="a memory of 48 bytes was expected, got the header"):
+        decode_slot("final", patched(token_with(), old, new), LIMITS)
+
+
+@pytest.mark.parametrize("size", [0, 1, MEMORY - 1, MEMORY + 1, 8 * MEMORY])
+def test_a_memory_of_another_size_is_refused(size: int) -> None:
+    with pytest.raises(Malformed, match=f"with 48 bytes was expected, got {HEADER + size} bytes"):
+        decode_slot("final", encode(token_with(memory=np.ones(size, np.uint8))), LIMITS)
+
+
+def test_what_travels_is_part_of_the_digest_and_read_only_after_reading() -> None:
+    token = token_with()
+    for i in range(MEMORY):
+        other = token.memory.copy()
+        other[i] ^= 1
+        assert token._replace(memory=other).digest() != token.digest()
+    assert token._replace(memory=token.memory[:-1].copy()).digest() != token.digest()
+    assert token._replace(memory=np.empty(0, np.uint8)).digest() != token.digest()
+    assert token._replace(came_from=3).digest() != token.digest()
+    assert token._replace(small_messages=3).digest() != token.digest()
+    found = decode_slot("final", encode(token), LIMITS)
+    assert isinstance(found, Token)
+    assert found.digest() == token.digest()
+    assert not found.memory.flags.writeable
+    assert not found.model.flags.writeable
 
 
 @pytest.mark.parametrize("size", [0, 1, HEADER - 1, HEADER + 1, HEADER + 8 * DIM - 1, 2**32 - 1])
@@ -229,6 +269,8 @@ def test_nothing_large_is_allocated_for_a_lie() -> None:
         encode({}).replace(struct.pack("<I", 0), struct.pack("<I", 2**32 - 1)),
         bytes([codec.FORMAT, 6]) + b"\xff" * 100,
         encode(token_with(model=np.ones(30_000))),
+        patched(token_with(), struct.pack("<I", HEADER + MEMORY), struct.pack("<I", 2**32 - 1)),
+        encode(token_with(memory=np.ones(240_000, np.uint8))),
     ]
     tracemalloc.start()
     try:
@@ -237,6 +279,8 @@ def test_nothing_large_is_allocated_for_a_lie() -> None:
                 decode(lie, KEPT, LIMITS)
         with pytest.raises(Malformed, match="was expected, got 1099511627776 bytes"):
             Incoming("model", 2**40, dim=DIM)
+        with pytest.raises(Malformed, match="was expected, got 1099511627776 bytes"):
+            Incoming("memory", 2**40, dim=MEMORY, itemsize=1)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
@@ -245,7 +289,8 @@ def test_nothing_large_is_allocated_for_a_lie() -> None:
 @pytest.mark.parametrize(
     "changes",
     [{"step": -1}, {"seq": -1}, {"hop": -1}, {"phase": -1}, {"hops": 2**63}, {"step": 1.5}, {"chain": bytes(33)},
-     {"model": np.ones(3, np.float32)}, {"model": np.ones((3, 1))}],
+     {"model": np.ones(3, np.float32)}, {"model": np.ones((3, 1))}, {"small_messages": -1}, {"came_from": 2**63},
+     {"memory": np.ones(MEMORY)}, {"memory": np.ones(MEMORY, np.int8)}, {"memory": np.ones((MEMORY, 1), np.uint8)}],
 )  # fmt: skip
 def test_what_would_be_refused_is_not_written(changes: dict[str, Any]) -> None:
     with pytest.raises(Malformed):
@@ -295,8 +340,8 @@ def large(seed: int = 0) -> Floats:
 
 
 def test_a_large_model_lies_elsewhere_under_its_address() -> None:
-    token = Token.first(large())._replace(watch=DetectorAverages(large(1), 0.5, 0.5, 1))
-    there: dict[tuple[str, bytes], Floats] = {}
+    token = Token.first(large(), large(1).view(np.uint8))
+    there: dict[tuple[str, bytes], AnyArray] = {}
 
     def put(tensor: Tensor) -> bytes:
         there[tensor.name, tensor.address()] = tensor.array
@@ -304,19 +349,21 @@ def test_a_large_model_lies_elsewhere_under_its_address() -> None:
 
     data = encode(token, put)
     assert len(data) < 400
-    found = decode_slot("final", data, Limits(300_000, 1), lambda name, address: there[name, address])
+    assert [name for name, _ in there] == ["model", "memory"]
+    limits = Limits(300_000, 1, 8 * 300_000)
+    found = decode_slot("final", data, limits, lambda name, address: there[name, address])
     assert bits(found) == bits(token)
     with pytest.raises(Malformed, match="stored separately was not expected here"):
-        decode_slot("final", data, Limits(300_000, 1))
+        decode_slot("final", data, limits)
 
 
 def test_a_tensor_is_what_the_safetensors_library_reads() -> None:
     for dim in (0, 1, 10, 123_456):
-        tensor = Tensor("model", np.arange(float(dim)))
-        found = load(b"".join(map(bytes, tensor.chunks())))
-        assert list(found) == ["model"]
-        assert bits(found["model"]) == bits(tensor.array)
-        assert tensor.address() == hashlib.sha256(b"".join(map(bytes, tensor.chunks()))).digest()
+        for tensor in (Tensor("model", np.arange(float(dim))), Tensor("memory", np.arange(dim).astype(np.uint8))):
+            found = load(b"".join(map(bytes, tensor.chunks())))
+            assert list(found) == [tensor.name]
+            assert bits(found[tensor.name]) == bits(tensor.array)
+            assert tensor.address() == hashlib.sha256(b"".join(map(bytes, tensor.chunks()))).digest()
 
 
 @given(cuts=st.lists(st.integers(0, HEADER + 8 * DIM), max_size=6), model=floats)

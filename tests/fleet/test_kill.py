@@ -96,7 +96,7 @@ def walk(folder: Path, inline: int, kill: str | None = None) -> None:
     """Go on from the disks to the end, unless killed on the way."""
     failpoints.arm(kill)
     fleet = make_fleet()
-    limits = Limits(fleet.published.dim, len(fleet.published.phases))
+    limits = Limits(fleet.published.dim, len(fleet.published.phases), fleet.published.memory_bytes)
     with ExitStack() as stack:
         stores = [
             stack.enter_context(NodeStore(folder / str(v), RUN, limits=limits, inline=inline)) for v in range(NODES)

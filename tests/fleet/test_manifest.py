@@ -14,6 +14,7 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.manifest import LARGEST, Manifest
 from levywalk.fleet.storage.codec import Limits
+from levywalk.registry import to_dict
 from levywalk.schedule import Constant, Decaying, Dropping
 from levywalk.updates import Sgd
 from levywalk.walks import Detector, Mixed
@@ -84,8 +85,11 @@ def test_everything_else_is_kept(more):
     assert (found.start, found.seed, found.nodes) == (fleet.start, fleet.seed, N)
     assert found.shared_key == (fleet.seed if fleet.shared_key else None)
     assert (found.name, found.network, found.self_loops) == ("some-fleet", fleet.network.name, fleet.network.self_loops)
-    assert (found.loss, found.ridge) == (fleet.problem.kind, fleet.problem.ridge)
-    assert found.limits == Limits(fleet.problem.dim, 1)
+    assert to_dict("loss", found.loss) == to_dict("loss", fleet.problem.sample_loss)
+    assert type(found.loss) is type(fleet.problem.sample_loss)
+    assert found.ridge == fleet.problem.ridge
+    averages = 8 * fleet.problem.dim + 3 * 8  # of a detector: mean; power, mass and streak
+    assert found.limits == Limits(fleet.problem.dim, 1, averages if "stop" in more else 0)
     terms = fleet.terms
     kept = HandOffTerms(found.digest, terms.renew_after, terms.policy, terms.heartbeat, terms.dead_after, terms.retry)
     assert found.terms == kept
@@ -151,7 +155,9 @@ def test_no_key_may_be_missing_unknown_or_of_another_type(path):
     with pytest.raises(InvalidSpec, match=str(path[-1])):
         Manifest.parse(changed(FULL, path, drop=True))
     for wrong in ({"a": 1}, [], True, "a\nb", -1.5, -(10**30)):
-        if wrong is True and path[-1] == "shared_key":
+        if wrong is True and path[-1] in ("shared_key", "scaled"):
+            continue
+        if wrong == [] == _at(FULL, path):  # the shape of a number
             continue
         with pytest.raises(InvalidSpec) as told:
             Manifest.parse(changed(FULL, path, wrong))
@@ -180,11 +186,17 @@ def _at(content, path):
         (("walk", "detector"), None, "detector"),
         (("design", "switching"), None, "switching"),
         (("phases",), [], "phases"),
-        (("phases", 0, "target"), {"kind": "degre"}, "kind"),
-        (("phases", 0, "target", "mix"), 1.5, "mix"),
+        (("phases",), FULL["phases"][:1], "phases must be a list of 2 tables"),
+        (("phases", 0, "mean_score"), None, "mean_score must be a number"),
+        (("design", "recipe", "first", "kind"), "mixed_rv", "did you mean 'mixed_rw'"),
+        (("design", "recipe", "first", "kind"), ["mixed_rw"], "a text under the key kind"),
+        (("design", "recipe", "first", "mix"), 1.5, "mix"),
         (("phases", 0, "step_size", "at"), 1.5, "at must be an integer"),
-        (("phases", 1, "jump", "p_jump"), 1.5, "p_jump"),
-        (("phases", 1, "jump", "distance", "max_hops"), 2**40, "max_hops"),
+        (("design", "recipe", "then", "p_jump"), 1.5, "p_jump"),
+        (("design", "recipe", "then", "max_hops"), 2**40, "max_hops"),
+        (("design", "recipe"), {"kind": "mhlj"}, "written out in full, .*'max_hops': 3"),
+        (("memory", 0, "shape"), [11], "memory"),
+        (("memory",), [], "memory"),
         (("handoff", "retry"), 0.0, "retry"),
         (("handoff", "policy"), "waits", "policy"),
         (("run",), "xyz", "hexadecimal"),
@@ -246,9 +258,9 @@ class _Bowls:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: fleet_of(lw.mhlj(), _Wobbly()), "step_size must be one of Constant"),
-        (lambda: fleet_of(lw.mhlj(schedule=_Wobbly())), "p_jump must be one of"),
-        (lambda: fleet_of(lw.Design(np.ones(N))), "target must be one of"),
+        (lambda: fleet_of(lw.mhlj(), _Wobbly()), "_Wobbly has no recipe"),
+        (lambda: fleet_of(lw.mhlj(schedule=_Wobbly())), "_Wobbly has no recipe"),
+        (lambda: fleet_of(lw.Design(np.ones(N))), "target of design design must be uniform, importance, degree or mixed"),
         (lambda: fleet_of(lw.mhlj(), problem=_Bowls()), "LeastSquares or Logistic"),
         (
             lambda: fleet_of(lw.mhlj(), 0.1, x0=np.full(60_000, 1 / 3), problem=lw.homogeneous(3, dim=60_000)),

@@ -29,7 +29,7 @@ def fleet_of(steps: int = 300, n: int = 12, **more: object) -> Fleet:
 
 
 def visit(epoch: Epoch, step: int) -> Visit:
-    return Visit(epoch, step, step, step, -1, -1, np.full(10, float(step)))
+    return Visit(epoch, step, step, step, 0, -1, -1, np.full(10, float(step)))
 
 
 def visits(epoch: Epoch, *steps: int) -> list[Line]:

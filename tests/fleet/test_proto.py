@@ -43,7 +43,11 @@ def test_what_every_hop_needs_has_a_tag_of_one_byte() -> None:
     for name in ("sender", "guardian_certificate", "prepare", "prepared", "release", "released", "activate", "chunk"):
         assert fields[name].number < 16, name
     for message in messages_pb2.DESCRIPTOR.message_types_by_name.values():
-        assert message.name == "Frame" or all(field.number < 16 for field in message.fields), message.name
+        large = {field.name for field in message.fields if field.number >= 16}
+        if message.name == "Token":  # it has 17 fields; these two need one byte more
+            assert large == {"came_from", "small_messages"}
+        elif message.name != "Frame":
+            assert not large, message.name
 
 
 def test_the_extras_ask_for_no_older_protobuf_than_the_generated_code() -> None:

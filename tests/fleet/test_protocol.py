@@ -44,6 +44,7 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
+from levywalk.memory import packed
 
 EPOCH = Epoch(0, 0, 0)
 RING = lw.ring(6)
@@ -101,7 +102,9 @@ def test_a_join_while_a_neighbour_is_cut_off_does_not_stop_the_walk() -> None:
     "changes",
     [{"step": 201}, {"step": -1}, {"base": 6}, {"base": -1}, {"seq": 2**63 - 1}, {"version": 2**63 - 1},
      {"hops": 2**63 - 1}, {"transfers": 2**63 - 1}, {"hops": -1}, {"switched_at": 200}, {"diverged_at": -2},
-     {"phase": 1}, {"distance": 2**62}, {"model": np.zeros(4)}, {"model": np.array([np.nan, 0.0, 0.0])}],
+     {"phase": 1}, {"distance": 2**62}, {"model": np.zeros(4)}, {"model": np.array([np.nan, 0.0, 0.0])},
+     {"came_from": -2}, {"came_from": 6}, {"small_messages": -1}, {"small_messages": 2**63 - 1},
+     {"memory": np.zeros(1, np.uint8)}, {"memory": np.zeros(0)}],
     ids=str,
 )  # fmt: skip
 def test_a_token_that_cannot_be_is_refused_and_nothing_is_kept(changes) -> None:
@@ -114,6 +117,32 @@ def test_a_token_that_cannot_be_is_refused_and_nothing_is_kept(changes) -> None:
         effects = node.receive(Got(1, message), 0.0)
         assert node.disk == before
         assert bool(sent(effects, Refused)) == isinstance(message, Prepare)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"mean": [np.nan, 0.0, 0.0]}, "NaN or infinity"),
+        ({"mean": [0.0, -np.inf, 0.0]}, "NaN or infinity"),
+        ({"mass": np.nan}, "NaN or infinity"),
+        ({"mass": np.inf}, "NaN or infinity"),
+        ({"streak": -1}, "a detector's streak of -1 updates cannot be"),
+        ({"streak": 2**63 - 1}, "updates cannot be"),
+    ],
+    ids=str,
+)
+def test_a_detector_s_averages_that_cannot_be_are_refused(changes, says) -> None:
+    fleet = Fleet.of(
+        RING, lw.homogeneous(6, dim=3, seed=1), lw.mhlj(), steps=200, step_size="theory", stop="detector", terms=TERMS
+    )
+    declared = fleet.published.method.token_memory
+    right = fleet.published.method.first_memory() | {"detector.power": np.array(np.inf)}  # it may overflow
+    token = fleet.token._replace(epoch=EPOCH, seq=1, step=5, memory=packed(right, declared))
+    assert fleet.published.refuses(token) is None
+    wrong = right | {"detector." + name: np.array(value) for name, value in changes.items()}
+    assert says in (fleet.published.refuses(token._replace(memory=packed(wrong, declared))) or "")
+    for size in (0, fleet.published.memory_bytes - 1, fleet.published.memory_bytes + 1):
+        assert "bytes was expected" in (fleet.published.refuses(token._replace(memory=np.zeros(size, np.uint8))) or "")
 
 
 def test_a_stranger_has_nothing_to_say() -> None:

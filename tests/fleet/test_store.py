@@ -45,7 +45,7 @@ def held(token: Token) -> Held:
 
 
 def visit(step: int, token: Token | None = None) -> Visit:
-    return Visit(FIRST, step, step, step, -1, -1, None if token is None else token.model)
+    return Visit(FIRST, step, step, step, 2 * step, -1, -1, None if token is None else token.model)
 
 
 def same(one: object, other: object) -> bool:

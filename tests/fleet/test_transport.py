@@ -68,7 +68,7 @@ class Pair:
         self.authority = Authority.create(folder / "ca", "test")
         self.folders = {v: self.authority.issue(v, ["127.0.0.1"]) for v in (LOW, HIGH, FAR)}
         self.addresses = {LOW: f"127.0.0.1:{free_port()}", HIGH: f"127.0.0.1:{free_port()}"}
-        self.limits = Limits(dim, 1)
+        self.limits = Limits(dim, 1, 0)
 
     def identity(self, v: int) -> Identity:
         return Identity.open(self.folders[v])

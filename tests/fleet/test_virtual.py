@@ -237,7 +237,7 @@ def test_a_detector_that_never_settles_leaves_it_to_the_steps():
 
 
 def test_a_switching_walk_has_no_detector_left_to_stop_it():
-    with pytest.raises(InvalidParameter, match="stop must be 'steps' for a switching design"):
+    with pytest.raises(InvalidParameter, match="stop must be 'steps' for a switching walk"):
         fleet_of(design=lw.switching(lw.mhlj(), lw.unif_rw()), stop="detector")
 
 

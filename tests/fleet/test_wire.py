@@ -17,7 +17,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol import messages
 from levywalk.fleet.protocol.messages import Certificate, Message
 from levywalk.fleet.protocol.tensors import HEADER, INLINE, Malformed, Tensor
-from levywalk.fleet.protocol.token import FIRST, DetectorAverages, Epoch, Token
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.runtime.wire import (
     CHUNK_MOST,
@@ -31,18 +31,7 @@ from levywalk.fleet.runtime.wire import (
     hello_frame,
 )
 from levywalk.fleet.storage.codec import Limits
-from tests.fleet.test_codec import (
-    LIMITS,
-    bits,
-    counts,
-    digests,
-    epochs,
-    ints,
-    large,
-    scores,
-    token_with,
-    tokens,
-)
+from tests.fleet.test_codec import LIMITS, MEMORY, bits, counts, digests, epochs, ints, large, scores, token_with, tokens
 
 PEER = 3
 HELLO = Hello(FORMAT, bytes(range(32)), bytes(range(16)), "levywalk 0.1", b"certificate")
@@ -71,12 +60,14 @@ TOKEN = Token(
     9,
     np.arange(3.0),
     1,
-    DetectorAverages(np.ones(3), 0.5, 0.25, 2),
+    np.arange(MEMORY, dtype=np.uint8),
     10,
     11,
     12,
     13,
     b"chain",
+    14,
+    15,
 )
 SEAL = Certificate(1, Epoch(1, 2, 3), 4, 5, b"digest", b"signature")
 EXAMPLES: dict[str, Message] = {
@@ -137,15 +128,16 @@ def test_the_format_is_what_it_was() -> None:
     """If this fails, nodes of another version are no longer understood: give `FORMAT` another number."""
     frames = [hello_frame(PEER, HELLO), *(encode_frame(PEER, message, b"c")[0] for message in EXAMPLES.values())]
     frames += chunk_frames(Tensor("model", np.arange(10_000.0)))
-    assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "dd5616d7b7118baf"
+    frames += chunk_frames(Tensor("memory", np.arange(80_000).astype(np.uint8)))
+    assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "65e652c3b14e67cd"
 
 
 def test_a_large_model_follows_its_message_in_chunks() -> None:
-    token = Token.first(large())._replace(watch=DetectorAverages(large(1), 0.5, 0.5, 1))
-    message, limits = messages.Prepare(token, 4), Limits(300_000, 1)
+    token = Token.first(large(), large(1).view(np.uint8))
+    message, limits = messages.Prepare(token, 4), Limits(300_000, 1, 8 * 300_000)
     data, after = encode_frame(PEER, message, b"certificate")
     assert len(data) < 200
-    assert [tensor.name for tensor in after] == ["model", "mean"]
+    assert [tensor.name for tensor in after] == ["model", "memory"]
     reader = greeted(limits)
     assert reader.take(data) is None
     chunks = [frame for tensor in after for frame in chunk_frames(tensor)]
@@ -156,8 +148,9 @@ def test_a_large_model_follows_its_message_in_chunks() -> None:
     found, certificate = reader.take(chunks[-1])
     assert bits(found) == bits(message)
     assert certificate == b"certificate"
+    assert found.token.digest() == token.digest()
     assert not found.token.model.flags.writeable
-    assert not found.token.watch.mean.flags.writeable
+    assert not found.token.memory.flags.writeable
     assert through(frames_of(messages.Alive(FIRST, 1)), reader) == ((messages.Alive(FIRST, 1), b""),)
 
 
@@ -181,7 +174,18 @@ def test_a_model_lies_in_its_message_up_to_64_KiB(dim: int, frames: int) -> None
     message = messages.Renew(Token.first(np.arange(float(dim))))
     sent = frames_of(message)
     assert len(sent) == frames
-    assert bits(through(sent, greeted(Limits(dim, 1)))) == bits(((message, b""),))
+    assert bits(through(sent, greeted(Limits(dim, 1, 0)))) == bits(((message, b""),))
+
+
+@pytest.mark.parametrize(("size", "frames"), [(0, 1), (1, 1), (INLINE, 1), (INLINE + 1, 2)])
+def test_a_memory_lies_in_its_message_up_to_64_KiB(size: int, frames: int) -> None:
+    message = messages.Renew(Token.first(np.arange(3.0), np.arange(size).astype(np.uint8)))
+    sent = frames_of(message)
+    assert len(sent) == frames
+    ((found, certificate),) = through(sent, greeted(Limits(3, 1, size)))
+    assert bits((found, certificate)) == bits((message, b""))
+    assert found.token.digest() == message.token.digest()
+    assert not found.token.memory.flags.writeable
 
 
 # Anything at all may come
@@ -190,16 +194,16 @@ def test_a_model_lies_in_its_message_up_to_64_KiB(dim: int, frames: int) -> None
 class Fuzz:
     """Streams of good frames, and what an enemy makes of them."""
 
-    dim = 9000  # its model comes in chunks, small ones here
-    limits = Limits(dim, 2)
+    dim = 9000  # its model and its memory come in chunks, small ones here
+    limits = Limits(dim, 2, 8 * dim)
 
     def __init__(self) -> None:
-        token = Token.first(np.random.default_rng(0).normal(size=self.dim))
-        watched = token._replace(watch=DetectorAverages(token.model[::-1].copy(), 0.5, 0.25, 2))
+        model = np.random.default_rng(0).normal(size=self.dim)
+        token = Token.first(model, model[::-1].copy().view(np.uint8))
         self.good: list[bytes] = [hello_frame(PEER, HELLO)]
         for message in EXAMPLES.values():
             if hasattr(message, "token"):
-                data, after = encode_frame(PEER, message._replace(token=watched))
+                data, after = encode_frame(PEER, message._replace(token=token))
                 self.good += [data, *(frame for tensor in after for frame in self.pieces(tensor))]
             else:
                 self.good += frames_of(message)
@@ -297,9 +301,7 @@ def test_no_bytes_do_harm(frames: list[bytes], begun: bool) -> None:
 
 @given(order=st.permutations(range(6)))
 def test_chunks_in_another_order_are_refused(order: list[int]) -> None:
-    token = Token.first(large()[: Fuzz.dim].copy())._replace(
-        watch=DetectorAverages(large(1)[: Fuzz.dim].copy(), 0.5, 0.5, 1)
-    )
+    token = Token.first(large()[: Fuzz.dim].copy(), large(1)[: Fuzz.dim].copy().view(np.uint8))
     data, after = encode_frame(PEER, messages.Renew(token))
     chunks = [piece for tensor in after for piece in Fuzz.pieces(tensor)]
     assert len(chunks) == len(order)
@@ -353,7 +355,7 @@ EVERY = [
     for name in EXAMPLES
     for path, field in paths(Frame.DESCRIPTOR.fields_by_name[name.lower()].message_type)
     for i, (bad, says) in enumerate(BAD.get(field.type, []))
-    if path.split("__")[-1] not in ("inline", "address", "watch", "power", "scores")
+    if path.split("__")[-1] not in ("inline", "address", "scores")
 ]
 
 
@@ -369,10 +371,11 @@ def test_what_must_hold_of_a_field_does_hold_at_its_limits() -> None:
     assert found == messages.Refused(FIRST, top, bytes(32), "é" * 1000)
     found, _ = hostile(messages.Released(SEAL), certificate__signature=bytes(512), certificate__to=-(2**63))
     assert found.certificate == SEAL._replace(signature=bytes(512), to=-(2**63))
-    found, _ = hostile(messages.Renew(TOKEN), token__watch__power=np.inf)
-    assert found.token.watch.power == np.inf
-    found, _ = hostile(messages.Renew(TOKEN), token__watch=None)
-    assert found.token.watch is None
+    found, _ = hostile(messages.Renew(TOKEN), token__came_from=-(2**63), token__small_messages=top)
+    assert (found.token.came_from, found.token.small_messages) == (-(2**63), top)
+    content = b"".join(Tensor("memory", np.full(MEMORY, 255, np.uint8)).chunks())
+    found, _ = hostile(messages.Renew(TOKEN), token__memory__inline=content)
+    assert found.token.memory.tolist() == [255] * MEMORY
 
 
 @pytest.mark.parametrize("bad", [[np.nan, 1.0], [-1.0, 1.0], [np.inf, 1.0], [1.0], [1.0, 1.0, 1.0], [], [1.0] * 10_000])
@@ -382,12 +385,10 @@ def test_scores_that_would_lead_the_walk_astray_are_refused(bad: list[float]) ->
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("path", ["token__model__inline", "token__watch__mean__inline"])
-def test_a_model_that_is_not_finite_is_refused_both_ways(path: str, bad: float) -> None:
-    name = path.split("__")[-2]
-    content = b"".join(Tensor(name, np.array([bad, 1.0, 2.0])).chunks())
-    with pytest.raises(Malformed, match=f"not a valid Renew: a {name} contains NaN or infinity"):
-        hostile(messages.Renew(TOKEN), **{path: content})
+def test_a_model_that_is_not_finite_is_refused_both_ways(bad: float) -> None:
+    content = b"".join(Tensor("model", np.array([bad, 1.0, 2.0])).chunks())
+    with pytest.raises(Malformed, match="not a valid Renew: a model contains NaN or infinity"):
+        hostile(messages.Renew(TOKEN), token__model__inline=content)
     with pytest.raises(Malformed, match="this Renew cannot be sent: a model of finite numbers"):
         encode_frame(PEER, messages.Renew(token_with(model=np.array([bad, 1.0, 2.0]))))
 
@@ -411,6 +412,58 @@ def test_a_model_of_another_type_shape_or_name_is_refused(old: bytes, new: bytes
         hostile(messages.Renew(TOKEN), token__model__inline=content.replace(old, new))
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"U8"', b'"I8"'),
+        (b'"U8"', b'"F64"'),
+        (b'"shape":[48]', b'"shape":[49]'),
+        (b'"shape":[48]', b'"shape":[ ]'),
+        (b'"data_offsets":[0,48]', b'"data_offsets":[8,56]'),
+        (b'"memory"', b'"memury"'),
+        (struct.pack("<Q", HEADER - 8), struct.pack("<Q", 2**63)),
+    ],
+)
+def test_a_memory_of_another_type_shape_or_name_is_refused(old: bytes, new: bytes) -> None:
+    content = b"".join(Tensor("memory", TOKEN.memory).chunks())
+    assert content.count(old) == 1
+    longer = len(new) - len(old)  # so that the size stays right, spaces of the header make room
+    changed = content.replace(old, new).replace(b" " * longer, b"", 1) if longer > 0 else content.replace(old, new)
+    changed = changed[:HEADER].ljust(HEADER) + content[HEADER:]
+    with pytest.raises(Malformed, match="a memory of 48 bytes was expected, got the header"):
+        hostile(messages.Renew(TOKEN), token__memory__inline=changed)
+
+
+@pytest.mark.parametrize("size", [0, 1, MEMORY - 1, MEMORY + 1, 8 * MEMORY, INLINE])
+def test_a_memory_of_another_size_is_refused(size: int) -> None:
+    with pytest.raises(Malformed, match=f"with 48 bytes was expected, got {HEADER + size} bytes"):
+        through(frames_of(messages.Renew(token_with(memory=np.ones(size, np.uint8)))), greeted())
+
+
+def test_a_memory_where_none_travels_is_refused() -> None:
+    with pytest.raises(Malformed, match=f"with 0 bytes was expected, got {HEADER + MEMORY} bytes"):
+        through(frames_of(messages.Renew(token_with())), greeted(LIMITS._replace(memory=0)))
+
+
+def test_a_small_memory_must_come_inline_and_a_large_one_in_chunks() -> None:
+    with pytest.raises(Malformed, match="a memory of 48 bytes must come inline"):
+        hostile(messages.Renew(TOKEN), token__memory__address=bytes(32))
+    with pytest.raises(Malformed, match="a memory of 48 bytes must come inline"):
+        hostile(messages.Renew(TOKEN), token__memory__inline=None)
+    content = b"".join(Tensor("memory", np.zeros(70_000, np.uint8)).chunks())
+    with pytest.raises(Malformed, match="a memory of 70000 bytes must come in chunks"):
+        hostile(messages.Renew(TOKEN), greeted(Limits(3, 2, 70_000)), token__memory__inline=content)
+
+
+def test_a_large_memory_with_another_hash_is_refused() -> None:
+    token = token_with(memory=np.arange(70_000).astype(np.uint8))
+    data, *chunks = frames_of(messages.Renew(token))
+    reader = greeted(Limits(3, 2, 70_000))
+    assert reader.take(data) is None
+    with pytest.raises(Malformed, match="a memory does not have the announced hash"):
+        through([*chunks[:-1], chunks[-1][:-1] + bytes([chunks[-1][-1] ^ 1])], reader)
+
+
 @pytest.mark.parametrize("dim", [0, 1, 2, 4, 8000])
 def test_a_model_of_another_size_is_refused(dim: int) -> None:
     with pytest.raises(Malformed, match=f"with 3 numbers of type float64 was expected, got {HEADER + 8 * dim} bytes"):
@@ -424,19 +477,19 @@ def test_a_small_model_must_come_inline_and_a_large_one_in_chunks() -> None:
         hostile(messages.Renew(TOKEN), token__model__inline=None)
     content = b"".join(Tensor("model", np.zeros(20_000)).chunks())
     with pytest.raises(Malformed, match="a model of 20000 numbers must come in chunks"):
-        hostile(messages.Renew(TOKEN), greeted(Limits(20_000, 1)), token__model__inline=content)
+        hostile(messages.Renew(TOKEN), greeted(Limits(20_000, 1, MEMORY)), token__model__inline=content)
 
 
 @pytest.mark.parametrize("address", [b"", bytes(31), bytes(33)])
 def test_an_address_is_a_SHA_256(address: bytes) -> None:
     with pytest.raises(Malformed, match="address must have 32 bytes"):
-        hostile(messages.Renew(TOKEN), greeted(Limits(20_000, 1)), token__model__address=address)
+        hostile(messages.Renew(TOKEN), greeted(Limits(20_000, 1, MEMORY)), token__model__address=address)
 
 
 def expecting(dim: int = 300_000) -> tuple[Reader, list[bytes]]:
     """Return a reader that expects a large model, and its chunks."""
     data, *chunks = frames_of(messages.Renew(Token.first(large()[:dim].copy())))
-    reader = greeted(Limits(dim, 1))
+    reader = greeted(Limits(dim, 1, 0))
     assert reader.take(data) is None
     return reader, chunks
 
@@ -455,7 +508,7 @@ def test_a_large_model_that_is_not_finite_is_refused() -> None:
     frame = Frame.FromString(data)
     frame.renew.token.model.address = bad.address()
     with pytest.raises(Malformed, match="a model contains NaN or infinity"):
-        through([frame.SerializeToString(), *chunk_frames(bad)], greeted(Limits(20_000, 1)))
+        through([frame.SerializeToString(), *chunk_frames(bad)], greeted(Limits(20_000, 1, 0)))
 
 
 def test_a_model_that_goes_on_after_its_end_is_refused() -> None:
@@ -614,9 +667,9 @@ def test_another_format_is_known_by_its_number_and_nothing_after_it_is_taken(for
         reader.take(encode_frame(PEER, messages.Alive(FIRST, 1))[0])
 
 
-@pytest.mark.parametrize("limits", [Limits(), Limits(dim=3), Limits(phases=1)])
+@pytest.mark.parametrize("limits", [Limits(), Limits(3), Limits(3, 1), Limits(3, memory=0), Limits(phases=1, memory=0)])
 def test_a_reader_must_know_the_manifests_sizes(limits: Limits) -> None:
-    with pytest.raises(InvalidParameter, match="limits must give dim and phases"):
+    with pytest.raises(InvalidParameter, match="limits must give all sizes"):
         Reader(limits, PEER)
 
 
@@ -627,8 +680,9 @@ def test_a_reader_must_know_the_manifests_sizes(limits: Limits) -> None:
     "changes",
     [{"step": -1}, {"seq": -1}, {"hop": -1}, {"phase": -1}, {"base": -1}, {"hops": 2**63}, {"step": 1.5},
      {"chain": bytes(33)}, {"model": np.ones(3, np.float32)}, {"model": np.ones((3, 1))}, {"switched_at": 2**63},
-     {"epoch": Epoch(-1, 0, 0)}, {"epoch": Epoch(0, -1, 0)}, {"watch": DetectorAverages(np.ones(3), 0.0, np.nan, 0)},
-     {"epoch": None}],
+     {"epoch": Epoch(-1, 0, 0)}, {"epoch": Epoch(0, -1, 0)}, {"epoch": None}, {"small_messages": -1},
+     {"came_from": 2**63}, {"memory": None}, {"memory": np.ones(MEMORY)}, {"memory": np.ones(MEMORY, np.int8)},
+     {"memory": np.ones((MEMORY, 1), np.uint8)}],
 )  # fmt: skip
 def test_what_would_be_refused_is_not_sent(changes: dict[str, Any]) -> None:
     with pytest.raises(Malformed, match="this Renew cannot be sent"):
@@ -667,6 +721,9 @@ def test_a_model_with_gaps_in_memory_is_sent_as_any_other() -> None:
     message = messages.Renew(token_with(model=np.arange(6.0)[::2]))
     ((found, _),) = through(frames_of(message), greeted())
     assert found.token.model.tolist() == [0.0, 2.0, 4.0]
+    message = messages.Renew(token_with(memory=np.arange(2 * MEMORY, dtype=np.uint8)[::2]))
+    ((found, _),) = through(frames_of(message), greeted())
+    assert found.token.memory.tolist() == list(range(0, 2 * MEMORY, 2))
 
 
 # Memory
@@ -695,7 +752,10 @@ def test_nothing_large_is_allocated_for_a_lie() -> None:
         with pytest.raises(Malformed):
             greeted().take(lie)
     for _ in range(20):  # announced, and never sent
-        assert hostile(messages.Renew(token_with()), greeted(Limits(2**24, 1)), token__model__address=bytes(32)) is None
+        message, limits = messages.Renew(token_with()), Limits(2**24, 1, MEMORY)
+        assert hostile(message, greeted(limits), token__model__address=bytes(32)) is None
+        limits = Limits(3, 1, 2**27)
+        assert hostile(message, greeted(limits), token__memory__address=bytes(32)) is None
     assert memory("VmHWM") - before < 1 << 25
 
 

@@ -111,7 +111,7 @@ class SmallFleet:
 
     def token(self) -> Token:
         """Return the first token."""
-        return Token.first(np.zeros(0))._replace(model=cast(Floats, Applied()))
+        return Token.first(np.zeros(0))._replace(model=cast(Floats, Applied()), memory=cast(AnyArray, ()))
 
     def choice(self, v: int, move: str, up: Sequence[int]) -> int:
         """Return the node to which a move leads."""
@@ -174,4 +174,4 @@ class ScriptedSite:
         if token.jumping:
             last = token.hop + 1 == token.distance
             token = token._replace(hop=0 if last else token.hop + 1, distance=0 if last else token.distance)
-        return token._replace(version=token.version + 1, hops=token.hops + 1), to
+        return token._replace(version=token.version + 1, hops=token.hops + 1, came_from=NOBODY), to

@@ -22,7 +22,7 @@ from levywalk.fleet.protocol.token import Token
 from levywalk.memory import Sizes, packed, token_bytes, unpacked
 from levywalk.problem import Problem
 from levywalk.schedule import Schedule
-from levywalk.step import Ask, Method, PublishedPhase, Site, Travelling, step
+from levywalk.step import DETECTOR, Ask, Method, PublishedPhase, Site, Travelling, step
 from levywalk.updates import LocalData, Update, as_update, check_update
 from levywalk.walks import BoundDetector, Detector, LocalView, Walk
 
@@ -160,7 +160,16 @@ class PublishedWalk:
             return f"a token that came from node {token.came_from} of {self.method.n} cannot be"
         if token.memory.dtype != np.uint8 or token.memory.shape != (self.memory_bytes,):
             return f"a memory of {self.memory_bytes} bytes was expected, got {len(token.memory)}"
-        return None
+        return None if self.detector is None else self._refuses_averages(token)
+
+    def _refuses_averages(self, token: Token) -> str | None:
+        """Return what is wrong with the detector's averages, which are the last part of the memory, or None."""
+        kinds = {name: kind for name, kind in self.method.token_memory.items() if name.startswith(DETECTOR)}
+        averages = unpacked(token.memory[-token_bytes(kinds, self.dim) :], kinds, self.dim)
+        if not all(np.isfinite(averages[DETECTOR + name]).all() for name in ("mean", "mass")):
+            return "the detector's averages hold NaN or infinity"
+        streak = int(averages[DETECTOR + "streak"])
+        return None if 0 <= streak < _MOST else f"a detector's streak of {streak} updates cannot be"
 
 
 def check_local(design: Walk, update: Update) -> None:

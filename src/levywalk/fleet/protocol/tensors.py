@@ -34,13 +34,12 @@ def sealed_model(model: AnyArray) -> AnyArray:
     return model
 
 
-def is_writable(value: AnyArray, itemsize: int) -> bool:
-    """Return whether an array is one that tokens hold: finite float64 (8 bytes an entry), or bytes (1)."""
-    if value.ndim != 1:
-        return False
-    if itemsize == 1:
-        return value.dtype == np.uint8
-    return value.dtype == np.float64 and bool(np.isfinite(value).all())
+def check_writable(name: str, value: object, itemsize: int) -> None:
+    """Refuse an array that tokens do not hold: they hold finite float64 (8 bytes an entry), or bytes (1)."""
+    dtype, kind = (np.uint8, "bytes") if itemsize == 1 else (np.float64, "finite numbers of type float64")
+    right = isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == 1
+    if not right or not np.isfinite(value).all():  # type: ignore[call-overload]
+        raise Malformed(f"a {name} of {kind} was expected, got {value!r}")
 
 
 class Tensor(NamedTuple):
@@ -123,9 +122,9 @@ class Incoming:
     """
 
     def __init__(self, name: str, size: int, dim: int | None, *, hashed: bool = True, itemsize: int = 8) -> None:
-        kind = "numbers of type float64" if itemsize == 8 else "bytes"
+        self._kind = "numbers of type float64" if itemsize == 8 else "bytes"
         if size < HEADER or (size - HEADER) % itemsize or (dim is not None and size != HEADER + itemsize * dim):
-            expected = "whole numbers" if dim is None else f"{HEADER + itemsize * dim} bytes, with {dim} {kind}"
+            expected = "whole numbers" if dim is None else f"{HEADER + itemsize * dim} bytes, with {dim} {self._kind}"
             raise Malformed(f"a {name} of {expected} was expected, got {size} bytes")
         self.name, self.size, self.at = name, size, 0
         self.array: AnyArray = np.empty((size - HEADER) // itemsize, np.float64 if itemsize == 8 else np.uint8)
@@ -146,7 +145,7 @@ class Incoming:
             chunk = chunk[len(first) :]
             if self.at == HEADER and self._head != _header(self.name, len(self.array), self.array.itemsize):
                 raise Malformed(
-                    f"a {self.name} of {len(self.array)} numbers of type float64 was expected, got the header "
+                    f"a {self.name} of {len(self.array)} {self._kind} was expected, got the header "
                     f"{bytes(self._head[8:]).strip()!r}"
                 )
         start = self.at - HEADER

@@ -24,15 +24,7 @@ from google.protobuf.message import DecodeError
 from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.messages import Certificate, Message
-from levywalk.fleet.protocol.tensors import (
-    CHUNK,
-    HEADER,
-    INLINE,
-    Incoming,
-    Malformed,
-    Tensor,
-    is_writable,
-)
+from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor, check_writable
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.storage.codec import Limits
@@ -124,8 +116,7 @@ class _WireArray:
         self.itemsize = 1 if name == "memory" else 8
 
     def write(self, value: AnyArray, after: list[Tensor]) -> dict[str, bytes]:
-        if not is_writable(value, self.itemsize):
-            raise Malformed(f"a {self.name} of finite numbers of type float64 can be sent, got {value!r}")
+        check_writable(self.name, value, self.itemsize)
         tensor = Tensor(self.name, np.ascontiguousarray(value) if not value.flags.c_contiguous else value)
         if value.nbytes <= INLINE:
             return {"inline": b"".join(tensor.chunks())}
@@ -136,7 +127,8 @@ class _WireArray:
         count = reader.dim if self.itemsize == 8 else reader.memory
         large = self.itemsize * count > INLINE
         if source.WhichOneof("content") != ("address" if large else "inline"):
-            raise Malformed(f"a {self.name} of {count} entries must come {'in chunks' if large else 'inline'}")
+            kind = "numbers" if self.itemsize == 8 else "bytes"
+            raise Malformed(f"a {self.name} of {count} {kind} must come {'in chunks' if large else 'inline'}")
         if large:
             return reader.expect(self.name, source.address, count, self.itemsize)
         inline = source.inline

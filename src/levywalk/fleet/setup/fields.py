@@ -93,7 +93,8 @@ class Fields:
         try:
             return made(*values)
         except InvalidParameter as error:
-            raise InvalidSpec(f"{self.source}: in {self.where}: {error}") from None
+            place = f"in {self.where}: " if self.where else ""
+            raise InvalidSpec(f"{self.source}: {place}{error}") from None
 
     def integer(self, key: str, *, low: int, high: int) -> int:
         """Return an integer within [low, high]."""

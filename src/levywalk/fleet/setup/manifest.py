@@ -20,7 +20,7 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.durable import write_whole
-from levywalk.errors import InvalidParameter, InvalidSpec
+from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.protocol.node_step import STOPS, PublishedWalk, check_local
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import Token
@@ -47,6 +47,7 @@ _MOST_SECONDS = 1e9
 _MOST_SEED = 2**128
 
 _MOST_DEPTH = 8  # tables within tables in a recipe
+_SHOWN = 300  # characters of a recipe in an error
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Manifest:
     network: str
     nodes: int
     self_loops: str
-    loss: Loss
+    loss: Loss = field(compare=False)  # its recipe is part of the text
     ridge: float
     mean_smoothness: float
     design: Walk
@@ -349,16 +350,29 @@ def _methods(top: Fields) -> tuple[Walk, Update]:
 
 
 def _recipe(table: Fields, key: str, kind: str) -> Any:
-    """Return the object that a recipe stands for; its factory checks its arguments."""
+    """Return the object that a recipe stands for; its factory checks its arguments.
+
+    A recipe must be written out in full, as `to_dict` writes it, so that no default of another version is taken.
+    """
     recipe = table.values[key]
     if not _is_plain(recipe, _MOST_DEPTH):
-        raise table.bad(key, "a recipe: a table with a key kind and plain values")
-    return table.make(from_dict, kind, recipe)
+        raise table.bad(key, "a recipe: a table with a text under the key kind, and plain values")
+    try:
+        made = from_dict(kind, recipe)
+        whole = to_dict(kind, made)
+    except (LevywalkError, TypeError, ValueError, ArithmeticError) as error:  # a user's factory may raise the latter
+        shown = json.dumps(recipe)[:_SHOWN]
+        raise InvalidSpec(f"{table.source}: in {table.name(key)} = {shown}: {error}") from None
+    if json.dumps(whole, sort_keys=True) != json.dumps(recipe, sort_keys=True):
+        raise table.bad(key, f"written out in full, {whole}")
+    return made
 
 
 def _is_plain(value: Any, depth: int) -> bool:
     if isinstance(value, dict):
-        return depth > 0 and all(isinstance(key, str) and _is_plain(entry, depth - 1) for key, entry in value.items())
+        if depth == 0 or not isinstance(value.get("kind", ""), str):
+            return False
+        return all(isinstance(key, str) and _is_plain(entry, depth - 1) for key, entry in value.items())
     if isinstance(value, list):
         return depth > 0 and all(_is_plain(entry, depth - 1) for entry in value)
     return value is None or isinstance(value, (bool, int, float, str))
@@ -404,6 +418,7 @@ def _walk(
         raise walk.bad("stop", "steps for a switching design: its detector tells when to switch")
     every = walk.integer("record_every", low=1, high=_MOST_STEPS)
     method = Method(phases, update, detector, dim, nodes)
+    top.tables("memory", needed=("name", "dtype", "shape"))
     if top.values["memory"] != memory_schema(method):
         raise top.bad("memory", f"{memory_schema(method)}, which is what the design and the update declare here")
     return PublishedWalk(method, steps, stop, every), walk.integer("start", low=0, high=nodes - 1)

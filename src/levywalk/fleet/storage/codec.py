@@ -37,7 +37,7 @@ from levywalk.fleet.protocol.records import (
     Own,
     RegisterValue,
 )
-from levywalk.fleet.protocol.tensors import Incoming, Malformed, Tensor, is_writable
+from levywalk.fleet.protocol.tensors import Incoming, Malformed, Tensor, check_writable
 from levywalk.fleet.protocol.token import Epoch, Token
 
 FORMAT = 1
@@ -298,8 +298,7 @@ class _Array:
         self.name, self.itemsize = name, itemsize
 
     def write(self, out: _Out, value: AnyArray) -> None:
-        if not is_writable(value, self.itemsize):
-            raise Malformed(f"a {self.name} of finite numbers of type float64 can be written, got {value!r}")
+        check_writable(self.name, value, self.itemsize)
         tensor = Tensor(self.name, np.ascontiguousarray(value) if not value.flags.c_contiguous else value)
         address = out.put(tensor)
         if address is None:
