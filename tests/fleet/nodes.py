@@ -9,10 +9,9 @@ import queue
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import grpc
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -41,9 +40,8 @@ from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.codec import encode
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.store import whole
+from tests.limits import PATIENCE, eventually
 
-T = TypeVar("T")
-PATIENCE = 30.0  # seconds for what must happen; nothing is expected to take that long
 FAR = Epoch(PLAUSIBLE // 2, 0, 0)  # an epoch above all that a test brings about, but not too far
 
 
@@ -68,17 +66,8 @@ def make(
         name="test",
         seed=3,
         metrics=metrics,
-        terms=HandOffTerms(run=b"") if terms is None else terms,
+        terms=HandOffTerms(run=b"", dead_after=PATIENCE) if terms is None else terms,  # nobody dies of a slow machine
     )
-
-
-def eventually(look: Callable[[], T]) -> T:
-    """Return what it says as soon as that is true."""
-    end = time.monotonic() + PATIENCE
-    while not (seen := look()):
-        assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.01)
-    return seen
 
 
 class Running:
@@ -215,12 +204,18 @@ class Caller:
         return self
 
     def sync(self) -> None:
-        """Return when the node has taken in all that was said: it answers a token that cannot be, in its turn."""
+        """Return when the node has taken in all that was said: it answers a token that cannot be, in its turn.
+
+        The answer is known by its epoch, which no other message of a test has: a message that was said before may
+        have been refused with the same seq.
+        """
         self._asked += 1
         bad = self.to.manifest.first_token._replace(epoch=FAR, seq=self._asked, phase=99)
         self.say(Prepare(bad, self.node))
-        while self.hears(Refused).seq != self._asked:
-            pass
+        while True:
+            refused = self.hears(Refused)
+            if (refused.epoch, refused.seq) == (FAR, self._asked):
+                return
 
     def refused(self) -> grpc.RpcError:
         """Return how the node ends the stream."""

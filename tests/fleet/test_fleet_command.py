@@ -61,6 +61,7 @@ def test_the_table_tells_what_happened_to_the_model(tmp_path: Path) -> None:
     assert "epochs" in text
 
 
+@pytest.mark.more
 def test_random_faults_are_drawn_from_the_seed_and_survived(tmp_path: Path) -> None:
     arguments = ["ws:20,4,0.1", "--steps", "800", "--random", "5", "--dead-after", "0.4", "--policy", "eager", "--json"]
     one = json.loads(simulate(*arguments, "--out", str(tmp_path)).stdout)
@@ -79,6 +80,7 @@ def test_a_walk_that_waits_says_for_what(tmp_path: Path) -> None:
     assert "which is dead: restart it" in done.output
 
 
+@pytest.mark.more
 def test_designs_stops_and_signatures(tmp_path: Path) -> None:
     pytest.importorskip("cryptography")
     for more in ("--signed", "--then unif_rw", "--stop detector", "--own-keys", "--self-loops counted"):

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,27 +37,19 @@ from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.trace import Trace
+from tests.limits import PATIENCE
+from tests.limits import eventually as until
 
 pytestmark = pytest.mark.filterwarnings("ignore:the minimiser is not unique")
 N = 5
 REFERENCE: dict[str, Any] = {"backend": "reference", "record_walk": True}
-QUICK = HandOffTerms(b"", renew_after=20, heartbeat=0.25, dead_after=1.5, retry=0.2)
+QUICK = HandOffTerms(b"", renew_after=20, heartbeat=0.25, dead_after=4.0, retry=0.2)
+PATIENT = replace(QUICK, dead_after=PATIENCE)  # where nobody dies, nobody is considered dead on a slow machine
 
 
-def until(what: Callable[[], Any], patience: float = 60.0) -> Any:
-    """Look again and again until something is true; return it."""
-    end = time.monotonic() + patience
-    while True:
-        found = what()
-        if found:
-            return found
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
-
-
-def founded(path: Path, steps: int, **more: Any) -> FleetFolder:
+def founded(path: Path, steps: int, terms: HandOffTerms = PATIENT, **more: Any) -> FleetFolder:
     problem = lw.heterogeneous(N, important=1, seed=7)
-    create(path, lw.ring(N), problem, lw.mhlj(), steps=steps, step_size="theory", seed=7, terms=QUICK, **more)
+    create(path, lw.ring(N), problem, lw.mhlj(), steps=steps, step_size="theory", seed=7, terms=terms, **more)
     return FleetFolder.open(path)
 
 
@@ -83,7 +74,7 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetFolder]:
 @pytest.fixture(scope="module")
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetFolder]:
     """A fleet that walks for longer than these tests take; each leaves all of its nodes running."""
-    fleet = founded(tmp_path_factory.mktemp("fleet") / "endless", 10**7)
+    fleet = founded(tmp_path_factory.mktemp("fleet") / "endless", 10**7, QUICK)
     try:
         fleet.up()
         yield fleet
@@ -104,7 +95,7 @@ def kill(pid: int | None, number: signal.Signals) -> None:
 
 
 def test_the_status_of_a_walk_that_is_over(replay: FleetFolder) -> None:
-    status = replay.status()
+    status = replay.status(patience=PATIENCE)
     assert json.loads(json.dumps(status)) == status
     assert status["finished"]
     assert (status["step"], status["steps"], status["epoch"], status["lost_updates"]) == (250, 250, 0, 0)
@@ -131,7 +122,7 @@ def test_edges_of_nodes_to_themselves_count_in_real_nodes_too(tmp_path: Path) ->
     network = lw.Network.from_edges([(0, 1), (1, 2), (2, 0)], self_loops="counted")
     problem = lw.heterogeneous(3, seed=2)
     given = {"steps": 120, "step_size": "theory", "seed": 2, "record_every": 40}
-    create(tmp_path / "fleet", network, problem, lw.mhlj(), shared_key=True, terms=QUICK, metrics=False, **given)
+    create(tmp_path / "fleet", network, problem, lw.mhlj(), shared_key=True, terms=PATIENT, metrics=False, **given)
     fleet = FleetFolder.open(tmp_path / "fleet")
     assert fleet.manifest.self_loops == "counted"
     try:
@@ -195,6 +186,7 @@ def test_a_walk_that_has_begun_does_not_begin_again(replay: FleetFolder) -> None
 # Nodes that die
 
 
+@pytest.mark.more
 def test_up_starts_only_what_is_dead(endless: FleetFolder) -> None:
     before = pids(endless)
     kill(before[2], signal.SIGKILL)
@@ -210,6 +202,7 @@ def test_up_starts_only_what_is_dead(endless: FleetFolder) -> None:
     assert endless.up() == []
 
 
+@pytest.mark.more
 def test_a_zombie_is_down(endless: FleetFolder) -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     state = endless.path / "zombie"
@@ -220,6 +213,7 @@ def test_a_zombie_is_down(endless: FleetFolder) -> None:
     process.wait()
 
 
+@pytest.mark.more
 def test_nodes_that_are_stopped_are_read_from_their_disks(endless: FleetFolder) -> None:
     before = pids(endless)
     try:
@@ -240,6 +234,7 @@ def test_nodes_that_are_stopped_are_read_from_their_disks(endless: FleetFolder) 
     assert endless.up() == []
 
 
+@pytest.mark.more
 def test_a_holder_that_dies_is_replaced_and_what_is_lost_is_counted(endless: FleetFolder) -> None:
     before = pids(endless)
     epoch = endless.status()["epoch"]
@@ -266,6 +261,7 @@ def test_a_holder_that_dies_is_replaced_and_what_is_lost_is_counted(endless: Fle
     endless.up()
 
 
+@pytest.mark.more
 def test_a_node_that_is_gone_for_good(endless: FleetFolder) -> None:
     with pytest.raises(InvalidParameter, match=r"node 3 is not gone: process [0-9]+ runs"):
         endless.gone(3)
@@ -287,6 +283,7 @@ def _told(fleet: FleetFolder, node: int) -> tuple[list[int], list[int]] | None:
         return None
 
 
+@pytest.mark.more
 def test_stop_takes_the_stopped_too_and_up_goes_on(endless: FleetFolder) -> None:
     kill(pids(endless)[1], signal.SIGSTOP)
     assert endless.stop() == list(range(N))
@@ -303,6 +300,7 @@ def test_stop_takes_the_stopped_too_and_up_goes_on(endless: FleetFolder) -> None
     until(lambda: endless.status()["step"] > status["step"])
 
 
+@pytest.mark.more
 def test_leaving(endless: FleetFolder) -> None:
     with pytest.raises(InvalidParameter, match=r"node must be one of .*0-4, got 9"):
         endless.leave(9)

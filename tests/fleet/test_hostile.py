@@ -65,7 +65,8 @@ from levywalk.fleet.runtime.wire import FORMAT, MOST_FRAME, chunk_frames, encode
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import NodeStoreError
 from levywalk.fleet.storage.reader import StoreReader
-from tests.fleet.nodes import PATIENCE, Caller, Running, eventually, make, tls_of
+from tests.fleet.nodes import Caller, Running, make, tls_of
+from tests.limits import PATIENCE, eventually
 
 VICTIM, NEIGHBOUR, OTHER, STRANGER = 3, 0, 2, 1  # of a ring of four; a neighbour with a lower id dials
 BORN = Epoch(0, 0, 0)
@@ -167,8 +168,9 @@ def metric(node: Running, name: str) -> float:
     return float(re.findall(rf"levywalk_{name}\{{.* (\S+)\n", about)[0])
 
 
+@pytest.mark.more
 def test_clocks_that_are_moved_by_a_day_during_the_walk_change_nothing(tmp_path: Path) -> None:
-    terms = HandOffTerms(run=b"", heartbeat=0.05, dead_after=60.0, retry=0.5)
+    terms = HandOffTerms(run=b"", heartbeat=0.05, dead_after=PATIENCE, retry=0.5)
     folder = make(tmp_path / "fleet", steps=200, metrics=True, terms=terms)
     moved = {NEIGHBOUR: -1, VICTIM: 1}
     with contextlib.ExitStack() as all_of_them:

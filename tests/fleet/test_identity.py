@@ -35,6 +35,7 @@ from levywalk.fleet.identity.errors import (
     WrongNode,
 )
 from levywalk.fleet.identity.node_identity import TLS_1_3_ONLY, Identity
+from tests.limits import PATIENCE
 
 HERE = ["127.0.0.1:7000"]
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -442,7 +443,7 @@ async def called(grpc: Any, channel: Any) -> str:
     """Return the answer, or the status of the refusal; a call that hangs is neither."""
     async with channel:
         try:
-            return (await channel.unary_unary("/Test/Echo")(b"hello", timeout=5)).decode()
+            return (await channel.unary_unary("/Test/Echo")(b"hello", timeout=PATIENCE)).decode()
         except grpc.aio.AioRpcError as error:
             return error.code().name
 
@@ -522,7 +523,7 @@ def test_tls_1_2_is_refused_with_the_environment(fleet: Authority) -> None:
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
     assert done.stdout.splitlines()[-1] == "([False, True], [])"

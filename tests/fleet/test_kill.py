@@ -6,7 +6,6 @@ die together, and what was on the way is lost; then another process goes on. The
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -46,24 +45,17 @@ from levywalk.fleet.storage.failpoints import FAILPOINTS, failpoint
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.trace import Trace
+from tests.forked import FORKED
+from tests.limits import mostly_more
 
 NODES, STEPS, RUN = 5, 20, b"kill"
 FILES = 16  # bytes: models of four numbers lie in files
+QUICK = ("mark:after", "rename:before", "commit:before", "commit:after", "send:before")
 PLACES = {"files": FILES, "database": 1 << 16}
 PASSED_OFTEN = {
     "files": ("write", "fsync", "rename", "folder", "commit", "remove", "send"),
     "database": ("commit", "send"),
 }
-_SPAWN = multiprocessing.get_context("forkserver")
-_SPAWN.set_forkserver_preload(
-    [
-        "pytest",
-        "levywalk.fleet.setup.build",
-        "levywalk.fleet.storage.store",
-        "levywalk.fleet.runtime.wire",
-        "levywalk.trace",
-    ]
-)
 
 
 @pytest.fixture
@@ -147,7 +139,7 @@ def walk(folder: Path, inline: int, kill: str | None = None) -> None:
 
 def lives(folder: Path, inline: int, kill: str | None = None, seconds: float | None = None) -> bool:
     """Run the walk in a process of its own, killed after some seconds if so asked; return whether it ended well."""
-    process = _SPAWN.Process(target=walk, args=(folder, inline, kill))
+    process = FORKED.Process(target=walk, args=(folder, inline, kill))
     process.start()
     try:
         process.join(seconds)
@@ -196,7 +188,7 @@ def test_a_walk_with_stores_is_that_of_the_simulator(place: Path, kept: str) -> 
     assert bool(list(place.glob("*/models/*"))) == (kept == "files")
 
 
-@pytest.mark.parametrize("name", FAILPOINTS)
+@pytest.mark.parametrize("name", mostly_more(FAILPOINTS, lambda name: name in QUICK))
 def test_killed_at_a_failpoint_the_walk_goes_on(place: Path, name: str) -> None:
     draw = random.Random(name)
     for i, count in enumerate((1, draw.randint(2, 4), draw.randint(20, 60))):
@@ -208,6 +200,7 @@ def test_killed_at_a_failpoint_the_walk_goes_on(place: Path, name: str) -> None:
         assert_no_litter(folder)
 
 
+@pytest.mark.more
 def test_killed_after_every_single_commit_the_walk_goes_on(place: Path) -> None:
     kills = 0
     while not lives(place, FILES, "commit:after:1"):
@@ -229,6 +222,7 @@ def test_killed_at_any_failpoint_time_and_again_the_walk_goes_on(place: Path, ke
     assert_no_litter(place)
 
 
+@pytest.mark.more
 def test_killed_from_outside_at_any_moment_the_walk_goes_on(place: Path) -> None:
     draw = random.Random()
     for i in range(3):

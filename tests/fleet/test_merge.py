@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import levywalk as lw
@@ -16,6 +16,7 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
+from tests.limits import examples
 
 TERMS = HandOffTerms(run=b"merge", renew_after=10, heartbeat=0.1, dead_after=1.0, retry=0.05, policy="eager")
 A, B, C = Epoch(0, 0, 0), Epoch(1, 3, 1), Epoch(2, 5, 2)
@@ -111,7 +112,7 @@ def replayed(fleet: Fleet, walk: np.ndarray) -> np.ndarray:
     return x
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(
     faults=st.lists(
         st.tuples(

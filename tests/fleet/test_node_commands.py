@@ -10,8 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,8 @@ from levywalk.cli.main import app
 from levywalk.errors import LevywalkError
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.runtime.node_status import running
+from tests.limits import PATIENCE
+from tests.limits import eventually as until
 
 pytestmark = pytest.mark.filterwarnings("ignore:the minimiser is not unique")
 HEAVY = ("numba", "scipy", "networkx", "matplotlib", "xarray", "h5py", "grpc")
@@ -40,15 +41,9 @@ def fleet(*arguments: str | int | Path) -> Result:
 def typed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a command as a process whose output is a pipe, and wait until nobody holds that any more."""
     command = [sys.executable, "-m", "levywalk.cli.main", *map(str, arguments)]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120)
-
-
-def until(what: Callable[[], Any], patience: float = 60.0) -> Any:
-    end = time.monotonic() + patience
-    while not (found := what()):
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
-    return found
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
 
 
 def status(folder: Path) -> dict[str, Any]:
@@ -144,12 +139,12 @@ def test_what_goes_on_ends_by_ctrl_c(folder: Path, arguments: list[str], words: 
     finally:
         signal.signal(signal.SIGINT, before)
     assert process.stdout is not None
-    deadline = threading.Timer(60.0, process.kill)
+    deadline = threading.Timer(PATIENCE, process.kill)
     deadline.start()
     try:
         assert any(words in line for line in process.stdout)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
     finally:
         deadline.cancel()
         process.kill()
@@ -223,7 +218,7 @@ def test_a_node_in_the_foreground(folder: Path) -> None:
         assert json.loads(process.stdout.readline())["event"] == "started"
         assert running(folder / "node-3/state") == process.pid
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=PATIENCE)
         assert json.loads(said.splitlines()[-1])["event"] == "stopped"
         assert process.returncode == 0
     finally:

@@ -20,7 +20,7 @@ from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
 from levywalk.fleet.checking.process_faults import FaultInjector
 from levywalk.fleet.checking.processes import settle
 from levywalk.fleet.checking.proxy import Proxy
-from levywalk.fleet.checking.running_fleet import POLL, RunningFleet
+from levywalk.fleet.checking.running_fleet import RunningFleet
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began
@@ -29,10 +29,11 @@ from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create, fleet_of
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.fleet.storage.reader import StoreReader
+from tests.limits import PATIENCE, mostly_more
+from tests.limits import eventually as until
 
 NODES = 8
-PATIENCE = 10.0  # times what is promised on a machine with nothing else to do
-SECONDS = 100.0  # after which a test gives up
+SLOWER = 60.0  # times what is promised on a machine with nothing else to do
 
 RING = lw.ring(NODES)
 SMALL_WORLD = lw.watts_strogatz(NODES, 4, 0.1, seed=1)
@@ -48,18 +49,11 @@ def alive(tmp_path: Path) -> Iterator[Make]:
             if links is not None:
                 stack.callback(links.close)
             live = stack.enter_context(RunningFleet(settle(tmp_path / f"fleet-{seed}", network, seed=seed), links))
-            live.begin(SECONDS)
+            live.begin(PATIENCE)
             until(lambda: all(edge["up"] for one in live.statuses().values() for edge in one["edges"].values()))
             return live
 
         yield make
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(POLL)
 
 
 def told(live: RunningFleet, v: int) -> list[dict[str, Any]]:
@@ -75,10 +69,11 @@ def ended(live: RunningFleet) -> Judged:
     return judge_folder(live.fleet, live.folder)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("network", "seed"), [(RING, 1), (SMALL_WORLD, 2)], ids=lambda x: getattr(x, "name", x))
 def test_random_faults(alive, network, seed):
     live = alive(network, seed=seed)
-    havoc = FaultInjector(live, random.Random(seed), patience=PATIENCE, kinds=("kill", "stop", "end", "failpoint"))
+    havoc = FaultInjector(live, random.Random(seed), patience=SLOWER, kinds=("kill", "stop", "end", "failpoint"))
     faults = 0
     try:
         while faults < 12:
@@ -92,10 +87,10 @@ def test_random_faults(alive, network, seed):
     assert judged.models > 0
 
 
-@pytest.mark.parametrize("role", ["holder", "releasing", "guardian"])
+@pytest.mark.parametrize("role", mostly_more(["holder", "releasing", "guardian"], lambda role: role == "holder"))
 def test_one_node_is_lost_for_good(alive, role):
     live = alive(RING)
-    havoc = FaultInjector(live, random.Random(0), patience=PATIENCE)
+    havoc = FaultInjector(live, random.Random(0), patience=SLOWER)
     havoc.lose(role)
     before = live.pulse()
     until(lambda: live.pulse().transfers > before.transfers + NODES)  # it goes back and forth on what is left
@@ -108,9 +103,10 @@ def test_one_node_is_lost_for_good(alive, role):
     assert judged.lost <= live.fleet.terms.renew_after
 
 
+@pytest.mark.more
 def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
     live = alive(RING)
-    holder = live.catch("holder")
+    holder = live.catch("holder", PATIENCE)
     with StoreReader(live.state(holder)) as reading:
         disk = reading.load()
     assert disk is not None
@@ -118,7 +114,7 @@ def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
     old = disk.held.token
     until(lambda: live.pulse().epoch > old.epoch)
     went_on = live.pulse()
-    live.wait(went_on, SECONDS)
+    live.wait(went_on, PATIENCE)
     live.thaw(holder)
     archived: list[Archived] = []
 
@@ -130,7 +126,7 @@ def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
         return bool(archived)
 
     until(has_said)
-    live.wait(live.pulse(), SECONDS)
+    live.wait(live.pulse(), PATIENCE)
     judged = ended(live)
     logs = pieces(live.folder)
     by = next(line for piece in logs for line in piece.lines if isinstance(line, Began) and line.parent == old.epoch)
@@ -143,16 +139,17 @@ def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
     assert [line.lost for line in archived] == [len(made)] == [judged.lost] == [judged.reported]
 
 
+@pytest.mark.more
 def test_a_lost_disk(alive):
     live = alive(RING)
-    havoc = FaultInjector(live, random.Random(0), patience=PATIENCE)
+    havoc = FaultInjector(live, random.Random(0), patience=SLOWER)
     havoc.settle()
-    holder = live.catch("holder")
+    holder = live.catch("holder", PATIENCE)
     live.kill(holder)
     live.lose_disk(holder)
     since = live.pulse()
     live.start(holder)
-    live.wait(since, SECONDS)
+    live.wait(since, PATIENCE)
     logs = [live.folder / f"node-{u}" / "node.log" for u in live.neighbours(holder)]
     until(lambda: all("lost its disk" in log.read_text() for log in logs))
     judged = ended(live)
@@ -163,26 +160,27 @@ def test_a_lost_disk(alive):
 def test_a_holder_that_is_cut_off_comes_back(alive):
     links = Proxy()
     live = alive(SMALL_WORLD, links)
-    holder = live.catch("holder")
+    holder = live.catch("holder", PATIENCE)
     before = live.pulse()
     ways = [way for u in live.neighbours(holder) for way in ((u, holder), (holder, u))]
     for a, b in ways:
         links.cut(a, b)
     live.thaw(holder)
-    live.wait(before, SECONDS)
+    live.wait(before, PATIENCE)
     for a, b in ways:
         links.heal(a, b)
     until(lambda: len({tuple(status["epoch"]) for status in live.statuses().values()}) == 1)  # all have heard
-    live.wait(live.pulse(), SECONDS)
+    live.wait(live.pulse(), PATIENCE)
     ended(live)
 
 
+@pytest.mark.more
 def test_a_model_that_takes_longer_than_a_death(tmp_path):
     """Every part of it is a sign of life, and it is not sent twice."""
-    n, dim, rate = 3, 300_000, 1e6
+    n, dim, rate = 3, 300_000, 2.5e5
     rows = np.random.default_rng(0).normal(size=(n, dim))
     problem = lw.LeastSquares(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.ones(n))
-    terms = HandOffTerms(b"", renew_after=10**6, heartbeat=0.3, dead_after=1.5, retry=0.2)
+    terms = HandOffTerms(b"", renew_after=10**6, heartbeat=0.3, dead_after=6.0, retry=0.2)
     folder = create(
         *(tmp_path / "slow", lw.ring(n), problem, lw.mhlj()),
         steps=10**6,
@@ -198,7 +196,7 @@ def test_a_model_that_takes_longer_than_a_death(tmp_path):
         for a in range(n):
             for b in range(n):
                 links.rate(a, b, rate)
-        live.begin(SECONDS)
+        live.begin(PATIENCE)
         until(lambda: live.pulse().transfers >= 2)
         sent, pulse = links.passed.total(), live.pulse()
         assert sent < 1.1 * size * (1 + pulse.transfers + 1)  # the first guardian's, and the one that is on its way
@@ -215,16 +213,21 @@ def test_a_holder_that_is_started_again_goes_on_in_ten_seconds(tmp_path):
     terms = fleet_of(folder).terms
     assert (terms.heartbeat, terms.dead_after, terms.retry) == (5.0, 60.0, 1.0)
     with RunningFleet(folder) as live:
-        live.begin(SECONDS)
-        holder = live.catch("holder")
-        live.kill(holder)
+        live.begin(PATIENCE)
         fleet = FleetFolder.open(folder)
-        since, began = fleet.status()["step"], time.monotonic()
         try:
+            began = time.monotonic()
+            live.kill(0)
+            assert fleet.up() == [0]
+            start = time.monotonic() - began  # what a process needs to start here: beside other work that may be long
+            live.wait(live.pulse(), PATIENCE)
+            holder = live.catch("holder", PATIENCE)
+            live.kill(holder)
+            since, epoch, began = fleet.status()["step"], live.pulse().epoch, time.monotonic()
             assert fleet.up() == [holder]
-            while fleet.status()["step"] <= since:
-                assert time.monotonic() - began < 10.0
-                time.sleep(POLL)
+            until(lambda: fleet.status()["step"] > since)
+            assert time.monotonic() - began < 10.0 + 5 * start
+            assert live.pulse().epoch == epoch  # nobody was considered dead
         finally:
             fleet.stop(force=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import levywalk as lw
@@ -17,6 +17,7 @@ from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.trace import Trace
 from levywalk.updates import Sgd
 from levywalk.walks import Walk
+from tests.limits import examples
 
 ARRAYS = ("step", "distance2", "excess_loss", "loss", "hops", "transfers", "bytes", "visits", "walk")
 ENDS = ("final_node", "model", "diverged_at", "switched_at", "target", "optimum")
@@ -75,7 +76,7 @@ def assert_same(found: Trace, expected: Trace) -> None:
         assert np.array_equal(here, there, equal_nan=True), name
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     network=networks(),
     kind=st.sampled_from(["least squares", "logistic"]),

@@ -28,7 +28,8 @@ from levywalk.fleet.runtime.transport import METHOD, SERVICE, PortInUse, Transpo
 from levywalk.fleet.runtime.wire import FORMAT, Hello, encode_frame, hello_frame, proven
 from levywalk.fleet.setup.node_file import Peer
 from levywalk.fleet.storage.codec import Limits
-from tests.fleet.nodes import PATIENCE, free_port
+from tests.fleet.nodes import free_port
+from tests.limits import PATIENCE
 
 RUN, LIFE, LOW, HIGH, FAR = bytes(range(32)), bytes(16), 2, 5, 9
 SMALL, LARGE = 3, 200_000

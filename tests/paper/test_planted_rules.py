@@ -37,6 +37,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_wrong_rule_makes_the_check_fail(name, tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "levywalk", ignore=shutil.ignore_patterns("__pycache__"))

@@ -10,7 +10,7 @@ from levywalk.reproduction.paper import FULL, LABELS, QUICK
 from levywalk.reproduction.reproduce import expected_verdicts, reproduce, surprises
 from levywalk.reproduction.verdicts import PointAnswer
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.more
 
 
 @pytest.fixture(scope="module")

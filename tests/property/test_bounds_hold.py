@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 import levywalk as lw
+from tests.limits import examples
 
 FAMILIES = (
     lambda n, loops: lw.ring(n, self_loops=loops),
@@ -52,7 +53,7 @@ def instances(draw: st.DrawFn) -> tuple[lw.Network, lw.LeastSquares, lw.Design, 
 
 
 @given(instance=instances(), steps=st.sampled_from((1, 2, 7, 50, 1000, 20_000)))
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@examples(400, derandomize=True)
 def test_the_corrected_bound_is_never_below_the_exact_mean_error(
     instance: tuple[lw.Network, lw.LeastSquares, lw.Design, float, np.ndarray], steps: int
 ) -> None:

@@ -7,10 +7,11 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import levywalk as lw
+from tests.limits import examples, mostly_more, quick
 
 STEPS = 60
 DIMS = (3, 61)  # a record of one line; of more lines than are unrolled
@@ -33,13 +34,17 @@ def networks(draw):
 @st.composite
 def problems(draw, n):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    dim = draw(st.sampled_from(DIMS))
-    counts = np.ones(n, int) if draw(st.booleans()) else rng.integers(1, 6, size=n)
+    dim = draw(st.sampled_from([5] if quick() else DIMS))  # five: compiled for other tests as well
+    one, squares = draw(st.booleans()), draw(st.booleans())
+    if quick():
+        squares = one  # two of four kernels: each takes five seconds to compile, for each number of walkers
+    counts = np.ones(n, int) if one else rng.integers(1, 6, size=n)
     node = rng.permutation(np.repeat(np.arange(n), counts))
     features = rng.normal(size=(len(node), dim)) * rng.lognormal(0, 1, size=n)[node, None]
-    if draw(st.booleans()):
+    if squares:
         targets = rng.normal(size=len(node))
-        return lw.LeastSquares(features, targets, node, ridge=draw(st.sampled_from([0.0, 0.1, 2.0])))
+        ridges = [0.0] if quick() else [0.0, 0.1, 2.0]
+        return lw.LeastSquares(features, targets, node, ridge=draw(st.sampled_from(ridges)))
     labels = rng.integers(0, 2, size=len(node))
     labels[:2] = 0, 1
     return lw.Logistic(features, labels, node, ridge=draw(st.sampled_from([0.1, 2.0])))
@@ -170,7 +175,7 @@ def assert_twins(kernel, reference, problem):
     assert np.allclose(reference.loss[:, -1], [problem.loss(x) for x in reference.model], rtol=1e-9, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=100, derandomize=True)
+@examples(100, derandomize=True)
 @given(case=runs())
 def test_kernel_and_reference_make_the_same_walk_and_the_same_models(case):
     network, problem, design, arguments = case
@@ -209,8 +214,8 @@ def test_kernel_walks_do_not_depend_on_where_pieces_end(every, monkeypatch):
         assert np.array_equal(getattr(whole, name), getattr(pieces, name)), name
 
 
-@pytest.mark.parametrize("dim", DIMS)
-@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("dim", mostly_more(DIMS, lambda dim: dim < 10))
+@pytest.mark.parametrize("many", mostly_more([False, True], lambda many: not many))
 def test_backends_agree_on_divergence(dim, many):
     # The oracle forms the gradient before it is scaled, the kernel scales first: overflow may come some steps apart.
     rng = np.random.default_rng(dim)

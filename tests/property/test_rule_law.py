@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import levywalk as lw
 from levywalk.draws import stratified_words, unit
 from levywalk.walks import hop, jump_distance, metropolis_hastings
+from tests.limits import examples
 
 PER_NEIGHBOUR = 400
 JUMP_WORDS = 20_000
@@ -134,7 +135,7 @@ def test_a_view_holds_what_the_adjacency_says_and_no_more():
             assert list(view.neighbour_scores) == pytest.approx(np.array([3.0, 1.0, 2.0, 5.0, 4.0])[near])
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(case=cases())
 def test_the_metropolis_rule_has_the_law_of_its_matrix_for_any_target(case):
     network, problem, target, law = case
@@ -150,7 +151,7 @@ def test_the_metropolis_rule_has_the_law_of_its_matrix_for_any_target(case):
     assert lw.transition(network, problem, design).toarray() == pytest.approx(expected, abs=1e-13)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(network=networks())
 def test_a_hop_is_exactly_uniform_over_the_neighbourhood(network):
     bound = lw.unif_rw().bind(network, problem_with(np.ones(network.n)))
@@ -159,7 +160,7 @@ def test_a_hop_is_exactly_uniform_over_the_neighbourhood(network):
     assert (enumerate_rule(bound, hop) == A / A.sum(axis=1, keepdims=True)).all()
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(jump=jumps())
 def test_one_uniform_decides_jump_and_distance_with_their_probabilities(jump):
     law, p_jump, q = jump
@@ -172,7 +173,7 @@ def test_one_uniform_decides_jump_and_distance_with_their_probabilities(jump):
     assert np.abs(found - np.append(1.0 - p_jump, p_jump * q)).max() <= 2.0 / JUMP_WORDS
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(case=cases(), jump=jumps())
 def test_metropolis_with_jumps_has_the_law_of_the_algorithm(case, jump):
     network, problem, target, law = case
@@ -193,7 +194,7 @@ def test_metropolis_with_jumps_has_the_law_of_the_algorithm(case, jump):
     assert lw.transition(network, problem, design).toarray() == pytest.approx(expected, abs=1e-13)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(case=cases())
 def test_iid_sampling_has_the_law_of_its_target_from_every_node(case):
     network, problem, target, law = case

@@ -79,7 +79,8 @@ def er_sample(n, p):
     return [one(seed) for seed in range(DRAWS)]
 
 
-@pytest.mark.parametrize("p", [0.1, 0.3, 0.7])  # the first draws pairs, the others one coin per pair
+# The first draws pairs, the others one coin per pair.
+@pytest.mark.parametrize("p", [0.1, 0.3, pytest.param(0.7, marks=pytest.mark.more)])
 def test_erdos_renyi_has_the_exact_law(p):
     assert fit(er_sample(4, p), er_law(4, p)) > LEVEL
 
@@ -132,7 +133,7 @@ def ws_sample(n, k, p):
 
 
 # in the last, some nodes come to know all others and keep their edges
-@pytest.mark.parametrize(("n", "k", "p"), [(5, 2, 0.5), (5, 3, 1.0), (6, 4, 0.6)])
+@pytest.mark.parametrize(("n", "k", "p"), [(5, 2, 0.5), pytest.param(5, 3, 1.0, marks=pytest.mark.more), (6, 4, 0.6)])
 def test_watts_strogatz_has_the_exact_law_of_networkx_rewiring(n, k, p):
     assert fit(ws_sample(n, k, p), ws_law(n, k, p)) > LEVEL
 
@@ -185,6 +186,7 @@ def regular_sample(n, degree):
     return [edges_of(lw.random_regular(n, degree, seed=seed)) for seed in range(DRAWS)]
 
 
+@pytest.mark.more
 def test_random_regular_has_the_law_of_networkx():
     ours = regular_sample(6, 3)
     theirs = [graph_edges(nx.random_regular_graph(3, 6, seed=seed)) for seed in range(DRAWS)]
@@ -192,6 +194,7 @@ def test_random_regular_has_the_law_of_networkx():
     assert agree(ours, theirs) > LEVEL
 
 
+@pytest.mark.more
 def test_a_regular_graph_made_by_shuffling_one_graph_is_noticed():
     rng = np.random.default_rng(1)
     prism = nx.circular_ladder_graph(3)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import PATIENCE
+
 SCRIPT = Path(__file__).parents[2] / ".ci" / "browser"
 NEEDED = ("bash", "env", "timeout")
 
@@ -24,7 +26,7 @@ def machine(folder: Path, **commands: str) -> subprocess.CompletedProcess[str]:
         path.chmod(0o755)
     bash = str(shutil.which("bash"))
     return subprocess.run(
-        [bash, str(SCRIPT)], env={"PATH": str(folder)}, capture_output=True, text=True, timeout=60, check=False
+        [bash, str(SCRIPT)], env={"PATH": str(folder)}, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
 
 

@@ -11,31 +11,29 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import levywalk
+from tests.limits import PATIENCE
+
 SMALL = ["--set", "network.n=60", "--set", "run.steps=600", "--set", "run.replicas=4", "--set", "run.accuracy=0.3"]
 
 
-def levywalk(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "levywalk", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> str:
+    printed = levywalk("run", "--example", cwd=tmp_path_factory.mktemp("example"))
+    assert printed.returncode == 0
+    return printed.stdout
 
 
 @pytest.fixture
-def experiment(tmp_path: Path) -> Path:
-    printed = levywalk("run", "--example", cwd=tmp_path)
-    assert printed.returncode == 0
+def experiment(tmp_path: Path, example: str) -> Path:
     path = tmp_path / "experiment.toml"
-    path.write_text(printed.stdout)
+    path.write_text(example)
     return path
 
 
 def test_version_is_printed(tmp_path: Path) -> None:
-    done = levywalk("--version", cwd=tmp_path)
+    command = [sys.executable, "-m", "levywalk", "--version"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0
     assert done.stdout.startswith("levywalk 0.")
 
@@ -48,7 +46,7 @@ def test_help_loads_no_heavy_library() -> None:
         "    heavy = ('numpy', 'scipy', 'numba', 'matplotlib', 'pandas')\n"
         "    print([name for name in heavy if name in sys.modules], file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0
     assert "demo" in done.stdout
     assert done.stderr.strip() == "[]"
@@ -167,7 +165,7 @@ def test_ctrl_c_keeps_what_was_done_and_exits_130(experiment: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.readline().strip() == "walking"
     os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, err
     provenance = json.loads(out)["designs"]["UnifRW"]["provenance"]
     assert provenance["interrupted"]

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import levywalk as lw
 from levywalk.cli.main import app
-from tests.unit.cli.test_command import levywalk
+from tests.forked import levywalk
 
 RUNNER = CliRunner()
 QUICK = ["--steps", "400", "--replicas", "3", "--accuracy", "0.3"]

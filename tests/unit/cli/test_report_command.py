@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.test_command import SMALL, levywalk
+from tests.forked import levywalk
+from tests.unit.cli.test_command import SMALL
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.reproduction import paper, reproduce
 from levywalk.sweeps.pools import ClusterError
 from levywalk.sweeps.store import ResultStore, ResultStoreError
+from tests.limits import PATIENCE, eventually
 
 RUNNER = CliRunner()
 
@@ -57,6 +57,7 @@ def test_a_claim_is_asked_stored_and_read_again(tmp_path):
     assert "holds in part" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.more
 def test_processes_give_the_same_bits_as_this_one(tmp_path, small):
     for workers in (0, 2):
         assert invoke("limit", "--quick", "--out", str(tmp_path / str(workers)), workers=workers).exit_code == 0
@@ -168,6 +169,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("workers", ["0", "1"])
 def test_ctrl_c_says_that_the_same_command_goes_on_and_it_does(tmp_path, workers):
     asked = ["bounds", "--quick", "--out", str(tmp_path)]
@@ -178,13 +180,14 @@ def test_ctrl_c_says_that_the_same_command_goes_on_and_it_does(tmp_path, workers
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 90
-    while len(list((tmp_path / "store").glob("*.npz"))) < 2:
+
+    def stored_two() -> bool:
         assert child.poll() is None, child.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+        return len(list((tmp_path / "store").glob("*.npz"))) >= 2
+
+    eventually(stored_two)
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to all processes
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130, err
     assert out == ""
     assert err == "Interrupted. Finished results are stored. Run the same command again to resume.\n"

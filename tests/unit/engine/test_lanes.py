@@ -170,6 +170,7 @@ print(trace.walk.sum(), trace.transfers.sum(), *trace.model.ravel().tolist())
 """
 
 
+@pytest.mark.more
 def test_machines_without_vector_registers_make_the_same_walks_and_models():
     def result(**environment: str) -> list[float]:
         said = subprocess.run(

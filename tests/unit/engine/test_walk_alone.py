@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
+from tests.limits import mostly_more
 
 MODULE = import_module("levywalk.engine.walk_alone")
 NETWORK = lw.watts_strogatz(40, 4, 0.2)
@@ -37,7 +38,7 @@ def walked(design, **arguments):
     return lw.walk(NETWORK, design, **(options | arguments))
 
 
-@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("name", mostly_more(DESIGNS, lambda name: "i.i.d." not in name))
 def test_it_is_the_walk_of_the_oracle(name):
     walks = walked(DESIGNS[name])
     trace = lw.run(
@@ -58,7 +59,7 @@ def test_it_is_the_walk_of_the_oracle(name):
     assert np.array_equal(walks.longest_dwell, trace.longest_dwell()[0])
 
 
-@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("name", mostly_more(DESIGNS, lambda name: "i.i.d." not in name))
 @pytest.mark.parametrize("piece", [1 << 16, 7])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_its_notes_are_what_numpy_finds_in_the_walk(name, piece, threads, monkeypatch):
@@ -153,6 +154,7 @@ def test_the_memory_is_the_same_whatever_is_added_to_the_observable():
     assert np.isclose(shifted.mean - 1e12, plain.mean, atol=1e-3)
 
 
+@pytest.mark.more
 def test_a_million_walkers_need_no_checkpoints():
     walks = lw.walk(lw.ring(50), lw.unif_rw(), steps=3, replicas=100_000, record_visits=False)
     assert walks.hops.tolist() == [3] * 100_000

@@ -8,7 +8,9 @@ import pytest
 import levywalk as lw
 from levywalk.draws import HOP, Domain, Key, unit
 from levywalk.engine.kernels import tables
+from tests.limits import mostly_more
 
+QUICK = ("one sample", "many samples, logistic")  # each case takes ten seconds to compile
 EXACT = ("walk", "visits", "hops", "transfers", "final_node", "model", "distance2", "diverged_at")
 
 
@@ -31,9 +33,13 @@ def problems():
     }
 
 
-@pytest.mark.parametrize(("name", "minibatch"), [*((name, None) for name in problems()), ("many samples", 2)])
-def test_a_replica_has_the_same_bits_in_a_group_and_alone(name, minibatch):
-    problem, update = problems()[name], lw.Sgd(minibatch)
+@pytest.mark.parametrize(
+    "case",
+    mostly_more([*((name, None) for name in problems()), ("many samples", 2)], lambda case: case[0] in QUICK),
+    ids=lambda case: f"{case[0]}-{case[1]}",
+)
+def test_a_replica_has_the_same_bits_in_a_group_and_alone(case):
+    problem, update = problems()[case[0]], lw.Sgd(case[1])
     arguments = {"steps": 150, "step_size": "theory", "record_walk": True, "update": update, "record_every": 40}
 
     def run(replicas, threads=1):
@@ -65,7 +71,11 @@ def test_a_decision_that_32_bits_do_not_settle_is_made_by_the_ratios(replicas):
     assert {(-(2.0**-36), 0), (0.0, 0), (2.0**-36, 1)} <= decided
 
 
-@pytest.mark.parametrize("design", [lw.mhlj(), lw.iid_weighted(), lw.unif_rw()], ids=lambda design: design.name)
+@pytest.mark.parametrize(
+    "design",
+    mostly_more([lw.mhlj(), lw.iid_weighted(), lw.unif_rw()], lambda design: design.moves != "iid"),
+    ids=lambda design: design.name,
+)
 def test_tables_beyond_the_cache_give_the_same_walks(design):
     network, problem = lw.watts_strogatz(20_000, 4, 0.1), lw.heterogeneous(20_000)
     _, far = tables.pack(network, design.bind(network, problem), problem, None)
@@ -104,7 +114,12 @@ def test_scores_too_small_for_a_ratio_are_walked_as_by_the_oracle():
     assert np.array_equal(kernel.walk, reference.walk)
 
 
-@pytest.mark.parametrize("name", ["one sample", "many samples", "long records", "records too long for groups"])
+@pytest.mark.parametrize(
+    "name",
+    mostly_more(
+        ["one sample", "many samples", "long records", "records too long for groups"], lambda name: name in QUICK
+    ),
+)
 def test_a_model_that_overflows_leaves_the_others_alone(name):
     # More replicas than take turns, so that healthy ones come into the places of those that have overflowed.
     problem = problems()[name]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from levywalk.errors import InvalidData, InvalidParameter
 from levywalk.problem import LeastSquares, partition
+from tests.limits import examples
 
 HOWS = ["iid", "label", "dirichlet", "size"]
 
@@ -18,7 +19,7 @@ def data(samples, classes=3, seed=0):
     return rng.normal(size=(samples, 2)), rng.integers(0, classes, samples).astype(float)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     n=st.integers(2, 40),
     extra=st.integers(0, 60),

@@ -30,6 +30,7 @@ from levywalk.sweeps.store import (
     pack,
     plain,
 )
+from tests.limits import PATIENCE
 
 ARRAYS = {"error": np.array([[1.0, 0.5], [1.0, np.inf]]), "step": np.array([0, 10])}
 NUMBERS = {"steps_to": float("inf"), "design": "MHLJ", "none": None, "list": [1, 2.5]}
@@ -318,7 +319,9 @@ def test_killed_while_writing_leaves_the_old_result(store: ResultStore) -> None:
         "module.os.fsync = lambda number: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"module.ResultStore(sys.argv[1]).put({key!r}, b'half of someth')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(store.folder)], timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(store.folder)], timeout=PATIENCE, check=False
+    )
     assert done.returncode == -9
     found = store.load(key, ABOUT)
     assert found is not None

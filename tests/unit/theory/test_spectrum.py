@@ -15,6 +15,7 @@ import levywalk as lw
 from levywalk.theory import detailed_balance_violation
 from levywalk.theory.chain import spectrum, times
 from levywalk.theory.chain.davidson import Eigenpair
+from tests.limits import mostly_more
 
 KINDS = ("right", "absolute", "singular")
 
@@ -142,6 +143,7 @@ def test_complex_roots_of_a_biased_ring(n):
 # ---- where entrapment is worst -------------------------------------------------
 
 
+@pytest.mark.more
 def test_trapped_ring_of_twenty_thousand_nodes():
     """Lanczos does not converge here and LOBPCG is wrong: a right gap of 4.9e-8, an absolute gap of 1.2e-8."""
     n = 20_000
@@ -180,7 +182,10 @@ def trapped_ring_gap(n, factor):
 @pytest.mark.parametrize("design", [lw.weight_rw(), lw.mhlj()], ids=["WeightRW", "MHLJ"])
 @pytest.mark.parametrize(
     "network",
-    [lw.ring(401), lw.grid(12, 25), lw.watts_strogatz(400, 4, 0.1), lw.barabasi_albert(300, 1), lw.barbell(30, 5)],
+    mostly_more(
+        [lw.ring(401), lw.grid(12, 25), lw.watts_strogatz(400, 4, 0.1), lw.barabasi_albert(300, 1), lw.barbell(30, 5)],
+        lambda network: network.n <= 300,
+    ),
     ids=lambda network: network.name,
 )
 @pytest.mark.parametrize("fill", [True, False], ids=["factors", "diagonal"])
@@ -209,6 +214,7 @@ def test_dense_gaps_equal_full_decompositions():
             assert gap.value == pytest.approx(expected[kind], rel=1e-8)
 
 
+@pytest.mark.more
 def test_operator_has_the_gaps_of_its_matrix():
     n = 2_500
     network, problem = lw.watts_strogatz(n, 4, 0.1), lw.heterogeneous(n, important=3)

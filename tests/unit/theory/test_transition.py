@@ -6,11 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import levywalk as lw
 from levywalk.theory import levy_matrix, metropolis_hastings_matrix
+from tests.limits import examples
 
 
 def problem_with(smoothness):
@@ -77,7 +78,7 @@ def test_a_scheduled_jump_has_the_matrix_of_its_step():
         assert lw.transition(network, problem, design, step=step).toarray() == pytest.approx(expected, abs=1e-15)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 10**6), policy=st.sampled_from(["none", "counted"]), mix=st.floats(0, 1))
 def test_mh_chain_is_stochastic_and_reversible_for_any_target(seed, policy, mix):
     network = lw.barabasi_albert(30, 2, seed=seed, self_loops=policy)
