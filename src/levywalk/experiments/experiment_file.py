@@ -17,7 +17,7 @@ _CHECKPOINTS = 1000
 _WALKS_UP_TO = (
     25_000_000  # updates of a design (100 MB); of longer walks the nodes are not recorded
 )
-_SEAL = "# levywalk compare overwrites this file as long as nobody has changed it; seal "
+_SEAL = "# levywalk compare writes this file anew as long as nobody has changed it; seal "
 
 
 def written_experiment(

@@ -17,6 +17,7 @@ import numpy as np
 
 from levywalk.errors import InvalidParameter
 from levywalk.experiments.folder_report import write_report
+from levywalk.notebook import table_html
 from levywalk.report.page.claims import answers_text, besides, effect_text
 from levywalk.reproduction.claims import CLAIMS
 from levywalk.reproduction.evidence import Evidence
@@ -38,7 +39,7 @@ FORMATS = ("png", "pdf")
 Tell = Callable[[Sequence[Mapping[str, Any]], int, float], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reproduction:
     """The result of `levywalk reproduce`: the claims, and the files of the figures by name."""
 
@@ -50,6 +51,16 @@ class Reproduction:
     networks: Mapping[
         str, int
     ]  # random networks, and how often each was drawn again because it was not connected
+
+    def __repr__(self) -> str:
+        verdicts = ", ".join(f"{claim.label} {claim.verdict}" for claim in self.claims)
+        return f"Reproduction({verdicts or 'no claims'}; {len(self.figures)} figures)"
+
+    def _repr_html_(self) -> str:
+        lines = [
+            (f"{claim.id} [{claim.label}] {claim.text}", claim.verdict) for claim in self.claims
+        ]
+        return table_html(lines, f"Claims of the paper, {self.effort.name} effort")
 
     def document(self, folder: Path) -> dict[str, Any]:
         """Return everything as plain JSON; files are relative to the folder."""
@@ -265,34 +276,7 @@ def markdown(document: Mapping[str, Any]) -> str:
     >>> markdown(Reproduction("levywalk reproduce", QUICK, (), {}, 1.0, {}).document(Path())).splitlines()[0]
     '# The paper, claim by claim'
     """
-    seeds = document["instances"]
-    lines = [
-        "# The paper, claim by claim",
-        "",
-        f"Written by `{document['command']}` in {document['seconds'] / 60:.1f} minutes: "
-        f"{len(seeds)} instances (seeds "
-        f"{seeds[0]} to {seeds[-1]}) of {document['walks']} walks, step sizes tuned on "
-        f"{len(document['tuning_instances'])} others. Data are as drawn, with any number of "
-        f"important nodes; points "
-        f"with exactly two are secondary. Of {document['networks']} random networks "
-        f"{document['redrawn']} were not "
-        "connected and drawn again. What was decided beforehand is in `reproduction/paper.py`, the "
-        "rules are in "
-        "`reproduction/verdicts.py`.",
-        "",
-        "- T is the number of steps to an accuracy (relative ‖x − x*‖², the mean over walks). `A/B "
-        "on ring to 0.03` is "
-        "T(A)/T(B) there, so below 1 A is faster.",
-        "- Effects are medians over instances, with 95 % bootstrap intervals over instances. "
-        "*Undefined* are instances "
-        "on which neither method gets there.",
-        "- A point says yes or no only if its whole interval does. A claim **holds** if all its "
-        "primary points say "
-        "yes, **in part** if some do. Secondary points change no verdict.",
-        "- The columns after the answer repeat the comparison by another measure, which changes no "
-        "verdict either.",
-        "",
-    ]
+    lines = ["# The paper, claim by claim", "", *_introduction(document), ""]
     claims, figures = document["claims"], document["figures"]
     if claims:
         lines += _table(
@@ -325,6 +309,32 @@ def markdown(document: Mapping[str, Any]) -> str:
         lines += ["", "## More figures" if claims else "## Figures"]
         lines += [line for figure in others for line in ("", *_figure(figure))]
     return "\n".join(lines) + "\n"
+
+
+def _introduction(document: Mapping[str, Any]) -> list[str]:
+    """Return how the claims were checked, one sentence a line."""
+    seeds, others = document["instances"], document["tuning_instances"]
+    return [
+        f"Written by `{document['command']}` in {document['seconds'] / 60:.1f} minutes.",
+        f"There are {len(seeds)} instances (seeds {seeds[0]} to {seeds[-1]}) of "
+        f"{document['walks']} walks; step sizes were tuned on {len(others)} other instances.",
+        "The data are as drawn, with any number of important nodes; "
+        "points with exactly two important nodes are secondary.",
+        f"Of {document['networks']} random networks {document['redrawn']} were not connected and "
+        "were drawn again.",
+        "What was decided beforehand is in `reproduction/paper.py`; "
+        "the rules are in `reproduction/verdicts.py`.",
+        "",
+        "- T is the number of steps to an accuracy (relative ‖x − x*‖², the mean over walks). "
+        "`A/B on ring to 0.03` is T(A)/T(B) there, so A is faster if it is below 1.",
+        "- Effects are medians over instances, with 95 % bootstrap intervals over instances. "
+        "An instance is *undefined* if neither method reaches the accuracy on it.",
+        "- A point says yes or no only if its whole interval does. A claim **holds** if all its "
+        "primary points say yes, and **holds in part** if some do. "
+        "Secondary points change no verdict.",
+        "- The columns after the answer repeat the comparison by another measure. "
+        "They change no verdict either.",
+    ]
 
 
 def _shows(figure: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from levywalk.notebook import table_html
 from levywalk.reproduction.ratios import Ratio
 
 
@@ -53,7 +54,7 @@ class ClaimPoint:
     )  # the same comparison by other measures; it changes no verdict
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Claim:
     """A claim of the paper, its points and its verdict."""
 
@@ -99,6 +100,19 @@ class Claim:
                 more = f"; and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
                 told += f"\n{answer} at {len(names)}: {'; '.join(names[:_SHOWN])}{more}"
         return told
+
+    def __repr__(self) -> str:
+        return f"Claim({self.id} [{self.label}] {self.verdict}: {len(self.points)} points)"
+
+    def _repr_html_(self) -> str:
+        lines = [
+            (
+                point.where,
+                f"{point.ratio.effect:.3g} [{point.ratio.low:.3g}, {point.ratio.high:.3g}]: {point.answer}",
+            )
+            for point in self.points
+        ]
+        return table_html(lines, f"{self.id} [{self.label}] {self.text}: {self.verdict}")
 
     def as_json(self) -> dict[str, Any]:
         """Return the claim as plain JSON."""

@@ -21,6 +21,8 @@ from levywalk.errors import DataWarning, DivergedWarning, InvalidData
 from levywalk.experiments.execute import execute
 from levywalk.experiments.spec import Experiment, check_experiment
 from levywalk.json_values import finite
+from levywalk.notebook import table_html
+from levywalk.report.tables import with_interval
 from levywalk.sweeps.grid import Axis, GridPoint, cell, read_grid, shown
 from levywalk.sweeps.jobs import keys_of, run_all
 from levywalk.sweeps.store import ResultStore
@@ -80,7 +82,7 @@ class Sweep:
         return keys_of([run.description for run in self.runs], _WORK)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SweepResult:
     """The result of a sweep: one row per point and design, and the runs that failed.
 
@@ -94,6 +96,27 @@ class SweepResult:
     sweep: Sweep
     rows: list[dict[str, Any]]
     failures: tuple[Failure, ...] = ()
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        keys = ", ".join(axis.key for axis in self.sweep.axes)
+        return f"SweepResult({keys}: {len(self.rows)} rows{failed})"
+
+    def _repr_html_(self) -> str:
+        lines = [
+            (
+                ", ".join(
+                    [
+                        *(f"{axis.key} = {shown(row[axis.key])}" for axis in self.sweep.axes),
+                        row["design"],
+                    ]
+                ),
+                with_interval(row["steps_to"], row["steps_to_low"], row["steps_to_high"]),
+            )
+            for row in self.rows
+        ]
+        lines += [(failure.name, f"failed: {failure.why}") for failure in self.failures]
+        return table_html(lines, "Sweep: steps to the accuracy [95 % interval over walks]")
 
     def table(self) -> pd.DataFrame:
         """Return the rows as a table; swept tables and lists are JSON text in it."""

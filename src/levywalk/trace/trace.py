@@ -12,6 +12,7 @@ import numpy as np
 from levywalk import checks
 from levywalk.arrays import AnyArray, Floats, Ints, Ints32
 from levywalk.errors import InvalidParameter
+from levywalk.notebook import table_html
 from levywalk.trace.statistics import bootstrap_mean, bootstrap_steps, mean_over_walks, settled_at
 
 if TYPE_CHECKING:
@@ -259,3 +260,16 @@ class Trace:
         diverged = int((self.diverged_at >= 0).sum())
         tail = f", {diverged} diverged" if diverged else ""
         return f"Trace({self.name}: {self.replicas} replicas x {int(self.step[-1])} steps{tail})"
+
+    def _repr_html_(self) -> str:
+        shown = {
+            "steps": f"{int(self.step[-1]):,}",
+            "replicas": self.replicas,
+            "nodes": f"{len(self.target):,}",
+            "‖x - x*‖² at the end": f"{mean_over_walks(self.distance2)[-1]:.4g}",
+            "f(x) at the end": f"{mean_over_walks(self.loss)[-1]:.4g}",
+            "hops per step": f"{self.hops[:, -1].mean() / max(int(self.step[-1]), 1):.3g}",
+            "transfers per step": f"{self.transfers[:, -1].mean() / max(int(self.step[-1]), 1):.3g}",
+            "diverged": int((self.diverged_at >= 0).sum()),
+        }
+        return table_html(list(shown.items()), f"Trace of {self.name} (means over replicas)")

@@ -102,7 +102,7 @@ def test_without_figures_none_are_drawn(tmp_path, small):
     assert invoke("limit", "--quick", "--no-figures", "--out", str(tmp_path)).exit_code == 0
     assert not (tmp_path / "figures").exists()
     refused = invoke("ringMC", "--quick", "--no-figures", "--out", str(tmp_path))
-    assert "figures alone" in str(refused.exception)
+    assert "only figures" in str(refused.exception)
 
 
 def test_an_unexpected_verdict_fails_the_check(tmp_path, monkeypatch, small):
@@ -127,7 +127,7 @@ def test_an_effort_without_known_verdicts_cannot_be_checked(tmp_path, monkeypatc
     [
         ((), "give --all or some labels"),
         (("homo", "--all"), "give --all or some labels"),
-        (("nonsense",), "label must be of homo, hete"),
+        (("nonsense",), "label must be one of homo, hete"),
         (("homo", "--workers", "2", "--scheduler", "tcp://127.0.0.1:1"), "give --workers or --scheduler"),
     ],
 )

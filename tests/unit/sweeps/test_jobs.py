@@ -257,7 +257,7 @@ def test_one_error_names_every_failure_and_the_others_are_kept(
     with pytest.raises(JobsFailed) as caught:
         go(descriptions, store, log, workers=workers, names=[f"task {i}" for i in range(6)])
     message = str(caught.value)
-    assert message.startswith("3 of 6 pieces of work failed")
+    assert message.startswith("3 of 6 tasks failed")
     for words in (
         "task 1: ValueError: too wet (",
         "task 4: ValueError: too dry (",

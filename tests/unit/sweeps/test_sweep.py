@@ -151,6 +151,8 @@ def test_the_example_is_a_sweep() -> None:
 def test_every_row_is_that_of_a_comparison_of_all_designs(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, '"run.seed" = [0, 1]\n"run.step_size" = ["theory", "tuned"]')
     swept = run_sweep(sweep, ResultStore(tmp_path / "store"), workers=0)
+    assert repr(swept).startswith("SweepResult(")
+    assert swept._repr_html_().count("<tr>") == len(swept.rows)
     assert len(swept.rows) == 8
     for point in sweep.points:
         network, problem, designs = point.experiment.build(tmp_path)

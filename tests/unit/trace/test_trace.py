@@ -292,3 +292,11 @@ def test_another_datasets_file_is_refused(tmp_path):
     xr.Dataset({"a": ("x", [1.0, 2.0])}).to_netcdf(path, engine="h5netcdf")
     with pytest.raises(lw.InvalidTrace, match="format"):
         lw.load_trace(path)
+
+
+def test_a_trace_is_shown_in_a_notebook(trace):
+    text = trace._repr_html_()
+    assert "Trace of MHLJ" in text
+    assert "replicas" in text
+    renamed = dataclasses.replace(trace, provenance=trace.provenance | {"design": {"name": "<b>"}})
+    assert "<b>" not in renamed._repr_html_()
