@@ -1,4 +1,4 @@
-"""Search for a schedule that breaks the hand-off: ``python -m levywalk.fleet.checking --schedules 100000``."""
+"""Search for a schedule of faults that breaks the hand-off: ``python -m levywalk.fleet.checking``."""
 
 from __future__ import annotations
 

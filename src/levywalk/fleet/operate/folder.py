@@ -133,8 +133,8 @@ class FleetFolder:
         Raises
         ------
         FleetProblem
-            If a node ended or did not answer in time, or the walk could not start. The other nodes keep
-            running.
+            If a node ended or did not answer in time, or the walk could not start. The other nodes
+            keep running.
         """
         until = time.monotonic() + timeout
         _reap()
@@ -241,8 +241,8 @@ class FleetFolder:
         Parameters
         ----------
         force
-            Whether to kill processes that do not end in time. Nothing is lost by that: a node may be killed
-            at any time.
+            Whether to kill processes that do not end in time. Nothing is lost by that: a node may
+            be killed at any time.
 
         Raises
         ------

@@ -1,4 +1,6 @@
-"""The guardian of a token: it keeps a copy, writes the register, and restores the token when the holder is dead."""
+"""The guardian of a token: it keeps a copy, writes the register, and restores the token when the
+holder is dead.
+"""
 
 from __future__ import annotations
 

@@ -61,7 +61,10 @@ from levywalk.fleet.protocol.token import Token
 
 
 class HandOff(Guardian):
-    """What a node does as the holder of the token. `Guardian` and `NextNode` are its other two roles."""
+    """What a node does as the holder of the token.
+
+    `Guardian` and `NextNode` are its other two roles.
+    """
 
     def _go_on(self, now: float) -> None:
         """Send every message again that still needs an answer, or continue to work."""

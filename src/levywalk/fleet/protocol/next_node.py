@@ -1,4 +1,6 @@
-"""The next node of a hand-off: it prepares the token, and activates it with the guardian's certificate."""
+"""The next node of a hand-off: it prepares the token, and activates it with the guardian's
+certificate.
+"""
 
 from __future__ import annotations
 

@@ -98,17 +98,17 @@ def create(
     folder
         A folder that does not exist, or is empty. It appears in one step, when it is complete.
     problem
-        `LeastSquares` or `Logistic`: each node gets its own samples. Or `PrivateProblem`: each owner
-        puts a ``data.csv`` (features, and the target last) beside the node's file.
+        `LeastSquares` or `Logistic`: each node gets its own samples. Or `PrivateProblem`: each
+        owner puts a ``data.csv`` (features, and the target last) beside the node's file.
     shared_key
-        Whether all nodes draw from the seed, so that a walk without faults is that of `levywalk.run`.
-        Anybody who knows the seed can then predict the walk. Otherwise each node draws from its own
-        entropy.
+        Whether all nodes draw from the seed, so that a walk without faults is that of
+        `levywalk.run`. Anybody who knows the seed can then predict the walk. Otherwise each node
+        draws from its own entropy.
     terms
         Times and rules of the hand-off; its ``run`` becomes the manifest's hash.
     host, port
-        For nodes on this machine: the host they listen on, and the port of node 0; node i listens on
-        port + i. Without a port, free ports are chosen.
+        For nodes on this machine: the host they listen on, and the port of node 0; node i listens
+        on port + i. Without a port, free ports are chosen.
     addresses
         For nodes on machines of their own: the host:port at which neighbours reach each node.
     metrics

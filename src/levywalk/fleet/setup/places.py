@@ -112,8 +112,8 @@ def _elsewhere(n: int, addresses: Sequence[str], metrics: bool) -> list[Place]:
     after = max(port for _, port in ends) + 1
     if metrics and after + n - 1 > _PORTS:
         raise InvalidParameter(f"addresses must leave {n} ports above {after - 1} for metrics; or give metrics=False")
-    # Some machines resolve their own name to a loopback address. So a node listens on all addresses;
-    # TLS decides who may connect.
+    # Some machines resolve their own name to a loopback address. So a node listens on all
+    # addresses; TLS decides who may connect.
     return [
         Place(address, f"{'[::]' if ':' in host else '0.0.0.0'}:{port}", f"127.0.0.1:{after + v}" if metrics else None)
         for v, (address, (host, port)) in enumerate(zip(addresses, ends, strict=True))
