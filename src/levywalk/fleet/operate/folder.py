@@ -2,8 +2,10 @@
 
 ::
 
-DIR/manifest.json, authority/ see `setup.create` DIR/node-3/node.log the output of its process
-DIR/node-3/state/ its disk, its lock, its control socket DIR/begun a mark that the walk has started
+    DIR/manifest.json, authority/     see `setup.create`
+    DIR/node-3/node.log               the output of its process
+    DIR/node-3/state/                 its disk, its lock, its control socket
+    DIR/begun                         a mark that the walk has started
 
 No supervisor is needed: nodes run on when the process that started them has ended.
 """

@@ -3,9 +3,10 @@ its own data.
 
 ::
 
-DIR/manifest.json the same on every node DIR/authority/ ca.key, which stays with the operator, and
-ca.crt DIR/node-3/ everything that node 3 needs, and nothing of other nodes: node.toml,
-manifest.json, node.key, node.crt, ca.crt, data.npz; it creates state/
+    DIR/manifest.json     the same on every node
+    DIR/authority/        ca.key, which stays with the operator, and ca.crt
+    DIR/node-3/           everything that node 3 needs, and nothing of other nodes: node.toml,
+                          manifest.json, node.key, node.crt, ca.crt, data.npz; it creates state/
 
 `fleet_of` reads such a folder, for an operator who has all of it and wants to merge the nodes' logs
 into a trace.
