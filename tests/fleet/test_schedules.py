@@ -11,10 +11,10 @@ import pytest
 from levywalk.fleet.checking.__main__ import main
 from levywalk.fleet.checking.faults import FaultSchedule, draw
 from levywalk.fleet.checking.invariants import Violation
+from levywalk.fleet.checking.machines import made_of
 from levywalk.fleet.checking.mutants import MUTANTS, AcknowledgesBeforeCommit, RedrawsAfterCrash
 from levywalk.fleet.checking.schedules import play, sweep
 from levywalk.fleet.checking.shrink import shrink, transcript, violation
-from levywalk.fleet.checking.world import made_of
 from levywalk.fleet.protocol.terms import GuardianPolicy
 from tests.limits import mostly_more
 
@@ -112,4 +112,4 @@ def test_the_command_shows_what_broke(capsys):
 
 def test_the_command_replays_a_seed(capsys):
     assert main(["--replay", "4"]) == 0
-    assert "*** all heals" in capsys.readouterr().out
+    assert "*** all faults end" in capsys.readouterr().out

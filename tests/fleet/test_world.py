@@ -6,17 +6,11 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.checking.faults import (
-    GUARDIAN,
-    HOLDER,
-    KINDS,
-    FaultSchedule,
-    ScheduledFault,
-    draw,
-)
+from levywalk.fleet.checking.faults import GUARDIAN, HOLDER, KINDS, FaultSchedule, ScheduledFault, draw
+from levywalk.fleet.checking.machines import made_of
 from levywalk.fleet.checking.schedules import see, sweep
 from levywalk.fleet.checking.shrink import shrink, transcript
-from levywalk.fleet.checking.world import World, made_of
+from levywalk.fleet.checking.world import World
 from levywalk.fleet.protocol.events import Got, Joins, Persist, Send, Start, Turn
 from levywalk.fleet.protocol.messages import Alive
 from levywalk.fleet.protocol.node import Node

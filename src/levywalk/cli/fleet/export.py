@@ -25,7 +25,10 @@ def trace(
         str, typer.Option("--missing", help="When a disk was lost: refuse, or mark the missing steps and continue.")
     ] = "refuse",
 ) -> None:
-    """Merge the nodes' logs into one trace, like that of a simulation. The nodes may run meanwhile."""
+    """Merge the nodes' logs into one trace, like that of a simulation.
+
+    The nodes may run meanwhile.
+    """
     from levywalk.fleet.operate import export
     from levywalk.fleet.operate.log_text import count
 

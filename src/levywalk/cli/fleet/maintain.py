@@ -12,7 +12,7 @@ from levywalk.cli.fleet.common import Dir, NodeNumber, carried_out, node_list, o
 
 
 def doctor(folder: Dir, as_json: Json = False) -> None:
-    """Look for problems: files, certificates, ports, disk, clock, nodes, edges. Every problem is shown with its remedy.
+    """Look for problems of files, certificates, ports, disk, clock, nodes and edges, with remedies.
 
     The exit code is 1 if there is a problem.
     """
@@ -32,8 +32,8 @@ def doctor(folder: Dir, as_json: Json = False) -> None:
 def gone(folder: Dir, node: NodeNumber) -> None:
     """Tell a node's neighbours that it will never come back: the walk continues without it.
 
-    If it held the model, its guardian restores the model. If the node comes back after all, it learns that, and keeps
-    what it held in its archive.
+    If it held the model, its guardian restores the model. If the node comes back after all, it
+    learns that, and keeps what it held in its archive.
     """
     fleet = open_fleet(folder)
     told, down = carried_out(lambda _: fleet.gone(node))

@@ -122,9 +122,10 @@ def simulate(
     out: Out = Path(FOLDER),
     as_json: Json = False,
 ) -> None:
-    """Run a whole fleet in one process and in virtual time, with chosen faults, and show what happens to the model.
+    """Run a whole fleet in one process, in virtual time and with chosen faults.
 
-    Writes the timeline as a figure, the trace, and everything as JSON.
+    Shows what happens to the model, and writes the timeline as a figure, the trace, and everything as
+    JSON.
     """
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.execute import writable_folder

@@ -1,4 +1,4 @@
-"""Search for a schedule that breaks the hand-off: ``python -m levywalk.fleet.checking --schedules 100000``."""
+"""Search for a schedule of faults that breaks the hand-off: ``python -m levywalk.fleet.checking``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import time
 from functools import partial
 
 from levywalk.fleet.checking.faults import FaultSchedule, draw
+from levywalk.fleet.checking.machines import Maker, genuine, made_of
 from levywalk.fleet.checking.mutants import MUTANTS
 from levywalk.fleet.checking.schedules import ScheduleOutcome, sweep
 from levywalk.fleet.checking.shrink import shrink, transcript
-from levywalk.fleet.checking.world import Maker, genuine, made_of
 
 CHUNK = 50  # schedules between two progress reports
 

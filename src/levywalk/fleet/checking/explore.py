@@ -3,20 +3,24 @@ breadth first.
 
 The world
 ---------
-A state consists of the disks, the messages that were ever sent, the dead node, the remaining faults,
-and the facts that the invariants need. No clock is trusted: a timer is an event that may happen at any
-time.
+A state consists of the disks, the messages that were ever sent, the dead node, the remaining
+faults, and the facts that the invariants need. No clock is trusted: a timer is an event that may
+happen at any time.
 
-- A message that was sent may be delivered at any time, any number of times, in any order, or never. This covers
-  loss, duplication, delay, reordering and partitions.
-- A node may crash between any two effects (a commit or a send) of any event, any number of times, and starts again
-  with its disk. Memory is not part of a state: every event is given to a state machine that was just made from its
-  disk. So bugs that need a longer memory (caches, times of messages, timers) must be found by `world`.
-- One of the mortal nodes may die, also between any two effects. Then the operator may say so to any node.
-- A guardian may consider its holder dead at any time (`Silent`), and may choose any neighbour to guard the copy.
-- Limited by a budget: a node considers a neighbour dead; the operator says of a living node that it is gone; a node
-  leaves; a node loses its disk and all messages to it (a connection must not outlive a disk) and starts again without
-  it. What only its register said is then also forgotten by I3 and by the count of lost updates.
+- A message that was sent may be delivered at any time, any number of times, in any order, or never.
+  This covers loss, duplication, delay, reordering and partitions.
+- A node may crash between any two effects (a commit or a send) of any event, any number of times,
+  and starts again with its disk. Memory is not part of a state: every event is given to a state
+  machine that was just made from its disk. So bugs that need a longer memory (caches, times of
+  messages, timers) must be found by `world`.
+- One of the mortal nodes may die, also between any two effects. Then the operator may say so to any
+  node.
+- A guardian may consider its holder dead at any time (`Silent`), and may choose any neighbour to
+  guard the copy.
+- Limited by a budget: a node considers a neighbour dead; the operator says of a living node that it
+  is gone; a node leaves; a node loses its disk and all messages to it (a connection must not
+  outlive a disk) and starts again without it. What only its register said is then also forgotten by
+  I3 and by the count of lost updates.
 
 What an event does at a node depends only on its disk and the event. It is computed once, and states
 are tuples of small numbers. Three reductions keep their number small and hide nothing. Since a sent
@@ -27,22 +31,25 @@ whatever can happen from the first can also happen from the second.
 
 What is checked
 ---------------
-====  =============================================================================================================
+====  ==============================================================================================
 I1    in every state: no two nodes whose disks say *active* or *moving* in one epoch
-I2    in every state after the first activation: some living node has a copy that can continue, of an epoch at least
-      as high as any that a living node knows: held (not just prepared), guarded with an empty register, final, or
-      prepared with its certificate in a living node's register
+I2    in every state after the first activation: some living node has a copy that can continue, of
+      an epoch at least as high as any that a living node knows: held (not just prepared), guarded
+      with an empty register, final, or prepared with its certificate in a living node's register
 I3    no (e, m) is ever activated, before or after, with m > n where (e, n) is regenerated
 I4    each (e, seq) is activated once
 I5    at every commit: the highest known epoch does not fall
-I6    each step of an epoch is visited once, and the final model contains each step once, from where it was visited
+I6    each step of an epoch is visited once, and the final model contains each step once, from where
+      it was visited
 I7    a decision on disk is the one of the script
-lost  nothing that is held in a regenerated epoch is more than K + 1 updates ahead of the copy that continues
+lost  nothing that is held in a regenerated epoch is more than K + 1 updates ahead of the copy that
+      continues
 disk  after an event, memory and disk agree
-live  from every state, if all messages arrive from now on and no other node fails, the walk ends and all nodes know
-      its end; only if the guardian of the token is dead, and the policy does not allow to continue without it, the
-      walk pauses first, and ends after the operator has said that the guardian is gone
-====  =============================================================================================================
+live  from every state, if all messages arrive from now on and no other node fails, the walk ends
+      and all nodes know its end; only if the guardian of the token is dead, and the policy does not
+      allow to continue without it, the walk pauses first, and ends after the operator has said that
+      the guardian is gone
+====  ==============================================================================================
 """
 
 from __future__ import annotations

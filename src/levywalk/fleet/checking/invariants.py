@@ -3,15 +3,18 @@
 A node knows little about the others; here all disks are known. `Invariants.persisted` is called for
 every write to any disk, and raises `Violation` as soon as an invariant is broken:
 
-- I1: of the tokens on disk that are ACTIVE, MOVING or RELEASING there is at most one per epoch. A token that is
-  RELEASING does not count once the register has released it: it can only become a guardian's copy.
-- I2: on a disk that is not lost for ever there is a copy that can continue. Its epoch must not be below the highest
-  epoch that any living disk knows (it would be archived). It is: the end; or a token that is ACTIVE, MOVING, RELEASING
-  or SEEKING; or a guarded copy with an empty register; or a PREPARED token whose certificate is on a living disk.
-- I3, I4: a register is written once and by one guardian; once it says REGENERATED, no later token of that epoch
-  becomes active; each (epoch, seq) becomes active once.
+- I1: of the tokens on disk that are ACTIVE, MOVING or RELEASING there is at most one per epoch. A
+  token that is RELEASING does not count once the register has released it: it can only become a
+  guardian's copy.
+- I2: on a disk that is not lost for ever there is a copy that can continue. Its epoch must not be
+  below the highest epoch that any living disk knows (it would be archived). It is: the end; or a
+  token that is ACTIVE, MOVING, RELEASING or SEEKING; or a guarded copy with an empty register; or a
+  PREPARED token whose certificate is on a living disk.
+- I3, I4: a register is written once and by one guardian; once it says REGENERATED, no later token
+  of that epoch becomes active; each (epoch, seq) becomes active once.
 - I5: the epoch that a disk knows never falls.
-- I6: each (epoch, step) is logged once, and no decision that is on disk is made again with another result.
+- I6: each (epoch, step) is logged once, and no decision that is on disk is made again with another
+  result.
 
 `judge` checks the whole walk when it is over: I7, and what was lost.
 """

@@ -58,7 +58,8 @@ class FaultInjector:
     Parameters
     ----------
     patience
-        Factor for the time within which the walk must continue; 1 is the promise on an idle machine.
+        Factor for the time within which the walk must continue; 1 is the promise on an idle
+        machine.
     files
         Whether models are so large that they are stored in files, so that failpoints of files are
         reached.

@@ -13,7 +13,8 @@ import networkx as nx
 
 from levywalk.fleet.checking.faults import FaultSchedule, draw
 from levywalk.fleet.checking.invariants import Violation, WalkCost
-from levywalk.fleet.checking.world import Maker, World, genuine
+from levywalk.fleet.checking.machines import Maker, genuine
+from levywalk.fleet.checking.world import World
 
 PATIENCE = 3000.0  # virtual seconds from the end of all faults to the end of the walk
 

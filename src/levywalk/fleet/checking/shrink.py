@@ -10,8 +10,9 @@ from typing import Any
 
 from levywalk.fleet.checking.faults import FaultSchedule
 from levywalk.fleet.checking.invariants import Violation
+from levywalk.fleet.checking.machines import Maker, genuine
 from levywalk.fleet.checking.schedules import see
-from levywalk.fleet.checking.world import Maker, World, genuine
+from levywalk.fleet.checking.world import World
 
 SIMPLER: tuple[dict[str, Any], ...] = (
     {"loss": 0.0},

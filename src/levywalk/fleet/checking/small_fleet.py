@@ -64,8 +64,8 @@ class SmallFleet:
     silences
         How often a guardian may consider its holder dead.
     mistakes
-        How often an operator may say of a living node that it is gone. (Of a dead node this may be said
-        at any time.)
+        How often an operator may say of a living node that it is gone. (Of a dead node this may be
+        said at any time.)
     suspicions
         How often a node may consider a neighbour dead.
     leaving

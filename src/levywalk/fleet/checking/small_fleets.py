@@ -1,4 +1,6 @@
-"""The small fleets that the model checker explores: those of every test run, and larger ones that take minutes."""
+"""The small fleets that the model checker explores: those of every test run, and larger ones that
+take minutes.
+"""
 
 from __future__ import annotations
 

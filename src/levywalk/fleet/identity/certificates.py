@@ -64,7 +64,8 @@ def server_name(node: int) -> str:
 
 
 def fingerprint(certificate: x509.Certificate | bytes | str) -> str:
-    """Return the SHA-256 of a certificate's DER in hex, as ``openssl x509 -fingerprint -sha256`` does.
+    """Return the SHA-256 of a certificate's DER in hex, as ``openssl x509 -fingerprint -sha256``
+    does.
 
     It changes when the certificate is renewed; `key_fingerprint` does not.
     """

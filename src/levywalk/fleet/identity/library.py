@@ -1,4 +1,6 @@
-"""The names of the package cryptography that this package uses, with a clear error if it is not installed."""
+"""The names of the package cryptography that this package uses, with a clear error if it is not
+installed.
+"""
 
 from __future__ import annotations
 

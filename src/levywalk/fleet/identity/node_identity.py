@@ -43,10 +43,10 @@ from levywalk.fleet.identity.library import (
 )
 from levywalk.fleet.identity.signing import Ed25519
 
-# gRPC also accepts TLS 1.2, and Python has no option against that. This cipher suite of TLS 1.2 needs an
-# RSA certificate, which no fleet has, and the suites of TLS 1.3 cannot be configured. So with this in the
-# environment, before gRPC is first used, only TLS 1.3 is left. (With names of TLS 1.3 suites alone gRPC
-# would not start.)
+# gRPC also accepts TLS 1.2, and Python has no option against that. This cipher suite of TLS 1.2
+# needs an RSA certificate, which no fleet has, and the suites of TLS 1.3 cannot be configured. So
+# with this in the environment, before gRPC is first used, only TLS 1.3 is left. (With names of TLS
+# 1.3 suites alone gRPC would not start.)
 TLS_1_3_ONLY = {"GRPC_SSL_CIPHER_SUITES": "ECDHE-RSA-AES128-GCM-SHA256"}
 _REMEMBERED = 1024  # number of checked certificates that are remembered
 

@@ -117,8 +117,8 @@ def read_logs(fleet: FleetFolder) -> dict[int, list[Line]]:
         for v, reading in readings.items():
             first[v] = list(reading.lines())
         latest = max((_place(line) for lines in first.values() for line in lines), default=_NOWHERE)
-        # Everything before the latest line of the first round was written before it, so the second round
-        # finds it.
+        # Everything before the latest line of the first round was written before it, so the second
+        # round finds it.
         for v, reading in readings.items():
             first[v] += [line for line in reading.lines(len(first[v])) if _place(line) <= latest]
     finally:

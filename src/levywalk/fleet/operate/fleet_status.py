@@ -195,7 +195,8 @@ def lost_updates(views: Iterable[NodeView]) -> int:
     winner, base = _winner(views)
     bases.setdefault(winner, base)
     tops.setdefault(winner, base)
-    # An epoch that was never guarded has no logged parent: take the highest one with a lower counter.
+    # An epoch that was never guarded has no logged parent: take the highest one with a lower
+    # counter.
     parents = {
         epoch: began[epoch].parent
         if epoch in began

@@ -2,8 +2,10 @@
 
 ::
 
-DIR/manifest.json, authority/ see `setup.create` DIR/node-3/node.log the output of its process
-DIR/node-3/state/ its disk, its lock, its control socket DIR/begun a mark that the walk has started
+    DIR/manifest.json, authority/     see `setup.create`
+    DIR/node-3/node.log               the output of its process
+    DIR/node-3/state/                 its disk, its lock, its control socket
+    DIR/begun                         a mark that the walk has started
 
 No supervisor is needed: nodes run on when the process that started them has ended.
 """
@@ -133,8 +135,8 @@ class FleetFolder:
         Raises
         ------
         FleetProblem
-            If a node ended or did not answer in time, or the walk could not start. The other nodes keep
-            running.
+            If a node ended or did not answer in time, or the walk could not start. The other nodes
+            keep running.
         """
         until = time.monotonic() + timeout
         _reap()
@@ -241,8 +243,8 @@ class FleetFolder:
         Parameters
         ----------
         force
-            Whether to kill processes that do not end in time. Nothing is lost by that: a node may be killed
-            at any time.
+            Whether to kill processes that do not end in time. Nothing is lost by that: a node may
+            be killed at any time.
 
         Raises
         ------

@@ -1,4 +1,6 @@
-"""The identity of a state folder: random bytes that a new folder gets, so that a lost disk is noticed."""
+"""The identity of a state folder: random bytes that a new folder gets, so that a lost disk is
+noticed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ LIFE = "life.json"
 
 
 class Incarnation(NamedTuple):
-    """What a new state folder gets: random bytes that name it, and the number that the node draws from."""
+    """What a new state folder gets: random bytes that name it, and the number that the node draws
+    from.
+    """
 
     incarnation: bytes
     entropy: int

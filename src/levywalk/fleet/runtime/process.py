@@ -205,8 +205,8 @@ class Process:
     def _received(self, event: Event) -> list[Effect]:
         effects = self.node.receive(event, time.monotonic())
         if any(type(effect) is Again for effect in effects):
-            # The updates join this transaction, which saves one write. Messages leave a moment later,
-            # which is allowed.
+            # The updates join this transaction, which saves one write. Messages leave a moment
+            # later, which is allowed.
             rest = [effect for effect in effects if type(effect) is not Again]
             effects = rest + self._worked()
         return effects
@@ -250,7 +250,8 @@ class Process:
     def _time(self) -> None:
         late = time.monotonic() - self._due
         if late > max(self.manifest.terms.heartbeat, self.manifest.terms.dead_after / 4):
-            # This process itself was stopped, or the machine slept: nobody else is considered dead for that.
+            # This process itself was stopped, or the machine slept: nobody else is considered dead
+            # for that.
             self.log("slept", level="warning", seconds=round(late, 1))
             self.event(Start())
         else:

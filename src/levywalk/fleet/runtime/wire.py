@@ -202,7 +202,8 @@ def _frame(sender: int, value: Any, guardian_certificate: bytes, after: list[Ten
 
 
 def encode_frame(sender: int, message: Message, guardian_certificate: bytes = b"") -> tuple[bytes, list[Tensor]]:
-    r"""Return a message as a frame, and the large tensors whose `chunk_frames` must follow it, in this order.
+    r"""Return a message as a frame, and the large tensors whose `chunk_frames` must follow it, in
+    this order.
 
     Examples
     --------

@@ -30,8 +30,9 @@ class Fleet:
     Attributes
     ----------
     shared_key
-        Whether all nodes draw from one key, as `levywalk.run` with this seed does: then a walk without
-        faults is the walk of `levywalk.run`, to the bit. Otherwise each node draws from its own key.
+        Whether all nodes draw from one key, as `levywalk.run` with this seed does: then a walk
+        without faults is the walk of `levywalk.run`, to the bit. Otherwise each node draws from its
+        own key.
 
     Examples
     --------

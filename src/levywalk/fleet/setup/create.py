@@ -3,9 +3,10 @@ its own data.
 
 ::
 
-DIR/manifest.json the same on every node DIR/authority/ ca.key, which stays with the operator, and
-ca.crt DIR/node-3/ everything that node 3 needs, and nothing of other nodes: node.toml,
-manifest.json, node.key, node.crt, ca.crt, data.npz; it creates state/
+    DIR/manifest.json     the same on every node
+    DIR/authority/        ca.key, which stays with the operator, and ca.crt
+    DIR/node-3/           everything that node 3 needs, and nothing of other nodes: node.toml,
+                          manifest.json, node.key, node.crt, ca.crt, data.npz; it creates state/
 
 `fleet_of` reads such a folder, for an operator who has all of it and wants to merge the nodes' logs
 into a trace.
@@ -13,12 +14,9 @@ into a trace.
 
 from __future__ import annotations
 
-import errno
 import io
-import random
 import secrets
 import shutil
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -37,7 +35,8 @@ from levywalk.fleet.setup import deploy as deployment
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.deploy import Place
 from levywalk.fleet.setup.manifest import Manifest
-from levywalk.fleet.setup.node_file import NodeFile, Peer, host_port, node_files
+from levywalk.fleet.setup.node_file import NodeFile, Peer, node_files
+from levywalk.fleet.setup.places import places_of
 from levywalk.network import Network
 from levywalk.problem import (
     GeneralizedLinear,
@@ -52,11 +51,6 @@ from levywalk.progress import Progress
 from levywalk.registry import from_dict
 from levywalk.schedule import Schedule
 from levywalk.walks import Walk
-
-# The operating system gives clients ports from 32768 on; it could give a node's port away while the
-# node is down.
-LOWEST_PORT, HIGHEST_PORT = 20_000, 32_767
-_PORTS = 65_535
 
 
 class PrivateProblem:
@@ -115,17 +109,17 @@ def create(
     folder
         A folder that does not exist, or is empty. It appears in one step, when it is complete.
     problem
-        `LeastSquares` or `Logistic`: each node gets its own samples. Or `PrivateProblem`: each owner
-        puts a ``data.csv`` (features, and the target last) beside the node's file.
+        `LeastSquares` or `Logistic`: each node gets its own samples. Or `PrivateProblem`: each
+        owner puts a ``data.csv`` (features, and the target last) beside the node's file.
     shared_key
-        Whether all nodes draw from the seed, so that a walk without faults is that of `levywalk.run`.
-        Anybody who knows the seed can then predict the walk. Otherwise each node draws from its own
-        entropy.
+        Whether all nodes draw from the seed, so that a walk without faults is that of
+        `levywalk.run`. Anybody who knows the seed can then predict the walk. Otherwise each node
+        draws from its own entropy.
     terms
         Times and rules of the hand-off; its ``run`` becomes the manifest's hash.
     host, port
-        For nodes on this machine: the host they listen on, and the port of node 0; node i listens on
-        port + i. Without a port, free ports are chosen.
+        For nodes on this machine: the host they listen on, and the port of node 0; node i listens
+        on port + i. Without a port, free ports are chosen.
     addresses
         For nodes on machines of their own: the host:port at which neighbours reach each node.
     metrics
@@ -162,7 +156,7 @@ def create(
         **more,
     )
     manifest = Manifest.of(fleet, name=name)
-    places = _places(network.n, name, host, port, addresses, metrics, deploy)
+    places = places_of(network.n, name, host, port, addresses, metrics, deploy)
     _write_fleet(folder, fleet, manifest, places, days, deploy, progress)
     return folder
 
@@ -230,107 +224,6 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
             f"problem must be made of samples and a loss, such as LeastSquares or Logistic, got "
             f"{type(problem).__name__}: a node computes its own loss"
         )
-
-
-def _places(
-    n: int,
-    name: str,
-    host: str,
-    port: int | None,
-    addresses: Sequence[str] | None,
-    metrics: bool,
-    deploy: str | None,
-) -> list[Place]:
-    """Return where each node listens, and where its neighbours reach it."""
-    if deploy is not None:
-        checks.choice("deploy", deploy, deployment.KINDS)
-    if deploy in deployment.OWN_ADDRESSES:
-        if port is not None or addresses is not None:
-            raise InvalidParameter(f"port and addresses must not be given with deploy={deploy!r}, which has its own")
-        return [deployment.place(str(deploy), name, v, metrics) for v in range(n)]
-    if addresses is None:
-        return _here(n, host, port, metrics)
-    if port is not None:
-        raise InvalidParameter(f"port must be None with addresses, which have ports, got {port!r}")
-    return _elsewhere(n, addresses, metrics)
-
-
-def _here(n: int, host: str, port: int | None, metrics: bool) -> list[Place]:
-    shown = f"[{host}]" if ":" in host else host
-    if host_port(f"{shown}:1") is None:
-        raise InvalidParameter(f"host must be a name or an IP address, got {host!r}")
-    if port is None:
-        ports = _free_ports(host, 2 * n if metrics else n)
-    else:
-        last = _PORTS - (2 * n if metrics else n) + 1
-        first = checks.integer(f"port of node 0 of {n}", port, low=1, high=last)
-        ports = list(range(first, first + 2 * n))
-    return [
-        Place(
-            f"{shown}:{ports[v]}", f"{shown}:{ports[v]}", f"127.0.0.1:{ports[n + v]}" if metrics else None, local=True
-        )
-        for v in range(n)
-    ]
-
-
-def _free_ports(host: str, count: int) -> list[int]:
-    """Find free ports.
-
-    The search starts at a random port, because two fleets that are both stopped would otherwise get
-    the same ports.
-    """
-    span = HIGHEST_PORT - LOWEST_PORT + 1
-    if count > span:
-        raise InvalidParameter(f"{count} ports are needed, but only {span} are safe to use on one machine; give port=")
-    first, free = random.SystemRandom().randrange(span), []
-    for i in range(span):
-        port = LOWEST_PORT + (first + i) % span
-        if all(_is_free(at, port) for at in dict.fromkeys((host, "127.0.0.1"))):
-            free.append(port)
-            if len(free) == count:
-                return sorted(free)
-    raise InvalidParameter(f"only {len(free)} of {count} ports are free on {host}; give port=, or fewer nodes")
-
-
-def _is_free(host: str, port: int) -> bool:
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as line:
-            if family == socket.AF_INET6:
-                line.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            try:
-                line.bind(address)
-            except OSError as error:
-                if error.errno == errno.EADDRINUSE:
-                    return False
-                raise
-    except OSError as error:
-        raise InvalidParameter(
-            f"host must be an address of this machine, got {host!r} ({error.strerror}); for others give addresses="
-        ) from None
-    return True
-
-
-def _elsewhere(n: int, addresses: Sequence[str], metrics: bool) -> list[Place]:
-    if isinstance(addresses, str) or len(addresses) != n or len(set(addresses)) != n:
-        raise InvalidParameter(
-            f"addresses must be a list of {n} different addresses, one host:port per node, got {addresses!r}"
-        )
-    ends = []
-    for address in addresses:
-        end = host_port(str(address))
-        if end is None:
-            raise InvalidParameter(f"addresses must be host:port each, got {address!r}")
-        ends.append(end)
-    after = max(port for _, port in ends) + 1
-    if metrics and after + n - 1 > _PORTS:
-        raise InvalidParameter(f"addresses must leave {n} ports above {after - 1} for metrics; or give metrics=False")
-    # Some machines resolve their own name to a loopback address. So a node listens on all addresses;
-    # TLS decides who may connect.
-    return [
-        Place(address, f"{'[::]' if ':' in host else '0.0.0.0'}:{port}", f"127.0.0.1:{after + v}" if metrics else None)
-        for v, (address, (host, port)) in enumerate(zip(addresses, ends, strict=True))
-    ]
 
 
 def _write_fleet(

@@ -311,8 +311,8 @@ def _kubernetes(name: str, nodes: list[NodeFile]) -> str:
 
 
 _SERVICE = """\
-# A StatefulSet for each node, so that a machine of the cluster sees the keys and data of its own nodes alone.
-# Apply with kustomize, which makes the secrets: kubectl apply -k . See INSTALL.md.
+# A StatefulSet for each node, so that a machine of the cluster sees the keys and data of its own
+# nodes alone. Apply with kustomize, which makes the secrets: kubectl apply -k . See INSTALL.md.
 apiVersion: v1
 kind: Service
 metadata:
@@ -362,8 +362,9 @@ spec:
         fsGroupChangePolicy: OnRootMismatch
         seccompProfile: {{type: RuntimeDefault}}
       initContainers:
-        # With fsGroup, which the volume needs, Kubernetes lets the group read every file of a secret, whatever
-        # defaultMode says; a node refuses a key that others may read. So it gets its own copy, in memory.
+        # With fsGroup, which the volume needs, Kubernetes lets the group read every file of a
+        # secret, whatever defaultMode says; a node refuses a key that others may read. So it gets
+        # its own copy, in memory.
         - name: keys
           image: levywalk
           command: [install, -m, "600", -t, {config}, {files}]

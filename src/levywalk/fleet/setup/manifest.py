@@ -1,9 +1,9 @@
 """The manifest: what all nodes of a fleet agree on, as one JSON file, the same on every node.
 
-It publishes constants of the walk and of the hand-off, and nothing of anybody's data but the mean L̄ of the smoothness
-constants. Its hash is the run's name in every certificate (`HandOffTerms.run`), so nodes with different manifests do
-not accept each other's certificates. A manifest is read strictly: what is unknown, missing, of another type or out of
-range is refused.
+It publishes constants of the walk and of the hand-off, and nothing of anybody's data but the mean
+L̄ of the smoothness constants. Its hash is the run's name in every certificate
+(`HandOffTerms.run`), so nodes with different manifests do not accept each other's certificates. A
+manifest is read strictly: what is unknown, missing, of another type or out of range is refused.
 """
 
 from __future__ import annotations

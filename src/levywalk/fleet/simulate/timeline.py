@@ -181,8 +181,8 @@ def _legs(path: Sequence[Stay], chain: Chain, end: float) -> list[Leg]:
         for part, lost in ((kept, False), (rest, True)):
             if part:
                 legs.append(Leg(name, [s.time for s in part], [s.node for s in part], lost))
-    # The token stays at its last node until the next epoch begins or the walk is over. For a lost leg this
-    # is not known.
+    # The token stays at its last node until the next epoch begins or the walk is over. For a lost
+    # leg this is not known.
     begins = sorted(leg.times[0] for leg in legs)
     for leg in legs:
         ended = leg.times[-1]
