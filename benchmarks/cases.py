@@ -25,7 +25,9 @@ KERNEL = "kernel"
 TOLERANCE = 1e-9
 _NEAR_BYTES = 1 << 20  # tables of more ask for cache lines ahead
 
-Advance = Callable[[RunState, int, int], None]  # takes all replicas of a state from one step to another
+Advance = Callable[
+    [RunState, int, int], None
+]  # takes all replicas of a state from one step to another
 
 
 # ---- networks and problems -------------------------------------------------------------------------------------
@@ -77,13 +79,18 @@ def cheaper_draws_c(compiler: ReferenceC, backend: KernelBackend) -> dict[str, A
     return _by_hand(compiler, backend, (BY_HAND, CHEAP))
 
 
-def _by_hand(compiler: ReferenceC, backend: KernelBackend, names: tuple[str, ...]) -> dict[str, Advance]:
+def _by_hand(
+    compiler: ReferenceC, backend: KernelBackend, names: tuple[str, ...]
+) -> dict[str, Advance]:
     """Return builds of walkers.c; none where the machine or the number of replicas does not suit it."""
     plan, tables = backend.plan, backend.tables
     if tables is None or plan.replicas % 8 or not compiler.vectors():
         return {}
     far = tables.nodes.nbytes + tables.edges.nbytes > _NEAR_BYTES
-    return {name: WalkersC(compiler.build_walkers(plan.problem.dim, name, far), backend).advance for name in names}
+    return {
+        name: WalkersC(compiler.build_walkers(plan.problem.dim, name, far), backend).advance
+        for name in names
+    }
 
 
 # ---- a case ----------------------------------------------------------------------------------------------------
@@ -162,7 +169,9 @@ class Case:
 
     def numba(self) -> Contender:
         """The plain numba loop, one chain."""
-        return lambda: 1e9 / self.steps * seconds(lambda: numba_loop.walk(self.job.plan, self.steps))
+        return lambda: (
+            1e9 / self.steps * seconds(lambda: numba_loop.walk(self.job.plan, self.steps))
+        )
 
     def disagreements(self, compiler: ReferenceC, steps: int) -> list[str]:
         """Return what differs between the kernel and C after ``steps`` steps: nothing, it is hoped."""
@@ -204,7 +213,9 @@ class Case:
 
         def measure() -> float:
             state = RunState.new(job.plan, job.start, job.x0)
-            state.visits.fill(0)  # zeros come as untouched pages, and touching them is not the walk's work
+            state.visits.fill(
+                0
+            )  # zeros come as untouched pages, and touching them is not the walk's work
             return 1e9 / updates * seconds(lambda: advance(state))
 
         return measure

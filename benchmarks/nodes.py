@@ -37,7 +37,9 @@ def fleet(network: lw.Network, dim: int, steps: int) -> Iterator[FleetFolder]:
     """Make a fleet in a temporary folder; stop all of its processes at the end."""
     rng = np.random.default_rng(0)
     problem = lw.LeastSquares(
-        rng.normal(size=(network.n, dim)) / np.sqrt(dim), rng.normal(size=network.n), node=np.arange(network.n)
+        rng.normal(size=(network.n, dim)) / np.sqrt(dim),
+        rng.normal(size=network.n),
+        node=np.arange(network.n),
     )
     with tempfile.TemporaryDirectory() as name:
         at = create(
@@ -51,7 +53,9 @@ def fleet(network: lw.Network, dim: int, steps: int) -> Iterator[FleetFolder]:
             record_every=NEVER,
             metrics=False,
         )
-        print(f"  fsync {1e3 * fsync_seconds(name):.2f} ms, load {os.getloadavg()[0]:.1f}", flush=True)
+        print(
+            f"  fsync {1e3 * fsync_seconds(name):.2f} ms, load {os.getloadavg()[0]:.1f}", flush=True
+        )
         folder = FleetFolder.open(at)
         try:
             yield folder
@@ -83,7 +87,9 @@ def times(folder: FleetFolder, event: str) -> float:
 
 
 def processes(folder: FleetFolder) -> list[int]:
-    return [node["pid"] for node in folder.status(patience=10.0)["nodes"] if node["pid"] is not None]
+    return [
+        node["pid"] for node in folder.status(patience=10.0)["nodes"] if node["pid"] is not None
+    ]
 
 
 def cpu_seconds(folder: FleetFolder) -> float:
@@ -111,7 +117,9 @@ def small(times: int) -> None:
                 f"  {rate:.0f} hops/s, {cpu:.1f} ms of CPU a hop, {statistics.mean(memory(folder)):.0f} MiB a process"
             )
             rates.append(rate)
-    print(f"10 floats: {statistics.median(rates):.0f} hops/s (median of {times}; goal {GOALS['small']:.0f})")
+    print(
+        f"10 floats: {statistics.median(rates):.0f} hops/s (median of {times}; goal {GOALS['small']:.0f})"
+    )
 
 
 def large(times: int) -> None:
@@ -124,7 +132,9 @@ def large(times: int) -> None:
                 f"  {rate:.1f} hops/s, {cpu:.0f} ms of CPU a hop, {statistics.mean(memory(folder)):.0f} MiB a process"
             )
             rates.append(rate)
-    print(f"10 MB: {statistics.median(rates):.1f} hops/s (median of {times}; goal {GOALS['large']:.0f})")
+    print(
+        f"10 MB: {statistics.median(rates):.1f} hops/s (median of {times}; goal {GOALS['large']:.0f})"
+    )
 
 
 def many(times: int) -> None:
@@ -149,7 +159,9 @@ CASES = {"small": (small, 3), "large": (large, 3), "many": (many, 1)}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; all by default")
+    parser.add_argument(
+        "cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; all by default"
+    )
     parser.add_argument("--times", type=int, help="how often each is repeated")
     given = parser.parse_args()
     for name in given.cases or CASES:

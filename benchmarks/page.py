@@ -35,14 +35,23 @@ TITLES = {
         "Dimensions, losses and samples",
         "On a ring of 1,000 nodes, so that from dimension 250 on the data no longer fit into a 2 MB cache.",
     ),
-    "threads": ("Threads", "The same replicas on more threads; the result does not depend on their number."),
+    "threads": (
+        "Threads",
+        "The same replicas on more threads; the result does not depend on their number.",
+    ),
     "sizes": (
         "Sizes",
         "Watts-Strogatz networks, each in a process of its own. Memory is resident bytes above those of the imported "
         "library: network, data, bound design and the kernel's own arrays.",
     ),
-    "checkpoints": ("Checkpoints", "What measuring the model 200 times, the default, costs against once."),
-    "visits": ("Visits and draws", "What counting the visits costs, and what the draws cost against cheaper ones."),
+    "checkpoints": (
+        "Checkpoints",
+        "What measuring the model 200 times, the default, costs against once.",
+    ),
+    "visits": (
+        "Visits and draws",
+        "What counting the visits costs, and what the draws cost against cheaper ones.",
+    ),
     "generators": ("Generators", "Seconds to make a network."),
 }
 
@@ -73,7 +82,9 @@ LIMITED_BY: dict[str, str] = {
 }
 
 
-def page(results: Mapping[str, Any], once: Sequence[Mapping[str, Any]], figures: Mapping[str, Path]) -> str:
+def page(
+    results: Mapping[str, Any], once: Sequence[Mapping[str, Any]], figures: Mapping[str, Path]
+) -> str:
     """Return the page."""
     parts = [_head(results), _short_version(results)]
     for name, section in results["sections"].items():
@@ -110,7 +121,9 @@ def _short_version(results: Mapping[str, Any]) -> str:
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
     for section, contender in (("chain", "kernel"), ("walkers", "kernel"), ("walk", "levywalk")):
         for row in results["sections"].get(section, {"rows": []})["rows"]:
-            network, plus, _ = row["case"].partition(", dim 10" if section != "walk" else ", simple random walk")
+            network, plus, _ = row["case"].partition(
+                ", dim 10" if section != "walk" else ", simple random walk"
+            )
             if plus and row["contender"] == contender and row["median"] is not None:
                 found.setdefault(network, {}).setdefault(section, row)
     lines = [
@@ -120,9 +133,14 @@ def _short_version(results: Mapping[str, Any]) -> str:
     ]
     for network, rows in found.items():
         cells = [
-            f"{_median(row)} {_ratio(row)}".strip() for row in (rows[s] for s in ("chain", "walkers") if s in rows)
+            f"{_median(row)} {_ratio(row)}".strip()
+            for row in (rows[s] for s in ("chain", "walkers") if s in rows)
         ]
-        cells += [f"{short(rows['walk']['median'])} ns, {rows['walk']['note']}"] if "walk" in rows else []
+        cells += (
+            [f"{short(rows['walk']['median'])} ns, {rows['walk']['note']}"]
+            if "walk" in rows
+            else []
+        )
         lines.append(f"| {network} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -134,12 +152,23 @@ def _table(section: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     columns += ["note"] if notes else []
     columns += ["limited by"] if limits else []
     yield f"| {' | '.join(columns)} |"
-    yield "|" + "|".join("--:" if column in ("median", "ratio") else "---" for column in columns) + "|"
+    yield (
+        "|"
+        + "|".join("--:" if column in ("median", "ratio") else "---" for column in columns)
+        + "|"
+    )
     previous = ""
     for row in rows:
-        cells = [row["case"] if row["case"] != previous else "", row["contender"], _median(row), _ratio(row)]
+        cells = [
+            row["case"] if row["case"] != previous else "",
+            row["contender"],
+            _median(row),
+            _ratio(row),
+        ]
         cells += [row["note"]] if notes else []
-        cells += [_limited_by(section, row) if row["case"] != previous else ""] if limits else []  # the kernel's row
+        cells += (
+            [_limited_by(section, row) if row["case"] != previous else ""] if limits else []
+        )  # the kernel's row
         yield f"| {' | '.join(cells)} |"
         previous = row["case"]
 

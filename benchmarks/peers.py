@@ -35,7 +35,9 @@ class Walks:
 
     network: Network
     walk: Callable[[int, Ints], Any]  # steps and the walkers' first nodes
-    paths: Callable[[Any], Any] = field(default=np.asarray)  # what it returned as an array: a row for each walker
+    paths: Callable[[Any], Any] = field(
+        default=np.asarray
+    )  # what it returned as an array: a row for each walker
 
     def __call__(self, steps: int, walkers: int) -> float:
         """Return the seconds that so many steps of so many walkers take."""
@@ -58,7 +60,9 @@ class Walks:
         if not may_stay:  # then neighbours are alike, and the mean rank of the chosen one is known
             mean = float(np.mean((place + 0.5) / self.network.degree[here]))
             if abs(mean - 0.5) > _DEVIATIONS * np.sqrt(1 / 12 / len(place)):
-                raise NotAWalk(f"neighbours are not chosen alike: mean rank {mean:.3f} instead of 0.5")
+                raise NotAWalk(
+                    f"neighbours are not chosen alike: mean rank {mean:.3f} instead of 0.5"
+                )
 
     def _first(self, walkers: int) -> Ints:
         return np.random.default_rng(0).integers(self.network.n, size=walkers)
@@ -100,7 +104,10 @@ class Igraph(Peer):
     """`Graph.random_walk`: one walk a call."""
 
     name, module, package, licence = "igraph", "igraph", "igraph", "GPL"
-    can, how = SIMPLE, "Graph.random_walk, one long walk: every call takes time in proportion to the nodes"
+    can, how = (
+        SIMPLE,
+        "Graph.random_walk, one long walk: every call takes time in proportion to the nodes",
+    )
 
     def shape(self, network: Network, total: int) -> tuple[int, int]:
         return total, 1
@@ -150,7 +157,9 @@ class QuantEcon(Peer):
     can, how = ANY, "MarkovChain.simulate of a sparse matrix, all walkers in one call (numba)"
 
     def prepare(self, network: Network) -> Walks:
-        return self.prepare_chain(network, sparse.csr_matrix((_uniform(network), network.indices, network.indptr)))
+        return self.prepare_chain(
+            network, sparse.csr_matrix((_uniform(network), network.indices, network.indptr))
+        )
 
     def prepare_chain(self, network: Network, transition: Any) -> Walks:
         """Return the walk by a transition matrix of one's own."""
@@ -177,7 +186,9 @@ class GraphWalker(Peer):
         def walk(steps: int, first: Ints) -> Any:
             # It starts walker i at node i modulo a number, which is meant to be that of all nodes.
             nodes = min(len(first), network.n)
-            return self.library._random_walks(indptr, cumulated, indices, nodes, len(first) // nodes, steps + 1)
+            return self.library._random_walks(
+                indptr, cumulated, indices, nodes, len(first) // nodes, steps + 1
+            )
 
         walk(1, np.zeros(2, np.int64))  # compile
         return Walks(network, walk)

@@ -35,7 +35,9 @@ def measure(n: int, design: str, form: str, kind: str) -> dict[str, Any]:
     solved = time.perf_counter()
     gap = lw.spectral_gap(P, kind, stationary=report.law)
     ended = time.perf_counter()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
     return {
         "nodes": n,
         "design": design,
@@ -59,15 +61,28 @@ def rows(sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     for n in sizes:
         cases = [(design, "matrix", kind) for design in DESIGNS for kind in KINDS]
         for design, form, kind in [*cases, ("mhlj", "operator", "right")]:
-            command = [sys.executable, "-m", "benchmarks.theory", "--case", str(n), design, form, kind]
-            yield json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.theory",
+                "--case",
+                str(n),
+                design,
+                form,
+                kind,
+            ]
+            yield json.loads(
+                subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            )
 
 
 def main() -> None:
     """Print the table row by row."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="1k nodes alone")
-    parser.add_argument("--case", nargs=4, metavar=("N", "DESIGN", "FORM", "KIND"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--case", nargs=4, metavar=("N", "DESIGN", "FORM", "KIND"), help=argparse.SUPPRESS
+    )
     arguments = parser.parse_args()
     if arguments.case:
         n, design, form, kind = arguments.case

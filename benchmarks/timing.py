@@ -40,7 +40,9 @@ class Row:
     ratio_to: str
     repetitions: int
     note: str = ""
-    at: float | None = None  # the number that the section varies, for figures: dimension, nodes, threads
+    at: float | None = (
+        None  # the number that the section varies, for figures: dimension, nodes, threads
+    )
 
 
 class Clock:
@@ -82,7 +84,10 @@ def interleave(
             value = contender()
             if repetition >= 0:
                 measured[name].append(value)
-    return [summary(section, case, name, values, unit, measured, baseline, at) for name, values in measured.items()]
+    return [
+        summary(section, case, name, values, unit, measured, baseline, at)
+        for name, values in measured.items()
+    ]
 
 
 def summary(
@@ -98,9 +103,24 @@ def summary(
     """Return the row of one contender's measurements; ``measured`` has those of the baseline."""
     ratio = None
     if baseline:
-        ratio = statistics.median(value / base for value, base in zip(values, measured[baseline], strict=True))
+        ratio = statistics.median(
+            value / base for value, base in zip(values, measured[baseline], strict=True)
+        )
     middle = statistics.median(values)
-    return Row(section, case, contender, unit, middle, min(values), max(values), ratio, baseline, len(values), "", at)
+    return Row(
+        section,
+        case,
+        contender,
+        unit,
+        middle,
+        min(values),
+        max(values),
+        ratio,
+        baseline,
+        len(values),
+        "",
+        at,
+    )
 
 
 def absent(section: str, case: str, contender: str, unit: str, note: str) -> Row:
@@ -160,7 +180,9 @@ def machine(compiler: str) -> dict[str, str]:
         "levywalk": levywalk.__version__,
         "compiler": compiler,
         "clock": f"{Clock.name} seconds",
-        "load": f"{os.getloadavg()[0]:.2f} at the start" if hasattr(os, "getloadavg") else "unknown",
+        "load": f"{os.getloadavg()[0]:.2f} at the start"
+        if hasattr(os, "getloadavg")
+        else "unknown",
     }
 
 
@@ -174,16 +196,25 @@ def _cpu() -> str:
     if not info.exists():
         return platform.processor() or "unknown"
     first = info.read_text().partition("\n\n")[0]
-    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    fields = {
+        key.strip(): value.strip()
+        for key, _, value in (line.partition(":") for line in first.splitlines())
+    }
     name = fields.get("model name", "unknown")
-    return f"{name}, family {fields['cpu family']}, model {fields['model']}" if "cpu family" in fields else name
+    return (
+        f"{name}, family {fields['cpu family']}, model {fields['model']}"
+        if "cpu family" in fields
+        else name
+    )
 
 
 def _caches() -> str:
     """Return the caches of the first core, where the system tells."""
     found = []
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
+        level, kind, size = (
+            (folder / name).read_text().strip() for name in ("level", "type", "size")
+        )
         if kind != "Instruction":
             found.append(f"L{level} {size}")
     return ", ".join(found) or "unknown"

@@ -70,12 +70,19 @@ def _add_ours(
     advance = bound_walk(network, design, problem, steps)
     contenders[OURS] = lambda: per_step * seconds(advance)
     if problem is None:
-        options: dict[str, Any] = {"record_visits": False, "record_dwell": False, "threads": 1, "progress": False}
+        options: dict[str, Any] = {
+            "record_visits": False,
+            "record_dwell": False,
+            "threads": 1,
+            "progress": False,
+        }
         whole = partial(lw.walk, network, design, steps=steps, replicas=WALKERS, **options)
         contenders[WHOLE] = lambda: per_step * seconds(whole)
 
 
-def bound_walk(network: lw.Network, design: lw.Design, problem: lw.Problem | None, steps: int) -> Callable[[], None]:
+def bound_walk(
+    network: lw.Network, design: lw.Design, problem: lw.Problem | None, steps: int
+) -> Callable[[], None]:
     """Return what takes walkers through so many steps, each time from where they are."""
     _, bound = bind_walk(network, design, problem)
     tables, far = pack(network, bound, None, None)
@@ -90,7 +97,9 @@ def bound_walk(network: lw.Network, design: lw.Design, problem: lw.Problem | Non
         with Interruptible() as interrupt:
             pace = Pace(share.done, share.done + steps, steps, interrupt, math.inf)
             ends = np.array([share.done + steps])
-            share.through(lambda done: None, ends=ends, course=lambda start, stop: course, pace=pace)
+            share.through(
+                lambda done: None, ends=ends, course=lambda start, stop: course, pace=pace
+            )
 
     return advance
 
@@ -118,10 +127,14 @@ def _chain(peer: QuantEcon, matrix: Any) -> Callable[[lw.Network], Walks]:
     return lambda network: peer.prepare_chain(network, matrix)
 
 
-def _measure(title: str, contenders: dict[str, Contender], missing: dict[str, str], scale: Scale) -> Iterator[Row]:
+def _measure(
+    title: str, contenders: dict[str, Contender], missing: dict[str, str], scale: Scale
+) -> Iterator[Row]:
     if contenders:
         baseline = next(iter(contenders))
-        for row in interleave("walk", title, contenders, max(scale.repetitions // 2, 3), unit=STEP, baseline=baseline):
+        for row in interleave(
+            "walk", title, contenders, max(scale.repetitions // 2, 3), unit=STEP, baseline=baseline
+        ):
             assert row.median is not None
             yield replace(row, note=f"{1e3 / row.median:.3g} M steps/s")
     for name, note in missing.items():

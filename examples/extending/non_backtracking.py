@@ -35,7 +35,9 @@ class NonBacktracking(lw.Walk):
         from levywalk.compiled import HOP, split, word
 
         @njit
-        def decide(node, came_from, hop, hops_left, score, neighbours, degrees, scores, token, kept, words):
+        def decide(
+            node, came_from, hop, hops_left, score, neighbours, degrees, scores, token, kept, words
+        ):
             count, back = len(neighbours), -1
             for i in range(count):
                 if neighbours[i] == came_from:

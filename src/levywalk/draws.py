@@ -87,7 +87,9 @@ class Key:
     @classmethod
     def of(cls, seed: int, domain: Domain, replica: int = 0) -> Key:
         """Derive the key of one replica of one domain from the seed."""
-        state = np.random.SeedSequence(seed, spawn_key=(int(domain), replica)).generate_state(2, np.uint64)
+        state = np.random.SeedSequence(seed, spawn_key=(int(domain), replica)).generate_state(
+            2, np.uint64
+        )
         return cls(int(state[0]), int(state[1]))
 
     def word(self, step: int, slot: int) -> int:
@@ -175,7 +177,9 @@ def generator(seed: int, domain: Domain, *index: int) -> np.random.Generator:
     >>> float(generator(0, Domain.DATA).random()) != float(generator(0, Domain.NETWORK).random())
     True
     """
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(int(domain), *index))))
+    return np.random.Generator(
+        np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(int(domain), *index)))
+    )
 
 
 def stratified_words(count: int) -> Iterator[int]:

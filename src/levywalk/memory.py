@@ -93,7 +93,9 @@ class Like:
 
     def __post_init__(self) -> None:
         if self.what != "model":
-            raise InvalidParameter(f"Like takes 'model', got {self.what!r}; use Array(shape) for another shape")
+            raise InvalidParameter(
+                f"Like takes 'model', got {self.what!r}; use Array(shape) for another shape"
+            )
         object.__setattr__(self, "dtype", _clean_dtype(self.dtype))
 
     def shape(self, sizes: Sizes) -> tuple[int, ...]:
@@ -118,7 +120,9 @@ class Array:
     def __post_init__(self) -> None:
         size = (self.size,) if isinstance(self.size, int) else tuple(self.size)
         if not all(isinstance(length, int) and length >= 1 for length in size):
-            raise InvalidParameter(f"Array takes a shape of integers of at least 1, got {self.size!r}")
+            raise InvalidParameter(
+                f"Array takes a shape of integers of at least 1, got {self.size!r}"
+            )
         object.__setattr__(self, "size", size)
         object.__setattr__(self, "dtype", _clean_dtype(self.dtype))
 
@@ -144,7 +148,9 @@ def _clean_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     try:
         clean: np.dtype[Any] = np.dtype(dtype)
     except TypeError:
-        raise InvalidParameter(f"dtype of a memory must be a numpy type such as np.float64, got {dtype!r}") from None
+        raise InvalidParameter(
+            f"dtype of a memory must be a numpy type such as np.float64, got {dtype!r}"
+        ) from None
     if clean.kind not in _KINDS:
         raise InvalidParameter(f"dtype of a memory must be a number or a boolean, got {clean}")
     return clean.newbyteorder("=")
@@ -162,10 +168,14 @@ def check_declaration(owner: str, where: str, declared: Any) -> dict[str, Kind]:
     levywalk.errors.InvalidParameter: token_memory['uses'] of Sag must be Number, Like or Array, ...
     """
     if not isinstance(declared, Mapping):
-        raise InvalidParameter(f"{where} of {owner} must be a dict of name to kind, got {declared!r}")
+        raise InvalidParameter(
+            f"{where} of {owner} must be a dict of name to kind, got {declared!r}"
+        )
     for name, kind in declared.items():
         if not isinstance(name, str) or not name.isidentifier():
-            raise InvalidParameter(f"{where} of {owner} must have names such as 'sum' as keys, got {name!r}")
+            raise InvalidParameter(
+                f"{where} of {owner} must have names such as 'sum' as keys, got {name!r}"
+            )
         if not isinstance(kind, (Number, Like, Array)):
             raise InvalidParameter(
                 f"{where}[{name!r}] of {owner} must be Number, Like, Array, PerEdge or PerSample, got {kind!r}"
@@ -205,11 +215,15 @@ class Slots(MutableMapping[str, Any]):
         array = self.arrays.get(name)
         if array is None:
             known = ", ".join(self.arrays) or "nothing"
-            raise InvalidParameter(f"memory has no entry {name!r}: declare it first; declared: {known}")
+            raise InvalidParameter(
+                f"memory has no entry {name!r}: declare it first; declared: {known}"
+            )
         if value is array:  # in-place arithmetic has done the work
             return
         if np.shape(value) != array.shape:
-            raise InvalidParameter(f"memory {name!r} has the shape {array.shape}, got {np.shape(value)}")
+            raise InvalidParameter(
+                f"memory {name!r} has the shape {array.shape}, got {np.shape(value)}"
+            )
         array[...] = value
 
     def __delitem__(self, name: str) -> None:
@@ -244,7 +258,10 @@ NO_MEMORY = Memory(Slots({}), Slots({}))
 def token_arrays(declared: Mapping[str, Kind], dim: int) -> dict[str, AnyArray]:
     """Return the entries of a token's memory before the first step."""
     sizes = Sizes(dim, 0, 0)
-    return {name: np.full(kind.shape(sizes), kind.initial, kind.dtype) for name, kind in declared.items()}
+    return {
+        name: np.full(kind.shape(sizes), kind.initial, kind.dtype)
+        for name, kind in declared.items()
+    }
 
 
 def token_bytes(declared: Mapping[str, Kind], dim: int) -> int:
@@ -256,7 +273,9 @@ def token_bytes(declared: Mapping[str, Kind], dim: int) -> int:
     88
     """
     sizes = Sizes(dim, 0, 0)
-    return sum(np.dtype(kind.dtype).itemsize * math.prod(kind.shape(sizes)) for kind in declared.values())
+    return sum(
+        np.dtype(kind.dtype).itemsize * math.prod(kind.shape(sizes)) for kind in declared.values()
+    )
 
 
 def parts(arrays: Mapping[str, AnyArray], prefix: str) -> dict[str, AnyArray]:
@@ -327,7 +346,9 @@ def node_memory_bytes(
     240
     """
     itemsizes = {name: np.dtype(kind.dtype).itemsize for name, kind in declared.items()}
-    return sum(width * itemsizes[name] for name, width, _, _ in _layout(declared, dim, degree, n_samples))
+    return sum(
+        width * itemsizes[name] for name, width, _, _ in _layout(declared, dim, degree, n_samples)
+    )
 
 
 def _layout(
@@ -335,7 +356,10 @@ def _layout(
 ) -> Iterator[tuple[str, int, npt.NDArray[np.int64] | int, tuple[int, ...]]]:
     """Yield each entry's name, its row's length, where each node's part begins (or how long it is), and its shape."""
     n = len(degree)
-    counts: dict[type, Callable[[], npt.NDArray[Any]]] = {PerEdge: lambda: degree, PerSample: lambda: n_samples}
+    counts: dict[type, Callable[[], npt.NDArray[Any]]] = {
+        PerEdge: lambda: degree,
+        PerSample: lambda: n_samples,
+    }
     for name, kind in declared.items():
         count = counts.get(type(kind))
         if count is not None:

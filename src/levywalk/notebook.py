@@ -32,7 +32,8 @@ def table_html(rows: Sequence[tuple[str, object]], caption: str) -> str:
     True
     """
     body = "".join(
-        f"<tr><th {_CELL}>{escape(name)}</th><td {_CELL}>{escape(value_text(value))}</td></tr>" for name, value in rows
+        f"<tr><th {_CELL}>{escape(name)}</th><td {_CELL}>{escape(value_text(value))}</td></tr>"
+        for name, value in rows
     )
     return f"<table><caption {_CELL}>{escape(caption)}</caption><tbody>{body}</tbody></table>"
 
@@ -55,7 +56,9 @@ def columns_html(header: Sequence[str], rows: Sequence[Sequence[object]], captio
     2
     """
     head = "".join(f"<th {_CELL}>{escape(name)}</th>" for name in header)
-    lines = ("".join(f"<td {_CELL}>{escape(value_text(value))}</td>" for value in row) for row in rows)
+    lines = (
+        "".join(f"<td {_CELL}>{escape(value_text(value))}</td>" for value in row) for row in rows
+    )
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return (
         f"<table><caption {_CELL}>{escape(caption)}</caption>"

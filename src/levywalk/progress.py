@@ -29,7 +29,13 @@ class Bar:
     speed_over = 30.0  # seconds that the time left is told from
 
     def __init__(
-        self, title: str, total: float, *, done: float = 0.0, show: bool | None = None, patience: float = 0.5
+        self,
+        title: str,
+        total: float,
+        *,
+        done: float = 0.0,
+        show: bool | None = None,
+        patience: float = 0.5,
     ) -> None:
         self.title = title
         self.total = total
@@ -58,14 +64,22 @@ class Bar:
         """Return what the bar shows, as rich's columns."""
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-        return [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()]
+        return [
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+        ]
 
     def _open(self) -> None:
         from rich.console import Console
         from rich.progress import Progress as RichProgress
 
         bar = RichProgress(
-            *self.columns(), console=Console(stderr=True), transient=True, speed_estimate_period=self.speed_over
+            *self.columns(),
+            console=Console(stderr=True),
+            transient=True,
+            speed_estimate_period=self.speed_over,
         )
         bar.start()
         self._bar = bar
@@ -75,7 +89,10 @@ class Bar:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._bar is not None:
             from rich.progress import Progress as RichProgress

@@ -97,9 +97,13 @@ def register(kind: str, name: str, factory: Callable[..., Any]) -> None:
     """
     table = _table(kind)
     if not isinstance(name, str) or not name.isidentifier():
-        raise InvalidParameter(f"name must consist of letters, digits and underscores, got {name!r}")
+        raise InvalidParameter(
+            f"name must consist of letters, digits and underscores, got {name!r}"
+        )
     if not callable(factory):
-        raise InvalidParameter(f"factory of {name!r} must be a class or a function, got {factory!r}")
+        raise InvalidParameter(
+            f"factory of {name!r} must be a class or a function, got {factory!r}"
+        )
     _fill(kind)
     if name in table and table[name] is not factory:
         raise InvalidParameter(f"the {kind} name {name!r} is taken; choose another name")
@@ -216,7 +220,9 @@ def from_dict(kind: str, recipe: Any) -> Any:
     return factory(**{key: _made(key, value) for key, value in given.items()})
 
 
-def check_arguments(kind: str, name: str, factory: Callable[..., Any], given: Mapping[str, Any]) -> None:
+def check_arguments(
+    kind: str, name: str, factory: Callable[..., Any], given: Mapping[str, Any]
+) -> None:
     """Refuse arguments that a factory does not have, and missing ones."""
     parameters = arguments_of(factory)
     for key in given:
@@ -226,7 +232,11 @@ def check_arguments(kind: str, name: str, factory: Callable[..., Any], given: Ma
             raise InvalidSpec(
                 f"{kind} {name!r} has no argument {key!r}; {hint}known: {', '.join(parameters) or 'none'}"
             )
-    missing = [key for key, entry in parameters.items() if entry.default is entry.empty and key not in given]
+    missing = [
+        key
+        for key, entry in parameters.items()
+        if entry.default is entry.empty and key not in given
+    ]
     if missing:
         raise InvalidSpec(f"{kind} {name!r} needs {', '.join(missing)}")
 

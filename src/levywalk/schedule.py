@@ -67,7 +67,9 @@ class Decaying:
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "initial", checks.real("initial", self.initial, "at least 0", low=0.0))
+        object.__setattr__(
+            self, "initial", checks.real("initial", self.initial, "at least 0", low=0.0)
+        )
         object.__setattr__(self, "timescale", checks.positive("timescale", self.timescale))
         object.__setattr__(self, "power", checks.positive("power", self.power))
 
@@ -93,7 +95,9 @@ class Dropping:
     then: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "initial", checks.real("initial", self.initial, "at least 0", low=0.0))
+        object.__setattr__(
+            self, "initial", checks.real("initial", self.initial, "at least 0", low=0.0)
+        )
         object.__setattr__(self, "at", checks.integer("at", self.at, low=0))
         object.__setattr__(self, "then", checks.real("then", self.then, "at least 0", low=0.0))
 
@@ -113,7 +117,9 @@ def is_schedule(value: Any) -> TypeGuard[Schedule]:
     return isinstance(value, Schedule) and callable(value.values) and not isinstance(value, Mapping)
 
 
-def schedule_values(name: str, schedule: Schedule, start: int, stop: int, high: float = np.inf) -> Floats:
+def schedule_values(
+    name: str, schedule: Schedule, start: int, stop: int, high: float = np.inf
+) -> Floats:
     """Return the schedule's numbers of the steps start, …, stop-1, each checked to be finite and in [0, high].
 
     Examples
@@ -134,7 +140,9 @@ def schedule_values(name: str, schedule: Schedule, start: int, stop: int, high: 
         )
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0.0) & (values <= high)))
     if bad.size:
-        domain = f"lie in [0, {high:g}]" if np.isfinite(high) else "be a finite number of at least 0"
+        domain = (
+            f"lie in [0, {high:g}]" if np.isfinite(high) else "be a finite number of at least 0"
+        )
         raise InvalidParameter(
             f"{name} must {domain}, got {float(values[bad[0]])!r} at step {start + int(bad[0])} of the schedule"
         )

@@ -65,7 +65,10 @@ class StepValues:
     def prepare(self, start: int, stop: int) -> None:
         """Compute the numbers of the steps start, …, stop-1."""
         if self.constant is None:
-            self._values, self._start = schedule_values(self.name, self.schedule, start, stop, self.high), start
+            self._values, self._start = (
+                schedule_values(self.name, self.schedule, start, stop, self.high),
+                start,
+            )
 
     def at(self, t: int) -> float:
         """Return the number of step t."""
@@ -92,7 +95,12 @@ class PublishedPhase:
     """
 
     def __init__(
-        self, walk: Walk, mean_score: float | None, step_size: Schedule, most: float = math.inf, scaled: bool = True
+        self,
+        walk: Walk,
+        mean_score: float | None,
+        step_size: Schedule,
+        most: float = math.inf,
+        scaled: bool = True,
     ) -> None:
         self.walk, self.mean_score, self.step_size = walk, mean_score, step_size
         self.most, self.scaled = most, scaled
@@ -122,7 +130,11 @@ class PublishedPhase:
 
     def scheduled(self, t: int) -> Mapping[str, float]:
         """Return the values at step t of the numbers that the walk declares."""
-        return {name: values.at(t) for name, values in self.values.items()} if self.values else _NOTHING
+        return (
+            {name: values.at(t) for name, values in self.values.items()}
+            if self.values
+            else _NOTHING
+        )
 
     def prepare(self, start: int, stop: int) -> None:
         """Compute all scheduled numbers of the steps start, …, stop-1 at once."""
@@ -241,10 +253,17 @@ class Site:
     __slots__ = ("ask", "local", "memory", "method", "node", "scale", "views", "weights")
 
     def __init__(
-        self, method: Method, node: int, local: LocalData, scores: Sequence[float], views: Sequence[LocalView]
+        self,
+        method: Method,
+        node: int,
+        local: LocalData,
+        scores: Sequence[float],
+        views: Sequence[LocalView],
     ) -> None:
         self.method, self.node, self.local, self.views = method, node, local, views
-        self.weights = [phase.weight(score) for phase, score in zip(method.phases, scores, strict=True)]
+        self.weights = [
+            phase.weight(score) for phase, score in zip(method.phases, scores, strict=True)
+        ]
         self.memory: Mapping[str, AnyArray] = {}
         self.scale = 1.0
         self.ask: Ask | None = None
@@ -281,7 +300,11 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
         return token._replace(step=t + 1)
     phase, update = method.phases[token.phase], method.update
     step_size = phase.step_size_at(t, site.scale)
-    carried = {name: array.copy() for name, array in token.memory.items()} if token.memory else token.memory
+    carried = (
+        {name: array.copy() for name, array in token.memory.items()}
+        if token.memory
+        else token.memory
+    )
     memory = _memory(UPDATE, update.token_memory, update.node_memory, carried, site.memory)
     weight = site.weights[token.phase]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -294,7 +317,9 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
         if not np.isfinite(changed).all():
             return token._replace(step=t + 1, diverged_at=t)
         if changed.shape != x.shape:
-            raise InvalidParameter(f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}")
+            raise InvalidParameter(
+                f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}"
+            )
         token = token._replace(step=t + 1, model=changed, memory=carried)
         if method.detector is None or token.switched_at >= 0:
             return token
@@ -316,7 +341,10 @@ def moved(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]
     memory, carried = NO_MEMORY, token.memory
     if walk.token_memory or walk.node_memory:
         prefix = WALKS[token.phase]
-        carried = {name: array.copy() if name.startswith(prefix) else array for name, array in token.memory.items()}
+        carried = {
+            name: array.copy() if name.startswith(prefix) else array
+            for name, array in token.memory.items()
+        }
         memory = _memory(prefix, walk.token_memory, walk.node_memory, carried, site.memory)
     decision = walk.decide(view, memory, words)
     to, left = _checked(decision, view, walk)
@@ -375,10 +403,17 @@ def _memory(
     return Memory(Slots(parts(carried, prefix)), Slots(parts(kept, prefix)))
 
 
-def _settled(detector: BoundDetector, carried: Mapping[str, AnyArray], direction: Floats, step_size: float) -> bool:
+def _settled(
+    detector: BoundDetector, carried: Mapping[str, AnyArray], direction: Floats, step_size: float
+) -> bool:
     """Let the detector take in an update; its averages are part of the token's memory."""
     mine = Slots(parts(carried, DETECTOR))
     state = DetectorState(mine["mean"], mine["power"], mine["mass"], mine["streak"])
     settled = detector.observe(state, direction, step_size)
-    mine["mean"], mine["power"], mine["mass"], mine["streak"] = state.mean, state.power, state.mass, state.streak
+    mine["mean"], mine["power"], mine["mass"], mine["streak"] = (
+        state.mean,
+        state.power,
+        state.mass,
+        state.streak,
+    )
     return settled

@@ -25,5 +25,7 @@ def source_digest(*parts: str) -> str:
         path = _HERE / part
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             content = file.read_bytes()
-            digest.update(f"{file.relative_to(_HERE).as_posix()} {len(content)} ".encode() + content)
+            digest.update(
+                f"{file.relative_to(_HERE).as_posix()} {len(content)} ".encode() + content
+            )
     return digest.hexdigest()

@@ -60,9 +60,7 @@ GIVEN: dict[str, Any] = {"steps": 300, "step_size": 1e-4, "replicas": 3, "record
 def test_the_compiled_twin_is_the_plain_method(case: str) -> None:
     problem, walk, update = CASES[case]
     kernel, reference = (
-        lw.run(
-            NETWORK, problem, walk, update=update, backend=backend, record_memory=True, **GIVEN
-        )
+        lw.run(NETWORK, problem, walk, update=update, backend=backend, record_memory=True, **GIVEN)
         for backend in ("kernel", "reference")
     )
     assert np.array_equal(kernel.walk, reference.walk)
@@ -230,7 +228,11 @@ def test_commands_know_a_loaded_file_and_nothing_else(tmp_path: Path) -> None:
     refused = typed(tmp_path, "run", "experiment.toml")
     assert refused.returncode == 2
     assert "non_backtracking_example" in refused.stderr
-    loads = [word for name in ("sag", "heavy_ball", "non_backtracking") for word in ("--load", file(name))]
+    loads = [
+        word
+        for name in ("sag", "heavy_ball", "non_backtracking")
+        for word in ("--load", file(name))
+    ]
     done = typed(tmp_path, "run", "experiment.toml", "--json", *loads)
     assert done.returncode == 0, done.stderr
     assert set(json.loads(done.stdout)["designs"]) == {"ours", "ball"}
@@ -240,7 +242,17 @@ def test_commands_know_a_loaded_file_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_compare_and_a_simulated_fleet_as_commands(tmp_path: Path) -> None:
-    words = ["compare", "ring:12", "--steps", "60", "--replicas", "2", "--step-size", "0.001", "--json"]
+    words = [
+        "compare",
+        "ring:12",
+        "--steps",
+        "60",
+        "--replicas",
+        "2",
+        "--step-size",
+        "0.001",
+        "--json",
+    ]
     pair = "unif_rw,unif_rw+heavy_ball_example:beta=0.5"
     done = typed(tmp_path, "--load", file("heavy_ball"), *words, "--designs", pair)
     assert done.returncode == 0, done.stderr
@@ -254,6 +266,10 @@ def test_compare_and_a_simulated_fleet_as_commands(tmp_path: Path) -> None:
 def test_worker_processes_of_a_sweep_know_a_loaded_file(tmp_path: Path) -> None:
     sweep = EXPERIMENT + '\n[sweep]\n"run.seed" = [0, 1]\n'
     (tmp_path / "sweep.toml").write_text(sweep)
-    loads = [word for name in ("sag", "heavy_ball", "non_backtracking") for word in ("--load", file(name))]
+    loads = [
+        word
+        for name in ("sag", "heavy_ball", "non_backtracking")
+        for word in ("--load", file(name))
+    ]
     done = typed(tmp_path, *loads, "sweep", "sweep.toml", "--workers", "2", "--out", "swept")
     assert done.returncode == 0, done.stderr

@@ -66,7 +66,9 @@ def make(
         name="test",
         seed=3,
         metrics=metrics,
-        terms=HandOffTerms(run=b"", dead_after=PATIENCE) if terms is None else terms,  # nobody dies of a slow machine
+        terms=HandOffTerms(run=b"", dead_after=PATIENCE)
+        if terms is None
+        else terms,  # nobody dies of a slow machine
     )
 
 
@@ -82,7 +84,9 @@ class Running:
         if code is not None:
             what = [what[0], "-c", code, what[-1]]
         with (folder / "node.log").open("ab") as log:
-            self.process = subprocess.Popen(what, env=os.environ | ENVIRONMENT, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                what, env=os.environ | ENVIRONMENT, stdout=log, stderr=log
+            )
 
     def __enter__(self) -> Self:
         eventually(self._up)
@@ -116,10 +120,15 @@ class Running:
 
     def state(self) -> dict[str, object]:
         """Return what is on its disk, in a form that can be compared."""
-        with StoreReader(self.file.state, self.manifest.digest, limits=self.manifest.limits) as reading:
+        with StoreReader(
+            self.file.state, self.manifest.digest, limits=self.manifest.limits
+        ) as reading:
             disk = reading.load()
             assert disk is not None
-            held = {slot: None if value is None else encode(value) for slot, value in whole(disk).slots.items()}
+            held = {
+                slot: None if value is None else encode(value)
+                for slot, value in whole(disk).slots.items()
+            }
             return held | {"lines": len(reading)}
 
     def dial(self, neighbour: int, **changes: Any) -> Caller:
@@ -174,7 +183,9 @@ class Caller:
 
     def hello(self, **changes: Any) -> bytes:
         own = self.identity.certificate.public_bytes(Encoding.DER)
-        right = Hello(FORMAT, self.to.manifest.digest, bytes(15) + bytes([self.node]), "hostile", own)
+        right = Hello(
+            FORMAT, self.to.manifest.digest, bytes(15) + bytes([self.node]), "hostile", own
+        )
         return hello_frame(self.node, right._replace(**changes))
 
     def write(self, *frames: bytes) -> None:

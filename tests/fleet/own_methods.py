@@ -20,7 +20,9 @@ class HeavyBall(lw.Update):
         self.beta = beta
 
     def direction(self, model, memory, local, weight, words):
-        memory.token["velocity"] = self.beta * memory.token["velocity"] + weight * local.gradient(model)
+        memory.token["velocity"] = self.beta * memory.token["velocity"] + weight * local.gradient(
+            model
+        )
         memory.token["updates"] += 1
         return memory.token["velocity"]
 
@@ -60,7 +62,11 @@ class LongestAgo(lw.Walk):
 
     def decide(self, view, memory, words):
         memory.node["last"] = view.step
-        others = [(last, u) for last, u in zip(view.answers["last"], view.neighbours, strict=True) if u != view.node]
+        others = [
+            (last, u)
+            for last, u in zip(view.answers["last"], view.neighbours, strict=True)
+            if u != view.node
+        ]
         return lw.Decision(min(others)[1])
 
 

@@ -22,7 +22,9 @@ from levywalk.fleet.storage.reader import StoreReader
 from tests.limits import PATIENCE, eventually, mostly_more
 
 Change = Callable[[tuple[Peer, ...]], tuple[Peer, ...]]
-PATIENT = replace(TERMS, dead_after=10.0)  # an edge is down after that; a slow machine is not silent for so long
+PATIENT = replace(
+    TERMS, dead_after=10.0
+)  # an edge is down after that; a slow machine is not silent for so long
 
 
 def change(live: RunningFleet, v: int, how: Change) -> None:
@@ -39,14 +41,19 @@ def drop(live: RunningFleet, a: int, b: int) -> None:
 
 def add(live: RunningFleet, a: int, b: int, through: int) -> None:
     """Add an edge between two nodes that have a neighbour in common, whose file has all that is to be known."""
-    known = {peer.id: peer for peer in NodeFile.read(live.folder / f"node-{through}" / "node.toml").neighbours}
+    known = {
+        peer.id: peer
+        for peer in NodeFile.read(live.folder / f"node-{through}" / "node.toml").neighbours
+    }
     for v, u in ((a, b), (b, a)):
         change(live, v, lambda peers, u=u: (*peers, known[u]))
 
 
 def stop_all(live: RunningFleet, holder: int) -> Held:
     """End all nodes but a frozen holder, which is killed; return what that holds."""
-    eventually(lambda: len(live.statuses()) == len(live.running()))  # one that has not begun does not end as it should
+    eventually(
+        lambda: len(live.statuses()) == len(live.running())
+    )  # one that has not begun does not end as it should
     for v in live.running():
         assert live.end(v) == 0
     live.kill(holder)
@@ -62,7 +69,9 @@ def events(live: RunningFleet, v: int) -> list[tuple[str, int | None]]:
     return [(line["event"], line.get("neighbour")) for line in map(json.loads, lines)]
 
 
-@pytest.mark.parametrize("which", mostly_more(["guardian", "another"], lambda which: which == "guardian"))
+@pytest.mark.parametrize(
+    "which", mostly_more(["guardian", "another"], lambda which: which == "guardian")
+)
 def test_an_edge_that_is_taken_out_of_both_files(tmp_path: Path, which: str) -> None:
     """The files are the operators' word: nobody waits for a guardian that is no neighbour any more."""
     network = lw.Network.from_edges([(a, b) for a in range(4) for b in range(a)])
@@ -89,7 +98,9 @@ def test_an_edge_that_is_taken_out_of_both_files(tmp_path: Path, which: str) -> 
         eventually(lambda: len({tuple(one["epoch"]) for one in live.statuses().values()}) == 1)
         live.wait(live.pulse(), PATIENCE)
         assert (live.pulse().epoch > held.token.epoch) == (which == "guardian")
-        assert ("guardian gone" in dict(events(live, holder))) == (which == "guardian")  # at once, not in a while
+        assert ("guardian gone" in dict(events(live, holder))) == (
+            which == "guardian"
+        )  # at once, not in a while
         for v in live.running():
             assert live.end(v) == 0
         assert judge_folder(live.fleet, live.folder).lost == 0

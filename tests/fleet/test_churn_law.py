@@ -66,7 +66,9 @@ def row(here: NodeSite, token: Token, pieces: int, n: int) -> np.ndarray:
         bound, beyond = low, high
         while first != last and beyond - bound > 1:
             middle = (bound + beyond) // 2
-            bound, beyond = (middle, beyond) if decides(here, token, middle) == first else (bound, middle)
+            bound, beyond = (
+                (middle, beyond) if decides(here, token, middle) == first else (bound, middle)
+            )
         edge = Fraction(beyond if first != last else high + 1)
         law[first] += (edge - Fraction(piece * TOP, pieces)) / TOP
         law[last] += (Fraction((piece + 1) * TOP, pieces) - edge) / TOP
@@ -83,7 +85,9 @@ def matrix(virtual: VirtualFleet, alive: list[int], phase: str) -> np.ndarray:
         if phase == "mh":
             found[v] = row(here, plain, here.views[0].degree, n)
         else:
-            found[v] = row(here, plain._replace(step=1, hop=0, distance=2), max(1, here.live[0].degree), n)
+            found[v] = row(
+                here, plain._replace(step=1, hop=0, distance=2), max(1, here.live[0].degree), n
+            )
     return found[np.ix_(alive, alive)]
 
 
@@ -93,7 +97,9 @@ def whole_law(virtual: VirtualFleet, alive: list[int]) -> np.ndarray:
     jump = virtual.fleet.published.phases[0].jump
     if jump is None:
         return decision
-    far = sum(q * np.linalg.matrix_power(hop, i + 1) for i, q in enumerate(jump.distance.probabilities()))
+    far = sum(
+        q * np.linalg.matrix_power(hop, i + 1) for i, q in enumerate(jump.distance.probabilities())
+    )
     return (1 - jump.p_jump) * decision + jump.p_jump * far
 
 
@@ -104,7 +110,9 @@ def adjacency(edges: list[tuple[int, int]], n: int, policy: str) -> np.ndarray:
     return A + np.eye(n) if policy == "counted" else A
 
 
-def expected_law(fleet: Fleet, edges: list[tuple[int, int]], alive: list[int], policy: str) -> np.ndarray:
+def expected_law(
+    fleet: Fleet, edges: list[tuple[int, int]], alive: list[int], policy: str
+) -> np.ndarray:
     """MH with the degrees of ``edges``, proposals to the dead being stays; hops uniform over live neighbours."""
     n, t = fleet.network.n, fleet.scores[0]
     A = adjacency(edges, n, policy)
@@ -120,25 +128,38 @@ def expected_law(fleet: Fleet, edges: list[tuple[int, int]], alive: list[int], p
             W[v, u] = 1.0 / max(1, len(live))
     jump = fleet.published.phases[0].jump
     if jump is not None:
-        far = sum(q * np.linalg.matrix_power(W, i + 1) for i, q in enumerate(jump.distance.probabilities()))
+        far = sum(
+            q * np.linalg.matrix_power(W, i + 1)
+            for i, q in enumerate(jump.distance.probabilities())
+        )
         P = (1 - jump.p_jump) * P + jump.p_jump * far
     return P[np.ix_(alive, alive)]
 
 
 def stationary(P: np.ndarray) -> np.ndarray:
     n = len(P)
-    return np.linalg.lstsq(np.vstack([P.T - np.eye(n), np.ones(n)]), np.append(np.zeros(n), 1.0), rcond=None)[0]
+    return np.linalg.lstsq(
+        np.vstack([P.T - np.eye(n), np.ones(n)]), np.append(np.zeros(n), 1.0), rcond=None
+    )[0]
 
 
 def fleet_of(design: Walk, policy: str = "none", steps: int = 10**6) -> Fleet:
     network = lw.Network.from_edges(EDGES, n=7, self_loops=policy)
     features = np.sqrt(np.array(LIPSCHITZ) / 2.0)[:, None]
     return Fleet.of(
-        network, lw.LeastSquares(features, np.zeros(7)), design, steps=steps, step_size="theory", terms=TERMS, start=0
+        network,
+        lw.LeastSquares(features, np.zeros(7)),
+        design,
+        steps=steps,
+        step_size="theory",
+        terms=TERMS,
+        start=0,
     )
 
 
-def after(fleet: Fleet, *faults: tuple[float, PlannedFault], absent: tuple[int, ...] = ()) -> VirtualFleet:
+def after(
+    fleet: Fleet, *faults: tuple[float, PlannedFault], absent: tuple[int, ...] = ()
+) -> VirtualFleet:
     virtual = VirtualFleet(fleet, latency=0.01, absent=absent)
     for time, fault in faults:
         virtual.at(time, fault)
@@ -164,7 +185,9 @@ def design(request) -> Walk:
     return DESIGNS[request.param]
 
 
-def assert_law(virtual: VirtualFleet, edges: list[tuple[int, int]], alive: list[int], policy: str) -> None:
+def assert_law(
+    virtual: VirtualFleet, edges: list[tuple[int, int]], alive: list[int], policy: str
+) -> None:
     found, expected = whole_law(virtual, alive), expected_law(virtual.fleet, edges, alive, policy)
     assert np.abs(found - expected).max() < 1e-12
     if virtual.fleet.published.phases[0].jump is None:
@@ -187,17 +210,25 @@ def test_a_death_that_both_ends_agree_on_leaves_the_target_on_the_survivors(desi
 
 
 def test_two_deaths(design):
-    virtual = after(fleet_of(design), (0.5, PlannedFault("kill", 2)), (0.8, PlannedFault("kill", 6)))
+    virtual = after(
+        fleet_of(design), (0.5, PlannedFault("kill", 2)), (0.8, PlannedFault("kill", 6))
+    )
     assert_law(virtual, EDGES, without(2, 6), "none")
 
 
 def test_who_comes_back_with_its_disk_is_as_before(design, policy):
-    virtual = after(fleet_of(design, policy), (0.5, PlannedFault("kill", 3)), (3.0, PlannedFault("restart", 3)))
+    virtual = after(
+        fleet_of(design, policy), (0.5, PlannedFault("kill", 3)), (3.0, PlannedFault("restart", 3))
+    )
     assert_law(virtual, EDGES, ALL, policy)
 
 
 def test_who_comes_back_without_its_disk_is_as_before_too(design, policy):
-    virtual = after(fleet_of(design, policy), (0.5, PlannedFault("lose disk", 3)), (3.0, PlannedFault("restart", 3)))
+    virtual = after(
+        fleet_of(design, policy),
+        (0.5, PlannedFault("lose disk", 3)),
+        (3.0, PlannedFault("restart", 3)),
+    )
     assert_law(virtual, EDGES, ALL, policy)
 
 
@@ -208,7 +239,11 @@ def test_who_leaves_is_as_if_dead(design):
 
 def test_a_partition_that_heals_leaves_no_trace(design):
     side = frozenset([4, 5, 6])
-    virtual = after(fleet_of(design), (0.5, PlannedFault("cut", nodes=side)), (4.0, PlannedFault("heal", nodes=side)))
+    virtual = after(
+        fleet_of(design),
+        (0.5, PlannedFault("cut", nodes=side)),
+        (4.0, PlannedFault("heal", nodes=side)),
+    )
     assert_law(virtual, EDGES, ALL, "none")
 
 
@@ -237,7 +272,9 @@ class Lossy(VirtualFleet):
 
 def joining() -> list[VirtualFleet]:
     fleet = fleet_of(lw.weight_rw())
-    calm = [VirtualFleet(fleet, latency=latency, absent=[3]) for latency in (0.003, 0.013, 0.05, 0.08)]
+    calm = [
+        VirtualFleet(fleet, latency=latency, absent=[3]) for latency in (0.003, 0.013, 0.05, 0.08)
+    ]
     return calm + [Lossy(fleet, seed) for seed in range(12)]
 
 
@@ -247,7 +284,11 @@ def test_a_larger_degree_is_used_only_once_every_live_neighbour_has_it_on_disk()
         used = set()
         while virtual.now < 3.0:
             virtual.step()
-            disks = {v: machine.disk for v, machine in enumerate(virtual.machines) if machine.node is not None}
+            disks = {
+                v: machine.disk
+                for v, machine in enumerate(virtual.machines)
+                if machine.node is not None
+            }
             for v, disk in disks.items():
                 for u, edge in disk["edges"].items():
                     record = disks[u]["edges"].get(v)

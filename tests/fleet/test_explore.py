@@ -48,7 +48,12 @@ def test_nothing_that_can_happen_breaks_an_invariant_or_stops_the_walk(setting: 
 @pytest.mark.parametrize(
     ("kind", "invariant", "most_lines", "because"),
     [
-        (AcknowledgesBeforeCommit, "I2", 8, "1 gets Prepare(e0.0 seq 1 step 1) of 0; crash after 1 effect"),
+        (
+            AcknowledgesBeforeCommit,
+            "I2",
+            8,
+            "1 gets Prepare(e0.0 seq 1 step 1) of 0; crash after 1 effect",
+        ),
         (ReleasesWithoutRegister, "I3", 10, "2 gets Release(e0.0 seq 0 to 1) of 0"),
         (AnnouncesUnguarded, "I2", 5, "1: silent (hears 0)"),
         (RedrawsAfterCrash, "I7", 5, "0: start   [it had moving e0.0 seq 0 step 1]"),
@@ -94,12 +99,21 @@ class PreparesAfterTheEnd(Node):
 
     def _prepare(self, sender: int, message: Prepare, now: float) -> None:
         token = message.token
-        if self.disk.final is None or self.disk.held is not None or token.epoch < self.disk.known.epoch:
+        if (
+            self.disk.final is None
+            or self.disk.held is not None
+            or token.epoch < self.disk.known.epoch
+        ):
             super()._prepare(sender, message, now)
             return
         guarded = self.disk.guarded
         if guarded is None or guarded.copy.seq < token.seq:
-            self._put("held", Held(HeldStatus.PREPARED, token, message.guardian, sender, NOBODY, token.step, FIRST))
+            self._put(
+                "held",
+                Held(
+                    HeldStatus.PREPARED, token, message.guardian, sender, NOBODY, token.step, FIRST
+                ),
+            )
             self._send(sender, Prepared(token.epoch, token.seq, self._digest(token)))
 
 
@@ -120,7 +134,11 @@ class EndsWhatItBringsBackAgain(Node):
 
     def _finished(self, sender: int, message: Finished, now: float) -> None:
         held, ended = self.disk.held, message.token.epoch
-        if held is not None and held.guardian == NOBODY and held.token.epoch > ended >= self.disk.known.epoch:
+        if (
+            held is not None
+            and held.guardian == NOBODY
+            and held.token.epoch > ended >= self.disk.known.epoch
+        ):
             self._put("held", None)
         super()._finished(sender, message, now)
 
@@ -159,7 +177,10 @@ def test_a_limit_on_states_is_not_taken_for_the_end() -> None:
 
 def test_facts_that_contradict_each_other() -> None:
     e = Epoch(0, 0, 0)
-    assert judge_facts([("activated", e, 1, 1), ("regenerated", e, 1, 0, 2), ("visited", e, 0, 1)]) is None
+    assert (
+        judge_facts([("activated", e, 1, 1), ("regenerated", e, 1, 0, 2), ("visited", e, 0, 1)])
+        is None
+    )
     bad = judge_facts([("visited", e, 0, 1), ("visited", e, 0, 2)])
     assert bad == ("I6", "step 0 of e0.0 was done at nodes 1 and 2")
 

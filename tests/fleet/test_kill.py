@@ -99,7 +99,8 @@ def walk(folder: Path, inline: int, kill: str | None = None) -> None:
     limits = Limits(fleet.published.dim, len(fleet.published.phases), fleet.published.memory_bytes)
     with ExitStack() as stack:
         stores = [
-            stack.enter_context(NodeStore(folder / str(v), RUN, limits=limits, inline=inline)) for v in range(NODES)
+            stack.enter_context(NodeStore(folder / str(v), RUN, limits=limits, inline=inline))
+            for v in range(NODES)
         ]
         nodes = []
         for v, store in enumerate(stores):
@@ -166,7 +167,10 @@ def assert_nothing_lost(folder: Path) -> None:
         assert disk.final is not None
         assert disk.final.model.tobytes() == expected.model[0].tobytes()
         assert disk.final.switched_at == expected.switched_at[0]
-        assert (disk.final.hops, disk.final.transfers) == (expected.hops[0, -1], expected.transfers[0, -1])
+        assert (disk.final.hops, disk.final.transfers) == (
+            expected.hops[0, -1],
+            expected.transfers[0, -1],
+        )
     assert lines == Counter(range(STEPS + 1))  # nothing lost, nothing twice
     assert np.array_equal([visits[t] for t in range(STEPS)], expected.walk[0])
     assert visits[STEPS] == expected.final_node[0]
@@ -251,7 +255,9 @@ def test_a_failpoint_that_does_not_exist_is_refused(text: str) -> None:
 
 def test_every_failpoint_is_documented_and_in_the_source() -> None:
     listed = Path(failpoints.__file__)
-    source = "".join(path.read_text() for path in [*listed.parent.glob("*.py"), Path(__file__)] if path != listed)
+    source = "".join(
+        path.read_text() for path in [*listed.parent.glob("*.py"), Path(__file__)] if path != listed
+    )
     for name, about in FAILPOINTS.items():
         assert about
         inside = (f'"{name}"', f'_Transaction(self, db, "{name.partition(":")[0]}")')

@@ -40,7 +40,9 @@ print(problem.smoothness.tolist(), problem.local_gradient(1, [1.0, 1.0]).tolist(
 def loaded(code: str, *arguments: str) -> tuple[list[str], str]:
     """Run the code in a fresh process; return which heavy packages it loaded, and what it printed before."""
     code = f"import sys\n{code}\nprint(*(name for name in {HEAVY} if name in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     *printed, names = done.stdout.splitlines()
     return names.split(), "".join(printed)
@@ -54,7 +56,9 @@ def test_a_node_loads_no_library_of_the_simulation(tmp_path: Path, name: str) ->
     elif path.suffix == ".csv":
         np.savetxt(path, np.column_stack([FEATURES, TARGETS]), delimiter=",")
     else:
-        path.write_text("".join(f"{y} 1:{a} 2:{b}\n" for (a, b), y in zip(FEATURES, TARGETS, strict=True)))
+        path.write_text(
+            "".join(f"{y} 1:{a} 2:{b}\n" for (a, b), y in zip(FEATURES, TARGETS, strict=True))
+        )
     names, printed = loaded(NODE + ASK, str(path))
     assert names == []
     same = LeastSquares(FEATURES, TARGETS)

@@ -42,7 +42,12 @@ def typed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a command as a process whose output is a pipe, and wait until nobody holds that any more."""
     command = [sys.executable, "-m", "levywalk.cli.main", *map(str, arguments)]
     return subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=PATIENCE
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
     )
 
 
@@ -70,7 +75,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_status_for_people_and_for_machines(folder: Path) -> None:
     found = status(folder)
-    assert (found["name"], found["step"], found["finished"], found["lost_updates"]) == ("my-fleet", 300, True, 0)
+    assert (found["name"], found["step"], found["finished"], found["lost_updates"]) == (
+        "my-fleet",
+        300,
+        True,
+        0,
+    )
     assert type(found["holder"]) is type(found["nodes"][0]["id"]) is int
     said = fleet("status", folder).stdout
     assert "the walk is over" in said
@@ -85,7 +95,10 @@ def test_status_loads_no_library_of_the_simulation(folder: Path) -> None:
         f"print(*(name for name in {HEAVY} if name in sys.modules), file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "fleet", "status", str(folder)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, "fleet", "status", str(folder)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stderr.split() == []
 
@@ -125,17 +138,35 @@ def test_the_trace_and_the_model_are_those_of_the_simulation(folder: Path, tmp_p
 def test_logs_in_words_and_as_json(folder: Path) -> None:
     said = fleet("logs", folder).stdout
     assert "the walk is over after 300 updates" in said
-    lines = [json.loads(line) for line in fleet("logs", folder, "--node", 2, "--json").stdout.splitlines()]
+    lines = [
+        json.loads(line)
+        for line in fleet("logs", folder, "--node", 2, "--json").stdout.splitlines()
+    ]
     assert {line["node"] for line in lines} == {2}
     assert lines[0]["event"] == "started"
 
 
-@pytest.mark.parametrize(("arguments", "words"), [(["status", "--watch"], "over"), (["logs", "--follow"], "is over")])
+@pytest.mark.parametrize(
+    ("arguments", "words"), [(["status", "--watch"], "over"), (["logs", "--follow"], "is over")]
+)
 def test_what_goes_on_ends_by_ctrl_c(folder: Path, arguments: list[str], words: str) -> None:
-    command = [sys.executable, "-u", "-m", "levywalk.cli.main", "fleet", arguments[0], str(folder), arguments[1]]
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+    command = [
+        sys.executable,
+        "-u",
+        "-m",
+        "levywalk.cli.main",
+        "fleet",
+        arguments[0],
+        str(folder),
+        arguments[1],
+    ]
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # whoever runs the tests may ignore it
     try:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
     finally:
         signal.signal(signal.SIGINT, before)
     assert process.stdout is not None
@@ -208,7 +239,9 @@ def test_renew_says_when_it_counts(folder: Path) -> None:
 
 def test_a_node_in_the_foreground(folder: Path) -> None:
     """It must be the last of those that need all nodes: node 3 becomes another process."""
-    os.kill(next(node["pid"] for node in status(folder)["nodes"] if node["id"] == 3), signal.SIGTERM)
+    os.kill(
+        next(node["pid"] for node in status(folder)["nodes"] if node["id"] == 3), signal.SIGTERM
+    )
     until(lambda: running(folder / "node-3/state") is None)
     file = folder / "node-3/node.toml"
     command = [sys.executable, "-m", "levywalk.cli.main", "node", str(file)]
@@ -274,7 +307,12 @@ def shown(**more: Any) -> str:
 def test_the_picture() -> None:
     said = shown(waits=["node 1 waits for its guardian, node 2, which is silent"])
     for words in (
-        *("at node 1, guarded by node 2", "1,500 of 2,000 updates", "1,200  (120 a second)", "0.01235"),
+        *(
+            "at node 1, guarded by node 2",
+            "1,500 of 2,000 updates",
+            "1,200  (120 a second)",
+            "0.01235",
+        ),
         *("1, 7 updates lost", "4 up, 1 down", "·●◆✗‖", "! node 1 waits for its guardian"),
     ):
         assert words in said, words
@@ -291,7 +329,10 @@ def test_the_picture() -> None:
     [
         (["init", "--network", "rnig:8", "DIR"], "did you mean 'ring:n'"),
         (["init", "--network", "ring:8", "--data", "no/such.csv", "DIR"], "no/such.csv"),
-        (["init", "--network", "ring:8", "--for", "docker", "DIR"], "'systemd', 'compose', 'kubernetes'"),
+        (
+            ["init", "--network", "ring:8", "--for", "docker", "DIR"],
+            "'systemd', 'compose', 'kubernetes'",
+        ),
         (["init", "--network", "ring:8", "--policy", "hasty", "DIR"], "policy must be"),
         (["init", "--network", "ring:8", "--step-size", "tuned", "DIR"], "step_size must be"),
         (["init", "--network", "ring:8", "."], "never overwritten"),
@@ -303,7 +344,9 @@ def test_the_picture() -> None:
         (["begin", "node.toml"], "not a fleet's folder"),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str) -> None:
+def test_mistakes_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "something").touch()
     done = fleet(*arguments)

@@ -48,9 +48,15 @@ def alive(tmp_path: Path) -> Iterator[Make]:
         def make(network: lw.Network, links: Proxy | None = None, seed: int = 0) -> RunningFleet:
             if links is not None:
                 stack.callback(links.close)
-            live = stack.enter_context(RunningFleet(settle(tmp_path / f"fleet-{seed}", network, seed=seed), links))
+            live = stack.enter_context(
+                RunningFleet(settle(tmp_path / f"fleet-{seed}", network, seed=seed), links)
+            )
             live.begin(PATIENCE)
-            until(lambda: all(edge["up"] for one in live.statuses().values() for edge in one["edges"].values()))
+            until(
+                lambda: all(
+                    edge["up"] for one in live.statuses().values() for edge in one["edges"].values()
+                )
+            )
             return live
 
         yield make
@@ -58,22 +64,31 @@ def alive(tmp_path: Path) -> Iterator[Make]:
 
 def told(live: RunningFleet, v: int) -> list[dict[str, Any]]:
     """Return a node's log."""
-    return [json.loads(line) for line in (live.folder / f"node-{v}" / "node.log").read_text().splitlines()]
+    return [
+        json.loads(line)
+        for line in (live.folder / f"node-{v}" / "node.log").read_text().splitlines()
+    ]
 
 
 def ended(live: RunningFleet) -> Judged:
     """End all nodes that run, and judge what they have left."""
-    until(lambda: len(live.statuses()) == len(live.running()))  # one that has not begun does not end as it should
+    until(
+        lambda: len(live.statuses()) == len(live.running())
+    )  # one that has not begun does not end as it should
     for v in live.running():
         assert live.end(v) == 0
     return judge_folder(live.fleet, live.folder)
 
 
 @pytest.mark.more
-@pytest.mark.parametrize(("network", "seed"), [(RING, 1), (SMALL_WORLD, 2)], ids=lambda x: getattr(x, "name", x))
+@pytest.mark.parametrize(
+    ("network", "seed"), [(RING, 1), (SMALL_WORLD, 2)], ids=lambda x: getattr(x, "name", x)
+)
 def test_random_faults(alive, network, seed):
     live = alive(network, seed=seed)
-    havoc = FaultInjector(live, random.Random(seed), patience=SLOWER, kinds=("kill", "stop", "end", "failpoint"))
+    havoc = FaultInjector(
+        live, random.Random(seed), patience=SLOWER, kinds=("kill", "stop", "end", "failpoint")
+    )
     faults = 0
     try:
         while faults < 12:
@@ -87,14 +102,20 @@ def test_random_faults(alive, network, seed):
     assert judged.models > 0
 
 
-@pytest.mark.parametrize("role", mostly_more(["holder", "releasing", "guardian"], lambda role: role == "holder"))
+@pytest.mark.parametrize(
+    "role", mostly_more(["holder", "releasing", "guardian"], lambda role: role == "holder")
+)
 def test_one_node_is_lost_for_good(alive, role):
     live = alive(RING)
     havoc = FaultInjector(live, random.Random(0), patience=SLOWER)
     havoc.lose(role)
     before = live.pulse()
-    until(lambda: live.pulse().transfers > before.transfers + NODES)  # it goes back and forth on what is left
-    if role == "guardian":  # the holder lives, and waits for it: it is the kernel that says that it may go on
+    until(
+        lambda: live.pulse().transfers > before.transfers + NODES
+    )  # it goes back and forth on what is left
+    if (
+        role == "guardian"
+    ):  # the holder lives, and waits for it: it is the kernel that says that it may go on
         (lost,) = set(range(NODES)) - set(live.running())
         said = [line for u in live.neighbours(lost) for line in told(live, u)]
         assert {line["neighbour"] for line in said if line["event"] == "process is dead"} == {lost}
@@ -121,7 +142,9 @@ def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
     def has_said() -> bool:
         with StoreReader(live.state(holder)) as reading:
             archived[:] = [
-                line for line in reading.lines() if isinstance(line, Archived) and line.token.epoch == old.epoch
+                line
+                for line in reading.lines()
+                if isinstance(line, Archived) and line.token.epoch == old.epoch
             ]
         return bool(archived)
 
@@ -129,7 +152,12 @@ def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
     live.wait(live.pulse(), PATIENCE)
     judged = ended(live)
     logs = pieces(live.folder)
-    by = next(line for piece in logs for line in piece.lines if isinstance(line, Began) and line.parent == old.epoch)
+    by = next(
+        line
+        for piece in logs
+        for line in piece.lines
+        if isinstance(line, Began) and line.parent == old.epoch
+    )
     made = [
         line
         for piece in logs
@@ -169,7 +197,9 @@ def test_a_holder_that_is_cut_off_comes_back(alive):
     live.wait(before, PATIENCE)
     for a, b in ways:
         links.heal(a, b)
-    until(lambda: len({tuple(status["epoch"]) for status in live.statuses().values()}) == 1)  # all have heard
+    until(
+        lambda: len({tuple(status["epoch"]) for status in live.statuses().values()}) == 1
+    )  # all have heard
     live.wait(live.pulse(), PATIENCE)
     ended(live)
 
@@ -199,7 +229,9 @@ def test_a_model_that_takes_longer_than_a_death(tmp_path):
         live.begin(PATIENCE)
         until(lambda: live.pulse().transfers >= 2)
         sent, pulse = links.passed.total(), live.pulse()
-        assert sent < 1.1 * size * (1 + pulse.transfers + 1)  # the first guardian's, and the one that is on its way
+        assert sent < 1.1 * size * (
+            1 + pulse.transfers + 1
+        )  # the first guardian's, and the one that is on its way
         statuses = live.statuses()
     assert {tuple(one["epoch"]) for one in statuses.values()} == {(0, 0, live.fleet.start)}
     assert all(edge["up"] for one in statuses.values() for edge in one["edges"].values())
@@ -219,7 +251,9 @@ def test_a_holder_that_is_started_again_goes_on_in_ten_seconds(tmp_path):
             began = time.monotonic()
             live.kill(0)
             assert fleet.up() == [0]
-            start = time.monotonic() - began  # what a process needs to start here: beside other work that may be long
+            start = (
+                time.monotonic() - began
+            )  # what a process needs to start here: beside other work that may be long
             live.wait(live.pulse(), PATIENCE)
             holder = live.catch("holder", PATIENCE)
             live.kill(holder)
@@ -252,11 +286,14 @@ def logs_of(regenerated: bool = False) -> tuple[Fleet, list[Piece]]:
     """Return the logs of a virtual fleet, in which a node was lost, or none."""
     terms = HandOffTerms(b"judge", renew_after=20, heartbeat=0.1, dead_after=1.0, retry=0.05)
     problem = lw.heterogeneous(NODES, seed=1, important=1)
-    fleet = Fleet.of(RING, problem, lw.mhlj(), steps=300, step_size="theory", seed=2, terms=terms, record_every=3)
+    fleet = Fleet.of(
+        RING, problem, lw.mhlj(), steps=300, step_size="theory", seed=2, terms=terms, record_every=3
+    )
     virtual = VirtualFleet(fleet)
     if regenerated:
         while not any(
-            (held := m.disk["held"]) and held.status == "moving" and held.token.step > 100 for m in virtual.machines
+            (held := m.disk["held"]) and held.status == "moving" and held.token.step > 100
+            for m in virtual.machines
         ):
             virtual.step()
         holder = virtual.whose("holder")
@@ -266,13 +303,18 @@ def logs_of(regenerated: bool = False) -> tuple[Fleet, list[Piece]]:
     return fleet, [Piece(v, list(lines), virtual.final) for v, lines in virtual.logs.items()]
 
 
-def change(logs: list[Piece], which: Callable[[Visit], bool], make: Callable[[Visit], list[Visit]]) -> list[Piece]:
+def change(
+    logs: list[Piece], which: Callable[[Visit], bool], make: Callable[[Visit], list[Visit]]
+) -> list[Piece]:
     """Replace one visit by others."""
     for piece in logs:
         for i, line in enumerate(piece.lines):
             if isinstance(line, Visit) and which(line):
                 lines = [*piece.lines[:i], *make(line), *piece.lines[i + 1 :]]
-                return [piece._replace(lines=lines) if piece.node == other.node else other for other in logs]
+                return [
+                    piece._replace(lines=lines) if piece.node == other.node else other
+                    for other in logs
+                ]
     raise AssertionError("there is no such visit")
 
 
@@ -299,10 +341,26 @@ def test_the_judge_finds_nothing_in_good_logs(regenerated):
     [
         ("I6", lambda line: line.step == 100, lambda line: [line, line._replace(hops=line.hops)]),
         ("I6", lambda line: line.step == 100, lambda line: []),
-        ("I7", lambda line: line.step == 99, lambda line: [line._replace(model=np.nextafter(line.model, 1e9))]),
-        ("I1", lambda line: line.step == 100, lambda line: [line._replace(transfers=line.transfers - 50)]),
-        ("I4", lambda line: line.step == 100, lambda line: [line._replace(transfers=line.transfers + 1)]),
-        ("I5", lambda line: line.step == 100, lambda line: [line._replace(token_epoch=(5, 0, 0)), line]),
+        (
+            "I7",
+            lambda line: line.step == 99,
+            lambda line: [line._replace(model=np.nextafter(line.model, 1e9))],
+        ),
+        (
+            "I1",
+            lambda line: line.step == 100,
+            lambda line: [line._replace(transfers=line.transfers - 50)],
+        ),
+        (
+            "I4",
+            lambda line: line.step == 100,
+            lambda line: [line._replace(transfers=line.transfers + 1)],
+        ),
+        (
+            "I5",
+            lambda line: line.step == 100,
+            lambda line: [line._replace(token_epoch=(5, 0, 0)), line],
+        ),
     ],
 )
 def test_the_judge_finds_what_is_wrong(invariant, which, make):
@@ -320,7 +378,12 @@ def test_the_judge_finds_an_update_made_by_another_node():
 
 def test_the_judge_finds_work_beyond_a_register():
     fleet, logs = logs_of(regenerated=True)
-    child = next(line for piece in logs for line in piece.lines if isinstance(line, Began) and line.epoch.counter == 1)
+    child = next(
+        line
+        for piece in logs
+        for line in piece.lines
+        if isinstance(line, Began) and line.epoch.counter == 1
+    )
     last = max(
         (
             line
@@ -330,7 +393,9 @@ def test_the_judge_finds_work_beyond_a_register():
         ),
         key=lambda line: line.step,
     )
-    beyond = last._replace(step=last.step + 1, hops=last.hops + 1, transfers=child.epoch.seq + 1, model=None)
+    beyond = last._replace(
+        step=last.step + 1, hops=last.hops + 1, transfers=child.epoch.seq + 1, model=None
+    )
     with pytest.raises(Violation, match="I3"):
         judge(fleet, change(logs, lambda line: line is last, lambda line: [line, beyond]))
 
@@ -340,19 +405,28 @@ def test_the_judge_finds_a_fork():
     fleet, logs = logs_of()
     began = next(line for piece in logs for line in piece.lines if isinstance(line, Began))
     parent = began.epoch
-    steps = {line.step: (piece.node, line) for piece in logs for line in piece.lines if isinstance(line, Visit)}
+    steps = {
+        line.step: (piece.node, line)
+        for piece in logs
+        for line in piece.lines
+        if isinstance(line, Visit)
+    }
     node, at = steps[150]
     left, right = ((1, at.transfers, v) for v in (node, node + 1))
     fork = [
         Piece(
             node,
-            [Began(began.epoch._replace(counter=e[0], seq=e[1], node=e[2]), parent, 150), at._replace(token_epoch=e)],
+            [
+                Began(began.epoch._replace(counter=e[0], seq=e[1], node=e[2]), parent, 150),
+                at._replace(token_epoch=e),
+            ],
         )
         for e in (left, right)
     ]
     kept = [
         piece._replace(
-            lines=[line for line in piece.lines if not isinstance(line, Visit) or line.step < 150], token=None
+            lines=[line for line in piece.lines if not isinstance(line, Visit) or line.step < 150],
+            token=None,
         )
         for piece in logs
     ]
@@ -364,7 +438,10 @@ def test_the_judge_finds_a_fork():
 def test_the_judge_finds_a_wrong_report():
     fleet, logs = logs_of(regenerated=True)
     archived = [
-        (piece, line) for piece in logs for line in piece.lines if isinstance(line, Archived) and line.what != "guarded"
+        (piece, line)
+        for piece in logs
+        for line in piece.lines
+        if isinstance(line, Archived) and line.what != "guarded"
     ]
     (piece, line), *_ = archived
     lines = [line._replace(lost=line.lost + 1) if one is line else one for one in piece.lines]

@@ -53,7 +53,9 @@ TERMS = HandOffTerms(b"protocol", renew_after=20, heartbeat=0.1, dead_after=1.0,
 
 def fleet_of(steps: int = 200, seed: int = 0) -> Fleet:
     problem = lw.homogeneous(6, dim=3, seed=1)
-    return Fleet.of(RING, problem, lw.mhlj(), steps=steps, step_size="theory", terms=TERMS, seed=seed, start=0)
+    return Fleet.of(
+        RING, problem, lw.mhlj(), steps=steps, step_size="theory", terms=TERMS, seed=seed, start=0
+    )
 
 
 FLEET = fleet_of()
@@ -61,7 +63,11 @@ TOKEN = FLEET.token._replace(epoch=EPOCH, seq=1, step=5, hops=5, transfers=1)
 
 
 def sent(effects: list[Effect], kind: type) -> list[Message]:
-    return [effect.message for effect in effects if isinstance(effect, Send) and isinstance(effect.message, kind)]
+    return [
+        effect.message
+        for effect in effects
+        if isinstance(effect, Send) and isinstance(effect.message, kind)
+    ]
 
 
 def given_to(node: Node, token: Token, giver: int, guardian: int) -> list[Effect]:
@@ -77,7 +83,9 @@ def test_a_newcomer_whose_edges_do_not_count_yet_keeps_the_token() -> None:
     node.receive(Start(), 0.0)
     for u in (1, 3):
         node.receive(Joins(u), 0.0)
-        node.receive(Got(u, Heartbeat(FIRST, 0, False, True, 0, False, 2, u // 2, FLEET.scores_of(u))), 0.0)
+        node.receive(
+            Got(u, Heartbeat(FIRST, 0, False, True, 0, False, 2, u // 2, FLEET.scores_of(u))), 0.0
+        )
     assert node.disk.own == Own(0, 2, leaving=False)
     given_to(node, TOKEN, 1, 0)
     effects = node.receive(Turn(), 0.0)
@@ -89,7 +97,9 @@ def test_a_newcomer_whose_edges_do_not_count_yet_keeps_the_token() -> None:
 
 def test_a_join_while_a_neighbour_is_cut_off_does_not_stop_the_walk() -> None:
     ring, problem = lw.ring(12), lw.homogeneous(12, seed=1)
-    fleet = Fleet.of(ring, problem, lw.mhlj(), steps=400, step_size="theory", seed=2, terms=TERMS, start=4)
+    fleet = Fleet.of(
+        ring, problem, lw.mhlj(), steps=400, step_size="theory", seed=2, terms=TERMS, start=4
+    )
     for time in np.arange(0.30, 0.40, 0.01):
         virtual = VirtualFleet(fleet, absent={2})
         virtual.at(time, PlannedFault("join", 2))
@@ -133,31 +143,49 @@ def test_a_token_that_cannot_be_is_refused_and_nothing_is_kept(changes) -> None:
 )
 def test_a_detector_s_averages_that_cannot_be_are_refused(changes, says) -> None:
     fleet = Fleet.of(
-        RING, lw.homogeneous(6, dim=3, seed=1), lw.mhlj(), steps=200, step_size="theory", stop="detector", terms=TERMS
+        RING,
+        lw.homogeneous(6, dim=3, seed=1),
+        lw.mhlj(),
+        steps=200,
+        step_size="theory",
+        stop="detector",
+        terms=TERMS,
     )
     declared = fleet.published.method.token_memory
-    right = fleet.published.method.first_memory() | {"detector.power": np.array(np.inf)}  # it may overflow
+    right = fleet.published.method.first_memory() | {
+        "detector.power": np.array(np.inf)
+    }  # it may overflow
     token = fleet.token._replace(epoch=EPOCH, seq=1, step=5, memory=packed(right, declared))
     assert fleet.published.refuses(token) is None
     wrong = right | {"detector." + name: np.array(value) for name, value in changes.items()}
     assert says in (fleet.published.refuses(token._replace(memory=packed(wrong, declared))) or "")
     for size in (0, fleet.published.memory_bytes - 1, fleet.published.memory_bytes + 1):
-        assert "bytes was expected" in (fleet.published.refuses(token._replace(memory=np.zeros(size, np.uint8))) or "")
+        assert "bytes was expected" in (
+            fleet.published.refuses(token._replace(memory=np.zeros(size, np.uint8))) or ""
+        )
 
 
 def test_a_stranger_has_nothing_to_say() -> None:
     node = FLEET.node(2)
     before = replace(node.disk)
-    for message in (Prepare(TOKEN, 0), Guard(TOKEN, FIRST), Certified(Certificate(0, EPOCH, 0, 2, b"", b""))):
+    for message in (
+        Prepare(TOKEN, 0),
+        Guard(TOKEN, FIRST),
+        Certified(Certificate(0, EPOCH, 0, 2, b"", b"")),
+    ):
         (effect,) = node.receive(Got(5, message), 0.0)
         assert effect == Notice("refused", {"sender": 5, "why": "not a neighbour"})
     assert node.disk == before
 
 
 @pytest.mark.parametrize(
-    "kind", [Prepared, Release, Released, Activate, Renew, Renewed, Guarding, Alive], ids=lambda kind: kind.__name__
+    "kind",
+    [Prepared, Release, Released, Activate, Renew, Renewed, Guarding, Alive],
+    ids=lambda kind: kind.__name__,
 )
-def test_what_another_neighbour_says_in_the_place_of_the_right_one_changes_nothing(kind: type) -> None:
+def test_what_another_neighbour_says_in_the_place_of_the_right_one_changes_nothing(
+    kind: type,
+) -> None:
     """Each message of a walk first comes from the receiver's other neighbour, and then from its true sender."""
     fleet = fleet_of(seed=3)
     virtual, tried = VirtualFleet(replace(fleet, terms=replace(TERMS, renew_after=1))), 0
@@ -186,7 +214,11 @@ def test_a_certificate_is_passed_on_until_the_token_is_known_to_have_gone_on() -
         for machine in virtual.machines
     ):
         virtual.step()
-    giver = next(v for v, m in enumerate(virtual.machines) if (h := m.disk["held"]) and h.status == "releasing")
+    giver = next(
+        v
+        for v, m in enumerate(virtual.machines)
+        if (h := m.disk["held"]) and h.status == "releasing"
+    )
     virtual.at(virtual.now, PlannedFault("kill", giver))
     virtual.at(virtual.now + 4.0, PlannedFault("restart", giver))
     heard: list[float] = []
@@ -223,7 +255,9 @@ def test_who_was_gone_may_come_back_with_fewer_edges() -> None:
 def walked(burst: int | None) -> tuple[VirtualFleet, int]:
     """Let a fleet walk whose nodes make so many decisions in a turn; return it, and the most that one made."""
     problem = lw.heterogeneous(6, dim=3, seed=1, important=1)
-    fleet = Fleet.of(RING, problem, lw.mhlj(), steps=300, step_size="theory", terms=TERMS, seed=1, start=0)
+    fleet = Fleet.of(
+        RING, problem, lw.mhlj(), steps=300, step_size="theory", terms=TERMS, seed=1, start=0
+    )
     virtual, most = VirtualFleet(fleet), 0
     for v in range(6):
         virtual.node(v).burst = burst

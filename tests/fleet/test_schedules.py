@@ -20,7 +20,9 @@ from tests.limits import mostly_more
 
 SCHEDULES, CHUNKS = 2000, 16
 FOUND = [
-    tuple(line.split("  ", 1)) for line in (Path(__file__).parent / "found.txt").read_text("utf-8").splitlines() if line
+    tuple(line.split("  ", 1))
+    for line in (Path(__file__).parent / "found.txt").read_text("utf-8").splitlines()
+    if line
 ]
 
 
@@ -47,7 +49,16 @@ def test_crashes_with_restart_lose_nothing():
 
 
 def test_trouble_of_the_network_alone_loses_at_most_k_per_regeneration():
-    kinds = {"cut": 3, "split": 3, "deaf": 1, "mute": 1, "storm": 1, "slow": 1, "clock": 1, "silent": 1}
+    kinds = {
+        "cut": 3,
+        "split": 3,
+        "deaf": 1,
+        "mute": 1,
+        "storm": 1,
+        "slow": 1,
+        "clock": 1,
+        "silent": 1,
+    }
     for seed in range(60):
         schedule = draw(seed, kinds=kinds, policy=GuardianPolicy.WAIT)
         outcome = play(schedule)
@@ -76,7 +87,11 @@ def caught(kind, **how) -> FaultSchedule:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.__name__ for mutant in MUTANTS])
 def test_an_injected_bug_is_caught(mutant):
     """The kinds of trouble that a bug of its kind cannot stand, so that it does not take many schedules."""
-    how = {"kinds": {"crash": 3, "die": 2, "torn": 1}, "renew_after": 5} if mutant is AcknowledgesBeforeCommit else {}
+    how = (
+        {"kinds": {"crash": 3, "die": 2, "torn": 1}, "renew_after": 5}
+        if mutant is AcknowledgesBeforeCommit
+        else {}
+    )
     caught(mutant, **how)
 
 

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.checking.faults import GUARDIAN, HOLDER, KINDS, FaultSchedule, ScheduledFault, draw
+from levywalk.fleet.checking.faults import (
+    GUARDIAN,
+    HOLDER,
+    KINDS,
+    FaultSchedule,
+    ScheduledFault,
+    draw,
+)
 from levywalk.fleet.checking.machines import made_of
 from levywalk.fleet.checking.schedules import see, sweep
 from levywalk.fleet.checking.shrink import shrink, transcript
@@ -42,7 +49,9 @@ def test_a_schedule_is_written_and_read():
 
 def test_schedules_are_as_varied_as_they_should_be():
     drawn = [draw(seed) for seed in range(600)]
-    assert {fault.kind for schedule in drawn for fault in schedule.faults} == {kind for kind, _ in KINDS}
+    assert {fault.kind for schedule in drawn for fault in schedule.faults} == {
+        kind for kind, _ in KINDS
+    }
     assert {schedule.network for schedule in drawn} == {"ring", "ws", "grid", "er", "star"}
     sizes = [schedule.fleet.network.n for schedule in drawn]
     assert min(sizes) >= 5
@@ -52,7 +61,9 @@ def test_schedules_are_as_varied_as_they_should_be():
 @pytest.mark.parametrize("design", ["mhlj", "weight_rw", "unif_rw", "switching"])
 @pytest.mark.parametrize("problem", ["least squares", "logistic"])
 def test_without_faults_the_walk_is_the_reference_backends(design, problem):
-    world = World(replace(CALM, design=design, problem=problem, duplicates=0.3, drift=0.2, steps=60))
+    world = World(
+        replace(CALM, design=design, problem=problem, duplicates=0.3, drift=0.2, steps=60)
+    )
     see(world)
     fleet = world.fleet
     trace = lw.run(
@@ -66,7 +77,9 @@ def test_without_faults_the_walk_is_the_reference_backends(design, problem):
 
 @pytest.mark.parametrize("amount", range(3))
 def test_a_crash_comes_between_any_two_effects(amount):
-    world = World(with_faults(ScheduledFault(10.0, "crash", (HOLDER,), 5.0, 10 + amount)), keep=True)
+    world = World(
+        with_faults(ScheduledFault(10.0, "crash", (HOLDER,), 5.0, 10 + amount)), keep=True
+    )
     world.run(10.0)
     done = []
     for kind in (Persist, Send):
@@ -146,7 +159,9 @@ def test_clocks_differ_and_messages_can_be_late():
 
 def test_a_dead_guardian_pauses_the_walk_until_the_operator_speaks():
     K = 5
-    world = World(with_faults(ScheduledFault(15.0, "die", (GUARDIAN,), 85.0, 0), until=120.0, renew_after=K))
+    world = World(
+        with_faults(ScheduledFault(15.0, "die", (GUARDIAN,), 85.0, 0), until=120.0, renew_after=K)
+    )
     world.run(60.0)
     assert world.done["die"] == 1
     before = {epoch: max(steps) for epoch, steps in world.invariants.visits.items()}

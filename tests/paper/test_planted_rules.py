@@ -18,7 +18,11 @@ PACKAGE = Path(levywalk.__file__).parent
 PLANTED = {
     "as it is": [],
     "acceptance without the degree ratio": [
-        ("walks/bound.py", "np.asarray(self.scores / self.network.degree)", "np.asarray(self.scores)"),
+        (
+            "walks/bound.py",
+            "np.asarray(self.scores / self.network.degree)",
+            "np.asarray(self.scores)",
+        ),
     ],
     "a jump that updates on the way": [
         (
@@ -46,7 +50,17 @@ def test_a_planted_wrong_rule_makes_the_check_fail(name, tmp_path):
         text = path.read_text(encoding="utf-8")
         assert text.count(right) == 1, f"{file} no longer has the line that is to be made wrong"
         path.write_text(text.replace(right, wrong), encoding="utf-8")
-    command = ["reproduce", "limit", "--quick", "--check", "--workers", "0", "--no-figures", "--out", "out"]
+    command = [
+        "reproduce",
+        "limit",
+        "--quick",
+        "--check",
+        "--workers",
+        "0",
+        "--no-figures",
+        "--out",
+        "out",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "levywalk.cli.main", *command],
         cwd=tmp_path,

@@ -32,7 +32,14 @@ def test_dwell_at_an_important_node_is_what_the_chain_says(problem: lw.Problem, 
     design = {"WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj()}[name]
     important = int(np.argmax(problem.smoothness))
     trace = lw.run(
-        network, problem, design, steps=200_000, step_size=1e-5, replicas=8, start=important, record_walk=True
+        network,
+        problem,
+        design,
+        steps=200_000,
+        step_size=1e-5,
+        replicas=8,
+        start=important,
+        record_walk=True,
     )
     leave = 1 - float(lw.transition(network, problem, design)[important, important])
     stays = dwell(trace, important)
@@ -59,7 +66,14 @@ def test_mhlj_needs_fewer_steps_than_weight_rw_when_both_are_tuned(problem: lw.P
     """One instance, to 10 %: it guards the machinery, not the paper's claim, which docs/paper.md shows to vary."""
     designs = {"WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj()}
     result = lw.compare(
-        lw.ring(NODES), problem, designs, steps=60_000, replicas=64, accuracy=0.1, start="stationary", record_every=200
+        lw.ring(NODES),
+        problem,
+        designs,
+        steps=60_000,
+        replicas=64,
+        accuracy=0.1,
+        start="stationary",
+        record_every=200,
     )
     low = result.traces["WeightRW"].steps_to_interval(0.1)[0]
     high = result.traces["MHLJ"].steps_to_interval(0.1)[1]

@@ -14,7 +14,9 @@ SETTINGS = examples(80)
 
 
 @st.composite
-def problems(draw, kinds=("least_squares", "logistic"), ridges=(0.0, 1e-3, 1.0)) -> GeneralizedLinear:
+def problems(
+    draw, kinds=("least_squares", "logistic"), ridges=(0.0, 1e-3, 1.0)
+) -> GeneralizedLinear:
     """Draw a problem with a unique minimiser, on few or many nodes, with samples of unequal scale."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     dim, n = draw(st.integers(1, 6)), draw(st.integers(2, 12))
@@ -24,7 +26,9 @@ def problems(draw, kinds=("least_squares", "logistic"), ridges=(0.0, 1e-3, 1.0))
     node = None if draw(st.booleans()) else node
     ridge = draw(st.sampled_from(ridges))
     if draw(st.sampled_from(kinds)) == "least_squares":
-        return LeastSquares(features, features @ rng.normal(size=dim) + rng.normal(size=samples), node, ridge)
+        return LeastSquares(
+            features, features @ rng.normal(size=dim) + rng.normal(size=samples), node, ridge
+        )
     # Random labels of few samples may be separable: there always is a ridge here.
     return Logistic(features, rng.random(samples) < 0.5, node, max(ridge, 1e-3))
 
@@ -50,7 +54,9 @@ def test_local_gradients_equal_numerical_differentiation(problem):
     for v in range(problem.n):
         numeric = numerical_gradient(lambda z, v=v: problem.local_loss(v, z), x)
         scale = problem.smoothness[v] + np.abs(numeric).max()
-        np.testing.assert_allclose(problem.local_gradient(v, x), numeric, rtol=1e-6, atol=1e-7 * scale)
+        np.testing.assert_allclose(
+            problem.local_gradient(v, x), numeric, rtol=1e-6, atol=1e-7 * scale
+        )
 
 
 @SETTINGS
@@ -110,7 +116,9 @@ def test_no_point_has_less_loss_than_the_optimum(problem):
 def test_strong_convexity_inequality_holds_globally_and_locally(problem):
     x, y = points(problem, 2)
     gap2 = float(np.sum((x - y) ** 2))
-    tolerance = 1e-9 * (1 + problem.smoothness.max() * gap2 + abs(problem.loss(x)) + abs(problem.loss(y)))
+    tolerance = 1e-9 * (
+        1 + problem.smoothness.max() * gap2 + abs(problem.loss(x)) + abs(problem.loss(y))
+    )
     gradient = problem.local_gradients(x).mean(axis=0)
     below = problem.loss(x) + gradient @ (y - x) + 0.5 * problem.strong_convexity * gap2
     assert problem.loss(y) >= below - tolerance
@@ -133,11 +141,13 @@ def test_least_squares_strong_convexity_is_attained(problem):
 @SETTINGS
 @given(problems(), st.integers(0, 2**32 - 1))
 def test_the_order_of_samples_changes_nothing(problem, seed):
-    order = np.random.default_rng(seed).permutation(problem.samples)
+    order = np.random.default_rng(seed).permutation(problem.n_samples)
     arrays = (array[order] for array in (problem.features, problem.targets, problem.node))
     shuffled = type(problem)(*arrays, problem.ridge)
     np.testing.assert_allclose(shuffled.smoothness, problem.smoothness, rtol=1e-12)
-    np.testing.assert_allclose(shuffled.optimum, problem.optimum, rtol=1e-8, atol=1e-10 * np.abs(problem.optimum).max())
+    np.testing.assert_allclose(
+        shuffled.optimum, problem.optimum, rtol=1e-8, atol=1e-10 * np.abs(problem.optimum).max()
+    )
     assert shuffled.sigma_star2 == pytest.approx(problem.sigma_star2, rel=1e-7, abs=1e-20)
     x = points(problem, 1)[0]
     assert shuffled.loss(x) == pytest.approx(problem.loss(x), rel=1e-12)
@@ -157,8 +167,12 @@ def test_a_minibatch_of_all_samples_is_the_local_gradient_and_single_ones_averag
         everything = np.arange(problem.sample_count(v))
         whole = problem.local_gradient(v, x)
         scale = 1e-11 * (1 + np.abs(problem.local_gradients(x)).max())
-        np.testing.assert_allclose(problem.local_gradient(v, x, everything), whole, rtol=1e-12, atol=scale)
+        np.testing.assert_allclose(
+            problem.local_gradient(v, x, everything), whole, rtol=1e-12, atol=scale
+        )
         twice = np.concatenate([everything, everything[::-1]])
-        np.testing.assert_allclose(problem.local_gradient(v, x, twice), whole, rtol=1e-9, atol=scale)
+        np.testing.assert_allclose(
+            problem.local_gradient(v, x, twice), whole, rtol=1e-9, atol=scale
+        )
         singles = np.mean([problem.local_gradient(v, x, [j]) for j in everything], axis=0)
         np.testing.assert_allclose(singles, whole, rtol=1e-9, atol=scale)

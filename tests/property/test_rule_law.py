@@ -26,9 +26,13 @@ def networks(draw, largest=7):
     """A random spanning tree plus random edges: connected, irregular, under either policy."""
     n = draw(st.integers(2, largest))
     edges = {(draw(st.integers(0, v - 1)), v) for v in range(1, n)}
-    extra = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda pair: pair[0] < pair[1])
+    extra = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(
+        lambda pair: pair[0] < pair[1]
+    )
     edges |= draw(st.sets(extra, max_size=6))
-    return lw.Network.from_edges(sorted(edges), n=n, self_loops=draw(st.sampled_from(["none", "counted"])))
+    return lw.Network.from_edges(
+        sorted(edges), n=n, self_loops=draw(st.sampled_from(["none", "counted"]))
+    )
 
 
 def problem_with(smoothness):
@@ -132,7 +136,9 @@ def test_a_view_holds_what_the_adjacency_says_and_no_more():
             assert list(view.neighbours) == near.tolist()
             assert view.degree == len(near)
             assert list(view.neighbour_degrees) == A[near].sum(axis=1).tolist()
-            assert list(view.neighbour_scores) == pytest.approx(np.array([3.0, 1.0, 2.0, 5.0, 4.0])[near])
+            assert list(view.neighbour_scores) == pytest.approx(
+                np.array([3.0, 1.0, 2.0, 5.0, 4.0])[near]
+            )
 
 
 @examples(60)
@@ -201,12 +207,19 @@ def test_iid_sampling_has_the_law_of_its_target_from_every_node(case):
     design = lw.Design(target=target, moves="iid")
     table = design.bind(network, problem).table
     count = network.n * 2000
-    found = np.bincount([table.pick(word) for word in stratified_words(count)], minlength=network.n) / count
+    found = (
+        np.bincount([table.pick(word) for word in stratified_words(count)], minlength=network.n)
+        / count
+    )
     assert np.abs(found - law).max() <= network.n / count + 1e-12
-    assert lw.transition(network, problem, design).toarray() == pytest.approx(np.tile(law, (network.n, 1)), abs=1e-13)
+    assert lw.transition(network, problem, design).toarray() == pytest.approx(
+        np.tile(law, (network.n, 1)), abs=1e-13
+    )
 
 
-@pytest.mark.parametrize(("policy", "leave", "stay_far"), [("none", 1 / 200, 0.0), ("counted", 1 / 300, 1 / 3)])
+@pytest.mark.parametrize(
+    ("policy", "leave", "stay_far"), [("none", 1 / 200, 0.0), ("counted", 1 / 300, 1 / 3)]
+)
 def test_the_five_node_ring_of_the_paper_follows_impmh_and_not_its_figure(policy, leave, stay_far):
     network, problem = lw.ring(5).with_self_loops(policy), problem_with([100.0, 1.0, 1.0, 1.0, 1.0])
     bound = lw.weight_rw().bind(network, problem)
@@ -225,6 +238,8 @@ def test_a_rule_without_the_degree_ratio_would_be_caught():
     law = np.full(4, 0.25)
     A = adjacency(network)
     wrong = A / A.sum(axis=1, keepdims=True)  # min(1, π_u/π_v) = 1 accepts all
-    right = enumerate_rule(lw.unif_rw().bind(network, problem_with(np.ones(4))), metropolis_hastings)
+    right = enumerate_rule(
+        lw.unif_rw().bind(network, problem_with(np.ones(4))), metropolis_hastings
+    )
     assert np.abs(right - dense_metropolis(network, law)).max() <= 1.0 / PER_NEIGHBOUR
     assert np.abs(right - wrong).max() > 0.5

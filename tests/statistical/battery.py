@@ -51,7 +51,9 @@ def two_sided(below: float, above: float) -> float:
 
 def chi_square(statistic: float, freedom: int) -> float:
     """Return the two-sided p-value of a chi-square statistic."""
-    return two_sided(float(special.chdtr(freedom, statistic)), float(special.chdtrc(freedom, statistic)))
+    return two_sided(
+        float(special.chdtr(freedom, statistic)), float(special.chdtrc(freedom, statistic))
+    )
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,9 @@ Named = Iterator[tuple[str, Evidence]]
 
 def cells(classes: npt.NDArray[Any], probabilities: Floats) -> Cells:
     """Count classes 0, 1, … of the given probabilities."""
-    observed = np.bincount(classes.astype(np.int64, copy=False).ravel(), minlength=probabilities.size)
+    observed = np.bincount(
+        classes.astype(np.int64, copy=False).ravel(), minlength=probabilities.size
+    )
     return Cells(observed.astype(np.float64), probabilities * classes.size)
 
 
@@ -198,7 +202,9 @@ def _lags(width: int, size: int) -> list[int]:
 def frequencies(words: Words64, width: int) -> Named:
     """Every bit is fair; every byte and every 16-bit window is uniform."""
     halves = _halves(words)
-    counts = np.array([np.bincount(halves[:, place], minlength=1 << 16) for place in range(4)], dtype=np.float64)
+    counts = np.array(
+        [np.bincount(halves[:, place], minlength=1 << 16) for place in range(4)], dtype=np.float64
+    )
     yield "16-bit windows", Cells(counts, np.full(counts.shape, len(words) / 2**16), groups=4)
     square = counts.reshape(4, 256, 256)
     octets = np.stack([square.sum(axis=1), square.sum(axis=2)], axis=1).reshape(8, 256)
@@ -220,7 +226,11 @@ def bit_pairs(words: Words64, width: int) -> Named:
 
 
 def _named_lags(width: int, size: int) -> list[tuple[int, str]]:
-    names = {width - 1: "1 row - 1 apart", width: "1 row apart", width + 1: "1 row + 1 apart"} if width > 3 else {}
+    names = (
+        {width - 1: "1 row - 1 apart", width: "1 row apart", width + 1: "1 row + 1 apart"}
+        if width > 3
+        else {}
+    )
     return [(lag, names.get(lag, f"{lag} apart")) for lag in _lags(width, size)]
 
 
@@ -233,7 +243,10 @@ def serial(words: Words64, width: int) -> Named:
         pairs = _rows(values, 2)
         yield f"pairs, {name} bits", even(pairs[:, 0] << U(8) | pairs[:, 1], 1 << 16)
         triples = _rows(narrow, 3)
-        yield f"triples, {name} bits", even(triples[:, 0] << U(10) | triples[:, 1] << U(5) | triples[:, 2], 1 << 15)
+        yield (
+            f"triples, {name} bits",
+            even(triples[:, 0] << U(10) | triples[:, 1] << U(5) | triples[:, 2], 1 << 15),
+        )
 
 
 def gaps(words: Words64, width: int) -> Named:
@@ -249,7 +262,10 @@ def gaps(words: Words64, width: int) -> Named:
 def poker(words: Words64, width: int) -> Named:
     """The number of distinct values among 4-bit digits: of the 16 of a word, and the highest of 8 words."""
     part = words[: len(words) // 4]
-    yield "poker in a word", _distinct([(part >> U(shift)) & U(15) for shift in range(0, 64, 4)], 7, 13)
+    yield (
+        "poker in a word",
+        _distinct([(part >> U(shift)) & U(15) for shift in range(0, 64, 4)], 7, 13),
+    )
     yield "poker of 8 words", _distinct(list(_rows(words >> U(60), 8).T), 4, 8)
 
 
@@ -262,7 +278,9 @@ def _distinct(digits: list[Words64], fewest: int, most: int) -> Cells:
     law = np.zeros(17)
     law[0] = 1.0
     for _ in digits:
-        law = law * np.arange(17) / 16 + np.concatenate([[0.0], law[:-1] * (16 - np.arange(16)) / 16])
+        law = law * np.arange(17) / 16 + np.concatenate(
+            [[0.0], law[:-1] * (16 - np.arange(16)) / 16]
+        )
     merged = np.concatenate([[law[: fewest + 1].sum()], law[fewest + 1 : most], [law[most:].sum()]])
     return cells(np.clip(found, fewest, most) - fewest, merged)
 
@@ -283,7 +301,9 @@ def ordered(words: Words64, width: int) -> Named:
     u = units(ascending)
     grid = np.arange(len(u) + 1) / len(u)
     distance = float(max((grid[1:] - u).max(), (u - grid[:-1]).max()))
-    scaled = distance * (math.sqrt(len(u)) + 0.12 + 0.11 / math.sqrt(len(u)))  # Stephens: exact enough from 2^10 on
+    scaled = distance * (
+        math.sqrt(len(u)) + 0.12 + 0.11 / math.sqrt(len(u))
+    )  # Stephens: exact enough from 2^10 on
     p = two_sided(float(stats.kstwobign.cdf(scaled)), float(special.kolmogorov(scaled)))
     yield "unit, Kolmogorov-Smirnov", Levels(math.log(max(p, 1e-300)), 1)
     yield "repeats of a word", _collisions(ascending, 64)
@@ -291,7 +311,10 @@ def ordered(words: Words64, width: int) -> Named:
     yield "collisions, high bits", _collisions(ascending >> U(64 - bits), bits)
     yield "collisions, low bits", _collisions(np.sort(words & U((1 << bits) - 1)), bits)
     pairs = _rows(words >> U(64 - (bits - 2) // 2), 2)
-    yield "collisions of pairs", _collisions(np.sort(pairs[:, 0] << U(bits // 2 - 1) | pairs[:, 1]), bits - 2)
+    yield (
+        "collisions of pairs",
+        _collisions(np.sort(pairs[:, 0] << U(bits // 2 - 1) | pairs[:, 1]), bits - 2),
+    )
 
 
 def _collisions(ascending: Words64, bits: int) -> Events:
@@ -331,7 +354,9 @@ def _ranks(words: Words64) -> Cells:
 def complexity(words: Words64, width: int) -> Named:
     """Sequences of one bit have the linear complexity of random ones (Rueppel's exact law)."""
     length, count = 256, 96
-    law = np.array([1 / 6, 1 / 2, 1 / 4, 1 / 12])  # of length / 2 - 1 or less, length / 2, one more, yet more
+    law = np.array(
+        [1 / 6, 1 / 2, 1 / 4, 1 / 12]
+    )  # of length / 2 - 1 or less, length / 2, one more, yet more
     for bit in (0, 63):
         ones = _rows(((words[: length * count] >> U(bit)) & U(1)).astype(np.int64), length)
         found = np.array([linear_complexity(row.tolist()) for row in ones])
@@ -417,12 +442,18 @@ def decisions(words: Words64, width: int, splitter: Splitter = splits) -> Named:
         bins = min(degree, 1000)
         width_of = np.diff(np.ceil(np.arange(bins + 1) * degree / bins)) / degree
         law = np.repeat(width_of / 8, 8)
-        yield f"split, degree {degree}", cells(index * bins // degree * 8 + (u * 8).astype(np.int64), law)
+        yield (
+            f"split, degree {degree}",
+            cells(index * bins // degree * 8 + (u * 8).astype(np.int64), law),
+        )
     index, u = splitter(words, 7)
     yield "split, rare acceptance", Events(int((u < 2.0**-12).sum()), len(words) * 2.0**-12)
     now, then = index[:-1:2], index[1::2]
     half = len(then)
-    yield "split, next neighbour", even((now[:half] * 8 + (u[:-1:2][:half] * 8).astype(np.int64)) * 7 + then, 7 * 8 * 7)
+    yield (
+        "split, next neighbour",
+        even((now[:half] * 8 + (u[:-1:2][:half] * 8).astype(np.int64)) * 7 + then, 7 * 8 * 7),
+    )
 
 
 TESTS = (
@@ -483,4 +514,6 @@ def p_values(results: Mapping[str, Evidence]) -> dict[str, float]:
 
 def caught_by(found: Mapping[str, float]) -> list[str]:
     """Return the tests whose p-value is below the threshold, smallest first."""
-    return sorted((name for name, p in found.items() if p < THRESHOLD), key=lambda name: found[name])
+    return sorted(
+        (name for name, p in found.items() if p < THRESHOLD), key=lambda name: found[name]
+    )

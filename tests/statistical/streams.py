@@ -83,7 +83,8 @@ def xorshift(k0: Words64, k1: Words64, step: Words64, slot: Words64) -> Words64:
 
 
 FLAWED: dict[str, Scheme] = {
-    scheme.__name__: scheme for scheme in (shared_counter, one_half, one_multiply, half_mixed, weyl, lcg, xorshift)
+    scheme.__name__: scheme
+    for scheme in (shared_counter, one_half, one_multiply, half_mixed, weyl, lcg, xorshift)
 }
 
 
@@ -92,7 +93,11 @@ def _table(step: Words64, slot: Words64, table: Callable[[int], Words64]) -> Wor
     return table(1 << int(step.max()).bit_length())[step.astype(np.int64)]
 
 
-def _doubled(count: int, advance: Callable[[Words64], Words64], square: Callable[[], Callable[[Words64], Words64]]) -> Words64:
+def _doubled(
+    count: int,
+    advance: Callable[[Words64], Words64],
+    square: Callable[[], Callable[[Words64], Words64]],
+) -> Words64:
     """Return ``count`` states by doubling: advance by 1, then by 2, by 4, …"""
     states = np.array([0x0123456789ABCDEF], dtype=U)
     while len(states) < count:
@@ -177,7 +182,9 @@ def walkers() -> Words64:
 @cache
 def seeds() -> Words64:
     """Return the keys of walker 0 of seeds 0, 1, …, as columns."""
-    return np.ascontiguousarray(np.vstack([keys(seed, Domain.WALK, range(1)) for seed in range(1 << SEEDS)]).T)
+    return np.ascontiguousarray(
+        np.vstack([keys(seed, Domain.WALK, range(1)) for seed in range(1 << SEEDS)]).T
+    )
 
 
 @cache
@@ -247,20 +254,38 @@ ORDERS: dict[str, Order] = {
     for order in (
         Order("steps", "the proposals of one walker, step after step", 1, _steps_of(HOP)),
         Order("jumps", "the jump words of one walker, step after step", 1, _steps_of(JUMP)),
-        Order("slots", "2^20 slots of a step, as a long jump reads them", 1 << 20, _slots_of(20, JUMP)),
+        Order(
+            "slots", "2^20 slots of a step, as a long jump reads them", 1 << 20, _slots_of(20, JUMP)
+        ),
         Order("steps and slots", "jump word and three hops of each step", 4, _slots_of(2, JUMP)),
         Order("diagonal", "slot s + 1 of step t and slot s of step t + 1", 2, _diagonal),
         Order("minibatches", "32 local samples of each step", 32, _slots_of(5, MINIBATCH)),
-        Order("walkers", "1024 adjacent walkers at each step", 1 << WALKERS, _keys_of(walkers, WALKERS)),
+        Order(
+            "walkers",
+            "1024 adjacent walkers at each step",
+            1 << WALKERS,
+            _keys_of(walkers, WALKERS),
+        ),
         Order("seeds", "256 adjacent seeds at each step", 1 << SEEDS, _keys_of(seeds, SEEDS)),
         Order("domains", "all eight domains at each step", 8, _keys_of(domains, 3)),
         Order("steps at 2^32", "steps across 2^32", 1, _steps_of(HOP, 2**32 - 2**17)),
         Order("steps at 2^53", "steps across 2^53", 1, _steps_of(HOP, 2**53 - 2**17)),
         Order("small keys", "256 keys with both halves below 16", 256, _keys_of(small_keys, 8)),
         Order("one-bit keys", "the 128 keys with one bit set", 128, _keys_of(one_bit_keys, 7)),
-        Order("offset keys", "first halves of keys that are steps of each other", 16, _keys_of(offset_keys, 4)),
+        Order(
+            "offset keys",
+            "first halves of keys that are steps of each other",
+            16,
+            _keys_of(offset_keys, 4),
+        ),
         Order("counted k0", "one word each of keys (0, 0), (1, 0), (2, 0), …", 1, _counted_k0),
-        Order("counted k1", "one word each of keys (0, 0), (0, 1), (0, 2), …", 1, _counted_k1, claimed=False),
+        Order(
+            "counted k1",
+            "one word each of keys (0, 0), (0, 1), (0, 2), …",
+            1,
+            _counted_k1,
+            claimed=False,
+        ),
     )
 }
 CLAIMED = {name: order for name, order in ORDERS.items() if order.claimed}

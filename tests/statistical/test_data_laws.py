@@ -74,7 +74,9 @@ def test_a_wrong_variance_noise_or_correlation_is_noticed():
     assert features_have_variance(correlated, 1.0)
     assert not features_are_uncorrelated(correlated, 1.0)
     residuals = problem.targets - problem.features @ problem.truth
-    louder = SyntheticLeastSquares(problem.features, problem.targets + 0.06 * residuals, truth=problem.truth)
+    louder = SyntheticLeastSquares(
+        problem.features, problem.targets + 0.06 * residuals, truth=problem.truth
+    )
     assert not residuals_have_deviation(louder, 1.0)
     shifted = SyntheticLeastSquares(problem.features, problem.targets, truth=problem.truth + 0.02)
     assert not optimum_is_centred_on_the_truth(shifted, 1.0)

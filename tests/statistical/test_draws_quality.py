@@ -47,7 +47,8 @@ def test_the_vectorised_words_are_the_packages_own(name):
         index = np.arange(start, start + 5, dtype=U)
         coordinates = np.broadcast_arrays(*order.at(index))
         own = [
-            Key(k0, k1).word(step, slot) for k0, k1, step, slot in zip(*(c.tolist() for c in coordinates), strict=True)
+            Key(k0, k1).word(step, slot)
+            for k0, k1, step, slot in zip(*(c.tolist() for c in coordinates), strict=True)
         ]
         assert order.words(levywalk, start, 5).tolist() == own
 
@@ -56,7 +57,9 @@ def test_the_vectorised_words_are_the_packages_own(name):
 def test_the_vectorised_decisions_are_the_packages_own(degree):
     words = ORDERS["steps"].words(levywalk, 0, 100)
     index, uniform = battery.splits(words, degree)
-    assert list(zip(index.tolist(), uniform.tolist(), strict=True)) == [split(word, degree) for word in words.tolist()]
+    assert list(zip(index.tolist(), uniform.tolist(), strict=True)) == [
+        split(word, degree) for word in words.tolist()
+    ]
     assert battery.units(words).tolist() == [unit(word) for word in words.tolist()]
 
 
@@ -69,7 +72,9 @@ def test_an_order_never_reads_a_word_twice(name):
 # The words pass ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", mostly_more(CLAIMED, lambda name: name in ("steps", "walkers", "seeds")))
+@pytest.mark.parametrize(
+    "name", mostly_more(CLAIMED, lambda name: name in ("steps", "walkers", "seeds"))
+)
 def test_words_pass_every_test_in_every_order(name):
     found = judged(levywalk, ORDERS[name], WORDS)
     assert not caught_by(found), told(found)
@@ -89,7 +94,9 @@ def test_the_budget_of_false_alarms_holds_all_tests():
 def test_keys_that_count_in_their_second_half_are_beyond_the_claim():
     # One mix64 does not hide a counter: bits 31 apart correlate. Keys of the package are hashes and do not count.
     def within(order):
-        return p_values(dict(battery.bit_pairs(ORDERS[order].words(levywalk, 0, 1 << 20), 1)))["bit pairs, same word"]
+        return p_values(dict(battery.bit_pairs(ORDERS[order].words(levywalk, 0, 1 << 20), 1)))[
+            "bit pairs, same word"
+        ]
 
     assert within("counted k1") < THRESHOLD
     assert not ORDERS["counted k1"].claimed
@@ -112,7 +119,9 @@ def test_no_test_gives_small_p_values_too_often():
     runs = [p_values(examine([source.random_raw(1 << 14)], width=64)) for _ in range(24)]
     for name in runs[0]:
         p = [run[name] for run in runs]
-        assert stats.ks_1samp(p, stats.uniform.cdf, alternative="greater").pvalue > LEVEL / len(runs[0]), name
+        assert stats.ks_1samp(p, stats.uniform.cdf, alternative="greater").pvalue > LEVEL / len(
+            runs[0]
+        ), name
 
 
 def test_chunks_add_up_to_the_whole():
@@ -124,7 +133,9 @@ def test_chunks_add_up_to_the_whole():
 
 
 def test_linear_complexity_has_rueppels_law_over_all_sequences():
-    found = np.bincount([battery.linear_complexity(list(bits)) for bits in product((0, 1), repeat=10)], minlength=11)
+    found = np.bincount(
+        [battery.linear_complexity(list(bits)) for bits in product((0, 1), repeat=10)], minlength=11
+    )
     assert found.tolist() == [1, *(2 ** min(20 - 2 * L, 2 * L - 1) for L in range(1, 11))]
 
 
@@ -148,15 +159,36 @@ def test_the_law_of_ranks_is_that_of_counted_matrices():
 
 # hash: (order in which it fails, tests that must catch it there, tests that must not, order in which it passes)
 REASONS = {
-    "shared_counter": ("diagonal", {"repeats of a word", "bit pairs, 1 apart", "pairs, high bits"}, {"bits"}, "steps"),
-    "one_half": ("offset keys", {"repeats of a word", "bit pairs, 1 row - 1 apart"}, set(), "walkers"),
+    "shared_counter": (
+        "diagonal",
+        {"repeats of a word", "bit pairs, 1 apart", "pairs, high bits"},
+        {"bits"},
+        "steps",
+    ),
+    "one_half": (
+        "offset keys",
+        {"repeats of a word", "bit pairs, 1 row - 1 apart"},
+        set(),
+        "walkers",
+    ),
     "one_multiply": (
         "steps",
-        {"gaps, low bits", "rank, bit 0", "linear complexity, bit 0", "triples, low bits", "16-bit windows"},
+        {
+            "gaps, low bits",
+            "rank, bit 0",
+            "linear complexity, bit 0",
+            "triples, low bits",
+            "16-bit windows",
+        },
         {"gaps, high bits", "triples, high bits", "linear complexity, bit 63"},
         None,
     ),
-    "half_mixed": ("small keys", {"bit pairs, 1 apart", "pairs, high bits", "pairs, low bits"}, {"bits"}, "steps"),
+    "half_mixed": (
+        "small keys",
+        {"bit pairs, 1 apart", "pairs, high bits", "pairs, low bits"},
+        {"bits"},
+        "steps",
+    ),
     "weyl": ("steps", {"unit, Kolmogorov-Smirnov", "bytes", "unit, autocorrelation"}, set(), None),
     "lcg": (
         "steps",
@@ -166,14 +198,29 @@ REASONS = {
     ),
     "xorshift": (
         "steps",
-        {"rank of 64 words", "rank, bit 0", "rank, bit 63", "linear complexity, bit 0", "linear complexity, bit 63"},
-        {"bits", "bytes", "16-bit windows", "unit, Kolmogorov-Smirnov", "gaps, low bits", "maximum of 8"},
+        {
+            "rank of 64 words",
+            "rank, bit 0",
+            "rank, bit 63",
+            "linear complexity, bit 0",
+            "linear complexity, bit 63",
+        },
+        {
+            "bits",
+            "bytes",
+            "16-bit windows",
+            "unit, Kolmogorov-Smirnov",
+            "gaps, low bits",
+            "maximum of 8",
+        },
         None,
     ),
 }
 
 
-@pytest.mark.parametrize("name", mostly_more(REASONS, lambda name: name in ("shared_counter", "one_multiply", "lcg")))
+@pytest.mark.parametrize(
+    "name", mostly_more(REASONS, lambda name: name in ("shared_counter", "one_multiply", "lcg"))
+)
 def test_a_flawed_hash_is_caught_for_its_own_reason(name):
     order, reasons, others, innocent = REASONS[name]
     caught = set(caught_by(judged(FLAWED[name], ORDERS[order])))
@@ -190,10 +237,17 @@ def test_every_flawed_hash_has_a_reason():
 
 @pytest.mark.parametrize(
     ("name", "blind"),
-    [("one_half", {"k1"}), ("half_mixed", {"k1", "slot"}), ("one_multiply", set(PARTS)), ("weyl", set(PARTS))],
+    [
+        ("one_half", {"k1"}),
+        ("half_mixed", {"k1", "slot"}),
+        ("one_multiply", set(PARTS)),
+        ("weyl", set(PARTS)),
+    ],
 )
 def test_a_hash_that_does_not_mix_a_coordinate_has_no_avalanche(name, blind):
-    assert {part for part in PARTS if battery.avalanche(FLAWED[name], 1 << 9, part).p < THRESHOLD} == blind
+    assert {
+        part for part in PARTS if battery.avalanche(FLAWED[name], 1 << 9, part).p < THRESHOLD
+    } == blind
 
 
 def test_words_that_are_too_even_are_caught_by_the_other_tail():
@@ -208,7 +262,9 @@ def test_words_that_are_too_even_are_caught_by_the_other_tail():
 def test_a_bit_that_is_one_in_51_percent_is_caught(bit):
     words = ORDERS["steps"].words(levywalk, 0, WORDS)
     forced = np.arange(WORDS, dtype=U) % U(50) == 0
-    caught = caught_by(p_values(dict(battery.frequencies(np.where(forced, words | U(1 << bit), words), 1))))
+    caught = caught_by(
+        p_values(dict(battery.frequencies(np.where(forced, words | U(1 << bit), words), 1)))
+    )
     assert "bits" in caught
 
 

@@ -133,7 +133,9 @@ def ws_sample(n, k, p):
 
 
 # in the last, some nodes come to know all others and keep their edges
-@pytest.mark.parametrize(("n", "k", "p"), [(5, 2, 0.5), pytest.param(5, 3, 1.0, marks=pytest.mark.more), (6, 4, 0.6)])
+@pytest.mark.parametrize(
+    ("n", "k", "p"), [(5, 2, 0.5), pytest.param(5, 3, 1.0, marks=pytest.mark.more), (6, 4, 0.6)]
+)
 def test_watts_strogatz_has_the_exact_law_of_networkx_rewiring(n, k, p):
     assert fit(ws_sample(n, k, p), ws_law(n, k, p)) > LEVEL
 
@@ -161,7 +163,12 @@ def ba_law(n, power=1):
             weight = {v: degree[v] ** power for v in range(newcomer)}
             total = sum(weight.values())
             for a, b in combinations(range(newcomer), 2):
-                both = weight[a] * weight[b] / total * (1 / (total - weight[a]) + 1 / (total - weight[b]))
+                both = (
+                    weight[a]
+                    * weight[b]
+                    / total
+                    * (1 / (total - weight[a]) + 1 / (total - weight[b]))
+                )
                 after[graph | {(a, newcomer), (b, newcomer)}] += mass * both
         law = dict(after)
     return law

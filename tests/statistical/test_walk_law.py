@@ -82,13 +82,25 @@ def expected_matrix(network, problem, name, degree_ratio=True, extra_hop=0):
     if design.jump is None:
         return P
     W = A / A.sum(axis=1, keepdims=True)
-    q = {"MHLJ": np.array([4, 2, 1]) / 7, "far jumps": (1 / np.arange(1, 6)) / (1 / np.arange(1, 6)).sum()}[name]
+    q = {
+        "MHLJ": np.array([4, 2, 1]) / 7,
+        "far jumps": (1 / np.arange(1, 6)) / (1 / np.arange(1, 6)).sum(),
+    }[name]
     levy = sum(q[i] * np.linalg.matrix_power(W, i + 1 + extra_hop) for i in range(len(q)))
     return (1 - design.jump.p_jump) * P + design.jump.p_jump * levy
 
 
 def counts_of(network, problem, design):
-    trace = lw.run(network, problem, design, steps=STEPS, step_size=0.01, replicas=REPLICAS, record_walk=True, seed=11)
+    trace = lw.run(
+        network,
+        problem,
+        design,
+        steps=STEPS,
+        step_size=0.01,
+        replicas=REPLICAS,
+        record_walk=True,
+        seed=11,
+    )
     ends = np.column_stack([trace.walk, trace.final_node])
     counts = np.zeros((network.n, network.n), dtype=np.int64)
     np.add.at(counts, (ends[:, :-1].ravel(), ends[:, 1:].ravel()), 1)
@@ -151,7 +163,15 @@ def test_visits_from_a_stationary_start_have_the_stationary_law(name):
     problem, replicas = problem_of(network), 8000
     P = expected_matrix(network, problem, name)
     law = np.linalg.matrix_power((P + np.eye(6)) / 2, 2**14)[0]
-    trace = lw.run(network, problem, DESIGNS[name], steps=20, step_size=0.01, replicas=replicas, start="stationary")
+    trace = lw.run(
+        network,
+        problem,
+        DESIGNS[name],
+        steps=20,
+        step_size=0.01,
+        replicas=replicas,
+        start="stationary",
+    )
     share = trace.visits.mean(axis=0) / 20
     limit = hoeffding(6, replicas)
     assert np.abs(share - law).max() <= limit
@@ -162,7 +182,14 @@ def test_visits_from_a_stationary_start_have_the_stationary_law(name):
 def test_hops_per_step_have_the_mean_of_the_jump_law():
     # Hops of all steps are independent: 1 with probability 1-p, else d, so Hoeffding's inequality with range 2 applies.
     network = NETWORKS["scale-free"]
-    trace = lw.run(network, problem_of(network), DESIGNS["MHLJ"], steps=STEPS, step_size=0.01, replicas=REPLICAS)
+    trace = lw.run(
+        network,
+        problem_of(network),
+        DESIGNS["MHLJ"],
+        steps=STEPS,
+        step_size=0.01,
+        replicas=REPLICAS,
+    )
     mean = trace.hops[:, -1].mean() / STEPS
     limit = 2 * np.sqrt(np.log(2 / FALSE_ALARM) / (2 * STEPS * REPLICAS))
     assert abs(mean - (0.6 + 0.4 * 11 / 7)) <= limit

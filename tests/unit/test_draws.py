@@ -66,7 +66,13 @@ def test_mix64_gives_the_published_splitmix64_sequence():
     for _ in range(5):
         state = (state + GOLDEN) & MASK
         found.append(mix64(state))
-    assert found == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC, 0x1B39896A51A8749B]
+    assert found == [
+        0xE220A8397B1DCDAF,
+        0x6E789E6AA1B965F4,
+        0x06C45D188009454F,
+        0xF88BB8A8724C81EC,
+        0x1B39896A51A8749B,
+    ]
 
 
 def test_mix64_is_a_bijection_where_it_can_be_enumerated():
@@ -79,20 +85,29 @@ def test_words_equal_an_independent_numpy_computation():
     key = Key.of(12345, Domain.WALK, 6)
     steps = np.concatenate([np.arange(200), 2**40 + np.arange(5)])
     for slot in SLOTS:
-        assert [key.word(int(t), slot) for t in steps] == numpy_words(key.k0, key.k1, steps, slot).tolist()
+        assert [key.word(int(t), slot) for t in steps] == numpy_words(
+            key.k0, key.k1, steps, slot
+        ).tolist()
 
 
 def test_a_key_comes_from_the_seed_sequence_of_its_domain_and_replica():
-    expected = np.random.SeedSequence(7, spawn_key=(int(Domain.TUNING), 3)).generate_state(2, np.uint64)
+    expected = np.random.SeedSequence(7, spawn_key=(int(Domain.TUNING), 3)).generate_state(
+        2, np.uint64
+    )
     assert Key.of(7, Domain.TUNING, 3) == Key(int(expected[0]), int(expected[1]))
 
 
 @settings(deadline=None)  # the first example compiles
-@given(k0=WORDS, k1=WORDS, step=st.integers(0, 2**53), slot=st.sampled_from(SLOTS) | st.integers(0, 2**40))
+@given(
+    k0=WORDS,
+    k1=WORDS,
+    step=st.integers(0, 2**53),
+    slot=st.sampled_from(SLOTS) | st.integers(0, 2**40),
+)
 def test_compiled_words_equal_pythons(k0, k1, step, slot):
-    assert int(compiled_word(np.uint64(k0), np.uint64(k1), np.uint64(step), np.uint64(slot))) == Key(k0, k1).word(
-        step, slot
-    )
+    assert int(
+        compiled_word(np.uint64(k0), np.uint64(k1), np.uint64(step), np.uint64(slot))
+    ) == Key(k0, k1).word(step, slot)
 
 
 @settings(deadline=None)  # the first example compiles
@@ -135,7 +150,9 @@ def test_stratified_words_give_each_neighbour_exactly_its_share(degree, per):
 
 
 def test_streams_of_domains_replicas_and_seeds_never_meet():
-    found = [Key.of(seed, domain, r) for seed, domain, r in product([0, 1, 2**40], Domain, range(20))]
+    found = [
+        Key.of(seed, domain, r) for seed, domain, r in product([0, 1, 2**40], Domain, range(20))
+    ]
     assert len({key.k0 for key in found}) == len({key.k1 for key in found}) == len(found)
     first = {key.word(t, slot) for key in found for t in range(5) for slot in SLOTS}
     assert len(first) == len(found) * 5 * len(SLOTS)
@@ -150,7 +167,9 @@ def test_slots_do_not_overlap_within_a_step():
 def test_keys_are_the_rows_of_the_replicas_wherever_the_range_begins():
     table = keys(3, Domain.WALK, range(2, 6))
     assert table.dtype == np.uint64
-    assert [Key(int(a), int(b)) for a, b in table] == [Key.of(3, Domain.WALK, r) for r in range(2, 6)]
+    assert [Key(int(a), int(b)) for a, b in table] == [
+        Key.of(3, Domain.WALK, r) for r in range(2, 6)
+    ]
     assert keys(3, Domain.WALK, range(0)).shape == (0, 2)
 
 

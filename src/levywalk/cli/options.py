@@ -6,7 +6,10 @@ from typing import Annotated
 
 import typer
 
-Data = Annotated[str, typer.Option("--data", help="Data of the nodes: heterogeneous, homogeneous, or a data file.")]
+Data = Annotated[
+    str,
+    typer.Option("--data", help="Data of the nodes: heterogeneous, homogeneous, or a data file."),
+]
 Important = Annotated[
     int | None,
     typer.Option(
@@ -16,11 +19,16 @@ Important = Annotated[
     ),
 ]
 Loss = Annotated[
-    str, typer.Option("--loss", help="least_squares or logistic (only with a data file or private data).")
+    str,
+    typer.Option(
+        "--loss", help="least_squares or logistic (only with a data file or private data)."
+    ),
 ]
 Ridge = Annotated[
     float,
-    typer.Option("--ridge", min=0.0, help="Ridge of the problem (only with a data file or private data)."),
+    typer.Option(
+        "--ridge", min=0.0, help="Ridge of the problem (only with a data file or private data)."
+    ),
 ]
 SelfLoops = Annotated[
     str, typer.Option("--self-loops", help="Self-loops of the network: none or counted.")

@@ -60,7 +60,11 @@ def has_builtin_loss(problem: GeneralizedLinear) -> bool:
 
 def is_plain_sgd(update: Update) -> bool:
     """Return whether the update is the SGD that the kernels compute, and no subclass that computes something else."""
-    return keeps(update, Sgd, "gradient", "direction", "apply") and not update.token_memory and not update.node_memory
+    return (
+        keeps(update, Sgd, "gradient", "direction", "apply")
+        and not update.token_memory
+        and not update.node_memory
+    )
 
 
 def compiled_update(update: Update) -> Callable[..., Any] | None:
@@ -78,7 +82,9 @@ def _twin(value: Walk | Update, *names: str) -> Callable[..., Any] | None:
 
     A twin stands for the methods of the class that wrote it; a subclass that overrides one of them loses the twin.
     """
-    if "compiled" in getattr(value, "__dict__", {}) or any(name in getattr(value, "__dict__", {}) for name in names):
+    if "compiled" in getattr(value, "__dict__", {}) or any(
+        name in getattr(value, "__dict__", {}) for name in names
+    ):
         return None
     for base in type(value).__mro__:
         if "compiled" in vars(base):

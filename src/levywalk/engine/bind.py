@@ -69,9 +69,13 @@ def bind_phases(
     return tuple(phases)
 
 
-def method_of(phases: tuple[BoundPhase, ...], update: Update, detector: Detector | None, problem: Problem) -> Method:
+def method_of(
+    phases: tuple[BoundPhase, ...], update: Update, detector: Detector | None, problem: Problem
+) -> Method:
     """Return what is published of bound phases and an update."""
-    bound = None if detector is None else detector.bind(problem.dim, float(np.mean(problem.smoothness)))
+    bound = (
+        None if detector is None else detector.bind(problem.dim, float(np.mean(problem.smoothness)))
+    )
     return Method(tuple(phase.published for phase in phases), update, bound, problem.dim, problem.n)
 
 
@@ -94,7 +98,12 @@ class Sites:
 
 
 def bind(
-    network: Network, problem: Problem, walk: Walk, update: Any = None, *, step_size: float | str | Schedule
+    network: Network,
+    problem: Problem,
+    walk: Walk,
+    update: Any = None,
+    *,
+    step_size: float | str | Schedule,
 ) -> tuple[Method, Sites]:
     """Return the published method and the nodes of a simulation.
 

@@ -33,21 +33,31 @@ _MODELS = 1 << 16  # numbers of models that are kept to be measured together
 Through = Callable[[int, Ints], Standings]
 
 
-def drive(job: Job, provenance: dict[str, Any], progress: bool | None, file: StateFile | None = None) -> Trace:
+def drive(
+    job: Job, provenance: dict[str, Any], progress: bool | None, file: StateFile | None = None
+) -> Trace:
     """Take all replicas through all checkpoints, each thread its own share of them.
 
     With a file, go on from what it holds; now and then all shares end at one step, and the file takes their state.
     """
     plan = job.plan
     measure = Measure(plan.problem, job.loss_nodes, only_distance=job.only_distance)
-    state, record = RunState.new(plan, job.start, job.x0), RunRecord(plan.replicas, len(job.checkpoints))
+    state, record = (
+        RunState.new(plan, job.start, job.x0),
+        RunRecord(plan.replicas, len(job.checkpoints)),
+    )
     with Interruptible() as interrupt, file or nullcontext():
         so_far = file.load(state, record) if file else Progress()
         before, began = so_far.seconds, time.perf_counter()
         shares = _shares(job, state) if so_far.done < plan.steps else []
-        walks = [RunShare(go, state.rows(rows), measure, record, rows, so_far.done) for rows, go in shares]
+        walks = [
+            RunShare(go, state.rows(rows), measure, record, rows, so_far.done)
+            for rows, go in shares
+        ]
         title = f"walking {provenance['design']['name']}"
-        with Bar(title, plan.steps * len(walks), done=so_far.done * len(walks), show=progress) as bar:
+        with Bar(
+            title, plan.steps * len(walks), done=so_far.done * len(walks), show=progress
+        ) as bar:
             while so_far.done < plan.steps:
                 deadline = time.monotonic() + file.pause if file else math.inf
                 pace = Pace(so_far.done, plan.steps, _piece(job), interrupt, deadline)
@@ -70,7 +80,13 @@ class RunShare(Share):
     """One thread's replicas of a run; ``go`` takes them through some marks, and they are measured at each."""
 
     def __init__(
-        self, go: Through, state: RunState, measure: Measure, record: RunRecord, rows: slice, done: int
+        self,
+        go: Through,
+        state: RunState,
+        measure: Measure,
+        record: RunRecord,
+        rows: slice,
+        done: int,
     ) -> None:
         self.go, self.measure, self.done = go, measure, done
         self.errors, self.counts = record.errors[rows], record.counts[rows]
@@ -106,9 +122,11 @@ class RunShare(Share):
 def _piece(job: Job) -> int:
     """Return the most steps between two looks at Ctrl-C and the clock."""
     plan = job.plan
-    samples = getattr(plan.problem, "samples", plan.problem.n) / plan.problem.n
+    samples = getattr(plan.problem, "n_samples", plan.problem.n) / plan.problem.n
     if job.backend == "kernel":
-        nanoseconds = 10.0 + 0.5 * plan.problem.dim * min(samples, getattr(plan.update, "minibatch", None) or samples)
+        nanoseconds = 10.0 + 0.5 * plan.problem.dim * min(
+            samples, getattr(plan.update, "minibatch", None) or samples
+        )
         nanoseconds *= -(-plan.replicas // job.threads)
     else:
         nanoseconds = 2e4 * plan.replicas
@@ -135,7 +153,9 @@ def _standing(state: RunState) -> Standings:
     return Standings(*(getattr(state, name)[:, None] for name in Standings._fields))
 
 
-def _by_steps(state: RunState, advance: Callable[[int, int], None], start: int, marks: Ints) -> Standings:
+def _by_steps(
+    state: RunState, advance: Callable[[int, int], None], start: int, marks: Ints
+) -> Standings:
     return Standings.by_steps(state, start, marks, advance)
 
 

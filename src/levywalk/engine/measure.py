@@ -51,7 +51,9 @@ def loss_nodes(
     """
     if isinstance(measure_loss, str):
         if measure_loss not in ("auto", "exact"):
-            raise InvalidParameter(f"measure_loss must be 'auto', 'exact' or a number of nodes, got {measure_loss!r}")
+            raise InvalidParameter(
+                f"measure_loss must be 'auto', 'exact' or a number of nodes, got {measure_loss!r}"
+            )
         if measure_loss == "exact" or is_quadratic(problem):
             return None
         count = max(_LEAST_NODES, _affordable(problem, update, steps, checkpoints))
@@ -66,7 +68,7 @@ def _affordable(problem: Problem, update: Update, steps: int, checkpoints: int) 
     """Return the number of nodes whose samples, read at all checkpoints, are a share of those that the walk reads."""
     if not isinstance(problem, GeneralizedLinear):
         return steps // (_SHARE * checkpoints)
-    samples = read = int(problem.samples)
+    samples = read = int(problem.n_samples)
     minibatch = getattr(update, "minibatch", None)
     if minibatch is not None:
         read = int(np.minimum(np.diff(problem.offsets), minibatch).sum())
@@ -79,7 +81,9 @@ class Measure:
     ``nodes`` are those that f is the mean over, None for all; with ``only_distance`` nothing but ‖x - x*‖² is measured.
     """
 
-    def __init__(self, problem: Problem, nodes: Ints | None = None, only_distance: bool = False) -> None:
+    def __init__(
+        self, problem: Problem, nodes: Ints | None = None, only_distance: bool = False
+    ) -> None:
         self.problem = problem
         self.nodes = nodes
         self.only_distance = only_distance
@@ -103,7 +107,11 @@ class Measure:
     def describe(self) -> dict[str, Any]:
         """Return how f was measured, for provenance."""
         count = self.problem.n if self.nodes is None else len(self.nodes)
-        return {"kind": "exact" if self.nodes is None else "sampled", "nodes": count, "of": self.problem.n}
+        return {
+            "kind": "exact" if self.nodes is None else "sampled",
+            "nodes": count,
+            "of": self.problem.n,
+        }
 
     def __call__(self, seen: Standings, errors: Floats, column: int) -> None:
         """Fill distance2, excess_loss and loss, ``errors[:, :, column:]``, of every replica at every mark."""
@@ -113,7 +121,9 @@ class Measure:
         if self._quadratic and not self.only_distance:
             assert isinstance(self.problem, LeastSquares)
             hessian = self.problem.hessian
-            quadratic_excess(seen.model, seen.active, self.optimum, hessian, self.least, errors, column)
+            quadratic_excess(
+                seen.model, seen.active, self.optimum, hessian, self.least, errors, column
+            )
             return
         here = slice(column, column + marks)
         if self.optimum is not None:
@@ -145,12 +155,20 @@ class Measure:
 
 def _samples_of(problem: GeneralizedLinear, nodes: Ints | None) -> tuple[Floats, Floats, Ints]:
     """Return features, targets and offsets of the nodes' samples; nodes with equally many are as good as one."""
-    features, targets, counts = problem.sorted_features, problem.sorted_targets, np.diff(problem.offsets)
+    features, targets, counts = (
+        problem.sorted_features,
+        problem.sorted_targets,
+        np.diff(problem.offsets),
+    )
     if nodes is not None:
         chosen = np.zeros(problem.n, np.bool_)
         chosen[nodes] = True
         rows = np.repeat(chosen, counts)
-        features, targets, counts = read_only(features[rows]), read_only(targets[rows]), counts[nodes]
+        features, targets, counts = (
+            read_only(features[rows]),
+            read_only(targets[rows]),
+            counts[nodes],
+        )
     if (counts == counts[0]).all():
         counts = counts.sum(keepdims=True)
     return features, targets, np.append(0, np.cumsum(counts))

@@ -96,10 +96,19 @@ def prepare(
     update = as_update(update)
     checkpoints = checkpoints_of(steps, record_every)
     if record_visits and isinstance(network, Network):
-        require_room("visits", (replicas, network.n), 8, "use record_visits=False or fewer replicas")
+        require_room(
+            "visits", (replicas, network.n), 8, "use record_visits=False or fewer replicas"
+        )
     if record_walk:
-        require_room("walk", (replicas, steps), 4, "use record_walk=False, fewer steps or fewer replicas")
-    require_room("checkpoints", (7, replicas, len(checkpoints)), 8, "use a larger record_every or fewer replicas")
+        require_room(
+            "walk", (replicas, steps), 4, "use record_walk=False, fewer steps or fewer replicas"
+        )
+    require_room(
+        "checkpoints",
+        (7, replicas, len(checkpoints)),
+        8,
+        "use a larger record_every or fewer replicas",
+    )
     phases = bind_phases(network, problem, design, update, step_size)
     check_update(update, problem)
     method = method_of(phases, update, design.detector, problem)
@@ -116,7 +125,9 @@ def prepare(
         bool(record_memory),
     )
     if method.node_memory:
-        require_room("memory of nodes", (replicas, plan.node_memory_bytes()), 1, "use fewer replicas")
+        require_room(
+            "memory of nodes", (replicas, plan.node_memory_bytes()), 1, "use fewer replicas"
+        )
     measured = loss_nodes(measure_loss, problem, update, steps, len(checkpoints), seed)
     return Job(
         plan,
@@ -187,11 +198,15 @@ def start_nodes(
     return np.array(np.broadcast_to(nodes, (replicas,)), dtype=np.int64)
 
 
-def _start_law(start: str, design: Walk, network: Network, problem: Problem, bound: Bound) -> Floats | None:
+def _start_law(
+    start: str, design: Walk, network: Network, problem: Problem, bound: Bound
+) -> Floats | None:
     if start == "uniform":
         return None
     first = design.phases[0]
-    if start == "target" or (is_plain_design(first) and bound.jump is None):  # then π is the stationary law
+    if start == "target" or (
+        is_plain_design(first) and bound.jump is None
+    ):  # then π is the stationary law
         return bound.law
     return stationary(transition(network, problem, first))
 
@@ -204,7 +219,9 @@ def _first_model(x0: Any, replicas: int, dim: int) -> Floats:
     except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(f"x0 must be numbers, got {x0!r}") from None
     if clean.shape not in ((dim,), (replicas, dim)):
-        raise InvalidParameter(f"x0 must have shape ({dim},) or ({replicas}, {dim}), got {clean.shape}")
+        raise InvalidParameter(
+            f"x0 must have shape ({dim},) or ({replicas}, {dim}), got {clean.shape}"
+        )
     if not np.isfinite(clean).all():
         raise InvalidParameter("x0 must be finite, got NaN or infinity")
     return clean
@@ -214,5 +231,7 @@ def threads_for(threads: int | None, updates: int) -> int:
     """Return how many threads; by default all cores, but no more than the updates keep busy."""
     if threads is not None:
         return checks.integer("threads", threads, low=1)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     return max(1, min(cores, updates // _WORTH_A_THREAD))

@@ -26,7 +26,6 @@ from typing import IO, Any, Self
 import numpy as np
 
 from levywalk.arrays import AnyArray
-from levywalk.durable import sync_folder
 from levywalk.engine.bind import BoundPhase
 from levywalk.engine.prepare import Job
 from levywalk.engine.run_state import RunPlan, RunRecord, RunState
@@ -34,6 +33,7 @@ from levywalk.errors import InvalidParameter, ResumeError, ResumeInUse, ResumeWa
 from levywalk.problem import GeneralizedLinear, Problem, follows_its_loss, optimum_of
 from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
 from levywalk.version import __version__
+from levywalk.whole_files import sync_folder
 
 SAVE_EVERY = 60.0  # seconds between two writes of the state …
 _SAVING_SHARE = 20  # … or more, if one write takes more than this part of them
@@ -41,7 +41,9 @@ _FORMAT = "levywalk-run-1"
 _ABOUT = "about"
 _MOST_ABOUT = 1 << 20  # bytes
 _CHUNK = 1 << 20  # bytes read at once: no second copy of a large array
-_PROBES = 1000  # nodes and steps at which a problem or a schedule without a fingerprint is looked at
+_PROBES = (
+    1000  # nodes and steps at which a problem or a schedule without a fingerprint is looked at
+)
 _DIGEST = "sha256:"
 
 
@@ -88,11 +90,16 @@ class StateFile:
             raise InvalidParameter(f"resume must be a file, got {str(self.path)!r}")
         self._lock = _locked(self._beside)
         if self._lock is None:
-            raise ResumeInUse(f"{self.path} is in use by another run; wait for it, or give resume another file")
+            raise ResumeInUse(
+                f"{self.path} is in use by another run; wait for it, or give resume another file"
+            )
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         assert self._lock is not None
         self._beside.unlink(missing_ok=True)
@@ -109,7 +116,9 @@ class StateFile:
                     _read_into(archive, name, array)
         except ResumeError:
             raise
-        except Exception as error:  # zipfile, zlib and numpy raise whatever a damaged file makes them meet
+        except (
+            Exception
+        ) as error:  # zipfile, zlib and numpy raise whatever a damaged file makes them meet
             raise self._refusal(f"cannot be read ({type(error).__name__}: {error})") from None
         wrong = contradiction(self.job.plan, state, record, self.job.checkpoints, progress.done)
         if wrong is not None:
@@ -160,16 +169,26 @@ class StateFile:
         if not isinstance(about, dict) or about.get("format") != _FORMAT:
             raise self._refusal(f"is not a run's state of format {_FORMAT!r}")
         there = about["run"]
-        differ = [name for name in {**self.identity, **there} if there.get(name) != self.identity.get(name)]
+        differ = [
+            name
+            for name in {**self.identity, **there}
+            if there.get(name) != self.identity.get(name)
+        ]
         if differ:
-            listed = ", ".join(_difference(name, there.get(name), self.identity.get(name)) for name in differ)
+            listed = ", ".join(
+                _difference(name, there.get(name), self.identity.get(name)) for name in differ
+            )
             raise ResumeError(
                 f"{self.path} holds another run, with a different {listed}; give resume another file for this run, or "
                 "delete the file to start afresh"
             )
         if about["machine"] != self.machine:
-            names = [name for name in self.machine if about["machine"].get(name) != self.machine[name]]
-            listed = ", ".join(_difference(name, about["machine"].get(name), self.machine[name]) for name in names)
+            names = [
+                name for name in self.machine if about["machine"].get(name) != self.machine[name]
+            ]
+            listed = ", ".join(
+                _difference(name, about["machine"].get(name), self.machine[name]) for name in names
+            )
             warnings.warn(
                 f"{self.path} was written on another machine, with a different {listed}: the walk is the same, but "
                 "models may differ from those of an uninterrupted run in the last digits",
@@ -181,7 +200,9 @@ class StateFile:
             raise self._refusal(f"contradicts itself: {done!r} of {self.job.plan.steps} steps done")
         if type(seconds) is not float or not (math.isfinite(seconds) and seconds >= 0.0):
             raise self._refusal(f"contradicts itself: {seconds!r} seconds spent")
-        if not isinstance(resumed_at, list) or not all(type(step) is int and 0 < step <= done for step in resumed_at):
+        if not isinstance(resumed_at, list) or not all(
+            type(step) is int and 0 < step <= done for step in resumed_at
+        ):
             raise self._refusal("contradicts itself: resumed at steps that it has not reached")
         return Progress(done, seconds, resumed_at)
 
@@ -214,7 +235,9 @@ def _read_into(archive: zipfile.ZipFile, name: str, array: AnyArray) -> None:
     with archive.open(f"{name}.npy") as member:
         shape, dtype = _header(member)
         if shape != array.shape or dtype != array.dtype:
-            raise ValueError(f"{name} is {dtype} of shape {shape}, not {array.dtype} of shape {array.shape}")
+            raise ValueError(
+                f"{name} is {dtype} of shape {shape}, not {array.dtype} of shape {array.shape}"
+            )
         target = array.reshape(-1).view(np.uint8)
         position = 0
         while position < len(target):
@@ -227,7 +250,9 @@ def _read_into(archive: zipfile.ZipFile, name: str, array: AnyArray) -> None:
             raise ValueError(f"{name} goes on after its end")
 
 
-def contradiction(plan: RunPlan, state: RunState, record: RunRecord, checkpoints: AnyArray, done: int) -> str | None:
+def contradiction(
+    plan: RunPlan, state: RunState, record: RunRecord, checkpoints: AnyArray, done: int
+) -> str | None:
     """Return what no run could have written after ``done`` steps, or None.
 
     Nodes and phases lead a kernel to memory; the rest would make a wrong trace.
@@ -236,7 +261,9 @@ def contradiction(plan: RunPlan, state: RunState, record: RunRecord, checkpoints
         return "a flag is neither 0 nor 1"
     longest = plan.method.max_hops
     active, switched = state.active, state.switched_at >= 0
-    seen = int(np.searchsorted(checkpoints, done, side="right"))  # checkpoints that have been measured
+    seen = int(
+        np.searchsorted(checkpoints, done, side="right")
+    )  # checkpoints that have been measured
     counts, errors = record.counts[:, :, :seen], record.errors[:, :, :seen]
     hops, transfers = counts[:, 0], counts[:, 1]
     walked = state.walk[:, :done]
@@ -244,14 +271,17 @@ def contradiction(plan: RunPlan, state: RunState, record: RunRecord, checkpoints
         "a node lies outside of the network": _within(state.node, 0, plan.network.n - 1),
         "a model is not finite": np.isfinite(state.model).all(),
         "hops do not fit the steps": _within(state.hops, done, done * longest),
-        "there are more transfers than hops": (state.transfers >= 0).all() and (state.transfers <= state.hops).all(),
+        "there are more transfers than hops": (state.transfers >= 0).all()
+        and (state.transfers <= state.hops).all(),
         "a step of divergence does not fit": _within(state.diverged_at, -1, done - 1)
         and np.array_equal(active, state.diverged_at < 0),
         "a step of switching does not fit": _within(state.switched_at, -1, done - 1)
         and np.array_equal(switched, state.phase == 1),
         "a phase does not exist": _within(state.phase, 0, len(plan.phases) - 1),
         "the detector's state is impossible": _possible_detector(state, done),
-        "the node before lies outside of the network": _within(state.came_from, -1, plan.network.n - 1),
+        "the node before lies outside of the network": _within(
+            state.came_from, -1, plan.network.n - 1
+        ),
         "there is a negative number of small messages": (state.small_messages >= 0).all(),
         "visits do not sum to the steps": not plan.record_visits
         or (_within(state.visits, 0, done) and (state.visits.sum(axis=1) == done).all()),
@@ -260,8 +290,12 @@ def contradiction(plan: RunPlan, state: RunState, record: RunRecord, checkpoints
         and (transfers >= 0).all()
         and (transfers <= hops).all()
         and (hops >= checkpoints[:seen]).all()
-        and (counts <= np.stack([state.hops, state.transfers, state.small_messages], axis=1)[:, :, None]).all(),
-        "a distance is negative or unknown": optimum_of(plan.problem) is None or (errors[:, 0] >= 0).all(),
+        and (
+            counts
+            <= np.stack([state.hops, state.transfers, state.small_messages], axis=1)[:, :, None]
+        ).all(),
+        "a distance is negative or unknown": optimum_of(plan.problem) is None
+        or (errors[:, 0] >= 0).all(),
     }
     return next((wrong for wrong, holds in claims.items() if not holds), None)
 
@@ -300,11 +334,18 @@ def identity(job: Job, seed: int) -> dict[str, Any]:
         "levywalk version": __version__,
         "network": _DIGEST + plan.network.fingerprint(),
         "problem": _DIGEST + _problem_fingerprint(plan.problem),
-        "design": _digest(*[part for phase in plan.phases for part in _design_parts(phase, plan.steps)], plan.detector),
+        "design": _digest(
+            *[part for phase in plan.phases for part in _design_parts(phase, plan.steps)],
+            plan.detector,
+        ),
         "step size": _digest(
             plan.scale,
             *[(phase.published.scaled, phase.published.most) for phase in plan.phases],
-            *[part for phase in plan.phases for part in _schedule_parts(phase.step_size, plan.steps)],
+            *[
+                part
+                for phase in plan.phases
+                for part in _schedule_parts(phase.step_size, plan.steps)
+            ],
         ),
         "update": _described(plan.update),
         "backend": job.backend,
@@ -366,7 +407,9 @@ def machine() -> dict[str, str]:
     table = Path("/proc/cpuinfo")
     if table.exists():
         names = [
-            line.partition(":")[2].strip() for line in table.read_text().splitlines() if line.startswith("model name")
+            line.partition(":")[2].strip()
+            for line in table.read_text().splitlines()
+            if line.startswith("model name")
         ]
         cpu = names[0] if names else cpu
     from levywalk.engine.kernels.source import source_tag
@@ -411,7 +454,9 @@ def _described(method: Any) -> str:
 def _schedule_parts(schedule: Schedule, steps: int) -> list[Any]:
     """Return a schedule's type, the repr of one of ours, and its values at some steps: enough for one of the user's."""
     kind = type(schedule)
-    text = repr(schedule) if kind.__module__ == Constant.__module__ else ""  # another's may hold an address
+    text = (
+        repr(schedule) if kind.__module__ == Constant.__module__ else ""
+    )  # another's may hold an address
     looked_at = np.unique(np.linspace(0, steps - 1, min(steps, _PROBES)).astype(np.int64)).tolist()
     values = [float(schedule_values("schedule", schedule, t, t + 1)[0]) for t in looked_at]
     return [kind.__qualname__, text, np.array(values)]
@@ -422,7 +467,9 @@ def _problem_fingerprint(problem: Problem) -> str:
     own = getattr(problem, "fingerprint", None)
     if callable(own) and (follows_its_loss(problem) or not isinstance(problem, GeneralizedLinear)):
         return str(own())
-    nodes = np.unique(np.linspace(0, problem.n - 1, min(problem.n, _PROBES)).astype(np.int64)).tolist()
+    nodes = np.unique(
+        np.linspace(0, problem.n - 1, min(problem.n, _PROBES)).astype(np.int64)
+    ).tolist()
     x = np.linspace(-1.0, 1.0, problem.dim)
     optimum = optimum_of(problem)
     return _digest(

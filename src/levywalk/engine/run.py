@@ -143,7 +143,9 @@ def run(
         seed=seed,
     )
     provenance = _provenance(network, problem, design, seed, step_size, start, job)
-    return drive(job, provenance, progress, None if resume is None else StateFile(resume, job, seed))
+    return drive(
+        job, provenance, progress, None if resume is None else StateFile(resume, job, seed)
+    )
 
 
 def check_run(
@@ -240,15 +242,25 @@ def run_step_sizes(
     )
     provenance = {"design": {"name": f"{design.name}: tuning"}}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DivergedWarning)  # finding the edge of stability is the point
-        trace = drive(job, provenance, progress, None if resume is None else StateFile(resume, job, seed))
+        warnings.simplefilter(
+            "ignore", DivergedWarning
+        )  # finding the edge of stability is the point
+        trace = drive(
+            job, provenance, progress, None if resume is None else StateFile(resume, job, seed)
+        )
     if trace.provenance["interrupted"]:
         raise KeyboardInterrupt
     return trace
 
 
 def _provenance(
-    network: Network, problem: Problem, design: Walk, seed: int, step_size: Any, start: Any, job: Job
+    network: Network,
+    problem: Problem,
+    design: Walk,
+    seed: int,
+    step_size: Any,
+    start: Any,
+    job: Job,
 ) -> dict[str, Any]:
     plan = job.plan
     return told(

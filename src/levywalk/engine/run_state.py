@@ -64,12 +64,16 @@ class RunPlan:
     def node_memory_bytes(self) -> int:
         """Return the bytes that the memory of all nodes takes per replica."""
         counts = sample_counts(self.problem)
-        return node_memory_bytes(self.method.node_memory, self.problem.dim, self.network.degree, counts)
+        return node_memory_bytes(
+            self.method.node_memory, self.problem.dim, self.network.degree, counts
+        )
 
     def node_memory(self, replicas: int) -> NodeMemory:
         """Return the memory of all nodes before step 0."""
         counts = sample_counts(self.problem)
-        return NodeMemory(self.method.node_memory, replicas, self.problem.dim, self.network.degree, counts)
+        return NodeMemory(
+            self.method.node_memory, replicas, self.problem.dim, self.network.degree, counts
+        )
 
 
 @dataclass
@@ -120,7 +124,11 @@ class RunState:
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return all arrays by name, those of memory included."""
-        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _MEMORY}
+        found = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in _MEMORY
+        }
         found |= {f"token_memory.{name}": array for name, array in self.token_memory.items()}
         return found | {f"node_memory.{name}": array for name, array in self.node_memory.items()}
 
@@ -156,13 +164,17 @@ class RunState:
 
 
 _MEMORY = ("token_memory", "node_memory")
-_WITHOUT_RECORDS = tuple(field.name for field in fields(RunState) if field.name not in ("visits", "walk", *_MEMORY))
+_WITHOUT_RECORDS = tuple(
+    field.name for field in fields(RunState) if field.name not in ("visits", "walk", *_MEMORY)
+)
 
 
 class RunRecord:
     """What is measured of each (replica, checkpoint); a replica's numbers lie together, as its thread writes them."""
 
     def __init__(self, replicas: int, checkpoints: int) -> None:
-        self.errors: Floats = np.full((replicas, 3, checkpoints), np.nan)  # distance2, excess_loss, loss
+        self.errors: Floats = np.full(
+            (replicas, 3, checkpoints), np.nan
+        )  # distance2, excess_loss, loss
         # hops, transfers, small messages
         self.counts: Ints = np.zeros((replicas, 3, checkpoints), np.int64)

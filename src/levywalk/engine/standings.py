@@ -41,7 +41,9 @@ class Standings(NamedTuple):
         )
 
     @classmethod
-    def by_steps(cls, state: RunState, start: int, marks: Ints, advance: Callable[[int, int], None]) -> Self:
+    def by_steps(
+        cls, state: RunState, start: int, marks: Ints, advance: Callable[[int, int], None]
+    ) -> Self:
         """Advance a state from mark to mark and note where it stands at each."""
         seen = cls.empty(len(state.node), len(marks), state.model.shape[1])
         for i, stop in enumerate(marks.tolist()):

@@ -24,7 +24,9 @@ class Pace:
     one piece at least.
     """
 
-    def __init__(self, begin: int, steps: int, piece: int, interrupt: Interruptible, deadline: float) -> None:
+    def __init__(
+        self, begin: int, steps: int, piece: int, interrupt: Interruptible, deadline: float
+    ) -> None:
         self.limit = steps
         self.furthest = self._begin = begin
         self._piece, self._interrupt, self._deadline = piece, interrupt, deadline
@@ -97,7 +99,10 @@ def side_by_side(shares: Sequence[Share], marks: Ints, pace: Pace, bar: Bar) -> 
         return pace.limit
     with ThreadPoolExecutor(len(shares)) as pool:
         shown = sum(share.done for share in shares)
-        pending = {pool.submit(share.through, lambda steps: None, marks=marks, pace=pace) for share in shares}
+        pending = {
+            pool.submit(share.through, lambda steps: None, marks=marks, pace=pace)
+            for share in shares
+        }
         while pending:
             finished, pending = wait(pending, timeout=_LOOK)
             done = sum(share.done for share in shares)

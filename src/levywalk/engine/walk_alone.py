@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _PIECE = 1 << 16  # steps between two looks at Ctrl-C …
 _PIECE_OF_ALL = 1 << 26  # … or fewer, of all replicas together
 
+
 def walk(
     network: Network,
     design: Walk,
@@ -96,8 +97,25 @@ def walk(
     ):
         if wanted:
             require_room(name, (replicas, size), 1, "record less, or use fewer replicas")
-    nodes = start_nodes(start, design, network, problem, bound, keys(checks.seed(seed), Domain.START, range(replicas)))
-    record = WalkNotes(network.n, steps, replicas, nodes, record_visits, record_dwell, record_first, record_walk, values)
+    nodes = start_nodes(
+        start,
+        design,
+        network,
+        problem,
+        bound,
+        keys(checks.seed(seed), Domain.START, range(replicas)),
+    )
+    record = WalkNotes(
+        network.n,
+        steps,
+        replicas,
+        nodes,
+        record_visits,
+        record_dwell,
+        record_first,
+        record_walk,
+        values,
+    )
     walk_keys = keys(seed, Domain.WALK, range(replicas))
     edges = np.unique(np.round(np.linspace(0, steps, BATCHES + 1)).astype(np.int64))[1:]
     began = time.perf_counter()
@@ -111,7 +129,12 @@ def walk(
         "seed": int(seed),
         "steps": steps,
         "replicas": replicas,
-        "network": {"name": network.name, "n": network.n, "edges": network.edges, "self_loops": network.self_loops},
+        "network": {
+            "name": network.name,
+            "n": network.n,
+            "edges": network.n_edges,
+            "self_loops": network.self_loops,
+        },
         "design": design.describe(),
         "start": start if isinstance(start, (str, int)) else np.asarray(start).tolist(),
         "interrupted": done < steps,
@@ -147,7 +170,9 @@ def bind_walk(network: Network, design: Any, problem: Problem | None) -> tuple[P
     if isinstance(network, Network):
         unknown = np.full(network.n, np.nan)
         if not np.isfinite(as_target(design.target).scores(network.degree, unknown, np.nan)).all():
-            raise InvalidParameter(f"problem must be given: {design.name} walks by the smoothness of its local losses")
+            raise InvalidParameter(
+                f"problem must be given: {design.name} walks by the smoothness of its local losses"
+            )
     flat: Problem = _Flat(getattr(network, "n", 2))
     return flat, design.bind(network, flat)
 
@@ -160,7 +185,9 @@ def _observable(observable: Any, n: int) -> Floats:
     except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(f"observable must be numbers, got {observable!r:.80}") from None
     if values.shape != (n,):
-        raise InvalidParameter(f"observable must have one number per node ({n}), got shape {values.shape}")
+        raise InvalidParameter(
+            f"observable must have one number per node ({n}), got shape {values.shape}"
+        )
     if not np.isfinite(values).all():
         raise InvalidParameter("observable must be finite, got NaN or infinity")
     return values
@@ -204,6 +231,9 @@ def _walk(
     shares: list[Share], steps: int, ends: Ints, replicas: int, progress: bool | None, name: str
 ) -> int:
     """Let all walkers walk, each thread its share of them; return how many steps they have made."""
-    with Interruptible() as interrupt, Bar(f"walking {name}", steps * len(shares), show=progress) as bar:
+    with (
+        Interruptible() as interrupt,
+        Bar(f"walking {name}", steps * len(shares), show=progress) as bar,
+    ):
         pace = Pace(0, steps, max(1, min(_PIECE, _PIECE_OF_ALL // replicas)), interrupt, math.inf)
         return min(side_by_side(shares, ends, pace, bar), steps)

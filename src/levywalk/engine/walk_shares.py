@@ -76,7 +76,9 @@ class WalkNotes:
             self.total[r] += value
             self.square[r] += value * value
 
-    def published(self, done: int, ends: Ints, law: Floats, provenance: dict[str, Any]) -> WalkRecord:
+    def published(
+        self, done: int, ends: Ints, law: Floats, provenance: dict[str, Any]
+    ) -> WalkRecord:
         """Return what is public of it."""
         sums = variance = None
         batches = np.diff(ends, prepend=0)
@@ -125,7 +127,11 @@ class KernelWalkShare(Share):
         whole = rows.start + (rows.stop - rows.start) // walkers.GROUP * walkers.GROUP
         parts = ((walkers.GROUP, slice(rows.start, whole)), (1, slice(whole, rows.stop)))
         self.parts = [
-            (walkers.compiled_walkers(walkers.WALK, width, 0, False, False, iid, far), part, walk_keys[part])
+            (
+                walkers.compiled_walkers(walkers.WALK, width, 0, False, False, iid, far),
+                part,
+                walk_keys[part],
+            )
             for width, part in parts
             if part.stop > part.start
         ]
@@ -184,13 +190,16 @@ class KernelWalkShare(Share):
 class ReferenceWalkShare(Share):
     """All walkers one after the other, by the walk's own `decide`: any walk."""
 
-    def __init__(self, record: WalkNotes, walk_keys: Words64, sites: Sites, memory: NodeMemory | None) -> None:
+    def __init__(
+        self, record: WalkNotes, walk_keys: Words64, sites: Sites, memory: NodeMemory | None
+    ) -> None:
         self.record, self.sites, self.memory = record, sites, memory
         self.keys = [Key(int(k0), int(k1)) for k0, k1 in walk_keys]
         first = sites.method.first_memory()
         nothing = np.empty(0)
         self.tokens = [
-            Travelling(nothing, {name: array.copy() for name, array in first.items()}) for _ in self.keys
+            Travelling(nothing, {name: array.copy() for name, array in first.items()})
+            for _ in self.keys
         ]
         self.asks = any(phase.walk.asks_neighbours for phase in sites.method.phases)
 
@@ -225,5 +234,9 @@ class ReferenceWalkShare(Share):
                 v = to
                 if not token.distance:
                     break
-        record.node[r], record.hops[r], record.small_messages[r] = v, token.hops, token.small_messages
+        record.node[r], record.hops[r], record.small_messages[r] = (
+            v,
+            token.hops,
+            token.small_messages,
+        )
         self.tokens[r] = token

@@ -98,8 +98,12 @@ def compare(
     seed = checks.seed(seed)
     # Everything is checked and all designs are bound before the first walk: a mistake should not cost an hour.
     methods = {str(name): _method(str(name), value, update) for name, value in designs.items()}
-    largest = {name: walk.phases[0].bind(network, problem).largest for name, (walk, _) in methods.items()}
-    default = {name: own.default_step_size(largest[name], problem) for name, (_, own) in methods.items()}
+    largest = {
+        name: walk.phases[0].bind(network, problem).largest for name, (walk, _) in methods.items()
+    }
+    default = {
+        name: own.default_step_size(largest[name], problem) for name, (_, own) in methods.items()
+    }
     given = None if _is_tuned(step_size) else _given_sizes(step_size, default)
     ranking = ranking_for(problem, rank_by, accuracy, x0, measure_loss)
     if ranking.name == Criterion.EXCESS_LOSS:

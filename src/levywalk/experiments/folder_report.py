@@ -179,7 +179,9 @@ def _walks_of(
     network: Network, problem: Problem, methods: Mapping[str, Walk | tuple[Walk, Update]]
 ) -> tuple[Network, Any, dict[str, Walk]]:
     """Return the parts with the walk of each method: theory judges walks."""
-    walks = {name: value[0] if isinstance(value, tuple) else value for name, value in methods.items()}
+    walks = {
+        name: value[0] if isinstance(value, tuple) else value for name, value in methods.items()
+    }
     return network, problem, walks
 
 

@@ -45,7 +45,9 @@ def network_settings(text: str, *, seed: int = 0, self_loops: str = "none") -> d
         random = {"seed": seed} if "seed" in inspect.signature(FAMILIES[family]).parameters else {}
         return {"family": family, **_numbers(name, numbers), **random, "self_loops": self_loops}
     if not Path(text).exists() and "/" not in text and "." not in text:
-        hint = _did_you_mean(name, _FAMILIES, lambda family: f"{family}:{','.join(_wanted(family))}")
+        hint = _did_you_mean(
+            name, _FAMILIES, lambda family: f"{family}:{','.join(_wanted(family))}"
+        )
         raise InvalidParameter(
             f"network must be a file or one of {', '.join(f'{key}:…' for key in _FAMILIES)}, got {text!r}{hint}"
         )
@@ -62,7 +64,11 @@ def read_network_text(text: str, *, seed: int = 0, self_loops: str = "none") -> 
     """
     settings = network_settings(text, seed=seed, self_loops=self_loops)
     family = settings.pop("family")
-    return read_network(settings["file"], self_loops=self_loops) if family == "file" else FAMILIES[family](**settings)
+    return (
+        read_network(settings["file"], self_loops=self_loops)
+        if family == "file"
+        else FAMILIES[family](**settings)
+    )
 
 
 def _numbers(name: str, text: str) -> dict[str, Any]:
@@ -83,7 +89,11 @@ def _wanted(name: str) -> dict[str, Any]:
     make = FAMILIES[_FAMILIES[name]]
     hints = get_type_hints(make)
     parameters = inspect.signature(make).parameters.values()
-    return {p.name: hints[p.name] for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    return {
+        p.name: hints[p.name]
+        for p in parameters
+        if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    }
 
 
 def problem_settings(
@@ -106,17 +116,30 @@ def problem_settings(
     checks.choice("partition", how, HOW)
     drawn = text in ("heterogeneous", "homogeneous")
     if important is not None and text != "heterogeneous":
-        raise InvalidParameter(f"important = {important} belongs to data 'heterogeneous', got {text!r}; leave it out")
+        raise InvalidParameter(
+            f"important = {important} belongs to data 'heterogeneous', got {text!r}; leave it out"
+        )
     if drawn and (loss, how, ridge) != ("least_squares", "iid", 0.0):
-        raise InvalidParameter(f"loss, partition and ridge belong to a data file, got {text!r}; leave them out")
+        raise InvalidParameter(
+            f"loss, partition and ridge belong to a data file, got {text!r}; leave them out"
+        )
     if drawn:
         count = {} if important is None else {"important": important}
         return {"data": text, **count, "seed": seed}
     if not Path(text).exists() and "." not in text and "/" not in text:
         hint = _did_you_mean(text, ("heterogeneous", "homogeneous"))
-        raise InvalidParameter(f"data must be 'heterogeneous', 'homogeneous' or a file, got {text!r}{hint}")
+        raise InvalidParameter(
+            f"data must be 'heterogeneous', 'homogeneous' or a file, got {text!r}{hint}"
+        )
     file = str(checks.existing_file(text))
-    return {"data": "file", "file": file, "loss": loss, "partition": how, "ridge": ridge, "seed": seed}
+    return {
+        "data": "file",
+        "file": file,
+        "loss": loss,
+        "partition": how,
+        "ridge": ridge,
+        "seed": seed,
+    }
 
 
 def read_problem_text(text: str, n: int, **options: Any) -> Problem:
@@ -154,7 +177,9 @@ def design_settings(text: str) -> dict[str, dict[str, Any]]:
     for piece in _split_designs(text):
         design, *updates = _PLUS.split(piece)
         if len(updates) > 1:
-            raise InvalidParameter(f"a design takes one update after a plus, such as mhlj+sgd, got {piece!r}")
+            raise InvalidParameter(
+                f"a design takes one update after a plus, such as mhlj+sgd, got {piece!r}"
+            )
         name, section = _recipe("design", design)
         if updates:
             update_name, update = _recipe("update", updates[0])
@@ -220,7 +245,9 @@ def _recipe(kind: str, text: str) -> tuple[str, dict[str, Any]]:
     takes = _plain_arguments(make)
     given = dict(_given_value(kind, name, takes, one) for one in values.split(",")) if colon else {}
     if kind == "design" and name == "mixed_rw" and not given:
-        raise InvalidParameter("design 'mixed_rw' needs the uniform law's share, such as mixed_rw:mix=0.3")
+        raise InvalidParameter(
+            "design 'mixed_rw' needs the uniform law's share, such as mixed_rw:mix=0.3"
+        )
     check_arguments(kind, name, make, given)
     called = str(getattr(make(**given), "name", name))
     if given and (called == "MHLJ" or kind == "update" or not inspect.isfunction(make)):
@@ -233,7 +260,9 @@ def _plain_arguments(make: Callable[..., Any]) -> dict[str, Any]:
     hints = hints_of(make)
     found: dict[str, Any] = {}
     for key, parameter in arguments_of(make).items():
-        hint = hints.get(key, type(parameter.default) if parameter.default is not parameter.empty else str)
+        hint = hints.get(
+            key, type(parameter.default) if parameter.default is not parameter.empty else str
+        )
         kinds = [one for one in (get_args(hint) or (hint,)) if one in (bool, int, float, str)]
         if kinds and key != "name":
             found[key] = next(one for one in (bool, int, float, str) if one in kinds)
@@ -244,9 +273,13 @@ def _given_value(kind: str, name: str, known: dict[str, Any], text: str) -> tupl
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals or key not in known:
         takes = ", ".join(f"{one}=…" for one in known) or "no parameters"
-        raise InvalidParameter(f"{kind} {name!r} takes {takes}, got {text!r}{_did_you_mean(key, known)}")
+        raise InvalidParameter(
+            f"{kind} {name!r} takes {takes}, got {text!r}{_did_you_mean(key, known)}"
+        )
     try:
-        return key, {"true": True, "false": False}[value] if known[key] is bool else known[key](value)
+        return key, {"true": True, "false": False}[value] if known[key] is bool else known[key](
+            value
+        )
     except (KeyError, ValueError):
         what = {bool: "true or false", int: "a whole number", float: "a number"}[known[key]]
         raise InvalidParameter(f"{key} of {kind} {name!r} must be {what}, got {value!r}") from None
@@ -272,21 +305,27 @@ def step_size_setting(text: str) -> str | float:
     try:
         return checks.positive("step_size", float(text))
     except ValueError:
-        raise InvalidParameter(f"step_size must be 'tuned', 'theory' or a number above 0, got {text!r}") from None
+        raise InvalidParameter(
+            f"step_size must be 'tuned', 'theory' or a number above 0, got {text!r}"
+        ) from None
 
 
 def files_seen_from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the section with its file, named from here, as named from the folder; one named from the root stays."""
     if "file" not in settings or Path(settings["file"]).is_absolute():
         return settings
-    return settings | {"file": Path(os.path.relpath(Path(settings["file"]).resolve(), folder.resolve())).as_posix()}
+    return settings | {
+        "file": Path(os.path.relpath(Path(settings["file"]).resolve(), folder.resolve())).as_posix()
+    }
 
 
 def problem_from_smoothness(path: str, n: int) -> Problem:
     """Read one L per node from a file and return the quadratics ½L_v x² that have them: enough to judge a walk."""
     source = Path(path)
     if not source.exists():
-        raise InvalidParameter(f"smoothness must name a file with one number per line, got {path!r}")
+        raise InvalidParameter(
+            f"smoothness must name a file with one number per line, got {path!r}"
+        )
     try:
         values = np.loadtxt(source, dtype=np.float64, ndmin=1)
     except ValueError as error:

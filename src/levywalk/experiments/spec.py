@@ -51,7 +51,10 @@ class _NetworkFile(_Section):
     def build(self, folder: Path) -> Network:
         """Read the file, relative to the experiment's folder."""
         return network.read_network(
-            folder / self.file, format=self.format, self_loops=self.self_loops, largest_component=self.largest_component
+            folder / self.file,
+            format=self.format,
+            self_loops=self.self_loops,
+            largest_component=self.largest_component,
         )
 
 
@@ -87,8 +90,12 @@ class _DataFile(_Section):
     def build(self, n: int, folder: Path) -> Problem:
         """Read the data and spread it over the nodes."""
         loss = from_dict("loss", {"kind": self.loss} if isinstance(self.loss, str) else self.loss)
-        features, targets = problem.load_dataset(folder / self.file, format=self.format, target=self.target)
-        node = problem.partition(features, targets, n, how=self.partition, seed=self.seed, alpha=self.alpha)
+        features, targets = problem.load_dataset(
+            folder / self.file, format=self.format, target=self.target
+        )
+        node = problem.partition(
+            features, targets, n, how=self.partition, seed=self.seed, alpha=self.alpha
+        )
         return problem_of(features, targets, loss, node, self.ridge)
 
 
@@ -134,7 +141,9 @@ def update_of(recipe: str | Mapping[str, Any], minibatch: int | None = None) -> 
     return made
 
 
-def _section_of(kind: str, key: str, name: str, make: Callable[..., Any], base: Any, skip: int = 0) -> Any:
+def _section_of(
+    kind: str, key: str, name: str, make: Callable[..., Any], base: Any, skip: int = 0
+) -> Any:
     """Derive a section from the arguments of a factory: one spelling for Python and TOML."""
     hints = hints_of(make)
     fields: dict[str, Any] = {key: (Literal[name], ...)}
@@ -167,12 +176,18 @@ def _field_type(hint: Any) -> Any:
     if any(_is_walk(part) for part in parts):
         return _union("design", "kind", _Made, plain=True)
     if Schedule in parts:
-        return _union("schedule", "kind", _Made) | None if optional else _union("schedule", "kind", _Made)
+        return (
+            _union("schedule", "kind", _Made) | None
+            if optional
+            else _union("schedule", "kind", _Made)
+        )
     return Any
 
 
 @lru_cache(maxsize=32)
-def _unions(kind: str, known: tuple[tuple[str, Any], ...], key: str, base: Any, skip: int, first: Any) -> Any:
+def _unions(
+    kind: str, known: tuple[tuple[str, Any], ...], key: str, base: Any, skip: int, first: Any
+) -> Any:
     sections = [_section_of(kind, key, name, make, base, skip) for name, make in known]
     if first is not None:
         sections.insert(0, first)
@@ -180,12 +195,15 @@ def _unions(kind: str, known: tuple[tuple[str, Any], ...], key: str, base: Any, 
     return Annotated[either, Field(discriminator=key)] if len(sections) > 1 else either
 
 
-def _union(kind: str, key: str, base: Any, skip: int = 0, first: Any = None, plain: bool = False) -> Any:
+def _union(
+    kind: str, key: str, base: Any, skip: int = 0, first: Any = None, plain: bool = False
+) -> Any:
     """Return all sections of a kind, users' own included, told apart by a key; ``plain`` ones contain no walks."""
     known = tuple(
         (name, make)
         for name, make in sorted(names(kind).items())
-        if not plain or not any(_is_walk(hint) for key, hint in hints_of(make).items() if key != "return")
+        if not plain
+        or not any(_is_walk(hint) for key, hint in hints_of(make).items() if key != "return")
     )
     return _unions(kind, known, key, base, skip, first)
 
@@ -209,7 +227,9 @@ class _Run(_Section):
 
     def options(self) -> dict[str, Any]:
         """Return the keyword arguments of `levywalk.compare`."""
-        values = {name: getattr(self, name) for name in type(self).model_fields if name != "minibatch"}
+        values = {
+            name: getattr(self, name) for name in type(self).model_fields if name != "minibatch"
+        }
         if self.update is None:
             return values | {"update": Sgd(self.minibatch)}
         try:

@@ -96,7 +96,9 @@ def _careful(name: str, text: str) -> tuple[AnyArray, int]:
         pairs.append((fields[0], fields[1]))
         numbers.append(number)
     if not pairs:
-        raise InvalidNetwork(f"{name}: no line with an edge, only comments or blank lines; {_SHAPE}")
+        raise InvalidNetwork(
+            f"{name}: no line with an edge, only comments or blank lines; {_SHAPE}"
+        )
     return _ids(name, text, pairs, numbers), weights
 
 
@@ -127,14 +129,21 @@ def _problem(fields: list[str]) -> str | None:
                 return f"the id {field[:_SHOWN]}, which does not fit in 64 bits"
         elif _is_number(field):
             return f"the id {field[:_SHOWN]}, which is not an integer"
-    if not (_is_integer(fields[0]) or len(fields) == 2 or _is_number(fields[2]) or fields[2].startswith("{")):
+    if not (
+        _is_integer(fields[0])
+        or len(fields) == 2
+        or _is_number(fields[2])
+        or fields[2].startswith("{")
+    ):
         return "more than two names"
     return None
 
 
 def _is_integer(field: str) -> bool:
     digits = field[1:] if field[:1] in ("+", "-") else field
-    return digits.isascii() and digits.isdigit() and len(digits) < 4000  # Python refuses longer ones
+    return (
+        digits.isascii() and digits.isdigit() and len(digits) < 4000
+    )  # Python refuses longer ones
 
 
 def _is_number(field: str) -> bool:

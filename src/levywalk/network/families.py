@@ -85,7 +85,9 @@ def complete(n: int, *, self_loops: str = "none") -> Network:
     column = np.arange(width, dtype=np.int32)
     indices = np.broadcast_to(column, (n, width)) if counted else column + (column >= row)
     indptr = np.arange(n + 1, dtype=np.int64) * width
-    return Network(indptr, indices.astype(np.int32, copy=False).reshape(-1), self_loops, f"complete({n})")
+    return Network(
+        indptr, indices.astype(np.int32, copy=False).reshape(-1), self_loops, f"complete({n})"
+    )
 
 
 def star(n: int, *, self_loops: str = "none") -> Network:
@@ -153,14 +155,16 @@ def watts_strogatz(n: int, k: int, p: float, *, seed: int = 0, self_loops: str =
 
     Examples
     --------
-    >>> watts_strogatz(1000, 4, 0.1).edges
+    >>> watts_strogatz(1000, 4, 0.1).n_edges
     2000
     """
     n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
     k = checks.integer("k", k, low=2)
     p = checks.probability("p", p)
     if k > n:
-        raise InvalidParameter(f"k must be at most n = {n}, got {k}; choose a smaller k or a larger n")
+        raise InvalidParameter(
+            f"k must be at most n = {n}, got {k}; choose a smaller k or a larger n"
+        )
     rng = generator(checks.seed(seed), Domain.NETWORK)
     name = f"watts_strogatz({n}, {k}, {p:g})"
     if k == n:  # networkx: complete, nothing left to rewire to
@@ -187,9 +191,13 @@ def random_regular(n: int, degree: int, *, seed: int = 0, self_loops: str = "non
     n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
     degree = checks.integer("degree", degree, low=1)
     if degree >= n:
-        raise InvalidParameter(f"degree must be below n = {n}, got {degree}; choose a smaller degree")
+        raise InvalidParameter(
+            f"degree must be below n = {n}, got {degree}; choose a smaller degree"
+        )
     if n * degree % 2:
-        raise InvalidParameter(f"n * degree must be even, got {n} * {degree}; change one of them by 1")
+        raise InvalidParameter(
+            f"n * degree must be even, got {n} * {degree}; change one of them by 1"
+        )
     rng = generator(checks.seed(seed), Domain.NETWORK)
     name = f"random_regular({n}, {degree})"
     if degree == n - 1:  # there is only one, and pairing stubs would hardly ever find it
@@ -207,13 +215,15 @@ def barabasi_albert(n: int, m: int, *, seed: int = 0, self_loops: str = "none") 
 
     Examples
     --------
-    >>> barabasi_albert(1000, 2).edges
+    >>> barabasi_albert(1000, 2).n_edges
     1996
     """
     n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
     m = checks.integer("m", m, low=1)
     if m >= n:
-        raise InvalidParameter(f"m must be below n = {n}, got {m}; choose a smaller m or a larger n")
+        raise InvalidParameter(
+            f"m must be below n = {n}, got {m}; choose a smaller m or a larger n"
+        )
     rng = generator(checks.seed(seed), Domain.NETWORK)
     require_size(n, 2 * n * m)
     ends = _attach(rng, n, m)
@@ -231,7 +241,9 @@ def _lattice(name: str, rows: int, cols: int, self_loops: str, *, wrap: bool) ->
     cols = checks.integer("cols", cols, low=1)
     n = rows * cols
     if n < 2:
-        raise InvalidParameter(f"rows * cols must be at least 2, got {rows} * {cols}; choose a larger grid")
+        raise InvalidParameter(
+            f"rows * cols must be at least 2, got {rows} * {cols}; choose a larger grid"
+        )
     require_size(n, 4 * n)
     node = np.arange(n, dtype=np.int32).reshape(rows, cols)
     ends = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]

@@ -117,13 +117,17 @@ class Network:
         if n is None:
             n = int(pairs.max(initial=-1)) + 1
             if not pairs.size:
-                raise InvalidNetwork("edges must hold at least one pair of nodes, got none; a walk needs one")
+                raise InvalidNetwork(
+                    "edges must hold at least one pair of nodes, got none; a walk needs one"
+                )
         n = checks.integer("n", n)
         require_range(pairs, n)
         return assemble(n, u, v, self_loops=self_loops, name=name)
 
     @classmethod
-    def from_networkx(cls, graph: nx.Graph[Any], self_loops: str = "none", name: str | None = None) -> Network:
+    def from_networkx(
+        cls, graph: nx.Graph[Any], self_loops: str = "none", name: str | None = None
+    ) -> Network:
         """Build a network from any networkx graph, taken undirected, simple and unweighted.
 
         Nodes that are the integers 0..n-1 keep their numbers; others are numbered in the graph's order and
@@ -137,7 +141,9 @@ class Network:
         array(['a', 'b', 'c'], dtype='<U1')
         """
         if not isinstance(graph, nx.Graph):
-            raise InvalidNetwork(f"graph must be a networkx graph, got {graph!r:.80}; see Network.from_edges")
+            raise InvalidNetwork(
+                f"graph must be a networkx graph, got {graph!r:.80}; see Network.from_edges"
+            )
         nodes = list(graph)
         n = len(nodes)
         if are_numbers(nodes):
@@ -149,7 +155,14 @@ class Network:
         weighted = sum(not is_one(weight) for _, _, weight in graph.edges(data="weight", default=1))
         title = name if name is not None else (str(graph.name) or "networkx")
         return assemble(
-            n, u, v, self_loops=self_loops, name=title, labels=labels, weights=weighted, directed=graph.is_directed()
+            n,
+            u,
+            v,
+            self_loops=self_loops,
+            name=title,
+            labels=labels,
+            weights=weighted,
+            directed=graph.is_directed(),
         )
 
     @classmethod
@@ -161,7 +174,7 @@ class Network:
         Examples
         --------
         >>> from scipy.sparse import coo_array
-        >>> Network.from_scipy(coo_array(([1, 1], ([0, 1], [1, 2])), shape=(3, 3))).edges
+        >>> Network.from_scipy(coo_array(([1, 1], ([0, 1], [1, 2])), shape=(3, 3))).n_edges
         2
         """
         n, u, v, values = entries(matrix)
@@ -222,7 +235,7 @@ class Network:
         return _locked(np.diff(self.indptr))
 
     @property
-    def edges(self) -> int:
+    def n_edges(self) -> int:
         """Number of undirected edges between distinct nodes."""
         return (self.indices.size - (self.n if self.self_loops == "counted" else 0)) // 2
 
@@ -275,7 +288,10 @@ class Network:
             and indptr[0] == 0
             and indptr[-1] == len(indices)
             and bool((np.diff(indptr) >= 0).all())
-            and (not len(indices) or (int(indices.min()) >= 0 and int(indices.max()) < len(indptr) - 1))
+            and (
+                not len(indices)
+                or (int(indices.min()) >= 0 and int(indices.max()) < len(indptr) - 1)
+            )
         )
         if not sound:
             raise InvalidNetwork(
@@ -332,7 +348,7 @@ class Network:
         return rows[once], self.indices[once]
 
     def __repr__(self) -> str:
-        return f"Network({self.name!r}, n={self.n}, edges={self.edges}, self_loops={self.self_loops!r})"
+        return f"Network({self.name!r}, n={self.n}, edges={self.n_edges}, self_loops={self.self_loops!r})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Network):
@@ -344,7 +360,7 @@ class Network:
         )
 
     def __hash__(self) -> int:
-        return hash((self.n, self.edges, self.self_loops))
+        return hash((self.n, self.n_edges, self.self_loops))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # through the constructor, so that a copy in another process is read-only too
@@ -389,7 +405,7 @@ def assemble(
     if loops:
         u, v = u[~loop], v[~loop]
     network = from_clean(n, u, v, self_loops=self_loops, name=name, labels=labels)
-    repeated = u.size - network.edges
+    repeated = u.size - network.n_edges
     if directed and repeated:
         keys = pair_keys(u, v)
         keys.sort()
@@ -403,7 +419,9 @@ def _warn_dropped(name: str, loops: int, repeated: int, weights: int) -> None:
     counts = ((loops, "self-loop"), (repeated, "duplicate edge"), (weights, "weight"))
     dropped = [f"{count} {what}{'s' if count > 1 else ''}" for count, what in counts if count]
     if dropped:
-        text = f"{name}: dropped {', '.join(dropped)}; a network is undirected, simple and unweighted"
+        text = (
+            f"{name}: dropped {', '.join(dropped)}; a network is undirected, simple and unweighted"
+        )
         warnings.warn(text, DataWarning, stacklevel=4)
 
 
@@ -411,7 +429,9 @@ def _require_some(n: int, edges: int, name: str) -> None:
     """Refuse what no model can walk on."""
     require_size(n, 2 * edges)
     if n < 2:
-        raise InvalidNetwork(f"a network needs at least 2 nodes, got {n}; one node alone is ordinary SGD")
+        raise InvalidNetwork(
+            f"a network needs at least 2 nodes, got {n}; one node alone is ordinary SGD"
+        )
     if edges == 0:
         raise InvalidNetwork(
             f"{name}: a network needs at least one edge between distinct nodes, got none among {n} nodes; "

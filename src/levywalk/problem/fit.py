@@ -50,7 +50,9 @@ def minimise(problem: GeneralizedLinear) -> tuple[Floats, bool]:
         x, unique = _polished(problem, x, gradient)
     scale = float(np.abs(weights).sum() * np.abs(features).max()) or 1.0
     left = float(np.linalg.norm(gradient(x)))
-    if not np.isfinite(x).all() or not left <= _ACCEPTED * scale * max(1.0, float(np.linalg.norm(x))):
+    if not np.isfinite(x).all() or not left <= _ACCEPTED * scale * max(
+        1.0, float(np.linalg.norm(x))
+    ):
         raise NoMinimiser(
             f"no minimiser of the {problem.kind} loss was found: a gradient of {left:.3g} is left after "
             f"{_ITERATIONS} iterations; the loss may have none without ridge: add a ridge, for example ridge=1e-3"
@@ -67,7 +69,9 @@ def _polished(problem: GeneralizedLinear, x: Floats, gradient: object) -> tuple[
         z = features @ x
         slopes = problem._slopes(z + _DIFFERENCE, y) - problem._slopes(z - _DIFFERENCE, y)
         curvature = np.maximum(slopes / (2.0 * _DIFFERENCE), 0.0)
-        hessian = features.T @ (features * (weights * curvature)[:, None]) + problem.ridge * np.eye(problem.dim)
+        hessian = features.T @ (features * (weights * curvature)[:, None]) + problem.ridge * np.eye(
+            problem.dim
+        )
         values, vectors = np.linalg.eigh(hessian)
         kept = values > _NULL * values[-1]
         unique = bool(kept.all())

@@ -52,7 +52,9 @@ class Logistic(GeneralizedLinear):
     def _minimise(self) -> tuple[Floats, bool]:
         from levywalk.problem import logistic_fit
 
-        return logistic_fit.minimise(self.sorted_features, self.sorted_targets, self._weights, self.ridge)
+        return logistic_fit.minimise(
+            self.sorted_features, self.sorted_targets, self._weights, self.ridge
+        )
 
     @cached_property
     def _scores(self) -> Floats:

@@ -20,7 +20,9 @@ from levywalk.problem.samples import row_blocks
 from levywalk.problem.spectra import column_squares, row_squares
 
 _TOLERANCE = 1e-12  # of the gradient, in units of each feature's root mean square
-_ITERATIONS = 200  # separable data loses a factor e of its gradient per step; anything else needs a dozen
+_ITERATIONS = (
+    200  # separable data loses a factor e of its gradient per step; anything else needs a dozen
+)
 _SUSPICIOUS = 1e-4  # least curvature relative to the data's; iterates that run away end far below
 _SERIES = 1e-2  # below this distance the divergence is a series: its closed form cancels
 _FEASIBLE = 1e-9  # margin (of a unit row) that counts as not negative
@@ -53,7 +55,9 @@ class _Objective:
         return gradient, hessian
 
 
-def minimise(features: Floats, labels: Floats, weights: Floats, ridge: float) -> tuple[Floats, bool]:
+def minimise(
+    features: Floats, labels: Floats, weights: Floats, ridge: float
+) -> tuple[Floats, bool]:
     """Return the minimiser of smallest norm and whether it is the only one.
 
     Parameters
@@ -87,7 +91,9 @@ def minimise(features: Floats, labels: Floats, weights: Floats, ridge: float) ->
 
 def _minimise_in_full_rank(objective: _Objective, factor: Floats) -> Floats:
     x, converged = _newton(objective)
-    suspicious = objective.ridge == 0.0 and (not converged or _flattest(objective, factor, x) < _SUSPICIOUS)
+    suspicious = objective.ridge == 0.0 and (
+        not converged or _flattest(objective, factor, x) < _SUSPICIOUS
+    )
     if suspicious and separating_direction(objective.features, objective.signs) is not None:
         same = " (all labels are equal)" if (objective.signs == objective.signs[0]).all() else ""
         raise NoMinimiser(
@@ -169,7 +175,9 @@ def separating_direction(features: Floats, signs: Floats) -> Floats | None:
     """
     samples, dim = features.shape
     column = np.sqrt(column_squares(features, np.ones(samples)))
-    squares = np.concatenate([row_squares(features[rows] / column) for rows in row_blocks(samples, dim)])
+    squares = np.concatenate(
+        [row_squares(features[rows] / column) for rows in row_blocks(samples, dim)]
+    )
     turn = -signs / np.sqrt(np.where(squares > 0.0, squares, 1.0))
     total = (turn @ features) / column
     step = 1 if features.size <= _ALL_ROWS else -(-samples // (50 * dim + 1000))
@@ -225,7 +233,11 @@ def divergence(shift: Floats, z_star: Floats) -> Floats:
     e = np.where(near, d, 0.0)
     terms = 1 / 2 + e * (
         (1 - 2 * p) / 6
-        + e * ((1 - 6 * q) / 24 + e * ((1 - 2 * p) * (1 - 12 * q) / 120 + e * (1 - 30 * q + 120 * q**2) / 720))
+        + e
+        * (
+            (1 - 6 * q) / 24
+            + e * ((1 - 2 * p) * (1 - 12 * q) / 120 + e * (1 - 30 * q + 120 * q**2) / 720)
+        )
     )
     closed = (
         np.where(

@@ -19,7 +19,9 @@ _BINS = 10
 HOW = ("iid", "label", "dirichlet", "size")
 
 
-def partition(features: Any, targets: Any, n: int, how: str = "iid", seed: int = 0, *, alpha: float = 0.5) -> Ints:
+def partition(
+    features: Any, targets: Any, n: int, how: str = "iid", seed: int = 0, *, alpha: float = 0.5
+) -> Ints:
     """Return each sample's node, for ``LeastSquares(features, targets, node=...)``; every node has a sample.
 
     Parameters
@@ -54,9 +56,15 @@ def partition(features: Any, targets: Any, n: int, how: str = "iid", seed: int =
     samples = len(clean_features(features))
     clean = clean_targets(targets, samples)
     n = checks.integer("n", n, low=2)
-    how, seed, alpha = checks.choice("how", how, HOW), checks.seed(seed), checks.positive("alpha", alpha)
+    how, seed, alpha = (
+        checks.choice("how", how, HOW),
+        checks.seed(seed),
+        checks.positive("alpha", alpha),
+    )
     if samples < n:
-        raise InvalidData(f"{samples} samples cannot give each of n = {n} nodes one; use n <= {samples}")
+        raise InvalidData(
+            f"{samples} samples cannot give each of n = {n} nodes one; use n <= {samples}"
+        )
     rng = generator(seed, Domain.PARTITION)
     if how == "iid":
         return rng.permutation(_even(samples, n))

@@ -88,7 +88,9 @@ def check_problem(problem: Any) -> None:
         )
     for name in ("local_loss", "local_gradient"):
         if not callable(getattr(problem, name)):
-            raise InvalidData(f"problem.{name} must be a method (v, x), got {getattr(problem, name)!r}")
+            raise InvalidData(
+                f"problem.{name} must be a method (v, x), got {getattr(problem, name)!r}"
+            )
     n = checks.integer("problem.n", problem.n, low=2)
     dim = checks.integer("problem.dim", problem.dim, low=1)
     smoothness = _vector("problem.smoothness", problem.smoothness, n)
@@ -111,5 +113,7 @@ def _vector(name: str, value: Any, length: int) -> Floats:
         raise InvalidData(f"{name} must have shape ({length},), got {clean.shape}")
     if not np.isfinite(clean).all():
         position = int(np.argmin(np.isfinite(clean)))
-        raise InvalidData(f"{name} must be finite, got {float(clean[position])!r} at position {position}")
+        raise InvalidData(
+            f"{name} must be finite, got {float(clean[position])!r} at position {position}"
+        )
     return clean

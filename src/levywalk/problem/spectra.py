@@ -20,7 +20,9 @@ def row_squares(features: Floats) -> Floats:
     >>> row_squares(np.array([[3.0, 4.0]]))
     array([25.])
     """
-    if features.shape[1] > _BUFFER:  # a long row is summed in pieces, which begin where the row before has ended
+    if (
+        features.shape[1] > _BUFFER
+    ):  # a long row is summed in pieces, which begin where the row before has ended
         return np.array([np.einsum("j,j->", row, row) for row in features])
     squares: Floats = np.einsum("ij,ij->i", features, features)
     return squares
@@ -53,7 +55,9 @@ def gram_extremes(features: Floats, offsets: Ints) -> tuple[Floats, Floats]:
     (array([8., 2.]), array([2., 0.]))
     """
     n, dim = len(offsets) - 1, features.shape[1]
-    if len(features) == n:  # the paper's case, one sample per node: no grouping over millions of nodes
+    if (
+        len(features) == n
+    ):  # the paper's case, one sample per node: no grouping over millions of nodes
         squares = row_squares(features)
         return squares, squares if dim == 1 else np.zeros(n)
     largest, smallest = np.empty(n), np.zeros(n)

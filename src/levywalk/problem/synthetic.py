@@ -37,14 +37,18 @@ class SyntheticLeastSquares(LeastSquares):
     (array([1.]), array([1]))
     """
 
-    def __init__(self, features: Any, targets: Any, *, truth: Any, important_nodes: Any = ()) -> None:
+    def __init__(
+        self, features: Any, targets: Any, *, truth: Any, important_nodes: Any = ()
+    ) -> None:
         super().__init__(features, targets)
         self.truth: Floats = read_only(np.asarray(truth, dtype=np.float64))
         self.important_nodes: Ints = read_only(np.asarray(important_nodes, dtype=np.int64))
 
 
 @registered("data")
-def homogeneous(n: int, dim: int = 10, sigma2: float = 1.0, noise: float = 1.0, seed: int = 0) -> SyntheticLeastSquares:
+def homogeneous(
+    n: int, dim: int = 10, sigma2: float = 1.0, noise: float = 1.0, seed: int = 0
+) -> SyntheticLeastSquares:
     """Draw the paper's homogeneous data: A_v ~ N(0, σ² I), x ~ N(0, I), y_v = A_vᵀx + ε_v.
 
     Parameters
@@ -115,7 +119,10 @@ def heterogeneous(
     ((2,), True)
     """
     n, dim = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)
-    low, high = checks.positive("sigma2_low", sigma2_low), checks.positive("sigma2_high", sigma2_high)
+    low, high = (
+        checks.positive("sigma2_low", sigma2_low),
+        checks.positive("sigma2_high", sigma2_high),
+    )
     p_high, noise, seed = checks.probability("p_high", p_high), _noise(noise), checks.seed(seed)
     rng = generator(seed, Domain.DATA, _IMPORTANT)
     if important is None:
@@ -131,14 +138,22 @@ def _noise(value: Any) -> float:
 
 
 def _draw(
-    n: int, dim: int, sigma2: float, noise: float, seed: int, important: Ints | None = None, sigma2_high: float = 1.0
+    n: int,
+    dim: int,
+    sigma2: float,
+    noise: float,
+    seed: int,
+    important: Ints | None = None,
+    sigma2_high: float = 1.0,
 ) -> SyntheticLeastSquares:
     truth = generator(seed, Domain.DATA, _TRUTH).standard_normal(dim)
     try:
         features = generator(seed, Domain.DATA, _FEATURES).standard_normal((n, dim))
         targets = generator(seed, Domain.DATA, _NOISE).standard_normal(n)
     except (MemoryError, ValueError):
-        raise TooLarge(f"n = {n} and dim = {dim} need {8.0 * n * dim:.3g} bytes; draw fewer nodes") from None
+        raise TooLarge(
+            f"n = {n} and dim = {dim} need {8.0 * n * dim:.3g} bytes; draw fewer nodes"
+        ) from None
     chosen = np.empty(0, dtype=np.int64) if important is None else important
     rest = features[chosen] * np.sqrt(sigma2_high)
     if sigma2 != 1.0:

@@ -26,7 +26,9 @@ def toml(settings: Mapping[str, Any]) -> str:
         if isinstance(content, dict):
             inner = {f"designs.{_key(name)}": table for name, table in content.items()}
             tables = inner if part == "designs" else {_key(part): content}
-            blocks += [_block(title, table) for title, table in tables.items() if isinstance(table, dict)]
+            blocks += [
+                _block(title, table) for title, table in tables.items() if isinstance(table, dict)
+            ]
     return "\n\n".join(blocks)
 
 
@@ -41,7 +43,9 @@ def _key(text: str) -> str:
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        inside = ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items() if item is not None)
+        inside = ", ".join(
+            f"{_key(key)} = {_toml(item)}" for key, item in value.items() if item is not None
+        )
         return f"{{ {inside} }}"
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in value) + "]"

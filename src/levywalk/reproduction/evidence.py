@@ -81,7 +81,9 @@ class Evidence:
             name: ratio(one.steps_to(accuracy, size, curve), other.steps_to(accuracy, size, curve))
             for name, curve in (("excess loss", "excess"), ("median", "median"))
         }
-        return found | {"transfers": ratio(one.transfers_to(accuracy, size), other.transfers_to(accuracy, size))}
+        return found | {
+            "transfers": ratio(one.transfers_to(accuracy, size), other.transfers_to(accuracy, size))
+        }
 
     def ratio(
         self,
@@ -123,5 +125,8 @@ class Evidence:
 
     def theory(self, scene: Scene, question: str, design: Section) -> list[Mapping[str, Any]]:
         """Return what theory answers about a design on each reported instance."""
-        asked = [paper.instance(scene, seed) | {"design": dict(design), "ask": question} for seed in self.effort.seeds]
+        asked = [
+            paper.instance(scene, seed) | {"design": dict(design), "ask": question}
+            for seed in self.effort.seeds
+        ]
         return [numbers for _, numbers in self.runner(asked)]

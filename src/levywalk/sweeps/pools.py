@@ -120,7 +120,9 @@ class LocalProcesses:
 
     def submit(self, task: Task) -> Future[Answer]:
         """Start a task in one of the processes."""
-        future: Future[Answer] = self._executor.submit(carry_out, canonical(task.content), task.given)
+        future: Future[Answer] = self._executor.submit(
+            carry_out, canonical(task.content), task.given
+        )
         return future
 
     def renew(self) -> None:
@@ -169,7 +171,9 @@ class DaskCluster:
     def submit(self, task: Task) -> Future[Answer]:
         """Start a task on the cluster."""
         self._workers_seen = time.monotonic()  # the time without workers counts from here
-        future: Future[Answer] = self._executor.submit(carry_out, canonical(task.content), task.given)
+        future: Future[Answer] = self._executor.submit(
+            carry_out, canonical(task.content), task.given
+        )
         return future
 
     def renew(self) -> None:

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import AnyArray
-from levywalk.durable import sync_folder
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.version import __version__
+from levywalk.whole_files import sync_folder
 
 FORMAT = 1
 _ABOUT = "about"

@@ -71,7 +71,9 @@ def tasks_of(
 ) -> list[Task]:
     """Return one task per description."""
     if names is not None and len(names) != len(descriptions):
-        raise InvalidParameter(f"names must be one per description, got {len(names)} for {len(descriptions)}")
+        raise InvalidParameter(
+            f"names must be one per description, got {len(names)} for {len(descriptions)}"
+        )
     function = name_of(work)
     arguments = json.dumps(plain(given or {}, "given"))
     tasks = []
@@ -104,7 +106,9 @@ def name_of(work: str | Callable[..., Any]) -> str:
     except InvalidParameter:
         found = None
     if found is not work or name.startswith("__main__:"):
-        raise InvalidParameter(f"work must be a function of a module that workers can import, got {work!r}")
+        raise InvalidParameter(
+            f"work must be a function of a module that workers can import, got {work!r}"
+        )
     return name
 
 
@@ -134,7 +138,9 @@ def source_of(name: str) -> str:
     """
     file = getattr(importlib.import_module(name.partition(":")[0]), "__file__", None)
     own = Path(file).read_bytes() if file is not None and Path(file).exists() else b""
-    loaded = "".join(sorted(loaded_files().values())).encode()  # users' own methods decide numbers too
+    loaded = "".join(
+        sorted(loaded_files().values())
+    ).encode()  # users' own methods decide numbers too
     return hashlib.sha256(source_digest(*DECISIVE_SOURCES).encode() + own + loaded).hexdigest()
 
 

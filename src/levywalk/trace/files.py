@@ -122,7 +122,9 @@ def load_trace(path: str | Path) -> Trace:
     except (KeyError, TypeError, ValueError):
         raise InvalidTrace(f"{path} has no readable provenance; the file is damaged") from None
     remembered = {
-        str(name).removeprefix(_MEMORY): dataset[name].values for name in dataset if str(name).startswith(_MEMORY)
+        str(name).removeprefix(_MEMORY): dataset[name].values
+        for name in dataset
+        if str(name).startswith(_MEMORY)
     }
     trace = Trace(
         **{name: _array(dataset, name, path) for name in ("step", *_DIMS)},

@@ -51,7 +51,7 @@ def told(
         "network": {
             "name": network.name,
             "n": network.n,
-            "edges": network.edges,
+            "edges": network.n_edges,
             "self_loops": network.self_loops,
             "fingerprint": network.fingerprint(),
         },

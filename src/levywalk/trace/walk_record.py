@@ -156,7 +156,9 @@ class WalkRecord:
         if self.observable_variance == 0.0:
             raise InvalidParameter("observable must not be the same at all nodes that were visited")
         if sums.shape[1] < 2:
-            raise InvalidParameter(f"correlation needs at least two batches, got {sums.shape[1]}; give more steps")
+            raise InvalidParameter(
+                f"correlation needs at least two batches, got {sums.shape[1]}; give more steps"
+            )
         # Batches differ in length by at most one step; deviations are scaled to unit length.
         count = int(self.batches.sum()) * self.replicas
         mean = float(sums.sum() / count)

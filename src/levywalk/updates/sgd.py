@@ -60,7 +60,9 @@ class Sgd(Update):
         samples = [split(word(MINIBATCH + j), count)[0] for j in range(self.minibatch)]
         return problem.local_gradient(v, x, samples=np.array(samples))
 
-    def direction(self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words) -> Floats:
+    def direction(
+        self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words
+    ) -> Floats:
         """Return w(v) ∇f_v(x)."""
         direction: Floats = weight * self.gradient(local.problem, local.index, model, words)
         return direction

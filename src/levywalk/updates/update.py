@@ -61,7 +61,9 @@ class LocalData:
         """The node's features and targets, if the problem has them."""
         own = getattr(self._problem, "node_samples", None)
         if own is None:
-            raise InvalidParameter(f"a {type(self._problem).__name__} has no samples that an update could look at")
+            raise InvalidParameter(
+                f"a {type(self._problem).__name__} has no samples that an update could look at"
+            )
         features, targets = own(self._index)
         return features, targets
 
@@ -107,12 +109,20 @@ class Update:
     token_memory: Mapping[str, Kind] = {}
     local: bool = True
 
-    def direction(self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words) -> Floats:
+    def direction(
+        self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words
+    ) -> Floats:
         """Return the direction g of the step x ← x - γ g."""
         raise InvalidParameter(f"update {type(self).__name__} must implement direction or apply")
 
     def apply(
-        self, model: Floats, memory: Memory, local: LocalData, weight: float, step_size: float, words: Words
+        self,
+        model: Floats,
+        memory: Memory,
+        local: LocalData,
+        weight: float,
+        step_size: float,
+        words: Words,
     ) -> Floats:
         """Return the new model. The old one must not be changed in place; the memory may be.
 

@@ -33,7 +33,6 @@ from levywalk.walks.walk import Walk, check_fit
 
 __all__ = [
     "AliasTable",
-    "Walk",
     "Bound",
     "BoundDetector",
     "Decision",
@@ -54,6 +53,7 @@ __all__ = [
     "Target",
     "TruncatedGeometric",
     "Uniform",
+    "Walk",
     "as_target",
     "check_fit",
     "custom",

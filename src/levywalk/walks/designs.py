@@ -76,7 +76,9 @@ class Design(Walk):
                 f"jump must be a JumpLaw or None, got {self.jump!r}; write JumpLaw(p_jump, distance)"
             )
         if self.jump is not None and self.moves == "iid":
-            raise InvalidParameter("jump must be None when moves is 'iid': i.i.d. sampling has nowhere to jump from")
+            raise InvalidParameter(
+                "jump must be None when moves is 'iid': i.i.d. sampling has nowhere to jump from"
+            )
 
     @cached_property
     def _cumulative(self) -> Floats:
@@ -136,15 +138,23 @@ class Switching(Walk):
     def __post_init__(self) -> None:
         for label, walk in (("first", self.first), ("then", self.then)):
             if not isinstance(walk, Walk) or len(walk.phases) != 1:
-                raise InvalidParameter(f"{label} must be a walk such as mhlj() or unif_rw(), got {walk!r}")
+                raise InvalidParameter(
+                    f"{label} must be a walk such as mhlj() or unif_rw(), got {walk!r}"
+                )
             if not walk.local:
-                raise InvalidParameter(f"{label} must walk; i.i.d. sampling cannot be switched to or from")
+                raise InvalidParameter(
+                    f"{label} must walk; i.i.d. sampling cannot be switched to or from"
+                )
         if not isinstance(self.detector, Detector):
-            raise InvalidParameter(f"detector must be a Detector(threshold, window, patience), got {self.detector!r}")
+            raise InvalidParameter(
+                f"detector must be a Detector(threshold, window, patience), got {self.detector!r}"
+            )
         if isinstance(self.step_size, str):
             checks.choice("step_size of the second phase", self.step_size, (AUTO, "theory"))
         else:
-            object.__setattr__(self, "step_size", checks.positive("step_size of the second phase", self.step_size))
+            object.__setattr__(
+                self, "step_size", checks.positive("step_size of the second phase", self.step_size)
+            )
 
     @property
     def phases(self) -> tuple[Walk, ...]:
@@ -153,7 +163,9 @@ class Switching(Walk):
 
     def decide(self, view: LocalView, memory: Memory, words: Words) -> Decision:
         """Refuse: each phase decides by itself."""
-        raise InvalidParameter("a switching walk decides by the walk of its phase: see Switching.phases")
+        raise InvalidParameter(
+            "a switching walk decides by the walk of its phase: see Switching.phases"
+        )
 
     def bind(self, network: Network, problem: Problem) -> Bound:
         """Refuse: each phase is bound by itself."""
@@ -172,7 +184,11 @@ def simple_rw(reweight: bool = False) -> Design:
     >>> lw.simple_rw().name
     'SimpleRW'
     """
-    return Design(target=Degree(), reweight=bool(reweight), name="SimpleRW (reweighted)" if reweight else "SimpleRW")
+    return Design(
+        target=Degree(),
+        reweight=bool(reweight),
+        name="SimpleRW (reweighted)" if reweight else "SimpleRW",
+    )
 
 
 @registered("design")
@@ -216,7 +232,12 @@ def mixed_rw(mix: float) -> Design:
 
 
 @registered("design")
-def mhlj(p_jump: float = 0.1, p_distance: float = 0.5, max_hops: int = 3, schedule: Schedule | None = None) -> Design:
+def mhlj(
+    p_jump: float = 0.1,
+    p_distance: float = 0.5,
+    max_hops: int = 3,
+    schedule: Schedule | None = None,
+) -> Design:
     """Metropolis-Hastings with Lévy jumps, Algorithm [alg:jump].
 
     Parameters
@@ -236,7 +257,9 @@ def mhlj(p_jump: float = 0.1, p_distance: float = 0.5, max_hops: int = 3, schedu
     JumpLaw(p_jump=0.05, distance=TruncatedGeometric(p_distance=0.5, max_hops=3))
     """
     if schedule is not None and not is_schedule(schedule):
-        raise InvalidParameter(f"schedule must have values(start, stop), such as Decaying(0.1, 1000); got {schedule!r}")
+        raise InvalidParameter(
+            f"schedule must have values(start, stop), such as Decaying(0.1, 1000); got {schedule!r}"
+        )
     distance: DistanceLaw = TruncatedGeometric(p_distance, max_hops)
     jump = JumpLaw(checks.probability("p_jump", p_jump) if schedule is None else schedule, distance)
     return Design(target=Importance(), jump=jump, name="MHLJ")
@@ -332,7 +355,9 @@ def custom(
     checks.choice("target", target, ("uniform", "importance", "degree", "mixed"))
     checks.choice("distance", distance, ("geometric", "fixed", "power"))
     if (target == "mixed") != (mix is not None):
-        raise InvalidSpec(f'mix belongs to target = "mixed" alone, got target = {target!r}, mix = {mix!r}')
+        raise InvalidSpec(
+            f'mix belongs to target = "mixed" alone, got target = {target!r}, mix = {mix!r}'
+        )
     law: DistanceLaw = TruncatedGeometric(p_distance, max_hops)
     if distance == "fixed":
         law = FixedDistance(max_hops)

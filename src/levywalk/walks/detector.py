@@ -55,10 +55,22 @@ class Detector:
     def __post_init__(self) -> None:
         if self.threshold != AUTO:
             domain = "in (0, 1), or 'auto'"
-            clean = checks.real("threshold", self.threshold, domain, low=0.0, high=1.0, low_open=True, high_open=True)
+            clean = checks.real(
+                "threshold",
+                self.threshold,
+                domain,
+                low=0.0,
+                high=1.0,
+                low_open=True,
+                high_open=True,
+            )
             object.__setattr__(self, "threshold", clean)
         if self.window != AUTO:
-            object.__setattr__(self, "window", checks.real("window", self.window, "of at least 1, or 'auto'", low=1.0))
+            object.__setattr__(
+                self,
+                "window",
+                checks.real("window", self.window, "of at least 1, or 'auto'", low=1.0),
+            )
         if self.patience != AUTO:
             object.__setattr__(self, "patience", checks.integer("patience", self.patience, low=1))
 
@@ -68,7 +80,9 @@ class Detector:
         if not isinstance(self.window, str):
             steady, rate = 1.0 / self.window, 0.0
         threshold = SHARE / dim if isinstance(self.threshold, str) else self.threshold
-        return BoundDetector(threshold, steady, rate, 0 if isinstance(self.patience, str) else self.patience)
+        return BoundDetector(
+            threshold, steady, rate, 0 if isinstance(self.patience, str) else self.patience
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +118,9 @@ class BoundDetector:
         state.power = beta * state.power + fresh * float(gradient @ gradient)
         state.mass = beta * state.mass + fresh
         # An infinite power is a model on its way out, not one that has settled.
-        quiet = float(state.mean @ state.mean) < self.threshold * state.power * state.mass < math.inf
+        quiet = (
+            float(state.mean @ state.mean) < self.threshold * state.power * state.mass < math.inf
+        )
         state.streak = state.streak + 1 if quiet else 0
         return state.streak >= self.patience if self.patience else state.streak * fresh >= WHOLE
 

@@ -43,9 +43,13 @@ class TruncatedGeometric:
     max_hops: int = 3
 
     def __post_init__(self) -> None:
-        clean = checks.real("p_distance", self.p_distance, "in (0, 1]", low=0.0, high=1.0, low_open=True)
+        clean = checks.real(
+            "p_distance", self.p_distance, "in (0, 1]", low=0.0, high=1.0, low_open=True
+        )
         object.__setattr__(self, "p_distance", clean)
-        object.__setattr__(self, "max_hops", checks.integer("max_hops", self.max_hops, low=1, high=MOST_HOPS))
+        object.__setattr__(
+            self, "max_hops", checks.integer("max_hops", self.max_hops, low=1, high=MOST_HOPS)
+        )
 
     def probabilities(self) -> Floats:
         """Return the geometric law cut at max_hops."""
@@ -96,8 +100,12 @@ class PowerLaw:
     max_hops: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "exponent", checks.real("exponent", self.exponent, "at least 0", low=0.0))
-        object.__setattr__(self, "max_hops", checks.integer("max_hops", self.max_hops, low=1, high=MOST_HOPS))
+        object.__setattr__(
+            self, "exponent", checks.real("exponent", self.exponent, "at least 0", low=0.0)
+        )
+        object.__setattr__(
+            self, "max_hops", checks.integer("max_hops", self.max_hops, low=1, high=MOST_HOPS)
+        )
 
     def probabilities(self) -> Floats:
         """Return the power law cut at max_hops."""
@@ -136,7 +144,12 @@ class JumpLaw:
     def cumulative(self) -> Floats:
         """Return P(d ≤ 1), …, P(d ≤ max_hops), the last exactly 1."""
         law = np.asarray(self.distance.probabilities(), dtype=np.float64)
-        if law.ndim != 1 or not law.size or not (law >= 0).all() or not abs(law.sum() - 1.0) <= 1e-9:
+        if (
+            law.ndim != 1
+            or not law.size
+            or not (law >= 0).all()
+            or not abs(law.sum() - 1.0) <= 1e-9
+        ):
             raise InvalidParameter(f"distance must give probabilities that sum to 1, got {law!r}")
         cumulative = np.cumsum(law)
         cumulative[-1] = 1.0

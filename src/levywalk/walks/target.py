@@ -76,7 +76,9 @@ class Mixed:
 
     def scores(self, degree: Ints, smoothness: Floats, mean_smoothness: float) -> Floats:
         """Return λL̄ + (1-λ)L_v."""
-        return self.mix * mean_smoothness + (1.0 - self.mix) * np.asarray(smoothness, dtype=np.float64)
+        return self.mix * mean_smoothness + (1.0 - self.mix) * np.asarray(
+            smoothness, dtype=np.float64
+        )
 
 
 @registered("target", "degree")
@@ -113,7 +115,9 @@ class Scores:
                 "target scores must be positive and finite, got an integer too large for a float"
             ) from None
         if clean.ndim != 1:
-            raise InvalidParameter(f"target scores must be one number per node, got an array of shape {clean.shape}")
+            raise InvalidParameter(
+                f"target scores must be one number per node, got an array of shape {clean.shape}"
+            )
         bad = np.flatnonzero(~(np.isfinite(clean) & (clean > 0)))
         if bad.size:
             v = int(bad[0])
@@ -144,7 +148,11 @@ def as_target(value: object) -> Target:
     >>> as_target("importance")
     Importance()
     """
-    named: dict[str, Target] = {"uniform": Uniform(), "importance": Importance(), "degree": Degree()}
+    named: dict[str, Target] = {
+        "uniform": Uniform(),
+        "importance": Importance(),
+        "degree": Degree(),
+    }
     if isinstance(value, str):
         return named[checks.choice("target", value, named)]
     if isinstance(value, Target):

@@ -113,9 +113,13 @@ class Walk(ABC):
         check_walk(self)
         smoothness = np.asarray(problem.smoothness, dtype=np.float64)
         target = as_target(self.target)
-        scores = np.asarray(target.scores(network.degree, smoothness, float(smoothness.mean())), dtype=np.float64)
+        scores = np.asarray(
+            target.scores(network.degree, smoothness, float(smoothness.mean())), dtype=np.float64
+        )
         if scores.shape != (network.n,) or not np.isfinite(scores).all() or (scores <= 0).any():
-            raise InvalidParameter(f"target {target!r} must give one positive finite score per node")
+            raise InvalidParameter(
+                f"target {target!r} must give one positive finite score per node"
+            )
         return Bound.of(network, self, scores, smoothness)
 
     def called(self, name: str) -> Self:
@@ -143,7 +147,9 @@ def check_walk(walk: Walk) -> None:
     check_declaration(owner, "token_memory", walk.token_memory)
     unknown = [name for name in walk.asks_neighbours if name not in declared]
     if unknown:
-        raise InvalidParameter(f"asks_neighbours of {owner} must name entries of its node_memory, got {unknown[0]!r}")
+        raise InvalidParameter(
+            f"asks_neighbours of {owner} must name entries of its node_memory, got {unknown[0]!r}"
+        )
     checks.integer(f"max_hops of {owner}", walk.max_hops, low=1)
 
 

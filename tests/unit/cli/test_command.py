@@ -14,7 +14,16 @@ import pytest
 from tests.forked import levywalk
 from tests.limits import PATIENCE
 
-SMALL = ["--set", "network.n=60", "--set", "run.steps=600", "--set", "run.replicas=4", "--set", "run.accuracy=0.3"]
+SMALL = [
+    "--set",
+    "network.n=60",
+    "--set",
+    "run.steps=600",
+    "--set",
+    "run.replicas=4",
+    "--set",
+    "run.accuracy=0.3",
+]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +42,9 @@ def experiment(tmp_path: Path, example: str) -> Path:
 
 def test_version_is_printed(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "levywalk", "--version"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == 0
     assert done.stdout.startswith("levywalk 0.")
 
@@ -46,7 +57,9 @@ def test_help_loads_no_heavy_library() -> None:
         "    heavy = ('numpy', 'scipy', 'numba', 'matplotlib', 'pandas')\n"
         "    print([name for name in heavy if name in sys.modules], file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == 0
     assert "demo" in done.stdout
     assert done.stderr.strip() == "[]"
@@ -64,7 +77,9 @@ def test_example_runs_and_writes_what_it_promises(experiment: Path) -> None:
 def test_json_is_alone_on_stdout_and_numbers_equal_the_saved_trace(experiment: Path) -> None:
     import levywalk as lw
 
-    done = levywalk("run", "experiment.toml", *SMALL, "--seed", "3", "--json", cwd=experiment.parent)
+    done = levywalk(
+        "run", "experiment.toml", *SMALL, "--seed", "3", "--json", cwd=experiment.parent
+    )
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["seed"] == 3
@@ -81,18 +96,33 @@ def test_json_is_alone_on_stdout_and_numbers_equal_the_saved_trace(experiment: P
     [
         (["run"], ["experiment file", "--example"]),
         (["run", "nowhere.toml"], ["nowhere.toml"]),
-        (["run", "experiment.toml", "--set", "run.stepps=5"], ["run.stepps", "5", "did you mean 'steps'"]),
+        (
+            ["run", "experiment.toml", "--set", "run.stepps=5"],
+            ["run.stepps", "5", "did you mean 'steps'"],
+        ),
         (["run", "experiment.toml", "--set", "run.steps=many"], ["run.steps", "integer", "'many'"]),
         (["run", "experiment.toml", "--set", "run.steps=-5"], ["steps", "at least 1", "-5"]),
-        (["run", "experiment.toml", "--set", "designs.MHLJ.p_jump=1.5"], ["designs.MHLJ", "p_jump", "1.5", "[0, 1]"]),
-        (["run", "experiment.toml", "--set", "network.family=rng"], ["network.family", "'ring'", "rng"]),
+        (
+            ["run", "experiment.toml", "--set", "designs.MHLJ.p_jump=1.5"],
+            ["designs.MHLJ", "p_jump", "1.5", "[0, 1]"],
+        ),
+        (
+            ["run", "experiment.toml", "--set", "network.family=rng"],
+            ["network.family", "'ring'", "rng"],
+        ),
         (["run", "experiment.toml", "--set", "network.p=2.0"], ["network", "p", "2.0"]),
-        (["run", "experiment.toml", "--set", "designs.MHLJ.kind=mh"], ["designs.MHLJ.kind", "'mhlj'"]),
+        (
+            ["run", "experiment.toml", "--set", "designs.MHLJ.kind=mh"],
+            ["designs.MHLJ.kind", "'mhlj'"],
+        ),
         (
             ["run", "experiment.toml", "--set", "designs.MHLJ.schedule.kind=falling"],
             ["schedule", "decaying", "falling"],
         ),
-        (["run", "experiment.toml", "--set", "problem.importnat=2"], ["problem.importnat", "important"]),
+        (
+            ["run", "experiment.toml", "--set", "problem.importnat=2"],
+            ["problem.importnat", "important"],
+        ),
         (["run", "experiment.toml", "--set", "nonsense"], ["KEY=VALUE", "nonsense"]),
         (["run", "experiment.toml", "--out", "experiment.toml"], ["folder", "experiment.toml"]),
         (["demo", "--seed", "-1"], ["seed"]),
@@ -114,7 +144,9 @@ def test_files_of_the_experiment_are_found_beside_it(experiment: Path, tmp_path:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     (folder / "graph.edges").write_text("\n".join(f"{i} {(i + 1) % 12}" for i in range(12)))
-    (folder / "data.csv").write_text("\n".join(f"{i % 5}.5,{(i * 7) % 11},{i % 2}" for i in range(48)))
+    (folder / "data.csv").write_text(
+        "\n".join(f"{i % 5}.5,{(i * 7) % 11},{i % 2}" for i in range(48))
+    )
     (folder / "own.toml").write_text(
         '[network]\nfamily = "file"\nfile = "graph.edges"\n'
         '[problem]\ndata = "file"\nfile = "data.csv"\nloss = "logistic"\n'

@@ -84,9 +84,14 @@ def stop_at(folder: Path, file: str, number: signal.Signals) -> subprocess.Popen
 
 @pytest.mark.parametrize(
     "part",
-    mostly_more(["one-7692c3ad-tuning", "one-7692c3ad-run", "two-3fc4ccfe-run"], lambda part: part.startswith("two")),
+    mostly_more(
+        ["one-7692c3ad-tuning", "one-7692c3ad-run", "two-3fc4ccfe-run"],
+        lambda part: part.startswith("two"),
+    ),
 )
-def test_killed_by_force_the_same_command_goes_on_to_the_same_numbers(folder: Path, part: str) -> None:
+def test_killed_by_force_the_same_command_goes_on_to_the_same_numbers(
+    folder: Path, part: str
+) -> None:
     child = stop_at(folder, part, signal.SIGKILL)
     child.communicate(timeout=PATIENCE)
     assert child.returncode == -signal.SIGKILL
@@ -111,7 +116,9 @@ def test_killed_by_force_the_same_command_goes_on_to_the_same_numbers(folder: Pa
 
 
 @pytest.mark.more
-def test_after_ctrl_c_the_results_so_far_are_written_and_the_same_command_finishes(folder: Path) -> None:
+def test_after_ctrl_c_the_results_so_far_are_written_and_the_same_command_finishes(
+    folder: Path,
+) -> None:
     child = stop_at(folder, "two-3fc4ccfe-run", signal.SIGINT)
     out, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130, err

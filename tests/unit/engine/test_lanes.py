@@ -130,7 +130,9 @@ def _draws(k0, k1, t, slot, count, out):
     lanes.store(out, 16, fraction)
 
 
-@pytest.mark.parametrize(("step", "slot", "count"), [(0, 0, 1), (7, 3, 2), (2**40, 1 << 32, 2**32 - 1), (99, 1, 1000)])
+@pytest.mark.parametrize(
+    ("step", "slot", "count"), [(0, 0, 1), (7, 3, 2), (2**40, 1 << 32, 2**32 - 1), (99, 1, 1000)]
+)
 def test_eight_walkers_draw_what_each_draws_alone(step, slot, count):
     pairs, out = keys(5, Domain.WALK, range(8)), np.zeros(24, np.uint64)
     k0, k1 = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
@@ -150,7 +152,9 @@ def _sigmoids(z, out):
 
 
 def test_the_sigmoid_in_lanes_is_exact_to_rounding_and_keeps_nan_and_infinity():
-    z = np.concatenate([RNG.normal(size=4000) * 3, RNG.uniform(-50, 50, 4000), np.linspace(-700, 700, 4000)])
+    z = np.concatenate(
+        [RNG.normal(size=4000) * 3, RNG.uniform(-50, 50, 4000), np.linspace(-700, 700, 4000)]
+    )
     out = np.empty_like(z)
     _sigmoids(z, out)
     exact = 1.0 / (1.0 + np.exp(-z.astype(np.longdouble)))

@@ -134,7 +134,15 @@ def test_starts_are_those_of_a_run():
     for start in ("uniform", "target", "stationary", 7, list(range(11))):
         walks = walked(lw.mhlj(), start=start)
         trace = lw.run(
-            NETWORK, PROBLEM, lw.mhlj(), steps=1, step_size=1e-3, replicas=11, seed=3, start=start, record_walk=True
+            NETWORK,
+            PROBLEM,
+            lw.mhlj(),
+            steps=1,
+            step_size=1e-3,
+            replicas=11,
+            seed=3,
+            start=start,
+            record_walk=True,
         )
         assert np.array_equal(walks.walk[:, 0], trace.walk[:, 0]), start
 
@@ -149,7 +157,9 @@ def test_an_observable_that_does_not_vary_has_no_memory_to_measure():
 
 
 def test_the_memory_is_the_same_whatever_is_added_to_the_observable():
-    plain, shifted = (walked(lw.unif_rw(), observable=VALUES + shift).correlation() for shift in (0.0, 1e12))
+    plain, shifted = (
+        walked(lw.unif_rw(), observable=VALUES + shift).correlation() for shift in (0.0, 1e12)
+    )
     assert np.isclose(plain.time, shifted.time, rtol=1e-3)
     assert np.isclose(shifted.mean - 1e12, plain.mean, atol=1e-3)
 
@@ -181,4 +191,6 @@ def test_ctrl_c_keeps_what_was_done(monkeypatch):
     assert (walks.visits.sum(axis=1) == walks.steps).all()
     assert walks.batches.sum() <= walks.steps
     ended = int(walks.batches.sum())
-    assert np.isclose(walks.correlation().mean, VALUES[walks.walk[:, :ended]].mean(), rtol=0, atol=1e-12)
+    assert np.isclose(
+        walks.correlation().mean, VALUES[walks.walk[:, :ended]].mean(), rtol=0, atol=1e-12
+    )

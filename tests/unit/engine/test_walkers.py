@@ -24,31 +24,47 @@ def problems():
     features, targets, node = many_samples(12, 5, rng)
     return {
         "one sample": lw.LeastSquares(rng.normal(size=(12, 10)), rng.normal(size=12)),
-        "one sample, ridge": lw.LeastSquares(rng.normal(size=(12, 10)), rng.normal(size=12), ridge=0.3),
+        "one sample, ridge": lw.LeastSquares(
+            rng.normal(size=(12, 10)), rng.normal(size=12), ridge=0.3
+        ),
         "logistic": lw.Logistic(rng.normal(size=(12, 3)), [0, 1] * 6, ridge=0.1),
         "many samples": lw.LeastSquares(features, targets, node),
         "many samples, logistic": lw.Logistic(features, (targets > 0).astype(int), node, ridge=0.1),
         "long records": lw.LeastSquares(rng.normal(size=(12, 90)), rng.normal(size=12), ridge=0.1),
-        "records too long for groups": lw.LeastSquares(rng.normal(size=(12, 300)), rng.normal(size=12), ridge=0.1),
+        "records too long for groups": lw.LeastSquares(
+            rng.normal(size=(12, 300)), rng.normal(size=12), ridge=0.1
+        ),
     }
 
 
 @pytest.mark.parametrize(
     "case",
-    mostly_more([*((name, None) for name in problems()), ("many samples", 2)], lambda case: case[0] in QUICK),
+    mostly_more(
+        [*((name, None) for name in problems()), ("many samples", 2)], lambda case: case[0] in QUICK
+    ),
     ids=lambda case: f"{case[0]}-{case[1]}",
 )
 def test_a_replica_has_the_same_bits_in_a_group_and_alone(case):
     problem, update = problems()[case[0]], lw.Sgd(case[1])
-    arguments = {"steps": 150, "step_size": "theory", "record_walk": True, "update": update, "record_every": 40}
+    arguments = {
+        "steps": 150,
+        "step_size": "theory",
+        "record_walk": True,
+        "update": update,
+        "record_every": 40,
+    }
 
     def run(replicas, threads=1):
-        return lw.run(lw.ring(12), problem, lw.mhlj(), replicas=replicas, threads=threads, **arguments)
+        return lw.run(
+            lw.ring(12), problem, lw.mhlj(), replicas=replicas, threads=threads, **arguments
+        )
 
     whole = run(19)
     for part in (run(1), run(5), run(8), run(16), run(19, threads=2)):
         for field in EXACT:
-            assert np.array_equal(getattr(part, field), getattr(whole, field)[: part.replicas]), field
+            assert np.array_equal(getattr(part, field), getattr(whole, field)[: part.replicas]), (
+                field
+            )
 
 
 @pytest.mark.parametrize("replicas", [1, 8])
@@ -63,7 +79,8 @@ def test_a_decision_that_32_bits_do_not_settle_is_made_by_the_ratios(replicas):
             design = lw.Design(target=lw.Scores([1.0, score]))
             arguments = {"steps": 1, "step_size": 0.01, "replicas": replicas, "start": 0}
             kernel, reference = (
-                lw.run(network, problem, design, backend=name, **arguments) for name in ("kernel", "reference")
+                lw.run(network, problem, design, backend=name, **arguments)
+                for name in ("kernel", "reference")
             )
             assert np.array_equal(kernel.final_node, reference.final_node), (replica, shift)
             assert reference.final_node[replica] == int(unit(word) < score)
@@ -82,7 +99,8 @@ def test_tables_beyond_the_cache_give_the_same_walks(design):
     assert far
     arguments = {"steps": 40, "step_size": "theory", "replicas": 9, "record_walk": True}
     kernel, reference = (
-        lw.run(network, problem, design, backend=name, **arguments) for name in ("kernel", "reference")
+        lw.run(network, problem, design, backend=name, **arguments)
+        for name in ("kernel", "reference")
     )
     for field in ("walk", "hops", "transfers", "final_node"):
         assert np.array_equal(getattr(kernel, field), getattr(reference, field)), field
@@ -109,7 +127,8 @@ def test_scores_too_small_for_a_ratio_are_walked_as_by_the_oracle():
     design = lw.Design(target=lw.Scores([5e-324, 5e-324, 1.0, 1e-300, 5e-324]), reweight=False)
     arguments = {"steps": 200, "step_size": 0.01, "replicas": 9, "record_walk": True}
     kernel, reference = (
-        lw.run(network, problem, design, backend=name, **arguments) for name in ("kernel", "reference")
+        lw.run(network, problem, design, backend=name, **arguments)
+        for name in ("kernel", "reference")
     )
     assert np.array_equal(kernel.walk, reference.walk)
 
@@ -117,7 +136,8 @@ def test_scores_too_small_for_a_ratio_are_walked_as_by_the_oracle():
 @pytest.mark.parametrize(
     "name",
     mostly_more(
-        ["one sample", "many samples", "long records", "records too long for groups"], lambda name: name in QUICK
+        ["one sample", "many samples", "long records", "records too long for groups"],
+        lambda name: name in QUICK,
     ),
 )
 def test_a_model_that_overflows_leaves_the_others_alone(name):
@@ -148,7 +168,8 @@ def test_a_subclass_with_its_own_gradient_is_not_compiled_away():
     problem = Clipped(rng.normal(size=(6, 2)), rng.normal(size=6))
     arguments = {"steps": 20, "step_size": 0.1, "replicas": 2}
     auto, reference = (
-        lw.run(lw.ring(6), problem, lw.unif_rw(), backend=name, **arguments) for name in ("auto", "reference")
+        lw.run(lw.ring(6), problem, lw.unif_rw(), backend=name, **arguments)
+        for name in ("auto", "reference")
     )
     assert auto.provenance["backend"] == "reference"
     assert np.array_equal(auto.model, reference.model)

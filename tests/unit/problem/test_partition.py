@@ -99,7 +99,9 @@ def test_size_makes_sizes_uneven_and_content_alike():
 
 def test_seeds_differ_and_the_result_is_a_problem():
     features, targets = data(60)
-    assert (partition(features, targets, 6, seed=0) != partition(features, targets, 6, seed=1)).any()
+    assert (
+        partition(features, targets, 6, seed=0) != partition(features, targets, 6, seed=1)
+    ).any()
     assert LeastSquares(features, targets, node=partition(features, targets, 6)).n == 6
 
 
@@ -108,7 +110,11 @@ def test_seeds_differ_and_the_result_is_a_problem():
     [
         ((*data(5), 6), InvalidData, "5 samples cannot give each of n = 6 nodes one; use n <= 5"),
         ((*data(5), 1), InvalidParameter, "n must be an integer of at least 2"),
-        ((*data(5), 2, "random"), InvalidParameter, "how must be one of 'iid', 'label', 'dirichlet', 'size'"),
+        (
+            (*data(5), 2, "random"),
+            InvalidParameter,
+            "how must be one of 'iid', 'label', 'dirichlet', 'size'",
+        ),
         ((data(5)[0], [1, 2], 2), InvalidData, "targets must have one entry per row"),
     ],
 )

@@ -45,7 +45,9 @@ def test_a_ridge_makes_assumption_two_true() -> None:
         (lw.ring(10), lw.Design(jump=lw.JumpLaw(0.1, lw.FixedDistance(2))), 1),
     ],
 )
-def test_assumption_four_counts_the_period(network: lw.Network, design: lw.Design, period: int) -> None:
+def test_assumption_four_counts_the_period(
+    network: lw.Network, design: lw.Design, period: int
+) -> None:
     found = lw.assumptions(network, lw.homogeneous(network.n, dim=2), design)["Assumption 4"]
     assert found.numbers["period"] == period
     assert found.holds is (period == 1)

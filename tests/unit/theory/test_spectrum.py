@@ -21,7 +21,9 @@ KINDS = ("right", "absolute", "singular")
 
 
 def problem_with(smoothness):
-    return lw.LeastSquares(np.sqrt(np.asarray(smoothness, dtype=float) / 2.0)[:, None], np.zeros(len(smoothness)))
+    return lw.LeastSquares(
+        np.sqrt(np.asarray(smoothness, dtype=float) / 2.0)[:, None], np.zeros(len(smoothness))
+    )
 
 
 def trap(n, factor=100.0):
@@ -183,7 +185,13 @@ def trapped_ring_gap(n, factor):
 @pytest.mark.parametrize(
     "network",
     mostly_more(
-        [lw.ring(401), lw.grid(12, 25), lw.watts_strogatz(400, 4, 0.1), lw.barabasi_albert(300, 1), lw.barbell(30, 5)],
+        [
+            lw.ring(401),
+            lw.grid(12, 25),
+            lw.watts_strogatz(400, 4, 0.1),
+            lw.barabasi_albert(300, 1),
+            lw.barbell(30, 5),
+        ],
         lambda network: network.n <= 300,
     ),
     ids=lambda network: network.name,
@@ -206,7 +214,9 @@ def test_iterations_equal_dense_algebra(network, design, fill, iterate, monkeypa
 
 def test_dense_gaps_equal_full_decompositions():
     for design in (lw.weight_rw(), lw.mhlj(), lw.mhlj(p_jump=0.9), lw.simple_rw()):
-        P = lw.transition(lw.watts_strogatz(150, 4, 0.1), lw.heterogeneous(150, important=3), design)
+        P = lw.transition(
+            lw.watts_strogatz(150, 4, 0.1), lw.heterogeneous(150, important=3), design
+        )
         expected = dense_gaps(P)
         for kind in KINDS:
             gap = lw.spectral_gap(P, kind)
@@ -235,7 +245,9 @@ def test_independent_sampling_has_gap_one():
     for n in (50, 2_500):
         problem = lw.heterogeneous(n, important=1)
         for kind in KINDS:
-            gap = lw.spectral_gap(lw.transition(lw.ring(n), problem, lw.iid_weighted(), form="operator"), kind)
+            gap = lw.spectral_gap(
+                lw.transition(lw.ring(n), problem, lw.iid_weighted(), form="operator"), kind
+            )
             assert gap.trusted
             assert gap.value == pytest.approx(1.0, abs=1e-9)
 
@@ -287,7 +299,9 @@ def test_gap_below_rounding_is_not_trusted():
 
 def test_mhlj_is_not_reversible_and_metropolis_hastings_is():
     network, problem = lw.watts_strogatz(100, 4, 0.1), lw.heterogeneous(100, important=2)
-    weighted, jumping = (lw.transition(network, problem, design) for design in (lw.weight_rw(), lw.mhlj()))
+    weighted, jumping = (
+        lw.transition(network, problem, design) for design in (lw.weight_rw(), lw.mhlj())
+    )
     assert lw.is_reversible(weighted)
     assert detailed_balance_violation(weighted) < 1e-14
     assert not lw.is_reversible(jumping)
@@ -347,13 +361,21 @@ def test_quantecon_agrees_on_period_and_law():
         P = lw.transition(network, lw.homogeneous(network.n), lw.simple_rw())
         independent = MarkovChain(P.toarray())
         assert lw.period(P) == independent.period
-        np.testing.assert_allclose(lw.stationary(P), independent.stationary_distributions[0], rtol=1e-12)
+        np.testing.assert_allclose(
+            lw.stationary(P), independent.stationary_distributions[0], rtol=1e-12
+        )
 
 
 def test_total_variation_by_hand():
     assert lw.total_variation([1, 0, 0], [0, 0.5, 0.5]) == 1.0
     assert lw.total_variation([0.2, 0.8], [0.2, 0.8]) == 0.0
-    for p, q in (([1.0], [0.5, 0.5]), ([0.5, 0.6], [0.5, 0.5]), ("p", [1.0]), ([[1.0]], [1.0]), ([-1, 2], [0, 1])):
+    for p, q in (
+        ([1.0], [0.5, 0.5]),
+        ([0.5, 0.6], [0.5, 0.5]),
+        ("p", [1.0]),
+        ([[1.0]], [1.0]),
+        ([-1, 2], [0, 1]),
+    ):
         with pytest.raises(lw.InvalidParameter):
             lw.total_variation(p, q)
 

@@ -12,7 +12,9 @@ from levywalk.cli.fleet.simulate import SIMULATE_EXAMPLES, simulate
 from levywalk.cli.fleet.start_stop import UP_EXAMPLES, begin, stop, up
 from levywalk.cli.fleet.status import STATUS_EXAMPLES, status
 
-app = typer.Typer(no_args_is_help=True, help="Create, run, watch and simulate a fleet of real nodes.")
+app = typer.Typer(
+    no_args_is_help=True, help="Create, run, watch and simulate a fleet of real nodes."
+)
 
 
 @app.callback()

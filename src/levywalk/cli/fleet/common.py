@@ -18,7 +18,8 @@ T = TypeVar("T")
 Dir = Annotated[
     Path,
     typer.Argument(
-        metavar="DIR", help="The fleet's folder, created by levywalk fleet init; or the node.toml of one node."
+        metavar="DIR",
+        help="The fleet's folder, created by levywalk fleet init; or the node.toml of one node.",
     ),
 ]
 NodeNumber = Annotated[int, typer.Argument(metavar="NODE", help="Number of the node.")]

@@ -20,9 +20,15 @@ import levywalk as lw; lw.plot(lw.load_trace("walk.nc"))"""
 
 def trace(
     folder: Dir,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")] = Path("trace.nc"),
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")] = Path(
+        "trace.nc"
+    ),
     missing: Annotated[
-        str, typer.Option("--missing", help="When a disk was lost: refuse, or mark the missing steps and continue.")
+        str,
+        typer.Option(
+            "--missing",
+            help="When a disk was lost: refuse, or mark the missing steps and continue.",
+        ),
     ] = "refuse",
 ) -> None:
     """Merge the nodes' logs into one trace, like that of a simulation.
@@ -39,8 +45,12 @@ def trace(
     lost = about["lost_updates"]
     over = "" if about["stopped_at"] >= 0 else " so far"
     missed = "unknown how many" if lost is None else count(lost, "update")
-    print(f"{int(found.step[-1]):,} updates{over}, {int(found.transfers[0, -1]):,} hand-offs, {missed} lost.")
-    print(f"Written: {path}. In Python: import levywalk as lw; lw.plot(lw.load_trace({str(path)!r}))")
+    print(
+        f"{int(found.step[-1]):,} updates{over}, {int(found.transfers[0, -1]):,} hand-offs, {missed} lost."
+    )
+    print(
+        f"Written: {path}. In Python: import levywalk as lw; lw.plot(lw.load_trace({str(path)!r}))"
+    )
 
 
 MODEL_EXAMPLES = """Examples:
@@ -58,10 +68,17 @@ import numpy as np; model = np.fromfile("model.safetensors", "<f8", offset=128)"
 
 def model(
     folder: Dir,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")] = Path("model.safetensors"),
-    node: Annotated[int | None, typer.Option("--node", help="Take the model from this node.")] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")] = Path(
+        "model.safetensors"
+    ),
+    node: Annotated[
+        int | None, typer.Option("--node", help="Take the model from this node.")
+    ] = None,
     now: Annotated[
-        bool, typer.Option("--now", help="Take the newest model on any disk, also before the walk is over.")
+        bool,
+        typer.Option(
+            "--now", help="Take the newest model on any disk, also before the walk is over."
+        ),
     ] = False,
 ) -> None:
     """Write the final model as safetensors: a vector named model, of 64-bit floats."""
@@ -70,4 +87,6 @@ def model(
     fleet = open_fleet(folder)
     copy = carried_out(lambda _: export.model(fleet, out, node=node, now=now))
     what, numbers = "final" if copy.final else "newest", len(copy.token.model)
-    print(f"Written: {out}, the {what} model, of node {copy.node} after {copy.token.step:,} updates, {numbers} numbers")
+    print(
+        f"Written: {out}, the {what} model, of node {copy.node} after {copy.token.step:,} updates, {numbers} numbers"
+    )

@@ -43,10 +43,12 @@ Then: levywalk fleet up my-fleet"""
 
 
 FolderArgument = Annotated[
-    Path, typer.Argument(metavar="DIR", help="Folder of the new fleet; it must not exist, or be empty.")
+    Path,
+    typer.Argument(metavar="DIR", help="Folder of the new fleet; it must not exist, or be empty."),
 ]
 NetworkOption = Annotated[
-    str, typer.Option("--network", help="Network: ring:8, grid:5,6, er:30,0.2, …, or a network file.")
+    str,
+    typer.Option("--network", help="Network: ring:8, grid:5,6, er:30,0.2, …, or a network file."),
 ]
 DataOption = Annotated[
     str,
@@ -55,25 +57,37 @@ DataOption = Annotated[
         help="Data of the nodes: heterogeneous, homogeneous, a data file, or private (only the owners have it).",
     ),
 ]
-DimOption = Annotated[int | None, typer.Option("--dim", help="Number of features (only with --data private).")]
+DimOption = Annotated[
+    int | None, typer.Option("--dim", help="Number of features (only with --data private).")
+]
 MeanSmoothnessOption = Annotated[
     float | None,
-    typer.Option("--mean-smoothness", help="Agreed mean of L_v (only with --data private; see levywalk node --check)."),
+    typer.Option(
+        "--mean-smoothness",
+        help="Agreed mean of L_v (only with --data private; see levywalk node --check).",
+    ),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of the network, the data and the start node.")]
+SeedOption = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of the network, the data and the start node.")
+]
 SharedKeyOption = Annotated[
     bool,
     typer.Option(
-        "--shared-key", help="All nodes draw from the seed, so that the walk is that of a simulation (for tests)."
+        "--shared-key",
+        help="All nodes draw from the seed, so that the walk is that of a simulation (for tests).",
     ),
 ]
 HeartbeatOption = Annotated[float, typer.Option("--heartbeat", help="Seconds between heartbeats.")]
 DeadAfterOption = Annotated[
-    float, typer.Option("--dead-after", help="Seconds after which a silent node is considered dead.")
+    float,
+    typer.Option("--dead-after", help="Seconds after which a silent node is considered dead."),
 ]
-HostOption = Annotated[str, typer.Option("--host", help="Host or IP address that the nodes listen on.")]
+HostOption = Annotated[
+    str, typer.Option("--host", help="Host or IP address that the nodes listen on.")
+]
 PortOption = Annotated[
-    int | None, typer.Option("--port", help="Port of node 0; node i listens on port + i. Default: free ports.")
+    int | None,
+    typer.Option("--port", help="Port of node 0; node i listens on port + i. Default: free ports."),
 ]
 AddressesOption = Annotated[
     Path | None,
@@ -85,10 +99,16 @@ AddressesOption = Annotated[
 ]
 DeployOption = Annotated[
     str | None,
-    typer.Option("--for", metavar="WHAT", help="Also write the files for systemd, compose or kubernetes."),
+    typer.Option(
+        "--for", metavar="WHAT", help="Also write the files for systemd, compose or kubernetes."
+    ),
 ]
-NameOption = Annotated[str | None, typer.Option("--name", help="Name of the fleet. Default: the name of the folder.")]
-DaysOption = Annotated[int, typer.Option("--days", min=1, help="Days for which the nodes' certificates are valid.")]
+NameOption = Annotated[
+    str | None, typer.Option("--name", help="Name of the fleet. Default: the name of the folder.")
+]
+DaysOption = Annotated[
+    int, typer.Option("--days", min=1, help="Days for which the nodes' certificates are valid.")
+]
 
 
 def init(
@@ -149,9 +169,13 @@ def init(
     if data == "private":
         problem = _private(graph.n, dim, mean_smoothness, loss, ridge)
     elif dim is not None or mean_smoothness is not None:
-        raise InvalidParameter(f"--dim and --mean-smoothness go with --data private, got --data {data}")
+        raise InvalidParameter(
+            f"--dim and --mean-smoothness go with --data private, got --data {data}"
+        )
     else:
-        problem = read_problem_text(data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed)
+        problem = read_problem_text(
+            data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed
+        )
     first = read_design_text(design)
     create(
         folder,
@@ -164,7 +188,12 @@ def init(
         seed=seed,
         shared_key=shared_key,
         terms=HandOffTerms(
-            b"", renew_after, policy, heartbeat=heartbeat, dead_after=dead_after, retry=min(1.0, heartbeat)
+            b"",
+            renew_after,
+            policy,
+            heartbeat=heartbeat,
+            dead_after=dead_after,
+            retry=min(1.0, heartbeat),
         ),
         host=host,
         port=port,
@@ -174,21 +203,29 @@ def init(
         stop=stop,
         update=read_update_text(update),
     )
-    _print_next_steps(folder, deploy, several_machines=addresses is not None, private=data == "private")
+    _print_next_steps(
+        folder, deploy, several_machines=addresses is not None, private=data == "private"
+    )
 
 
-def _print_next_steps(folder: Path, deploy: str | None, *, several_machines: bool, private: bool) -> None:
+def _print_next_steps(
+    folder: Path, deploy: str | None, *, several_machines: bool, private: bool
+) -> None:
     """Say what was created, and what to do next."""
     from levywalk.fleet.setup.manifest import Manifest
 
     manifest = Manifest.read(folder / "manifest.json")
     steps = manifest.published.steps
-    print(f"Created {folder}: fleet {manifest.name}, {manifest.network}, {manifest.nodes} nodes, {steps:,} updates.")
+    print(
+        f"Created {folder}: fleet {manifest.name}, {manifest.network}, {manifest.nodes} nodes, {steps:,} updates."
+    )
     print(f"Keep {folder}/authority/ca.key secret: whoever has it can add nodes.")
     if deploy is not None:
         print(f"Next: read {folder}/INSTALL.md")
     elif several_machines:
-        print(f"Next: move each {folder}/node-N to its machine, and run there: levywalk node node-N/node.toml")
+        print(
+            f"Next: move each {folder}/node-N to its machine, and run there: levywalk node node-N/node.toml"
+        )
         start = manifest.start
         print(f"Then, on the machine of node {start}: levywalk fleet begin node-{start}/node.toml")
     else:
@@ -196,7 +233,9 @@ def _print_next_steps(folder: Path, deploy: str | None, *, several_machines: boo
         print(f"Next: {data}levywalk fleet up {typed(folder)}")
 
 
-def _private(n: int, dim: int | None, mean_smoothness: float | None, loss: str, ridge: float) -> Problem:
+def _private(
+    n: int, dim: int | None, mean_smoothness: float | None, loss: str, ridge: float
+) -> Problem:
     """Return a problem whose data only the nodes' owners have."""
     from levywalk.errors import InvalidParameter
     from levywalk.fleet.setup.create import PrivateProblem
@@ -221,5 +260,7 @@ def _lines(path: Path) -> list[str]:
 
 def _named(folder: Path) -> str:
     """Return a fleet's name made from its folder's name: small letters, digits and hyphens."""
-    small = "".join(c if c.isascii() and c.isalnum() else "-" for c in folder.absolute().name.lower())
+    small = "".join(
+        c if c.isascii() and c.isalnum() else "-" for c in folder.absolute().name.lower()
+    )
     return small[:32].strip("-") or "fleet"

@@ -20,7 +20,9 @@ def logs(
     folder: Dir,
     follow: Annotated[bool, typer.Option("--follow", help="Show new lines until Ctrl-C.")] = False,
     node: Annotated[int | None, typer.Option("--node", help="Show only this node.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line.")
+    ] = False,
 ) -> None:
     """Show what the nodes have reported, in order of time (UTC)."""
     from levywalk.fleet.operate import log_entries

@@ -21,7 +21,11 @@ def doctor(folder: Dir, as_json: Json = False) -> None:
     findings = list(examine(folder))
     bad = sum(finding.level == FindingLevel.PROBLEM for finding in findings)
     if as_json:
-        print(json.dumps({"problems": bad, "findings": [finding._asdict() for finding in findings]}, indent=2))
+        print(
+            json.dumps(
+                {"problems": bad, "findings": [finding._asdict() for finding in findings]}, indent=2
+            )
+        )
     else:
         for level, what, remedy in findings:
             print(f"{level:8} {what}" + (f"\n{'':9}→ {remedy}" if remedy else ""))
@@ -39,7 +43,9 @@ def gone(folder: Dir, node: NodeNumber) -> None:
     told, down = carried_out(lambda _: fleet.gone(node))
     print(f"Told {node_list(told)} that node {node} is gone for good.")
     if down:
-        print(f"Not told, because they do not run: {node_list(down)}. Repeat the command when they run.")
+        print(
+            f"Not told, because they do not run: {node_list(down)}. Repeat the command when they run."
+        )
 
 
 def leave(folder: Dir, node: NodeNumber) -> None:
@@ -47,17 +53,25 @@ def leave(folder: Dir, node: NodeNumber) -> None:
     fleet = open_fleet(folder)
     carried_out(lambda _: fleet.leave(node))
     at = typed(folder)
-    print(f"Node {node} is leaving. When levywalk fleet status {at} shows none of its edges up, stop its process.")
+    print(
+        f"Node {node} is leaving. When levywalk fleet status {at} shows none of its edges up, stop its process."
+    )
 
 
 def renew(
     folder: Dir,
-    node: Annotated[int | None, typer.Option("--node", help="Renew only the certificate of this node.")] = None,
-    days: Annotated[int, typer.Option("--days", min=1, help="Days for which they are valid.")] = 365,
+    node: Annotated[
+        int | None, typer.Option("--node", help="Renew only the certificate of this node.")
+    ] = None,
+    days: Annotated[
+        int, typer.Option("--days", min=1, help="Days for which they are valid.")
+    ] = 365,
 ) -> None:
     """Give the nodes new certificates for their present keys. This needs the fleet's authority."""
     fleet = open_fleet(folder)
     files = carried_out(lambda _: fleet.renew(None if node is None else [node], days))
-    print(f"Renewed {len(files)} certificate{'s' if len(files) > 1 else ''}, valid for {days} days.")
+    print(
+        f"Renewed {len(files)} certificate{'s' if len(files) > 1 else ''}, valid for {days} days."
+    )
     at = typed(folder)
     print(f"Nodes use them after a restart: levywalk fleet stop {at} && levywalk fleet up {at}")

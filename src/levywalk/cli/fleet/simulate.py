@@ -49,44 +49,84 @@ Faults = list[str] | None
 
 
 NetworkArgument = Annotated[
-    str | None, typer.Argument(help="Network: ring:30, grid:5,6, er:30,0.2, ws:30,4,0.1, …, or a network file.")
+    str | None,
+    typer.Argument(
+        help="Network: ring:30, grid:5,6, er:30,0.2, ws:30,4,0.1, …, or a network file."
+    ),
 ]
 KillOption = Annotated[
-    Faults, typer.Option("--kill", metavar="NODE@TIME", help="The process of the node dies; its disk stays.")
+    Faults,
+    typer.Option(
+        "--kill", metavar="NODE@TIME", help="The process of the node dies; its disk stays."
+    ),
 ]
-RestartOption = Annotated[Faults, typer.Option("--restart", metavar="NODE@TIME", help="The node starts again.")]
+RestartOption = Annotated[
+    Faults, typer.Option("--restart", metavar="NODE@TIME", help="The node starts again.")
+]
 LoseDiskOption = Annotated[
     Faults,
-    typer.Option("--lose-disk", metavar="NODE@TIME", help="The process of the node dies, and its disk is lost."),
+    typer.Option(
+        "--lose-disk",
+        metavar="NODE@TIME",
+        help="The process of the node dies, and its disk is lost.",
+    ),
 ]
 LeaveOption = Annotated[
-    Faults, typer.Option("--leave", metavar="NODE@TIME", help="The node leaves after handing the model over.")
+    Faults,
+    typer.Option(
+        "--leave", metavar="NODE@TIME", help="The node leaves after handing the model over."
+    ),
 ]
 JoinOption = Annotated[
     Faults,
-    typer.Option("--join", metavar="NODE@TIME", help="The node does not take part before, and joins with its edges."),
+    typer.Option(
+        "--join",
+        metavar="NODE@TIME",
+        help="The node does not take part before, and joins with its edges.",
+    ),
 ]
 GoneOption = Annotated[
     Faults,
-    typer.Option("--gone", metavar="NODE@TIME", help="The neighbours are told that the node will not come back."),
+    typer.Option(
+        "--gone",
+        metavar="NODE@TIME",
+        help="The neighbours are told that the node will not come back.",
+    ),
 ]
 PartitionOption = Annotated[
     Faults,
-    typer.Option("--partition", metavar="NODES@FROM-TO", help="Nodes such as 0-9,12 are disconnected from the others."),
+    typer.Option(
+        "--partition",
+        metavar="NODES@FROM-TO",
+        help="Nodes such as 0-9,12 are disconnected from the others.",
+    ),
 ]
 RandomOption = Annotated[
     int,
-    typer.Option("--random", metavar="N", min=0, help="Add N random faults: crashes with restart, and partitions."),
+    typer.Option(
+        "--random",
+        metavar="N",
+        min=0,
+        help="Add N random faults: crashes with restart, and partitions.",
+    ),
 ]
 DeadAfterOption = Annotated[
-    float, typer.Option("--dead-after", help="Seconds after which a silent node is considered dead.")
+    float,
+    typer.Option("--dead-after", help="Seconds after which a silent node is considered dead."),
 ]
 HeartbeatOption = Annotated[
-    float | None, typer.Option("--heartbeat", help="Seconds between heartbeats. Default: a tenth of --dead-after.")
+    float | None,
+    typer.Option(
+        "--heartbeat", help="Seconds between heartbeats. Default: a tenth of --dead-after."
+    ),
 ]
 LatencyOption = Annotated[float, typer.Option("--latency", help="Seconds that a message takes.")]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of the network, the data, the walk and --random.")]
-OwnKeysOption = Annotated[bool, typer.Option("--own-keys", help="Each node draws from its own key, as real nodes do.")]
+SeedOption = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of the network, the data, the walk and --random.")
+]
+OwnKeysOption = Annotated[
+    bool, typer.Option("--own-keys", help="Each node draws from its own key, as real nodes do.")
+]
 SignedOption = Annotated[bool, typer.Option("--signed", help="Sign every hand-off (Ed25519).")]
 
 
@@ -141,12 +181,16 @@ def simulate(
     from levywalk.walks import switching
 
     if network is None:
-        raise InvalidParameter("levywalk fleet simulate needs a network, such as ring:30; --help has examples")
+        raise InvalidParameter(
+            "levywalk fleet simulate needs a network, such as ring:30; --help has examples"
+        )
     size = step_size_setting(step_size)
     if size == "tuned":
         raise InvalidParameter("step_size must be 'theory' or a number above 0, got 'tuned'")
     graph = read_network_text(network, seed=seed, self_loops=self_loops)
-    problem = read_problem_text(data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed)
+    problem = read_problem_text(
+        data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed
+    )
     terms = _terms(dead_after, heartbeat, latency, renew_after, policy)
     first = read_design_text(design)
     plan = Fleet.of(
@@ -161,7 +205,14 @@ def simulate(
         terms=terms,
         update=read_update_text(update),
     )
-    chosen = {"kill": kill, "restart": restart, "lose disk": lose_disk, "leave": leave, "join": join, "gone": gone}
+    chosen = {
+        "kill": kill,
+        "restart": restart,
+        "lose disk": lose_disk,
+        "leave": leave,
+        "join": join,
+        "gone": gone,
+    }
     faults = read_faults(chosen, partition, graph.n)
     faults += draw_faults(random, plan.network.n, steps * latency * 5, dead_after, seed)
     absent = {fault.node for _, fault in faults if fault.what == "join"}
@@ -173,7 +224,9 @@ def simulate(
     _finish(virtual, folder, as_json)
 
 
-def _terms(dead_after: float, heartbeat: float | None, latency: float, renew_after: int, policy: str) -> HandOffTerms:
+def _terms(
+    dead_after: float, heartbeat: float | None, latency: float, renew_after: int, policy: str
+) -> HandOffTerms:
     """Return the rules of the hand-off."""
     from levywalk import checks
     from levywalk.errors import InvalidParameter
@@ -186,10 +239,14 @@ def _terms(dead_after: float, heartbeat: float | None, latency: float, renew_aft
             f"got {dead_after:g} and {latency:g}"
         )
     beat = dead_after / 10 if heartbeat is None else heartbeat
-    return HandOffTerms(b"simulate", renew_after, policy, heartbeat=beat, dead_after=dead_after, retry=beat / 2)
+    return HandOffTerms(
+        b"simulate", renew_after, policy, heartbeat=beat, dead_after=dead_after, retry=beat / 2
+    )
 
 
-def read_faults(chosen: dict[str, Faults], partitions: Faults, n: int) -> list[tuple[float, PlannedFault]]:
+def read_faults(
+    chosen: dict[str, Faults], partitions: Faults, n: int
+) -> list[tuple[float, PlannedFault]]:
     """Read the faults of n nodes from the options.
 
     Examples
@@ -212,11 +269,18 @@ def read_faults(chosen: dict[str, Faults], partitions: Faults, n: int) -> list[t
         nodes, times = _at("--partition", "NODES@FROM-TO, such as 0-9@2-4", text)
         since, to, until = times.partition("-")
         if not to:
-            raise InvalidParameter(f"--partition must be NODES@FROM-TO, such as 0-9@2-4, got {text!r}")
+            raise InvalidParameter(
+                f"--partition must be NODES@FROM-TO, such as 0-9@2-4, got {text!r}"
+            )
         begin, end, group = _seconds(text, since), _seconds(text, until), _nodes(text, nodes, n)
         if end <= begin:
-            raise InvalidParameter(f"the partition {text!r} must end after it begins, got {since} to {until}")
-        found += [(begin, PlannedFault("cut", nodes=group)), (end, PlannedFault("heal", nodes=group))]
+            raise InvalidParameter(
+                f"the partition {text!r} must end after it begins, got {since} to {until}"
+            )
+        found += [
+            (begin, PlannedFault("cut", nodes=group)),
+            (end, PlannedFault("heal", nodes=group)),
+        ]
     return found
 
 
@@ -248,7 +312,9 @@ def _nodes(text: str, nodes: str, n: int) -> frozenset[int]:
         first, dash, last = part.partition("-")
         last = last if dash else first
         if not first.isdecimal() or not last.isdecimal() or not int(first) <= int(last) < n:
-            raise InvalidParameter(f"the nodes in {text!r} must be such as 0-9,12, all below {n}, got {nodes!r}")
+            raise InvalidParameter(
+                f"the nodes in {text!r} must be such as 0-9,12, all below {n}, got {nodes!r}"
+            )
         found.update(range(int(first), int(last) + 1))
     return frozenset(found)
 
@@ -265,7 +331,9 @@ def _seconds(text: str, time: str) -> float:
     return value
 
 
-def draw_faults(count: int, n: int, duration: float, dead_after: float, seed: int) -> list[tuple[float, PlannedFault]]:
+def draw_faults(
+    count: int, n: int, duration: float, dead_after: float, seed: int
+) -> list[tuple[float, PlannedFault]]:
     """Draw crashes with restart, and partitions that heal, over a duration."""
     from levywalk.draws import Domain, generator
     from levywalk.fleet.simulate.virtual import PlannedFault
@@ -280,7 +348,10 @@ def draw_faults(count: int, n: int, duration: float, dead_after: float, seed: in
             found += [(begin, PlannedFault("kill", v)), (end, PlannedFault("restart", v))]
         else:
             group = frozenset((v + i) % n for i in range(int(dice.integers(1, max(2, n // 2)))))
-            found += [(begin, PlannedFault("cut", nodes=group)), (end, PlannedFault("heal", nodes=group))]
+            found += [
+                (begin, PlannedFault("cut", nodes=group)),
+                (end, PlannedFault("heal", nodes=group)),
+            ]
     return found
 
 
@@ -304,7 +375,9 @@ def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
     title = f"{plan.network.name}, {plan.design.name}: {_in_words(found)}"
     files = [folder / name for name in ("timeline.png", "timeline.svg", "fleet.json")]
     for path in files[:2]:
-        plot_timeline(shown.n, shown.end, shown.legs, shown.marks, shown.bars, title=title, path=path)
+        plot_timeline(
+            shown.n, shown.end, shown.legs, shown.marks, shown.bars, title=title, path=path
+        )
     if found["updates"] > 0:
         trace = merge(virtual.logs, plan, missing="mark")
         document["error"] = float(trace.error[0, -1]) if trace.step[0] == 0 else None
@@ -326,7 +399,11 @@ def _in_words(found: dict[str, Any]) -> str:
     if found["handoffs"] is not None:
         parts.append(f"{found['handoffs']:,} hand-offs")
     parts.append(f"{len(found['epochs'])} epoch{'s' if len(found['epochs']) > 1 else ''}")
-    parts.append("lost updates unknown" if lost is None else f"{lost or 'no'} update{'' if lost == 1 else 's'} lost")
+    parts.append(
+        "lost updates unknown"
+        if lost is None
+        else f"{lost or 'no'} update{'' if lost == 1 else 's'} lost"
+    )
     return ", ".join(parts) + ("" if found["finished"] else "; not finished")
 
 
@@ -340,13 +417,19 @@ def _show(document: dict[str, Any], virtual: VirtualFleet) -> None:
         table.add_column(name, justify="left" if name == "what happened" else "right")
     for row in document["events"]:
         node = "" if row["node"] < 0 else str(row["node"])
-        table.add_row(f"{row['time']:.3f}", node, row["words"], f"{row['step']:,}", f"{row['handoffs']:,}")
+        table.add_row(
+            f"{row['time']:.3f}", node, row["words"], f"{row['step']:,}", f"{row['handoffs']:,}"
+        )
     Console().print(table)
-    print(f"{_in_words(found)}; {virtual.messages:,} messages in {found['seconds']:.3g} virtual seconds.")
+    print(
+        f"{_in_words(found)}; {virtual.messages:,} messages in {found['seconds']:.3g} virtual seconds."
+    )
     if document.get("error") is not None:
         print(f"The error is {document['error']:.3g} of the initial one.")
     if found["missing_steps"]:
-        print(f"The log of {found['missing_steps']:,} updates was lost with a disk; the model contains them.")
+        print(
+            f"The log of {found['missing_steps']:,} updates was lost with a disk; the model contains them."
+        )
     if found["too_late"]:
         print(f"Too late, after the end of the walk: {', '.join(found['too_late'])}.")
     if not found["finished"]:

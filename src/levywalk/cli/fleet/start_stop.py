@@ -32,14 +32,25 @@ def up(
     at = typed(folder)
     if not fleet.whole:
         start = fleet.manifest.start
-        where = f"here: levywalk fleet begin {at}" if start in fleet.files else "on the machine of that node"
-        print(f"Of {fleet.manifest.nodes} nodes {n} are here. Start the walk at node {start} {where}")
-    print(f"Next: levywalk fleet status {at} --watch, levywalk fleet logs {at}, levywalk fleet stop {at}")
+        where = (
+            f"here: levywalk fleet begin {at}"
+            if start in fleet.files
+            else "on the machine of that node"
+        )
+        print(
+            f"Of {fleet.manifest.nodes} nodes {n} are here. Start the walk at node {start} {where}"
+        )
+    print(
+        f"Next: levywalk fleet status {at} --watch, levywalk fleet logs {at}, levywalk fleet stop {at}"
+    )
 
 
 def begin(
     place: Annotated[
-        Path, typer.Argument(metavar="DIR|NODE.toml", help="The fleet's folder, or the node.toml of one node.")
+        Path,
+        typer.Argument(
+            metavar="DIR|NODE.toml", help="The fleet's folder, or the node.toml of one node."
+        ),
     ],
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.0, help="Seconds to wait until all edges are up.")
@@ -61,9 +72,12 @@ def begin(
 
 def stop(
     folder: Dir,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds to wait until a node ends.")] = 30.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.0, help="Seconds to wait until a node ends.")
+    ] = 30.0,
     force: Annotated[
-        bool, typer.Option("--force", help="Kill the nodes that still run after that; nothing is lost.")
+        bool,
+        typer.Option("--force", help="Kill the nodes that still run after that; nothing is lost."),
     ] = False,
 ) -> None:
     """Stop all nodes. Nothing is lost: levywalk fleet up continues the walk."""

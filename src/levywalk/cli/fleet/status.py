@@ -28,7 +28,9 @@ the median of what the nodes measured between two visits. The disks of nodes tha
 def status(
     folder: Dir,
     as_json: Json = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Update the display until Ctrl-C.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Update the display until Ctrl-C.")
+    ] = False,
     every: Annotated[
         float, typer.Option("--every", min=0.1, help="Seconds between updates (only with --watch).")
     ] = 1.0,
@@ -87,7 +89,9 @@ def _where(found: dict[str, Any]) -> str:
     if found["finished"]:
         return f"the walk is over; it ended at node {found['holder']}"
     guardian = found["guardian"]
-    return f"at node {found['holder']}" + ("" if guardian is None else f", guarded by node {guardian}")
+    return f"at node {found['holder']}" + (
+        "" if guardian is None else f", guarded by node {guardian}"
+    )
 
 
 def picture(found: dict[str, Any]) -> RenderableType:
@@ -111,10 +115,14 @@ def picture(found: dict[str, Any]) -> RenderableType:
     share = min(1.0, found["step"] / found["steps"])
     bar = Table.grid(padding=(0, 1))
     bar.add_row(
-        ProgressBar(1.0, share, width=30, complete_style="green"), f"{found['step']:,} of {found['steps']:,} updates"
+        ProgressBar(1.0, share, width=30, complete_style="green"),
+        f"{found['step']:,} of {found['steps']:,} updates",
     )
     facts.add_row("walk", bar)
-    facts.add_row("hand-offs", f"{found['transfers']:,}" + _if(found["hops_per_second"], "  ({:.0f} a second)"))
+    facts.add_row(
+        "hand-offs",
+        f"{found['transfers']:,}" + _if(found["hops_per_second"], "  ({:.0f} a second)"),
+    )
     facts.add_row("loss", _if(found["loss"], "{:.4g}") or "–")
     facts.add_row("epoch", f"{found['epoch']}, {count(found['lost_updates'], 'update')} lost")
     facts.add_row("nodes", f"{found['nodes_up']} up, {found['nodes_down']} down")
@@ -126,7 +134,9 @@ def picture(found: dict[str, Any]) -> RenderableType:
 
 def _sign(node: dict[str, Any]) -> tuple[str, str]:
     """Return the symbol of a node in the row of nodes."""
-    sign, style = {"holder": ("●", "bold green"), "guardian": ("◆", "cyan")}.get(node["role"], ("·", ""))
+    sign, style = {"holder": ("●", "bold green"), "guardian": ("◆", "cyan")}.get(
+        node["role"], ("·", "")
+    )
     if not node["up"]:
         sign, style = "✗", "red"
     elif not node["answers"]:
@@ -146,7 +156,12 @@ def _table(found: dict[str, Any]) -> RenderableType:
         table.add_column(name, justify="left" if name == "state" else "right")
     for node in found["nodes"]:
         state = "down" if not node["up"] else "does not answer" if not node["answers"] else "up"
-        words = [state, node["role"], "leaving" if node["leaving"] else "", "at the end" if node["finished"] else ""]
+        words = [
+            state,
+            node["role"],
+            "leaving" if node["leaving"] else "",
+            "at the end" if node["finished"] else "",
+        ]
         table.add_row(
             str(node["id"]),
             str(node["pid"] or "–"),

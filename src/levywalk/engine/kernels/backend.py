@@ -49,7 +49,9 @@ class KernelBackend:
         assert isinstance(plan.problem, GeneralizedLinear)
         self.plan = plan
         self.side_by_side = not plain and _side_by_side(plan, plan.problem)
-        self._make = _Walkers(plan, plan.problem) if self.side_by_side else _Loop(plan, plan.problem)
+        self._make = (
+            _Walkers(plan, plan.problem) if self.side_by_side else _Loop(plan, plan.problem)
+        )
 
     @property
     def tables(self) -> walkers.Tables | None:
@@ -100,7 +102,9 @@ class _Walkers:
     def course(self, start: int, stop: int) -> walkers.Course:
         """Return how to walk in the steps start, …, stop-1."""
         phase = self.phase
-        return walkers.Course(phase.step_sizes(start, stop), phase.jump_probabilities(start, stop), phase.distances())
+        return walkers.Course(
+            phase.step_sizes(start, stop), phase.jump_probabilities(start, stop), phase.distances()
+        )
 
     def block(self, state: RunState, keys: Words64, scale: Floats) -> WalkersBlock:
         return WalkersBlock(self, state, keys, scale)
@@ -151,7 +155,10 @@ class WalkersBlock:
         if mark > 0:
             node, model = seen.node[r, mark - 1], seen.model[r, mark - 1]
         step, rest = last_finite(
-            lambda stop: self._model_at(r, node, model, before, stop), before, int(marks[mark]), model
+            lambda stop: self._model_at(r, node, model, before, stop),
+            before,
+            int(marks[mark]),
+            model,
         )
         seen.model[r, mark:] = rest
         self.state.diverged_at[r] = step
@@ -167,7 +174,9 @@ class WalkersBlock:
         )
         seen = Standings.empty(1, 1, len(model))
         course = self.constant or self.made.course(before, stop)
-        self.made.compiled(1)(again, seen, before, np.array([stop]), self.made.tables, course, _NO_DIARY)
+        self.made.compiled(1)(
+            again, seen, before, np.array([stop]), self.made.tables, course, _NO_DIARY
+        )
         return np.asarray(seen.model[0, 0])
 
 
@@ -176,7 +185,9 @@ def _part(arrays: Any, part: slice) -> Any:
     return type(arrays)(*(array[part] for array in arrays))
 
 
-def last_finite(model_at: Callable[[int], Floats], finite: int, broken: int, model: Floats) -> tuple[int, Floats]:
+def last_finite(
+    model_at: Callable[[int], Floats], finite: int, broken: int, model: Floats
+) -> tuple[int, Floats]:
     """Return the last step at which a model was finite, and the model there, by bisection: one that is not stays so."""
     while broken - finite > 1:
         middle = (finite + broken) // 2
@@ -208,11 +219,15 @@ class _Loop:
         self.weight = _two_rows([bound.weights for bound in bounds])
         self.ratio = _two_rows([bound.ratio for bound in bounds])
         table = bounds[0].table
-        self.keep, self.other = (np.empty(0), np.empty(0, np.int32)) if table is None else (table.keep, table.other)
+        self.keep, self.other = (
+            (np.empty(0), np.empty(0, np.int32)) if table is None else (table.keep, table.other)
+        )
         walk = bounds[0].walk
         self.own_update, self.own_walk = not is_plain_sgd(plan.update), not is_plain_design(walk)
         self.own_loss = not has_builtin_loss(problem)
-        loss = OWN_LOSS if self.own_loss else LOGISTIC_LOSS if is_logistic(problem) else LEAST_SQUARES
+        loss = (
+            OWN_LOSS if self.own_loss else LOGISTIC_LOSS if is_logistic(problem) else LEAST_SQUARES
+        )
         self.loop = compiled_loop(loss, self.own_update, self.own_walk)
         self.functions = self._compiled(problem)
 
@@ -234,7 +249,9 @@ class _Loop:
         found = twins.no_twins(state)
         if not any(self.functions):
             return found
-        addresses = [0 if function is None else int(function.address) for function in self.functions]
+        addresses = [
+            0 if function is None else int(function.address) for function in self.functions
+        ]
         method, bound, network = self.plan.method, self.plan.phases[0].bound, self.plan.network
         found = found._replace(
             slope=addresses[0],
@@ -297,7 +314,9 @@ class LoopBlock:
         """Take the replicas from step ``start`` to step ``stop``, whatever becomes of their models."""
         made = self.made
         phases = self.constant or made.phases(start, stop)
-        made.loop(self.packed[0], start, stop, made.graph, made.data, phases, self.packed[1], self.twins)
+        made.loop(
+            self.packed[0], start, stop, made.graph, made.data, phases, self.packed[1], self.twins
+        )
         if self.twins.bad[0]:
             walk = made.plan.method.phases[0].walk
             raise InvalidParameter(
@@ -310,15 +329,21 @@ class LoopBlock:
 
         def model_at(middle: int) -> Floats:
             one = slice(r, r + 1)
-            trial = LoopBlock(self.made, self.before.rows(one).copy(), self.keys[one], self.scale[one])
+            trial = LoopBlock(
+                self.made, self.before.rows(one).copy(), self.keys[one], self.scale[one]
+            )
             trial._walk(start, middle)
             return np.asarray(trial.state.model[0])
 
-        self.state.diverged_at[r], self.state.model[r] = last_finite(model_at, start, stop, self.before.model[r])
+        self.state.diverged_at[r], self.state.model[r] = last_finite(
+            model_at, start, stop, self.before.model[r]
+        )
         self.state.active[r] = False
 
 
-def _pack(state: RunState, keys: Words64, scale: Floats, detector: BoundDetector | None) -> tuple[Rows, Watch]:
+def _pack(
+    state: RunState, keys: Words64, scale: Floats, detector: BoundDetector | None
+) -> tuple[Rows, Watch]:
     """Return the loop's view of a state."""
     rows = Rows(
         keys,

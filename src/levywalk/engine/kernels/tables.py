@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from levywalk.arrays import Floats, Words64
-from levywalk.engine.kernels.lanes import LINE
+from levywalk.engine.kernels.vectors import LINE
 from levywalk.engine.kernels.walkers import (
     GROUP,
     HEAD,
@@ -42,14 +42,14 @@ _WORD = 2**32
 
 def fit(problem: GeneralizedLinear) -> bool:
     """Return whether samples can be counted in 32 bits, as the edges of every network can."""
-    return int(problem.samples) < _WORD
+    return int(problem.n_samples) < _WORD
 
 
 def kind_of(problem: GeneralizedLinear | None) -> int:
     """Return the layout: the walk alone, one sample per node, or many."""
     if problem is None:
         return WALK
-    return ONE if problem.samples == problem.n else MANY
+    return ONE if problem.n_samples == problem.n else MANY
 
 
 def width_of(lines: int) -> int:
@@ -74,8 +74,10 @@ def pack(
             table[:, TARGET] = problem.sorted_targets
             table[:, HEAD : HEAD + problem.dim] = problem.sorted_features
         else:
-            table.view(np.uint64)[:, SAMPLES] = _both(problem.offsets[:-1], np.diff(problem.offsets))
-            rows = aligned_rows(problem.samples, lines * LINE)
+            table.view(np.uint64)[:, SAMPLES] = _both(
+                problem.offsets[:-1], np.diff(problem.offsets)
+            )
+            rows = aligned_rows(problem.n_samples, lines * LINE)
             rows[:, TARGET] = problem.sorted_targets
             rows[:, HEAD : HEAD + problem.dim] = problem.sorted_features
             samples = rows.reshape(-1)
@@ -84,7 +86,9 @@ def pack(
     edges = np.empty(0, np.uint64)
     keep, other = np.empty(0), np.empty(0, np.uint64)
     if bound.table is None:
-        edges = np.empty(len(network.indices), np.uint64)  # numpy's, not numba's: it asks for large pages
+        edges = np.empty(
+            len(network.indices), np.uint64
+        )  # numpy's, not numba's: it asks for large pages
         _edge_words(network.indptr, network.indices, bound.ratio, edges)
     else:
         keep, other = bound.table.keep, bound.table.other.astype(np.uint64)
@@ -145,6 +149,8 @@ def _edge_words(indptr, indices, ratio, edges):  # type: ignore[no-untyped-def]
         for e in range(indptr[v], indptr[v + 1]):
             u = indices[e]
             scaled = min(ratio[u] / ratio[v] * 4294967296.0, 4294967295.0)
-            if not scaled >= 0.0:  # 0 / 0, of scores so small that the ratio is rounded to zero: never accepted
+            if (
+                not scaled >= 0.0
+            ):  # 0 / 0, of scores so small that the ratio is rounded to zero: never accepted
                 scaled = 0.0
             edges[e] = (np.uint64(scaled) << np.uint64(32)) | np.uint64(u)

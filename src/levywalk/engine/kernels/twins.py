@@ -25,7 +25,9 @@ _I64, _F64 = types.int64, types.float64
 _ADDRESS = types.CPointer(_I64)
 SLOPE = _F64(_F64, _F64)
 UPDATE = types.void(_I64, _I64, _I64, _I64, _I64, _I64, _I64, _F64, _F64, _I64)
-DECIDE = _I64(_I64, _I64, _I64, _I64, _F64, _I64, _I64, _I64, _I64, _I64, _I64, _I64, _I64, types.uint64)
+DECIDE = _I64(
+    _I64, _I64, _I64, _I64, _F64, _I64, _I64, _I64, _I64, _I64, _I64, _I64, _I64, types.uint64
+)
 FIXED, BY_EDGE, BY_SAMPLE = 0, 1, 2  # where a node's part of an entry begins
 
 
@@ -168,8 +170,16 @@ def _arrays(at: str, length: str, declared: Any) -> str:
 
 
 def _made(source: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    names = {name: getattr(types, name) for name in ("int64", "float64", "uint32", "int32", "uint64", "float32")}
-    names |= {"uint8": types.uint8, "int8": types.int8, "int16": types.int16, "uint16": types.uint16}
+    names = {
+        name: getattr(types, name)
+        for name in ("int64", "float64", "uint32", "int32", "uint64", "float32")
+    }
+    names |= {
+        "uint8": types.uint8,
+        "int8": types.int8,
+        "int16": types.int16,
+        "uint16": types.uint16,
+    }
     names |= {"bool": types.boolean}
     scope: dict[str, Any] = names | {"carray": carray, "pointer_to": pointer_to}
     scope["function"] = function if hasattr(function, "py_func") else njit(function)
@@ -188,7 +198,9 @@ def _compiled(signature: Any, wrapper: Callable[..., Any], whose: str) -> Any:
         ) from error
 
 
-def entries_of(plan: RunPlan, prefix: str, declared: dict[str, Kind], arrays: dict[str, AnyArray]) -> list[list[int]]:
+def entries_of(
+    plan: RunPlan, prefix: str, declared: dict[str, Kind], arrays: dict[str, AnyArray]
+) -> list[list[int]]:
     """Return base, row, item, length and kind of every entry whose name begins with a prefix."""
     sizes = []
     dim = plan.problem.dim

@@ -32,7 +32,9 @@ def main(arguments: list[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     make = genuine if asked.mutant is None else made_of(_mutants()[asked.mutant])
     if asked.replay is not None or asked.schedule is not None:
-        schedule = draw(asked.replay) if asked.schedule is None else FaultSchedule.read(asked.schedule)
+        schedule = (
+            draw(asked.replay) if asked.schedule is None else FaultSchedule.read(asked.schedule)
+        )
         return _show(schedule, make, short=asked.shrink)
     total = _play(asked.seed, asked.schedules, asked.workers, make, quiet=asked.quiet)
     _say(str(total))
@@ -46,14 +48,35 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m levywalk.fleet.checking", description=__doc__)
-    parser.add_argument("--schedules", type=int, default=2000, help="number of schedules (default: %(default)s)")
-    parser.add_argument("--workers", type=int, default=1, help="number of processes (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the first schedule; the others count up from it")
+    parser.add_argument(
+        "--schedules", type=int, default=2000, help="number of schedules (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, help="number of processes (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="seed of the first schedule; the others count up from it",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--mutant", choices=sorted(_mutants()), help="play with an injected bug, which must be found")
-    parser.add_argument("--replay", type=int, metavar="SEED", help="print what happens in the schedule of this seed")
-    parser.add_argument("--schedule", metavar="JSON", help="print what happens in a schedule that was printed before")
-    parser.add_argument("--shrink", action="store_true", help="shorten it first, if it breaks an invariant")
+    parser.add_argument(
+        "--mutant",
+        choices=sorted(_mutants()),
+        help="play with an injected bug, which must be found",
+    )
+    parser.add_argument(
+        "--replay", type=int, metavar="SEED", help="print what happens in the schedule of this seed"
+    )
+    parser.add_argument(
+        "--schedule",
+        metavar="JSON",
+        help="print what happens in a schedule that was printed before",
+    )
+    parser.add_argument(
+        "--shrink", action="store_true", help="shorten it first, if it breaks an invariant"
+    )
     return parser
 
 
@@ -68,7 +91,9 @@ def _show(schedule: FaultSchedule, make: Maker, *, short: bool) -> int:
 
 
 def _play(seed: int, many: int, workers: int, make: Maker, *, quiet: bool) -> ScheduleOutcome:
-    chunks = [range(first, min(first + CHUNK, seed + many)) for first in range(seed, seed + many, CHUNK)]
+    chunks = [
+        range(first, min(first + CHUNK, seed + many)) for first in range(seed, seed + many, CHUNK)
+    ]
     total, began = ScheduleOutcome(), time.perf_counter()
     play = partial(sweep, make=make)
     if workers == 1:
@@ -87,7 +112,9 @@ def _play(seed: int, many: int, workers: int, make: Maker, *, quiet: bool) -> Sc
 def _progress(total: ScheduleOutcome, many: int, began: float, quiet: bool) -> None:
     if not quiet and sys.stderr.isatty():
         rate = total.schedules / (time.perf_counter() - began)
-        sys.stderr.write(f"\r{total.schedules:,} of {many:,}, {rate:.0f}/s, {len(total.failures)} broken ")
+        sys.stderr.write(
+            f"\r{total.schedules:,} of {many:,}, {rate:.0f}/s, {len(total.failures)} broken "
+        )
         sys.stderr.flush()
 
 

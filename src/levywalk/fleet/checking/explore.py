@@ -138,7 +138,9 @@ class Exploration:
 class Explorer:
     """Explores all states of a small fleet, breadth first."""
 
-    def __init__(self, setting: SmallFleet, kind: type[Node] = Node, *, live: bool = True, most: int = 10**7) -> None:
+    def __init__(
+        self, setting: SmallFleet, kind: type[Node] = Node, *, live: bool = True, most: int = 10**7
+    ) -> None:
         self.setting, self.most, self.live = setting, most, live
         self.nodes = Nodes(setting, kind)
         self.fair = FairRuns(setting, kind)
@@ -226,7 +228,9 @@ class Explorer:
         after = self._settled(_changed(state, v, outcomes[-1], budget))
         if outcomes[-1].facts & state.facts:
             way = [*self.trace(state), self._line(ExploredStep(state, v, move, "", 0))]
-            self.found.violation = Counterexample("again", self._repeated(outcomes[-1].facts & state.facts), way)
+            self.found.violation = Counterexample(
+                "again", self._repeated(outcomes[-1].facts & state.facts), way
+            )
         if after != state:
             yield after, ExploredStep(state, v, move, "", 0)
         elif move.what == "got" and outcomes[-1] == MoveOutcome(state.nodes[v], 0, 0):
@@ -275,7 +279,9 @@ class Explorer:
         it.
         """
         nodes = (*state.nodes[:v], self.nodes.fresh[v], *state.nodes[v + 1 :])
-        facts = sum(1 << i for i in bits(state.facts) if self.nodes.facts.all[i][::4] != ("regenerated", v))
+        facts = sum(
+            1 << i for i in bits(state.facts) if self.nodes.facts.all[i][::4] != ("regenerated", v)
+        )
         budget = state.budget._replace(forgetful=NOBODY)
         return WorldState(nodes, state.sent & ~self.nodes.to[v], state.dead, budget, facts)
 
@@ -359,7 +365,10 @@ class Explorer:
         lost = updates_at_risk(memories, facts)
         self.found.most_lost = max(self.found.most_lost, lost)
         if lost > self.setting.renew_after + 1:
-            return "lost", f"{lost} updates are ahead of the copy that continues, K is {self.setting.renew_after}"
+            return (
+                "lost",
+                f"{lost} updates are ahead of the copy that continues, K is {self.setting.renew_after}",
+            )
         return (
             two_live(memories)
             or (no_copy(living) if any(fact[0] == "activated" for fact in facts) else None)
@@ -419,7 +428,9 @@ def _changed(state: WorldState, v: int, outcome: MoveOutcome, budget: FaultBudge
     nodes = state.nodes
     if nodes[v] != outcome.memory:
         nodes = (*nodes[:v], outcome.memory, *nodes[v + 1 :])
-    return WorldState(nodes, state.sent | outcome.sent, state.dead, budget, state.facts | outcome.facts)
+    return WorldState(
+        nodes, state.sent | outcome.sent, state.dead, budget, state.facts | outcome.facts
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -25,7 +25,9 @@ from levywalk.fleet.protocol.records import NOBODY, Disk, HeldStatus
 from levywalk.fleet.protocol.terms import GuardianPolicy
 from levywalk.fleet.protocol.token import FIRST
 
-PATIENCE = 6.0  # more than twice ``dead_after``: if no disk changes for so long, none will change any more
+PATIENCE = (
+    6.0  # more than twice ``dead_after``: if no disk changes for so long, none will change any more
+)
 
 
 class FairRuns:
@@ -50,7 +52,9 @@ class FairRuns:
         lost = forgot if dead == NOBODY else dead
         if lost == NOBODY:
             return "the walk does not continue, although all nodes are alive"
-        if dead != NOBODY and (self.setting.policy != GuardianPolicy.WAIT or not run.waits_for(dead)):
+        if dead != NOBODY and (
+            self.setting.policy != GuardianPolicy.WAIT or not run.waits_for(dead)
+        ):
             return f"after the death of node {dead} the walk does not continue, although that node was not the guardian"
         self.paused += 1
         run.gone(lost)
@@ -64,7 +68,9 @@ class FairRuns:
 class FairRun:
     """A run without faults, except that one node is dead or has lost its disk."""
 
-    def __init__(self, setting: SmallFleet, kind: type[Node], dead: int, forgot: int, disks: list[Disk]) -> None:
+    def __init__(
+        self, setting: SmallFleet, kind: type[Node], dead: int, forgot: int, disks: list[Disk]
+    ) -> None:
         self.now, self.dead = 0.0, dead
         self.queue: deque[tuple[int, Event]] = deque()
         self.nodes = {v: setting.node(v, disk, kind) for v, disk in enumerate(disks) if v != dead}
@@ -90,7 +96,9 @@ class FairRun:
             if looks != last:
                 quiet, last = self.now, looks
             self.now = min(node.timer_at for node in self.nodes.values())
-            self.queue.extend((v, Timer()) for v, node in self.nodes.items() if node.timer_at <= self.now)
+            self.queue.extend(
+                (v, Timer()) for v, node in self.nodes.items() if node.timer_at <= self.now
+            )
         return False
 
     def _deliver(self) -> None:
@@ -110,7 +118,10 @@ class FairRun:
 
         Edges are left out, because they go up and down without progress.
         """
-        return [(node.disk.known, node.disk.held, node.disk.guarded, node.disk.final) for node in self.nodes.values()]
+        return [
+            (node.disk.known, node.disk.held, node.disk.guarded, node.disk.final)
+            for node in self.nodes.values()
+        ]
 
     def _over(self) -> bool:
         finals = [node.disk.final for node in self.nodes.values()]
@@ -123,5 +134,6 @@ class FairRun:
         helds = [node.disk.held for node in self.nodes.values() if node.disk.held is not None]
         top = max((held.token.epoch for held in helds), default=None)
         return any(
-            held.guardian == dead and held.token.epoch == top and held.status != HeldStatus.PREPARED for held in helds
+            held.guardian == dead and held.token.epoch == top and held.status != HeldStatus.PREPARED
+            for held in helds
         )

@@ -136,7 +136,10 @@ class FaultSchedule:
     def read(cls, text: str) -> FaultSchedule:
         """Return the schedule that was written as JSON."""
         found = json.loads(text)
-        faults = tuple(ScheduledFault(at, kind, tuple(nodes), *more) for at, kind, nodes, *more in found.pop("faults"))
+        faults = tuple(
+            ScheduledFault(at, kind, tuple(nodes), *more)
+            for at, kind, nodes, *more in found.pop("faults")
+        )
         return cls(**found, faults=faults)
 
 
@@ -194,7 +197,9 @@ def _times(rng: Random, many: int, until: float) -> list[float]:
     times: list[float] = []
     while len(times) < many:
         first = rng.uniform(0.0, until)
-        times += [min(until, first + rng.uniform(0.0, 3.0)) for _ in range(rng.choice((1, 1, 2, 3, 4)))]
+        times += [
+            min(until, first + rng.uniform(0.0, 3.0)) for _ in range(rng.choice((1, 1, 2, 3, 4)))
+        ]
     return sorted(round(time, 2) for time in times[:many])
 
 
@@ -207,14 +212,25 @@ def _fault(rng: Random, network: Network, at: float, kind: str) -> ScheduledFaul
     if kind == "joins":
         v = rng.randrange(network.n)
         others = sorted(set(range(network.n)) - set(network.neighbours(v).tolist()) - {v})
-        return ScheduledFault(at, kind, (v, rng.choice(others))) if others else ScheduledFault(at, "silent", (v,))
+        return (
+            ScheduledFault(at, kind, (v, rng.choice(others)))
+            if others
+            else ScheduledFault(at, "silent", (v,))
+        )
     if kind == "split":
         return ScheduledFault(
-            at, kind, tuple(sorted(rng.sample(range(network.n), rng.randrange(1, network.n // 2 + 1)))), lasts
+            at,
+            kind,
+            tuple(sorted(rng.sample(range(network.n), rng.randrange(1, network.n // 2 + 1)))),
+            lasts,
         )
     if kind in ("crash", "die", "wipe"):
         return ScheduledFault(
-            at, kind, (v,), long if kind == "die" else lasts, rng.randrange(5) + 10 * rng.randrange(2)
+            at,
+            kind,
+            (v,),
+            long if kind == "die" else lasts,
+            rng.randrange(5) + 10 * rng.randrange(2),
         )
     if kind == "torn":
         return ScheduledFault(at, kind, (v,), lasts, rng.randrange(2))
@@ -268,4 +284,11 @@ def _design(name: str) -> Walk:
 @lru_cache(maxsize=1024)
 def _fleet(family: str, n: int, design: str, problem: str, steps: int) -> Fleet:
     network = _network(family, n)
-    return Fleet.of(network, _problem(problem, network.n), _design(design), steps=steps, step_size=0.01, record_every=1)
+    return Fleet.of(
+        network,
+        _problem(problem, network.n),
+        _design(design),
+        steps=steps,
+        step_size=0.01,
+        record_every=1,
+    )

@@ -81,7 +81,9 @@ class Invariants:
         self.fleet, self.disks = fleet, disks
         self.dead: set[int] = set()
         self.started = False  # whether the first token is on a disk
-        self.whole = False  # whether holder and guardian both had a copy since the last permanent death
+        self.whole = (
+            False  # whether holder and guardian both had a copy since the last permanent death
+        )
         self.deaths = 0  # permanent losses of a node or of its disk
         self.misled = False  # whether the operator has said of a living node that it is gone
         self.ended: dict[int, Epoch] = {}
@@ -117,7 +119,9 @@ class Invariants:
 
     def _know(self, v: int, epoch: Epoch) -> None:
         if epoch < self._known[v]:
-            raise Violation("I5", f"node {v} knew epoch {tuple(self._known[v])} and now {tuple(epoch)}")
+            raise Violation(
+                "I5", f"node {v} knew epoch {tuple(self._known[v])} and now {tuple(epoch)}"
+            )
         self._known[v] = epoch
 
     def _log(self, v: int, line: Line) -> None:
@@ -125,13 +129,15 @@ class Invariants:
             steps = self.visits.setdefault(Epoch(*line.token_epoch), {})
             if line.step in steps:
                 raise Violation(
-                    "I6", f"step {line.step} of {tuple(line.token_epoch)} at nodes {steps[line.step][0]} and {v}"
+                    "I6",
+                    f"step {line.step} of {tuple(line.token_epoch)} at nodes {steps[line.step][0]} and {v}",
                 )
             steps[line.step] = v, line
         elif isinstance(line, Began):
             if self.began.setdefault(line.epoch, line[1:]) != line[1:]:
                 raise Violation(
-                    "log", f"epoch {tuple(line.epoch)} began twice, from {self.began[line.epoch]} and {line}"
+                    "log",
+                    f"epoch {tuple(line.epoch)} began twice, from {self.began[line.epoch]} and {line}",
                 )
         else:
             self.archived.append((v, line))
@@ -142,7 +148,9 @@ class Invariants:
             self.forgotten.discard(place)
             self.registers.pop(place, None)
         if self.guardians.setdefault(place, v) != v:
-            raise Violation("I3", f"{_at(place)} has two guardians, {self.guardians[place]} and {v}")
+            raise Violation(
+                "I3", f"{_at(place)} has two guardians, {self.guardians[place]} and {v}"
+            )
         register = guarded.register
         if register is None:
             if self.registers.get(place) is not None:
@@ -176,13 +184,17 @@ class Invariants:
         made = (v, held.token.epoch, held.token.seq, held.token.version)
         if self.choices.setdefault(made, held.to) != held.to:
             raise Violation(
-                "choice", f"node {v} chose {self.choices[made]} after step {held.token.step}, then {held.to}"
+                "choice",
+                f"node {v} chose {self.choices[made]} after step {held.token.step}, then {held.to}",
             )
 
     def _comes_to_life(self, v: int, held: Held) -> None:
         place = held.token.epoch, held.token.seq
         if place in self.holders:
-            raise Violation("I4", f"{_at(place)} became active at node {self.holders[place]} and then at node {v}")
+            raise Violation(
+                "I4",
+                f"{_at(place)} became active at node {self.holders[place]} and then at node {v}",
+            )
         self.holders[place] = v
         dead = [
             p
@@ -190,10 +202,16 @@ class Invariants:
             if p[0] == place[0] and p[1] < place[1] and r == RegisterValue.REGENERATED
         ]
         if dead:
-            raise Violation("I3", f"{_at(place)} became active at node {v} after {_at(dead[0])} was regenerated")
+            raise Violation(
+                "I3", f"{_at(place)} became active at node {v} after {_at(dead[0])} was regenerated"
+            )
         if held.guardian not in self.dead:
             guarded = self.disks[held.guardian].guarded
-            if guarded is not None and (guarded.copy.epoch, guarded.copy.seq) == place and guarded.register is None:
+            if (
+                guarded is not None
+                and (guarded.copy.epoch, guarded.copy.seq) == place
+                and guarded.register is None
+            ):
                 self.whole = self.whole or held.token.epoch >= self._highest()
 
     def _check_single(self, epoch: Epoch) -> None:
@@ -221,12 +239,18 @@ class Invariants:
     def check_copy(self) -> None:
         """Check I2."""
         highest = self._highest()
-        if not any(self._can_continue(disk, v, highest) for v, disk in enumerate(self.disks) if v not in self.dead):
+        if not any(
+            self._can_continue(disk, v, highest)
+            for v, disk in enumerate(self.disks)
+            if v not in self.dead
+        ):
             raise Violation("I2", f"no copy of epoch {tuple(highest)} or later can continue")
 
     def _can_continue(self, disk: Disk, v: int, highest: Epoch) -> bool:
         held, guarded = disk.held, disk.guarded
-        lives = held is not None and (held.status != HeldStatus.PREPARED or self._is_certified(v, held))
+        lives = held is not None and (
+            held.status != HeldStatus.PREPARED or self._is_certified(v, held)
+        )
         if held is not None and lives and held.token.epoch >= highest:
             return True
         if guarded is not None and guarded.copy.epoch >= highest and guarded.register is None:
@@ -240,7 +264,11 @@ class Invariants:
         for u in (held.guardian, held.giver):
             guarded = None if u < 0 or u in self.dead else self.disks[u].guarded
             for found in () if guarded is None else (guarded.register, guarded.activate):
-                if isinstance(found, Certificate) and found[1:4] == (held.token.epoch, held.token.seq - 1, v):
+                if isinstance(found, Certificate) and found[1:4] == (
+                    held.token.epoch,
+                    held.token.seq - 1,
+                    v,
+                ):
                     return True
         return False
 
@@ -257,7 +285,9 @@ class Invariants:
     def wiped(self, v: int, disk: Disk) -> None:
         """Replace a disk by an empty one."""
         self._hold(v, None)
-        self.forgotten |= {place for place, guardian in self.guardians.items() if guardian == v}  # all its registers
+        self.forgotten |= {
+            place for place, guardian in self.guardians.items() if guardian == v
+        }  # all its registers
         self.disks[v] = disk
         self.deaths += 1
         self._known[v] = FIRST
@@ -271,7 +301,11 @@ class Invariants:
         """Check I6 and I7 along the winning chain, the counters, and that no more was lost than
         promised.
         """
-        final = next(disk.final for v, disk in enumerate(self.disks) if v in self.ended and disk.final is not None)
+        final = next(
+            disk.final
+            for v, disk in enumerate(self.disks)
+            if v in self.ended and disk.final is not None
+        )
         chain = self._chain(final.epoch)
         walk = self._walk(chain, final)
         _check_counters(walk, final)
@@ -326,15 +360,20 @@ class Invariants:
             true = max(0, line.token.step - bases[epoch])
             if line.by in self.began and self.began[line.by][0] == epoch and line.lost != true:
                 raise Violation(
-                    "report", f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not {true}"
+                    "report",
+                    f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not {true}",
                 )
 
     def _count(self, chain: list[tuple[Epoch, int]], final: Token, policy: str) -> WalkCost:
         """Count the updates that do not count; compare with the promise and with the reports."""
-        ends = {epoch: base for (epoch, _), (_, base) in pairwise(chain)} | {final.epoch: final.step}
+        ends = {epoch: base for (epoch, _), (_, base) in pairwise(chain)} | {
+            final.epoch: final.step
+        }
         most, lost = self.fleet.terms.renew_after, {}
         for epoch, steps in self.visits.items():
-            beyond = [s for s in steps if s >= ends.get(epoch, 0) and s < self.fleet.published.steps]
+            beyond = [
+                s for s in steps if s >= ends.get(epoch, 0) and s < self.fleet.published.steps
+            ]
             lost[epoch] = len([s for s in beyond if epoch != final.epoch])
             if policy == GuardianPolicy.EAGER or self.misled:
                 continue  # there may be a second branch
@@ -342,7 +381,10 @@ class Invariants:
             if epoch not in ends and not self.deaths:
                 raise Violation("loss", f"epoch {tuple(epoch)} was overtaken without a register")
             if epoch in ends and lost[epoch] > allowed:
-                raise Violation("loss", f"{lost[epoch]} updates of epoch {tuple(epoch)} are lost, {allowed} may be")
+                raise Violation(
+                    "loss",
+                    f"{lost[epoch]} updates of epoch {tuple(epoch)} are lost, {allowed} may be",
+                )
         self._check_reports(chain, lost)
         return WalkCost(len(chain), len(self.regenerated), sum(lost.values()))
 
@@ -361,7 +403,9 @@ def _check_counters(walk: list[tuple[int, Visit]], final: Token) -> None:
         raise Violation("counters", f"{final.transfers} transfers but {final.seq} hand-offs")
     for (v, line), (u, after) in pairwise(walk):
         hops, transfers = after.hops - line.hops, after.transfers - line.transfers
-        brought_back = line.token_epoch != after.token_epoch  # by a guardian, which already had the copy
+        brought_back = (
+            line.token_epoch != after.token_epoch
+        )  # by a guardian, which already had the copy
         if not brought_back and not (max(1, transfers) <= hops and transfers >= int(v != u)):
             raise Violation("counters", f"from {v} to {u} in {hops} hops and {transfers} transfers")
 
@@ -390,7 +434,9 @@ def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
             phase, switched = 1, t
     found: tuple[Floats, int, int] = final.model, final.switched_at, final.diverged_at
     if not np.array_equal(found[0], x) or found[1:] != (switched, diverged):
-        raise Violation("I7", f"the model is {found}, the replay of its walk gives {(x, switched, diverged)}")
+        raise Violation(
+            "I7", f"the model is {found}, the replay of its walk gives {(x, switched, diverged)}"
+        )
 
 
 def check_memory_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
@@ -415,7 +461,9 @@ def check_memory_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
         weight = phase.weight(fleet.scores_of(v)[0])
         memory = Memory(Slots(carried), Slots(kept[v]))
         local = LocalData(fleet.problem, v, method.n)
-        moved = method.update.apply(x, memory, local, weight, phase.step_size_at(t, 1.0), Words(fleet.key(v), t))
+        moved = method.update.apply(
+            x, memory, local, weight, phase.step_size_at(t, 1.0), Words(fleet.key(v), t)
+        )
         if not np.isfinite(moved).all():
             break
         x = moved

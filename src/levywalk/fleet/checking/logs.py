@@ -92,7 +92,9 @@ def judge_folder(fleet: Fleet, folder: Path) -> Judged:
                 raise Violation("crash", f"{path}: {line}")
     logs = pieces(folder)
     judged = judge(fleet, logs)
-    if len(logs) == fleet.network.n:  # otherwise a disk was lost, and the status cannot know what was on it
+    if (
+        len(logs) == fleet.network.n
+    ):  # otherwise a disk was lost, and the status cannot know what was on it
         told = FleetFolder.open(folder).status()["lost_updates"]
         if told != judged.lost:
             raise Violation("report", f"{judged.lost} updates are lost, the status says {told}")
@@ -123,7 +125,9 @@ def judge(fleet: Fleet, logs: Sequence[Piece]) -> Judged:
     _check_last(fleet, winning, logs)
     lost = _lost(fleet, visits, lineage)
     if sum(lost.values()) != _reported_by_merge(fleet, logs):
-        raise Violation("report", f"{sum(lost.values())} updates are lost, the merged logs say otherwise")
+        raise Violation(
+            "report", f"{sum(lost.values())} updates are lost, the merged logs say otherwise"
+        )
     return Judged(
         len([1 for _, line in winning if line.step < fleet.published.steps]),
         winning[-1][1].transfers if winning else 0,
@@ -147,14 +151,20 @@ def _sorted(logs: Iterable[Piece]) -> tuple[Visits, dict[Epoch, Began], list[tup
                 continue
             epoch = Epoch(*(line.token_epoch if isinstance(line, Visit) else line.epoch))
             if epoch < highest:
-                raise Violation("I5", f"node {v} worked in epoch {tuple(highest)} and then in {tuple(epoch)}")
+                raise Violation(
+                    "I5", f"node {v} worked in epoch {tuple(highest)} and then in {tuple(epoch)}"
+                )
             highest = epoch
             if isinstance(line, Visit):
                 other = visits.setdefault(epoch, {}).setdefault(line.step, (v, line))
                 if other[1] is not line:
-                    raise Violation("I6", f"step {line.step} of {tuple(epoch)} at nodes {other[0]} and {v}")
+                    raise Violation(
+                        "I6", f"step {line.step} of {tuple(epoch)} at nodes {other[0]} and {v}"
+                    )
             elif began.setdefault(epoch, line) != line:
-                raise Violation("log", f"epoch {tuple(epoch)} began twice: {began[epoch]} and {line}")
+                raise Violation(
+                    "log", f"epoch {tuple(epoch)} began twice: {began[epoch]} and {line}"
+                )
     return visits, began, archived
 
 
@@ -164,10 +174,15 @@ def _check_single(visits: Visits) -> None:
         places: dict[int, int] = {}
         for v, line in steps.values():
             if places.setdefault(line.transfers, v) != v:
-                raise Violation("I4", f"{tuple(epoch)}/{line.transfers} at nodes {places[line.transfers]} and {v}")
+                raise Violation(
+                    "I4",
+                    f"{tuple(epoch)}/{line.transfers} at nodes {places[line.transfers]} and {v}",
+                )
         for (_, before), (_, after) in pairwise(steps[s] for s in sorted(steps)):
             if after.transfers < before.transfers or after.hops <= before.hops:
-                raise Violation("I1", f"epoch {tuple(epoch)} goes back from {before[:4]} to {after[:4]}")
+                raise Violation(
+                    "I1", f"epoch {tuple(epoch)} goes back from {before[:4]} to {after[:4]}"
+                )
 
 
 def _check_fences(visits: Visits, began: dict[Epoch, Began]) -> None:
@@ -189,7 +204,10 @@ def _check_whole(visits: Visits, began: dict[Epoch, Began]) -> None:
             raise Violation("I7", f"nobody has logged how epoch {tuple(epoch)} began")
         missing = set(range(began[epoch].base, max(steps) + 1)) ^ set(steps)
         if missing:
-            raise Violation("I6", f"step {min(missing)} of epoch {tuple(epoch)} is missing, or before its beginning")
+            raise Violation(
+                "I6",
+                f"step {min(missing)} of epoch {tuple(epoch)} is missing, or before its beginning",
+            )
 
 
 def _lineage(began: dict[Epoch, Began]) -> list[Began]:
@@ -225,7 +243,10 @@ def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> in
     for epoch in sorted(began):
         own = began[epoch]
         if (own.parent, own.base) not in at:
-            raise Violation("I7", f"epoch {tuple(epoch)} began from step {own.base}, which its parent never reached")
+            raise Violation(
+                "I7",
+                f"epoch {tuple(epoch)} began from step {own.base}, which its parent never reached",
+            )
         x = at[own.parent, own.base]
         steps = visits.get(epoch, {})
         for t in range(own.base, max(steps, default=own.base - 1) + 1):
@@ -236,7 +257,8 @@ def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> in
                 compared += 1
                 if not np.array_equal(line.model, x):
                     raise Violation(
-                        "I7", f"the model of {tuple(epoch)} before step {t} at node {v} is not the replay's"
+                        "I7",
+                        f"the model of {tuple(epoch)} before step {t} at node {v} is not the replay's",
                     )
             if t < fleet.published.steps:
                 gamma = min(float(phase.step_sizes(t, t + 1)[0]), phase.published.most)
@@ -253,21 +275,29 @@ def _check_last(fleet: Fleet, winning: list[tuple[int, Visit]], logs: Sequence[P
     if last is not None:
         walk = [v for v, line in winning if line.step < last.step]
         if len(walk) != last.step:
-            raise Violation("I6", f"the token has made {last.step} updates, the logs have {len(walk)} of them")
+            raise Violation(
+                "I6", f"the token has made {last.step} updates, the logs have {len(walk)} of them"
+            )
         check_replay(fleet, [*walk, -1], last)
 
 
 def _lost(fleet: Fleet, visits: Visits, lineage: list[Began]) -> dict[Epoch, int]:
     """Count the updates that do not count, by epoch, and compare with the promise."""
-    ends = {one.epoch: child.base for one, child in pairwise(lineage)} | {lineage[-1].epoch: fleet.published.steps}
+    ends = {one.epoch: child.base for one, child in pairwise(lineage)} | {
+        lineage[-1].epoch: fleet.published.steps
+    }
     lost = {}
     for epoch, steps in visits.items():
         lost[epoch] = len([s for s in steps if ends.get(epoch, 0) <= s < fleet.published.steps])
         if epoch not in ends:
-            raise Violation("fork", f"epoch {tuple(epoch)} made {len(steps)} updates, and nothing goes on from it")
+            raise Violation(
+                "fork",
+                f"epoch {tuple(epoch)} made {len(steps)} updates, and nothing goes on from it",
+            )
         if lost[epoch] > fleet.terms.renew_after:
             raise Violation(
-                "loss", f"{lost[epoch]} updates of {tuple(epoch)} are lost, {fleet.terms.renew_after} may be"
+                "loss",
+                f"{lost[epoch]} updates of {tuple(epoch)} are lost, {fleet.terms.renew_after} may be",
             )
     return lost
 
@@ -280,7 +310,9 @@ def _reported_by_merge(fleet: Fleet, logs: Sequence[Piece]) -> int | None:
     return None if lost is None else len(lost)
 
 
-def _reports(visits: Visits, began: dict[Epoch, Began], archived: list[tuple[int, Archived]]) -> int:
+def _reports(
+    visits: Visits, began: dict[Epoch, Began], archived: list[tuple[int, Archived]]
+) -> int:
     """Check the losses that nodes report after they came back; return their sum."""
     told = 0
     for v, line in archived:
@@ -289,6 +321,9 @@ def _reports(visits: Visits, began: dict[Epoch, Began], archived: list[tuple[int
             continue
         true = len([s for s in visits.get(epoch, {}) if s >= by.base])
         if line.lost != true:
-            raise Violation("report", f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not {true}")
+            raise Violation(
+                "report",
+                f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not {true}",
+            )
         told += true
     return told

@@ -71,7 +71,9 @@ class WorldMachine:
     timer: int = 0
     turn: bool = False
     blank: bool = False  # whether the operator still has to say that the disk is lost
-    gone: list[int] = field(default_factory=list)  # nodes that it must be told are gone, when it starts
+    gone: list[int] = field(
+        default_factory=list
+    )  # nodes that it must be told are gone, when it starts
 
     @property
     def up(self) -> bool:
@@ -86,7 +88,9 @@ class WorldMachine:
 class Machines:
     """All machines of a fleet in virtual time. `World` adds the faults of a schedule."""
 
-    def __init__(self, schedule: FaultSchedule, make: Maker = genuine, *, keep: bool = False) -> None:
+    def __init__(
+        self, schedule: FaultSchedule, make: Maker = genuine, *, keep: bool = False
+    ) -> None:
         self.schedule, self.make = schedule, make
         self.fleet = schedule.fleet
         self.rng = Random(schedule.seed + 1)
@@ -101,7 +105,11 @@ class Machines:
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         n, drift = self.fleet.network.n, schedule.drift
         self.sites = [
-            WorldMachine(self.fleet.disk(v), 1.0 + self.rng.uniform(-drift, drift), self.rng.uniform(0.0, 1000.0))
+            WorldMachine(
+                self.fleet.disk(v),
+                1.0 + self.rng.uniform(-drift, drift),
+                self.rng.uniform(0.0, 1000.0),
+            )
             for v in range(n)
         ]
         self.invariants = Invariants(self.fleet, [site.disk for site in self.sites])
@@ -180,7 +188,9 @@ class Machines:
         try:
             effects = site.node.receive(event, site.clock(self.time))
         except Exception as error:
-            raise Violation("error", f"node {v} at {shown(event)}: {type(error).__name__}: {error}") from error
+            raise Violation(
+                "error", f"node {v} at {shown(event)}: {type(error).__name__}: {error}"
+            ) from error
         fault = site.armed
         survived = None if fault is None else self._survived(fault, effects)
         for effect in effects if survived is None else survived:
@@ -199,7 +209,11 @@ class Machines:
             return
         disk = site.disk
         if self.transcript is not None:
-            self.tell(v, "writes " + ", ".join(slot_text(name, value) for name, value in effect.slots.items()))
+            self.tell(
+                v,
+                "writes "
+                + ", ".join(slot_text(name, value) for name, value in effect.slots.items()),
+            )
         for name, value in effect.slots.items():
             setattr(disk, name, value)
         self.invariants.persisted(v, effect.slots, effect.lines)
@@ -211,10 +225,14 @@ class Machines:
         for _ in range(1 + (rng.random() < self.schedule.duplicates)):
             if rng.random() < self.loss or self.blocked[v, to]:
                 continue
-            delay = self.schedule.delay * rng.random() ** 2 + self.sites[v].slow + self.sites[to].slow
+            delay = (
+                self.schedule.delay * rng.random() ** 2 + self.sites[v].slow + self.sites[to].slow
+            )
             if rng.random() < 0.02:
                 delay *= 10.0  # sometimes a message arrives much later than others
-            self._at(self.time + delay, self._deliver, v, to, effect.message, self.sites[to].disks_lost)
+            self._at(
+                self.time + delay, self._deliver, v, to, effect.message, self.sites[to].disks_lost
+            )
 
     def _deliver(self, v: int, to: int, message: Any, disks_lost: int) -> None:
         if self.sites[to].disks_lost == disks_lost and not self.blocked[v, to]:
@@ -245,7 +263,9 @@ class Machines:
 
     def _recorded(self, v: int, effect: Notice) -> None:
         if self.transcript is not None:
-            self.tell(v, effect.what + "".join(f" {key}={value}" for key, value in effect.about.items()))
+            self.tell(
+                v, effect.what + "".join(f" {key}={value}" for key, value in effect.about.items())
+            )
 
     # Crashes, and the operator
 

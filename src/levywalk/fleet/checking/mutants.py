@@ -25,16 +25,24 @@ class ReleasesWithoutRegister(Node):
     """The guardian gives a certificate without reading or writing its register."""
 
     def _release(self, sender: int, message: Release, now: float) -> None:
-        if self._behind(sender, message.epoch) or self._mine(sender, message.epoch, message.seq) is None:
+        if (
+            self._behind(sender, message.epoch)
+            or self._mine(sender, message.epoch, message.seq) is None
+        ):
             return
         blank = Certificate(self.id, message.epoch, message.seq, message.to, message.digest, b"")
-        self._send(sender, Released(blank._replace(signature=self.signer.sign(blank.statement(self.terms.run)))))
+        self._send(
+            sender,
+            Released(blank._replace(signature=self.signer.sign(blank.statement(self.terms.run)))),
+        )
 
 
 class AnnouncesUnguarded(Node):
     """A restored token becomes active, and its epoch is announced, before a second node has a copy."""
 
-    def _bring_back(self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]) -> None:
+    def _bring_back(
+        self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]
+    ) -> None:
         super()._bring_back(token, parent, to, now, avoid)
         held = self.disk.held
         if held is not None and held.guardian != NOBODY:
@@ -42,7 +50,10 @@ class AnnouncesUnguarded(Node):
 
     def _begin(self, held: Held, now: float) -> None:
         self._lines.append(Began(held.token.epoch, held.parent, held.token.step))
-        self._put("held", held._replace(status=HeldStatus.ACTIVE if held.to == NOBODY else HeldStatus.MOVING))
+        self._put(
+            "held",
+            held._replace(status=HeldStatus.ACTIVE if held.to == NOBODY else HeldStatus.MOVING),
+        )
         self._put("known", Known(held.token.epoch, held.token.base))
         self._announce(now)
         self._go_on(now)

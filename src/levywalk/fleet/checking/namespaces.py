@@ -56,7 +56,19 @@ class Namespaces:
             own = self.of(v)
             self._add(own)
             _ip(
-                "link", "add", "name", "eth0", "netns", own, "type", "veth", "peer", "name", f"p{v}", "netns", self._hub
+                "link",
+                "add",
+                "name",
+                "eth0",
+                "netns",
+                own,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                f"p{v}",
+                "netns",
+                self._hub,
             )
             _ip("-n", self._hub, "link", "set", f"p{v}", "master", "hub0", "up")
             _ip("-n", own, "address", "add", f"{self.host(v)}/16", "dev", "eth0")
@@ -88,7 +100,9 @@ class Namespaces:
         """Let the nodes of these node files listen in their namespaces."""
         for path in files:
             node = NodeFile.read(path)
-            peers = tuple(replace(peer, address=f"{self.host(peer.id)}:{PORT}") for peer in node.neighbours)
+            peers = tuple(
+                replace(peer, address=f"{self.host(peer.id)}:{PORT}") for peer in node.neighbours
+            )
             replace(node, listen=f"{self.host(node.id)}:{PORT}", neighbours=peers).write(path)
 
     def command(self, v: int, command: list[str]) -> list[str]:
@@ -110,7 +124,13 @@ class Namespaces:
     def delay(self, v: int, seconds: float) -> None:
         """Delay everything that a node sends; 0 ends it."""
         what = ["replace", "dev", "eth0", "root", "netem", "delay", f"{seconds * 1000:.0f}ms"]
-        tc = ["tc", "-n", self.of(v), "qdisc", *(what if seconds else ["del", "dev", "eth0", "root"])]
+        tc = [
+            "tc",
+            "-n",
+            self.of(v),
+            "qdisc",
+            *(what if seconds else ["del", "dev", "eth0", "root"]),
+        ]
         subprocess.run(tc, check=True, capture_output=True, timeout=10)
 
     def reset(self, a: int, b: int) -> None:

@@ -20,7 +20,16 @@ from levywalk.fleet.storage.failpoints import FAILPOINTS
 HEALS = 10.0  # seconds within which the walk continues after a fault …
 DIES = 15.0  # … and, after a death, when dead_after has passed
 LOST_DISK = "lost disk"
-WEIGHTS = {"kill": 7, "stop": 4, "failpoint": 4, "end": 2, LOST_DISK: 2, "cut link": 3, "cut node": 3, "one way": 3}
+WEIGHTS = {
+    "kill": 7,
+    "stop": 4,
+    "failpoint": 4,
+    "end": 2,
+    LOST_DISK: 2,
+    "cut link": 3,
+    "cut node": 3,
+    "one way": 3,
+}
 WEIGHTS |= {"delay": 2, "reset": 3}
 _AT_BIRTH = ("create", "mark")  # failpoints of a new store
 _OF_FILES = ("write", "fsync", "rename", "folder", "remove")  # failpoints of large models
@@ -39,7 +48,9 @@ class Tally:
     """The faults that were injected, and how long the walk paused after each."""
 
     kinds: Counter[str] = field(default_factory=Counter)
-    waits: list[float] = field(default_factory=list)  # seconds from the end of a fault until the walk went on
+    waits: list[float] = field(
+        default_factory=list
+    )  # seconds from the end of a fault until the walk went on
     after_loss: list[float] = field(default_factory=list)  # the same after a death
     story: list[str] = field(default_factory=list)
 
@@ -77,7 +88,14 @@ class FaultInjector:
         kinds: tuple[str, ...] | None = None,
     ) -> None:
         self.live, self.draws, self.patience, self.files = live, draws, patience, files
-        able = ("kill", "stop", "failpoint", "end", LOST_DISK, *(() if live.links is None else live.links.kinds))
+        able = (
+            "kill",
+            "stop",
+            "failpoint",
+            "end",
+            LOST_DISK,
+            *(() if live.links is None else live.links.kinds),
+        )
         self.kinds = [kind for kind in able if kinds is None or kind in kinds]
         self.tally = Tally()
         self.dead_after = live.fleet.terms.dead_after
@@ -265,7 +283,9 @@ class FaultInjector:
         return f"between {v} and {u}", self._cut([(v, u), (u, v)])
 
     def _cut_node(self, v: int) -> tuple[str, Iterator[float]]:
-        return f"node {v}", self._cut([way for u in self.live.neighbours(v) for way in ((v, u), (u, v))])
+        return f"node {v}", self._cut(
+            [way for u in self.live.neighbours(v) for way in ((v, u), (u, v))]
+        )
 
     def _one_way(self, v: int) -> tuple[str, Iterator[float]]:
         u = self.draws.choice(self.live.neighbours(v))

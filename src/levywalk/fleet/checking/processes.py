@@ -58,7 +58,10 @@ class Total:
         lines += [f"  {kind:<10} {count:>6}" for kind, count in sorted(self.tally.kinds.items())]
         for name in ("steps", "handoffs", "epochs", "lost", "reported", "models"):
             lines.append(f"{_NAMES[name]:<40} {sum(getattr(one, name) for one in self.judged):>9,}")
-        for name, waits in (("after a fault", self.tally.waits), ("after a loss", self.tally.after_loss)):
+        for name, waits in (
+            ("after a fault", self.tally.waits),
+            ("after a loss", self.tally.after_loss),
+        ):
             if waits:
                 lines.append(
                     f"seconds until the walk went on {name}: "
@@ -78,7 +81,13 @@ _NAMES = {
 
 
 def settle(
-    folder: Path, network: Network, *, seed: int, terms: HandOffTerms = TERMS, dim: int = 10, steps: int = ENDLESS
+    folder: Path,
+    network: Network,
+    *,
+    seed: int,
+    terms: HandOffTerms = TERMS,
+    dim: int = 10,
+    steps: int = ENDLESS,
 ) -> Path:
     """Create a fleet for these tests: it uses full gradients, and logs many of its models."""
     problem = heterogeneous(network.n, dim=dim, seed=seed, important=1)
@@ -108,13 +117,20 @@ def links(kind: str, n: int) -> Links | None:
 
 
 def check_fleet(
-    folder: Path, between: Links | None, draws: random.Random, faults: int, total: Total, patience: float
+    folder: Path,
+    between: Links | None,
+    draws: random.Random,
+    faults: int,
+    total: Total,
+    patience: float,
 ) -> None:
     """Create a fleet, inject faults, stop it, and check its logs; raise `Violation` if an invariant
     is broken.
     """
     with RunningFleet(folder, between) as live:
-        havoc = FaultInjector(live, draws, patience=patience, files=live.fleet.published.dim >= LARGE)
+        havoc = FaultInjector(
+            live, draws, patience=patience, files=live.fleet.published.dim >= LARGE
+        )
         try:
             live.begin()
             done = 0
@@ -148,10 +164,15 @@ def main(arguments: list[str] | None = None) -> int:
             between = links(asked.network, asked.nodes)
             try:
                 if total.fleets == 0:
-                    _say(f"seed {seed}, network: {'loopback, never broken' if between is None else between.name}")
+                    _say(
+                        f"seed {seed}, network: {'loopback, never broken' if between is None else between.name}"
+                    )
                 network = NETWORKS[total.fleets % len(NETWORKS)](asked.nodes, draws.randrange(1000))
                 folder = settle(
-                    root / f"fleet-{total.fleets}", network, seed=draws.randrange(1000), dim=_dim(total.fleets)
+                    root / f"fleet-{total.fleets}",
+                    network,
+                    seed=draws.randrange(1000),
+                    dim=_dim(total.fleets),
                 )
                 check_fleet(folder, between, draws, faults, total, asked.patience)
             finally:
@@ -181,14 +202,32 @@ def _dim(fleet: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m levywalk.fleet.checking.processes", description=__doc__)
-    parser.add_argument("--faults", type=int, default=50, help="number of faults (default: %(default)s)")
-    parser.add_argument("--nodes", type=int, default=8, help="number of nodes of each fleet (default: %(default)s)")
-    parser.add_argument("--seed", type=int, help="seed of the faults; drawn at random and printed if it is not given")
-    parser.add_argument(
-        "--network", choices=("auto", "netns", "proxy", "none"), default="auto", help="how links are broken"
+    parser = argparse.ArgumentParser(
+        prog="python -m levywalk.fleet.checking.processes", description=__doc__
     )
-    parser.add_argument("--patience", type=float, default=1.0, help="factor for all waiting times, for slow machines")
+    parser.add_argument(
+        "--faults", type=int, default=50, help="number of faults (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--nodes", type=int, default=8, help="number of nodes of each fleet (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        help="seed of the faults; drawn at random and printed if it is not given",
+    )
+    parser.add_argument(
+        "--network",
+        choices=("auto", "netns", "proxy", "none"),
+        default="auto",
+        help="how links are broken",
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=1.0,
+        help="factor for all waiting times, for slow machines",
+    )
     parser.add_argument("--keep", metavar="DIR", help="keep all folders in this one")
     return parser
 

@@ -66,7 +66,9 @@ class Proxy:
             for peer in node.neighbours:
                 if node.id < peer.id:
                     host, port = host_port(peer.address) or ("", 0)
-                    peer = replace(peer, address=f"127.0.0.1:{self.route(node.id, peer.id, host, port)}")
+                    peer = replace(
+                        peer, address=f"127.0.0.1:{self.route(node.id, peer.id, host, port)}"
+                    )
                 peers.append(peer)
             replace(node, neighbours=tuple(peers)).write(path)
 
@@ -133,7 +135,13 @@ class Proxy:
         return int(server.sockets[0].getsockname()[1])
 
     async def _join(
-        self, a: int, b: int, host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        a: int,
+        b: int,
+        host: str,
+        port: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         ends = [writer.transport]
         self._open.setdefault((a, b), set()).add(writer.transport)
@@ -158,7 +166,9 @@ class Proxy:
                 self._open[a, b].discard(end)
                 end.abort()
 
-    async def _pump(self, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(_PIECE):
                 if late := self._late.get(way[0]):

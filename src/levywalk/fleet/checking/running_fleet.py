@@ -99,7 +99,10 @@ class RunningFleet:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for v in range(self.n):
             self.kill(v)
@@ -118,7 +121,9 @@ class RunningFleet:
         """Start a node's process. It runs when this returns, but may not answer yet."""
         assert not self.runs(v)
         run = command(self.folder / f"node-{v}" / "node.toml")
-        environment = os.environ | ENVIRONMENT | ({} if failpoint is None else {VARIABLE: failpoint})
+        environment = (
+            os.environ | ENVIRONMENT | ({} if failpoint is None else {VARIABLE: failpoint})
+        )
         with (self.folder / f"node-{v}" / "node.log").open("ab") as log:
             self._processes[v] = subprocess.Popen(
                 run if self.links is None else self.links.command(v, run),
@@ -221,7 +226,11 @@ class RunningFleet:
         """Start all nodes, and the walk."""
         for v in range(self.n):
             self.start(v)
-        self._until(lambda: self._order_begin() and self.pulse().step > 0, patience, "the walk does not start")
+        self._until(
+            lambda: self._order_begin() and self.pulse().step > 0,
+            patience,
+            "the walk does not start",
+        )
 
     def _order_begin(self) -> bool:
         with suppress(NoAnswer):
@@ -239,7 +248,10 @@ class RunningFleet:
 
     def pulse(self) -> WalkProgress:
         """Return how far the walk is."""
-        return max((pulse for status in self.statuses().values() for pulse in _pulses(status)), default=NONE)
+        return max(
+            (pulse for status in self.statuses().values() for pulse in _pulses(status)),
+            default=NONE,
+        )
 
     def roles(self) -> dict[str, int]:
         """Return the present holder, guardian and next node, as far as the nodes tell."""
@@ -255,7 +267,11 @@ class RunningFleet:
     def wait(self, since: WalkProgress, patience: float) -> float:
         """Wait until updates are made beyond this progress; return how long it took."""
         began = time.monotonic()
-        self._until(lambda: self.pulse().goes_on_from(since), patience, f"the walk does not continue from {since}")
+        self._until(
+            lambda: self.pulse().goes_on_from(since),
+            patience,
+            f"the walk does not continue from {since}",
+        )
         return time.monotonic() - began
 
     def _until(self, holds: Any, patience: float, why: str) -> None:
@@ -272,13 +288,16 @@ class RunningFleet:
         process = self._processes.get(v)
         if process is not None and process.poll() not in (None, 0, -signal.SIGKILL):
             raise Violation(
-                "crash", f"node {v} has ended with {process.returncode}: see {self.folder}/node-{v}/node.log"
+                "crash",
+                f"node {v} has ended with {process.returncode}: see {self.folder}/node-{v}/node.log",
             )
 
 
 def _pulses(status: dict[str, Any]) -> Iterator[WalkProgress]:
     held = status["held"]
-    if held is not None and held["live"] and held["status"] != HeldStatus.SEEKING:  # before anything is known
+    if (
+        held is not None and held["live"] and held["status"] != HeldStatus.SEEKING
+    ):  # before anything is known
         yield _pulse(held)
     for name in ("guarded", "final"):
         if status[name] is not None:

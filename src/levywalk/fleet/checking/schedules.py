@@ -80,7 +80,10 @@ def see(world: World) -> WalkCost | None:
         return None
     world.run(world.schedule.until + PATIENCE)
     if not world.finished:
-        raise Violation("progress", f"the walk has not come to its end {PATIENCE:,.0f} s after the end of all faults")
+        raise Violation(
+            "progress",
+            f"the walk has not come to its end {PATIENCE:,.0f} s after the end of all faults",
+        )
     return world.invariants.judge(world.schedule.policy)
 
 
@@ -94,7 +97,11 @@ def promised(world: World) -> bool:
     graph.add_edges_from((v, u) for v, u in edges if v in graph and u in graph)
     leaving = {v for v in graph if world.sites[v].disk.own.leaving}
     staying = graph.subgraph(set(graph) - leaving)
-    return len(staying) > 1 and nx.is_connected(staying) and all(set(graph[v]) - leaving for v in leaving)
+    return (
+        len(staying) > 1
+        and nx.is_connected(staying)
+        and all(set(graph[v]) - leaving for v in leaving)
+    )
 
 
 def sweep(seeds: Iterable[int], make: Maker = genuine) -> ScheduleOutcome:

@@ -85,7 +85,9 @@ def _without(schedule: FaultSchedule, size: int) -> Iterator[FaultSchedule]:
 def _smaller(schedule: FaultSchedule) -> FaultSchedule:
     """Return the schedule without faults at nodes that do not exist."""
     n = schedule.fleet.network.n
-    return replace(schedule, faults=tuple(f for f in schedule.faults if all(v < n for v in f.nodes)))
+    return replace(
+        schedule, faults=tuple(f for f in schedule.faults if all(v < n for v in f.nodes))
+    )
 
 
 def transcript(schedule: FaultSchedule, make: Maker = genuine, *, heartbeats: bool = False) -> str:

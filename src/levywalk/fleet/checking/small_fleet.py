@@ -98,7 +98,9 @@ class SmallFleet:
 
     def terms(self) -> HandOffTerms:
         """Return times with which a fair run needs few rounds."""
-        return HandOffTerms(b"tiny", self.renew_after, self.policy, heartbeat=1.0, dead_after=2.5, retry=1.0)
+        return HandOffTerms(
+            b"tiny", self.renew_after, self.policy, heartbeat=1.0, dead_after=2.5, retry=1.0
+        )
 
     def disk(self, v: int) -> Disk:
         """Return a node's disk at the beginning."""
@@ -111,7 +113,9 @@ class SmallFleet:
 
     def token(self) -> Token:
         """Return the first token."""
-        return Token.first(np.zeros(0))._replace(model=cast(Floats, Applied()), memory=cast(AnyArray, ()))
+        return Token.first(np.zeros(0))._replace(
+            model=cast(Floats, Applied()), memory=cast(AnyArray, ())
+        )
 
     def choice(self, v: int, move: str, up: Sequence[int]) -> int:
         """Return the node to which a move leads."""
@@ -173,5 +177,7 @@ class ScriptedSite:
         to = self.setting.choice(self.node, self.setting.script[token.step - 1], self.up)
         if token.jumping:
             last = token.hop + 1 == token.distance
-            token = token._replace(hop=0 if last else token.hop + 1, distance=0 if last else token.distance)
+            token = token._replace(
+                hop=0 if last else token.hop + 1, distance=0 if last else token.distance
+            )
         return token._replace(version=token.version + 1, hops=token.hops + 1, came_from=NOBODY), to

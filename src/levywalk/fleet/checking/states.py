@@ -76,7 +76,14 @@ class DiskValue(NamedTuple):
     @classmethod
     def of(cls, disk: Disk) -> DiskValue:
         """Return a disk as a value."""
-        return cls(disk.known, disk.own, tuple(sorted(disk.edges.items())), disk.held, disk.guarded, disk.final)
+        return cls(
+            disk.known,
+            disk.own,
+            tuple(sorted(disk.edges.items())),
+            disk.held,
+            disk.guarded,
+            disk.final,
+        )
 
     def disk(self) -> Disk:
         """Return a disk that a node can change."""
@@ -189,7 +196,10 @@ class Nodes:
         effects = node.receive(self._event(v, node, move), 0.0)
         found = list(self._performed(v, memory, effects))
         if self.memories.all[found[-1].memory] != DiskValue.of(node.disk):
-            self.problem = ("disk", f"node {v} has something in memory that is not on its disk after {move.what}")
+            self.problem = (
+                "disk",
+                f"node {v} has something in memory that is not on its disk after {move.what}",
+            )
         return found
 
     def _machine(self, v: int, memory: DiskValue, hears: int) -> Node:
@@ -226,7 +236,10 @@ class Nodes:
                     yield MoveOutcome(memory, sent, facts, done)
                 after = now.with_slots(effect.slots)
                 if after.known.epoch < now.known.epoch:
-                    self.problem = ("I5", f"node {v} falls from {now.known.epoch} to {after.known.epoch}")
+                    self.problem = (
+                        "I5",
+                        f"node {v} falls from {now.known.epoch} to {after.known.epoch}",
+                    )
                 for fact in _facts(v, now, after, effect):
                     facts |= 1 << self.facts(fact)
                 now, memory = after, self.memories(after)
@@ -259,7 +272,9 @@ class Nodes:
         return isinstance(message, FLEETING)
 
 
-def _facts(v: int, before: DiskValue, after: DiskValue, commit: Persist) -> Iterator[tuple[Any, ...]]:
+def _facts(
+    v: int, before: DiskValue, after: DiskValue, commit: Persist
+) -> Iterator[tuple[Any, ...]]:
     """Yield what a commit makes true for ever."""
     was, held = before.held, after.held
     if held is not None and held.status in LIVE:
@@ -271,7 +286,11 @@ def _facts(v: int, before: DiskValue, after: DiskValue, commit: Persist) -> Iter
         ):
             yield ("activated", *place, v)
     guarded = after.guarded
-    if guarded is not None and guarded.register == RegisterValue.REGENERATED and guarded != before.guarded:
+    if (
+        guarded is not None
+        and guarded.register == RegisterValue.REGENERATED
+        and guarded != before.guarded
+    ):
         yield ("regenerated", guarded.copy.epoch, guarded.copy.seq, guarded.copy.step, v)
     for line in commit.lines:
         if isinstance(line, Visit):

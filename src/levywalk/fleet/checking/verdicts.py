@@ -36,11 +36,15 @@ def told(message: Message) -> str:
         if isinstance(part, Token):
             parts.append(place(part))
         elif isinstance(part, Certificate):
-            parts.append(f"e{part.epoch.counter}.{part.epoch.node} seq {part.seq} → {part.to} by {part.guardian}")
+            parts.append(
+                f"e{part.epoch.counter}.{part.epoch.node} seq {part.seq} → {part.to} by {part.guardian}"
+            )
     if not parts:
         epoch: Any = getattr(message, "epoch", None)
         parts.append(f"e{epoch.counter}.{epoch.node}")
-        parts += [f"{key} {getattr(message, key)}" for key in ("seq", "to") if hasattr(message, key)]
+        parts += [
+            f"{key} {getattr(message, key)}" for key in ("seq", "to") if hasattr(message, key)
+        ]
     return f"{name}({' '.join(parts)})"
 
 
@@ -63,9 +67,15 @@ def judge_facts(facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
             continue
         first = table.setdefault((epoch, number), other)
         if first != other and kind == "activated":
-            return "I4", f"e{epoch.counter}.{epoch.node} seq {number} was activated at nodes {first} and {other}"
+            return (
+                "I4",
+                f"e{epoch.counter}.{epoch.node} seq {number} was activated at nodes {first} and {other}",
+            )
         if first != other:
-            return "I6", f"step {number} of e{epoch.counter}.{epoch.node} was done at nodes {first} and {other}"
+            return (
+                "I6",
+                f"step {number} of e{epoch.counter}.{epoch.node} was done at nodes {first} and {other}",
+            )
     for kind, epoch, number, *_ in facts:
         for (other_epoch, seq), node in active.items():
             if kind == "regenerated" and epoch == other_epoch and seq > number:
@@ -81,7 +91,10 @@ def two_live(memories: list[DiskValue]) -> tuple[str, str] | None:
         held = memory.held
         if held is not None and held.status in LIVE:
             if held.token.epoch in seen:
-                return "I1", f"nodes {seen[held.token.epoch]} and {v} both have a live token of {held.token.epoch}"
+                return (
+                    "I1",
+                    f"nodes {seen[held.token.epoch]} and {v} both have a live token of {held.token.epoch}",
+                )
             seen[held.token.epoch] = v
     return None
 
@@ -98,7 +111,9 @@ def no_copy(living: list[DiskValue]) -> tuple[str, str] | None:
 
 def _can_continue(memory: DiskValue, epoch: Epoch, digests: set[bytes]) -> bool:
     held, guarded, final = memory.held, memory.guarded, memory.final
-    holds = held is not None and (held.status != HeldStatus.PREPARED or held.token.digest() in digests)
+    holds = held is not None and (
+        held.status != HeldStatus.PREPARED or held.token.digest() in digests
+    )
     return (
         (held is not None and holds and held.token.epoch >= epoch)
         or (guarded is not None and guarded.register is None and guarded.copy.epoch >= epoch)
@@ -113,7 +128,10 @@ def wrong_choice(setting: SmallFleet, memories: list[DiskValue]) -> tuple[str, s
         if held is not None and held.to != NOBODY:
             to = setting.choice(v, setting.script[held.token.step - 1], setting.around(v))
             if held.to != to:
-                return "I7", f"node {v} passes {place(held.token)} to {held.to}, the script says {to}"
+                return (
+                    "I7",
+                    f"node {v} passes {place(held.token)} to {held.to}, the script says {to}",
+                )
     return None
 
 

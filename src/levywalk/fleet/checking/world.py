@@ -49,7 +49,9 @@ class World(Machines):
     (True, True)
     """
 
-    def __init__(self, schedule: FaultSchedule, make: Maker = genuine, *, keep: bool = False) -> None:
+    def __init__(
+        self, schedule: FaultSchedule, make: Maker = genuine, *, keep: bool = False
+    ) -> None:
         super().__init__(schedule, make, keep=keep)
         self._faults: dict[str, Callable[[ScheduledFault], None]] = {
             **dict.fromkeys(("crash", "torn", "die", "wipe"), self._arm),
@@ -80,7 +82,12 @@ class World(Machines):
         disk = self.sites[v].disk
         held, guarded = disk.held, disk.guarded
         if held is not None and held.status != HeldStatus.PREPARED and not self.sites[v].dead:
-            yield held.token.epoch, held.token.seq, 1, {HOLDER: v, GUARDIAN: held.guardian, NEXT: held.to}
+            yield (
+                held.token.epoch,
+                held.token.seq,
+                1,
+                {HOLDER: v, GUARDIAN: held.guardian, NEXT: held.to},
+            )
         if guarded is not None and guarded.register is None and not self.sites[v].dead:
             roles = {HOLDER: guarded.holder, GUARDIAN: v, NEXT: guarded.holder}
             yield guarded.copy.epoch, guarded.copy.seq, 0, roles
@@ -93,7 +100,10 @@ class World(Machines):
         fault = fault._replace(nodes=tuple(v if v >= 0 else roles.get(v, -1) for v in fault.nodes))
         if any(v < 0 or self.sites[v].dead for v in fault.nodes):
             return
-        self.tell(fault.nodes[0] if fault.nodes else -1, f"*** {fault.kind} {fault.nodes} for {fault.lasts} s")
+        self.tell(
+            fault.nodes[0] if fault.nodes else -1,
+            f"*** {fault.kind} {fault.nodes} for {fault.lasts} s",
+        )
         self.done[fault.kind] += 1
         self._faults[fault.kind](fault)
 
@@ -119,7 +129,9 @@ class World(Machines):
     def _split(self, fault: ScheduledFault) -> None:
         inside = set(fault.nodes)
         outside = set(range(len(self.sites))) - inside
-        self._block([pair for a in inside for b in outside for pair in ((a, b), (b, a))], fault.lasts)
+        self._block(
+            [pair for a in inside for b in outside for pair in ((a, b), (b, a))], fault.lasts
+        )
 
     def _deaf(self, fault: ScheduledFault) -> None:
         self._block([(u, fault.nodes[0]) for u in range(len(self.sites))], fault.lasts)

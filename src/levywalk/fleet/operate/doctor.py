@@ -71,20 +71,32 @@ def examine(path: str | Path) -> Iterator[Finding]:
             continue
         if place.name != f"node-{file.id}":
             yield Finding(
-                FindingLevel.PROBLEM, f"{place}/node.toml is of node {file.id}", "put each file into its own folder"
+                FindingLevel.PROBLEM,
+                f"{place}/node.toml is of node {file.id}",
+                "put each file into its own folder",
             )
             continue
         files[file.id] = file
     if not files:
-        yield Finding(FindingLevel.PROBLEM, f"{path} has no node that can be read", "copy the nodes' folders here")
+        yield Finding(
+            FindingLevel.PROBLEM,
+            f"{path} has no node that can be read",
+            "copy the nodes' folders here",
+        )
         return
-    yield Finding(FindingLevel.OK, f"the folder holds nodes {short(sorted(files))} of {manifest.nodes}")
+    yield Finding(
+        FindingLevel.OK, f"the folder holds nodes {short(sorted(files))} of {manifest.nodes}"
+    )
     yield from _each(
-        "files, keys and certificates are right", (one for v in sorted(files) for one in _files(files[v], manifest))
+        "files, keys and certificates are right",
+        (one for v in sorted(files) for one in _files(files[v], manifest)),
     )
     yield from _each("node files agree with each other", _symmetric(files))
     views = {one.id: one for one in FleetFolder(path, manifest, files).views(_PATIENCE)}
-    yield from _each("ports are free, or used by the nodes", (one for v in files for one in _ports(files[v], views[v])))
+    yield from _each(
+        "ports are free, or used by the nodes",
+        (one for v in files for one in _ports(files[v], views[v])),
+    )
     yield from _machine(path)
     yield from _running(path, views)
 
@@ -110,7 +122,9 @@ def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:
                 f"copy the fleet's to {file.manifest}",
             )
     except LevywalkError as error:
-        yield Finding(FindingLevel.PROBLEM, str(error), f"copy the fleet's manifest to {file.manifest}")
+        yield Finding(
+            FindingLevel.PROBLEM, str(error), f"copy the fleet's manifest to {file.manifest}"
+        )
     try:
         own_problem(manifest, file)
     except LevywalkError as error:
@@ -123,7 +137,9 @@ def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:
             yield Finding(FindingLevel.PROBLEM, f"node {file.id}: {error}")
         except OSError as error:
             yield Finding(
-                FindingLevel.PROBLEM, f"node {file.id}: {error}", "restore the file, or issue new keys for the node"
+                FindingLevel.PROBLEM,
+                f"node {file.id}: {error}",
+                "restore the file, or issue new keys for the node",
             )
     for warning in caught:
         if issubclass(warning.category, ExpiryWarning):
@@ -186,7 +202,9 @@ def _ports(file: NodeFile, one: NodeView) -> Iterator[Finding]:
 
 def _is_free(host: str, port: int) -> bool:
     try:
-        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[
+            0
+        ]
         with socket.socket(family, kind, number) as line:
             line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             line.bind(address)
@@ -198,12 +216,24 @@ def _is_free(host: str, port: int) -> bool:
 def _machine(path: Path) -> Iterator[Finding]:
     """Check the disk and the clock."""
     if not os.access(path, os.W_OK):
-        yield Finding(FindingLevel.PROBLEM, f"{path} cannot be written", "give it to the user that runs the nodes")
+        yield Finding(
+            FindingLevel.PROBLEM,
+            f"{path} cannot be written",
+            "give it to the user that runs the nodes",
+        )
         return
     free = shutil.disk_usage(path).free
-    level = FindingLevel.OK if free >= _ROOM[0] else FindingLevel.WARNING if free >= _ROOM[1] else FindingLevel.PROBLEM
+    level = (
+        FindingLevel.OK
+        if free >= _ROOM[0]
+        else FindingLevel.WARNING
+        if free >= _ROOM[1]
+        else FindingLevel.PROBLEM
+    )
     yield Finding(
-        level, f"{free / (1 << 30):.1f} GiB are free on the disk", "" if level == FindingLevel.OK else "make room"
+        level,
+        f"{free / (1 << 30):.1f} GiB are free on the disk",
+        "" if level == FindingLevel.OK else "make room",
     )
     taken = fsync_seconds(path, times=10)
     said = f"the disk stores a page in {1000 * taken:.2g} ms"
@@ -252,18 +282,24 @@ def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
 def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
     if not one.answers:
         remedy = f"was it stopped? kill -CONT {one.pid}"
-        yield Finding(FindingLevel.PROBLEM, f"node {one.id} (process {one.pid}) does not answer", remedy)
+        yield Finding(
+            FindingLevel.PROBLEM, f"node {one.id} (process {one.pid}) does not answer", remedy
+        )
         return
     about: dict[str, Any] = one.about
     if about["version"] != __version__:
         yield Finding(
-            FindingLevel.WARNING, f"node {one.id} runs levywalk {about['version']}, this is {__version__}", "restart it"
+            FindingLevel.WARNING,
+            f"node {one.id} runs levywalk {about['version']}, this is {__version__}",
+            "restart it",
         )
     for u, edge in about["edges"].items():
         if not edge["up"] and int(u) not in down:
             why = edge.get("why") or "its ends have not agreed yet"
             yield Finding(
-                FindingLevel.WARNING, f"the edge from node {one.id} to node {u} is down: {why}", f"look at node {u}"
+                FindingLevel.WARNING,
+                f"the edge from node {one.id} to node {u} is down: {why}",
+                f"look at node {u}",
             )
     if about["waits"]:
         remedy = f"levywalk fleet up {at}; if that node will never come back, levywalk fleet gone {at} NODE"

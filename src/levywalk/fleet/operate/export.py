@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
 from levywalk.fleet.protocol.node_step import Visit
@@ -17,6 +16,7 @@ from levywalk.fleet.protocol.tensors import Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage.errors import NodeStoreError
 from levywalk.fleet.storage.reader import StoreReader
+from levywalk.whole_files import write_whole
 
 if TYPE_CHECKING:
     from levywalk.trace import Trace
@@ -30,7 +30,9 @@ class Copy(NamedTuple):
     final: bool
 
 
-def model(fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: bool = False) -> Copy:
+def model(
+    fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: bool = False
+) -> Copy:
     """Write a model as safetensors, under the name ``model``; return where it came from.
 
     Parameters
@@ -47,7 +49,9 @@ def model(fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: 
     """
     out = Path(out)
     if not out.absolute().parent.is_dir() or out.is_dir():
-        raise InvalidParameter(f"out must be a file in a folder that exists, got {str(out)!r}; create the folder first")
+        raise InvalidParameter(
+            f"out must be a file in a folder that exists, got {str(out)!r}; create the folder first"
+        )
     chosen = list(fleet.files) if node is None else [fleet.check(node).id]
     copies, unread = [], []
     for v in chosen:
@@ -55,7 +59,11 @@ def model(fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: 
             copies += _copies(v, _load(fleet, v))
         except NodeStoreError as error:
             unread.append(f"node {v}: {error}")
-    best = max(copies, key=lambda copy: (copy.token.epoch, copy.final, copy.token.step, copy.token.seq), default=None)
+    best = max(
+        copies,
+        key=lambda copy: (copy.token.epoch, copy.final, copy.token.step, copy.token.seq),
+        default=None,
+    )
     where = "no disk" if node is None else f"node {node}"
     if best is None:
         raise FleetProblem("; ".join([f"{where} has a model yet", *unread]))
@@ -99,7 +107,9 @@ def trace(fleet: FleetFolder, *, missing: str = "refuse") -> Trace:
         return merge(logs, fleet_of(fleet.path), missing=missing)
     except InvalidParameter as error:
         if missing == "refuse" and "missing='mark'" in str(error):
-            raise FleetProblem(str(error).replace("use missing='mark'", "use --missing mark")) from None
+            raise FleetProblem(
+                str(error).replace("use missing='mark'", "use --missing mark")
+            ) from None
         raise
 
 

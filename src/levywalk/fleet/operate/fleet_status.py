@@ -46,13 +46,17 @@ class NodeView(NamedTuple):
         return [self.about[name] for name in _TOKENS if self.about[name] is not None]
 
 
-def look(files: Mapping[int, NodeFile], manifest: Manifest, *, patience: float = PATIENCE) -> list[NodeView]:
+def look(
+    files: Mapping[int, NodeFile], manifest: Manifest, *, patience: float = PATIENCE
+) -> list[NodeView]:
     """Ask all nodes at the same time, so that waiting for stopped nodes does not add up.
 
     Read the disks of those that do not answer.
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda file: view(file, manifest, patience), (files[v] for v in sorted(files))))
+        return list(
+            pool.map(lambda file: view(file, manifest, patience), (files[v] for v in sorted(files)))
+        )
 
 
 def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> NodeView:
@@ -75,7 +79,9 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
                 about = about if disk is None else describe(disk)
     except NodeStoreError as damage:
         error = str(damage)
-    return NodeView(file.id, pid, answer is not None, about if answer is None else answer, lines, last, error)
+    return NodeView(
+        file.id, pid, answer is not None, about if answer is None else answer, lines, last, error
+    )
 
 
 def fleet_status(views: Sequence[NodeView], manifest: Manifest, *, begun: bool) -> dict[str, Any]:
@@ -140,7 +146,9 @@ def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, A
 def _winner(views: Iterable[NodeView]) -> tuple[Epoch, int]:
     """Return the highest announced epoch, and the step at which it began."""
     found = [(Epoch(*one.about["epoch"]), int(one.about["base"])) for one in views]
-    found += [(line.epoch, line.base) for one in views for line in one.lines if isinstance(line, Began)]
+    found += [
+        (line.epoch, line.base) for one in views for line in one.lines if isinstance(line, Began)
+    ]
     return max(found, default=(FIRST, 0))
 
 
@@ -155,9 +163,15 @@ def _holder(views: Iterable[NodeView]) -> tuple[int | None, int | None]:
         if held is not None and held["live"]:
             found.append((Epoch(*held["epoch"]), held["seq"], one.id, held["guardian"]))
         if guarded is not None and guarded["before"] is not None:
-            found.append((Epoch(*guarded["epoch"]), guarded["seq"] - 0.5, one.id, guarded["before"]))
-        elif guarded is not None and guarded["holder"] is not None:  # the only trace of the holder if its disk is lost
-            found.append((Epoch(*guarded["epoch"]), guarded["seq"] - 0.75, guarded["holder"], one.id))
+            found.append(
+                (Epoch(*guarded["epoch"]), guarded["seq"] - 0.5, one.id, guarded["before"])
+            )
+        elif (
+            guarded is not None and guarded["holder"] is not None
+        ):  # the only trace of the holder if its disk is lost
+            found.append(
+                (Epoch(*guarded["epoch"]), guarded["seq"] - 0.75, guarded["holder"], one.id)
+            )
     return max(found, key=lambda one: one[:2], default=(FIRST, 0, None, None))[2:]
 
 
@@ -170,7 +184,10 @@ def _ended(views: Iterable[NodeView], final: Mapping[str, Any]) -> tuple[int | N
     ]
     _, last, guardian = max(guards, default=(0, None, None), key=lambda guard: guard[0])
     for one in views:
-        if one.last is not None and (list(one.last.token_epoch), one.last.step) == (final["epoch"], final["step"]):
+        if one.last is not None and (list(one.last.token_epoch), one.last.step) == (
+            final["epoch"],
+            final["step"],
+        ):
             return one.id, guardian if last == one.id else None
     return last, guardian
 
@@ -186,7 +203,11 @@ def lost_updates(views: Iterable[NodeView]) -> int:
     began = {line.epoch: line for one in views for line in one.lines if isinstance(line, Began)}
     bases = {epoch: line.base for epoch, line in began.items()}
     tops = dict(bases)
-    copies = [(Epoch(*token["epoch"]), token["base"], token["step"]) for one in views for token in one.tokens]
+    copies = [
+        (Epoch(*token["epoch"]), token["base"], token["step"])
+        for one in views
+        for token in one.tokens
+    ]
     archived = [line.token for one in views for line in one.lines if isinstance(line, Archived)]
     copies += [(token.epoch, token.base, token.step) for token in archived]
     for epoch, base, step in copies:
@@ -214,7 +235,9 @@ def lost_updates(views: Iterable[NodeView]) -> int:
     return sum(max(0, top - max(bases[epoch], ends.get(epoch, 0))) for epoch, top in tops.items())
 
 
-def _waits(views: Sequence[NodeView], manifest: Manifest, holder: int | None, *, begun: bool) -> Iterable[str]:
+def _waits(
+    views: Sequence[NodeView], manifest: Manifest, holder: int | None, *, begun: bool
+) -> Iterable[str]:
     """Yield what keeps the walk from continuing."""
     for one in views:
         if one.error is not None:

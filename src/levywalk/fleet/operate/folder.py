@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, look
 from levywalk.fleet.operate.log_text import short
@@ -30,12 +29,15 @@ from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.node_status import running
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.whole_files import write_whole
 
 MANIFEST, BEGUN, LOG = "manifest.json", "begun", "node.log"
 PATIENCE = 120.0  # seconds for a fleet to start
 _WAIT = 0.05, 0.5  # seconds between looks, at first and at most
 _TAIL = 5  # lines of a log that tell why a process ended
-_children: dict[int, subprocess.Popen[bytes]] = {}  # child processes, by pid; they must be waited for when they end
+_children: dict[
+    int, subprocess.Popen[bytes]
+] = {}  # child processes, by pid; they must be waited for when they end
 
 Say = Callable[[str], None]
 
@@ -76,7 +78,9 @@ class FleetFolder:
         for place in node_folders(path):
             file = NodeFile.read(place / "node.toml")
             if place.name != f"node-{file.id}":
-                raise InvalidParameter(f"{place}: its node.toml is of node {file.id}; put each file into its folder")
+                raise InvalidParameter(
+                    f"{place}: its node.toml is of node {file.id}; put each file into its folder"
+                )
             files[file.id] = file
         if not files:
             raise InvalidParameter(f"{path} has no nodes: there is no node-*/node.toml in it")
@@ -118,7 +122,9 @@ class FleetFolder:
     def check(self, node: int) -> NodeFile:
         """Return the node file of a node, which must be in this folder."""
         if node not in self.files:
-            raise InvalidParameter(f"node must be one of {self.path}'s, {short(self.files)}, got {node}")
+            raise InvalidParameter(
+                f"node must be one of {self.path}'s, {short(self.files)}, got {node}"
+            )
         return self.files[node]
 
     # Starting
@@ -165,12 +171,18 @@ class FleetFolder:
         _children[process.pid] = process
         return process
 
-    def _await_answers(self, started: dict[int, subprocess.Popen[bytes]], until: float, say: Say) -> None:
+    def _await_answers(
+        self, started: dict[int, subprocess.Popen[bytes]], until: float, say: Say
+    ) -> None:
         waited, ended = set(self.files), {}
         for _ in _looks(until):
             for v, process in started.items():
                 # A node that another command has started meanwhile counts as well.
-                if v in waited and process.poll() is not None and running(self.files[v].state) is None:
+                if (
+                    v in waited
+                    and process.poll() is not None
+                    and running(self.files[v].state) is None
+                ):
                     waited.discard(v)
                     ended[v] = process
             waited = {v for v in waited if not self._answers(v)}
@@ -232,7 +244,9 @@ class FleetFolder:
         )
 
     def _mark(self) -> None:
-        write_whole(self.path / BEGUN, b"The walk has started: the first token must not be created again.\n")
+        write_whole(
+            self.path / BEGUN, b"The walk has started: the first token must not be created again.\n"
+        )
 
     # Stopping
 
@@ -252,7 +266,9 @@ class FleetFolder:
             If some still run.
         """
         _reap()
-        runs = {v: pid for v, file in self.files.items() if (pid := running(file.state)) is not None}
+        runs = {
+            v: pid for v, file in self.files.items() if (pid := running(file.state)) is not None
+        }
         for v, pid in runs.items():
             self._order_stop(v, pid)
         left = self._await_end(runs, time.monotonic() + timeout, say)
@@ -262,7 +278,9 @@ class FleetFolder:
             left = self._await_end(runs, time.monotonic() + timeout, say)
         if left:
             shown = ", ".join(f"{v} (process {runs[v]})" for v in sorted(left))
-            raise FleetProblem(f"nodes {shown} still run after {timeout:g} s; --force kills them, and loses nothing")
+            raise FleetProblem(
+                f"nodes {shown} still run after {timeout:g} s; --force kills them, and loses nothing"
+            )
         return sorted(runs)
 
     def _order_stop(self, node: int, pid: int) -> None:
@@ -313,7 +331,9 @@ class FleetFolder:
             raise InvalidParameter(
                 f"node {node} is not gone: process {pid} runs; stop it first, or remove it with levywalk fleet leave"
             )
-        around = [v for v, file in self.files.items() if node in {peer.id for peer in file.neighbours}]
+        around = [
+            v for v, file in self.files.items() if node in {peer.id for peer in file.neighbours}
+        ]
         if not around:
             raise InvalidParameter(f"node {node} is not a neighbour of any node in {self.path}")
         told, down, objections = [], [], []
@@ -328,7 +348,9 @@ class FleetFolder:
         if objections:
             raise FleetProblem("; ".join(objections))
         if not told:
-            raise FleetProblem(f"no neighbour of node {node} was told: nodes {short(down)} do not run")
+            raise FleetProblem(
+                f"no neighbour of node {node} was told: nodes {short(down)} do not run"
+            )
         return told, down
 
     def leave(self, node: int) -> None:
@@ -347,7 +369,9 @@ class FleetFolder:
         chosen = list(self.files) if nodes is None else [self.check(v).id for v in nodes]
         authority = Authority.load(self.path / "authority")
         return [
-            authority.renew(v, days=NODE_DAYS if days is None else days, folder=self.files[v].certificate.parent)
+            authority.renew(
+                v, days=NODE_DAYS if days is None else days, folder=self.files[v].certificate.parent
+            )
             for v in chosen
         ]
 
@@ -372,15 +396,21 @@ def begin_at(path: str | Path, timeout: float = PATIENCE, say: Say = _nothing) -
             return True
         say(f"{len(down)} edges are not up yet")
     why = about["edges"][down[0]].get("why") or "its two ends have not agreed yet"
-    raise FleetProblem(f"the walk cannot start: the edge from node {file.id} to node {down[0]} is not up: {why}")
+    raise FleetProblem(
+        f"the walk cannot start: the edge from node {file.id} to node {down[0]} is not up: {why}"
+    )
 
 
 def check_folder(path: Path) -> None:
     """Raise an error if this is not a fleet's folder."""
     if (path / "node.toml").exists():
-        raise InvalidParameter(f"{path} is one node's folder: give {path / 'node.toml'}, or the fleet's folder")
+        raise InvalidParameter(
+            f"{path} is one node's folder: give {path / 'node.toml'}, or the fleet's folder"
+        )
     if not (path / MANIFEST).is_file():
-        raise InvalidParameter(f"{path} is not a fleet's folder: it has no {MANIFEST}; levywalk fleet init creates one")
+        raise InvalidParameter(
+            f"{path} is not a fleet's folder: it has no {MANIFEST}; levywalk fleet init creates one"
+        )
 
 
 def node_folders(path: Path) -> list[Path]:

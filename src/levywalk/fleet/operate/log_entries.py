@@ -18,7 +18,10 @@ def entries(paths: Mapping[int, Path]) -> Iterator[dict[str, Any]]:
     """Yield all lines of the nodes' logs in order of time; each has at least time, level, node and
     event. Output of a process that is not JSON, such as a traceback, follows the line before it.
     """
-    return heapq.merge(*(_of_one(node, path) for node, path in sorted(paths.items())), key=lambda entry: entry["time"])
+    return heapq.merge(
+        *(_of_one(node, path) for node, path in sorted(paths.items())),
+        key=lambda entry: entry["time"],
+    )
 
 
 def _of_one(node: int, path: Path) -> Iterator[dict[str, Any]]:
@@ -85,7 +88,9 @@ def in_words(entry: Mapping[str, Any]) -> str:
     try:
         said = sentence(entry["event"], dict(entry))
     except (KeyError, TypeError, ValueError):  # written by another version of levywalk
-        said = f"{entry['event']} {json.dumps({k: v for k, v in entry.items() if k not in _ALWAYS})}"
+        said = (
+            f"{entry['event']} {json.dumps({k: v for k, v in entry.items() if k not in _ALWAYS})}"
+        )
     mark = {"warning": "! ", "error": "✗ "}.get(str(entry["level"]), "")
     when = str(entry["time"])[:23].replace("T", " ")
     return f"{when:23}  node {entry['node']:>3}  {mark}{said}"

@@ -69,8 +69,12 @@ _STATE = {"restart": "runs", "join": "takes part already"}
 _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "began": _began,
     "archived": _archived,
-    "regenerated": lambda a: f"restores the model from its copy of step {a['step']}: node {a['holder']} is silent",
-    "guardian gone": lambda a: f"continues without its guardian, node {a['guardian']}, which is gone",
+    "regenerated": lambda a: (
+        f"restores the model from its copy of step {a['step']}: node {a['holder']} is silent"
+    ),
+    "guardian gone": lambda a: (
+        f"continues without its guardian, node {a['guardian']}, which is gone"
+    ),
     "stayed": lambda a: f"keeps the model instead of sending it to node {a['to']}: {a['why']}",
     "refused": lambda a: f"refuses what node {a['sender']} sends: {a['why']}",
     "finished": lambda a: f"the walk is over after {a['step']:,} updates",
@@ -84,7 +88,9 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "gone": lambda a: "is reported as gone for good",
     "cut": lambda a: f"╳ disconnected from the others: {short(a['nodes'])}",
     "heal": lambda a: "the connection is restored",
-    "no use": lambda a: f"{a['fault']} changes nothing: the node {_STATE.get(a['fault'], 'does not run')}",
+    "no use": lambda a: (
+        f"{a['fault']} changes nothing: the node {_STATE.get(a['fault'], 'does not run')}"
+    ),
     "nobody": lambda a: f"there is no {a['meant']} at this time: {a['fault']} is skipped",
     "started": lambda a: f"starts, levywalk {a['version']}, listens on {a['listen']}",
     "stopped": lambda a: "stops",
@@ -95,9 +101,15 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         if a["neighbour"] < 0
         else f"the link to node {a['neighbour']} is closed: {a['why']}"
     ),
-    "lost its disk": lambda a: f"node {a['neighbour']} has started again without its disk: it counts as a new node",
-    "process is dead": lambda a: f"node {a['neighbour']}'s process does not exist any more: it counts as gone",
-    "slept": lambda a: f"was stopped for {a['seconds']} s (or the machine slept): does not count that time as silence",
+    "lost its disk": lambda a: (
+        f"node {a['neighbour']} has started again without its disk: it counts as a new node"
+    ),
+    "process is dead": lambda a: (
+        f"node {a['neighbour']}'s process does not exist any more: it counts as gone"
+    ),
+    "slept": lambda a: (
+        f"was stopped for {a['seconds']} s (or the machine slept): does not count that time as silence"
+    ),
     "expires soon": lambda a: a["message"],
     "disk full": lambda a: a["message"],
     "cannot run": lambda a: f"cannot run: {a['message']}",

@@ -116,7 +116,9 @@ def winning_chain(logs: Logs, published: PublishedWalk) -> Chain:
     epochs, visits = _lineage(began, lines)
     missing = tuple(step for step in range(max(visits, default=0)) if step not in visits)
     whole = epochs[0][0] in began
-    return Chain(tuple(epochs), visits, missing, tuple(_lost(lines, epochs, published)) if whole else None)
+    return Chain(
+        tuple(epochs), visits, missing, tuple(_lost(lines, epochs, published)) if whole else None
+    )
 
 
 def _lines(logs: Logs) -> Iterator[tuple[int, Line]]:
@@ -146,7 +148,9 @@ def _lineage(
 
 
 def _lost(
-    lines: dict[Epoch, dict[int, tuple[int, Visit]]], epochs: list[tuple[Epoch, int]], published: PublishedWalk
+    lines: dict[Epoch, dict[int, tuple[int, Visit]]],
+    epochs: list[tuple[Epoch, int]],
+    published: PublishedWalk,
 ) -> Iterator[tuple[Epoch, int]]:
     """Yield the updates that do not count: those of other epochs, and those beyond the base of the
     next epoch.
@@ -176,7 +180,10 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
             walk[0, step] = v
     nodes = loss_nodes("auto", problem, published.update, published.steps, len(kept), fleet.seed)
     measure = Measure(problem, nodes)
-    counts = (np.array([[getattr(line, name) for line in lines]]) for name in ("hops", "transfers", "small_messages"))
+    counts = (
+        np.array([[getattr(line, name) for line in lines]])
+        for name in ("hops", "transfers", "small_messages")
+    )
     hops, transfers, small = counts
     errors = _errors(measure, kept, hops, transfers)
     bound = fleet.design.phases[0].bind(fleet.network, problem)
@@ -197,7 +204,8 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
         switched_at=np.array([last.switched_at if fleet.design.detector is not None else -1]),
         target=bound.law,
         optimum=measure.optimum,
-        provenance=_provenance(chain, logs, fleet, bound.largest, last) | {"loss": measure.describe()},
+        provenance=_provenance(chain, logs, fleet, bound.largest, last)
+        | {"loss": measure.describe()},
     )
 
 
@@ -212,7 +220,9 @@ def _errors(measure: Measure, kept: list[tuple[int, Visit]], hops: Ints, transfe
     return errors
 
 
-def _provenance(chain: Chain, logs: Logs, fleet: Fleet, largest: float, last: Visit) -> dict[str, Any]:
+def _provenance(
+    chain: Chain, logs: Logs, fleet: Fleet, largest: float, last: Visit
+) -> dict[str, Any]:
     published = fleet.published
     return told(
         fleet.network,

@@ -5,7 +5,16 @@ holder is dead.
 from __future__ import annotations
 
 from levywalk.fleet.protocol.events import Silent
-from levywalk.fleet.protocol.messages import Alive, Certificate, Guard, Guarding, Release, Released, Renew, Renewed
+from levywalk.fleet.protocol.messages import (
+    Alive,
+    Certificate,
+    Guard,
+    Guarding,
+    Release,
+    Released,
+    Renew,
+    Renewed,
+)
 from levywalk.fleet.protocol.next_node import NextNode
 from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, HeldStatus, RegisterValue
 from levywalk.fleet.protocol.token import Epoch
@@ -31,8 +40,12 @@ class Guardian(NextNode):
         self.holder_heard, self.activated = now, True
         certificate = guarded.register
         if certificate is None:
-            blank = Certificate(self.id, message.epoch, message.seq, message.to, message.digest, b"")
-            certificate = blank._replace(signature=self.signer.sign(blank.statement(self.terms.run)))
+            blank = Certificate(
+                self.id, message.epoch, message.seq, message.to, message.digest, b""
+            )
+            certificate = blank._replace(
+                signature=self.signer.sign(blank.statement(self.terms.run))
+            )
             self._put("guarded", guarded._replace(register=certificate))
         assert isinstance(certificate, Certificate)
         self._send(sender, Released(certificate))
@@ -74,7 +87,11 @@ class Guardian(NextNode):
         certificate: the next node has the token and may not have its certificate.
         """
         guarded = self.disk.guarded
-        if guarded is None or guarded.register == RegisterValue.REGENERATED or self.disk.final is not None:
+        if (
+            guarded is None
+            or guarded.register == RegisterValue.REGENERATED
+            or self.disk.final is not None
+        ):
             return
         if isinstance(guarded.register, Certificate):
             self._pass_on(guarded.register, now)
@@ -83,7 +100,9 @@ class Guardian(NextNode):
         if held is not None and held.status != HeldStatus.PREPARED:
             return
         self._put("guarded", guarded._replace(register=RegisterValue.REGENERATED))
-        self._record("regenerated", epoch=copy.epoch, seq=copy.seq, step=copy.step, holder=guarded.holder)
+        self._record(
+            "regenerated", epoch=copy.epoch, seq=copy.seq, step=copy.step, holder=guarded.holder
+        )
         self._bring_back(copy, copy.epoch, NOBODY, now, avoid=(guarded.holder,))
 
     def _guard(self, sender: int, message: Guard, now: float) -> None:
@@ -101,7 +120,9 @@ class Guardian(NextNode):
         self._overtake(
             token.epoch, token.base
         )  # in one transaction with the copy, so that an announced epoch is guarded
-        self._lines.append(Began(token.epoch, message.parent, token.base))  # the other node may die before it logs this
+        self._lines.append(
+            Began(token.epoch, message.parent, token.base)
+        )  # the other node may die before it logs this
         self._put("guarded", Guarded(token, sender, None, None))
         self.holder_heard, self.activated = now, True
         self._send(sender, Guarding(token.epoch, token.seq))

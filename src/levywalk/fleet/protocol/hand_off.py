@@ -161,7 +161,12 @@ class HandOff(Guardian):
     def _prepared(self, sender: int, message: Prepared, now: float) -> None:
         """The next node has the token: change nothing any more, and ask the guardian to release it."""
         held = self.disk.held
-        if held is None or held.status != HeldStatus.MOVING or held.to != sender or held.token.epoch != message.epoch:
+        if (
+            held is None
+            or held.status != HeldStatus.MOVING
+            or held.to != sender
+            or held.token.epoch != message.epoch
+        ):
             return
         sent, digest = self._outgoing(held)
         if (message.seq, message.digest) != (sent.seq, digest):
@@ -173,7 +178,12 @@ class HandOff(Guardian):
     def _refused(self, sender: int, message: Refused, now: float) -> None:
         """The next node does not accept the token: the model stays, as with a dead node."""
         held = self.disk.held
-        if held is None or held.status != HeldStatus.MOVING or held.to != sender or held.token.epoch != message.epoch:
+        if (
+            held is None
+            or held.status != HeldStatus.MOVING
+            or held.to != sender
+            or held.token.epoch != message.epoch
+        ):
             return
         if message.digest == self._outgoing(held)[1]:
             self._stay(held, message.why)
@@ -208,7 +218,11 @@ class HandOff(Guardian):
     def _renewed(self, sender: int, message: Renewed, now: float) -> None:
         """The guardian has the new copy: continue."""
         held = self.disk.held
-        if held is None or held.guardian != sender or (held.token.epoch, held.token.seq) != message[:2]:
+        if (
+            held is None
+            or held.guardian != sender
+            or (held.token.epoch, held.token.seq) != message[:2]
+        ):
             return
         if held.copied < message.step <= held.token.step:
             held = held._replace(copied=message.step)
@@ -226,7 +240,10 @@ class HandOff(Guardian):
         if (token.epoch, token.seq) != message[:2]:
             return
         self._lines.append(Began(token.epoch, held.parent, token.step))
-        self._put("held", held._replace(status=HeldStatus.ACTIVE if held.to == NOBODY else HeldStatus.MOVING))
+        self._put(
+            "held",
+            held._replace(status=HeldStatus.ACTIVE if held.to == NOBODY else HeldStatus.MOVING),
+        )
         self._put("known", Known(token.epoch, token.base))
         self._record("began", epoch=token.epoch, step=token.step, guardian=sender)
         self._announce(now)

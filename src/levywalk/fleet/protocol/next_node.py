@@ -6,7 +6,15 @@ from __future__ import annotations
 
 from levywalk.fleet.protocol.epochs import Epochs
 from levywalk.fleet.protocol.events import Again
-from levywalk.fleet.protocol.messages import Activate, Alive, Certificate, Certified, Prepare, Prepared, Refused
+from levywalk.fleet.protocol.messages import (
+    Activate,
+    Alive,
+    Certificate,
+    Certified,
+    Prepare,
+    Prepared,
+    Refused,
+)
 from levywalk.fleet.protocol.records import NOBODY, Held, HeldStatus
 from levywalk.fleet.protocol.token import FIRST
 
@@ -19,7 +27,9 @@ class NextNode(Epochs):
         token = message.token
         if self._behind(sender, token.epoch):
             return
-        why = self.published.refuses(token) or ("the node is leaving" if self.disk.own.leaving else None)
+        why = self.published.refuses(token) or (
+            "the node is leaving" if self.disk.own.leaving else None
+        )
         if why is not None:
             self._record("refused", sender=sender, why=why)
             self._send(sender, Refused(token.epoch, token.seq, token.digest(), why))
@@ -28,17 +38,29 @@ class NextNode(Epochs):
         held, guarded = self.disk.held, self.disk.guarded
         if self.disk.final is not None:
             return  # an old message: the walk is over
-        if guarded is not None and guarded.copy.epoch == token.epoch and guarded.copy.seq >= token.seq:
+        if (
+            guarded is not None
+            and guarded.copy.epoch == token.epoch
+            and guarded.copy.seq >= token.seq
+        ):
             return  # an old message: this token was here and was handed over
         if held is not None:
             if held.status != HeldStatus.PREPARED:
                 return  # an old message: this token or a later one is in use here
-            if held.token.epoch == token.epoch and (held.token.seq, held.token.hops) > (token.seq, token.hops):
+            if held.token.epoch == token.epoch and (held.token.seq, held.token.hops) > (
+                token.seq,
+                token.hops,
+            ):
                 return
-            if self._digest(held.token) == token.digest():  # a repeated message; the stored giver is kept
+            if (
+                self._digest(held.token) == token.digest()
+            ):  # a repeated message; the stored giver is kept
                 self._send(sender, Prepared(token.epoch, token.seq, self._digest(held.token)))
                 return
-        self._put("held", Held(HeldStatus.PREPARED, token, message.guardian, sender, NOBODY, token.step, FIRST))
+        self._put(
+            "held",
+            Held(HeldStatus.PREPARED, token, message.guardian, sender, NOBODY, token.step, FIRST),
+        )
         self._send(sender, Prepared(token.epoch, token.seq, self._digest(token)))
 
     def _activate(self, sender: int, message: Activate, now: float) -> None:
@@ -52,7 +74,10 @@ class NextNode(Epochs):
         if held.status == HeldStatus.PREPARED:
             if held.giver in (sender, NOBODY):
                 self._come_alive(held, certificate, now)
-        elif held.guardian == sender and (held.token.epoch, held.token.seq) == (certificate.epoch, certificate.seq + 1):
+        elif held.guardian == sender and (held.token.epoch, held.token.seq) == (
+            certificate.epoch,
+            certificate.seq + 1,
+        ):
             self._send(sender, Alive(held.token.epoch, held.token.seq))
 
     def _come_alive(self, held: Held, certificate: Certificate, now: float) -> None:
@@ -61,7 +86,13 @@ class NextNode(Epochs):
         If the node that sent the token is gone, do so in a new epoch.
         """
         token = held.token
-        if certificate[:5] != (held.guardian, token.epoch, token.seq - 1, self.id, self._digest(token)):
+        if certificate[:5] != (
+            held.guardian,
+            token.epoch,
+            token.seq - 1,
+            self.id,
+            self._digest(token),
+        ):
             return
         if not self._signed(certificate):
             self._record("refused", sender=held.giver, why="the certificate is not the guardian's")
@@ -69,8 +100,12 @@ class NextNode(Epochs):
         if held.giver == NOBODY:
             self._bring_back(token, token.epoch, NOBODY, now, avoid=())
             return
-        self._put("held", Held(HeldStatus.ACTIVE, token, held.giver, NOBODY, NOBODY, token.step, FIRST))
-        self.out.append(Again())  # the next message to the giver, or the answer to its next one, tells it
+        self._put(
+            "held", Held(HeldStatus.ACTIVE, token, held.giver, NOBODY, NOBODY, token.step, FIRST)
+        )
+        self.out.append(
+            Again()
+        )  # the next message to the giver, or the answer to its next one, tells it
 
     def _certified(self, sender: int, message: Certified, now: float) -> None:
         """Use or forward a certificate that the silent sender of a token could not deliver."""
@@ -103,7 +138,11 @@ class NextNode(Epochs):
             and held.token.epoch == word.epoch
             and held.token.seq > word.seq + (held.status == HeldStatus.PREPARED)
         )
-        return lives or (guarded is not None and guarded.copy.epoch == word.epoch and guarded.copy.seq > word.seq + 1)
+        return lives or (
+            guarded is not None
+            and guarded.copy.epoch == word.epoch
+            and guarded.copy.seq > word.seq + 1
+        )
 
     def _speak(self) -> None:
         """Send the certificate that is to be forwarded to all neighbours, until it is known to be

@@ -88,14 +88,20 @@ class PublishedWalk:
         phases = bind_phases(network, problem, design, update, step_size)
         check_local(design, update)
         if stop == "detector" and design.detector is not None:
-            raise InvalidParameter("stop must be 'steps' for a switching walk: its detector tells when to switch")
+            raise InvalidParameter(
+                "stop must be 'steps' for a switching walk: its detector tells when to switch"
+            )
         if design.detector is not None:
             detector = design.detector
         elif stop == "detector":
             detector = detector or Detector()
         else:
             detector = None
-        every = max(1, steps // 200) if record_every is None else checks.integer("record_every", record_every, low=1)
+        every = (
+            max(1, steps // 200)
+            if record_every is None
+            else checks.integer("record_every", record_every, low=1)
+        )
         return cls(method_of(phases, update, detector, problem), steps, stop, every)
 
     @property
@@ -147,11 +153,16 @@ class PublishedWalk:
         if not 0 <= token.phase < len(self.phases):
             return f"phase must be below {len(self.phases)}, got {token.phase}"
         most = self.method.max_hops
-        if not 0 <= token.hop <= token.distance <= most or (token.distance and token.hop == token.distance):
+        if not 0 <= token.hop <= token.distance <= most or (
+            token.distance and token.hop == token.distance
+        ):
             return f"a jump of at most {most} hops was expected, got hop {token.hop} of {token.distance}"
         if not 0 <= token.base <= token.step <= self.steps:
             return f"step {token.step} of {self.steps} in an epoch from step {token.base} cannot be"
-        counts = {name: getattr(token, name) for name in ("seq", "version", "hops", "transfers", "small_messages")}
+        counts = {
+            name: getattr(token, name)
+            for name in ("seq", "version", "hops", "transfers", "small_messages")
+        }
         if not all(0 <= count < _MOST for count in counts.values()):
             return ", ".join(f"{name} {count}" for name, count in counts.items()) + " cannot be"
         if not all(-1 <= step < self.steps for step in (token.switched_at, token.diverged_at)):
@@ -164,7 +175,11 @@ class PublishedWalk:
 
     def _refuses_averages(self, token: Token) -> str | None:
         """Return what is wrong with the detector's averages, which are the last part of the memory, or None."""
-        kinds = {name: kind for name, kind in self.method.token_memory.items() if name.startswith(DETECTOR)}
+        kinds = {
+            name: kind
+            for name, kind in self.method.token_memory.items()
+            if name.startswith(DETECTOR)
+        }
         averages = unpacked(token.memory[-token_bytes(kinds, self.dim) :], kinds, self.dim)
         if not all(np.isfinite(averages[DETECTOR + name]).all() for name in ("mean", "mass")):
             return "the detector's averages hold NaN or infinity"
@@ -180,7 +195,9 @@ def check_local(design: Walk, update: Update) -> None:
                 f"design must walk over the edges in a fleet, got {part.name}, which only a server can do"
             )
     if not update.local:
-        raise InvalidParameter(f"update {update.name} needs more than a node's own data, so it cannot run in a fleet")
+        raise InvalidParameter(
+            f"update {update.name} needs more than a node's own data, so it cannot run in a fleet"
+        )
 
 
 class Visit(NamedTuple):
@@ -233,7 +250,13 @@ class NodeSite:
     """
 
     def __init__(
-        self, published: PublishedWalk, node: int, problem: Problem, index: int, scores: tuple[float, ...], key: Key
+        self,
+        published: PublishedWalk,
+        node: int,
+        problem: Problem,
+        index: int,
+        scores: tuple[float, ...],
+        key: Key,
     ) -> None:
         self.published, self.node, self.key, self.scores = published, node, key, scores
         method = published.method
@@ -275,7 +298,10 @@ class NodeSite:
             return
         degree = len(self.views[0].neighbours) if self.views else 0
         sizes = Sizes(self.published.dim, degree, self._local.n_samples)
-        self.memory = {name: np.full(kind.shape(sizes), kind.initial, kind.dtype) for name, kind in declared.items()}
+        self.memory = {
+            name: np.full(kind.shape(sizes), kind.initial, kind.dtype)
+            for name, kind in declared.items()
+        }
         for name, array in (kept or {}).items():
             if name in self.memory and self.memory[name].shape == array.shape:
                 self.memory[name] = array.copy()
@@ -314,7 +340,9 @@ class NodeSite:
             token._replace(
                 version=token.version + 1,
                 model=after.model if after.model is token.model else sealed_model(after.model),
-                memory=sealed_model(packed(after.memory, method.token_memory)) if carried else token.memory,
+                memory=sealed_model(packed(after.memory, method.token_memory))
+                if carried
+                else token.memory,
                 step=after.step,
                 hop=after.hop,
                 distance=after.distance,

@@ -33,7 +33,9 @@ class Orders:
         }
         order = orders.get(str(asked.get("do")))
         if order is None:
-            raise InvalidParameter(f"do must be one of {', '.join(orders)}, got {asked.get('do')!r}")
+            raise InvalidParameter(
+                f"do must be one of {', '.join(orders)}, got {asked.get('do')!r}"
+            )
         return order(asked)
 
     def _ordered(self, event: Event) -> dict[str, Any]:
@@ -53,10 +55,16 @@ class Orders:
 
     def _gone(self, asked: dict[str, Any]) -> dict[str, Any]:
         node = asked.get("node")
-        if type(node) is not int or node not in self.process.node.disk.edges or node == self.process.file.id:
+        if (
+            type(node) is not int
+            or node not in self.process.node.disk.edges
+            or node == self.process.file.id
+        ):
             raise InvalidParameter(f"node {node} is not a neighbour of node {self.process.file.id}")
         if node in self.process.transport.links and self.process.transport.links[node].open:
-            raise InvalidParameter(f"node {node} is not gone: it is connected to node {self.process.file.id}")
+            raise InvalidParameter(
+                f"node {node} is not gone: it is connected to node {self.process.file.id}"
+            )
         return self._ordered(Gone(node))
 
     def _stop(self, asked: dict[str, Any]) -> dict[str, Any]:

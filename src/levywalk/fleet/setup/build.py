@@ -73,9 +73,13 @@ class Fleet:
 
         The arguments are those of `levywalk.run`; ``more`` are those of `PublishedWalk.of`.
         """
-        published = PublishedWalk.of(network, problem, design, steps=steps, step_size=step_size, **more)
+        published = PublishedWalk.of(
+            network, problem, design, steps=steps, step_size=step_size, **more
+        )
         phases = bind_phases(network, problem, design, published.update, step_size)
-        begin = start_nodes(start, design, network, problem, phases[0].bound, keys(seed, Domain.START, range(1)))
+        begin = start_nodes(
+            start, design, network, problem, phases[0].bound, keys(seed, Domain.START, range(1))
+        )
         first = np.zeros(problem.dim) if x0 is None else np.array(x0, dtype=np.float64)
         return cls(
             network,
@@ -97,7 +101,11 @@ class Fleet:
 
     def key(self, v: int) -> Key:
         """Return the key that a node draws from."""
-        return Key.of(self.seed, Domain.WALK) if self.shared_key else Key.of(self.seed, Domain.FLEET, v)
+        return (
+            Key.of(self.seed, Domain.WALK)
+            if self.shared_key
+            else Key.of(self.seed, Domain.FLEET, v)
+        )
 
     def scores_of(self, v: int) -> tuple[float, ...]:
         """Return a node's scores, by phase."""

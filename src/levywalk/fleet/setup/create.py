@@ -25,7 +25,6 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.durable import sync_folder, write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.fleet.identity.authority import NODE_DAYS, Authority
 from levywalk.fleet.identity.certificates import key_fingerprint
@@ -51,6 +50,7 @@ from levywalk.progress import Progress
 from levywalk.registry import from_dict
 from levywalk.schedule import Schedule
 from levywalk.walks import Walk
+from levywalk.whole_files import sync_folder, write_whole
 
 
 class PrivateProblem:
@@ -65,10 +65,18 @@ class PrivateProblem:
     """
 
     def __init__(
-        self, n: int, dim: int, mean_smoothness: float, *, loss: str = "least_squares", ridge: float = 0.0
+        self,
+        n: int,
+        dim: int,
+        mean_smoothness: float,
+        *,
+        loss: str = "least_squares",
+        ridge: float = 0.0,
     ) -> None:
         self.n, self.dim = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)
-        self.smoothness: Floats = np.full(self.n, checks.positive("mean_smoothness", mean_smoothness))
+        self.smoothness: Floats = np.full(
+            self.n, checks.positive("mean_smoothness", mean_smoothness)
+        )
         self.sample_loss: Loss = from_dict("loss", {"kind": loss})
         self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
 
@@ -180,7 +188,9 @@ def fleet_of(folder: str | Path) -> Fleet:
     nodes = node_files(folder, manifest.nodes)
     for node in nodes:
         if Manifest.read(node.manifest).digest != manifest.digest:
-            raise InvalidSpec(f"{node.manifest}: this is not the fleet's manifest: copy {folder}/manifest.json there")
+            raise InvalidSpec(
+                f"{node.manifest}: this is not the fleet's manifest: copy {folder}/manifest.json there"
+            )
     network = _network(folder, manifest, nodes)
     problem = _problem(manifest, nodes)
     return Fleet(
@@ -212,7 +222,11 @@ def _fresh(folder: Path) -> Path:
 def _check_problem(problem: Problem, design: Walk, step_size: float | str | Schedule) -> None:
     """Refuse problems that a node cannot compute alone, and step sizes that need the private data."""
     if isinstance(problem, PrivateProblem):
-        sizes = [step_size] if design.detector is None else [step_size, getattr(design, "step_size", 0.0)]
+        sizes = (
+            [step_size]
+            if design.detector is None
+            else [step_size, getattr(design, "step_size", 0.0)]
+        )
         for size in sizes:
             if isinstance(size, str):
                 raise InvalidParameter(
@@ -253,7 +267,12 @@ def _write_fleet(
 
 
 def _fill(
-    folder: Path, fleet: Fleet, manifest: Manifest, places: list[Place], days: int, progress: Progress | None
+    folder: Path,
+    fleet: Fleet,
+    manifest: Manifest,
+    places: list[Place],
+    days: int,
+    progress: Progress | None,
 ) -> None:
     """Write all files of the fleet."""
     manifest.write(folder / "manifest.json")
@@ -277,7 +296,12 @@ def _fill(
             at / NODE_CERTIFICATE,
             at / CA_CERTIFICATE,
             tuple(
-                Peer(u, places[u].address, prints[u], folder / f"node-{u}" / "state" if place.local else None)
+                Peer(
+                    u,
+                    places[u].address,
+                    prints[u],
+                    folder / f"node-{u}" / "state" if place.local else None,
+                )
                 for u in near
             ),
         ).write(at / "node.toml")

@@ -44,7 +44,12 @@ def place(kind: str, name: str, v: int, metrics: bool = True) -> Place:
     ('node-3:7400', 'levywalk-five-3-0.levywalk-five:7400')
     """
     host = f"node-{v}" if kind == "compose" else f"levywalk-{name}-{v}-0.levywalk-{name}"
-    return Place(f"{host}:{PORT}", f"0.0.0.0:{PORT}", f"127.0.0.1:{METRICS}" if metrics else None, Path(_STATE))
+    return Place(
+        f"{host}:{PORT}",
+        f"0.0.0.0:{PORT}",
+        f"127.0.0.1:{METRICS}" if metrics else None,
+        Path(_STATE),
+    )
 
 
 def files(folder: str | Path, kind: str) -> dict[str, str]:
@@ -76,7 +81,11 @@ def files(folder: str | Path, kind: str) -> dict[str, str]:
     _check_places(kind, manifest, nodes)
     image = {"Dockerfile": _DOCKERFILE, ".dockerignore": _DOCKERIGNORE}
     if kind == "compose":
-        return {"compose.yaml": _compose(manifest), **image, "INSTALL.md": _COMPOSE_TEXT.format(start=manifest.start)}
+        return {
+            "compose.yaml": _compose(manifest),
+            **image,
+            "INSTALL.md": _COMPOSE_TEXT.format(start=manifest.start),
+        }
     name = f"levywalk-{manifest.name}"
     return {
         "kubernetes.yaml": _kubernetes(name, nodes),
@@ -91,7 +100,9 @@ def _check_places(kind: str, manifest: Manifest, nodes: list[NodeFile]) -> None:
     for node in nodes:
         own = place(kind, manifest.name, node.id)
         found = [(node.listen, own.listen), (str(node.state), str(own.state))]
-        found += [(peer.address, place(kind, manifest.name, peer.id).address) for peer in node.neighbours]
+        found += [
+            (peer.address, place(kind, manifest.name, peer.id).address) for peer in node.neighbours
+        ]
         for is_, must in found:
             if is_ != must:
                 raise InvalidParameter(
@@ -304,7 +315,13 @@ def _kubernetes(name: str, nodes: list[NodeFile]) -> str:
         names = ", ".join(f"/secret/{file}" for file in _own_files(node))
         parts.append(
             _STATEFUL_SET.format(
-                name=name, node=node.id, files=names, port=PORT, user=USER, config=_CONFIG, state=_STATE
+                name=name,
+                node=node.id,
+                files=names,
+                port=PORT,
+                user=USER,
+                config=_CONFIG,
+                state=_STATE,
             )
         )
     return "---\n".join(parts)

@@ -31,11 +31,17 @@ def read_bytes(path: Path, most: int, what: str) -> bytes:
         with path.open("rb") as file:
             found = file.read(most + 1)
     except FileNotFoundError:
-        raise MissingFile(f"{path}: there is no such file; levywalk fleet init makes {what}") from None
+        raise MissingFile(
+            f"{path}: there is no such file; levywalk fleet init makes {what}"
+        ) from None
     except OSError as error:
-        raise InvalidSpec(f"{path}: cannot be read ({error.strerror}); {what} was expected here") from None
+        raise InvalidSpec(
+            f"{path}: cannot be read ({error.strerror}); {what} was expected here"
+        ) from None
     if len(found) > most:
-        raise InvalidSpec(f"{path}: larger than {most} bytes, which {what} never is; is it the right file?")
+        raise InvalidSpec(
+            f"{path}: larger than {most} bytes, which {what} never is; is it the right file?"
+        )
     return found
 
 
@@ -54,7 +60,13 @@ class Fields:
     """
 
     def __init__(
-        self, value: Any, source: str, where: str = "", *, needed: Iterable[str], optional: Iterable[str] = ()
+        self,
+        value: Any,
+        source: str,
+        where: str = "",
+        *,
+        needed: Iterable[str],
+        optional: Iterable[str] = (),
     ) -> None:
         self.source, self.where = source, where
         if not isinstance(value, dict):
@@ -67,11 +79,17 @@ class Fields:
         for key in value:
             if key not in known:
                 near = difflib.get_close_matches(key, known, 1)
-                remedy = f"did you mean {near[0]}?" if near else f"known keys are {', '.join(known)}"
-                raise InvalidSpec(f"{source}: unknown key {self.name(key)} = {_shown(value[key])}; {remedy}")
+                remedy = (
+                    f"did you mean {near[0]}?" if near else f"known keys are {', '.join(known)}"
+                )
+                raise InvalidSpec(
+                    f"{source}: unknown key {self.name(key)} = {_shown(value[key])}; {remedy}"
+                )
         for key in needed:
             if key not in value:
-                raise InvalidSpec(f"{source}: the key {self.name(key)} is missing; add it, or make the file again")
+                raise InvalidSpec(
+                    f"{source}: the key {self.name(key)} is missing; add it, or make the file again"
+                )
 
     def name(self, key: str) -> str:
         """Return the full name of a key, with the name of the table."""
@@ -79,7 +97,9 @@ class Fields:
 
     def bad(self, key: str, must: str) -> InvalidSpec:
         """Return the error that says what the value of a key must be."""
-        return InvalidSpec(f"{self.source}: {self.name(key)} must be {must}, got {_shown(self.values.get(key))}")
+        return InvalidSpec(
+            f"{self.source}: {self.name(key)} must be {must}, got {_shown(self.values.get(key))}"
+        )
 
     @contextmanager
     def _clear(self) -> Iterator[None]:
@@ -101,12 +121,16 @@ class Fields:
         with self._clear():
             return checks.integer(self.name(key), self.values[key], low=low, high=high)
 
-    def number(self, key: str, *, low: float, high: float = math.inf, low_open: bool = False) -> float:
+    def number(
+        self, key: str, *, low: float, high: float = math.inf, low_open: bool = False
+    ) -> float:
         """Return a finite number within the interval."""
         domain = f"{'above' if low_open else 'of at least'} {low:g}"
         domain += "" if high == math.inf else f" and at most {high:g}"
         with self._clear():
-            return checks.real(self.name(key), self.values[key], domain, low=low, high=high, low_open=low_open)
+            return checks.real(
+                self.name(key), self.values[key], domain, low=low, high=high, low_open=low_open
+            )
 
     def choice(self, key: str, options: Iterable[str]) -> str:
         """Return one of a few words."""
@@ -129,9 +153,13 @@ class Fields:
 
     def table(self, key: str, *, needed: Iterable[str], optional: Iterable[str] = ()) -> Fields:
         """Return a table within this one."""
-        return Fields(self.values[key], self.source, self.name(key), needed=needed, optional=optional)
+        return Fields(
+            self.values[key], self.source, self.name(key), needed=needed, optional=optional
+        )
 
-    def tables(self, key: str, *, needed: Iterable[str], optional: Iterable[str] = ()) -> list[Fields]:
+    def tables(
+        self, key: str, *, needed: Iterable[str], optional: Iterable[str] = ()
+    ) -> list[Fields]:
         """Return the tables of a list."""
         value = self.values[key]
         if not isinstance(value, list):

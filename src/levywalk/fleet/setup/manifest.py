@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.protocol.node_step import STOPS, PublishedWalk, check_local
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
@@ -33,6 +32,7 @@ from levywalk.schedule import is_schedule
 from levywalk.step import Method, PublishedPhase
 from levywalk.updates import Update
 from levywalk.walks import BoundDetector, Scores, Walk, as_target
+from levywalk.whole_files import write_whole
 
 if TYPE_CHECKING:
     from levywalk.fleet.setup.build import Fleet
@@ -181,8 +181,16 @@ def _content(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
         "format": FORMAT,
         "run": run,
         "name": name,
-        "network": {"name": fleet.network.name, "nodes": fleet.network.n, "self_loops": fleet.network.self_loops},
-        "model": {"dtype": "float64", "shape": [published.dim], "x0": _first(fleet.x0, published.dim)},
+        "network": {
+            "name": fleet.network.name,
+            "nodes": fleet.network.n,
+            "self_loops": fleet.network.self_loops,
+        },
+        "model": {
+            "dtype": "float64",
+            "shape": [published.dim],
+            "x0": _first(fleet.x0, published.dim),
+        },
         "problem": {
             "loss": to_dict("loss", loss),
             "ridge": float(problem.ridge),  # type: ignore[attr-defined]
@@ -259,7 +267,9 @@ def _written(value: Any) -> dict[str, Any]:
 
 def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
     if len(text) > LARGEST:
-        raise InvalidSpec(f"{source}: larger than {LARGEST} bytes, which a manifest never is; is it the right file?")
+        raise InvalidSpec(
+            f"{source}: larger than {LARGEST} bytes, which a manifest never is; is it the right file?"
+        )
     top = Fields(
         _loaded(text, source),
         source,
@@ -323,13 +333,22 @@ def _model(top: Fields) -> tuple[int, Floats]:
     model = top.table("model", needed=("dtype", "shape", "x0"))
     model.choice("dtype", ("float64",))
     shape = model.values["shape"]
-    if not isinstance(shape, list) or len(shape) != 1 or type(shape[0]) is not int or not 1 <= shape[0] <= _MOST_DIM:
+    if (
+        not isinstance(shape, list)
+        or len(shape) != 1
+        or type(shape[0]) is not int
+        or not 1 <= shape[0] <= _MOST_DIM
+    ):
         raise model.bad("shape", f"a list of one number from 1 to {_MOST_DIM}")
     dim: int = shape[0]
     if "x0" not in model:
         return dim, np.zeros(dim)
     numbers = model.values["x0"]
-    if not isinstance(numbers, list) or len(numbers) != dim or not all(type(number) is float for number in numbers):
+    if (
+        not isinstance(numbers, list)
+        or len(numbers) != dim
+        or not all(type(number) is float for number in numbers)
+    ):
         raise model.bad("x0", f"null or a list of {dim} numbers, each with a decimal point")
     x0 = np.array(numbers)
     if not np.isfinite(x0).all():
@@ -360,7 +379,12 @@ def _recipe(table: Fields, key: str, kind: str) -> Any:
     try:
         made = from_dict(kind, recipe)
         whole = to_dict(kind, made)
-    except (LevywalkError, TypeError, ValueError, ArithmeticError) as error:  # a user's factory may raise the latter
+    except (
+        LevywalkError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+    ) as error:  # a user's factory may raise the latter
         shown = json.dumps(recipe)[:_SHOWN]
         raise InvalidSpec(f"{table.source}: in {table.name(key)} = {shown}: {error}") from None
     if json.dumps(whole, sort_keys=True) != json.dumps(recipe, sort_keys=True):
@@ -372,7 +396,9 @@ def _is_plain(value: Any, depth: int) -> bool:
     if isinstance(value, dict):
         if depth == 0 or not isinstance(value.get("kind", ""), str):
             return False
-        return all(isinstance(key, str) and _is_plain(entry, depth - 1) for key, entry in value.items())
+        return all(
+            isinstance(key, str) and _is_plain(entry, depth - 1) for key, entry in value.items()
+        )
     if isinstance(value, list):
         return depth > 0 and all(_is_plain(entry, depth - 1) for entry in value)
     return value is None or isinstance(value, (bool, int, float, str))
@@ -382,12 +408,16 @@ def _phases(top: Fields, design: Walk) -> tuple[PublishedPhase, ...]:
     """Return what is published of each phase."""
     tables = top.tables("phases", needed=("mean_score", "step_size", "most", "scaled"))
     if len(tables) != len(design.phases):
-        raise top.bad("phases", f"a list of {len(design.phases)} tables, one per phase of the design")
+        raise top.bad(
+            "phases", f"a list of {len(design.phases)} tables, one per phase of the design"
+        )
     phases = []
     for table, walk in zip(tables, design.phases, strict=True):
         mean = table.number("mean_score", low=0.0, low_open=True) if "mean_score" in table else None
         if (mean is None) == walk.reweight:
-            raise table.bad("mean_score", "a number if the design weights its updates, and null if not")
+            raise table.bad(
+                "mean_score", "a number if the design weights its updates, and null if not"
+            )
         most = table.number("most", low=0.0, low_open=True) if "most" in table else math.inf
         step_size = _recipe(table, "step_size", "schedule")
         if not is_schedule(step_size):
@@ -397,7 +427,12 @@ def _phases(top: Fields, design: Walk) -> tuple[PublishedPhase, ...]:
 
 
 def _walk(
-    top: Fields, design: Walk, update: Update, dim: int, phases: tuple[PublishedPhase, ...], nodes: int
+    top: Fields,
+    design: Walk,
+    update: Update,
+    dim: int,
+    phases: tuple[PublishedPhase, ...],
+    nodes: int,
 ) -> tuple[PublishedWalk, int]:
     walk = top.table("walk", needed=("steps", "stop", "detector", "record_every", "start"))
     steps = walk.integer("steps", low=1, high=_MOST_STEPS)
@@ -413,19 +448,26 @@ def _walk(
         )
     watched = design.detector is not None or stop == "detector"
     if watched != (detector is not None):
-        raise walk.bad("detector", "a table if the design switches or stop is detector, and null if not")
+        raise walk.bad(
+            "detector", "a table if the design switches or stop is detector, and null if not"
+        )
     if design.detector is not None and stop == "detector":
         raise walk.bad("stop", "steps for a switching design: its detector tells when to switch")
     every = walk.integer("record_every", low=1, high=_MOST_STEPS)
     method = Method(phases, update, detector, dim, nodes)
     top.tables("memory", needed=("name", "dtype", "shape"))
     if top.values["memory"] != memory_schema(method):
-        raise top.bad("memory", f"{memory_schema(method)}, which is what the design and the update declare here")
+        raise top.bad(
+            "memory",
+            f"{memory_schema(method)}, which is what the design and the update declare here",
+        )
     return PublishedWalk(method, steps, stop, every), walk.integer("start", low=0, high=nodes - 1)
 
 
 def _terms(top: Fields, digest: bytes) -> HandOffTerms:
-    table = top.table("handoff", needed=("renew_after", "policy", "heartbeat", "dead_after", "retry"))
+    table = top.table(
+        "handoff", needed=("renew_after", "policy", "heartbeat", "dead_after", "retry")
+    )
     return HandOffTerms(
         digest,
         table.integer("renew_after", low=1, high=_MOST_STEPS),

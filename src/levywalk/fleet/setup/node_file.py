@@ -28,13 +28,15 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.fleet.setup.fields import Fields, read_bytes
+from levywalk.whole_files import write_whole
 
 _LARGEST = 1 << 24  # bytes; enough for about fifty thousand neighbours
 _HIGHEST = 2**31 - 1  # largest id of a node
-_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?):([0-9]{1,5})")
+_ADDRESS = re.compile(
+    r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?):([0-9]{1,5})"
+)
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _PATHS = ("manifest", "data", "state", "key", "certificate", "authority")
 
@@ -88,8 +90,12 @@ class NodeFile:
         try:
             table = tomllib.loads(text.decode())
         except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
-            raise InvalidSpec(f"{path}: not TOML ({error}); correct the line, or make the file again") from None
-        top = Fields(table, str(path), needed=("id", "listen", *_PATHS, "neighbours"), optional=("metrics",))
+            raise InvalidSpec(
+                f"{path}: not TOML ({error}); correct the line, or make the file again"
+            ) from None
+        top = Fields(
+            table, str(path), needed=("id", "listen", *_PATHS, "neighbours"), optional=("metrics",)
+        )
         folder = path.absolute().parent
         node, listen = top.integer("id", low=0, high=_HIGHEST), _address(top, "listen")
         return cls(
@@ -171,7 +177,9 @@ def _loopback(table: Fields, key: str, listen: str) -> str:
     host, _ = host_port(text) or ("", 0)
     ip = _ip(host)
     if host != "localhost" and (ip is None or not ip.is_loopback):
-        raise table.bad(key, "on this machine's loopback, such as 127.0.0.1:22003: metrics are not encrypted")
+        raise table.bad(
+            key, "on this machine's loopback, such as 127.0.0.1:22003: metrics are not encrypted"
+        )
     if text == listen:
         raise table.bad(key, "another address than listen")
     return text
@@ -184,19 +192,29 @@ def _path(table: Fields, key: str, folder: Path) -> Path:
 def _neighbours(top: Fields, node: int, listen: str, folder: Path) -> tuple[Peer, ...]:
     peers: list[Peer] = []
     seen: dict[object, int] = {}
-    for table in top.tables("neighbours", needed=("id", "address", "fingerprint"), optional=("state",)):
+    for table in top.tables(
+        "neighbours", needed=("id", "address", "fingerprint"), optional=("state",)
+    ):
         who, address = table.integer("id", low=0, high=_HIGHEST), _address(table, "address")
         if who == node:
-            raise table.bad("id", "another node's id: the manifest decides about edges of a node to itself; remove it")
+            raise table.bad(
+                "id",
+                "another node's id: the manifest decides about edges of a node to itself; remove it",
+            )
         ip = _ip((host_port(address) or ("", 0))[0])
         if address == listen or (ip is not None and ip.is_unspecified):
             raise table.bad("address", f"where node {who} is reached from here")
         keys = table.text("fingerprint", most=200).lower()
         if not _FINGERPRINT.fullmatch(keys):
-            raise table.bad("fingerprint", "64 hexadecimal digits, as levywalk fleet init writes them")
+            raise table.bad(
+                "fingerprint", "64 hexadecimal digits, as levywalk fleet init writes them"
+            )
         for key, value in (("id", who), ("address", address), ("fingerprint", keys)):
             if (key, value) in seen:
-                raise table.bad(key, f"different from all other neighbours' values; node {seen[key, value]} has it too")
+                raise table.bad(
+                    key,
+                    f"different from all other neighbours' values; node {seen[key, value]} has it too",
+                )
             seen[key, value] = who
         state = _path(table, "state", folder) if "state" in table else None
         peers.append(Peer(who, address, keys, state))

@@ -33,7 +33,9 @@ def places_of(
         checks.choice("deploy", deploy, deployment.KINDS)
     if deploy in deployment.OWN_ADDRESSES:
         if port is not None or addresses is not None:
-            raise InvalidParameter(f"port and addresses must not be given with deploy={deploy!r}, which has its own")
+            raise InvalidParameter(
+                f"port and addresses must not be given with deploy={deploy!r}, which has its own"
+            )
         return [deployment.place(str(deploy), name, v, metrics) for v in range(n)]
     if addresses is None:
         return _here(n, host, port, metrics)
@@ -54,7 +56,10 @@ def _here(n: int, host: str, port: int | None, metrics: bool) -> list[Place]:
         ports = list(range(first, first + 2 * n))
     return [
         Place(
-            f"{shown}:{ports[v]}", f"{shown}:{ports[v]}", f"127.0.0.1:{ports[n + v]}" if metrics else None, local=True
+            f"{shown}:{ports[v]}",
+            f"{shown}:{ports[v]}",
+            f"127.0.0.1:{ports[n + v]}" if metrics else None,
+            local=True,
         )
         for v in range(n)
     ]
@@ -68,7 +73,9 @@ def _free_ports(host: str, count: int) -> list[int]:
     """
     span = HIGHEST_PORT - LOWEST_PORT + 1
     if count > span:
-        raise InvalidParameter(f"{count} ports are needed, but only {span} are safe to use on one machine; give port=")
+        raise InvalidParameter(
+            f"{count} ports are needed, but only {span} are safe to use on one machine; give port="
+        )
     first, free = random.SystemRandom().randrange(span), []
     for i in range(span):
         port = LOWEST_PORT + (first + i) % span
@@ -76,12 +83,16 @@ def _free_ports(host: str, count: int) -> list[int]:
             free.append(port)
             if len(free) == count:
                 return sorted(free)
-    raise InvalidParameter(f"only {len(free)} of {count} ports are free on {host}; give port=, or fewer nodes")
+    raise InvalidParameter(
+        f"only {len(free)} of {count} ports are free on {host}; give port=, or fewer nodes"
+    )
 
 
 def _is_free(host: str, port: int) -> bool:
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
         with socket.socket(family, kind, protocol) as line:
             if family == socket.AF_INET6:
                 line.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -111,10 +122,16 @@ def _elsewhere(n: int, addresses: Sequence[str], metrics: bool) -> list[Place]:
         ends.append(end)
     after = max(port for _, port in ends) + 1
     if metrics and after + n - 1 > _PORTS:
-        raise InvalidParameter(f"addresses must leave {n} ports above {after - 1} for metrics; or give metrics=False")
+        raise InvalidParameter(
+            f"addresses must leave {n} ports above {after - 1} for metrics; or give metrics=False"
+        )
     # Some machines resolve their own name to a loopback address. So a node listens on all
     # addresses; TLS decides who may connect.
     return [
-        Place(address, f"{'[::]' if ':' in host else '0.0.0.0'}:{port}", f"127.0.0.1:{after + v}" if metrics else None)
+        Place(
+            address,
+            f"{'[::]' if ':' in host else '0.0.0.0'}:{port}",
+            f"127.0.0.1:{after + v}" if metrics else None,
+        )
         for v, (address, (host, port)) in enumerate(zip(addresses, ends, strict=True))
     ]

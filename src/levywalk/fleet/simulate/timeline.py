@@ -44,16 +44,27 @@ def timeline(virtual: VirtualFleet) -> list[TimelineRow]:
     6 the walk is over after 50 updates
     """
     times = [stay.time for stay in virtual.path]
-    handoffs = [0, *accumulate(int(a.node != b.node and a.epoch == b.epoch) for a, b in pairwise(virtual.path))]
+    handoffs = [
+        0,
+        *accumulate(
+            int(a.node != b.node and a.epoch == b.epoch) for a, b in pairwise(virtual.path)
+        ),
+    ]
     down: set[tuple[int, int]] = set()
     rows = []
     for what, group in groupby(virtual.told, key=lambda told: told.what):
         together = list(group)
-        told = _edges(together, down) if what in _EDGES else [(one, sentence(one.what, one.about)) for one in together]
+        told = (
+            _edges(together, down)
+            if what in _EDGES
+            else [(one, sentence(one.what, one.about)) for one in together]
+        )
         for one, words in told:
             seen = bisect.bisect_right(times, one.time)
             step = virtual.path[seen - 1].step if seen else 0
-            rows.append(TimelineRow(one.time, one.node, what, words, step, handoffs[max(0, seen - 1)]))
+            rows.append(
+                TimelineRow(one.time, one.node, what, words, step, handoffs[max(0, seen - 1)])
+            )
     return rows
 
 
@@ -68,9 +79,16 @@ def _edges(group: Sequence[Told], down: set[tuple[int, int]]) -> list[tuple[Told
     (down.update if falls else down.difference_update)(said)
     if not found:
         return []
-    shown = ", ".join(f"{v}–{u}" for v, u in found[:6]) + (f" and {len(found) - 6} more" if len(found) > 6 else "")
+    shown = ", ".join(f"{v}–{u}" for v, u in found[:6]) + (
+        f" and {len(found) - 6} more" if len(found) > 6 else ""
+    )
     many = "s" if len(found) > 1 else ""
-    return [(group[0]._replace(node=-1), f"edge{many} {shown} {'are' if many else 'is'} {'down' if falls else 'up'}")]
+    return [
+        (
+            group[0]._replace(node=-1),
+            f"edge{many} {shown} {'are' if many else 'is'} {'down' if falls else 'up'}",
+        )
+    ]
 
 
 def summary(virtual: VirtualFleet) -> dict[str, Any]:
@@ -107,8 +125,16 @@ def stuck(virtual: VirtualFleet) -> str:
         return "no node runs"
     if any(virtual.machines[v].disk["final"] is not None for v in runs):
         return "the walk is over, but some nodes cannot be told: the network is not connected"
-    helds = [(v, held) for v, machine in enumerate(virtual.machines) if (held := machine.disk["held"]) is not None]
-    working = [(held.token.epoch, held.token.seq, v, held) for v, held in helds if held.status != HeldStatus.PREPARED]
+    helds = [
+        (v, held)
+        for v, machine in enumerate(virtual.machines)
+        if (held := machine.disk["held"]) is not None
+    ]
+    working = [
+        (held.token.epoch, held.token.seq, v, held)
+        for v, held in helds
+        if held.status != HeldStatus.PREPARED
+    ]
     if not working:
         return "no disk holds the model, except as a copy"
     _, _, v, held = max(working, key=lambda found: found[:3])
@@ -118,11 +144,19 @@ def stuck(virtual: VirtualFleet) -> str:
     if guardian < 0:
         return f"node {v} holds the model and finds no node to guard it: it needs a neighbour"
     guarded = virtual.machines[guardian].disk["guarded"]
-    waits, remedy, policy = "cannot be reached", "restore the connection, ", ", or choose --policy eager"
+    waits, remedy, policy = (
+        "cannot be reached",
+        "restore the connection, ",
+        ", or choose --policy eager",
+    )
     if guardian not in runs:
         waits, remedy = "is dead", "restart it, "
     elif guarded is None or guarded.copy.epoch != held.token.epoch:
-        waits, remedy, policy = "has lost its disk", "", ""  # it answers, so it is not considered dead
+        waits, remedy, policy = (
+            "has lost its disk",
+            "",
+            "",
+        )  # it answers, so it is not considered dead
     return (
         f"node {v} holds the model and waits for its guardian, node {guardian}, which {waits}: {remedy}tell the others "
         f"that it is gone (--gone {guardian}@TIME){policy}"
@@ -157,10 +191,24 @@ def timeline_data(virtual: VirtualFleet) -> TimelineData:
     marks = [
         (told.time, told.node, told.what)
         for told in virtual.told
-        if told.what in ("kill", "lose disk", "restart", "leave", "join", "regenerated", "guardian gone", "finished")
+        if told.what
+        in (
+            "kill",
+            "lose disk",
+            "restart",
+            "leave",
+            "join",
+            "regenerated",
+            "guardian gone",
+            "finished",
+        )
     ]
     return TimelineData(
-        virtual.fleet.network.n, virtual.now, _legs(virtual.path, chain, virtual.now), marks, _bars(virtual)
+        virtual.fleet.network.n,
+        virtual.now,
+        _legs(virtual.path, chain, virtual.now),
+        marks,
+        _bars(virtual),
     )
 
 
@@ -200,10 +248,14 @@ def _bars(virtual: VirtualFleet) -> list[tuple[int, float, float, str]]:
             since.setdefault((told.node, "away"), told.time)
         elif told.what in ("restart", "join"):
             ends = [(told.node, "away")]
-            bars += [(v, since.pop((v, what)), told.time, what) for v, what in ends if (v, what) in since]
+            bars += [
+                (v, since.pop((v, what)), told.time, what) for v, what in ends if (v, what) in since
+            ]
         elif told.what == "cut":
             since |= {(v, "cut"): told.time for v in told.about["nodes"]}
         elif told.what == "heal":
             whom = told.about.get("nodes") or [v for v, what in since if what == "cut"]
-            bars += [(v, since.pop((v, "cut")), told.time, "cut") for v in whom if (v, "cut") in since]
+            bars += [
+                (v, since.pop((v, "cut")), told.time, "cut") for v in whom if (v, "cut") in since
+            ]
     return bars + [(v, began, virtual.now, what) for (v, what), began in since.items()]

@@ -138,14 +138,21 @@ class VirtualFleet:
     """
 
     def __init__(
-        self, fleet: Fleet, *, signed: bool = False, latency: float = 0.001, absent: Collection[int] = ()
+        self,
+        fleet: Fleet,
+        *,
+        signed: bool = False,
+        latency: float = 0.001,
+        absent: Collection[int] = (),
     ) -> None:
         self.fleet, self.latency = fleet, checks.positive("latency", latency)
         n = fleet.network.n
         self.first_absent = frozenset(self._checked(v) for v in absent)
         self.absent = set(self.first_absent)
         if fleet.start in self.absent:
-            raise InvalidParameter(f"node {fleet.start} cannot be absent at the beginning: the walk starts there")
+            raise InvalidParameter(
+                f"node {fleet.start} cannot be absent at the beginning: the walk starts there"
+            )
         self.signers: dict[int, Signer] = dict(new_signers(range(n))) if signed else {}
         self.now = 0.0
         self.messages = 0
@@ -197,7 +204,9 @@ class VirtualFleet:
     @property
     def final(self) -> Token:
         """The final token."""
-        found = [machine.disk["final"] for machine in self.machines if machine.disk["final"] is not None]
+        found = [
+            machine.disk["final"] for machine in self.machines if machine.disk["final"] is not None
+        ]
         if not found:
             raise InvalidParameter("the walk is not over: there is no final token yet")
         last: Token = max(found, key=lambda token: token.epoch)
@@ -211,7 +220,11 @@ class VirtualFleet:
     @property
     def to_come(self) -> list[tuple[float, PlannedFault]]:
         """Faults that have not happened yet."""
-        return [(time, event) for time, _, _, event in sorted(self._queue) if isinstance(event, PlannedFault)]
+        return [
+            (time, event)
+            for time, _, _, event in sorted(self._queue)
+            if isinstance(event, PlannedFault)
+        ]
 
     def node(self, v: int) -> Node:
         """Return the state machine of a running node."""
@@ -354,9 +367,15 @@ class VirtualFleet:
     def _fault(self, fault: PlannedFault) -> None:
         v = self.whose(fault.node)
         if v is None:
-            self.told.append(Told(self.now, -1, "nobody", {"meant": fault.node, "fault": fault.what}))
+            self.told.append(
+                Told(self.now, -1, "nobody", {"meant": fault.node, "fault": fault.what})
+            )
             return
-        if v >= 0 and (self.machines[v].node is None) != (fault.what in _FOR_THE_DEAD) and fault.what != "gone":
+        if (
+            v >= 0
+            and (self.machines[v].node is None) != (fault.what in _FOR_THE_DEAD)
+            and fault.what != "gone"
+        ):
             self.told.append(Told(self.now, v, "no use", {"fault": fault.what}))
             return
         about = {"nodes": sorted(fault.nodes)} if fault.nodes else {}

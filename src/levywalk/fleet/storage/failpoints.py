@@ -57,7 +57,9 @@ def armed(text: str | None) -> Armed | None:
     """
     if not text:
         return None
-    name, _, count = text.rpartition(":") if text.rpartition(":")[2].isdecimal() else (text, "", "1")
+    name, _, count = (
+        text.rpartition(":") if text.rpartition(":")[2].isdecimal() else (text, "", "1")
+    )
     if name not in FAILPOINTS or int(count) < 1:
         raise InvalidParameter(
             f"{VARIABLE} must be one of {', '.join(FAILPOINTS)}, with or without :count, got {text!r}"

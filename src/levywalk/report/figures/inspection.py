@@ -58,7 +58,10 @@ def plot_inspection(
     )
     gap.bar_label(
         bars,
-        labels=[f"{'' if row['spectral_gap_trusted'] else '≤ '}{row['spectral_gap']:.2g}" for row in rows],
+        labels=[
+            f"{'' if row['spectral_gap_trusted'] else '≤ '}{row['spectral_gap']:.2g}"
+            for row in rows
+        ],
         fontsize=8,
     )
     gaps = [row["spectral_gap"] for row in rows]

@@ -105,9 +105,15 @@ def _traces(thing: Any) -> dict[str, Trace]:
         return {thing.name: thing}
     if isinstance(thing, HasTraces):
         return dict(thing.traces)
-    if isinstance(thing, Mapping) and thing and all(isinstance(value, Trace) for value in thing.values()):
+    if (
+        isinstance(thing, Mapping)
+        and thing
+        and all(isinstance(value, Trace) for value in thing.values())
+    ):
         return dict(thing)
-    raise InvalidParameter(f"plot needs a Trace, a Comparison or a dict of traces, got {type(thing).__name__}")
+    raise InvalidParameter(
+        f"plot needs a Trace, a Comparison or a dict of traces, got {type(thing).__name__}"
+    )
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -125,7 +131,11 @@ def save(figure: Figure, path: Path) -> None:
 
 def _whole_picture(traces: dict[str, Trace], y: str) -> Figure:
     # Independent draws have no path to show.
-    walks = {name: trace for name, trace in traces.items() if trace.walk is not None and "i.i.d." not in name}
+    walks = {
+        name: trace
+        for name, trace in traces.items()
+        if trace.walk is not None and "i.i.d." not in name
+    }
     counted = {name: trace for name, trace in traces.items() if trace.visits is not None}
     panels = 2 + bool(counted) + bool(walks)
     rows = 2 if panels > 2 else 1
@@ -156,7 +166,9 @@ def _curves(axes: Axes, traces: dict[str, Trace], x: str, y: str) -> None:
         shown = np.isfinite(line) & (line > 0)
         axes.plot(where[shown], line[shown], label=name, linewidth=1.6, **_style(i))
         if trace.replicas > 1:
-            low, high = np.quantile(resampled_means(values, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf")
+            low, high = np.quantile(
+                resampled_means(values, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf"
+            )
             axes.fill_between(
                 where[shown],
                 low[shown],
@@ -178,7 +190,9 @@ def _curves(axes: Axes, traces: dict[str, Trace], x: str, y: str) -> None:
 
 def _y_label(traces: dict[str, Trace], y: str) -> str:
     """Name the axis, and what a loss was measured on if not on all nodes."""
-    samples = sorted({trace.sampled_loss for trace in traces.values()} - {""}) if "loss" in y else []
+    samples = (
+        sorted({trace.sampled_loss for trace in traces.values()} - {""}) if "loss" in y else []
+    )
     return f"sampled {Y_AXES[y]}  ({', '.join(samples)})" if samples else Y_AXES[y]
 
 
@@ -240,7 +254,10 @@ def _walks(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
     A horizontal line is a trapped model.
     """
     paths = {name: trace.walk for name, trace in traces.items() if trace.walk is not None}
-    held = [[np.bincount(walk).max() for walk in walks[: min(map(len, paths.values()))]] for walks in paths.values()]
+    held = [
+        [np.bincount(walk).max() for walk in walks[: min(map(len, paths.values()))]]
+        for walks in paths.values()
+    ]
     r = int(np.max(held, axis=0).argmax())
     for name, walks in paths.items():
         i = names.index(name)

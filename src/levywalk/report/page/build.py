@@ -159,7 +159,9 @@ def _page(title: str, subtitle: str, sections: Sequence[Markup], data: dict[str,
 def _verdict_section(results: Comparison) -> Markup:
     sentences = verdict(results)
     rest = " ".join(sentences[2:])
-    return section("verdict", "Verdict", tag("p", " ".join(sentences[:2])), tag("p", rest) if rest else "")
+    return section(
+        "verdict", "Verdict", tag("p", " ".join(sentences[:2])), tag("p", rest) if rest else ""
+    )
 
 
 # --- curves ---------------------------------------------------------------------------------------
@@ -169,7 +171,9 @@ def _curve_section(results: Comparison, lines: Sequence[Curve]) -> Markup:
     quantity = drawn_quantity(results)
 
     def choice(kind: str, key: str, label: str, on: bool, **more: object) -> Markup:
-        box = tag("input", type=kind, id=key, checked=on, autocomplete="off", **more).removesuffix("</input>")
+        box = tag("input", type=kind, id=key, checked=on, autocomplete="off", **more).removesuffix(
+            "</input>"
+        )
         return tag("label", Markup(box), label)
 
     tools = tag(
@@ -233,7 +237,9 @@ def _curve_section(results: Comparison, lines: Sequence[Curve]) -> Markup:
 
 def _numbers(results: Comparison, lines: Sequence[Curve]) -> Markup:
     """Return the means at a dozen checkpoints of each curve."""
-    head = tag("tr", *[tag("th", text, scope="col") for text in ("steps", *(line.name for line in lines))])
+    head = tag(
+        "tr", *[tag("th", text, scope="col") for text in ("steps", *(line.name for line in lines))]
+    )
     first = lines[0].x["steps"]
     rows = []
     for wanted in np.linspace(first[0], first[-1], 11):
@@ -274,7 +280,9 @@ def _visits_section(results: Comparison) -> Markup:
     if not counted:
         return Markup()
     nodes = busiest_nodes(counted)
-    top = max(max(float(_shares(t)[nodes].max()), float(t.target[nodes].max())) for t in counted.values())
+    top = max(
+        max(float(_shares(t)[nodes].max()), float(t.target[nodes].max())) for t in counted.values()
+    )
     names = list(results.traces)
     cards = [_card(name, trace, names.index(name), nodes, top) for name, trace in counted.items()]
     return section(
@@ -325,7 +333,9 @@ def _card(name: str, trace: Trace, i: int, nodes: list[int], top: float) -> Mark
         )
     others = len(share) - len(nodes)
     if others > 0:
-        sums = [percent(max(0.0, float(law.sum() - law[nodes].sum()))) for law in (share, trace.target)]
+        sums = [
+            percent(max(0.0, float(law.sum() - law[nodes].sum()))) for law in (share, trace.target)
+        ]
         rows.append(
             tag(
                 "tr",
@@ -335,12 +345,18 @@ def _card(name: str, trace: Trace, i: int, nodes: list[int], top: float) -> Mark
             )
         )
     head = tag("tr", *[tag("th", text, scope="col") for text in ("", "", "got", "target")])
-    return tag("div", tag("h3", name, data_swatch=i), tag("table", tag("thead", head), tag("tbody", *rows)))
+    return tag(
+        "div", tag("h3", name, data_swatch=i), tag("table", tag("thead", head), tag("tbody", *rows))
+    )
 
 
 def _problem_words(trace: Trace) -> str:
     problem = told_of(trace, "problem")
-    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(problem.get("kind", "a problem"))).lower().capitalize()
+    kind = (
+        re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(problem.get("kind", "a problem")))
+        .lower()
+        .capitalize()
+    )
     return f"{kind} in {problem.get('dim', '?')} dimensions"
 
 

@@ -71,9 +71,13 @@ def claims_section(claims: Sequence[Mapping[str, Any]]) -> Markup:
         "interval": None,
         "where": "text",
     }
-    head = tag("tr", *[tag("th", title, scope="col", class_=kind) for title, kind in titles.items()])
+    head = tag(
+        "tr", *[tag("th", title, scope="col", class_=kind) for title, kind in titles.items()]
+    )
     rows = [_claim_row(i, claim) for i, claim in enumerate(claims)]
-    table = tag("table", tag("thead", head), tag("tbody", *rows), class_="sortable", id="claims-table")
+    table = tag(
+        "table", tag("thead", head), tag("tbody", *rows), class_="sortable", id="claims-table"
+    )
     note = (
         "An effect is a median over instances with its 95 % interval; the one here is that of the "
         "first of the points "
@@ -104,7 +108,9 @@ def _counts(verdicts: Sequence[str]) -> str:
         *dict.fromkeys(v for v in verdicts if v not in _PLURALS),
     ]
     counts = {text: verdicts.count(text) for text in order}
-    return ", ".join(f"{n} {text if n == 1 else _PLURALS.get(text, text)}" for text, n in counts.items())
+    return ", ".join(
+        f"{n} {text if n == 1 else _PLURALS.get(text, text)}" for text, n in counts.items()
+    )
 
 
 def claims_copies(claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -177,7 +183,9 @@ def _where(claim: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> str
     text = plain(claim.get("where"))
     if not points or len(text) <= _SHORT:
         return text
-    answers = dict.fromkeys(plain(point.get("answer")) for point in points if point.get("primary", True))
+    answers = dict.fromkeys(
+        plain(point.get("answer")) for point in points if point.get("primary", True)
+    )
     lists = [
         tag(
             "li",
@@ -200,7 +208,10 @@ def _points(claim: Mapping[str, Any]) -> Markup:
     more = besides(points)
     head = tag(
         "tr",
-        *[tag("th", text, scope="col", class_="text") for text in ("point", "effect [95 % interval]", "answer", *more)],
+        *[
+            tag("th", text, scope="col", class_="text")
+            for text in ("point", "effect [95 % interval]", "answer", *more)
+        ],
     )
     rows = [
         tag(
@@ -208,7 +219,10 @@ def _points(claim: Mapping[str, Any]) -> Markup:
             tag("th", plain(point.get("where")), scope="row"),
             tag("td", effect_text(point), class_="text"),
             tag("td", _answer(point), class_="text"),
-            *[tag("td", effect_text(_mapping(point.get("beside")).get(name)), class_="text") for name in more],
+            *[
+                tag("td", effect_text(_mapping(point.get("beside")).get(name)), class_="text")
+                for name in more
+            ],
         )
         for point in points
     ]
@@ -230,4 +244,8 @@ def _listed(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    return {key: item for key, item in value.items() if isinstance(item, dict)} if isinstance(value, dict) else {}
+    return (
+        {key: item for key, item in value.items() if isinstance(item, dict)}
+        if isinstance(value, dict)
+        else {}
+    )

@@ -28,7 +28,8 @@ def tag(name: str, /, *parts: object, **attributes: object) -> Markup:
     '<p class="note" data-index="1">a &lt; b &amp; <b>c</b></p>'
     """
     given = "".join(
-        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value))}"')
+        f" {key.rstrip('_').replace('_', '-')}"
+        + ("" if value is True else f'="{escape(str(value))}"')
         for key, value in attributes.items()
         if value is not None and value is not False
     )
@@ -37,7 +38,9 @@ def tag(name: str, /, *parts: object, **attributes: object) -> Markup:
 
 def join(*parts: object) -> Markup:
     """Return the parts one after another, escaped where they are plain text."""
-    return Markup("".join(part if isinstance(part, Markup) else escape(str(part)) for part in parts))
+    return Markup(
+        "".join(part if isinstance(part, Markup) else escape(str(part)) for part in parts)
+    )
 
 
 def embedded(value: Any) -> Markup:

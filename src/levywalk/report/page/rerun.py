@@ -22,7 +22,10 @@ def claims_rerun_section(told: Mapping[str, Any]) -> Markup:
     True
     """
     facts = {name: plain(value) for name, value in told.items() if name != "command"}
-    rows = [tag("tr", tag("th", name, scope="row"), tag("td", value, class_="text")) for name, value in facts.items()]
+    rows = [
+        tag("tr", tag("th", name, scope="row"), tag("td", value, class_="text"))
+        for name, value in facts.items()
+    ]
     command = tag("pre", tag("code", told.get("command", ""), id="command"))
     return section("again", "Run it again", command, tag("table", tag("tbody", *rows)))
 
@@ -31,7 +34,9 @@ def rerun_section(results: Comparison, command: str) -> Markup:
     """Return everything that is needed to run a comparison again."""
     one = next(iter(results.traces.values()))
     told = one.provenance
-    versions = ", ".join(f"{key} {told.get(key)}" for key in ("levywalk", "numpy", "python", "machine", "backend"))
+    versions = ", ".join(
+        f"{key} {told.get(key)}" for key in ("levywalk", "numpy", "python", "machine", "backend")
+    )
     facts = {
         "network": ", ".join(f"{key} {value}" for key, value in told_of(one, "network").items()),
         "problem": ", ".join(f"{key} {value}" for key, value in told_of(one, "problem").items()),

@@ -42,7 +42,9 @@ def theory_section(results: Comparison, theory: Theory | None) -> Markup:
         ("… if drawn i.i.d.", lambda row, _: f"{row['iid_dwell']:.3g}"),
         (
             "right spectral gap",
-            lambda row, _: f"{'' if row['spectral_gap_trusted'] else '≤ '}{row['spectral_gap']:.3g}",
+            lambda row, _: (
+                f"{'' if row['spectral_gap_trusted'] else '≤ '}{row['spectral_gap']:.3g}"
+            ),
         ),
         ("total variation, target to chain", lambda row, _: _tiny(row["total_variation"])),
         ("floor from jumps", lambda row, _: _share(row.get("bias2"))),
@@ -105,5 +107,6 @@ def _bound(terms: Mapping[str, float] | None) -> str:
     return (
         "–"
         if not terms
-        else f"{percent(sum(terms.values()))} = " + " + ".join(percent(term) for term in terms.values())
+        else f"{percent(sum(terms.values()))} = "
+        + " + ".join(percent(term) for term in terms.values())
     )

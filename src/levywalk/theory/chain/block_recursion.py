@@ -113,11 +113,15 @@ class BlockRecursion:
         def precondition(r: Floats) -> Floats:
             blocks = chain(r.reshape(shape))
             rest = (r - product(blocks)).reshape(shape).sum(axis=0)
-            return np.asarray(blocks + np.outer(self.law, np.linalg.solve(self.coarse, rest))).ravel()
+            return np.asarray(
+                blocks + np.outer(self.law, np.linalg.solve(self.coarse, rest))
+            ).ravel()
 
         system = LinearOperator((count, count), matvec=product, dtype=np.float64)
         inverse = LinearOperator((count, count), matvec=precondition, dtype=np.float64)
-        z, _ = gmres(system, right.ravel(), rtol=0.1 * _RESIDUAL, restart=40, maxiter=_CYCLES, M=inverse)
+        z, _ = gmres(
+            system, right.ravel(), rtol=0.1 * _RESIDUAL, restart=40, maxiter=_CYCLES, M=inverse
+        )
         return np.asarray(z).reshape(shape)
 
     def _chain_solver(self) -> Callable[[Floats], Floats]:
@@ -125,7 +129,9 @@ class BlockRecursion:
         if self._fill() > _CHAIN_FILL:
             return lambda r: r
         solver = splu(
-            sparse.csc_array(sparse.eye_array(len(self.law)) - self.P.T @ sparse.diags_array(1.0 - self.shift))
+            sparse.csc_array(
+                sparse.eye_array(len(self.law)) - self.P.T @ sparse.diags_array(1.0 - self.shift)
+            )
         )
         return lambda r: np.asarray(solver.solve(r))
 

@@ -133,9 +133,13 @@ def printed(c: BoundConstants, gamma: float, steps: int, *, jumps: bool) -> dict
     transient = 2.0 * decay_factor(gamma * c.mu, steps) * c.initial2
     sigma2 = c.sigma_max2 if jumps else c.sigma_star2
     variance = gamma * c.L_star * over(over(sigma2, c.spectral_gap), c.mu**2)
-    moved = c.L_star * c.w_max**2 * over(c.total_variation**2 * c.sigma_max2, c.mu**3) if jumps else 0.0
+    moved = (
+        c.L_star * c.w_max**2 * over(c.total_variation**2 * c.sigma_max2, c.mu**3) if jumps else 0.0
+    )
     return {
-        "printed": BoundTerms(label, transient, variance * (1.0 if jumps else c.w_max), c.p_jump**2 * moved),
+        "printed": BoundTerms(
+            label, transient, variance * (1.0 if jumps else c.w_max), c.p_jump**2 * moved
+        ),
         "printed-proof": BoundTerms(label, transient, variance * c.w_max, c.p_jump**2 * moved),
         "printed-lemmas": BoundTerms(label, transient, 6.0 * variance * c.w_max, 12.0 * moved),
     }

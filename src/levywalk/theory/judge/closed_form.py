@@ -80,7 +80,9 @@ def states(problem: Problem, name: str) -> bool:
     """
     if not isinstance(problem, GeneralizedLinear):
         return hasattr(problem, name)
-    gradient = min(_depth(problem, method) for method in ("local_gradient", "local_gradients", "_slopes"))
+    gradient = min(
+        _depth(problem, method) for method in ("local_gradient", "local_gradients", "_slopes")
+    )
     return _depth(problem, name) <= gradient
 
 
@@ -90,6 +92,8 @@ def _depth(problem: object, name: str) -> int:
     """
     classes = type(problem).__mro__
     kept = isinstance(inspect.getattr_static(type(problem), name, None), cached_property)
-    if name in getattr(problem, "__dict__", {}) and not kept:  # a cached property keeps its value in the object
+    if (
+        name in getattr(problem, "__dict__", {}) and not kept
+    ):  # a cached property keeps its value in the object
         return -1
     return next((depth for depth, kind in enumerate(classes) if name in vars(kind)), len(classes))

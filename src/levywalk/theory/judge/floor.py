@@ -112,7 +112,9 @@ class ErrorFloor:
         return None if self.floor is None else self._relative(self.floor)
 
     def _relative(self, value: float) -> float:
-        return value / self.initial2 if self.initial2 > 0.0 else float("inf") if value > 0.0 else 0.0
+        return (
+            value / self.initial2 if self.initial2 > 0.0 else float("inf") if value > 0.0 else 0.0
+        )
 
 
 def error_floor(
@@ -249,7 +251,11 @@ def _limits(
     _require_contraction(setting, system, "second moment")
     moved = np.einsum("vij,vj->vi", contractions(setting, problem), first)
     cross = np.einsum("vi,vj->vij", moved, push)
-    inflow = setting.law[:, None, None] * np.einsum("vi,vj->vij", push, push) - cross - cross.transpose(0, 2, 1)
+    inflow = (
+        setting.law[:, None, None] * np.einsum("vi,vj->vij", push, push)
+        - cross
+        - cross.transpose(0, 2, 1)
+    )
     found = system.solve(np.asarray(setting.P.T @ inflow.reshape(n, dim * dim)))
     if found is None:
         note = (
@@ -270,7 +276,7 @@ def _mean_system(setting: TheoremSetting, problem: LeastSquares) -> BlockRecursi
         """Return z_v - γw(v)H_v z_v without forming H_v."""
         slopes = 2.0 * np.einsum("si,si->s", a, np.repeat(z, counts, axis=0))
         pulls = a * slopes[:, None]
-        if problem.samples != problem.n:
+        if problem.n_samples != problem.n:
             pulls = np.add.reduceat(pulls, offsets[:-1], axis=0) / counts[:, None]
         return np.asarray(z - scale[:, None] * (pulls + problem.ridge * z))
 
@@ -301,14 +307,20 @@ def _second_system(setting: TheoremSetting, problem: LeastSquares) -> BlockRecur
         part = slice(start, start + rows)
         coarse -= np.einsum("v,vij->ij", setting.law[part], squared(contraction[part]))
     shift = np.clip(2.0 * _average_contraction(setting, problem), 1e-12, 1.0)
-    return BlockRecursion(setting.P, setting.law, dim * dim, local, lambda: squared(contraction), shift, coarse)
+    return BlockRecursion(
+        setting.P, setting.law, dim * dim, local, lambda: squared(contraction), shift, coarse
+    )
 
 
 def _average_contraction(setting: TheoremSetting, problem: LeastSquares) -> Floats:
     """Return γw(v) tr(H_v)/dim, within (0, 1]."""
     squares = np.einsum("si,si->s", problem.sorted_features, problem.sorted_features)
     traces = 2.0 * np.add.reduceat(squares, problem.offsets[:-1]) / np.diff(problem.offsets)
-    return np.asarray(np.clip(setting.step_size * setting.weights * (traces / problem.dim + problem.ridge), 1e-12, 1.0))
+    return np.asarray(
+        np.clip(
+            setting.step_size * setting.weights * (traces / problem.dim + problem.ridge), 1e-12, 1.0
+        )
+    )
 
 
 def _require_contraction(setting: TheoremSetting, system: BlockRecursion, what: str) -> None:
@@ -319,7 +331,9 @@ def _require_contraction(setting: TheoremSetting, system: BlockRecursion, what: 
     radius = system.radius()
     if radius is not None and radius < 1.0:
         return
-    found = "could not be shown to be below 1" if radius is None else f"is {radius:.6g}, not below 1"
+    found = (
+        "could not be shown to be below 1" if radius is None else f"is {radius:.6g}, not below 1"
+    )
     raise InvalidParameter(
         f"step_size {setting.step_size:.6g} has no limit: the spectral radius of the {what}'s "
         f"recursion {found}; "

@@ -210,7 +210,7 @@ def local_hessians(problem: LeastSquares) -> Floats:
     """
     a, offsets = problem.sorted_features, problem.offsets
     products = np.einsum("si,sj->sij", a, a)
-    if problem.samples != problem.n:
+    if problem.n_samples != problem.n:
         products = np.add.reduceat(products, offsets[:-1], axis=0) / np.diff(offsets)[:, None, None]
     return np.asarray(2.0 * products + problem.ridge * np.eye(problem.dim))
 

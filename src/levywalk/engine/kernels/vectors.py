@@ -90,10 +90,21 @@ _ARITHMETIC: dict[Any, dict[Any, str]] = {
         operator.rshift: "lshr",
         operator.lshift: "shl",
     },
-    types.float64: {operator.add: "fadd", operator.sub: "fsub", operator.mul: "fmul", operator.truediv: "fdiv"},
+    types.float64: {
+        operator.add: "fadd",
+        operator.sub: "fsub",
+        operator.mul: "fmul",
+        operator.truediv: "fdiv",
+    },
     types.boolean: {operator.and_: "and_", operator.or_: "or_"},
 }
-_COMPARISON = {operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.ne: "!="}
+_COMPARISON = {
+    operator.lt: "<",
+    operator.le: "<=",
+    operator.gt: ">",
+    operator.ge: ">=",
+    operator.ne: "!=",
+}
 
 
 def _register(function: Any, of: dict[Any, Callable[[Any, Any, Any], Any]], mask: bool) -> None:
@@ -106,7 +117,9 @@ def _register(function: Any, of: dict[Any, Callable[[Any, Any, Any], Any]], mask
         result = Lanes(types.boolean, lanes.count) if mask else lanes
         return signature(result, *(arg if isinstance(arg, Lanes) else lanes.dtype for arg in args))
 
-    infer_global(function)(type(f"Lanes_{function.__name__}", (AbstractTemplate,), {"generic": typed}))
+    infer_global(function)(
+        type(f"Lanes_{function.__name__}", (AbstractTemplate,), {"generic": typed})
+    )
 
     def lowered(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         lanes = next(arg for arg in sig.args if isinstance(arg, Lanes))
@@ -134,7 +147,11 @@ def _compared(sign: str) -> dict[Any, Callable[[Any, Any, Any], Any]]:
 for _function in {function for names in _ARITHMETIC.values() for function in names}:
     _register(
         _function,
-        {dtype: _named(names[_function]) for dtype, names in _ARITHMETIC.items() if _function in names},
+        {
+            dtype: _named(names[_function])
+            for dtype, names in _ARITHMETIC.items()
+            if _function in names
+        },
         mask=False,
     )
 for _function, _sign in _COMPARISON.items():
@@ -144,7 +161,9 @@ for _function, _sign in _COMPARISON.items():
 # ---- memory ----------------------------------------------------------------------------------------------------------
 
 
-def _address(context: Any, builder: Any, kind: Any, array: Any, index: Any, target: Any = None) -> Any:
+def _address(
+    context: Any, builder: Any, kind: Any, array: Any, index: Any, target: Any = None
+) -> Any:
     data = builder.gep(context.make_array(kind)(context, builder, array).data, [index])
     return data if target is None else builder.bitcast(data, target.as_pointer())
 
@@ -156,7 +175,9 @@ def load(typing: Any, array: Any, index: Any, count: Any) -> Any:
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         vector = _vector(lanes.dtype, lanes.count)
-        return builder.load(_address(context, builder, sig.args[0], args[0], args[1], vector), align=8)
+        return builder.load(
+            _address(context, builder, sig.args[0], args[0], args[1], vector), align=8
+        )
 
     return lanes(array, types.uint64, count), build
 
@@ -170,10 +191,14 @@ def load_tail(typing: Any, array: Any, index: Any, count: Any, start: Any) -> An
         vector = _vector(lanes.dtype, lanes.count)
         mask = ir.VectorType(_I1, lanes.count)
         kind = ir.FunctionType(vector, [vector.as_pointer(), _I32, mask, vector])
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{lanes.count}f64.p0")
+        function = cgutils.get_or_insert_function(
+            builder.module, kind, f"llvm.masked.load.v{lanes.count}f64.p0"
+        )
         place = _address(context, builder, sig.args[0], args[0], args[1], vector)
         keep = ir.Constant(mask, [int(lane >= first) for lane in range(lanes.count)])
-        return builder.call(function, [place, ir.Constant(_I32, 8), keep, ir.Constant(vector, None)])
+        return builder.call(
+            function, [place, ir.Constant(_I32, 8), keep, ir.Constant(vector, None)]
+        )
 
     return lanes(array, types.uint64, count, start), build
 
@@ -217,7 +242,9 @@ def prefetch(typing: Any, array: Any, index: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
         place = _address(context, builder, sig.args[0], args[0], args[1], _I8)
-        builder.call(function, [place, *(ir.Constant(_I32, value) for value in (0, 3, 1))])  # to read, keep, data
+        builder.call(
+            function, [place, *(ir.Constant(_I32, value) for value in (0, 3, 1))]
+        )  # to read, keep, data
         return context.get_dummy_value()
 
     return types.void(array, types.uint64), build
@@ -238,7 +265,9 @@ def choose(typing: Any, mask: Any, yes: Any, no: Any) -> Any:
         ]
         return builder.select(args[0], *both)
 
-    return lanes(mask, *(kind if isinstance(kind, Lanes) else lanes.dtype for kind in (yes, no))), build
+    return lanes(
+        mask, *(kind if isinstance(kind, Lanes) else lanes.dtype for kind in (yes, no))
+    ), build
 
 
 @intrinsic
@@ -289,7 +318,10 @@ def row_sums(typing: Any, array: Any, index: Any, rows: Any) -> Any:
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         line = _vector(types.float64, LINE)
         first = _address(context, builder, sig.args[0], args[0], args[1], line)
-        values = [builder.load(builder.gep(first, [ir.Constant(_I32, row)]), align=8) for row in range(count)]
+        values = [
+            builder.load(builder.gep(first, [ir.Constant(_I32, row)]), align=8)
+            for row in range(count)
+        ]
         for _ in range(3):  # 8 partial sums of each row, then 4, 2, and 1
             values = [_add_neighbours(builder, values[i : i + 2]) for i in range(0, len(values), 2)]
         (sums,) = values
@@ -323,7 +355,9 @@ def _bitwise(name: str, target: Any, build_one: Callable[[Any, Any, Any], Any]) 
 
 real = _bitwise("real", types.float64, lambda builder, value, to: builder.uitofp(value, to))
 bits = _bitwise("bits", types.uint64, lambda builder, value, to: builder.bitcast(value, to))
-from_bits = _bitwise("from_bits", types.float64, lambda builder, value, to: builder.bitcast(value, to))
+from_bits = _bitwise(
+    "from_bits", types.float64, lambda builder, value, to: builder.bitcast(value, to)
+)
 
 
 @intrinsic
