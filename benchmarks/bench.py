@@ -1,4 +1,6 @@
-"""The benchmarks: one table of medians and ratios; see `main`'s options with ``python -m benchmarks --help``."""
+"""The benchmarks: one table of medians and ratios; see `main`'s options with ``python -m benchmarks
+--help``.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,8 @@ def main() -> None:
         print("\n".join(f"{name + ':':10}{value}" for name, value in about.items()))
         estimate = sum(_estimate(SECTIONS[name], scale) for name in options.only)
         print(
-            f"\nAbout {estimate / 60:.0f} min, and as much again when the kernels are compiled for the first time."
+            f"\nAbout {estimate / 60:.0f} min, and as much again when the kernels are compiled for "
+            "the first time."
         )
         for name in options.only:
             print(f"\n{name}: about {_estimate(SECTIONS[name], scale)} s", flush=True)
@@ -85,7 +88,8 @@ def main() -> None:
                 _write(options.json, about, scale, rows, took)
     print(f"\n{table(rows)}\n")
     print(
-        f"Medians of {scale.repetitions} interleaved repetitions (fewer for the slow ones); a ratio is the "
+        f"Medians of {scale.repetitions} interleaved repetitions (fewer for the slow ones); a "
+        "ratio is the "
         f"median of the ratios within repetitions. {time.perf_counter() - began:.0f} s in all."
     )
 
@@ -97,7 +101,9 @@ def _estimate(section: Section, scale: Scale) -> int:
 def _write(
     file: Path, about: dict[str, str], scale: Scale, rows: list[Row], took: dict[str, float]
 ) -> None:
-    """Write the rows; sections of a file from the same machine and software that were not measured now stay in it."""
+    """Write the rows; sections of a file from the same machine and software that were not measured
+    now stay in it.
+    """
     old: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     same = old.get("scale") == scale.name and all(
         old["machine"].get(key) == about.get(key) for key in _SAME

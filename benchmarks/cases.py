@@ -1,4 +1,6 @@
-"""What is measured: walks of one or many replicas in the kernel, in C, in the oracle, in plain loops; do they agree?"""
+"""What is measured: walks of one or many replicas in the kernel, in C, in the oracle, in plain
+loops; do they agree?
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,14 @@ Advance = Callable[
 ]  # takes all replicas of a state from one step to another
 
 
-# ---- networks and problems -------------------------------------------------------------------------------------
+# ---- networks and problems -----------------------------------------------------------------------
 
 
 @cache
 def networks(large: int) -> tuple[lw.Network, ...]:
-    """Return the four networks of all comparisons: two that fit into the cache and two of ``large`` nodes."""
+    """Return the four networks of all comparisons: two that fit into the cache and two of ``large``
+    nodes.
+    """
     return (
         lw.ring(1000),
         lw.erdos_renyi(1000, 0.1),
@@ -66,11 +70,13 @@ def many_samples(n: int, dim: int, each: int) -> lw.LeastSquares:
     return lw.LeastSquares(features, targets, np.repeat(np.arange(n), each))
 
 
-# ---- many walkers in C -----------------------------------------------------------------------------------------------
+# ---- many walkers in C ---------------------------------------------------------------------------
 
 
 def walkers_c(compiler: ReferenceC, backend: KernelBackend) -> dict[str, Advance]:
-    """Return the hand-vectorised C of walkers.c by name: what takes all replicas of a state forward."""
+    """Return the hand-vectorised C of walkers.c by name: what takes all replicas of a state
+    forward.
+    """
     return _by_hand(compiler, backend, (BY_HAND, GATHERS))
 
 
@@ -82,7 +88,9 @@ def cheaper_draws_c(compiler: ReferenceC, backend: KernelBackend) -> dict[str, A
 def _by_hand(
     compiler: ReferenceC, backend: KernelBackend, names: tuple[str, ...]
 ) -> dict[str, Advance]:
-    """Return builds of walkers.c; none where the machine or the number of replicas does not suit it."""
+    """Return builds of walkers.c; none where the machine or the number of replicas does not suit
+    it.
+    """
     plan, tables = backend.plan, backend.tables
     if tables is None or plan.replicas % 8 or not compiler.vectors():
         return {}
@@ -93,7 +101,7 @@ def _by_hand(
     }
 
 
-# ---- a case ----------------------------------------------------------------------------------------------------
+# ---- a case --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

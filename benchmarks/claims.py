@@ -1,4 +1,5 @@
-"""Write docs/claims.md and its figures from what `levywalk reproduce --all` left in a folder; what it holds is not run.
+"""Write docs/claims.md and its figures from what `levywalk reproduce --all` left in a folder; what
+it holds is not run.
 
 python -m benchmarks.claims levywalk-reproduction
 """

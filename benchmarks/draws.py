@@ -1,9 +1,10 @@
 """Statistical tests of the draws at any length, and the draws as raw bytes for other batteries.
 
-``python -m benchmarks.draws --words 2^30`` examines every order of words in chunks and prints a table; the exit status
-is 1 if a p-value is below the threshold. ``--stdout --interleave walkers`` writes words without end, 8 bytes each,
-lowest first, to be piped into a battery that reads standard input. What the tests and the orders are:
-``tests/statistical/battery.py`` and ``streams.py``; what was found: ``docs/draws.md``.
+``python -m benchmarks.draws --words 2^30`` examines every order of words in chunks and prints a
+table; the exit status is 1 if a p-value is below the threshold. ``--stdout --interleave walkers``
+writes words without end, 8 bytes each, lowest first, to be piped into a battery that reads standard
+input. What the tests and the orders are: ``tests/statistical/battery.py`` and ``streams.py``; what
+was found: ``docs/draws.md``.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def length_of(words: int) -> str:
 def survey(scheme: str, orders: list[str], words: int, size: int, bases: int) -> bool:
     """Print the table of a scheme, or of a generator of numpy's; return whether all passes."""
     print(
-        f"{scheme}, seed {SEED}, chunks of {length_of(size)} words; a p-value below {THRESHOLD:.0e} fails"
+        f"{scheme}, seed {SEED}, chunks of {length_of(size)} words; a p-value below "
+        f"{THRESHOLD:.0e} fails"
     )
     line("order", "words", "tests", "least p", "of", "seconds", "outcome")
     every: list[float] = []
@@ -129,11 +131,14 @@ def flips(scheme: Scheme, part: str, bases: int) -> Evidence:
 
 
 def calibrate(repetitions: int, words: int, generator: str) -> bool:
-    """Print how uniform each test's p-values are on a generator of numpy's; return whether none comes too often."""
+    """Print how uniform each test's p-values are on a generator of numpy's; return whether none
+    comes too often.
+    """
     source = getattr(np.random, generator)(SEED)
     runs = [p_values(examine([source.random_raw(words)], width=64)) for _ in range(repetitions)]
     print(
-        f"{generator}, seed {SEED}, {repetitions} times {length_of(words)} words; shares of p-values below"
+        f"{generator}, seed {SEED}, {repetitions} times {length_of(words)} words; shares of "
+        "p-values below"
     )
     print(
         f"{'test':<34}{'0.001':>9}{'0.01':>9}{'0.1':>9}{'0.5':>9}{'smallest':>11}{'too many':>11}"

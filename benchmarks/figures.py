@@ -90,7 +90,9 @@ def _lines(rows: Rows, y: str, x: str, title: str) -> Figure | None:
 
 
 def _peers(rows: Rows, once: Rows) -> Figure | None:
-    """Million steps per second of the simple random walk: a panel for each network, one logarithmic axis."""
+    """Million steps per second of the simple random walk: a panel for each network, one logarithmic
+    axis.
+    """
     networks: dict[str, dict[str, float]] = defaultdict(dict)
     for row in rows:
         network, _, kind = row["case"].rpartition(", ")

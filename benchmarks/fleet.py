@@ -1,9 +1,10 @@
-"""How fast a virtual fleet passes the model on, and in how much memory: ``python -m benchmarks.fleet``.
+"""How fast a virtual fleet passes the model on, and in how much memory: ``python -m
+benchmarks.fleet``.
 
-A hand-off is a pass of the model between two nodes, guarded: seven messages and six commits to the in-memory disk. Its
-time holds all that belongs to it: updates, decisions, hashes, signatures if there are any, heartbeats of all nodes.
-Memory is the peak resident size of a whole process of its own (VmHWM): the interpreter, numpy, scipy, the fleet, its
-logs.
+A hand-off is a pass of the model between two nodes, guarded: seven messages and six commits to the
+in-memory disk. Its time holds all that belongs to it: updates, decisions, hashes, signatures if
+there are any, heartbeats of all nodes. Memory is the peak resident size of a whole process of its
+own (VmHWM): the interpreter, numpy, scipy, the fleet, its logs.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ LATENCY = 0.001
 
 
 def once(network: str, design: str, steps: int, *, signed: bool) -> tuple[float, float, float]:
-    """Return hand-offs per second, updates per second and the share of messages that are heartbeats."""
+    """Return hand-offs per second, updates per second and the share of messages that are
+    heartbeats.
+    """
     plan = Fleet.of(
         NETWORKS[network](),
         lw.heterogeneous(1000, seed=0),
@@ -55,7 +58,8 @@ def once(network: str, design: str, steps: int, *, signed: bool) -> tuple[float,
 def peak(network: str, design: str, steps: int, *, signed: bool) -> float:
     """Return the peak resident size of a process that does this and nothing else, in MiB."""
     code = (
-        f"from benchmarks.fleet import once, resident; once({network!r}, {design!r}, {steps}, signed={signed}); "
+        f"from benchmarks.fleet import once, resident; once({network!r}, {design!r}, {steps}, "
+        f"signed={signed}); "
         "print(resident())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -63,7 +67,9 @@ def peak(network: str, design: str, steps: int, *, signed: bool) -> float:
 
 
 def resident() -> float:
-    """Return this process's peak resident size in MiB. (getrusage would count what the parent had before exec.)"""
+    """Return this process's peak resident size in MiB. (getrusage would count what the parent had
+    before exec.)
+    """
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(found[1]) / 1024 if found else float("nan")
 
@@ -77,7 +83,8 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=5)
     options = parser.parse_args()
     print(
-        f"{options.steps:,} updates, {options.repetitions} repetitions, latency {1000 * LATENCY:g} ms, CPU seconds\n"
+        f"{options.steps:,} updates, {options.repetitions} repetitions, latency {1000 * LATENCY:g} "
+        "ms, CPU seconds\n"
     )
     print(
         f"{'network':16}{'design':10}{'':10}{'hand-offs/s':>12}{'lowest':>9}{'highest':>9}{'goal':>7}",
@@ -108,7 +115,8 @@ def main() -> None:
             flush=True,
         )
     print(
-        f"\nMemory: at most {MOST_MIB} MiB is the goal; the imports alone take {_imports():.0f} MiB."
+        f"\nMemory: at most {MOST_MIB} MiB is the goal; the imports alone take {_imports():.0f} "
+        "MiB."
     )
 
 

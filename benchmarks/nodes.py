@@ -1,8 +1,10 @@
-"""How fast real nodes pass the model on: ``make bench-fleet``, or ``python -m benchmarks.nodes [CASE …]``.
+"""How fast real nodes pass the model on: ``make bench-fleet``, or ``python -m benchmarks.nodes
+[CASE …]``.
 
-Every hop is what it is in use: a process per node, mutual TLS 1.3 on the loopback, a guardian, signatures, SQLite with
-fsync. A hop's time is that between the first and the last line of the walk in the nodes' own logs, over the transfers
-in between. Before each run the time of an fsync and the machine's load are printed: no hop is faster than five fsyncs.
+Every hop is what it is in use: a process per node, mutual TLS 1.3 on the loopback, a guardian,
+signatures, SQLite with fsync. A hop's time is that between the first and the last line of the walk
+in the nodes' own logs, over the transfers in between. Before each run the time of an fsync and the
+machine's load are printed: no hop is faster than five fsyncs.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ def fleet(network: lw.Network, dim: int, steps: int) -> Iterator[FleetFolder]:
 
 
 def whole_walk(folder: FleetFolder) -> tuple[float, float]:
-    """Let a walk go to its end; return hops per second, and CPU milliseconds of all processes per hop."""
+    """Let a walk go to its end; return hops per second, and CPU milliseconds of all processes per
+    hop.
+    """
     folder.up()
     before = cpu_seconds(folder)
     while not (status := folder.status())["finished"]:
@@ -114,11 +118,13 @@ def small(times: int) -> None:
         with fleet(lw.ring(4), 10, 2000) as folder:
             rate, cpu = whole_walk(folder)
             print(
-                f"  {rate:.0f} hops/s, {cpu:.1f} ms of CPU a hop, {statistics.mean(memory(folder)):.0f} MiB a process"
+                f"  {rate:.0f} hops/s, {cpu:.1f} ms of CPU a hop, "
+                f"{statistics.mean(memory(folder)):.0f} MiB a process"
             )
             rates.append(rate)
     print(
-        f"10 floats: {statistics.median(rates):.0f} hops/s (median of {times}; goal {GOALS['small']:.0f})"
+        f"10 floats: {statistics.median(rates):.0f} hops/s (median of {times}; goal "
+        f"{GOALS['small']:.0f})"
     )
 
 
@@ -129,11 +135,13 @@ def large(times: int) -> None:
         with fleet(lw.ring(4), MEGABYTES_10, 60) as folder:
             rate, cpu = whole_walk(folder)
             print(
-                f"  {rate:.1f} hops/s, {cpu:.0f} ms of CPU a hop, {statistics.mean(memory(folder)):.0f} MiB a process"
+                f"  {rate:.1f} hops/s, {cpu:.0f} ms of CPU a hop, "
+                f"{statistics.mean(memory(folder)):.0f} MiB a process"
             )
             rates.append(rate)
     print(
-        f"10 MB: {statistics.median(rates):.1f} hops/s (median of {times}; goal {GOALS['large']:.0f})"
+        f"10 MB: {statistics.median(rates):.1f} hops/s (median of {times}; goal "
+        f"{GOALS['large']:.0f})"
     )
 
 

@@ -18,22 +18,28 @@ DOCS = HERE.parent / "docs"
 TITLES = {
     "chain": (
         "One chain",
-        "One walking model on one thread, the same walk draw for draw in the kernel and in C; the plain loops walk by "
-        "their own random numbers. Before anything is timed, kernel and C are compared: walks exactly, models to 1e-9.",
+        "One walking model on one thread, the same walk draw for draw in the kernel and in C; the "
+        "plain loops walk by "
+        "their own random numbers. Before anything is timed, kernel and C are compared: walks "
+        "exactly, models to 1e-9.",
     ),
     "walkers": (
         "Many replicas",
-        "Independent walks of one design, on one thread: together in the kernel, one after the other, and in C.",
+        "Independent walks of one design, on one thread: together in the kernel, one after the "
+        "other, and in C.",
     ),
     "walk": (
         "The walk alone, against other libraries",
-        "Steps of a walk without any model, on one thread. Every peer is taken at its best; building its graph is not "
-        "counted, levywalk's whole call is. Each peer's walks were checked: they have their length, every move is an "
+        "Steps of a walk without any model, on one thread. Every peer is taken at its best; "
+        "building its graph is not "
+        "counted, levywalk's whole call is. Each peer's walks were checked: they have their "
+        "length, every move is an "
         "edge, and neighbours are chosen alike.",
     ),
     "dims": (
         "Dimensions, losses and samples",
-        "On a ring of 1,000 nodes, so that from dimension 250 on the data no longer fit into a 2 MB cache.",
+        "On a ring of 1,000 nodes, so that from dimension 250 on the data no longer fit into a 2 "
+        "MB cache.",
     ),
     "threads": (
         "Threads",
@@ -41,7 +47,8 @@ TITLES = {
     ),
     "sizes": (
         "Sizes",
-        "Watts-Strogatz networks, each in a process of its own. Memory is resident bytes above those of the imported "
+        "Watts-Strogatz networks, each in a process of its own. Memory is resident bytes above "
+        "those of the imported "
         "library: network, data, bound design and the kernel's own arrays.",
     ),
     "checkpoints": (
@@ -55,8 +62,9 @@ TITLES = {
     "generators": ("Generators", "Seconds to make a network."),
 }
 
-# What a case is limited by: latency, bandwidth or arithmetic, and how one knows. The key is a section, a section and
-# a case ("chain/ring(1000), dim 10"), or these and a contender ("chain/ring(1000), dim 10/kernel"); the longest wins.
+# What a case is limited by: latency, bandwidth or arithmetic, and how one knows. The key is a
+# section, a section and a case ("chain/ring(1000), dim 10"), or these and a contender
+# ("chain/ring(1000), dim 10/kernel"); the longest wins.
 _WAITING = "latency: the dot product before the next update, the neighbour before the next node"
 _MISSING = "latency: two misses that wait for each other, the node's place and the edge"
 _COMPUTING = "arithmetic: some 300 instructions for eight walkers; more walkers change nothing"
@@ -108,9 +116,12 @@ def _head(results: Mapping[str, Any]) -> str:
     return (
         "# Performance\n\n"
         "<!-- Written by `python -m benchmarks.page`; do not edit. -->\n\n"
-        "`make bench` measures all of this in one run of about five minutes, and `make bench-page` writes this page. "
-        "Figures are medians of interleaved repetitions, with the lowest and the highest in brackets; a ratio is the "
-        "median of the ratios within repetitions, so that what slows all contenders down at once cancels. No test "
+        "`make bench` measures all of this in one run of about five minutes, and `make bench-page` "
+        "writes this page. "
+        "Figures are medians of interleaved repetitions, with the lowest and the highest in "
+        "brackets; a ratio is the "
+        "median of the ratios within repetitions, so that what slows all contenders down at once "
+        "cancels. No test "
         "asserts a time.\n"
         f"{quick}\n| machine | |\n|---|---|\n{about}\n"
     )
@@ -127,7 +138,8 @@ def _short_version(results: Mapping[str, Any]) -> str:
             if plus and row["contender"] == contender and row["median"] is not None:
                 found.setdefault(network, {}).setdefault(section, row)
     lines = [
-        "One thread, dimension 10, MHLJ at its defaults, no visits; the walk alone is the simple random walk.\n",
+        "One thread, dimension 10, MHLJ at its defaults, no visits; the walk alone is the simple "
+        "random walk.\n",
         "| network | one chain | 64 replicas | the walk alone |",
         "|---|--:|--:|--:|",
     ]
@@ -203,7 +215,8 @@ def _once(once: Sequence[Mapping[str, Any]]) -> str:
         return ""
     networks = list(once[0]["million_steps_per_second"])
     lines = [
-        "Engines that `make bench` does not install were measured once, by hand; million steps per second of the "
+        "Engines that `make bench` does not install were measured once, by hand; million steps per "
+        "second of the "
         "simple random walk on one thread:\n",
         f"| engine | {' | '.join(networks)} | how |",
         f"|---|{'--:|' * len(networks)}---|",

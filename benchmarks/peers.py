@@ -1,7 +1,9 @@
-"""Other libraries that walk: what each can do, at its best on one thread, and a check that it is really a walk.
+"""Other libraries that walk: what each can do, at its best on one thread, and a check that it is
+really a walk.
 
-They are dependencies of the benchmarks alone (the extra ``bench``), and each is optional: one that is not installed has
-no figures. Building a peer's own graph is `Peer.prepare` and is not timed; its walk is, from the call to its result.
+They are dependencies of the benchmarks alone (the extra ``bench``), and each is optional: one that
+is not installed has no figures. Building a peer's own graph is `Peer.prepare` and is not timed; its
+walk is, from the call to its result.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class NotAWalk(Exception):
 
 @dataclass(frozen=True)
 class Walks:
-    """A peer on one network: call it with steps and walkers, and it returns the seconds of its walk."""
+    """A peer on one network: call it with steps and walkers, and it returns the seconds of its
+    walk.
+    """
 
     network: Network
     walk: Callable[[int, Ints], Any]  # steps and the walkers' first nodes
@@ -45,7 +49,9 @@ class Walks:
         return seconds(lambda: self.walk(steps, first))
 
     def check(self, steps: int = 100, walkers: int = 100, *, may_stay: bool = False) -> None:
-        """Raise `NotAWalk` unless every path has its length and goes along edges (or stays, where that is allowed)."""
+        """Raise `NotAWalk` unless every path has its length and goes along edges (or stays, where
+        that is allowed).
+        """
         paths = np.asarray(self.paths(self.walk(steps, self._first(walkers))))
         if paths.shape != (walkers, steps + 1):
             raise NotAWalk(f"{walkers} walks of {steps} steps came as {paths.shape}")
@@ -173,7 +179,9 @@ class QuantEcon(Peer):
 
 
 class GraphWalker(Peer):
-    """The compiled loop of ``walker.random_walks``, which itself takes networkx graphs alone and prepares them anew."""
+    """The compiled loop of ``walker.random_walks``, which itself takes networkx graphs alone and
+    prepares them anew.
+    """
 
     name, module, package, licence = "graph-walker", "walker.walks", "graph-walker", "MIT"
     can, how = SIMPLE, "its compiled loop on cumulated rows, all walkers in one call (numba)"

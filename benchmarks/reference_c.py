@@ -1,4 +1,6 @@
-"""The C references: `chain.c` and `walkers.c`, compiled on the spot with the machine's own compiler, through ctypes."""
+"""The C references: `chain.c` and `walkers.c`, compiled on the spot with the machine's own
+compiler, through ctypes.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class ReferenceC:
         return said.stdout.partition("\n")[0]
 
     def vectors(self) -> bool:
-        """Return whether this machine runs walkers.c: whether the compiler finds AVX-512 with 64-bit products."""
+        """Return whether this machine runs walkers.c: whether the compiler finds AVX-512 with
+        64-bit products.
+        """
         command = [self.compiler, *BASE, "-dM", "-E", "-x", "c", "/dev/null"]
         said = subprocess.run(command, capture_output=True, text=True, check=True)
         return "__AVX512DQ__" in said.stdout
@@ -114,7 +118,9 @@ class ReferenceC:
 
 
 class _OverTables:
-    """What both references know of a plan: the kernel's own tables, a constant step size and constant jumps."""
+    """What both references know of a plan: the kernel's own tables, a constant step size and
+    constant jumps.
+    """
 
     def __init__(self, backend: KernelBackend) -> None:
         self.plan = plan = backend.plan

@@ -1,6 +1,7 @@
 """The section on sizes: Watts-Strogatz networks of 1k to 10M nodes, each in a process of its own.
 
-So its memory is its own too: resident bytes above those of the imported library, once bound and at the peak.
+So its memory is its own too: resident bytes above those of the imported library, once bound and at
+the peak.
 """
 
 from __future__ import annotations

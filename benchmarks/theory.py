@@ -1,7 +1,8 @@
 """Time, peak memory, method and residual of the theory at 1k, 100k and 1M nodes.
 
-Each row is a process of its own, so that its peak memory is its own. Run ``python -m benchmarks.theory``, with
-``--quick`` for 1k alone. The seconds of the stationary law and of the gap are apart from those of the network and P.
+Each row is a process of its own, so that its peak memory is its own. Run ``python -m
+benchmarks.theory``, with ``--quick`` for 1k alone. The seconds of the stationary law and of the gap
+are apart from those of the network and P.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Interleaved repetitions, medians and ratios.
 
-Machines are noisy and slow down as they warm up, so contenders take turns within every repetition, and a ratio is the
-median of the ratios within repetitions: what slows all of them down at once cancels.
+Machines are noisy and slow down as they warm up, so contenders take turns within every repetition,
+and a ratio is the median of the ratios within repetitions: what slows all of them down at once
+cancels.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class Clock:
 
     @classmethod
     def use_cpu(cls) -> None:
-        """Count CPU seconds from now on; for one thread alone, since those of all threads are added up."""
+        """Count CPU seconds from now on; for one thread alone, since those of all threads are added
+        up.
+        """
         cls.name, cls.read = "cpu", staticmethod(time.process_time)
 
 

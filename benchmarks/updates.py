@@ -1,4 +1,6 @@
-"""Sections on updates: one chain against C, many replicas, dimensions, threads, checkpoints, visits and draws."""
+"""Sections on updates: one chain against C, many replicas, dimensions, threads, checkpoints, visits
+and draws.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _SAMPLES = (1, 2, 5, 10, 100)
 
 
 def chains(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
-    """One chain: against C and the loops that one would first write, on four networks, and with visits."""
+    """One chain: against C and the loops that one would first write, on four networks, and with
+    visits.
+    """
     for network in networks(scale.nodes):
         case = Case(network, heterogeneous(network.n), _steps(network, scale))
         title = f"{network.name}, dim 10"
@@ -188,7 +192,9 @@ def _steps(network: lw.Network, scale: Scale) -> int:
 
 
 def _steps_for(dim: int, samples: int, replicas: int, scale: Scale) -> int:
-    """Return the steps that take about the scale's budget: so that dimension 1000 takes no longer than 2."""
+    """Return the steps that take about the scale's budget: so that dimension 1000 takes no longer
+    than 2.
+    """
     return max(int(scale.budget / (15e-9 + 0.4e-9 * dim * samples) / replicas), 500)
 
 
@@ -248,7 +254,8 @@ def _check(title: str, case: Case, compiler: ReferenceC | None) -> None:
             f"check: {title}: the kernel and C differ after {steps:,} steps: {', '.join(found)}"
         )
     print(
-        f"check: {title}: C and the kernel agree over {steps:,} steps: final node, hops and transfers exactly (chain.c "
+        f"check: {title}: C and the kernel agree over {steps:,} steps: final node, hops and "
+        "transfers exactly (chain.c "
         f"also in walk and visits), models to {TOLERANCE:g}",
         flush=True,
     )

@@ -1,4 +1,6 @@
-"""The section on the walk alone: levywalk against the peers, simple random walk and Metropolis-Hastings."""
+"""The section on the walk alone: levywalk against the peers, simple random walk and
+Metropolis-Hastings.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def _add_ours(
     problem: lw.Problem | None,
     scale: Scale,
 ) -> None:
-    """Our walk on one thread, once bound as the peers' graphs are, and the whole call of `levywalk.walk`."""
+    """Our walk on one thread, once bound as the peers' graphs are, and the whole call of
+    `levywalk.walk`.
+    """
     steps = max(scale.walk_steps * TIMES // WALKERS, 1)
     per_step = 1e9 / (steps * WALKERS)
     advance = bound_walk(network, design, problem, steps)

@@ -1,4 +1,5 @@
-"""The printed theorem against the truth: Ring(20), one node with 10,000 times the others' curvature, no noise.
+"""The printed theorem against the truth: Ring(20), one node with 10,000 times the others'
+curvature, no noise.
 
 python examples/counterexample.py [path of the figure]
 """
@@ -18,7 +19,9 @@ N, STEPS, REPLICAS = 20, 20_000, 400
 
 
 def bowls(curvature: np.ndarray) -> lw.LeastSquares:
-    """f_v(x) = ½ xᵀ diag(L_v, 1) x, from two samples per node; every f_v is 1-strongly convex and x* = 0."""
+    """f_v(x) = ½ xᵀ diag(L_v, 1) x, from two samples per node; every f_v is 1-strongly convex and
+    x* = 0.
+    """
     features = np.zeros((2 * len(curvature), 2))
     features[::2, 0], features[1::2, 1] = np.sqrt(curvature), 1.0
     return lw.LeastSquares(
@@ -84,7 +87,8 @@ def main(path: Path) -> None:
     figure.savefig(path)
     at = int(np.flatnonzero(steps == 10_000)[0])
     print(
-        f"T = 10,000: exact {truth[at]:.4f}, corrected {terms[at]['corrected'].total:.4f}, printed {printed[at]:.2e}"
+        f"T = 10,000: exact {truth[at]:.4f}, corrected {terms[at]['corrected'].total:.4f}, printed "
+        f"{printed[at]:.2e}"
     )
 
 

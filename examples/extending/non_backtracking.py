@@ -6,7 +6,9 @@ import levywalk as lw
 
 
 class NonBacktracking(lw.Walk):
-    """Leave by a uniform edge other than the one of arrival (Alon, Benjamini, Lubetzky, Sodin 2007)."""
+    """Leave by a uniform edge other than the one of arrival (Alon, Benjamini, Lubetzky, Sodin
+    2007).
+    """
 
     name = "non_backtracking_example"
     target = "degree"  # the walk's law: nodes are visited in proportion to their degree

@@ -1,4 +1,6 @@
-"""An update of your own with memory at the nodes: SAG along a walk (Schmidt et al. 2017; Even 2023)."""
+"""An update of your own with memory at the nodes: SAG along a walk (Schmidt et al. 2017; Even
+2023).
+"""
 
 import levywalk as lw
 

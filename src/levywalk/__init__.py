@@ -1,4 +1,5 @@
-"""levywalk: decentralised learning by one model that walks over a network of nodes with private data.
+"""levywalk: decentralised learning by one model that walks over a network of nodes with private
+data.
 
 >>> import levywalk as lw
 >>> network, problem = lw.ring(100), lw.heterogeneous(100, important=1)

@@ -1,4 +1,6 @@
-"""Argument checks, written once: each returns the clean value or names what is wrong and what is right."""
+"""Argument checks, written once: each returns the clean value or names what is wrong and what is
+right.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,8 @@ def existing_file(path: str | Path) -> Path:
         raise InvalidParameter(f"path must be a path, got {path!r}") from None
     if not clean.exists():
         raise MissingFile(
-            f"no file at {str(clean)!r}; check the path (relative paths start at {str(Path.cwd())!r})"
+            f"no file at {str(clean)!r}; check the path (relative paths start at "
+            f"{str(Path.cwd())!r})"
         )
     if not clean.is_file():
         raise InvalidParameter(f"path must name a file, got the folder {str(clean)!r}")

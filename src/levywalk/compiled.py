@@ -1,7 +1,7 @@
 """What a compiled twin of your own draws with: the words of a step, for use inside numba functions.
 
-A twin of `Walk.decide` gets ``words``, the hash of its step; ``word(words, slot)`` is the same 64 bits that
-``words(slot)`` gives in `decide`. Importing this module loads numba.
+A twin of `Walk.decide` gets ``words``, the hash of its step; ``word(words, slot)`` is the same 64
+bits that ``words(slot)`` gives in `decide`. Importing this module loads numba.
 
 Examples
 --------

@@ -1,8 +1,9 @@
-"""What a method remembers: declared by name, kept in the token (it travels) or at a node (it stays).
+"""What a method remembers: declared by name, kept in the token (it travels) or at a node (it
+stays).
 
-A walk or an update declares its memory as two dicts, ``token_memory`` and ``node_memory``, of name to one of the
-kinds below. Everything else follows from the declaration: how much room a simulation needs, what a state file holds,
-and what a fleet's manifest, messages and disks carry.
+A walk or an update declares its memory as two dicts, ``token_memory`` and ``node_memory``, of name
+to one of the kinds below. Everything else follows from the declaration: how much room a simulation
+needs, what a state file holds, and what a fleet's manifest, messages and disks carry.
 
 ===============  ======================  =====================================================
 kind             where                   what
@@ -178,18 +179,21 @@ def check_declaration(owner: str, where: str, declared: Any) -> dict[str, Kind]:
             )
         if not isinstance(kind, (Number, Like, Array)):
             raise InvalidParameter(
-                f"{where}[{name!r}] of {owner} must be Number, Like, Array, PerEdge or PerSample, got {kind!r}"
+                f"{where}[{name!r}] of {owner} must be Number, Like, Array, PerEdge or PerSample, "
+                f"got {kind!r}"
             )
         if where == "token_memory" and isinstance(kind, (PerEdge, PerSample)):
             raise InvalidParameter(
                 f"{where}[{name!r}] of {owner} must be Number, Like or Array, got {kind!r}: "
-                "nodes have different numbers of neighbours and samples, and the token visits all of them"
+                "nodes have different numbers of neighbours and samples, and the token visits all "
+                "of them"
             )
     return dict(declared)
 
 
 class Slots(MutableMapping[str, Any]):
-    """Named entries with a fixed shape and type; reading a number gives a Python number, an array is given as it is.
+    """Named entries with a fixed shape and type; reading a number gives a Python number, an array
+    is given as it is.
 
     Assigning copies into the entry, so that shape and type stay.
 
@@ -284,7 +288,8 @@ def parts(arrays: Mapping[str, AnyArray], prefix: str) -> dict[str, AnyArray]:
 
 
 class NodeMemory:
-    """The memory of all nodes in a simulation: per entry one array, a row per replica, the nodes side by side.
+    """The memory of all nodes in a simulation: per entry one array, a row per replica, the nodes
+    side by side.
 
     Parameters
     ----------
@@ -338,7 +343,8 @@ class NodeMemory:
 def node_memory_bytes(
     declared: Mapping[str, Kind], dim: int, degree: npt.NDArray[Any], n_samples: npt.NDArray[Any]
 ) -> int:
-    """Return how many bytes the memory of all nodes takes per replica, before anything is allocated.
+    """Return how many bytes the memory of all nodes takes per replica, before anything is
+    allocated.
 
     Examples
     --------
@@ -354,7 +360,9 @@ def node_memory_bytes(
 def _layout(
     declared: Mapping[str, Kind], dim: int, degree: npt.NDArray[Any], n_samples: npt.NDArray[Any]
 ) -> Iterator[tuple[str, int, npt.NDArray[np.int64] | int, tuple[int, ...]]]:
-    """Yield each entry's name, its row's length, where each node's part begins (or how long it is), and its shape."""
+    """Yield each entry's name, its row's length, where each node's part begins (or how long it is),
+    and its shape.
+    """
     n = len(degree)
     counts: dict[type, Callable[[], npt.NDArray[Any]]] = {
         PerEdge: lambda: degree,
@@ -372,7 +380,8 @@ def _layout(
 
 
 def packed(arrays: Mapping[str, AnyArray], declared: Mapping[str, Kind]) -> AnyArray:
-    """Return the entries of a token's memory as bytes, in the order of the declaration, little-endian.
+    """Return the entries of a token's memory as bytes, in the order of the declaration,
+    little-endian.
 
     Examples
     --------

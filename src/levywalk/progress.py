@@ -16,7 +16,8 @@ class Progress(Protocol):
 
 
 class Bar:
-    """A rich progress bar that appears once the work has taken ``patience`` seconds and stderr is a terminal.
+    """A rich progress bar that appears once the work has taken ``patience`` seconds and stderr is a
+    terminal.
 
     ``done`` of ``total`` may have been done before, by a run that this one goes on from.
 

@@ -18,8 +18,8 @@ from levywalk.registry import registered
 class Schedule(Protocol):
     """Any object with ``values(start, stop)``: the numbers of the steps start, …, stop-1.
 
-    Oracle and kernels read the same array, so that they make the same decisions; a value may depend on its step alone,
-    not on where the piece begins.
+    Oracle and kernels read the same array, so that they make the same decisions; a value may depend
+    on its step alone, not on where the piece begins.
     """
 
     def values(self, start: int, stop: int) -> Floats:
@@ -52,9 +52,10 @@ class Constant:
 class Decaying:
     """initial · (1 + t/timescale)^-power: half the initial value at t = timescale when power is 1.
 
-    Of p_jump, the default ``timescale`` is the shortest of those tried that cost the paper's four networks no speed
-    (docs/paper.md): jumps should be there while the model travels, so a much smaller step size wants a longer one,
-    about ten times dim/(γL̄). Of a step size, no timescale is right in general.
+    Of p_jump, the default ``timescale`` is the shortest of those tried that cost the paper's four
+    networks no speed (docs/paper.md): jumps should be there while the model travels, so a much
+    smaller step size wants a longer one, about ten times dim/(γL̄). Of a step size, no timescale is
+    right in general.
 
     Examples
     --------
@@ -107,7 +108,8 @@ class Dropping:
 
 
 def is_schedule(value: Any) -> TypeGuard[Schedule]:
-    """Return whether ``value`` can be asked for values by step; a dict, whose ``values`` means another thing, cannot.
+    """Return whether ``value`` can be asked for values by step; a dict, whose ``values`` means
+    another thing, cannot.
 
     Examples
     --------
@@ -120,7 +122,8 @@ def is_schedule(value: Any) -> TypeGuard[Schedule]:
 def schedule_values(
     name: str, schedule: Schedule, start: int, stop: int, high: float = np.inf
 ) -> Floats:
-    """Return the schedule's numbers of the steps start, …, stop-1, each checked to be finite and in [0, high].
+    """Return the schedule's numbers of the steps start, …, stop-1, each checked to be finite and in
+    [0, high].
 
     Examples
     --------
@@ -144,6 +147,7 @@ def schedule_values(
             f"lie in [0, {high:g}]" if np.isfinite(high) else "be a finite number of at least 0"
         )
         raise InvalidParameter(
-            f"{name} must {domain}, got {float(values[bad[0]])!r} at step {start + int(bad[0])} of the schedule"
+            f"{name} must {domain}, got {float(values[bad[0]])!r} at step {start + int(bad[0])} of "
+            "the schedule"
         )
     return values

@@ -1,11 +1,13 @@
-"""The one step of a walking model: at a node, the update changes the model, then the walk decides where it goes.
+"""The one step of a walking model: at a node, the update changes the model, then the walk decides
+where it goes.
 
-`step` is used by the reference backend, the virtual fleet and the real node alike. It is a function of what the node
-has (`Site`), what travels (the token) and the step's random words; asked again, it gives the same answer. Kernels are
-its compiled twins, and the fleet's invariants replay it independently.
+`step` is used by the reference backend, the virtual fleet and the real node alike. It is a function
+of what the node has (`Site`), what travels (the token) and the step's random words; asked again, it
+gives the same answer. Kernels are its compiled twins, and the fleet's invariants replay it
+independently.
 
-A move of several hops (a jump) takes one call per hop: the first call updates the model and makes the first hop, each
-further call, at the next node, makes one more.
+A move of several hops (a jump) takes one call per hop: the first call updates the model and makes
+the first hop, each further call, at the next node, makes one more.
 """
 
 from __future__ import annotations
@@ -91,7 +93,8 @@ class PublishedPhase:
     most
         The step size is cut here.
     scaled
-        Whether a replica's scale multiplies the step size (in a simulation of a grid of step sizes).
+        Whether a replica's scale multiplies the step size (in a simulation of a grid of step
+        sizes).
     """
 
     def __init__(
@@ -201,7 +204,8 @@ def _prefixed(prefix: str, declared: Mapping[str, Kind]) -> dict[str, Kind]:
 
 
 class Travelling(NamedTuple):
-    """What travels: the model, what it remembers, and where the walk stands. A step makes a new one.
+    """What travels: the model, what it remembers, and where the walk stands. A step makes a new
+    one.
 
     Attributes
     ----------
@@ -214,7 +218,8 @@ class Travelling(NamedTuple):
     came_from
         The node that sent the model, -1 at the start and after a stay.
     switched_at, diverged_at
-        The step after whose update the phase changed, and the step whose update overflowed; -1 if none.
+        The step after whose update the phase changed, and the step whose update overflowed; -1 if
+        none.
     hops, small_messages
         Hops made in all, and messages without a model.
     """
@@ -236,7 +241,8 @@ Ask = Callable[[str, Sequence[int]], Sequence[Any]]
 
 
 class Site:
-    """A node at which the model can be: its data, its weights, what it knows about its neighbours, and its memory.
+    """A node at which the model can be: its data, its weights, what it knows about its neighbours,
+    and its memory.
 
     Attributes
     ----------
@@ -247,7 +253,8 @@ class Site:
     scale
         A factor of the step size, for a grid of step sizes in one simulation.
     ask
-        Asks neighbours for an entry of their memory: (full name, nodes) to one value per node, None from a dead one.
+        Asks neighbours for an entry of their memory: (full name, nodes) to one value per node, None
+        from a dead one.
     """
 
     __slots__ = ("ask", "local", "memory", "method", "node", "scale", "views", "weights")
@@ -270,7 +277,8 @@ class Site:
 
 
 def step(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]:
-    """Update the model, unless it is on its way in a move of several hops, and decide where it goes.
+    """Update the model, unless it is on its way in a move of several hops, and decide where it
+    goes.
 
     Returns the new token and the next node.
 
@@ -293,7 +301,8 @@ def step(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]:
 def updated(site: Site, token: Travelling, words: Words) -> Travelling:
     """Return the token after the node's update, and after the detector's look at it.
 
-    A model that would overflow stays as it is, for good; what its update remembers is not read any more.
+    A model that would overflow stays as it is, for good; what its update remembers is not read any
+    more.
     """
     t, method, x = token.step, site.method, token.model
     if token.diverged_at >= 0:
@@ -373,7 +382,8 @@ def _checked(decision: Decision, view: LocalView, walk: Walk) -> tuple[int, int]
         to = view.node
     if not 0 <= left < walk.max_hops - view.hop:
         raise InvalidParameter(
-            f"walk {walk.name} must make at most max_hops = {walk.max_hops} hops in a move, got {left} left "
+            f"walk {walk.name} must make at most max_hops = {walk.max_hops} hops in a move, got "
+            f"{left} left "
             f"after {view.hop + 1}"
         )
     return int(to), int(left)

@@ -1,4 +1,6 @@
-"""The version, in one place, and what tells two states of the sources apart that have the same version."""
+"""The version, in one place, and what tells two states of the sources apart that have the same
+version.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ _HERE = Path(__file__).parent
 
 @cache
 def source_digest(*parts: str) -> str:
-    """Return a digest of source files of this package: of each part, a file or all files of a folder.
+    """Return a digest of source files of this package: of each part, a file or all files of a
+    folder.
 
     Examples
     --------

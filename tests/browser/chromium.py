@@ -148,7 +148,8 @@ class Chromium:
         x, y = self.run(
             f"(() => {{ const node = document.querySelector({json.dumps(selector)}); "
             "node.scrollIntoView({block: 'center', behavior: 'instant'}); "
-            "const box = node.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+            "const box = node.getBoundingClientRect(); return [box.x + box.width / 2, box.y + "
+            "box.height / 2]; })()"
         )
         self.mouse("mouseMoved", x, y)
         for kind in ("mousePressed", "mouseReleased"):

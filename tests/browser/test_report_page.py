@@ -82,7 +82,8 @@ def browser(chromium: Chromium, page: Path) -> Iterator[Chromium]:
 
 def column(browser: Chromium, number: int, table: str = "summary") -> list[str]:
     cells: list[str] = browser.run(
-        f"[...document.getElementById('{table}').tBodies[0].rows].map(row => row.cells[{number}].dataset.value "
+        f"[...document.getElementById('{table}').tBodies[0].rows].map(row => "
+        f"row.cells[{number}].dataset.value "
         f"?? row.cells[{number}].textContent)"
     )
     return cells
@@ -106,8 +107,10 @@ def test_the_page_opens_in_silence_with_every_line_drawn(
 def test_an_injected_script_or_request_would_be_stopped(chromium: Chromium, page: Path) -> None:
     chromium.open(page.as_uri())
     chromium.run(
-        "(() => { const made = document.createElement('script'); made.textContent = 'window.taken = 1'; "
-        "document.body.append(made); const image = new Image(); image.src = 'https://example.invalid/x.png'; "
+        "(() => { const made = document.createElement('script'); made.textContent = 'window.taken "
+        "= 1'; "
+        "document.body.append(made); const image = new Image(); image.src = "
+        "'https://example.invalid/x.png'; "
         "document.body.append(image); })()"
     )
     assert chromium.run("window.taken === undefined")
@@ -195,7 +198,8 @@ def test_pointing_and_arrow_keys_read_the_values_of_the_trace(
     browser.key("Escape")
     assert browser.run("document.getElementById('tip').hidden")
     x, y, width = browser.run(
-        "(() => { const plot = document.getElementById('plot'); plot.scrollIntoView({block: 'center'}); "
+        "(() => { const plot = document.getElementById('plot'); plot.scrollIntoView({block: "
+        "'center'}); "
         "const box = plot.getBoundingClientRect(); return [box.x, box.y + 100, box.width]; })()"
     )
     browser.mouse("mouseMoved", x + width / 2, y)

@@ -1,4 +1,6 @@
-"""Real nodes for tests: a small fleet's folder, a node as a process, and a neighbour that says whatever it likes."""
+"""Real nodes for tests: a small fleet's folder, a node as a process, and a neighbour that says
+whatever it likes.
+"""
 
 from __future__ import annotations
 
@@ -215,10 +217,11 @@ class Caller:
         return self
 
     def sync(self) -> None:
-        """Return when the node has taken in all that was said: it answers a token that cannot be, in its turn.
+        """Return when the node has taken in all that was said: it answers a token that cannot be,
+        in its turn.
 
-        The answer is known by its epoch, which no other message of a test has: a message that was said before may
-        have been refused with the same seq.
+        The answer is known by its epoch, which no other message of a test has: a message that was
+        said before may have been refused with the same seq.
         """
         self._asked += 1
         bad = self.to.manifest.first_token._replace(epoch=FAR, seq=self._asked, phase=99)

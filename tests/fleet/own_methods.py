@@ -1,6 +1,8 @@
-"""Walks and updates of a user's own, in a file that is loaded by `levywalk.registry.load_file`, also in node processes.
+"""Walks and updates of a user's own, in a file that is loaded by `levywalk.registry.load_file`,
+also in node processes.
 
-The classes are found by their names in the registry: imported as a module, they would be others than the loaded ones.
+The classes are found by their names in the registry: imported as a module, they would be others
+than the loaded ones.
 """
 
 from __future__ import annotations
@@ -71,7 +73,9 @@ class LongestAgo(lw.Walk):
 
 
 class NonBacktracking(lw.Walk):
-    """Do not go back to where the model came from, and count in the token how often that was avoided."""
+    """Do not go back to where the model came from, and count in the token how often that was
+    avoided.
+    """
 
     name = "test_non_backtracking"
     token_memory = {"avoided": lw.Number(np.int64), "path": lw.Array((2, 3), np.float32)}

@@ -1,4 +1,6 @@
-"""Real nodes whose neighbours change: edges are taken out of node files, and put in, and the nodes started again."""
+"""Real nodes whose neighbours change: edges are taken out of node files, and put in, and the nodes
+started again.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def drop(live: RunningFleet, a: int, b: int) -> None:
 
 
 def add(live: RunningFleet, a: int, b: int, through: int) -> None:
-    """Add an edge between two nodes that have a neighbour in common, whose file has all that is to be known."""
+    """Add an edge between two nodes that have a neighbour in common, whose file has all that is to
+    be known.
+    """
     known = {
         peer.id: peer
         for peer in NodeFile.read(live.folder / f"node-{through}" / "node.toml").neighbours

@@ -1,7 +1,9 @@
-"""The law of the walk while nodes die, come back, join and leave: read from the nodes themselves, against theory.
+"""The law of the walk while nodes die, come back, join and leave: read from the nodes themselves,
+against theory.
 
-Every survivor's decision is a function of a word. Which part of the words leads where is found by bisection, to 2^-53,
-from `NodeSite.decide` in a virtual fleet after the fault; the matrices to compare with are written out here.
+Every survivor's decision is a function of a word. Which part of the words leads where is found by
+bisection, to 2^-53, from `NodeSite.decide` in a virtual fleet after the fault; the matrices to
+compare with are written out here.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ def decides(here: NodeSite, token: Token, word: int) -> int:
 
 
 def row(here: NodeSite, token: Token, pieces: int, n: int) -> np.ndarray:
-    """The law of a decision: in each of ``pieces`` equal parts of the words, one proposal, accepted below a bound."""
+    """The law of a decision: in each of ``pieces`` equal parts of the words, one proposal, accepted
+    below a bound.
+    """
     law = [Fraction(0)] * n
     for piece in range(pieces):
         low, high = -(-piece * TOP // pieces), -(-(piece + 1) * TOP // pieces) - 1
@@ -76,7 +80,9 @@ def row(here: NodeSite, token: Token, pieces: int, n: int) -> np.ndarray:
 
 
 def matrix(virtual: VirtualFleet, alive: list[int], phase: str) -> np.ndarray:
-    """The survivors' one-step law: of a Metropolis-Hastings decision ("mh"), or of one hop of a jump ("hop")."""
+    """The survivors' one-step law: of a Metropolis-Hastings decision ("mh"), or of one hop of a
+    jump ("hop").
+    """
     n = virtual.fleet.network.n
     plain = virtual.fleet.token
     found = np.zeros((n, n))
@@ -92,7 +98,9 @@ def matrix(virtual: VirtualFleet, alive: list[int], phase: str) -> np.ndarray:
 
 
 def whole_law(virtual: VirtualFleet, alive: list[int]) -> np.ndarray:
-    """The law of a whole step, jumps included, from the nodes' own decisions and the published jump law."""
+    """The law of a whole step, jumps included, from the nodes' own decisions and the published jump
+    law.
+    """
     decision, hop = matrix(virtual, alive, "mh"), matrix(virtual, alive, "hop")
     jump = virtual.fleet.published.phases[0].jump
     if jump is None:
@@ -113,7 +121,9 @@ def adjacency(edges: list[tuple[int, int]], n: int, policy: str) -> np.ndarray:
 def expected_law(
     fleet: Fleet, edges: list[tuple[int, int]], alive: list[int], policy: str
 ) -> np.ndarray:
-    """MH with the degrees of ``edges``, proposals to the dead being stays; hops uniform over live neighbours."""
+    """MH with the degrees of ``edges``, proposals to the dead being stays; hops uniform over live
+    neighbours.
+    """
     n, t = fleet.network.n, fleet.scores[0]
     A = adjacency(edges, n, policy)
     d = A.sum(axis=1)
@@ -326,7 +336,9 @@ def test_an_old_message_takes_no_degree_back():
 
 
 class OneSided(Node):
-    """A mutant: a node that counts its own live edges as its degree, of which its neighbours know nothing."""
+    """A mutant: a node that counts its own live edges as its degree, of which its neighbours know
+    nothing.
+    """
 
     def _look(self) -> None:
         live = sum(edge.up for edge in self.disk.edges.values())

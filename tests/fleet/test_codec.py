@@ -146,7 +146,9 @@ def test_everything_that_is_kept_has_a_number_of_its_own() -> None:
 
 
 def test_the_format_is_what_it_was() -> None:
-    """If this fails, the disks of older nodes are no longer understood: give `FORMAT` another number."""
+    """If this fails, the disks of older nodes are no longer understood: give `FORMAT` another
+    number.
+    """
     token = Token(
         Epoch(1, 2, 3),
         4,

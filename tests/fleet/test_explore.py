@@ -74,8 +74,9 @@ def test_each_injected_bug_is_caught_by_a_short_trace(
 
 
 class GuardsAfterTheNews(Node):
-    """It spoke of an epoch in one commit and kept the copy in the next: a crash between them, and the seeker's death,
-    and everybody had given way to an epoch of which there was no copy."""
+    """It spoke of an epoch in one commit and kept the copy in the next: a crash between them, and
+    the seeker's death, and everybody had given way to an epoch of which there was no copy.
+    """
 
     def _guard(self, sender: int, message: Guard, now: float) -> None:
         token = message.token
@@ -88,7 +89,9 @@ class GuardsAfterTheNews(Node):
 
 
 class KeepsTheCertificate(Node):
-    """It released a token, the giver died before it could say so, and the next node never learnt that it was its."""
+    """It released a token, the giver died before it could say so, and the next node never learnt
+    that it was its.
+    """
 
     def _pass_on(self, certificate: Certificate, now: float) -> None:
         pass
@@ -118,8 +121,9 @@ class PreparesAfterTheEnd(Node):
 
 
 class EndsWhatItBringsBack(Node):
-    """It dropped what it was bringing back when it heard of the end, though a guardian may have spoken of it already:
-    that epoch overtook the end, the guardian died, and nobody had a copy."""
+    """It dropped what it was bringing back when it heard of the end, though a guardian may have
+    spoken of it already: that epoch overtook the end, the guardian died, and nobody had a copy.
+    """
 
     def _finished(self, sender: int, message: Finished, now: float) -> None:
         held = self.disk.held
@@ -129,8 +133,9 @@ class EndsWhatItBringsBack(Node):
 
 
 class EndsWhatItBringsBackAgain(Node):
-    """The same, of what it was bringing back a second time, for which it had no guardian yet: the one of the first
-    time had spoken of the epoch before it died."""
+    """The same, of what it was bringing back a second time, for which it had no guardian yet: the
+    one of the first time had spoken of the epoch before it died.
+    """
 
     def _finished(self, sender: int, message: Finished, now: float) -> None:
         held, ended = self.disk.held, message.token.epoch
@@ -163,7 +168,8 @@ def test_bugs_that_were_found_here_stay_found(kind: type[Node], invariants: set[
 def test_a_trace_reads_as_a_story() -> None:
     violation = Explorer(ANY_DEATH, GenesisWithoutGuardian, live=False).run().violation
     assert str(violation).splitlines() == [
-        "I2: nobody alive has a copy that can continue in Epoch(counter=0, seq=0, node=-1) or later",
+        "I2: nobody alive has a copy that can continue in Epoch(counter=0, seq=0, node=-1) or "
+        "later",
         "  0: genesis (hears 1)",
         "  0: dies   [it had active e0.0 seq 0 step 0]",
     ]

@@ -1,4 +1,6 @@
-"""A fleet's folder: real node processes on the loopback, started, looked at, killed, stopped and read out."""
+"""A fleet's folder: real node processes on the loopback, started, looked at, killed, stopped and
+read out.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A neighbour with a valid certificate, or anybody else, says what it must not: the node refuses it, and is unharmed.
+"""A neighbour with a valid certificate, or anybody else, says what it must not: the node refuses
+it, and is unharmed.
 
-The node is a real process. Whoever is refused gets a clear error, the node's disk is to the byte what it was, and the
-node answers its other neighbours.
+The node is a real process. Whoever is refused gets a clear error, the node's disk is to the byte
+what it was, and the node answers its other neighbours.
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @contextlib.contextmanager
 def unharmed(node: Running) -> Iterator[None]:
-    """Nothing on the node's disk changes, and afterwards it answers everybody who keeps to the rules."""
+    """Nothing on the node's disk changes, and afterwards it answers everybody who keeps to the
+    rules.
+    """
     before = node.state()
     yield
     assert node.state() == before
@@ -153,7 +156,9 @@ def test_a_certificate_out_of_date_is_refused(
 
 
 def test_a_clock_that_is_a_day_off_does_not_matter(victim: Running) -> None:
-    """A certificate is valid from a day before it was issued, and for a year: neither end's clock needs to be right."""
+    """A certificate is valid from a day before it was issued, and for a year: neither end's clock
+    needs to be right.
+    """
     for day in (-1, 1):
         now = datetime.now(UTC) + timedelta(days=day) + timedelta(minutes=5)
         own = Identity.open(victim.folder, now=now)
@@ -286,13 +291,16 @@ def test_a_certificate_of_another_fleet_by_the_same_authority_is_refused(
 
 
 def test_a_neighbour_that_is_to_be_dialled_does_not_dial(tmp_path: Path) -> None:
-    """It would take the place of the stream that this node keeps open, and this node would never dial again."""
+    """It would take the place of the stream that this node keeps open, and this node would never
+    dial again.
+    """
     with Running(make(tmp_path / "fleet") / "node-0") as low:
         with low.dial(3) as caller:
             error = caller.refused()
             assert (error.code(), error.details()) == (
                 Code.PERMISSION_DENIED,
-                "node 3 must not connect to node 0: the node with the lower id opens the connection",
+                "node 3 must not connect to node 0: the node with the lower id opens the "
+                "connection",
             )
         with Running(low.folder.parent / "node-3"):
             eventually(lambda: low.status()["edges"]["3"]["connected"])
@@ -596,7 +604,9 @@ def test_a_forged_certificate_brings_nothing_to_life(tmp_path: Path) -> None:
 
 
 def test_what_was_said_before_changes_nothing_when_it_is_said_again(tmp_path: Path) -> None:
-    """Replayed and reordered: a Prepare after its hand-off, an older copy, a release for somebody else."""
+    """Replayed and reordered: a Prepare after its hand-off, an older copy, a release for somebody
+    else.
+    """
     with (
         Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node,
         node.dial(NEIGHBOUR) as caller,
@@ -753,7 +763,9 @@ def test_silent_streams_of_one_neighbour_keep_nobody_out(victim: Running) -> Non
 
 
 def test_connections_of_anybody_do_not_take_all_file_descriptors(tmp_path: Path) -> None:
-    """Without a certificate one can still connect; a node without descriptors could not write its state."""
+    """Without a certificate one can still connect; a node without descriptors could not write its
+    state.
+    """
     folder = make(tmp_path / "fleet", dim=10_000) / f"node-{VICTIM}"
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
@@ -1063,7 +1075,9 @@ def test_a_full_disk_stops_the_node_until_there_is_room(
 def test_a_hello_that_comes_while_the_disk_is_full_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The guardian comes back without its disk while the holder can write nothing: the walk must not wait for it."""
+    """The guardian comes back without its disk while the holder can write nothing: the walk must
+    not wait for it.
+    """
     folder = (
         make(tmp_path / "fleet", terms=HandOffTerms(run=b"", dead_after=0.4)) / f"node-{VICTIM}"
     )
@@ -1108,7 +1122,9 @@ def test_a_hello_that_comes_while_the_disk_is_full_is_not_lost(
 def test_a_disk_that_fails_ends_the_node_and_nothing_more_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In memory the register is written, but perhaps not on the disk: asked again, the node must not say so."""
+    """In memory the register is written, but perhaps not on the disk: asked again, the node must
+    not say so.
+    """
     folder = make(tmp_path / "fleet") / f"node-{VICTIM}"
 
     def broken(*_: object) -> None:
@@ -1193,7 +1209,9 @@ class Chance:
 def test_nothing_that_a_neighbour_says_brings_a_token_to_life_or_the_node_down(
     tmp_path: Path, seed: int
 ) -> None:
-    """No certificate is signed by its guardian here, so whatever is held is inert; epochs only rise."""
+    """No certificate is signed by its guardian here, so whatever is held is inert; epochs only
+    rise.
+    """
     with Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node:
         chance = Chance(node, seed)
         epoch, statuses, kinds = FIRST, set(), set()

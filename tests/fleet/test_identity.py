@@ -464,7 +464,9 @@ def test_other_arguments(fleet: Authority) -> None:
 async def served(
     server: Identity, ask: Callable[[Any, int], Awaitable[Any]]
 ) -> tuple[Any, list[int]]:
-    """Run an echo on a free port of loopback, and return what came of the asking, and who was served."""
+    """Run an echo on a free port of loopback, and return what came of the asking, and who was
+    served.
+    """
     grpc = pytest.importorskip(
         "grpc", reason="grpcio is not installed: pip install 'levywalk[fleet]'"
     )

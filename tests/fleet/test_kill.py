@@ -1,7 +1,9 @@
-"""kill -9 at every failpoint and at any time: a fleet that begins again from its disks loses nothing, doubles nothing.
+"""kill -9 at every failpoint and at any time: a fleet that begins again from its disks loses
+nothing, doubles nothing.
 
-Each walk runs in a process of its own: several nodes, each with a store, and a queue between them for a network. All
-die together, and what was on the way is lost; then another process goes on. The end must be that of the simulator.
+Each walk runs in a process of its own: several nodes, each with a store, and a queue between them
+for a network. All die together, and what was on the way is lost; then another process goes on. The
+end must be that of the simulator.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ PASSED_OFTEN = {
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory, if there is one: a kill takes no file's content, synced or not, and disks take time."""
+    """A folder in memory, if there is one: a kill takes no file's content, synced or not, and disks
+    take time.
+    """
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):
         yield tmp_path
@@ -139,7 +143,9 @@ def walk(folder: Path, inline: int, kill: str | None = None) -> None:
 
 
 def lives(folder: Path, inline: int, kill: str | None = None, seconds: float | None = None) -> bool:
-    """Run the walk in a process of its own, killed after some seconds if so asked; return whether it ended well."""
+    """Run the walk in a process of its own, killed after some seconds if so asked; return whether
+    it ended well.
+    """
     process = FORKED.Process(target=walk, args=(folder, inline, kill))
     process.start()
     try:

@@ -1,4 +1,6 @@
-"""A node may run on a small machine: what it imports must not bring the simulation's libraries along."""
+"""A node may run on a small machine: what it imports must not bring the simulation's libraries
+along.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ print(problem.smoothness.tolist(), problem.local_gradient(1, [1.0, 1.0]).tolist(
 
 
 def loaded(code: str, *arguments: str) -> tuple[list[str], str]:
-    """Run the code in a fresh process; return which heavy packages it loaded, and what it printed before."""
+    """Run the code in a fresh process; return which heavy packages it loaded, and what it printed
+    before.
+    """
     code = f"import sys\n{code}\nprint(*(name for name in {HEAVY} if name in sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False

@@ -172,7 +172,8 @@ def test_after_a_fork_the_nodes_themselves_report_what_was_lost():
             line for log in virtual.logs.values() for line in log if isinstance(line, Archived)
         ):
             reported[line.token.epoch] = max(line.lost, reported.get(line.token.epoch, 0))
-        # A node counts from the base of what overtook it; its own epoch may have begun from an older copy.
+        # A node counts from the base of what overtook it; its own epoch may have begun from an
+        # older copy.
         assert abs(sum(reported.values()) - lost) <= TERMS.renew_after + 1
         seen += lost > 10
         if lost:

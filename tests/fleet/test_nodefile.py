@@ -1,4 +1,6 @@
-"""The node file and the node's own data: strict, clear, and to the bit what a simulation of the whole fleet has."""
+"""The node file and the node's own data: strict, clear, and to the bit what a simulation of the
+whole fleet has.
+"""
 
 import gzip
 import os

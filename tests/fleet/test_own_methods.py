@@ -1,4 +1,6 @@
-"""Methods of a user's own in a fleet: what travels goes everywhere, what stays at nodes only into a virtual fleet."""
+"""Methods of a user's own in a fleet: what travels goes everywhere, what stays at nodes only into a
+virtual fleet.
+"""
 
 from __future__ import annotations
 
@@ -163,7 +165,9 @@ def content_of(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def by_hand(content: dict[str, Any], **changes: Any) -> bytes:
-    """Return a manifest in which some recipes were replaced, as somebody would who writes one by hand."""
+    """Return a manifest in which some recipes were replaced, as somebody would who writes one by
+    hand.
+    """
     fresh = json.loads(json.dumps(content))
     for path, value in changes.items():
         *outer, last = path.split("__")

@@ -1,4 +1,6 @@
-"""Real node processes, killed, stopped, cut off and robbed of their disks: their logs must hold I1 to I7."""
+"""Real node processes, killed, stopped, cut off and robbed of their disks: their logs must hold I1
+to I7.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a node makes of what should not come: values that cannot be, a wrong sender, a token before its edges count."""
+"""What a node makes of what should not come: values that cannot be, a wrong sender, a token before
+its edges count.
+"""
 
 from __future__ import annotations
 
@@ -186,7 +188,9 @@ def test_a_stranger_has_nothing_to_say() -> None:
 def test_what_another_neighbour_says_in_the_place_of_the_right_one_changes_nothing(
     kind: type,
 ) -> None:
-    """Each message of a walk first comes from the receiver's other neighbour, and then from its true sender."""
+    """Each message of a walk first comes from the receiver's other neighbour, and then from its
+    true sender.
+    """
     fleet = fleet_of(seed=3)
     virtual, tried = VirtualFleet(replace(fleet, terms=replace(TERMS, renew_after=1))), 0
     while not virtual.over:
@@ -203,7 +207,9 @@ def test_what_another_neighbour_says_in_the_place_of_the_right_one_changes_nothi
 
 
 def test_a_certificate_is_passed_on_until_the_token_is_known_to_have_gone_on() -> None:
-    """The giver is away for long; all neighbours of all nodes hear of the certificate, but not for ever."""
+    """The giver is away for long; all neighbours of all nodes hear of the certificate, but not for
+    ever.
+    """
     virtual = VirtualFleet(fleet_of(steps=3000))
     virtual.run(until=0.3)
     while not any(
@@ -233,7 +239,9 @@ def test_a_certificate_is_passed_on_until_the_token_is_known_to_have_gone_on() -
 
 
 def test_who_was_gone_may_come_back_with_fewer_edges() -> None:
-    """Of one that has lost its disk, a smaller degree is news; of any other it would be an old message."""
+    """Of one that has lost its disk, a smaller degree is news; of any other it would be an old
+    message.
+    """
     network, problem = lw.watts_strogatz(8, 4, 0.0, seed=1), lw.homogeneous(8, seed=1)
     fleet = Fleet.of(network, problem, lw.mhlj(), steps=100, step_size="theory", terms=TERMS)
     node = fleet.node(2)
@@ -253,7 +261,9 @@ def test_who_was_gone_may_come_back_with_fewer_edges() -> None:
 
 
 def walked(burst: int | None) -> tuple[VirtualFleet, int]:
-    """Let a fleet walk whose nodes make so many decisions in a turn; return it, and the most that one made."""
+    """Let a fleet walk whose nodes make so many decisions in a turn; return it, and the most that
+    one made.
+    """
     problem = lw.heterogeneous(6, dim=3, seed=1, important=1)
     fleet = Fleet.of(
         RING, problem, lw.mhlj(), steps=300, step_size="theory", terms=TERMS, seed=1, start=0

@@ -1,4 +1,6 @@
-"""With a shared key a fleet without faults is the reference backend, to the bit: walk, model, errors, counts."""
+"""With a shared key a fleet without faults is the reference backend, to the bit: walk, model,
+errors, counts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Thousands of things that go wrong: the hand-off holds, and nodes with a bug do not get away with it."""
+"""Thousands of things that go wrong: the hand-off holds, and nodes with a bug do not get away with
+it.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,9 @@ def caught(kind, **how) -> FaultSchedule:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.__name__ for mutant in MUTANTS])
 def test_an_injected_bug_is_caught(mutant):
-    """The kinds of trouble that a bug of its kind cannot stand, so that it does not take many schedules."""
+    """The kinds of trouble that a bug of its kind cannot stand, so that it does not take many
+    schedules.
+    """
     how = (
         {"kinds": {"crash": 3, "die": 2, "torn": 1}, "renew_after": 5}
         if mutant is AcknowledgesBeforeCommit

@@ -1,4 +1,6 @@
-"""Links between nodes, in one process: what is sent arrives, who is silent or lies is let go, and is dialled again."""
+"""Links between nodes, in one process: what is sent arrives, who is silent or lies is let go, and
+is dialled again.
+"""
 
 from __future__ import annotations
 
@@ -498,7 +500,9 @@ def test_other_keys_of_a_neighbour_are_not_spoken_to(pair: Pair, tmp_path: Path)
 def test_old_keys_of_a_neighbour_with_its_present_certificate_are_not_spoken_to(
     pair: Pair, tmp_path: Path, proof: str
 ) -> None:
-    """The one who dials is not told whose certificate TLS has seen: the other end must prove that it has the key."""
+    """The one who dials is not told whose certificate TLS has seen: the other end must prove that
+    it has the key.
+    """
     old = pair.authority.issue(HIGH, ["127.0.0.1"], folder=tmp_path / "again")
 
     async def talk(context: Any) -> None:
@@ -522,7 +526,9 @@ def test_old_keys_of_a_neighbour_with_its_present_certificate_are_not_spoken_to(
 def test_an_old_key_of_a_neighbour_is_not_believed_whoever_vouches_for_it(
     pair: Pair, tmp_path: Path
 ) -> None:
-    """A neighbour says that a guardian, also a neighbour, has keys other than those in the node file."""
+    """A neighbour says that a guardian, also a neighbour, has keys other than those in the node
+    file.
+    """
     old = pair.authority.issue(FAR, ["127.0.0.1"], folder=tmp_path / "old")
     false = Identity.open(old).certificate.public_bytes(Encoding.DER)
     prepare = Prepare(pair.token(), FAR)

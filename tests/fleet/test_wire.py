@@ -140,7 +140,9 @@ def test_there_is_an_example_of_every_message() -> None:
 
 
 def test_the_format_is_what_it_was() -> None:
-    """If this fails, nodes of another version are no longer understood: give `FORMAT` another number."""
+    """If this fails, nodes of another version are no longer understood: give `FORMAT` another
+    number.
+    """
     frames = [
         hello_frame(PEER, HELLO),
         *(encode_frame(PEER, message, b"c")[0] for message in EXAMPLES.values()),
@@ -237,7 +239,9 @@ class Fuzz:
             yield Frame(chunk=content[at : at + 30_000]).SerializeToString()
 
     def listen(self, frames: Iterable[bytes], limits: Limits) -> int:
-        """Return how many messages came before the end or the first that is malformed; each could have been sent."""
+        """Return how many messages came before the end or the first that is malformed; each could
+        have been sent.
+        """
         reader, count, size = Reader(limits, PEER), 0, 0
         for frame in frames:
             try:
@@ -349,7 +353,9 @@ def test_chunks_in_another_order_are_refused(order: list[int]) -> None:
 
 
 def hostile(message: Message, reader: Reader | None = None, **fields: Any) -> Any:
-    """Return what a reader makes of a message whose protobuf fields were changed, given by their paths (a__b)."""
+    """Return what a reader makes of a message whose protobuf fields were changed, given by their
+    paths (a__b).
+    """
     frame = Frame.FromString(encode_frame(PEER, message)[0])
     body = getattr(frame, type(message).__name__.lower())
     for path, value in fields.items():

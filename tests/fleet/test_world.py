@@ -201,7 +201,9 @@ def test_a_node_that_raises_is_a_violation_with_its_seed_and_is_made_short():
 
 
 class Newcomers(World):
-    """Who comes back without its disk knows no neighbour either: the operator adds its edges, one after the other."""
+    """Who comes back without its disk knows no neighbour either: the operator adds its edges, one
+    after the other.
+    """
 
     newcomers = 0
 

@@ -33,8 +33,10 @@ PLANTED = {
             "                            for j in range(dim):\n"
             "                                z += features[v, j] * x[j]\n"
             "                            for j in range(dim):\n"
-            "                                gain = step_size * weights[phase, v] * 2.0 * (z - targets[v])\n"
-            "                                x[j] -= gain * features[v, j] if i + 1 < distance else 0.0\n"
+            "                                gain = step_size * weights[phase, v] * 2.0 * (z - "
+            "targets[v])\n"
+            "                                x[j] -= gain * features[v, j] if i + 1 < distance "
+            "else 0.0\n"
             "                        hops += distance\n",
         ),
     ],

@@ -1,4 +1,6 @@
-"""[thmnojump] and [thmhlj] as printed are false: one important node on a ring of twenty, and no noise at all."""
+"""[thmnojump] and [thmhlj] as printed are false: one important node on a ring of twenty, and no
+noise at all.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def test_a_run_agrees_with_the_exact_error_and_so_refutes_the_printed_bound(
 
 
 def test_jumps_do_not_rescue_the_printed_bound(problem: lw.LeastSquares) -> None:
-    """With few jumps the walk is still trapped; [thmhlj] has no noise to hide behind and fails as well."""
+    """With few jumps the walk is still trapped; [thmhlj] has no noise to hide behind and fails as
+    well.
+    """
     gamma = 0.999 / problem.smoothness.mean()
     result = lw.bounds(
         lw.ring(N), problem, lw.mhlj(p_jump=1e-4), steps=STEPS, step_size=gamma, x0=[0.0, 1.0]

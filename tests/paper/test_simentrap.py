@@ -1,4 +1,6 @@
-"""[simentrap]: on the ring, weighted sampling by Metropolis-Hastings is trapped and jumps set it free."""
+"""[simentrap]: on the ring, weighted sampling by Metropolis-Hastings is trapped and jumps set it
+free.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ def test_dwell_at_an_important_node_is_what_the_chain_says(problem: lw.Problem, 
     leave = 1 - float(lw.transition(network, problem, design)[important, important])
     stays = dwell(trace, important)
     assert len(stays) > 200
-    # Stays are geometric: mean 1/p, standard deviation below 1/p. Six standard errors: a false alarm below 1e-8.
+    # Stays are geometric: mean 1/p, standard deviation below 1/p. Six standard errors: a false
+    # alarm below 1e-8.
     assert abs(stays.mean() - 1 / leave) < 6 / leave / np.sqrt(len(stays))
 
 
@@ -63,7 +66,9 @@ def test_weighted_walk_dwells_and_jumps_end_it(problem: lw.Problem) -> None:
 
 
 def test_mhlj_needs_fewer_steps_than_weight_rw_when_both_are_tuned(problem: lw.Problem) -> None:
-    """One instance, to 10 %: it guards the machinery, not the paper's claim, which docs/paper.md shows to vary."""
+    """One instance, to 10 %: it guards the machinery, not the paper's claim, which docs/paper.md
+    shows to vary.
+    """
     designs = {"WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj()}
     result = lw.compare(
         lw.ring(NODES),

@@ -1,6 +1,8 @@
-"""[switch]: the detector's defaults switch at MHLJ's floor, not before and not never, and the error then falls below.
+"""[switch]: the detector's defaults switch at MHLJ's floor, not before and not never, and the error
+then falls below.
 
-Small networks, instances of the seeds that defaults were chosen on (1000, …): never those that claims are judged on.
+Small networks, instances of the seeds that defaults were chosen on (1000, …): never those that
+claims are judged on.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from levywalk.trace.statistics import settled_at
 
 SEEDS = range(1000, 1010)
 NODES = 200
-# γL* near MHLJ's best for two accuracies: the detector must follow a factor of six in the step size by itself.
+# γL* near MHLJ's best for two accuracies: the detector must follow a factor of six in the step size
+# by itself.
 CASES = {
     "ring": (0.0316, 30_000),
     "slow ring": (0.0056, 120_000),
@@ -96,7 +99,8 @@ def test_switching_by_defaults_ends_below_the_floor_of_jumps_and_loses_no_speed(
 
 @pytest.mark.parametrize("case", ["ring", "WS"])
 def test_a_detector_that_switches_at_once_loses_speed(case: str) -> None:
-    # A planted fault: if switching early were free, the limit of the test above would say nothing about detectors.
+    # A planted fault: if switching early were free, the limit of the test above would say nothing
+    # about detectors.
     jumping, planted = measured(case, "MHLJ"), measured(case, "at once")
     assert np.median(planted.switched_at) < 50
     goal = 2.0 * jumping.floor
@@ -104,7 +108,8 @@ def test_a_detector_that_switches_at_once_loses_speed(case: str) -> None:
 
 
 def test_a_second_phase_at_the_stability_limit_can_raise_the_floor() -> None:
-    # Why "auto" never goes above the first phase's step size: a ring without important nodes wants far less than 1/L*.
+    # Why "auto" never goes above the first phase's step size: a ring without important nodes wants
+    # far less than 1/L*.
     network = lw.ring(NODES)
     floors: dict[str, list[float]] = {"auto": [], "theory": [], "MHLJ": []}
     for seed in SEEDS:

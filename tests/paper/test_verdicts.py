@@ -1,4 +1,6 @@
-"""The quick reproduction, as `levywalk reproduce --all --quick --check` does it: verdicts, orderings, intervals."""
+"""The quick reproduction, as `levywalk reproduce --all --quick --check` does it: verdicts,
+orderings, intervals.
+"""
 
 from __future__ import annotations
 

@@ -82,7 +82,9 @@ def virtual_fleet(
     absent: tuple[int, ...] = (),
     **arguments: Any,
 ) -> tuple[Any, Any, bool]:
-    """Run a virtual fleet with faults (time, what, node); return it, its trace and whether it ended."""
+    """Run a virtual fleet with faults (time, what, node); return it, its trace and whether it
+    ended.
+    """
     from levywalk.fleet.operate.merge import merge
     from levywalk.fleet.protocol.terms import HandOffTerms
     from levywalk.fleet.setup.build import Fleet

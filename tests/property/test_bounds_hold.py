@@ -1,4 +1,6 @@
-"""The corrected bound is never below the truth: exact mean errors over random networks, problems and designs."""
+"""The corrected bound is never below the truth: exact mean errors over random networks, problems
+and designs.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ def test_the_corrected_bound_is_never_below_the_exact_mean_error(
 
 
 def test_the_bound_is_loose_but_not_empty() -> None:
-    """How loose: reported, and sharp within a factor of two somewhere (one step, no noise: exactly 2)."""
+    """How loose: reported, and sharp within a factor of two somewhere (one step, no noise: exactly
+    2).
+    """
     network, ratios = lw.ring(6), []
     rng = np.random.default_rng(0)
     for noise in (0.0, 1.0):

@@ -1,4 +1,6 @@
-"""Invariants of every chain that a design induces, over random networks, targets and both self-loop policies."""
+"""Invariants of every chain that a design induces, over random networks, targets and both self-loop
+policies.
+"""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ def problems(draw, n):
     dim = draw(st.sampled_from([5] if quick() else DIMS))  # five: compiled for other tests as well
     one, squares = draw(st.booleans()), draw(st.booleans())
     if quick():
-        squares = one  # two of four kernels: each takes five seconds to compile, for each number of walkers
+        # two of four kernels: each takes five seconds to compile, for each number of walkers
+        squares = one
     counts = np.ones(n, int) if one else rng.integers(1, 6, size=n)
     node = rng.permutation(np.repeat(np.arange(n), counts))
     features = rng.normal(size=(len(node), dim)) * rng.lognormal(0, 1, size=n)[node, None]
@@ -174,7 +175,9 @@ def both(network, problem, design, arguments):
 
 
 def nearest_tie(network, problem, design, trace, size, x0):
-    """The least relative distance of the detector to its threshold, before the reference's switch; by plain numpy."""
+    """The least relative distance of the detector to its threshold, before the reference's switch;
+    by plain numpy.
+    """
     bound, detector = (
         design.first.bind(network, problem),
         design.detector.bind(problem.dim, problem.smoothness.mean()),
@@ -230,7 +233,8 @@ def test_kernel_and_reference_make_the_same_walk_and_the_same_models(case):
     network, problem, design, arguments = case
     kernel, reference = both(network, problem, design, arguments)
     if not np.array_equal(kernel.switched_at, reference.switched_at):
-        # Only rounding at a near-tie of the detector may separate them; a minibatch cannot be recomputed from the walk.
+        # Only rounding at a near-tie of the detector may separate them; a minibatch cannot be
+        # recomputed from the walk.
         assert isinstance(design, lw.Switching)
         if arguments["update"].minibatch is None:
             size, x0 = arguments["step_size"], arguments["x0"]
@@ -283,7 +287,8 @@ def test_kernel_walks_do_not_depend_on_where_pieces_end(every, monkeypatch):
 @pytest.mark.parametrize("dim", mostly_more(DIMS, lambda dim: dim < 10))
 @pytest.mark.parametrize("many", mostly_more([False, True], lambda many: not many))
 def test_backends_agree_on_divergence(dim, many):
-    # The oracle forms the gradient before it is scaled, the kernel scales first: overflow may come some steps apart.
+    # The oracle forms the gradient before it is scaled, the kernel scales first: overflow may come
+    # some steps apart.
     rng = np.random.default_rng(dim)
     node = np.repeat(np.arange(8), 1 + many)
     problem = lw.LeastSquares(

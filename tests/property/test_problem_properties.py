@@ -82,7 +82,8 @@ def test_smoothness_bounds_gradient_differences(problem):
 @SETTINGS
 @given(problems())
 def test_smoothness_is_attained_along_the_top_eigenvector(problem):
-    # For the logistic loss the curvature is largest at the origin, so a tiny step from there attains it.
+    # For the logistic loss the curvature is largest at the origin, so a tiny step from there
+    # attains it.
     for v in range(problem.n):
         a = problem.sorted_features[problem.offsets[v] : problem.offsets[v + 1]]
         top = np.linalg.svd(a, full_matrices=False)[2][0]

@@ -1,8 +1,9 @@
-"""The exact law of each rule, enumerated from the rule itself, is the matrix that linear algebra gives.
+"""The exact law of each rule, enumerated from the rule itself, is the matrix that linear algebra
+gives.
 
-A rule maps words to nodes. Evenly spaced words, as many as a multiple of the degree, measure each outcome to within one
-word per boundary between outcomes; nothing is drawn at random but the networks. The matrices are computed here, by
-dense products.
+A rule maps words to nodes. Evenly spaced words, as many as a multiple of the degree, measure each
+outcome to within one word per boundary between outcomes; nothing is drawn at random but the
+networks. The matrices are computed here, by dense products.
 """
 
 from __future__ import annotations
@@ -150,7 +151,8 @@ def test_the_metropolis_rule_has_the_law_of_its_matrix_for_any_target(case):
     assert bound.law == pytest.approx(law, rel=1e-12)
     expected = dense_metropolis(network, law)
     found = enumerate_rule(bound, metropolis_hastings)
-    # One boundary per neighbour: at most one word of PER_NEIGHBOUR each, and all of them add to the stay.
+    # One boundary per neighbour: at most one word of PER_NEIGHBOUR each, and all of them add to the
+    # stay.
     degree = network.degree[:, None]
     slack = np.where(np.eye(network.n, dtype=bool), 1.0, 1.0 / degree) / PER_NEIGHBOUR + 1e-12
     assert (np.abs(found - expected) <= slack).all()
@@ -186,7 +188,8 @@ def test_metropolis_with_jumps_has_the_law_of_the_algorithm(case, jump):
     jump_law, p_jump, q = jump
     design = lw.Design(target=target, jump=jump_law)
     bound = design.bind(network, problem)
-    # The rule's own pieces: distances by the JUMP word, hops by hop words, the decision by its word.
+    # The rule's own pieces: distances by the JUMP word, hops by hop words, the decision by its
+    # word.
     distances = np.zeros(len(q) + 1)
     for word in stratified_words(2000):
         distances[jump_distance(unit(word), p_jump, jump_law.cumulative())] += 1.0 / 2000

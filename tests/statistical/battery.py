@@ -1,10 +1,11 @@
-"""Statistical tests of a stream of 64-bit words, each with a p-value of a known law, in chunks of any number.
+"""Statistical tests of a stream of 64-bit words, each with a p-value of a known law, in chunks of
+any number.
 
-Every test looks at a chunk and returns evidence; evidence of several chunks is added, and the p-value is that of all
-chunks together. All p-values are two-sided where too good a fit is possible.
+Every test looks at a chunk and returns evidence; evidence of several chunks is added, and the
+p-value is that of all chunks together. All p-values are two-sided where too good a fit is possible.
 
-The budget of false alarms: at most `MOST` p-values in a run over all orders, each compared with `LEVEL` / `MOST`, so
-that ideal words fail the whole run with probability at most `LEVEL`.
+The budget of false alarms: at most `MOST` p-values in a run over all orders, each compared with
+`LEVEL` / `MOST`, so that ideal words fail the whole run with probability at most `LEVEL`.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ U = np.uint64
 ULP = 2.0**-53
 
 
-# Evidence ------------------------------------------------------------------------------------------------------------
+# Evidence -----------------------------------------------------------------------------------------
 
 
 class Evidence(Protocol):
-    """What a test saw; `p` is the probability of seeing this or something less likely in ideal words."""
+    """What a test saw; `p` is the probability of seeing this or something less likely in ideal
+    words.
+    """
 
     @property
     def p(self) -> float: ...
@@ -58,7 +61,9 @@ def chi_square(statistic: float, freedom: int) -> float:
 
 @dataclass(frozen=True)
 class Cells:
-    """Counts of classes, against expected counts: Pearson's chi-square, ``groups`` sums being fixed."""
+    """Counts of classes, against expected counts: Pearson's chi-square, ``groups`` sums being
+    fixed.
+    """
 
     observed: Floats
     expected: Floats
@@ -77,7 +82,9 @@ class Cells:
 
 @dataclass(frozen=True)
 class Scores:
-    """Sums of uncorrelated terms with mean 0 and variance 1, ``terms`` each: all squares together, and the largest."""
+    """Sums of uncorrelated terms with mean 0 and variance 1, ``terms`` each: all squares together,
+    and the largest.
+    """
 
     totals: Floats
     terms: Floats
@@ -139,7 +146,7 @@ def even(classes: npt.NDArray[Any], count: int) -> Cells:
     return cells(classes, np.full(count, 1.0 / count))
 
 
-# Helpers -------------------------------------------------------------------------------------------------------------
+# Helpers ------------------------------------------------------------------------------------------
 
 
 def units(words: Words64) -> Floats:
@@ -196,7 +203,7 @@ def _lags(width: int, size: int) -> list[int]:
     return sorted({lag for lag in (1, 2, 3, width - 1, width, width + 1) if 0 < lag <= size // 2})
 
 
-# Tests: each takes the words of a chunk and the width of their grid --------------------------------------------------
+# Tests: each takes the words of a chunk and the width of their grid -------------------------------
 
 
 def frequencies(words: Words64, width: int) -> Named:
@@ -260,7 +267,9 @@ def gaps(words: Words64, width: int) -> Named:
 
 
 def poker(words: Words64, width: int) -> Named:
-    """The number of distinct values among 4-bit digits: of the 16 of a word, and the highest of 8 words."""
+    """The number of distinct values among 4-bit digits: of the 16 of a word, and the highest of 8
+    words.
+    """
     part = words[: len(words) // 4]
     yield (
         "poker in a word",
@@ -286,7 +295,9 @@ def _distinct(digits: list[Words64], fewest: int, most: int) -> Cells:
 
 
 def birthdays(words: Words64, width: int) -> Named:
-    """Equal spacings among 2^12 birthdays in a year of 2^32 days are Poisson with mean 4 (Marsaglia)."""
+    """Equal spacings among 2^12 birthdays in a year of 2^32 days are Poisson with mean 4
+    (Marsaglia).
+    """
     part = words[: len(words) // 4]
     for name, days in (("high", part >> U(32)), ("low", part & U(0xFFFFFFFF))):
         born = np.sort(_rows(days, 1 << 12), axis=1)
@@ -296,7 +307,9 @@ def birthdays(words: Words64, width: int) -> Named:
 
 
 def ordered(words: Words64, width: int) -> Named:
-    """`unit` is uniform (Kolmogorov-Smirnov); words repeat, and their parts collide, as often as by chance."""
+    """`unit` is uniform (Kolmogorov-Smirnov); words repeat, and their parts collide, as often as by
+    chance.
+    """
     ascending = np.sort(words)
     u = units(ascending)
     grid = np.arange(len(u) + 1) / len(u)
@@ -323,7 +336,9 @@ def _collisions(ascending: Words64, bits: int) -> Events:
 
 
 def rank(words: Words64, width: int) -> Named:
-    """Binary 64 x 64 matrices have the ranks of random ones: of 64 words, and of one bit of 4096 words."""
+    """Binary 64 x 64 matrices have the ranks of random ones: of 64 words, and of one bit of 4096
+    words.
+    """
     yield "rank of 64 words", _ranks(words[: max(len(words) // 16, min(len(words), 1 << 14))])
     for bit in (0, 63):
         ones = ((words >> U(bit)) & U(1)).astype(np.uint8)
@@ -364,7 +379,9 @@ def complexity(words: Words64, width: int) -> Named:
 
 
 def linear_complexity(sequence: list[int]) -> int:
-    """Return the length of the shortest linear recurrence of a sequence of bits (Berlekamp and Massey)."""
+    """Return the length of the shortest linear recurrence of a sequence of bits (Berlekamp and
+    Massey).
+    """
     current, previous, past = 1, 1, 0
     length, since = 0, 1
     for place, bit in enumerate(sequence):
@@ -473,7 +490,7 @@ TESTS = (
 )
 
 
-# Running -------------------------------------------------------------------------------------------------------------
+# Running ------------------------------------------------------------------------------------------
 
 Results = dict[str, Evidence]
 
@@ -491,7 +508,8 @@ def examine(chunks: Iterable[Words64], width: int = 1) -> Results:
 def avalanche(scheme: Scheme, bases: int, part: str, first: int = 0) -> Scores:
     """Flip every bit of one coordinate: every output bit flips with probability one half.
 
-    The key is zero, the worst case; the bases are different steps, so that no pair of words is counted twice.
+    The key is zero, the worst case; the bases are different steps, so that no pair of words is
+    counted twice.
     """
     position = ("k0", "k1", "step", "slot").index(part)
     totals = np.zeros((64, 64))

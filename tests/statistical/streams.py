@@ -1,8 +1,10 @@
-"""The words of levywalk as streams, next to flawed hashes and to numpy's generators: what `battery` judges.
+"""The words of levywalk as streams, next to flawed hashes and to numpy's generators: what `battery`
+judges.
 
-A scheme is a hash ``(k0, k1, step, slot) -> words``, vectorised. An order goes through the coordinates (key, step,
-slot) so that words whose independence is claimed stand next to each other: its ``width`` is the number of words after
-which the outer coordinate moves, so words 1, width - 1, width and width + 1 apart are neighbours in the grid.
+A scheme is a hash ``(k0, k1, step, slot) -> words``, vectorised. An order goes through the
+coordinates (key, step, slot) so that words whose independence is claimed stand next to each other:
+its ``width`` is the number of words after which the outer coordinate moves, so words 1, width - 1,
+width and width + 1 apart are neighbours in the grid.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ U = np.uint64
 MASK = 2**64 - 1
 
 
-# Schemes -------------------------------------------------------------------------------------------------------------
+# Schemes ------------------------------------------------------------------------------------------
 
 
 def mix64(z: Words64) -> Words64:
@@ -144,12 +146,14 @@ def _xorshift_table(count: int) -> Words64:
     return _doubled(count, advance, square)
 
 
-# Orders --------------------------------------------------------------------------------------------------------------
+# Orders -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Order:
-    """A way through the coordinates; ``claimed`` is whether levywalk says that the words are independent."""
+    """A way through the coordinates; ``claimed`` is whether levywalk says that the words are
+    independent.
+    """
 
     name: str
     claim: str
@@ -230,7 +234,9 @@ def small_keys() -> Words64:
 
 @cache
 def offset_keys() -> Words64:
-    """Return 16 keys whose first halves are steps of one sequence and whose second halves count, as columns."""
+    """Return 16 keys whose first halves are steps of one sequence and whose second halves count, as
+    columns.
+    """
     count = np.arange(16, dtype=U)
     return np.array([count * U(STEP), count])
 

@@ -1,8 +1,9 @@
-"""Words64 are uniform and independent across steps, slots, walkers, seeds and domains; flawed hashes are caught.
+"""Words64 are uniform and independent across steps, slots, walkers, seeds and domains; flawed
+hashes are caught.
 
-The tests and their budget of false alarms (1e-6 for all of them together) are in `battery`, the orders of words and the
-flawed hashes in `streams`. Seeds are fixed, so a test that passes, passes. The long version is
-``python -m benchmarks.draws``; docs/draws.md says what it found.
+The tests and their budget of false alarms (1e-6 for all of them together) are in `battery`, the
+orders of words and the flawed hashes in `streams`. Seeds are fixed, so a test that passes, passes.
+The long version is ``python -m benchmarks.draws``; docs/draws.md says what it found.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def told(found):
     return f"seed {SEED}: " + ", ".join(f"{name} {p:.2g}" for name, p in least)
 
 
-# What is tested is the package's own ---------------------------------------------------------------------------------
+# What is tested is the package's own --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ORDERS)
@@ -69,7 +70,7 @@ def test_an_order_never_reads_a_word_twice(name):
     assert len(set(zip(*(c.tolist() for c in coordinates), strict=True))) == 1 << 12
 
 
-# The words pass ------------------------------------------------------------------------------------------------------
+# The words pass -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,8 @@ def test_the_budget_of_false_alarms_holds_all_tests():
 
 
 def test_keys_that_count_in_their_second_half_are_beyond_the_claim():
-    # One mix64 does not hide a counter: bits 31 apart correlate. Keys of the package are hashes and do not count.
+    # One mix64 does not hide a counter: bits 31 apart correlate. Keys of the package are hashes and
+    # do not count.
     def within(order):
         return p_values(dict(battery.bit_pairs(ORDERS[order].words(levywalk, 0, 1 << 20), 1)))[
             "bit pairs, same word"
@@ -103,7 +105,7 @@ def test_keys_that_count_in_their_second_half_are_beyond_the_claim():
     assert min(within("counted k0"), within("walkers")) >= THRESHOLD
 
 
-# The tests are fair --------------------------------------------------------------------------------------------------
+# The tests are fair -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("generator", [np.random.PCG64, np.random.Philox])
@@ -114,7 +116,8 @@ def test_numpys_generators_pass(generator):
 
 @pytest.mark.more
 def test_no_test_gives_small_p_values_too_often():
-    # p-values of ideal words are uniform or, where counts are small or two statistics share a level, larger.
+    # p-values of ideal words are uniform or, where counts are small or two statistics share a
+    # level, larger.
     source = np.random.PCG64(SEED)
     runs = [p_values(examine([source.random_raw(1 << 14)], width=64)) for _ in range(24)]
     for name in runs[0]:
@@ -155,9 +158,10 @@ def test_the_law_of_ranks_is_that_of_counted_matrices():
     assert battery._rank_law().sum() == pytest.approx(1.0)
 
 
-# Flawed hashes are caught, each for its own reason -------------------------------------------------------------------
+# Flawed hashes are caught, each for its own reason ------------------------------------------------
 
-# hash: (order in which it fails, tests that must catch it there, tests that must not, order in which it passes)
+# hash: (order in which it fails, tests that must catch it there, tests that must not, order in
+# which it passes)
 REASONS = {
     "shared_counter": (
         "diagonal",

@@ -1,7 +1,7 @@
 """Random families against exact laws and against networkx: chi-square tests over labelled graphs.
 
-Seeds are fixed, so a test passes or fails for good; the level says how unlikely a false alarm was when they
-were chosen. Every test is shown to have teeth: a mutant of the generator must fail it.
+Seeds are fixed, so a test passes or fails for good; the level says how unlikely a false alarm was
+when they were chosen. Every test is shown to have teeth: a mutant of the generator must fail it.
 """
 
 from __future__ import annotations
@@ -111,7 +111,9 @@ def test_a_fixed_number_of_pairs_is_a_uniform_set():
 
 
 def ws_law(n, k, p, forbid_existing=True):
-    """Enumerate every coin and new end; ``forbid_existing`` False is the mutant that forgets new edges."""
+    """Enumerate every coin and new end; ``forbid_existing`` False is the mutant that forgets new
+    edges.
+    """
     lattice = [tuple(sorted((u, (u + j) % n))) for j in range(1, k // 2 + 1) for u in range(n)]
     starts = [u for _ in range(1, k // 2 + 1) for u in range(n)]
     law = {frozenset(lattice): 1.0}

@@ -1,5 +1,6 @@
-"""What walks alone measure agrees with the chain's exact linear algebra. Seeds are fixed; each test may fail by chance
-with a probability below 1e-4."""
+"""What walks alone measure agrees with the chain's exact linear algebra. Seeds are fixed; each test
+may fail by chance with a probability below 1e-4.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """The kernel's walks have the law of their matrix.
 
-A chain can be built from one endless stack of i.i.d. draws from row v for each node v, the next of which is
-taken at each visit. So the counts of moves out of v are those of the first m draws of a stack, where m, the
-number of visits, is random and depends on the draws. Limits that hold for all m = 1, …, M at once hold for
-it: Chernoff's, with a union bound over m and over cells that keeps the false alarm of a test at
-1e-8. Cells of probability 0 must be empty. Long-run shares are compared with the stationary law over
-independent walks from it, so Hoeffding's inequality applies. Every check is also run against the matrix of a
-walk with a mistake in it, which must be rejected.
+A chain can be built from one endless stack of i.i.d. draws from row v for each node v, the next of
+which is taken at each visit. So the counts of moves out of v are those of the first m draws of a
+stack, where m, the number of visits, is random and depends on the draws. Limits that hold for all m
+= 1, …, M at once hold for it: Chernoff's, with a union bound over m and over cells that keeps the
+false alarm of a test at 1e-8. Cells of probability 0 must be empty. Long-run shares are compared
+with the stationary law over independent walks from it, so Hoeffding's inequality applies. Every
+check is also run against the matrix of a walk with a mistake in it, which must be rejected.
 """
 
 from __future__ import annotations
@@ -108,7 +108,9 @@ def counts_of(network, problem, design):
 
 
 def fits(counts, P) -> bool:
-    """Whether every cell lies within Chernoff's limits, P(S ≥ k or S ≤ k) ≤ exp(-m KL(k/m, p)), for all m at once."""
+    """Whether every cell lies within Chernoff's limits, P(S ≥ k or S ≤ k) ≤ exp(-m KL(k/m, p)), for
+    all m at once.
+    """
     visits = counts.sum(axis=1, keepdims=True)
     P = np.where(P < 1e-12, 0.0, np.minimum(P, 1.0))  # 1 - Σ leaves rounding where there is nothing
     share = counts / visits
@@ -152,13 +154,16 @@ def test_the_other_self_loop_policy_is_caught():
 
 
 def hoeffding(cells, replicas):
-    """For means of independent shares in [0, 1]: P(|mean - expectation| > limit) <= 2 exp(-2 replicas limit²)."""
+    """For means of independent shares in [0, 1]: P(|mean - expectation| > limit) <= 2 exp(-2
+    replicas limit²).
+    """
     return np.sqrt(np.log(2 * cells / FALSE_ALARM) / (2 * replicas))
 
 
 @pytest.mark.parametrize("name", ["WeightRW", "MHLJ", "UnifRW"])
 def test_visits_from_a_stationary_start_have_the_stationary_law(name):
-    # From a stationary start a node's expected share is exactly its stationary mass, whatever the mixing time.
+    # From a stationary start a node's expected share is exactly its stationary mass, whatever the
+    # mixing time.
     network = NETWORKS["star"]
     problem, replicas = problem_of(network), 8000
     P = expected_matrix(network, problem, name)
@@ -180,7 +185,8 @@ def test_visits_from_a_stationary_start_have_the_stationary_law(name):
 
 
 def test_hops_per_step_have_the_mean_of_the_jump_law():
-    # Hops of all steps are independent: 1 with probability 1-p, else d, so Hoeffding's inequality with range 2 applies.
+    # Hops of all steps are independent: 1 with probability 1-p, else d, so Hoeffding's inequality
+    # with range 2 applies.
     network = NETWORKS["scale-free"]
     trace = lw.run(
         network,

@@ -1,4 +1,6 @@
-"""`.ci/browser` on machines that may install a browser and on those that may not; every command is a stand-in."""
+"""`.ci/browser` on machines that may install a browser and on those that may not; every command is
+a stand-in.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Randomness is a pure function: words equal their published and recomputed values, in Python, numpy and compiled."""
+"""Randomness is a pure function: words equal their published and recomputed values, in Python,
+numpy and compiled.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def compiled_unit(word):
 
 
 def numpy_words(k0: int, k1: int, steps: np.ndarray, slot: int) -> np.ndarray:
-    """The scheme as the design states it, in wrapping uint64 arithmetic, without any line of levywalk."""
+    """The scheme as the design states it, in wrapping uint64 arithmetic, without any line of
+    levywalk.
+    """
 
     def finalise(z):
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

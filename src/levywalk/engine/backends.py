@@ -1,4 +1,6 @@
-"""Which backend carries out a run: walk, update and problem are all asked whether they have a compiled form."""
+"""Which backend carries out a run: walk, update and problem are all asked whether they have a
+compiled form.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ BACKENDS = ("auto", "kernel", "reference")
 
 
 def choose_backend(backend: str, plan: RunPlan) -> str:
-    """Return "kernel" or "reference"; asked for a kernel that does not exist, say what lacks a compiled form."""
+    """Return "kernel" or "reference"; asked for a kernel that does not exist, say what lacks a
+    compiled form.
+    """
     if backend == "reference":
         return "reference"
     lacking = without_kernel(plan)
@@ -33,7 +37,8 @@ def without_kernel(plan: RunPlan) -> str | None:
     problem, update = plan.problem, plan.update
     if not isinstance(problem, GeneralizedLinear) or not follows_its_loss(problem):
         return (
-            f"kernels exist for problems made of samples and a loss, such as LeastSquares and Logistic, with their own "
+            "kernels exist for problems made of samples and a loss, such as LeastSquares and "
+            "Logistic, with their own "
             f"local_loss and local_gradient, and {type(problem).__name__} is none"
         )
     if problem.sample_loss.n_outputs != 1:
@@ -59,7 +64,9 @@ def has_builtin_loss(problem: GeneralizedLinear) -> bool:
 
 
 def is_plain_sgd(update: Update) -> bool:
-    """Return whether the update is the SGD that the kernels compute, and no subclass that computes something else."""
+    """Return whether the update is the SGD that the kernels compute, and no subclass that computes
+    something else.
+    """
     return (
         keeps(update, Sgd, "gradient", "direction", "apply")
         and not update.token_memory
@@ -78,9 +85,11 @@ def compiled_walk(walk: Walk) -> Callable[..., Any] | None:
 
 
 def _twin(value: Walk | Update, *names: str) -> Callable[..., Any] | None:
-    """Return ``value.compiled()`` if the class that defines it, or a subclass of that, defines none of the names anew.
+    """Return ``value.compiled()`` if the class that defines it, or a subclass of that, defines none
+    of the names anew.
 
-    A twin stands for the methods of the class that wrote it; a subclass that overrides one of them loses the twin.
+    A twin stands for the methods of the class that wrote it; a subclass that overrides one of them
+    loses the twin.
     """
     if "compiled" in getattr(value, "__dict__", {}) or any(
         name in getattr(value, "__dict__", {}) for name in names

@@ -1,4 +1,6 @@
-"""Bind a walk and an update to a network and a problem: what kernels, reference and fleet begin from."""
+"""Bind a walk and an update to a network and a problem: what kernels, reference and fleet begin
+from.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ def method_of(
 
 
 class Sites:
-    """The nodes of a simulation as places where a step is made; each is built when it is first visited."""
+    """The nodes of a simulation as places where a step is made; each is built when it is first
+    visited.
+    """
 
     def __init__(self, method: Method, problem: Problem, bounds: list[Bound]) -> None:
         self.method, self.problem, self.bounds = method, problem, bounds

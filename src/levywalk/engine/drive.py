@@ -38,7 +38,8 @@ def drive(
 ) -> Trace:
     """Take all replicas through all checkpoints, each thread its own share of them.
 
-    With a file, go on from what it holds; now and then all shares end at one step, and the file takes their state.
+    With a file, go on from what it holds; now and then all shares end at one step, and the file
+    takes their state.
     """
     plan = job.plan
     measure = Measure(plan.problem, job.loss_nodes, only_distance=job.only_distance)
@@ -77,7 +78,9 @@ def drive(
 
 
 class RunShare(Share):
-    """One thread's replicas of a run; ``go`` takes them through some marks, and they are measured at each."""
+    """One thread's replicas of a run; ``go`` takes them through some marks, and they are measured
+    at each.
+    """
 
     def __init__(
         self,
@@ -107,7 +110,8 @@ class RunShare(Share):
         """Walk through the marks and measure at each."""
         began = time.perf_counter()
         self.note(self.go(self.done, marks), column)
-        # Longer pieces while they are short, shorter ones where a step or a checkpoint costs more than expected
+        # Longer pieces while they are short, shorter ones where a step or a checkpoint costs more
+        # than expected
         per_step = (time.perf_counter() - began) / (int(marks[-1]) - self.done)
         self.piece = max(1, min(4 * self.piece, int(_PIECE_SECONDS / max(per_step, 1e-9))))
 
@@ -134,7 +138,9 @@ def _piece(job: Job) -> int:
 
 
 def _shares(job: Job, state: RunState) -> list[tuple[slice, Through]]:
-    """Return each thread's replicas and what takes them on; the oracle is plain Python and has one thread."""
+    """Return each thread's replicas and what takes them on; the oracle is plain Python and has one
+    thread.
+    """
     plan = job.plan
     if job.backend == "reference":
         advance = ReferenceBackend(plan, state).advance
@@ -174,7 +180,8 @@ def _trace(
     if diverged:
         first = int(state.diverged_at[state.diverged_at >= 0].min())
         warnings.warn(
-            f"{diverged} of {plan.replicas} replicas diverged, the first at step {first}; their errors are infinite "
+            f"{diverged} of {plan.replicas} replicas diverged, the first at step {first}; their "
+            "errors are infinite "
             "from there on (trace.diverged_at); use a smaller step_size: up to 'theory' is stable",
             DivergedWarning,
             stacklevel=4,

@@ -1,9 +1,10 @@
 """The errors of the models at a checkpoint: ‖x - x*‖², f(x) - f(x*) and f(x).
 
-‖x - x*‖² is always exact, and for least squares so is f: it goes through the Hessian, whatever the number of samples.
-Any other f costs a pass over the data, which at 200 checkpoints can be far more work than the walk itself. Then f is
-the mean over some of the nodes, drawn once, uniformly without replacement: an unbiased estimate, the same nodes for
-all replicas and checkpoints, and never mixed with exact values in one trace.
+‖x - x*‖² is always exact, and for least squares so is f: it goes through the Hessian, whatever the
+number of samples. Any other f costs a pass over the data, which at 200 checkpoints can be far more
+work than the walk itself. Then f is the mean over some of the nodes, drawn once, uniformly without
+replacement: an unbiased estimate, the same nodes for all replicas and checkpoints, and never mixed
+with exact values in one trace.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _LEAST_NODES = 64  # … but is never left to fewer nodes than this
 def loss_nodes(
     measure_loss: Any, problem: Problem, update: Update, steps: int, checkpoints: int, seed: int
 ) -> Ints | None:
-    """Return the nodes that f is measured on, or None for all; ``measure_loss`` is "auto", "exact" or how many.
+    """Return the nodes that f is measured on, or None for all; ``measure_loss`` is "auto", "exact"
+    or how many.
 
     Examples
     --------
@@ -65,7 +67,9 @@ def loss_nodes(
 
 
 def _affordable(problem: Problem, update: Update, steps: int, checkpoints: int) -> int:
-    """Return the number of nodes whose samples, read at all checkpoints, are a share of those that the walk reads."""
+    """Return the number of nodes whose samples, read at all checkpoints, are a share of those that
+    the walk reads.
+    """
     if not isinstance(problem, GeneralizedLinear):
         return steps // (_SHARE * checkpoints)
     samples = read = int(problem.n_samples)
@@ -78,7 +82,8 @@ def _affordable(problem: Problem, update: Update, steps: int, checkpoints: int) 
 class Measure:
     """Measures one problem's models; a diverged replica's errors are infinite.
 
-    ``nodes`` are those that f is the mean over, None for all; with ``only_distance`` nothing but ‖x - x*‖² is measured.
+    ``nodes`` are those that f is the mean over, None for all; with ``only_distance`` nothing but ‖x
+    - x*‖² is measured.
     """
 
     def __init__(
@@ -98,7 +103,8 @@ class Measure:
             self.least = float(self._losses(np.array([self.optimum]))[0])
         if self.optimum is None:
             warnings.warn(
-                "problem has no optimum, so distance2 and excess_loss are NaN; give it an attribute `optimum`, or "
+                "problem has no optimum, so distance2 and excess_loss are NaN; give it an "
+                "attribute `optimum`, or "
                 "read the trace's loss",
                 DataWarning,
                 stacklevel=4,
@@ -114,7 +120,9 @@ class Measure:
         }
 
     def __call__(self, seen: Standings, errors: Floats, column: int) -> None:
-        """Fill distance2, excess_loss and loss, ``errors[:, :, column:]``, of every replica at every mark."""
+        """Fill distance2, excess_loss and loss, ``errors[:, :, column:]``, of every replica at
+        every mark.
+        """
         from levywalk.engine.kernels import distances2, quadratic_excess
 
         replicas, marks, dim = seen.model.shape
@@ -154,7 +162,9 @@ class Measure:
 
 
 def _samples_of(problem: GeneralizedLinear, nodes: Ints | None) -> tuple[Floats, Floats, Ints]:
-    """Return features, targets and offsets of the nodes' samples; nodes with equally many are as good as one."""
+    """Return features, targets and offsets of the nodes' samples; nodes with equally many are as
+    good as one.
+    """
     features, targets, counts = (
         problem.sorted_features,
         problem.sorted_targets,

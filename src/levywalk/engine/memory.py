@@ -7,8 +7,8 @@ from pathlib import Path
 
 from levywalk.errors import TooLarge
 
-# One recorded array never takes more than this, on any machine: what is recorded must also be saved, loaded and
-# plotted.
+# One recorded array never takes more than this, on any machine: what is recorded must also be
+# saved, loaded and plotted.
 LARGEST_ARRAY = 4 * 2**30
 
 

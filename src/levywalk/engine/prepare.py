@@ -53,7 +53,9 @@ def check_steps(steps: Any) -> int:
 
 
 def check_sizes(steps: Any, replicas: Any, record_every: Any) -> tuple[int, int]:
-    """Return steps and replicas as integers; refuse what could not be measured before anything is allocated."""
+    """Return steps and replicas as integers; refuse what could not be measured before anything is
+    allocated.
+    """
     steps = check_steps(steps)
     replicas = checks.integer("replicas", replicas, low=1)
     if record_every is None:
@@ -90,7 +92,9 @@ def prepare(
     record_memory: bool = False,
     only_distance: bool = False,
 ) -> Job:
-    """Check every argument and bind the design; allocate nothing large. The seed is of the nodes to measure f on."""
+    """Check every argument and bind the design; allocate nothing large. The seed is of the nodes to
+    measure f on.
+    """
     replicas = len(keys)
     checks.choice("backend", backend, BACKENDS)
     update = as_update(update)
@@ -156,11 +160,13 @@ def checkpoints_of(steps: int, record_every: Any) -> Ints:
         points = np.asarray(record_every)
         if points.ndim != 1 or points.dtype.kind not in "iu" or not len(points):
             raise InvalidParameter(
-                f"record_every must be a number of steps or a list of steps, got {record_every!r:.80}"
+                "record_every must be a number of steps or a list of steps, got "
+                f"{record_every!r:.80}"
             )
         if points.min() < 0 or points.max() > steps:
             raise InvalidParameter(
-                f"record_every must list steps in [0, {steps}], got {points.min()} to {points.max()}"
+                f"record_every must list steps in [0, {steps}], got {points.min()} to "
+                f"{points.max()}"
             )
         return np.unique(np.concatenate([[0], points.astype(np.int64), [steps]]))
     every = checks.integer("record_every", record_every, low=1)

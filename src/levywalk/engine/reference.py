@@ -1,7 +1,9 @@
-"""The reference backend: `levywalk.step` again and again, one replica after the other. The oracle of every kernel.
+"""The reference backend: `levywalk.step` again and again, one replica after the other. The oracle
+of every kernel.
 
-Step t: the node that holds the model updates it with its own data, then decides where the model goes next; see
-`levywalk.step.step` for what a node does, and `Design.decide` for Algorithm [alg:jump].
+Step t: the node that holds the model updates it with its own data, then decides where the model
+goes next; see `levywalk.step.step` for what a node does, and `Design.decide` for Algorithm
+[alg:jump].
 """
 
 from __future__ import annotations

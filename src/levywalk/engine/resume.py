@@ -1,9 +1,10 @@
 """The state of a long run on disk: interrupted at any time, it goes on from there to the same bits.
 
-The file is a numpy archive without pickle: every array of the state and the record, and as JSON which run it is, on
-which machine it was written and how far it got. It is replaced as a whole, so that a kill at any time leaves the last
-one or the new one. What comes from a file is hostile until checked: a shape or type is read before its array, and
-every number that would lead a kernel astray, or that no run could have written, is refused.
+The file is a numpy archive without pickle: every array of the state and the record, and as JSON
+which run it is, on which machine it was written and how far it got. It is replaced as a whole, so
+that a kill at any time leaves the last one or the new one. What comes from a file is hostile until
+checked: a shape or type is read before its array, and every number that would lead a kernel astray,
+or that no run could have written, is refused.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ class StateFile:
             raise InvalidParameter(f"resume must be a path, got {path!r}") from None
         if not self.path.parent.is_dir():
             raise InvalidParameter(
-                f"resume must lie in a folder that exists, got {str(path)!r}; create {str(self.path.parent)!r} first"
+                f"resume must lie in a folder that exists, got {str(path)!r}; create "
+                f"{str(self.path.parent)!r} first"
             )
         if self.path.is_dir():
             raise InvalidParameter(f"resume must name a file, got the folder {str(path)!r}")
@@ -106,7 +108,9 @@ class StateFile:
         self._lock.close()
 
     def load(self, state: RunState, record: RunRecord) -> Progress:
-        """Fill state and record from the file; without one, nothing has been done. A bad file is left as it is."""
+        """Fill state and record from the file; without one, nothing has been done. A bad file is
+        left as it is.
+        """
         if not self.path.exists():
             return Progress()
         try:
@@ -128,7 +132,9 @@ class StateFile:
         return progress
 
     def save(self, state: RunState, record: RunRecord, progress: Progress) -> None:
-        """Replace the file as a whole; if the disk refuses, warn and keep the last one, for the run is not at fault."""
+        """Replace the file as a whole; if the disk refuses, warn and keep the last one, for the run
+        is not at fault.
+        """
         began = time.monotonic()
         about = {
             "format": _FORMAT,
@@ -153,7 +159,8 @@ class StateFile:
         except OSError as error:
             partial.unlink(missing_ok=True)
             warnings.warn(
-                f"the run's state could not be written to {self.path}: {error.strerror or error}; the run goes on",
+                f"the run's state could not be written to {self.path}: {error.strerror or error}; "
+                "the run goes on",
                 ResumeWarning,
                 stacklevel=4,
             )
@@ -179,7 +186,8 @@ class StateFile:
                 _difference(name, there.get(name), self.identity.get(name)) for name in differ
             )
             raise ResumeError(
-                f"{self.path} holds another run, with a different {listed}; give resume another file for this run, or "
+                f"{self.path} holds another run, with a different {listed}; give resume another "
+                "file for this run, or "
                 "delete the file to start afresh"
             )
         if about["machine"] != self.machine:
@@ -190,7 +198,8 @@ class StateFile:
                 _difference(name, about["machine"].get(name), self.machine[name]) for name in names
             )
             warnings.warn(
-                f"{self.path} was written on another machine, with a different {listed}: the walk is the same, but "
+                f"{self.path} was written on another machine, with a different {listed}: the walk "
+                "is the same, but "
                 "models may differ from those of an uninterrupted run in the last digits",
                 ResumeWarning,
                 stacklevel=5,
@@ -208,7 +217,8 @@ class StateFile:
 
     def _refusal(self, what: str) -> ResumeError:
         return ResumeError(
-            f"{self.path} {what}; the file is left as it is: delete it to start afresh, or restore a copy"
+            f"{self.path} {what}; the file is left as it is: delete it to start afresh, or restore "
+            "a copy"
         )
 
 
@@ -370,7 +380,8 @@ def _locked(beside: Path) -> IO[bytes] | None:
         lock = beside.open("wb")
     except OSError as error:
         raise InvalidParameter(
-            f"resume must lie in a folder that can be written, got {str(beside)!r}: {error.strerror}"
+            f"resume must lie in a folder that can be written, got {str(beside)!r}: "
+            f"{error.strerror}"
         ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -441,7 +452,9 @@ def _design_parts(phase: BoundPhase, steps: int) -> list[Any]:
 
 
 def _described(method: Any) -> str:
-    """Return the class and the attributes of a walk or an update; its name and its recipe decide nothing."""
+    """Return the class and the attributes of a walk or an update; its name and its recipe decide
+    nothing.
+    """
     values = dict(sorted(getattr(method, "__dict__", {}).items()))
     told = {
         key: _digest(value) if isinstance(value, np.ndarray) else repr(value)
@@ -452,7 +465,9 @@ def _described(method: Any) -> str:
 
 
 def _schedule_parts(schedule: Schedule, steps: int) -> list[Any]:
-    """Return a schedule's type, the repr of one of ours, and its values at some steps: enough for one of the user's."""
+    """Return a schedule's type, the repr of one of ours, and its values at some steps: enough for
+    one of the user's.
+    """
     kind = type(schedule)
     text = (
         repr(schedule) if kind.__module__ == Constant.__module__ else ""
@@ -463,7 +478,9 @@ def _schedule_parts(schedule: Schedule, steps: int) -> list[Any]:
 
 
 def _problem_fingerprint(problem: Problem) -> str:
-    """Return the problem's own fingerprint; of one that has none, a digest of what it answers at some nodes."""
+    """Return the problem's own fingerprint; of one that has none, a digest of what it answers at
+    some nodes.
+    """
     own = getattr(problem, "fingerprint", None)
     if callable(own) and (follows_its_loss(problem) or not isinstance(problem, GeneralizedLinear)):
         return str(own())

@@ -49,46 +49,53 @@ def run(
 ) -> Trace:
     """Let the model walk.
 
-    Step t = 0, 1, …: one update x ← x - γ w(v) ∇f_v(x) at the node v that holds the model, then one move.
+    Step t = 0, 1, …: one update x ← x - γ w(v) ∇f_v(x) at the node v that holds the model, then one
+    move.
 
     Parameters
     ----------
     network, problem, design
-        Where, on what and how the model walks; the network must be connected and have one node per node of the problem.
+        Where, on what and how the model walks; the network must be connected and have one node per
+        node of the problem.
     steps
         How many updates.
     step_size
-        γ: a number, "theory" (1/max w(v)L_v) or a schedule such as ``Decaying(0.01, timescale=1000)``.
+        γ: a number, "theory" (1/max w(v)L_v) or a schedule such as ``Decaying(0.01,
+        timescale=1000)``.
     replicas, seed
-        How many independent walks; replica i depends on (seed, i) alone, whatever the number of replicas and threads.
+        How many independent walks; replica i depends on (seed, i) alone, whatever the number of
+        replicas and threads.
     record_every
-        Steps between checkpoints, or a list of the checkpoints; None makes about 200. Step 0 and the last are always
-        among them.
+        Steps between checkpoints, or a list of the checkpoints; None makes about 200. Step 0 and
+        the last are always among them.
     record_walk, record_visits
         Whether to keep the node of every update, and every node's count of updates.
     start
-        "uniform", "target" (π), "stationary" (the chain's own law, jumps included), a node, or one node per replica.
+        "uniform", "target" (π), "stationary" (the chain's own law, jumps included), a node, or one
+        node per replica.
     x0
         The first model: zeros by default, one vector, or one per replica.
     threads
         How many cores; all by default. The result does not depend on it.
     backend
-        "kernel" (compiled), "reference" (plain Python, everything), or "auto": the kernel if walk, update and problem
-        all have a compiled form.
+        "kernel" (compiled), "reference" (plain Python, everything), or "auto": the kernel if walk,
+        update and problem all have a compiled form.
     update
-        What a node does: any `Update` or a registered name; `sgd` with all local samples by default,
-        ``lw.sgd(minibatch=8)`` draws eight.
+        What a node does: any `Update` or a registered name; `sgd` with all local samples by
+        default, ``lw.sgd(minibatch=8)`` draws eight.
     measure_loss
-        How f is measured: "exact", on as many nodes as given, or "auto": exact where that costs little (always for
-        least squares, and for up to 64 nodes), else on a uniform sample of the nodes, such that all checkpoints
-        together cost about a tenth of the walk. ``provenance["loss"]`` says which. An excess loss from a sample is
-        the sampled f(x) - f(x*), and so can be a little below 0. ``distance2`` is always exact.
+        How f is measured: "exact", on as many nodes as given, or "auto": exact where that costs
+        little (always for least squares, and for up to 64 nodes), else on a uniform sample of the
+        nodes, such that all checkpoints together cost about a tenth of the walk.
+        ``provenance["loss"]`` says which. An excess loss from a sample is the sampled f(x) - f(x*),
+        and so can be a little below 0. ``distance2`` is always exact.
     record_memory
         Whether the trace keeps what tokens and nodes remember at the end (``trace.memory``).
     resume
-        A file for the state of the run (.npz), written about once a minute, at Ctrl-C and at the end. If it exists, the
-        run goes on from there and ends with the bits of a run that was never interrupted; a finished run is
-        returned at once. A file of another run, or a damaged one, is refused and left as it is.
+        A file for the state of the run (.npz), written about once a minute, at Ctrl-C and at the
+        end. If it exists, the run goes on from there and ends with the bits of a run that was never
+        interrupted; a finished run is returned at once. A file of another run, or a damaged one, is
+        refused and left as it is.
     progress
         Whether to show a progress bar; by default when it takes a while and stderr is a terminal.
 
@@ -207,10 +214,12 @@ def run_step_sizes(
     resume: Path | None = None,
     measure_loss: str | int | None = None,
 ) -> Trace:
-    """Return one trace of a whole grid of step sizes, for tuning: all replicas of the first, then of the second, ….
+    """Return one trace of a whole grid of step sizes, for tuning: all replicas of the first, then
+    of the second, ….
 
-    All step sizes see the same walks, with keys that `run` never uses, and run as one batch, which can be
-    resumed as a run can. With ``measure_loss=None`` only ``distance2`` is measured; else it is `run`'s argument.
+    All step sizes see the same walks, with keys that `run` never uses, and run as one batch, which
+    can be resumed as a run can. With ``measure_loss=None`` only ``distance2`` is measured; else it
+    is `run`'s argument.
     """
     count = len(step_sizes)
     if np.ndim(start) == 1:  # one node per replica, again for each step size

@@ -1,4 +1,6 @@
-"""What a run will do (`RunPlan`), where it stands (`RunState`) and what was measured (`RunRecord`), for every backend."""
+"""What a run will do (`RunPlan`), where it stands (`RunState`) and what was measured (`RunRecord`),
+for every backend.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class RunPlan:
     phases: tuple[BoundPhase, ...]
     method: Method
     keys: Words64
-    scale: Floats  # of the step sizes of scaled phases, per replica: one batch can hold a whole grid of step sizes
+    # of the step sizes of scaled phases, per replica: one batch can hold a whole grid of step sizes
+    scale: Floats
     steps: int
     record_walk: bool
     record_visits: bool
@@ -102,8 +105,8 @@ class RunState:
         first = plan.method.first_memory()
         return cls(
             node=start.astype(np.int64),
-            # In C order: a broadcast array would be copied with the replicas side by side, and two threads that write
-            # into one cache line run slower than one.
+            # In C order: a broadcast array would be copied with the replicas side by side, and two
+            # threads that write into one cache line run slower than one.
             model=np.array(np.broadcast_to(x0, (count, dim)), dtype=np.float64, order="C"),
             hops=np.zeros(count, np.int64),
             transfers=np.zeros(count, np.int64),
@@ -137,7 +140,9 @@ class RunState:
         return self._mapped(lambda array: array[rows])
 
     def copy(self) -> RunState:
-        """Return a copy that records neither visits nor walk; the memory of nodes is shared, not copied."""
+        """Return a copy that records neither visits nor walk; the memory of nodes is shared, not
+        copied.
+        """
         plain = RunState(**{field.name: getattr(self, field.name) for field in fields(self)})
         plain.visits, plain.walk = self.visits[:, :0], self.walk[:, :0]
         kept, plain.node_memory = plain.node_memory, {}
@@ -170,7 +175,9 @@ _WITHOUT_RECORDS = tuple(
 
 
 class RunRecord:
-    """What is measured of each (replica, checkpoint); a replica's numbers lie together, as its thread writes them."""
+    """What is measured of each (replica, checkpoint); a replica's numbers lie together, as its
+    thread writes them.
+    """
 
     def __init__(self, replicas: int, checkpoints: int) -> None:
         self.errors: Floats = np.full(

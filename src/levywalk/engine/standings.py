@@ -1,4 +1,6 @@
-"""Where replicas stood at several steps (`Standings`): what a backend hands back from a piece of the walk."""
+"""Where replicas stood at several steps (`Standings`): what a backend hands back from a piece of
+the walk.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from levywalk.engine.run_state import RunState
 
 
 class Standings(NamedTuple):
-    """Of every replica at every mark: arrays of shape (replicas, marks), the models' (replicas, marks, dim)."""
+    """Of every replica at every mark: arrays of shape (replicas, marks), the models' (replicas,
+    marks, dim).
+    """
 
     node: Ints
     model: Floats

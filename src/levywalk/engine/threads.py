@@ -18,10 +18,11 @@ _LOOK = 0.1  # seconds between two looks at the progress bar
 
 
 class Pace:
-    """How far the walks may go: to the end, or after Ctrl-C or a deadline to the furthest step that one of them began.
+    """How far the walks may go: to the end, or after Ctrl-C or a deadline to the furthest step that
+    one of them began.
 
-    So all replicas end at the same step, and no thread waits for another before that. A deadline lets every walk do
-    one piece at least.
+    So all replicas end at the same step, and no thread waits for another before that. A deadline
+    lets every walk do one piece at least.
     """
 
     def __init__(
@@ -59,7 +60,8 @@ class Share(ABC):
             stop = pace.until(self.done, min(int(goals[-1]), self.done + self.most_steps()))
             if stop == self.done:
                 return
-            # The end of a piece between two marks belongs to the next one's column, until that mark is reached.
+            # The end of a piece between two marks belongs to the next one's column, until that mark
+            # is reached.
             self.advance(np.append(goals[goals < stop], stop), column)
             self.done, steps = stop, stop - self.done
             report(steps)
@@ -74,7 +76,9 @@ class Share(ABC):
 
     @abstractmethod
     def advance(self, marks: Ints, column: int) -> None:
-        """Take the replicas from ``done`` to the last of these marks; the first belongs to that column."""
+        """Take the replicas from ``done`` to the last of these marks; the first belongs to that
+        column.
+        """
 
 
 def equal_shares(replicas: int, threads: int) -> list[slice]:
@@ -90,7 +94,8 @@ def equal_shares(replicas: int, threads: int) -> list[slice]:
 
 
 def side_by_side(shares: Sequence[Share], marks: Ints, pace: Pace, bar: Bar) -> int:
-    """Take all shares through the marks, each in a thread if there are several; return how far they came.
+    """Take all shares through the marks, each in a thread if there are several; return how far they
+    came.
 
     The calling thread shows their progress and takes Ctrl-C.
     """

@@ -1,4 +1,6 @@
-"""`walk`: the walk without a model, for what depends on it alone: visits, dwell, hitting times, memory."""
+"""`walk`: the walk without a model, for what depends on it alone: visits, dwell, hitting times,
+memory.
+"""
 
 from __future__ import annotations
 
@@ -66,10 +68,12 @@ def walk(
     steps, replicas, seed, start, threads, progress
         As in `levywalk.run`: the same seed makes the same walks.
     record_visits, record_dwell, record_first, record_walk
-        Whether to keep every node's count of steps, the stays (how many, the longest and where), every node's first
-        visit, and the node of every step. Without them a step costs a few nanoseconds.
+        Whether to keep every node's count of steps, the stays (how many, the longest and where),
+        every node's first visit, and the node of every step. Without them a step costs a few
+        nanoseconds.
     observable
-        A number for each node; the walks' `WalkRecord.correlation` then tells how long the walk remembers it.
+        A number for each node; the walks' `WalkRecord.correlation` then tells how long the walk
+        remembers it.
 
     Returns
     -------
@@ -163,7 +167,8 @@ def bind_walk(network: Network, design: Any, problem: Problem | None) -> tuple[P
     """Bind a design, to a problem that it does not look at if there is none."""
     if not isinstance(design, Walk) or len(design.phases) != 1:
         raise InvalidParameter(
-            f"design must be a Walk such as lw.mhlj(), got {design!r}; a switching design needs a model: use lw.run"
+            f"design must be a Walk such as lw.mhlj(), got {design!r}; a switching design needs a "
+            "model: use lw.run"
         )
     if problem is not None:
         return problem, design.bind(network, problem)

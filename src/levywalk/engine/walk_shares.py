@@ -1,4 +1,6 @@
-"""Walkers without a model: what is noted of them, and how they are advanced, compiled or by the reference step."""
+"""Walkers without a model: what is noted of them, and how they are advanced, compiled or by the
+reference step.
+"""
 
 from __future__ import annotations
 

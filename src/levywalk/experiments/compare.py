@@ -61,9 +61,10 @@ def compare(
     Parameters
     ----------
     designs
-        Names and designs, such as ``{"WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj()}``. A pair of a design
-        and an update has an update of its own: ``{"…": (lw.mhlj(), lw.sgd(minibatch=8))}``.
-    steps, replicas, seed, record_every, record_walk, start, x0, threads, update, measure_loss, progress
+        Names and designs, such as ``{"WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj()}``. A pair of a
+        design and an update has an update of its own: ``{"…": (lw.mhlj(), lw.sgd(minibatch=8))}``.
+    steps, replicas, seed, record_every, record_walk, start, x0, threads, update, measure_loss,
+    progress
         As in `levywalk.run`, for each design.
     accuracy
         The relative error to tune for, a share of the initial one. With ``rank_by="loss"`` it is a
@@ -96,7 +97,8 @@ def compare(
         )
     steps, replicas = check_sizes(steps, replicas, record_every)
     seed = checks.seed(seed)
-    # Everything is checked and all designs are bound before the first walk: a mistake should not cost an hour.
+    # Everything is checked and all designs are bound before the first walk: a mistake should not
+    # cost an hour.
     methods = {str(name): _method(str(name), value, update) for name, value in designs.items()}
     largest = {
         name: walk.phases[0].bind(network, problem).largest for name, (walk, _) in methods.items()
@@ -199,7 +201,8 @@ def _method(name: str, value: Any, update: Update | str | None) -> tuple[Walk, U
     walk, own = value if isinstance(value, tuple) and len(value) == 2 else (value, update)
     if not isinstance(walk, Walk):
         raise InvalidParameter(
-            f"designs must hold designs such as lw.mhlj(), or pairs of a design and an update, got {value!r}"
+            "designs must hold designs such as lw.mhlj(), or pairs of a design and an update, got "
+            f"{value!r}"
         )
     return walk.called(name), as_update(own)
 
@@ -209,7 +212,9 @@ def _is_tuned(step_size: Any) -> bool:
 
 
 def _given_sizes(step_size: Any, default: Mapping[str, float]) -> dict[str, float]:
-    """Return the step size of each design, as the caller gave them; "theory" is the update's own default."""
+    """Return the step size of each design, as the caller gave them; "theory" is the update's own
+    default.
+    """
     if isinstance(step_size, Mapping):
         unknown = ", ".join(sorted(map(repr, set(step_size) - set(default))))
         if unknown:

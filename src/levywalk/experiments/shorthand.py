@@ -1,4 +1,6 @@
-"""Networks, problems and designs in a word, as typed on a command line: ``ring:1000``, ``mhlj:p_jump=0.2``."""
+"""Networks, problems and designs in a word, as typed on a command line: ``ring:1000``,
+``mhlj:p_jump=0.2``.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ def network_settings(text: str, *, seed: int = 0, self_loops: str = "none") -> d
             name, _FAMILIES, lambda family: f"{family}:{','.join(_wanted(family))}"
         )
         raise InvalidParameter(
-            f"network must be a file or one of {', '.join(f'{key}:…' for key in _FAMILIES)}, got {text!r}{hint}"
+            f"network must be a file or one of {', '.join(f'{key}:…' for key in _FAMILIES)}, got "
+            f"{text!r}{hint}"
         )
     return {"family": "file", "file": str(checks.existing_file(text)), "self_loops": self_loops}
 
@@ -80,7 +83,8 @@ def _numbers(name: str, text: str) -> dict[str, Any]:
         count = f"{len(wanted)} number{'s' if len(wanted) > 1 else ''}"
         whole = ", ".join(key for key, kind in wanted.items() if kind is int)
         raise InvalidParameter(
-            f"network {name!r} takes {count}, {name}:{','.join(wanted)} ({whole} whole), got {f'{name}:{text}'!r}"
+            f"network {name!r} takes {count}, {name}:{','.join(wanted)} ({whole} whole), got "
+            f"{f'{name}:{text}'!r}"
         ) from None
 
 
@@ -105,7 +109,8 @@ def problem_settings(
     ridge: float = 0.0,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Return the section [problem] of an experiment file: ``heterogeneous``, ``homogeneous``, or a path to a data set.
+    """Return the section [problem] of an experiment file: ``heterogeneous``, ``homogeneous``, or a
+    path to a data set.
 
     Examples
     --------
@@ -143,7 +148,8 @@ def problem_settings(
 
 
 def read_problem_text(text: str, n: int, **options: Any) -> Problem:
-    """Read a problem for n nodes: ``heterogeneous``, ``homogeneous``, or a path to a data set; options as above.
+    """Read a problem for n nodes: ``heterogeneous``, ``homogeneous``, or a path to a data set;
+    options as above.
 
     Examples
     --------
@@ -162,7 +168,8 @@ def read_problem_text(text: str, n: int, **options: Any) -> Problem:
 
 
 def design_settings(text: str) -> dict[str, dict[str, Any]]:
-    """Return the sections [designs.NAME] of an experiment file, from designs with commas between them.
+    """Return the sections [designs.NAME] of an experiment file, from designs with commas between
+    them.
 
     A pair of a design and an update has a plus between the two.
 
@@ -238,7 +245,8 @@ def _recipe(kind: str, text: str) -> tuple[str, dict[str, Any]]:
     known = names(kind)
     if name not in known:
         raise InvalidParameter(
-            f"{kind}s must be of {', '.join(sorted(known))} (a name of your own is known with --load FILE), "
+            f"{kind}s must be of {', '.join(sorted(known))} (a name of your own is known with "
+            "--load FILE), "
             f"got {name!r}{_did_you_mean(name, known)}"
         )
     make = known[name]
@@ -286,7 +294,9 @@ def _given_value(kind: str, name: str, known: dict[str, Any], text: str) -> tupl
 
 
 def _did_you_mean(text: str, known: Iterable[str], shown: Callable[[str], str] = str) -> str:
-    """Return a hint where a known word is spelt much like this one, whatever its capitals and dashes."""
+    """Return a hint where a known word is spelt much like this one, whatever its capitals and
+    dashes.
+    """
     plain = {"".join(filter(str.isalnum, word)).lower(): word for word in known}
     near = difflib.get_close_matches("".join(filter(str.isalnum, text)).lower(), plain, n=1)
     return f"; did you mean {shown(plain[near[0]])!r}?" if near else ""
@@ -311,7 +321,9 @@ def step_size_setting(text: str) -> str | float:
 
 
 def files_seen_from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the section with its file, named from here, as named from the folder; one named from the root stays."""
+    """Return the section with its file, named from here, as named from the folder; one named from
+    the root stays.
+    """
     if "file" not in settings or Path(settings["file"]).is_absolute():
         return settings
     return settings | {
@@ -320,7 +332,9 @@ def files_seen_from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def problem_from_smoothness(path: str, n: int) -> Problem:
-    """Read one L per node from a file and return the quadratics ½L_v x² that have them: enough to judge a walk."""
+    """Read one L per node from a file and return the quadratics ½L_v x² that have them: enough to
+    judge a walk.
+    """
     source = Path(path)
     if not source.exists():
         raise InvalidParameter(

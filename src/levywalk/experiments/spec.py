@@ -1,7 +1,8 @@
-"""Experiment files: TOML in, a checked `Experiment` out. Unknown keys, wrong types and impossible values are errors.
+"""Experiment files: TOML in, a checked `Experiment` out. Unknown keys, wrong types and impossible
+values are errors.
 
-The sections [network], [problem] and [designs.NAME] are recipes of the registry: what a factory takes as arguments are
-the keys of its section, for the package's own names and for users' alike.
+The sections [network], [problem] and [designs.NAME] are recipes of the registry: what a factory
+takes as arguments are the keys of its section, for the package's own names and for users' alike.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-# --- sections from the registry --------------------------------------------------------------------------------------
+# --- sections from the registry -------------------------------------------------------------------
 
 
 class _NetworkFile(_Section):
@@ -198,7 +199,9 @@ def _unions(
 def _union(
     kind: str, key: str, base: Any, skip: int = 0, first: Any = None, plain: bool = False
 ) -> Any:
-    """Return all sections of a kind, users' own included, told apart by a key; ``plain`` ones contain no walks."""
+    """Return all sections of a kind, users' own included, told apart by a key; ``plain`` ones
+    contain no walks.
+    """
     known = tuple(
         (name, make)
         for name, make in sorted(names(kind).items())
@@ -208,7 +211,7 @@ def _union(
     return _unions(kind, known, key, base, skip, first)
 
 
-# --- [run] and [output] ----------------------------------------------------------------------------------------------
+# --- [run] and [output] ---------------------------------------------------------------------------
 
 
 class _Run(_Section):
@@ -333,7 +336,8 @@ def parse_override(text: str) -> dict[str, Any]:
         except tomllib.TOMLDecodeError:
             continue
     raise InvalidSpec(
-        f"--set takes a dotted key, such as run.steps=5000 or 'designs.\"my name\".p_jump=0.2', got {text!r}"
+        "--set takes a dotted key, such as run.steps=5000 or 'designs.\"my name\".p_jump=0.2', "
+        f"got {text!r}"
     )
 
 

@@ -26,7 +26,8 @@ from levywalk.trace.statistics import mean_over_walks, settled_at
 from levywalk.walks import Walk
 
 PER_DECADE = 4
-# The exponents k of γL* = 10^(k/4), from 0.01 to 10^¼. For every design, L* = max w(v)L_v is its own.
+# The exponents k of γL* = 10^(k/4), from 0.01 to 10^¼. For every design, L* = max w(v)L_v is its
+# own.
 GRID = tuple(range(-2 * PER_DECADE, 2))
 MOST_EXTENSIONS = 3 * PER_DECADE
 

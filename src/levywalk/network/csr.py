@@ -1,4 +1,6 @@
-"""Edges to compressed rows: one sort of 64-bit keys ``u << 32 | v``, no division and no Python objects."""
+"""Edges to compressed rows: one sort of 64-bit keys ``u << 32 | v``, no division and no Python
+objects.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Edge lists as text: a fast pass with numpy's reader, and a careful one that names the offending line."""
+"""Edge lists as text: a fast pass with numpy's reader, and a careful one that names the offending
+line.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ def _first_width(plain: str) -> int:
 
 
 def _careful(name: str, text: str) -> tuple[AnyArray, int]:
-    """Read line by line: names as ids, headers, ragged columns; or name the first line that is wrong."""
+    """Read line by line: names as ids, headers, ragged columns; or name the first line that is
+    wrong.
+    """
     pairs: list[tuple[str, str]] = []
     numbers: list[int] = []
     weights = 0
@@ -165,7 +169,9 @@ def _is_weight(field: str) -> bool:
 
 
 def _ids(name: str, text: str, pairs: list[tuple[str, str]], numbers: list[int]) -> AnyArray:
-    """Return ids as integers where all are, as text where no line is two integers; a mixture is a mistake."""
+    """Return ids as integers where all are, as text where no line is two integers; a mixture is a
+    mistake.
+    """
     integral = [_is_integer(a) and _is_integer(b) for a, b in pairs]
     if all(integral):
         return np.array([(int(a), int(b)) for a, b in pairs], dtype=np.int64)

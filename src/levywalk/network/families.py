@@ -1,4 +1,5 @@
-"""Families of networks, numbered as networkx numbers them and, where random, equal to networkx's in law.
+"""Families of networks, numbered as networkx numbers them and, where random, equal to networkx's in
+law.
 
 What cannot be vectorised (rewiring, attachment) loops over the random choices alone, drawn in bulk.
 """
@@ -151,7 +152,8 @@ def erdos_renyi(n: int, p: float, *, seed: int = 0, self_loops: str = "none") ->
 
 
 def watts_strogatz(n: int, k: int, p: float, *, seed: int = 0, self_loops: str = "none") -> Network:
-    """Return a ring with edges to the ``k // 2`` nearest on either side, each rewired with probability p.
+    """Return a ring with edges to the ``k // 2`` nearest on either side, each rewired with
+    probability p.
 
     Examples
     --------
@@ -211,7 +213,8 @@ def random_regular(n: int, degree: int, *, seed: int = 0, self_loops: str = "non
 
 
 def barabasi_albert(n: int, m: int, *, seed: int = 0, self_loops: str = "none") -> Network:
-    """Return a network grown from a star of m + 1 nodes: newcomers join m others in proportion to degree.
+    """Return a network grown from a star of m + 1 nodes: newcomers join m others in proportion to
+    degree.
 
     Examples
     --------
@@ -274,8 +277,8 @@ def _all_pairs(n: int) -> tuple[Ints, Ints]:
 def _distinct_pairs(rng: np.random.Generator, n: int, count: int) -> Ints:
     """Return a uniform set of ``count`` distinct pairs, as sorted keys.
 
-    Only as many pairs as are missing are drawn, so none is ever thrown away for being one too many: throwing
-    away by order would favour small nodes, while here no step tells one pair from another.
+    Only as many pairs as are missing are drawn, so none is ever thrown away for being one too many:
+    throwing away by order would favour small nodes, while here no step tells one pair from another.
     """
     keys = np.empty(0, dtype=np.int64)
     while keys.size < count:
@@ -297,9 +300,9 @@ def _integers(rng: np.random.Generator, n: int) -> Iterator[int]:
 def _rewire(rng: np.random.Generator, n: int, half: int, coins: Ints) -> Iterator[tuple[int, int]]:
     """Yield (lattice edge, new end) for the edges that the coins rewire, in networkx's order.
 
-    Lattice edge ``(j - 1) * n + u`` joins u and u + j. A new end must differ from u and from u's neighbours
-    at that moment: through lattice edges not yet rewired (``gone``) or through new ones (``fresh``). Where
-    all others are neighbours, the edge stays.
+    Lattice edge ``(j - 1) * n + u`` joins u and u + j. A new end must differ from u and from u's
+    neighbours at that moment: through lattice edges not yet rewired (``gone``) or through new ones
+    (``fresh``). Where all others are neighbours, the edge stays.
     """
     gone = bytearray(n * half)
     fresh: set[int] = set()
@@ -355,7 +358,9 @@ def _contains(sorted_keys: Ints, keys: Ints) -> Bools:
 
 
 def _first_of_equals(keys: Ints) -> Bools:
-    """Whether each key is the first of its value; repetitions are few, so only they are put in order."""
+    """Whether each key is the first of its value; repetitions are few, so only they are put in
+    order.
+    """
     first = np.ones(keys.size, dtype=np.bool_)
     ordered = np.sort(keys)
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
@@ -369,8 +374,8 @@ def _first_of_equals(keys: Ints) -> Bools:
 def _suitable(edges: Ints, nodes: list[int]) -> bool:
     """Whether networkx finds two of the nodes that may still be joined.
 
-    The inner swap carries over to the next turn of the inner loop, so networkx does not look at every pair
-    and starts again a little too often. That is part of its law, and is kept.
+    The inner swap carries over to the next turn of the inner loop, so networkx does not look at
+    every pair and starts again a little too often. That is part of its law, and is kept.
     """
     for s1 in nodes:
         for s2 in nodes:
@@ -384,8 +389,11 @@ def _suitable(edges: Ints, nodes: list[int]) -> bool:
 
 
 def _attach(rng: np.random.Generator, n: int, m: int) -> Ints:
-    """Return the m neighbours that each newcomer m+1, ..., n-1 chooses, one newcomer after the other."""
-    # every node as often as it has edges, so that a uniform entry is a node in proportion to its degree
+    """Return the m neighbours that each newcomer m+1, ..., n-1 chooses, one newcomer after the
+    other.
+    """
+    # every node as often as it has edges, so that a uniform entry is a node in proportion to its
+    # degree
     ends = [0] * m + list(range(1, m + 1))
     chosen: list[int] = []
     uniform = _uniforms(rng)

@@ -43,17 +43,17 @@ def read_network(
 ) -> Network:
     r"""Read a network from a file.
 
-    Loops, duplicates and weights are dropped, with a count in one `DataWarning`. Ids that are not 0..n-1 are
-    renumbered in ascending order (GraphML: in the file's order) and kept in ``labels``.
+    Loops, duplicates and weights are dropped, with a count in one `DataWarning`. Ids that are not
+    0..n-1 are renumbered in ascending order (GraphML: in the file's order) and kept in ``labels``.
 
     Parameters
     ----------
     path : str or Path
         The file; ``.gz`` is decompressed.
     format : {"edges", "mtx", "graphml", "npz"}, optional
-        By default the suffix decides: ``.txt .edges .edgelist .el .csv .tsv`` are edge lists (two ids per
-        line, separated by spaces, tabs or commas; comments start with # or %), ``.mtx`` is Matrix Market,
-        ``.graphml`` GraphML and ``.npz`` a scipy sparse matrix.
+        By default the suffix decides: ``.txt .edges .edgelist .el .csv .tsv`` are edge lists (two
+        ids per line, separated by spaces, tabs or commas; comments start with # or %), ``.mtx`` is
+        Matrix Market, ``.graphml`` GraphML and ``.npz`` a scipy sparse matrix.
     self_loops : {"none", "counted"}
         The policy of the network.
     largest_component : bool
@@ -141,7 +141,8 @@ def _read_graphml(file: Path, data: bytes, self_loops: str) -> Network:
         raise InvalidNetwork(f"{file}: GraphML is read in UTF-8 only; save it so")
     if re.search(rb"<!\s*(DOCTYPE|ENTITY)", data, re.IGNORECASE):
         raise InvalidNetwork(
-            f"{file}: a DOCTYPE or ENTITY declaration is refused, because entities can blow up a small file; remove it"
+            f"{file}: a DOCTYPE or ENTITY declaration is refused, because entities can blow up a "
+            "small file; remove it"
         )
     graph = _parsed(file, "GraphML", lambda: nx.read_graphml(io.BytesIO(data)))
     if all(re.fullmatch(r"0|[1-9][0-9]{0,17}", node) for node in graph):

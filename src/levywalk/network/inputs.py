@@ -51,7 +51,8 @@ def require_range(pairs: Ints, n: int) -> None:
     row = int(np.argmax(((pairs < 0) | (pairs >= n)).any(axis=1)))
     edge = tuple(pairs[row].tolist())
     raise InvalidNetwork(
-        f"edges must join nodes in [0, {n}), got {edge} at edge {row}; raise n or number the nodes from 0"
+        f"edges must join nodes in [0, {n}), got {edge} at edge {row}; raise n or number the nodes "
+        "from 0"
     )
 
 

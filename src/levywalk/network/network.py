@@ -37,18 +37,21 @@ SELF_LOOPS = ("none", "counted")
 class Network:
     """An undirected, simple, unweighted graph, with a policy for self-loops.
 
-    Build one with a family (`ring`, `grid`, ...), with `read_network`, or with `from_edges`, `from_networkx`
-    and `from_scipy`. The constructor itself takes compressed rows as they are and does not check them.
+    Build one with a family (`ring`, `grid`, ...), with `read_network`, or with `from_edges`,
+    `from_networkx` and `from_scipy`. The constructor itself takes compressed rows as they are and
+    does not check them.
 
-    Under the policy ``"none"`` no node has a loop: degree and neighbours count other nodes only. Under
-    ``"counted"`` every node has exactly one, and it is an edge like any other: in degree, neighbours and CSR.
+    Under the policy ``"none"`` no node has a loop: degree and neighbours count other nodes only.
+    Under ``"counted"`` every node has exactly one, and it is an edge like any other: in degree,
+    neighbours and CSR.
 
     Attributes
     ----------
     n : int
         Number of nodes.
     indptr, indices : arrays
-        The neighbours of v are ``indices[indptr[v]:indptr[v + 1]]``, ascending (int64 and int32, read-only).
+        The neighbours of v are ``indices[indptr[v]:indptr[v + 1]]``, ascending (int64 and int32,
+        read-only).
     degree : array
         Number of neighbours of each node (int64, read-only).
     self_loops : str
@@ -130,9 +133,9 @@ class Network:
     ) -> Network:
         """Build a network from any networkx graph, taken undirected, simple and unweighted.
 
-        Nodes that are the integers 0..n-1 keep their numbers; others are numbered in the graph's order and
-        kept in ``labels``. Loops, parallel edges and weights (edge data ``"weight"`` other than 1) are
-        dropped, with a count in a `DataWarning`.
+        Nodes that are the integers 0..n-1 keep their numbers; others are numbered in the graph's
+        order and kept in ``labels``. Loops, parallel edges and weights (edge data ``"weight"``
+        other than 1) are dropped, with a count in a `DataWarning`.
 
         Examples
         --------
@@ -167,9 +170,11 @@ class Network:
 
     @classmethod
     def from_scipy(cls, matrix: Any, self_loops: str = "none", name: str = "matrix") -> Network:
-        """Build a network from a square scipy sparse matrix: an edge where it or its mirror is not zero.
+        """Build a network from a square scipy sparse matrix: an edge where it or its mirror is not
+        zero.
 
-        Diagonal entries, repeated entries and weights (values other than 1) are dropped, with a count.
+        Diagonal entries, repeated entries and weights (values other than 1) are dropped, with a
+        count.
 
         Examples
         --------
@@ -199,7 +204,8 @@ class Network:
         return from_clean(self.n, u, v, self_loops=policy, name=self.name, labels=self.labels)
 
     def largest_component(self) -> Network:
-        """Return the largest connected piece (of equals, the one with the smallest node), renumbered.
+        """Return the largest connected piece (of equals, the one with the smallest node),
+        renumbered.
 
         ``labels`` of the result holds the original ids. A connected network is returned as it is.
 
@@ -274,11 +280,14 @@ class Network:
         if pieces > 1:
             v = int(np.argmax(self._membership != self._membership[0]))
             raise NotConnected(
-                f"node {v} cannot be reached from node 0 ({pieces} components); keep network.largest_component()"
+                f"node {v} cannot be reached from node 0 ({pieces} components); keep "
+                "network.largest_component()"
             )
 
     def _require_sound(self) -> None:
-        """Refuse compressed rows that are none: the constructor takes them as they are, compiled code trusts them."""
+        """Refuse compressed rows that are none: the constructor takes them as they are, compiled
+        code trusts them.
+        """
         indptr, indices = self.indptr, self.indices
         sound = (
             indptr.dtype == np.int64
@@ -295,7 +304,8 @@ class Network:
         )
         if not sound:
             raise InvalidNetwork(
-                "indptr and indices must be compressed rows of a graph (int64 and int32, neighbours in [0, n)); "
+                "indptr and indices must be compressed rows of a graph (int64 and int32, "
+                "neighbours in [0, n)); "
                 "build the network with Network.from_edges or Network.from_scipy, which check them"
             )
 
@@ -313,7 +323,8 @@ class Network:
         return digest.hexdigest()[:16]
 
     def to_networkx(self) -> nx.Graph[Any]:
-        """Return the networkx graph on 0..n-1, with the loops of ``"counted"``; labels in ``"label"``.
+        """Return the networkx graph on 0..n-1, with the loops of ``"counted"``; labels in
+        ``"label"``.
 
         Examples
         --------
@@ -370,7 +381,8 @@ class Network:
 def from_clean(
     n: int, u: IntArray, v: IntArray, *, self_loops: str, name: str, labels: AnyArray | None = None
 ) -> Network:
-    """Build a network from edges that are known to be in range, without loops and without repetitions.
+    """Build a network from edges that are known to be in range, without loops and without
+    repetitions.
 
     Examples
     --------
@@ -434,7 +446,8 @@ def _require_some(n: int, edges: int, name: str) -> None:
         )
     if edges == 0:
         raise InvalidNetwork(
-            f"{name}: a network needs at least one edge between distinct nodes, got none among {n} nodes; "
+            f"{name}: a network needs at least one edge between distinct nodes, got none among {n} "
+            "nodes; "
             "add edges (a self-loop alone leads nowhere)"
         )
 

@@ -1,4 +1,6 @@
-"""Read a data set from a LIBSVM, CSV or npz file; an error names the file, the line and what stands there."""
+"""Read a data set from a LIBSVM, CSV or npz file; an error names the file, the line and what stands
+there.
+"""
 
 from __future__ import annotations
 
@@ -51,14 +53,14 @@ def load_dataset(
     path
         The file; one that is compressed with gzip is read as well.
     format
-        ``"libsvm"``, ``"csv"`` or ``"npz"``; None goes by the suffix: .svm .libsvm .t .txt, .csv .tsv, .npz,
-        each with or without .gz.
+        ``"libsvm"``, ``"csv"`` or ``"npz"``; None goes by the suffix: .svm .libsvm .t .txt, .csv
+        .tsv, .npz, each with or without .gz.
     target
         CSV: the target's column, by name (when there is a header) or position; None is the last. npz: the
         name of the target's array; None is ``targets`` or ``y`` beside ``features`` or ``X``.
     dim
-        The number of features. LIBSVM files omit zeros, so the largest index may fall short of it; other
-        files must have exactly so many.
+        The number of features. LIBSVM files omit zeros, so the largest index may fall short of it;
+        other files must have exactly so many.
 
     Notes
     -----
@@ -97,7 +99,8 @@ def _format_of(path: Path) -> str:
         suffixes.pop()
     if not suffixes or suffixes[-1] not in _SUFFIXES:
         raise InvalidParameter(
-            f"the format of {path.name!r} is unknown; name it with format= (one of {', '.join(_FORMATS)})"
+            f"the format of {path.name!r} is unknown; name it with format= (one of "
+            f"{', '.join(_FORMATS)})"
         )
     return _SUFFIXES[suffixes[-1]]
 
@@ -109,7 +112,9 @@ def _open(path: Path) -> gzip.GzipFile | IO[bytes]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield every line with its number; what the file system or gzip objects to becomes a clear error."""
+    """Yield every line with its number; what the file system or gzip objects to becomes a clear
+    error.
+    """
     number = 0
     try:
         with (
@@ -145,7 +150,8 @@ def _number(text: str) -> float:
 def _refuse_too_large(path: Path, rows: int, columns: int) -> None:
     if 8 * rows * columns > _LIMIT:
         raise TooLarge(
-            f"{path}: {rows} samples of {columns} features need {8 * rows * columns / 2**30:.1f} GiB as a "
+            f"{path}: {rows} samples of {columns} features need {8 * rows * columns / 2**30:.1f} "
+            "GiB as a "
             f"dense matrix (limit {_LIMIT >> 30} GiB); select samples or features first"
         )
 

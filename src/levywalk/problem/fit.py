@@ -22,8 +22,8 @@ _NULL = 1e-10  # a curvature below this part of the largest counts as none
 def minimise(problem: GeneralizedLinear) -> tuple[Floats, bool]:
     """Return a minimiser of f and whether it is the only one, or raise `NoMinimiser`.
 
-    L-BFGS comes near; Newton steps with the curvature of the loss by differences of its slope take out what is left. A
-    loss with several outputs is left to L-BFGS alone.
+    L-BFGS comes near; Newton steps with the curvature of the loss by differences of its slope take
+    out what is left. A loss with several outputs is left to L-BFGS alone.
     """
     from scipy.optimize import minimize
 
@@ -54,14 +54,18 @@ def minimise(problem: GeneralizedLinear) -> tuple[Floats, bool]:
         1.0, float(np.linalg.norm(x))
     ):
         raise NoMinimiser(
-            f"no minimiser of the {problem.kind} loss was found: a gradient of {left:.3g} is left after "
-            f"{_ITERATIONS} iterations; the loss may have none without ridge: add a ridge, for example ridge=1e-3"
+            f"no minimiser of the {problem.kind} loss was found: a gradient of {left:.3g} is left "
+            "after "
+            f"{_ITERATIONS} iterations; the loss may have none without ridge: add a ridge, for "
+            "example ridge=1e-3"
         )
     return x, unique
 
 
 def _polished(problem: GeneralizedLinear, x: Floats, gradient: object) -> tuple[Floats, bool]:
-    """Return x after Newton steps that make the gradient smaller, and whether the curvature is positive everywhere."""
+    """Return x after Newton steps that make the gradient smaller, and whether the curvature is
+    positive everywhere.
+    """
     assert callable(gradient)
     features, y, weights = problem.sorted_features, problem.sorted_targets, problem._weights
     unique = problem.ridge > 0.0

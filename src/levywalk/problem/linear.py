@@ -1,6 +1,8 @@
-"""Generalised linear problems: the nodes' own samples and a loss, with all that theory asks of them.
+"""Generalised linear problems: the nodes' own samples and a loss, with all that theory asks of
+them.
 
-scipy is imported where it is used: a fleet's node of a least-squares problem, with its own samples alone, needs none.
+scipy is imported where it is used: a fleet's node of a least-squares problem, with its own samples
+alone, needs none.
 """
 
 from __future__ import annotations
@@ -28,10 +30,12 @@ _BLOCK = 1 << 20  # entries of a block of local gradients: 8 MiB
 
 
 class GeneralizedLinear:
-    """A loss φ(aᵀx, y) per sample; f_v is node v's mean plus (ridge/2)‖x‖², and f is the mean over nodes.
+    """A loss φ(aᵀx, y) per sample; f_v is node v's mean plus (ridge/2)‖x‖², and f is the mean over
+    nodes.
 
-    The base of `LeastSquares` and `Logistic`, which differ in φ and in what is known in closed form. What costs a pass
-    over the data (``smoothness``, ``optimum``, …) is computed when it is first asked for, and kept.
+    The base of `LeastSquares` and `Logistic`, which differ in φ and in what is known in closed
+    form. What costs a pass over the data (``smoothness``, ``optimum``, …) is computed when it is
+    first asked for, and kept.
 
     Parameters
     ----------
@@ -57,7 +61,8 @@ class GeneralizedLinear:
     n, dim, n_samples, ridge
         The number of nodes, of the model's entries and of samples in total; the ridge.
     sorted_features, sorted_targets, offsets
-        The samples in the order of the nodes: node v has the rows ``offsets[v]`` to ``offsets[v + 1] - 1``.
+        The samples in the order of the nodes: node v has the rows ``offsets[v]`` to ``offsets[v +
+        1] - 1``.
 
     Examples
     --------
@@ -110,7 +115,8 @@ class GeneralizedLinear:
         if self.ridge < _SMALLEST and not (traces > _SMALLEST).all():
             v = int(np.argmin(traces > _SMALLEST))
             raise InvalidData(
-                f"node {v} has only zero features: its smoothness is 0, importance sampling is impossible; "
+                f"node {v} has only zero features: its smoothness is 0, importance sampling is "
+                "impossible; "
                 "drop its samples or give a ridge above 0"
             )
 
@@ -145,7 +151,9 @@ class GeneralizedLinear:
         return f"{type(self).__name__}(n={self.n}, dim={self.dim}, samples={self.n_samples}, ridge={self.ridge!r})"
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that change with the loss, the ridge, the samples or their nodes."""
+        """Return 16 hexadecimal digits that change with the loss, the ridge, the samples or their
+        nodes.
+        """
         return self._fingerprint
 
     @cached_property
@@ -185,7 +193,9 @@ class GeneralizedLinear:
 
     @cached_property
     def local_strong_convexity(self) -> Floats:
-        """The strong convexity μ_v of every f_v: the ridge where the node's samples do not span the space."""
+        """The strong convexity μ_v of every f_v: the ridge where the node's samples do not span the
+        space.
+        """
         return read_only(self.sample_loss.curvature_min * self._extremes[1] + self.ridge)
 
     @cached_property
@@ -199,7 +209,8 @@ class GeneralizedLinear:
         x, unique = self._minimise()
         if not unique:
             warnings.warn(
-                f"the minimiser is not unique: {self.n_samples} samples do not span the {self.dim} dimensions; "
+                f"the minimiser is not unique: {self.n_samples} samples do not span the {self.dim} "
+                "dimensions; "
                 "optimum is the one of smallest norm (a ridge above 0 makes it unique)",
                 DataWarning,
                 stacklevel=3,
@@ -265,8 +276,8 @@ class GeneralizedLinear:
         x
             The model.
         samples
-            Positions 0 to ``sample_count(v) - 1`` among the node's own samples, repeated as often as they
-            count: a minibatch.
+            Positions 0 to ``sample_count(v) - 1`` among the node's own samples, repeated as often
+            as they count: a minibatch.
         """
         rows, model = self._rows(v), self._model(x)
         a, y = self.sorted_features[rows], self.sorted_targets[rows]

@@ -1,7 +1,7 @@
 """The minimiser of a logistic loss, and the proof when there is none.
 
-Labels enter as signs t = 1 - 2y: the loss of a sample is log(1 + e^{t aᵀx}), its slope t·expit(t aᵀx), both
-free of cancellation.
+Labels enter as signs t = 1 - 2y: the loss of a sample is log(1 + e^{t aᵀx}), its slope t·expit(t
+aᵀx), both free of cancellation.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def minimise(
     Raises
     ------
     NoMinimiser
-        Without ridge, when a direction separates the labels (weakly): the loss falls along it for ever.
+        Without ridge, when a direction separates the labels (weakly): the loss falls along it for
+        ever.
 
     Examples
     --------
@@ -97,12 +98,14 @@ def _minimise_in_full_rank(objective: _Objective, factor: Floats) -> Floats:
     if suspicious and separating_direction(objective.features, objective.signs) is not None:
         same = " (all labels are equal)" if (objective.signs == objective.signs[0]).all() else ""
         raise NoMinimiser(
-            f"the logistic loss has no minimiser: a direction separates the labels{same}, and the loss falls "
+            f"the logistic loss has no minimiser: a direction separates the labels{same}, and the "
+            "loss falls "
             "along it for ever; add a ridge, for example ridge=1e-3"
         )
     if not converged:
         raise InvalidData(
-            "Newton's method did not reach the minimiser: features are too badly scaled for float64; "
+            "Newton's method did not reach the minimiser: features are too badly scaled for "
+            "float64; "
             "standardise them or add a ridge"
         )
     return x
@@ -162,9 +165,9 @@ def _flattest(objective: _Objective, factor: Floats, x: Floats) -> float:
 def separating_direction(features: Floats, signs: Floats) -> Floats | None:
     """Return u with t aᵀu <= 0 for every sample and < 0 for one, or None when there is none.
 
-    The linear program takes all samples when they are few. Otherwise it takes some, and adds those that the
-    direction it finds puts on the wrong side until there are none: every answer is a certificate for the
-    whole data.
+    The linear program takes all samples when they are few. Otherwise it takes some, and adds those
+    that the direction it finds puts on the wrong side until there are none: every answer is a
+    certificate for the whole data.
 
     Examples
     --------
@@ -215,9 +218,11 @@ def _steepest(rows: Floats, total: Floats) -> Floats:
 
 
 def divergence(shift: Floats, z_star: Floats) -> Floats:
-    """Return the Bregman divergence of log(1 + e^z) from z_star to z_star + shift, without cancellation.
+    """Return the Bregman divergence of log(1 + e^z) from z_star to z_star + shift, without
+    cancellation.
 
-    At a minimiser the mean of these divergences is the excess loss, because the linear terms cancel exactly.
+    At a minimiser the mean of these divergences is the excess loss, because the linear terms cancel
+    exactly.
 
     Examples
     --------

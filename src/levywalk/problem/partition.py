@@ -22,7 +22,8 @@ HOW = ("iid", "label", "dirichlet", "size")
 def partition(
     features: Any, targets: Any, n: int, how: str = "iid", seed: int = 0, *, alpha: float = 0.5
 ) -> Ints:
-    """Return each sample's node, for ``LeastSquares(features, targets, node=...)``; every node has a sample.
+    """Return each sample's node, for ``LeastSquares(features, targets, node=...)``; every node has
+    a sample.
 
     Parameters
     ----------
@@ -31,15 +32,15 @@ def partition(
     n
         The number of nodes, at most the number of samples.
     how
-        ``"iid"``: a random permutation is dealt out, sizes equal to within one.
-        ``"label"``: the samples sorted by target (ties in random order) are cut into n contiguous shards,
-        sizes equal to within one; the most heterogeneous choice.
-        ``"dirichlet"``: every class draws proportions over the nodes from Dirichlet(alpha, …, alpha), and
-        each of its samples its node from them. Targets that are not whole numbers or have more than 100
-        values are cut into ten classes by their deciles. Then every node left empty, in order, gets one
-        random sample of the node that has most at that moment.
-        ``"size"``: one sample per node, and the others drawn from proportions ~ Dirichlet(alpha, …, alpha);
-        which samples is random, so the nodes differ in size alone.
+        ``"iid"``: a random permutation is dealt out, sizes equal to within one. ``"label"``: the
+        samples sorted by target (ties in random order) are cut into n contiguous shards, sizes
+        equal to within one; the most heterogeneous choice. ``"dirichlet"``: every class draws
+        proportions over the nodes from Dirichlet(alpha, …, alpha), and each of its samples its node
+        from them. Targets that are not whole numbers or have more than 100 values are cut into ten
+        classes by their deciles. Then every node left empty, in order, gets one random sample of
+        the node that has most at that moment. ``"size"``: one sample per node, and the others drawn
+        from proportions ~ Dirichlet(alpha, …, alpha); which samples is random, so the nodes differ
+        in size alone.
     seed
         Same seed, same nodes.
     alpha

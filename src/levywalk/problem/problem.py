@@ -17,8 +17,9 @@ _REQUIRED = ("n", "dim", "smoothness", "local_loss", "local_gradient")
 class Problem(Protocol):
     """The local losses f_v of n nodes over models of ``dim`` numbers; f is their mean.
 
-    Any object with these five names is a problem. A sixth, ``optimum`` (the minimiser of f, an array of
-    ``dim`` numbers, or None), is optional: without it a run has no error to measure, see `optimum_of`.
+    Any object with these five names is a problem. A sixth, ``optimum`` (the minimiser of f, an
+    array of ``dim`` numbers, or None), is optional: without it a run has no error to measure, see
+    `optimum_of`.
 
     Examples
     --------
@@ -97,7 +98,8 @@ def check_problem(problem: Any) -> None:
     if not (smoothness > 0).all():
         v = int(np.argmin(smoothness > 0))
         raise InvalidData(
-            f"problem.smoothness must be above 0 at every node, got {float(smoothness[v])!r} at node {v}; "
+            f"problem.smoothness must be above 0 at every node, got {float(smoothness[v])!r} at "
+            f"node {v}; "
             "a node without curvature can be given a ridge"
         )
     # One call at the origin finds a wrong shape now rather than in the middle of a run.

@@ -1,4 +1,6 @@
-"""Checks of a data set, written once: each returns a clean array or names the bad entry and the remedy."""
+"""Checks of a data set, written once: each returns a clean array or names the bad entry and the
+remedy.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def row_blocks(rows: int, width: int) -> Iterator[slice]:
     >>> list(row_blocks(3, 10))
     [slice(0, 3, None)]
     """
-    # Factorisations need blocks at least as tall as wide, or they would redo their work for every row.
+    # Factorisations need blocks at least as tall as wide, or they would redo their work for every
+    # row.
     step = max(_BLOCK // max(width, 1), 2 * width, 1)
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
@@ -72,7 +75,8 @@ def clean_features(features: Any) -> Floats:
         if bad.any():
             row, column = np.argwhere(bad)[0] + (rows.start, 0)
             raise InvalidData(
-                f"features must be finite, got {float(clean[row, column])!r} at row {row}, column {column}; "
+                f"features must be finite, got {float(clean[row, column])!r} at row {row}, column "
+                f"{column}; "
                 "drop or impute such rows"
             )
     return clean
@@ -122,7 +126,8 @@ def clean_labels(targets: Floats) -> Floats:
         ", …" if len(found) > _SHOWN else ""
     )
     raise InvalidData(
-        f"targets must be labels in {{0, 1}} or {{-1, 1}}, got {len(found)} distinct values ({shown}); "
+        f"targets must be labels in {{0, 1}} or {{-1, 1}}, got {len(found)} distinct values "
+        f"({shown}); "
         "choose one class against the rest, for example targets == value"
     )
 
@@ -143,7 +148,8 @@ def clean_nodes(node: Any, samples: int) -> Ints:
         )
     if array.dtype.kind not in "iu":
         raise InvalidData(
-            f"node must hold integers, got {array.dtype} (first value {array[0]!s}); pass node.astype(int)"
+            f"node must hold integers, got {array.dtype} (first value {array[0]!s}); pass "
+            "node.astype(int)"
         )
     if int(array.min()) < 0:
         position = int(np.argmax(array < 0))
@@ -181,6 +187,7 @@ def _real_array(name: str, value: Any) -> AnyArray:
         raise InvalidData(f"{name} must be an array of numbers: {error}") from None
     if array.dtype.kind not in "biuf":
         raise InvalidData(
-            f"{name} must hold real numbers, got dtype {array.dtype}; convert it, say {name}.astype(float)"
+            f"{name} must hold real numbers, got dtype {array.dtype}; convert it, say "
+            f"{name}.astype(float)"
         )
     return array

@@ -1,4 +1,6 @@
-"""Extreme eigenvalues of every node's mean of a aᵀ: what smoothness and strong convexity are made of."""
+"""Extreme eigenvalues of every node's mean of a aᵀ: what smoothness and strong convexity are made
+of.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ _BUFFER = 8192  # numbers that einsum sums at once
 
 
 def row_squares(features: Floats) -> Floats:
-    """Return ‖a‖² of every row, without a temporary as large as the data; a row's bits do not depend on the others.
+    """Return ‖a‖² of every row, without a temporary as large as the data; a row's bits do not
+    depend on the others.
 
     Examples
     --------
@@ -46,8 +49,8 @@ def node_traces(features: Floats, offsets: Ints) -> Floats:
 def gram_extremes(features: Floats, offsets: Ints) -> tuple[Floats, Floats]:
     """Return the largest and the smallest eigenvalue of every node's mean of a aᵀ (dim x dim).
 
-    Nodes with equally many samples are solved together, on the smaller side of their data. The smallest
-    eigenvalue is exactly 0 where the node's samples do not span the space.
+    Nodes with equally many samples are solved together, on the smaller side of their data. The
+    smallest eigenvalue is exactly 0 where the node's samples do not span the space.
 
     Examples
     --------

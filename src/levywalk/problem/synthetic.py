@@ -14,7 +14,8 @@ from levywalk.problem.least_squares import LeastSquares
 from levywalk.problem.samples import read_only
 from levywalk.registry import registered
 
-# Own streams: at one seed both laws share x, ε and the directions of A, and differ in A's scale alone.
+# Own streams: at one seed both laws share x, ε and the directions of A, and differ in A's scale
+# alone.
 _TRUTH, _FEATURES, _NOISE, _IMPORTANT = range(4)
 
 
@@ -91,10 +92,11 @@ def heterogeneous(
     important: int | None = None,
     seed: int = 0,
 ) -> SyntheticLeastSquares:
-    """Draw the paper's heterogeneous data: few important nodes have features of a far larger variance.
+    """Draw the paper's heterogeneous data: few important nodes have features of a far larger
+    variance.
 
-    Every node is important with probability ``p_high``, independently; A_v ~ N(0, σ²_H I) at important nodes
-    and N(0, σ²_L I) elsewhere. The rest is as in `homogeneous`.
+    Every node is important with probability ``p_high``, independently; A_v ~ N(0, σ²_H I) at
+    important nodes and N(0, σ²_L I) elsewhere. The rest is as in `homogeneous`.
 
     Parameters
     ----------

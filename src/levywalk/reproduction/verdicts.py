@@ -108,7 +108,8 @@ class Claim:
         lines = [
             (
                 point.where,
-                f"{point.ratio.effect:.3g} [{point.ratio.low:.3g}, {point.ratio.high:.3g}]: {point.answer}",
+                f"{point.ratio.effect:.3g} [{point.ratio.low:.3g}, {point.ratio.high:.3g}]: "
+                f"{point.answer}",
             )
             for point in self.points
         ]

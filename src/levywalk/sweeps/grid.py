@@ -204,7 +204,8 @@ def _points(
             f"fewer values"
         )
     first = [axis.values[0] for axis in axes]
-    # First each value alone, with the first values of the other keys: a mistake is reported once, with its key.
+    # First each value alone, with the first values of the other keys: a mistake is reported once,
+    # with its key.
     _try(_experiment(axes, tuple(first), content, source.name), folder, source.name, whole=True)
     for i, axis in enumerate(axes):
         for value in axis.values[1:]:

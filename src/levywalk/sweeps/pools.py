@@ -151,13 +151,15 @@ class DaskCluster:
             distributed = importlib.import_module("distributed")
         except ImportError:
             raise InvalidParameter(
-                f"scheduler {address!r} needs Dask, which is not installed: pip install 'levywalk[cluster]'"
+                f"scheduler {address!r} needs Dask, which is not installed: pip install "
+                "'levywalk[cluster]'"
             ) from None
         self.address = address
         self.killed: tuple[type[BaseException], ...] = (distributed.KilledWorker,)
         self.ahead = 1 << 30  # the scheduler distributes all tasks by itself
         try:
-            # Dask's client prints errors when it is deleted after a malformed address: check it first.
+            # Dask's client prints errors when it is deleted after a malformed address: check it
+            # first.
             importlib.import_module("distributed.comm").get_address_host_port(address)
             self._client = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:

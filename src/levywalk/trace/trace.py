@@ -32,10 +32,12 @@ class Trace:
         ‖x - x*‖², f(x) - f(x*) and f(x) of each (replica, checkpoint). ``sampled_loss`` says
         whether f is the mean over a sample of the nodes; f(x) - f(x*) can then be a little below 0.
     hops, transfers, bytes
-        Until each (replica, checkpoint): decisions and passes (a stay is one, a jump of distance d is d), messages
-        between two distinct nodes, and what these messages carry: the model and the token's memory.
+        Until each (replica, checkpoint): decisions and passes (a stay is one, a jump of distance d
+        is d), messages between two distinct nodes, and what these messages carry: the model and the
+        token's memory.
     small_messages
-        Until each (replica, checkpoint): messages without a model, which are questions to neighbours and answers.
+        Until each (replica, checkpoint): messages without a model, which are questions to
+        neighbours and answers.
     visits
         Updates done at each (replica, node), or None.
     walk
@@ -47,7 +49,8 @@ class Trace:
     switched_at
         The step after whose update a switching design switched, by replica; -1 if it did not.
     memory
-        What tokens and nodes remember at the end, by name, one row per replica; None unless it was asked for.
+        What tokens and nodes remember at the end, by name, one row per replica; None unless it was
+        asked for.
     target
         The law π that the walk aimed at.
     optimum

@@ -15,12 +15,14 @@ _INDEPENDENT = 0.2  # batches whose neighbours correlate more than this are too 
 
 
 class Correlation(NamedTuple):
-    """How many steps of a walk are worth one independent draw, by means of batches; see `WalkRecord.correlation`.
+    """How many steps of a walk are worth one independent draw, by means of batches; see
+    `WalkRecord.correlation`.
 
     Attributes
     ----------
     time
-        The integrated autocorrelation time τ: the mean of f over T steps has the variance τ Var(f)/T.
+        The integrated autocorrelation time τ: the mean of f over T steps has the variance τ
+        Var(f)/T.
     low, high
         Its 95 % interval, from the χ² law of the batches' variance.
     mean, error
@@ -54,12 +56,14 @@ class WalkRecord:
     small_messages
         By replica: messages without a model, which are questions to neighbours and answers.
     stays, longest_dwell, longest_dwell_node
-        By replica: stays at a node (one or more steps in a row), the longest of them and where; or None.
+        By replica: stays at a node (one or more steps in a row), the longest of them and where; or
+        None.
     first_visit
         The first step at each (replica, node), -1 if there was none; or None.
     batch_sums
-        The sum, over each (replica, batch of consecutive steps), of the observable less its plain mean over the nodes
-        (``observable_middle``), or None; ``batches`` are the lengths of the batches, complete ones alone.
+        The sum, over each (replica, batch of consecutive steps), of the observable less its plain
+        mean over the nodes (``observable_middle``), or None; ``batches`` are the lengths of the
+        batches, complete ones alone.
     observable_variance
         The observable's variance over all steps of all walks, or None.
     final_node
@@ -165,8 +169,9 @@ class WalkRecord:
         deviations = (sums - mean * self.batches) / np.sqrt(self.batches)
         single = float((deviations**2).mean())
         neighbours = float((deviations[:, 1:] * deviations[:, :-1]).mean())
-        # A batch of length b has the variance σ² (1 - c/b): what it shares with its neighbours is missing. One of twice
-        # the length has single + neighbours, and from both the limit is extrapolated, at a third of the freedom.
+        # A batch of length b has the variance σ² (1 - c/b): what it shares with its neighbours is
+        # missing. One of twice the length has single + neighbours, and from both the limit is
+        # extrapolated, at a third of the freedom.
         variance = max(single + 2.0 * neighbours, 0.0)
         freedom = sums.size / 3
         time = variance / self.observable_variance

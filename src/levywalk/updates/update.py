@@ -42,7 +42,9 @@ class LocalData:
         self.n_samples = 1 if count is None else count(index)
 
     def gradient(self, model: Floats, samples: Ints | None = None) -> Floats:
-        """Return the gradient of f_v, over all of the node's samples or those at the given positions."""
+        """Return the gradient of f_v, over all of the node's samples or those at the given
+        positions.
+        """
         if samples is None:
             return np.asarray(self._problem.local_gradient(self._index, model), dtype=np.float64)
         return self._problem.local_gradient(self._index, model, samples=samples)  # type: ignore[call-arg]
@@ -69,7 +71,9 @@ class LocalData:
 
     @property
     def problem(self) -> Problem:
-        """The problem that the node's losses belong to; on a real node it holds that node's samples alone."""
+        """The problem that the node's losses belong to; on a real node it holds that node's samples
+        alone.
+        """
         return self._problem
 
     @property
@@ -79,9 +83,11 @@ class LocalData:
 
 
 class Update:
-    """What a visited node does: a new model from the old one, the node's own data and what is remembered.
+    """What a visited node does: a new model from the old one, the node's own data and what is
+    remembered.
 
-    A subclass has a ``name`` and implements either `direction` (the model then moves by -γ times it) or `apply`.
+    A subclass has a ``name`` and implements either `direction` (the model then moves by -γ times
+    it) or `apply`.
 
     Attributes
     ----------
@@ -151,7 +157,9 @@ class Update:
         return 1.0 / largest
 
     def compiled(self) -> Callable[..., Any] | None:
-        """Return a numba-compiled twin of `apply`, or None; docs/extending.md says what it is given."""
+        """Return a numba-compiled twin of `apply`, or None; docs/extending.md says what it is
+        given.
+        """
         return None
 
     def __repr__(self) -> str:
@@ -162,7 +170,8 @@ def check_update(update: Any, problem: Problem) -> None:
     """Refuse an update whose declarations make no sense, or that does not fit the problem."""
     if not isinstance(update, Update):
         raise InvalidParameter(
-            f"update must be an Update such as lw.sgd() or lw.sgd(minibatch=8), or a registered name, got {update!r}"
+            "update must be an Update such as lw.sgd() or lw.sgd(minibatch=8), or a registered "
+            f"name, got {update!r}"
         )
     owner = type(update).__name__
     check_declaration(owner, "node_memory", update.node_memory)

@@ -1,4 +1,6 @@
-"""Designs: the walks that the paper compares, and their free composition from a target and a jump law."""
+"""Designs: the walks that the paper compares, and their free composition from a target and a jump
+law.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,13 @@ class Design(Walk):
     Parameters
     ----------
     target
-        The law π that the walk aims at: "uniform", "importance", "degree", ``Mixed(mix)`` or one score per node.
+        The law π that the walk aims at: "uniform", "importance", "degree", ``Mixed(mix)`` or one
+        score per node.
     jump
         A `JumpLaw`, or None for none.
     moves
-        "walk": Metropolis-Hastings to neighbours. "iid": each node drawn from π afresh, as only a server could.
+        "walk": Metropolis-Hastings to neighbours. "iid": each node drawn from π afresh, as only a
+        server could.
     reweight
         Whether an update at v is weighted by w(v) = 1/(nπ(v)), which makes it unbiased; else w = 1.
     name
@@ -73,7 +77,8 @@ class Design(Walk):
         checks.choice("moves", self.moves, MOVES)
         if self.jump is not None and not isinstance(self.jump, JumpLaw):
             raise InvalidParameter(
-                f"jump must be a JumpLaw or None, got {self.jump!r}; write JumpLaw(p_jump, distance)"
+                f"jump must be a JumpLaw or None, got {self.jump!r}; write JumpLaw(p_jump, "
+                "distance)"
             )
         if self.jump is not None and self.moves == "iid":
             raise InvalidParameter(
@@ -87,7 +92,9 @@ class Design(Walk):
         return self.jump.cumulative()
 
     def decide(self, view: LocalView, memory: Memory, words: Words) -> Decision:
-        """Jump with probability p_jump, else propose a neighbour and accept or stay: Algorithm [alg:jump]."""
+        """Jump with probability p_jump, else propose a neighbour and accept or stay: Algorithm
+        [alg:jump].
+        """
         if view.server is not None:
             return Decision(view.server.table.pick(words(HOP)))
         if view.hops_left:
@@ -120,7 +127,8 @@ class Design(Walk):
 @registered("design", "custom_switching")
 @dataclass(frozen=True)
 class Switching(Walk):
-    """Walk by ``first`` until the detector says that the model has settled, then by ``then``; see `switching`.
+    """Walk by ``first`` until the detector says that the model has settled, then by ``then``; see
+    `switching`.
 
     Examples
     --------
@@ -219,7 +227,8 @@ def weight_rw() -> Design:
 
 @registered("design")
 def mixed_rw(mix: float) -> Design:
-    """Walk by Metropolis-Hastings to π_λ = λ/n + (1-λ)π_IS; ``mix`` = λ is the uniform law's share: MixedRW.
+    """Walk by Metropolis-Hastings to π_λ = λ/n + (1-λ)π_IS; ``mix`` = λ is the uniform law's share:
+    MixedRW.
 
     Examples
     --------
@@ -247,8 +256,9 @@ def mhlj(
     p_distance, max_hops
         p_d and r of the truncated geometric law of the jump's distance.
     schedule
-        p_J as a function of the step, such as ``Decaying(0.1)``; replaces ``p_jump`` when given. It removes the bias
-        of jumps, which at tuned step sizes is far below the noise: to end lower, use `switching` or smaller steps.
+        p_J as a function of the step, such as ``Decaying(0.1)``; replaces ``p_jump`` when given. It
+        removes the bias of jumps, which at tuned step sizes is far below the noise: to end lower,
+        use `switching` or smaller steps.
 
     Examples
     --------
@@ -280,7 +290,8 @@ def iid_uniform() -> Design:
 
 @registered("design")
 def iid_weighted() -> Design:
-    """Draw each node from π ∝ L_v, independently: weighted sampling as a server could do it, Eq. [wsgd].
+    """Draw each node from π ∝ L_v, independently: weighted sampling as a server could do it, Eq.
+    [wsgd].
 
     Examples
     --------
@@ -303,21 +314,23 @@ def switching(
 ) -> Switching:
     """Walk by ``first`` until the model has settled, then by ``then``: the paper's [switch].
 
-    The defaults are meant to be left alone: on the paper's networks, at any step size that was tried, they switched
-    when the error was at its floor, after about eleven times dim/(γL̄) updates; docs/paper.md has the numbers.
-    The exception is a problem whose features are far from evenly spread, where they switch early: give a ``window``.
+    The defaults are meant to be left alone: on the paper's networks, at any step size that was
+    tried, they switched when the error was at its floor, after about eleven times dim/(γL̄)
+    updates; docs/paper.md has the numbers. The exception is a problem whose features are far from
+    evenly spread, where they switch early: give a ``window``.
 
     Parameters
     ----------
     first, then
         Usually ``mhlj()`` and ``unif_rw()``.
     threshold, window, patience
-        Of the `Detector` that travels with the model; "auto" follows the problem's dimension and the step size. A
-        smaller ``threshold`` or a larger ``window`` switches later.
+        Of the `Detector` that travels with the model; "auto" follows the problem's dimension and
+        the step size. A smaller ``threshold`` or a larger ``window`` switches later.
     step_size
-        γ₂ of the second phase. "auto" is the first phase's, schedule or not, but never above 1/L*, L* = max w(v)L_v of
-        ``then`` (L_max for the uniform law): it cannot raise the noise. "theory" is 1/L* itself, which can, on a
-        network that calls for steps far below 1/L*. A smaller number ends lower, after proportionally more updates.
+        γ₂ of the second phase. "auto" is the first phase's, schedule or not, but never above 1/L*,
+        L* = max w(v)L_v of ``then`` (L_max for the uniform law): it cannot raise the noise.
+        "theory" is 1/L* itself, which can, on a network that calls for steps far below 1/L*. A
+        smaller number ends lower, after proportionally more updates.
 
     Examples
     --------
@@ -344,8 +357,8 @@ def custom(
 ) -> Design:
     """Compose a `Design` from plain values, as an experiment file can write them.
 
-    ``target`` is "uniform", "importance", "degree" or "mixed" (with ``mix``); ``distance`` is "geometric", "fixed" or
-    "power".
+    ``target`` is "uniform", "importance", "degree" or "mixed" (with ``mix``); ``distance`` is
+    "geometric", "fixed" or "power".
 
     Examples
     --------
@@ -369,9 +382,11 @@ def custom(
 
 
 def is_plain_design(walk: object) -> bool:
-    """Return whether a walk is a `Design` that moves by the rule, and no subclass that decides otherwise.
+    """Return whether a walk is a `Design` that moves by the rule, and no subclass that decides
+    otherwise.
 
-    Kernels and theory know plain designs by themselves and ask every other walk for its twin or its chain.
+    Kernels and theory know plain designs by themselves and ask every other walk for its twin or its
+    chain.
 
     Examples
     --------
@@ -390,7 +405,8 @@ def is_plain_design(walk: object) -> bool:
 
 
 def paper_designs() -> Mapping[str, Design]:
-    """Return what the paper's figures compare, by name, with weighted i.i.d. sampling as the yardstick.
+    """Return what the paper's figures compare, by name, with weighted i.i.d. sampling as the
+    yardstick.
 
     Examples
     --------

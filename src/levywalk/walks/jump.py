@@ -116,7 +116,8 @@ class PowerLaw:
 @registered("jump", "jump")
 @dataclass(frozen=True, slots=True)
 class JumpLaw:
-    """With probability ``p_jump`` (a number or a schedule) the model jumps a distance drawn from ``distance``.
+    """With probability ``p_jump`` (a number or a schedule) the model jumps a distance drawn from
+    ``distance``.
 
     Examples
     --------
@@ -132,7 +133,8 @@ class JumpLaw:
             object.__setattr__(self, "p_jump", checks.probability("p_jump", self.p_jump))
         if not isinstance(self.distance, DistanceLaw):
             raise InvalidParameter(
-                f"distance must be TruncatedGeometric(p_distance, max_hops), FixedDistance(hops) or "
+                "distance must be TruncatedGeometric(p_distance, max_hops), FixedDistance(hops) "
+                "or "
                 f"PowerLaw(exponent, max_hops), got {self.distance!r}"
             )
 
@@ -164,7 +166,8 @@ class JumpLaw:
 def jump_distance(uniform: float, p_jump: float, cumulative: Floats) -> int:
     """Return how many hops to jump, 0 for a Metropolis-Hastings decision; one uniform decides both.
 
-    The distance is d with probability p_jump · P(d): the uniform falls below ``p_jump * cumulative[d - 1]``.
+    The distance is d with probability p_jump · P(d): the uniform falls below ``p_jump *
+    cumulative[d - 1]``.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Targets: the law π that a walk aims at, as a score that each node can compute of itself.
 
-A score is known only up to a common factor: π(v) = t_v / Σt. A node computes its own score from its degree, its
-smoothness constant L_v and the published mean L̄; it never needs another node's data.
+A score is known only up to a common factor: π(v) = t_v / Σt. A node computes its own score from its
+degree, its smoothness constant L_v and the published mean L̄; it never needs another node's data.
 """
 
 from __future__ import annotations
@@ -132,7 +132,8 @@ class Scores:
         """Return the given scores, if there is one per node."""
         if len(self.values) != len(degree):
             raise InvalidParameter(
-                f"target has {len(self.values)} scores but the network has {len(degree)} nodes; give one per node"
+                f"target has {len(self.values)} scores but the network has {len(degree)} nodes; "
+                "give one per node"
             )
         return self.values
 
@@ -163,5 +164,6 @@ def as_target(value: object) -> Target:
         if isinstance(error, InvalidParameter):
             raise
         raise InvalidParameter(
-            f"target must be 'uniform', 'importance', 'degree', Mixed(mix) or one score per node, got {value!r}"
+            "target must be 'uniform', 'importance', 'degree', Mixed(mix) or one score per node, "
+            f"got {value!r}"
         ) from None

@@ -177,7 +177,8 @@ def test_ctrl_c_keeps_what_was_done_and_exits_130(experiment: Path) -> None:
     # The first measurement says when the walk is under way, so that the signal meets it there.
     code = (
         "import signal, sys\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a detached parent leaves it ignored
+        # a detached parent leaves it ignored
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from levywalk.cli.main import main\n"
         "from levywalk.engine.measure import Measure\n"
         "before = Measure.__call__\n"

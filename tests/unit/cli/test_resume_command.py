@@ -36,7 +36,8 @@ kind = "mhlj"
 [output]
 figure = "none"
 """
-# Saves all the time, and reports each one's design and step, so that a signal can meet a known part of the work.
+# Saves all the time, and reports each one's design and step, so that a signal can meet a known part
+# of the work.
 CHILD = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)

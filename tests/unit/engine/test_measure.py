@@ -1,4 +1,6 @@
-"""What a checkpoint measures: distances always exact, losses exact where cheap, else on a labelled sample of nodes."""
+"""What a checkpoint measures: distances always exact, losses exact where cheap, else on a labelled
+sample of nodes.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def test_distances_do_not_depend_on_how_the_loss_is_measured():
 
 
 def far_off(problem, nodes, models):
-    """Whether the mean over the nodes leaves Bernstein's interval, which holds for sampling without replacement too."""
+    """Whether the mean over the nodes leaves Bernstein's interval, which holds for sampling without
+    replacement too.
+    """
     k, alarm = len(nodes), np.log(2 * len(models) / 1e-9)
     wrong = False
     for x in models:

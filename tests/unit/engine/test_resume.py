@@ -1,4 +1,6 @@
-"""A run that was stopped, by Ctrl-C or by force, goes on from its file to the bits of one that never was."""
+"""A run that was stopped, by Ctrl-C or by force, goes on from its file to the bits of one that
+never was.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +133,8 @@ def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(
 ):
     options, path = CASES[case], tmp_path / "walk.npz"
     stop_after(22)
-    # A run of two threads cannot take a signal in them, so it is made to save all the time and is stopped by an error.
+    # A run of two threads cannot take a signal in them, so it is made to save all the time and is
+    # stopped by an error.
     if options.get("threads") == 2:
         monkeypatch.undo()
         monkeypatch.setattr(DRIVE, "_PIECE", 7)
@@ -284,7 +287,8 @@ def test_a_run_killed_by_force_while_it_writes_goes_on_to_the_same_bits(tmp_path
     same_bits(resumed, go(**options))
 
 
-# Kills itself at its fifth save: while an array is written, when all is written, or when the file is in place.
+# Kills itself at its fifth save: while an array is written, when all is written, or when the file
+# is in place.
 MOMENTS = {
     "in the middle": """
 count = 0

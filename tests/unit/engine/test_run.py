@@ -1,4 +1,6 @@
-"""`run` keeps its contracts: shapes, sums, starts, checkpoints, reproducibility, and honest refusals."""
+"""`run` keeps its contracts: shapes, sums, starts, checkpoints, reproducibility, and honest
+refusals.
+"""
 
 from __future__ import annotations
 

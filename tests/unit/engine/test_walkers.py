@@ -1,4 +1,6 @@
-"""Walkers side by side: the same numbers however many there are, and exact where 32 bits do not settle a decision."""
+"""Walkers side by side: the same numbers however many there are, and exact where 32 bits do not
+settle a decision.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,8 @@ def test_a_replica_has_the_same_bits_in_a_group_and_alone(case):
 
 @pytest.mark.parametrize("replicas", [1, 8])
 def test_a_decision_that_32_bits_do_not_settle_is_made_by_the_ratios(replicas):
-    # On two nodes the word's upper 53 bits are the acceptance uniform U; scores (1, U ± a little) are a close call.
+    # On two nodes the word's upper 53 bits are the acceptance uniform U; scores (1, U ± a little)
+    # are a close call.
     network, problem = lw.path(2), lw.homogeneous(2, dim=1)
     decided = set()
     for replica in range(replicas):
@@ -141,7 +144,8 @@ def test_scores_too_small_for_a_ratio_are_walked_as_by_the_oracle():
     ),
 )
 def test_a_model_that_overflows_leaves_the_others_alone(name):
-    # More replicas than take turns, so that healthy ones come into the places of those that have overflowed.
+    # More replicas than take turns, so that healthy ones come into the places of those that have
+    # overflowed.
     problem = problems()[name]
     x0 = np.zeros((70, problem.dim))
     x0[[0, 9, 33]] = 1.7e308

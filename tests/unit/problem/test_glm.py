@@ -194,7 +194,8 @@ def test_excess_loss_is_exact_far_from_and_near_the_optimum(kind, targets):
     u = np.array([1.0, -1.0, 2.0, 0.5])
     far = problem.loss(problem.optimum + u) - problem.loss(problem.optimum)
     assert problem.excess_loss(problem.optimum + u) == pytest.approx(far, rel=1e-11)
-    # Near the optimum f is quadratic: the ratio of tiny errors is known although f cannot resolve them.
+    # Near the optimum f is quadratic: the ratio of tiny errors is known although f cannot resolve
+    # them.
     near = [problem.excess_loss(problem.optimum + scale * u) for scale in (2.0**-24, 2.0**-23)]
     assert near[0] > 0
     assert near[1] / near[0] == pytest.approx(4.0, rel=1e-6)

@@ -162,7 +162,7 @@ def test_a_diverged_design_is_infinite_and_said_to_be() -> None:
     assert any("6 of 6 walks of MHLJ diverged" in sentence for sentence in verdict(mine))
 
 
-# --- the verdict -----------------------------------------------------------------------------------------------------
+# --- the verdict ----------------------------------------------------------------------------------
 
 
 def with_steps(mine: Comparison, **steps: tuple[float, float, float]) -> Comparison:
@@ -210,8 +210,8 @@ def test_verdict_is_honest_about_what_was_not_reached() -> None:
     mine = with_steps(compared(), UnifRW=never, MHLJ=(200.0, 150.0, math.inf), server=never)
     text = " ".join(verdict(mine))
     assert (
-        "MHLJ reached 30 % of the initial error first, after 200 [150, ∞] steps; no other walk reached it"
-        in text
+        "MHLJ reached 30 % of the initial error first, after 200 [150, ∞] steps; no other walk "
+        "reached it" in text
     )
     assert "Not reached within 2,000 steps: UnifRW (" in text
     assert "(server) did not reach it within 2,000 steps" in text
@@ -252,7 +252,7 @@ def test_transfers_to_an_accuracy_are_those_at_its_checkpoint(found: Comparison)
     assert transfers_to(replace(found, accuracy=1e-30), "server") == math.inf
 
 
-# --- hostile and damaged input ---------------------------------------------------------------------------------------
+# --- hostile and damaged input --------------------------------------------------------------------
 
 
 def test_hostile_names_stay_text_everywhere() -> None:
@@ -351,7 +351,7 @@ def test_a_trace_of_another_run_is_refused_and_others_are_ignored(folder: Path) 
         Comparison.load(folder)
 
 
-# --- theory, claims, figures -----------------------------------------------------------------------------------------
+# --- theory, claims, figures ----------------------------------------------------------------------
 
 
 def test_theory_stands_beside_the_numbers_where_the_settings_are_there(folder: Path) -> None:

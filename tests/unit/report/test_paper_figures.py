@@ -1,4 +1,6 @@
-"""Plates become files that parse, small enough to be committed, with every word that a reader needs."""
+"""Plates become files that parse, small enough to be committed, with every word that a reader
+needs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the figures show is what was run: the numbers in the panels are those of the runner's curves."""
+"""What the figures show is what was run: the numbers in the panels are those of the runner's
+curves.
+"""
 
 from __future__ import annotations
 

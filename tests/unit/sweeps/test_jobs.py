@@ -1,4 +1,6 @@
-"""`run_all`: each piece of work once, the same bits everywhere, and whatever happens, what is finished is kept."""
+"""`run_all`: each piece of work once, the same bits everywhere, and whatever happens, what is
+finished is kept.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ def go(
     return run_all(descriptions, logged, store, given={"log": str(log)}, **options)
 
 
-# --- once, and in order ----------------------------------------------------------------------------------------------
+# --- once, and in order ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -105,7 +107,7 @@ def test_nothing_to_do_is_done_at_once(store: ResultStore, log: Path) -> None:
     assert go([], store, log) == []
 
 
-# --- what a key knows of the sources ---------------------------------------------------------------------------------
+# --- what a key knows of the sources --------------------------------------------------------------
 
 
 def test_results_of_other_sources_are_not_taken_for_these(
@@ -147,7 +149,7 @@ def test_a_worker_with_other_sources_is_refused(
     assert executed(log) == []
 
 
-# --- the same workers for several calls ------------------------------------------------------------------------------
+# --- the same workers for several calls -----------------------------------------------------------
 
 
 def pids(store: ResultStore, keys: list[str]) -> set[int]:
@@ -205,7 +207,7 @@ def test_workers_know_where_they_work(store: ResultStore, log: Path) -> None:
         Workers(-1)
 
 
-# --- wrong arguments -------------------------------------------------------------------------------------------------
+# --- wrong arguments ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -246,7 +248,7 @@ def test_wrong_options_are_named(
     assert executed(log) == []
 
 
-# --- failures --------------------------------------------------------------------------------------------------------
+# --- failures -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -344,7 +346,7 @@ def test_room_that_is_made_in_time_is_used(
     assert executed(log) == [0, 1, 2, 3]
 
 
-# --- interruptions, of real processes --------------------------------------------------------------------------------
+# --- interruptions, of real processes -------------------------------------------------------------
 
 CHILD = """
 import json, signal, sys
@@ -364,7 +366,9 @@ if __name__ == "__main__":
 def begun(
     store: ResultStore, log: Path, descriptions: list[dict[str, Any]], stored: int, **options: Any
 ) -> Any:
-    """Start `go` in a process of its own group, and wait until so many results are stored and one more has begun."""
+    """Start `go` in a process of its own group, and wait until so many results are stored and one
+    more has begun.
+    """
     arguments = [str(log.parent), json.dumps(options), json.dumps(descriptions)]
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD, *arguments],
@@ -424,7 +428,7 @@ def test_workers_do_not_outlive_a_parent_that_is_killed(store: ResultStore, log:
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left))
 
 
-# --- the same bits everywhere ----------------------------------------------------------------------------------------
+# --- the same bits everywhere ---------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def sweep_of(folder: Path, table: str, base: str = BASE) -> Sweep:
     return read_sweep(path)
 
 
-# --- the grid --------------------------------------------------------------------------------------------------------
+# --- the grid -------------------------------------------------------------------------------------
 
 
 def test_the_grid_is_the_product_in_the_order_of_the_file(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_the_example_is_a_sweep() -> None:
     assert len(read_sweep(EXAMPLE).points) == 12
 
 
-# --- what is run -----------------------------------------------------------------------------------------------------
+# --- what is run ----------------------------------------------------------------------------------
 
 
 def test_every_row_is_that_of_a_comparison_of_all_designs(tmp_path: Path) -> None:
@@ -203,7 +203,8 @@ def test_an_extended_sweep_runs_only_what_is_new(
 
 
 def test_one_failing_point_leaves_the_others(tmp_path: Path) -> None:
-    graphs = '[{ family = "ring", n = 20 }, { family = "erdos_renyi", n = 40, p = 0.01 }]'  # the second is in pieces
+    # the second is in pieces
+    graphs = '[{ family = "ring", n = 20 }, { family = "erdos_renyi", n = 40, p = 0.01 }]'
     swept = run_sweep(
         sweep_of(tmp_path, f'"network" = {graphs}'), ResultStore(tmp_path / "store"), workers=0
     )
@@ -267,7 +268,7 @@ def test_an_interrupted_run_is_never_taken_for_a_finished_one(
     assert not (tmp_path / "store").exists()
 
 
-# --- what is written -------------------------------------------------------------------------------------------------
+# --- what is written ------------------------------------------------------------------------------
 
 
 def test_table_figure_and_json_are_written_and_agree(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""The terms of the bounds against the formulas written out by hand, and the corollaries against the bounds."""
+"""The terms of the bounds against the formulas written out by hand, and the corollaries against the
+bounds.
+"""
 
 from __future__ import annotations
 

@@ -80,7 +80,8 @@ def test_theory_and_run_lie_side_by_side() -> None:
     (region,) = lw.entrapment(network, problem, design, trace=trace).regions
     seen = region.observed
     assert seen is not None
-    # Stays are geometric, so their standard deviation is below their mean; six standard errors are a 1e-8 event.
+    # Stays are geometric, so their standard deviation is below their mean; six standard errors are
+    # a 1e-8 event.
     assert abs(seen.dwell - region.dwell) < 6 * region.dwell / np.sqrt(seen.n_stays)
     assert (
         seen.effective_size < seen.n_updates / region.dwell

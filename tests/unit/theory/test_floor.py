@@ -1,4 +1,6 @@
-"""The error floor: fixed point, limit mean and limit covariance against brute force and against runs."""
+"""The error floor: fixed point, limit mean and limit covariance against brute force and against
+runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Gaps, period, mixing, Kemeny constant and hitting times: by hand, by dense algebra, and where entrapment is worst."""
+"""Gaps, period, mixing, Kemeny constant and hitting times: by hand, by dense algebra, and where
+entrapment is worst.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ def test_star_by_hand():
 
 
 def test_five_ring_of_the_paper_by_hand():
-    """[fivring]: the antisymmetric modes of the four light nodes and the symmetric ones with the heavy node."""
+    """[fivring]: the antisymmetric modes of the four light nodes and the symmetric ones with the
+    heavy node.
+    """
     P = lw.transition(lw.ring(5), problem_with([100, 1, 1, 1, 1]), lw.weight_rw())
     symmetric = np.linalg.eigvals([[0.99, 0.01, 0.0], [0.5, 0.0, 0.5], [0.0, 0.5, 0.5]])
     roots = np.concatenate([np.sort(symmetric)[:2], np.linalg.eigvals([[0.0, 0.5], [0.5, -0.5]])])
@@ -110,7 +114,9 @@ def test_five_ring_of_the_paper_by_hand():
 
 
 def test_even_ring_has_period_two_and_odd_ring_one():
-    """Ruling 4: UnifRW on Ring(1000) has the absolute gap 0, and the right gap is reported beside it."""
+    """Ruling 4: UnifRW on Ring(1000) has the absolute gap 0, and the right gap is reported beside
+    it.
+    """
     P = lw.transition(lw.ring(1000), lw.homogeneous(1000), lw.unif_rw())
     assert lw.period(P) == 2
     assert lw.spectral_gap(P, "absolute").value == 0.0
@@ -147,7 +153,9 @@ def test_complex_roots_of_a_biased_ring(n):
 
 @pytest.mark.more
 def test_trapped_ring_of_twenty_thousand_nodes():
-    """Lanczos does not converge here and LOBPCG is wrong: a right gap of 4.9e-8, an absolute gap of 1.2e-8."""
+    """Lanczos does not converge here and LOBPCG is wrong: a right gap of 4.9e-8, an absolute gap of
+    1.2e-8.
+    """
     n = 20_000
     P = lw.transition(*trap(n), lw.weight_rw())
     right, absolute = lw.spectral_gap(P), lw.spectral_gap(P, "absolute")
@@ -165,10 +173,12 @@ def test_trapped_ring_of_twenty_thousand_nodes():
 
 
 def trapped_ring_gap(n, factor):
-    """The symmetric mode cos(kx + c) around the light nodes meets the heavy node's equation; solved by bisection.
+    """The symmetric mode cos(kx + c) around the light nodes meets the heavy node's equation; solved
+    by bisection.
 
-    With 1-λ = 1-cos θ and the mode cos(θ(j - n/2)) at distance j, node 0 asks (1-cos θ) f(0) = (f(0) - f(1)) / factor.
-    The antisymmetric mode sin(θj), θ = 2π/n, has the gap 1 - cos(2π/n), which is larger.
+    With 1-λ = 1-cos θ and the mode cos(θ(j - n/2)) at distance j, node 0 asks (1-cos θ) f(0) =
+    (f(0) - f(1)) / factor. The antisymmetric mode sin(θj), θ = 2π/n, has the gap 1 - cos(2π/n),
+    which is larger.
     """
     from scipy.optimize import brentq
 

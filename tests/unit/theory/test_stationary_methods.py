@@ -126,7 +126,9 @@ def report_law(network, problem):
 
 
 def test_landscape_that_jumps_make_of_a_path_keeps_its_digits():
-    """Jumps drift along a path of uneven nodes: masses span many orders, and factors by subtraction lose them."""
+    """Jumps drift along a path of uneven nodes: masses span many orders, and factors by subtraction
+    lose them.
+    """
     n = 3_000
     P = lw.transition(lw.path(n), lw.heterogeneous(n, dim=1, important=5), lw.mhlj())
     report = stationary_report(P)

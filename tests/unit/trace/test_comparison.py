@@ -68,7 +68,7 @@ KINDS = {
 }
 
 
-# --- saved and loaded ------------------------------------------------------------------------------------------------
+# --- saved and loaded -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -149,7 +149,7 @@ def test_names_in_a_notebook_are_escaped() -> None:
     assert "&lt;b&gt;&amp;" in mine._repr_html_()
 
 
-# --- ranked by what is known -----------------------------------------------------------------------------------------
+# --- ranked by what is known ----------------------------------------------------------------------
 
 
 def test_without_an_optimum_designs_are_ranked_by_the_loss() -> None:

@@ -93,7 +93,8 @@ def test_auto_is_numbers_from_the_dimension_and_the_mean_smoothness():
 
 @pytest.mark.parametrize("step_size", [1.0, 0.1, 0.03, 0.007])
 def test_the_window_and_the_patience_of_auto_are_five_relaxation_times(step_size):
-    # Gradients that cancel from the first pair on: quiet from the second update, for one window of 5·dim/(γL̄).
+    # Gradients that cancel from the first pair on: quiet from the second update, for one window of
+    # 5·dim/(γL̄).
     bound, state = Detector(threshold=0.5).bind(dim=1, mean_smoothness=0.5), DetectorState.new(1)
     signs = np.resize([1.0, -1.0], 3000)
     switched = next(
@@ -118,5 +119,6 @@ def test_vanished_gradients_do_not_switch():
 
 
 def test_the_bias_of_the_start_at_zero_is_corrected():
-    # Without the mass c the first comparison would be (1-β)²g² against (1-β)τg², and would switch at once.
+    # Without the mass c the first comparison would be (1-β)²g² against (1-β)τg², and would switch
+    # at once.
     assert not any(observed(Detector(0.5, window=1000, patience=1), [[3.0]] * 5))

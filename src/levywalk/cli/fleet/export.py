@@ -46,7 +46,8 @@ def trace(
     over = "" if about["stopped_at"] >= 0 else " so far"
     missed = "unknown how many" if lost is None else count(lost, "update")
     print(
-        f"{int(found.step[-1]):,} updates{over}, {int(found.transfers[0, -1]):,} hand-offs, {missed} lost."
+        f"{int(found.step[-1]):,} updates{over}, {int(found.transfers[0, -1]):,} hand-offs, "
+        f"{missed} lost."
     )
     print(
         f"Written: {path}. In Python: import levywalk as lw; lw.plot(lw.load_trace({str(path)!r}))"
@@ -88,5 +89,6 @@ def model(
     copy = carried_out(lambda _: export.model(fleet, out, node=node, now=now))
     what, numbers = "final" if copy.final else "newest", len(copy.token.model)
     print(
-        f"Written: {out}, the {what} model, of node {copy.node} after {copy.token.step:,} updates, {numbers} numbers"
+        f"Written: {out}, the {what} model, of node {copy.node} after {copy.token.step:,} updates, "
+        f"{numbers} numbers"
     )

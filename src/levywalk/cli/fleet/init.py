@@ -159,7 +159,8 @@ def init(
         checks.choice("--for", deploy, KINDS)
     if dead_after < 3 * heartbeat:
         raise InvalidParameter(
-            f"--dead-after must be at least 3 heartbeats of {heartbeat:g}, or living nodes are considered "
+            f"--dead-after must be at least 3 heartbeats of {heartbeat:g}, or living nodes are "
+            "considered "
             f"dead, got {dead_after:g}"
         )
     size = step_size_setting(step_size)
@@ -217,14 +218,16 @@ def _print_next_steps(
     manifest = Manifest.read(folder / "manifest.json")
     steps = manifest.published.steps
     print(
-        f"Created {folder}: fleet {manifest.name}, {manifest.network}, {manifest.nodes} nodes, {steps:,} updates."
+        f"Created {folder}: fleet {manifest.name}, {manifest.network}, {manifest.nodes} nodes, "
+        f"{steps:,} updates."
     )
     print(f"Keep {folder}/authority/ca.key secret: whoever has it can add nodes.")
     if deploy is not None:
         print(f"Next: read {folder}/INSTALL.md")
     elif several_machines:
         print(
-            f"Next: move each {folder}/node-N to its machine, and run there: levywalk node node-N/node.toml"
+            f"Next: move each {folder}/node-N to its machine, and run there: levywalk node "
+            "node-N/node.toml"
         )
         start = manifest.start
         print(f"Then, on the machine of node {start}: levywalk fleet begin node-{start}/node.toml")

@@ -44,17 +44,21 @@ def gone(folder: Dir, node: NodeNumber) -> None:
     print(f"Told {node_list(told)} that node {node} is gone for good.")
     if down:
         print(
-            f"Not told, because they do not run: {node_list(down)}. Repeat the command when they run."
+            f"Not told, because they do not run: {node_list(down)}. Repeat the command when they "
+            "run."
         )
 
 
 def leave(folder: Dir, node: NodeNumber) -> None:
-    """Remove a node: it hands the model over, accepts no new one, closes its edges and can then be stopped."""
+    """Remove a node: it hands the model over, accepts no new one, closes its edges and can then be
+    stopped.
+    """
     fleet = open_fleet(folder)
     carried_out(lambda _: fleet.leave(node))
     at = typed(folder)
     print(
-        f"Node {node} is leaving. When levywalk fleet status {at} shows none of its edges up, stop its process."
+        f"Node {node} is leaving. When levywalk fleet status {at} shows none of its edges up, stop "
+        "its process."
     )
 
 

@@ -58,9 +58,11 @@ def _check(path: Path) -> None:
     print(f"certificate valid until {identity.certificate.not_valid_after_utc:%Y-%m-%d}")
     print(f"fingerprint, for its neighbours' node files: {key_fingerprint(identity.certificate)}")
     print(
-        f"{count(problem.n_samples, 'sample')} of {count(problem.dim, 'feature')}, {count(degree, 'neighbour')}"
+        f"{count(problem.n_samples, 'sample')} of {count(problem.dim, 'feature')}, "
+        f"{count(degree, 'neighbour')}"
     )
     told = ", ".join(f"{score:.6g}" for score in found)
     print(
-        f"L_v = {float(problem.smoothness[0]):.6g}; its neighbours learn the score {told}, and nothing of its data"
+        f"L_v = {float(problem.smoothness[0]):.6g}; its neighbours learn the score {told}, and "
+        "nothing of its data"
     )

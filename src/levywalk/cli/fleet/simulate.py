@@ -164,8 +164,8 @@ def simulate(
 ) -> None:
     """Run a whole fleet in one process, in virtual time and with chosen faults.
 
-    Shows what happens to the model, and writes the timeline as a figure, the trace, and everything as
-    JSON.
+    Shows what happens to the model, and writes the timeline as a figure, the trace, and everything
+    as JSON.
     """
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.execute import writable_folder
@@ -422,13 +422,15 @@ def _show(document: dict[str, Any], virtual: VirtualFleet) -> None:
         )
     Console().print(table)
     print(
-        f"{_in_words(found)}; {virtual.messages:,} messages in {found['seconds']:.3g} virtual seconds."
+        f"{_in_words(found)}; {virtual.messages:,} messages in {found['seconds']:.3g} virtual "
+        "seconds."
     )
     if document.get("error") is not None:
         print(f"The error is {document['error']:.3g} of the initial one.")
     if found["missing_steps"]:
         print(
-            f"The log of {found['missing_steps']:,} updates was lost with a disk; the model contains them."
+            f"The log of {found['missing_steps']:,} updates was lost with a disk; the model "
+            "contains them."
         )
     if found["too_late"]:
         print(f"Too late, after the end of the walk: {', '.join(found['too_late'])}.")

@@ -41,7 +41,8 @@ def up(
             f"Of {fleet.manifest.nodes} nodes {n} are here. Start the walk at node {start} {where}"
         )
     print(
-        f"Next: levywalk fleet status {at} --watch, levywalk fleet logs {at}, levywalk fleet stop {at}"
+        f"Next: levywalk fleet status {at} --watch, levywalk fleet logs {at}, levywalk fleet stop "
+        f"{at}"
     )
 
 

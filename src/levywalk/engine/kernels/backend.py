@@ -40,9 +40,11 @@ PLAIN = os.environ.get("LEVYWALK_KERNELS", "") == "plain"
 
 
 class KernelBackend:
-    """What advances a plan's replicas: walkers side by side, or the plain loop where those do not serve.
+    """What advances a plan's replicas: walkers side by side, or the plain loop where those do not
+    serve.
 
-    ``plain`` asks for the loop without vectors; so does the environment's ``LEVYWALK_KERNELS=plain``.
+    ``plain`` asks for the loop without vectors; so does the environment's
+    ``LEVYWALK_KERNELS=plain``.
     """
 
     def __init__(self, plan: RunPlan, plain: bool = PLAIN) -> None:
@@ -80,7 +82,7 @@ def _side_by_side(plan: RunPlan, problem: GeneralizedLinear) -> bool:
     )
 
 
-# ---- walkers side by side --------------------------------------------------------------------------------------------
+# ---- walkers side by side ------------------------------------------------------------------------
 
 
 class _Walkers:
@@ -135,7 +137,9 @@ class WalkersBlock:
         ]
 
     def through(self, start: int, marks: Ints) -> Standings:
-        """Take the replicas from step ``start`` to the last of the marks; return where they stood at each."""
+        """Take the replicas from step ``start`` to the last of the marks; return where they stood
+        at each.
+        """
         state, made = self.state, self.made
         course = self.constant or made.course(start, int(marks[-1]))
         seen = Standings.empty(len(state.node), len(marks), state.model.shape[1])
@@ -148,7 +152,9 @@ class WalkersBlock:
         return seen
 
     def _rest(self, r: int, start: int, marks: Ints, seen: Standings) -> None:
-        """Let a model that has overflowed rest at its last finite value; find the step by walking there again."""
+        """Let a model that has overflowed rest at its last finite value; find the step by walking
+        there again.
+        """
         mark = int(np.argmin(seen.active[r]))
         before = start if mark == 0 else int(marks[mark - 1])
         node, model = self.state.node[r], self.state.model[r]
@@ -188,7 +194,9 @@ def _part(arrays: Any, part: slice) -> Any:
 def last_finite(
     model_at: Callable[[int], Floats], finite: int, broken: int, model: Floats
 ) -> tuple[int, Floats]:
-    """Return the last step at which a model was finite, and the model there, by bisection: one that is not stays so."""
+    """Return the last step at which a model was finite, and the model there, by bisection: one that
+    is not stays so.
+    """
     while broken - finite > 1:
         middle = (finite + broken) // 2
         trial = model_at(middle)
@@ -199,7 +207,7 @@ def last_finite(
     return finite, model
 
 
-# ---- the plain loop --------------------------------------------------------------------------------------------------
+# ---- the plain loop ------------------------------------------------------------------------------
 
 
 class _Loop:
@@ -232,7 +240,9 @@ class _Loop:
         self.functions = self._compiled(problem)
 
     def _compiled(self, problem: GeneralizedLinear) -> list[Any]:
-        """Return the user's own slope, update and decision as C functions, None where the loop has its own."""
+        """Return the user's own slope, update and decision as C functions, None where the loop has
+        its own.
+        """
         plan = self.plan
         walk = plan.method.phases[0].walk
         slope = compiled_slope(problem.sample_loss) if self.own_loss else None
@@ -299,7 +309,9 @@ class LoopBlock:
         self.twins = made.twins(state)
 
     def through(self, start: int, marks: Ints) -> Standings:
-        """Take the replicas from step ``start`` to the last of the marks; return where they stood at each."""
+        """Take the replicas from step ``start`` to the last of the marks; return where they stood
+        at each.
+        """
         return Standings.by_steps(self.state, start, marks, self._advance)
 
     def _advance(self, start: int, stop: int) -> None:
@@ -325,7 +337,9 @@ class LoopBlock:
             )
 
     def _rest(self, r: int, start: int, stop: int) -> None:
-        """Let a model that has overflowed rest at its last finite value; find the step by walking there again."""
+        """Let a model that has overflowed rest at its last finite value; find the step by walking
+        there again.
+        """
 
         def model_at(middle: int) -> Floats:
             one = slice(r, r + 1)
@@ -374,7 +388,9 @@ def _pack(
 
 
 def _two_rows(rows: list[Floats], fill: float = 0.0) -> Floats:
-    """Stack one or two rows to two of one length: a single number is repeated, a short table filled up."""
+    """Stack one or two rows to two of one length: a single number is repeated, a short table filled
+    up.
+    """
     first, second = rows[0], rows[-1]
     length = max(len(first), len(second), 1)
     out = np.full((2, length), fill)

@@ -1,9 +1,11 @@
-"""The plain loop: `levywalk.engine.reference`, statement for statement, one replica after the other, for every case.
+"""The plain loop: `levywalk.engine.reference`, statement for statement, one replica after the
+other, for every case.
 
-It serves what `levywalk.engine.kernels.walkers` does not: switching designs, samples beyond 2^32, users' own compiled
-losses, updates and walks (`levywalk.engine.kernels.twins`), and whoever asks for code without vectors. Arrays are taken out of their tuples before the loop, and the loop calls only
-functions of numbers: passing an array to a function, even an inlined one, costs two atomic reference counts a step,
-four times the update itself.
+It serves what `levywalk.engine.kernels.walkers` does not: switching designs, samples beyond 2^32,
+users' own compiled losses, updates and walks (`levywalk.engine.kernels.twins`), and whoever asks
+for code without vectors. Arrays are taken out of their tuples before the loop, and the loop calls
+only functions of numbers: passing an array to a function, even an inlined one, costs two atomic
+reference counts a step, four times the update itself.
 """
 
 from __future__ import annotations
@@ -29,12 +31,15 @@ from levywalk.engine.kernels.words import (
     unit,
 )
 
-# Sums may be reordered and fused (models agree with the oracle's to rounding); NaN and infinity keep their meaning.
+# Sums may be reordered and fused (models agree with the oracle's to rounding); NaN and infinity
+# keep their meaning.
 _REORDER = {"reassoc", "contract", "nsz"}
 
 
 class Rows(NamedTuple):
-    """The replicas' state that the loop changes in place; visits and walk have no columns when not recorded."""
+    """The replicas' state that the loop changes in place; visits and walk have no columns when not
+    recorded.
+    """
 
     keys: Words64
     scale: Floats
@@ -103,8 +108,8 @@ def compiled_loop(
 ) -> Callable[..., None]:
     """Return the loop for a loss; an update or a walk of the user's own is called by its address.
 
-    One function of 190 lines: numba compiles a loop over plain numbers well only if it stands in one piece, and
-    functions that take arrays would cost four times the update itself.
+    One function of 190 lines: numba compiles a loop over plain numbers well only if it stands in
+    one piece, and functions that take arrays would cost four times the update itself.
     """
     LOGISTIC, OWN_SLOPE, TAG = loss == LOGISTIC_LOSS, loss == OWN_LOSS, source_tag()
     OWN_UPDATE, OWN_WALK = own_update, own_walk

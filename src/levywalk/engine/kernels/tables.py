@@ -1,7 +1,8 @@
-"""Pack a network, a problem and a design into the tables that `levywalk.engine.kernels.walkers` reads.
+"""Pack a network, a problem and a design into the tables that `levywalk.engine.kernels.walkers`
+reads.
 
-Memory, in bytes: 8 per direction of an edge, and per node 8 + 64 ⌈(dim + 4)/8⌉ with one sample each, or 8 + 32 with
-many plus 64 ⌈(dim + 4)/8⌉ per sample; 16 more per node for i.i.d. sampling.
+Memory, in bytes: 8 per direction of an edge, and per node 8 + 64 ⌈(dim + 4)/8⌉ with one sample
+each, or 8 + 32 with many plus 64 ⌈(dim + 4)/8⌉ per sample; 16 more per node for i.i.d. sampling.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ from levywalk.problem import GeneralizedLinear
 from levywalk.updates import Update
 from levywalk.walks import Bound
 
-# Beyond this, tables lie in a cache or memory that is worth asking ahead, and more walkers take turns meanwhile.
+# Beyond this, tables lie in a cache or memory that is worth asking ahead, and more walkers take
+# turns meanwhile.
 _NEAR = 2 * 2**20
 _NEAR_TURNS, _FAR_TURNS = 4 * GROUP, 8 * GROUP
-# The models of a batch should stay in the first cache. Of longer records than these, so should one walker's between its
-# dot product and its step: then walkers go one by one, and one after the other, since they have nothing to wait for.
+# The models of a batch should stay in the first cache. Of longer records than these, so should one
+# walker's between its dot product and its step: then walkers go one by one, and one after the
+# other, since they have nothing to wait for.
 _MODELS = 16 * 2**10
 _WIDEST = 20
 _WORD = 2**32
@@ -141,9 +144,11 @@ def _both(first: np.ndarray, count: np.ndarray) -> Words64:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _edge_words(indptr, indices, ratio, edges):  # type: ignore[no-untyped-def]
-    """Fill each edge's neighbour and the upper 32 bits of its acceptance probability min(1, ratio_u / ratio_v).
+    """Fill each edge's neighbour and the upper 32 bits of its acceptance probability min(1, ratio_u
+    / ratio_v).
 
-    Rounding may put a threshold one too high or too low; the walkers decide such close calls by the ratios themselves.
+    Rounding may put a threshold one too high or too low; the walkers decide such close calls by the
+    ratios themselves.
     """
     for v in range(len(indptr) - 1):
         for e in range(indptr[v], indptr[v + 1]):

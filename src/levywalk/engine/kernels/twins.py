@@ -1,8 +1,9 @@
-"""Users' own compiled functions in the plain loop: a slope, an update or a decision, called by its address.
+"""Users' own compiled functions in the plain loop: a slope, an update or a decision, called by its
+address.
 
-The loop is compiled once and gets addresses; nothing of it is compiled anew for a user's function. Each function is
-wrapped into a C function that builds arrays from addresses, so that what the user writes sees plain numpy arrays. What
-a twin is given is described in docs/extending.md.
+The loop is compiled once and gets addresses; nothing of it is compiled anew for a user's function.
+Each function is wrapped into a C function that builds arrays from addresses, so that what the user
+writes sees plain numpy arrays. What a twin is given is described in docs/extending.md.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Twins(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """The entries of a memory: where each begins, the bytes of a row and of a number, and how long a node's part is."""
+    """The entries of a memory: where each begins, the bytes of a row and of a number, and how long
+    a node's part is.
+    """
 
     base: Ints
     row: Ints
@@ -133,7 +136,9 @@ def wrapper(model, gradient, dim, token_at, token_length, node_at, node_length, 
 
 
 def compile_decision(decide: Callable[..., Any], plan: RunPlan) -> Any:
-    """Return a walk's twin as a C function; the answer is the node and, 32 bits up, the hops that are left."""
+    """Return a walk's twin as a C function; the answer is the node and, 32 bits up, the hops that
+    are left.
+    """
     walk = plan.method.phases[0].walk
     source = f"""
 def wrapper(node, came_from, hop, hops_left, score, degree, neighbours, degrees, scores,
@@ -194,7 +199,8 @@ def _compiled(signature: Any, wrapper: Callable[..., Any], whose: str) -> Any:
     except NumbaError as error:
         reason = str(error).strip().splitlines()
         raise InvalidParameter(
-            f"{whose} could not be compiled: {reason[0] if reason else error}; backend='reference' runs without it"
+            f"{whose} could not be compiled: {reason[0] if reason else error}; backend='reference' "
+            "runs without it"
         ) from error
 
 

@@ -1,11 +1,12 @@
 """Several numbers as one value: what numba lacks to advance eight walkers at once.
 
-A value of type ``Lanes`` holds `count` numbers of one type, lies in one vector register where the machine has them that
-wide, and takes ``+ - * / & | ^ >> <<`` and comparisons, lane by lane; a plain number on either side stands for all
-lanes. So `levywalk.engine.kernels.words.mix64` scrambles one word or eight, as it is written. LLVM splits the vectors
-for machines with shorter registers, down to none, and the results are the same to the bit: every operation here is
-rounded on its own, in the order in which it is written, but for `multiply_add`, which is one instruction where there is
-one for it.
+A value of type ``Lanes`` holds `count` numbers of one type, lies in one vector register where the
+machine has them that wide, and takes ``+ - * / & | ^ >> <<`` and comparisons, lane by lane; a plain
+number on either side stands for all lanes. So `levywalk.engine.kernels.words.mix64` scrambles one
+word or eight, as it is written. LLVM splits the vectors for machines with shorter registers, down
+to none, and the results are the same to the bit: every operation here is rounded on its own, in the
+order in which it is written, but for `multiply_add`, which is one instruction where there is one
+for it.
 
 ======================================  ======================================================================
 ``load(array, i, COUNT)``               ``array[i : i + COUNT]``
@@ -77,7 +78,7 @@ def _spread(builder: Any, number: Any, count: int) -> Any:
     return builder.shuffle_vector(one, nothing, _order([0] * count))
 
 
-# ---- operators -------------------------------------------------------------------------------------------------------
+# ---- operators -----------------------------------------------------------------------------------
 
 _ARITHMETIC: dict[Any, dict[Any, str]] = {
     types.uint64: {
@@ -158,7 +159,7 @@ for _function, _sign in _COMPARISON.items():
     _register(_function, _compared(_sign), mask=True)
 
 
-# ---- memory ----------------------------------------------------------------------------------------------------------
+# ---- memory --------------------------------------------------------------------------------------
 
 
 def _address(
@@ -250,7 +251,7 @@ def prefetch(typing: Any, array: Any, index: Any) -> Any:
     return types.void(array, types.uint64), build
 
 
-# ---- arithmetic ------------------------------------------------------------------------------------------------------
+# ---- arithmetic ----------------------------------------------------------------------------------
 
 
 @intrinsic
@@ -309,8 +310,9 @@ def multiply_add(typing: Any, a: Any, b: Any, c: Any) -> Any:
 def row_sums(typing: Any, array: Any, index: Any, rows: Any) -> Any:
     """Return the sums of ROWS rows of eight numbers from ``array[index]`` on, one per lane.
 
-    Each is ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7)), however many rows there are. Eight rows take 14 shuffles
-    and 7 additions: neighbours of two rows are added up into one row, three times over.
+    Each is ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7)), however many rows there are. Eight
+    rows take 14 shuffles and 7 additions: neighbours of two rows are added up into one row, three
+    times over.
     """
     count = rows.literal_value
     lanes = Lanes(types.float64, count)

@@ -1,18 +1,21 @@
 """Many walkers at once: `levywalk.engine.reference` for eight of them side by side.
 
-One chain alone waits: for the dot product before the next update, for the neighbour before the next node. Eight chains
-in the lanes of one register (`levywalk.engine.kernels.vectors`) and a few such groups in turn leave nothing to wait for.
-A step of a group, with no branch that depends on a draw but the rare ones:
+One chain alone waits: for the dot product before the next update, for the neighbour before the next
+node. Eight chains in the lanes of one register (`levywalk.engine.kernels.vectors`) and a few such
+groups in turn leave nothing to wait for. A step of a group, with no branch that depends on a draw
+but the rare ones:
 
 1. the words of the step, in lanes;
 2. the update: dot products along the features, eight numbers at a time, each walker's partial sums in a row; their
-   totals, and so the slopes of the losses, in lanes again; then each model moves along its node's features;
+   totals, and so the slopes of the losses, in lanes again; then each model moves along its node's
+   features;
 3. the move: a proposal in lanes, accepted where a part of its word is below the edge's threshold, or where the walker
-   jumps. The second and third hop of a jump, and the one decision in 2^31 that the threshold's 32 bits do not settle,
-   are for single walkers.
+   jumps. The second and third hop of a jump, and the one decision in 2^31 that the threshold's 32
+   bits do not settle, are for single walkers.
 
-The same source with ``width=1`` takes the walkers that do not fill a group, one chain alone among them. Sums are added
-up in the same order whatever the width, so a replica's numbers do not depend on how many there are.
+The same source with ``width=1`` takes the walkers that do not fill a group, one chain alone among
+them. Sums are added up in the same order whatever the width, so a replica's numbers do not depend
+on how many there are.
 
 Three layouts of a node, chosen when compiled:
 
@@ -70,7 +73,9 @@ from levywalk.engine.kernels.words import (
 WALK, ONE, MANY = 0, 1, 2
 GROUP = 8  # walkers side by side
 UNROLLED = 8  # up to so many lines of a record are constants of the compiled code
-ASKED = 4  # up to so many lines of a record are asked for ahead; the machine itself sees that more are read in turn
+# up to so many lines of a record are asked for ahead; the machine itself sees that more are read in
+# turn
+ASKED = 4
 
 # The head of a record, before the features; the walk alone has but the place.
 HEAD = 4
@@ -83,7 +88,9 @@ _SURE = np.uint64(1 << 32)  # above every fraction
 
 
 class Rows(NamedTuple):
-    """Where the replicas stand, to be read; visits and walk are added to, and have no columns when not recorded."""
+    """Where the replicas stand, to be read; visits and walk are added to, and have no columns when
+    not recorded.
+    """
 
     keys: Words64
     scale: Floats
@@ -97,7 +104,9 @@ class Rows(NamedTuple):
 
 
 class Diary(NamedTuple):
-    """What the walk alone notes besides; first visits and the observable have no columns when not noted."""
+    """What the walk alone notes besides; first visits and the observable have no columns when not
+    noted.
+    """
 
     first_visit: Ints  # (replicas, n): the step, -1 before
     dwell: bool  # whether to note the stays
@@ -144,7 +153,9 @@ def lines_of(dim: int) -> int:
 
 @njit(inline="always")
 def _sigmoid(z):  # type: ignore[no-untyped-def]
-    """1 / (1 + exp(-z)) in lanes: exp(y) = 2^k exp(r), with the polynomial of degree 13 in |r| ≤ ln(2)/2."""
+    """1 / (1 + exp(-z)) in lanes: exp(y) = 2^k exp(r), with the polynomial of degree 13 in |r| ≤
+    ln(2)/2.
+    """
     y = z * -1.0
     y = choose(y > 708.0, 708.0, y)
     y = choose(y < -708.0, -708.0, y)
@@ -173,7 +184,9 @@ def _sigmoid(z):  # type: ignore[no-untyped-def]
 
 @njit
 def _aligned(count):  # type: ignore[no-untyped-def]
-    """Return zeros in cache lines of their own: lanes that straddle two lines are loaded and stored half as fast."""
+    """Return zeros in cache lines of their own: lanes that straddle two lines are loaded and stored
+    half as fast.
+    """
     raw = np.zeros(count + 2 * LINE)
     shift = (-(raw.ctypes.data // 8)) % LINE
     return raw[shift : shift + count]
@@ -188,13 +201,15 @@ def _aligned_words(count):  # type: ignore[no-untyped-def]
 def compiled_walkers(
     kind: int, width: int, lines: int, logistic: bool, ridge: bool, iid: bool, far: bool
 ) -> Callable[..., None]:
-    """Return the loop for a layout, a number of walkers side by side, lines of a record (0: any) and a loss.
+    """Return the loop for a layout, a number of walkers side by side, lines of a record (0: any)
+    and a loss.
 
     ``far`` asks for cache lines before they are needed: for tables that exceed the cache.
     """
     KIND, WIDTH, LINES, TAG = kind, width, lines, source_tag()
     LOGISTIC, RIDGE, IID, FAR = logistic, ridge, iid, far
-    # Walkers one by one wait for the place first: far away it lies apart, where more of them share a cache line.
+    # Walkers one by one wait for the place first: far away it lies apart, where more of them share
+    # a cache line.
     APART = kind == WALK or (far and width == 1)
     AT_PLACE, AT_RATIO = 0 if APART else PLACE, 0 if kind == WALK else RATIO
 
@@ -268,7 +283,8 @@ def compiled_walkers(
                 node[w], k0[w], k1[w] = np.uint64(rows.node[r]), rows.keys[r, 0], rows.keys[r, 1]
                 scale[w] = rows.scale[r] if rows.active[r] else 0.0
                 hops[w], moves[w] = np.uint64(rows.hops[r]), np.uint64(rows.transfers[r])
-                # All of the slot: a model that has overflowed there before has left NaN around its features.
+                # All of the slot: a model that has overflowed there before has left NaN around its
+                # features.
                 for j in range(lines * LINE):
                     model[w * lines * LINE + j] = 0.0
                 for j in range(dim):
@@ -333,7 +349,9 @@ def compiled_walkers(
                             done = 1
                             if (
                                 LINES == 0
-                            ):  # long records: four sums side by side, since each waits for its last term
+                                # long records: four sums side by side, since each waits for its last
+                                # term
+                            ):
                                 second, third, fourth = partial * 0.0, partial * 0.0, partial * 0.0
                                 while done + 4 <= lines:
                                     b, y = a + np.uint64(done * LINE), x + np.uint64(done * LINE)

@@ -367,7 +367,8 @@ class Explorer:
         if lost > self.setting.renew_after + 1:
             return (
                 "lost",
-                f"{lost} updates are ahead of the copy that continues, K is {self.setting.renew_after}",
+                f"{lost} updates are ahead of the copy that continues, K is "
+                f"{self.setting.renew_after}",
             )
         return (
             two_live(memories)

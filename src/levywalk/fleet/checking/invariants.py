@@ -130,14 +130,16 @@ class Invariants:
             if line.step in steps:
                 raise Violation(
                     "I6",
-                    f"step {line.step} of {tuple(line.token_epoch)} at nodes {steps[line.step][0]} and {v}",
+                    f"step {line.step} of {tuple(line.token_epoch)} at nodes {steps[line.step][0]} "
+                    f"and {v}",
                 )
             steps[line.step] = v, line
         elif isinstance(line, Began):
             if self.began.setdefault(line.epoch, line[1:]) != line[1:]:
                 raise Violation(
                     "log",
-                    f"epoch {tuple(line.epoch)} began twice, from {self.began[line.epoch]} and {line}",
+                    f"epoch {tuple(line.epoch)} began twice, from {self.began[line.epoch]} and "
+                    f"{line}",
                 )
         else:
             self.archived.append((v, line))
@@ -361,7 +363,8 @@ class Invariants:
             if line.by in self.began and self.began[line.by][0] == epoch and line.lost != true:
                 raise Violation(
                     "report",
-                    f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not {true}",
+                    f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not "
+                    f"{true}",
                 )
 
     def _count(self, chain: list[tuple[Epoch, int]], final: Token, policy: str) -> WalkCost:
@@ -411,7 +414,9 @@ def _check_counters(walk: list[tuple[int, Visit]], final: Token) -> None:
 
 
 def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
-    """Check I7: the updates of that walk, made as the reference backend makes them, give the token's model."""
+    """Check I7: the updates of that walk, made as the reference backend makes them, give the
+    token's model.
+    """
     published = fleet.published
     if published.method.node_memory or not isinstance(published.update, Sgd):
         check_memory_replay(fleet, walk, final)
@@ -440,7 +445,8 @@ def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
 
 
 def check_memory_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
-    """Check I7 for any update: its own `apply` along the walk gives the token's model; nothing of `step` is used.
+    """Check I7 for any update: its own `apply` along the walk gives the token's model; nothing of
+    `step` is used.
 
     Holds without faults: what a brought-back token may read of a node's memory is not promised yet.
     """

@@ -192,7 +192,8 @@ def _check_fences(visits: Visits, began: dict[Epoch, Began]) -> None:
             if line.transfers > child.epoch.seq:
                 raise Violation(
                     "I3",
-                    f"epoch {tuple(child.epoch)} began from hand-off {child.epoch.seq} of {tuple(child.parent)}, whose "
+                    f"epoch {tuple(child.epoch)} began from hand-off {child.epoch.seq} of "
+                    f"{tuple(child.parent)}, whose "
                     f"step {step} was made at node {v} after hand-off {line.transfers}",
                 )
 
@@ -258,7 +259,8 @@ def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> in
                 if not np.array_equal(line.model, x):
                     raise Violation(
                         "I7",
-                        f"the model of {tuple(epoch)} before step {t} at node {v} is not the replay's",
+                        f"the model of {tuple(epoch)} before step {t} at node {v} is not the "
+                        "replay's",
                     )
             if t < fleet.published.steps:
                 gamma = min(float(phase.step_sizes(t, t + 1)[0]), phase.published.most)
@@ -297,7 +299,8 @@ def _lost(fleet: Fleet, visits: Visits, lineage: list[Began]) -> dict[Epoch, int
         if lost[epoch] > fleet.terms.renew_after:
             raise Violation(
                 "loss",
-                f"{lost[epoch]} updates of {tuple(epoch)} are lost, {fleet.terms.renew_after} may be",
+                f"{lost[epoch]} updates of {tuple(epoch)} are lost, {fleet.terms.renew_after} may "
+                "be",
             )
     return lost
 

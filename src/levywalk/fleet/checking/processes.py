@@ -165,7 +165,8 @@ def main(arguments: list[str] | None = None) -> int:
             try:
                 if total.fleets == 0:
                     _say(
-                        f"seed {seed}, network: {'loopback, never broken' if between is None else between.name}"
+                        f"seed {seed}, network: "
+                        f"{'loopback, never broken' if between is None else between.name}"
                     )
                 network = NETWORKS[total.fleets % len(NETWORKS)](asked.nodes, draws.randrange(1000))
                 folder = settle(

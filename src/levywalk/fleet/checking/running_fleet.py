@@ -289,7 +289,8 @@ class RunningFleet:
         if process is not None and process.poll() not in (None, 0, -signal.SIGKILL):
             raise Violation(
                 "crash",
-                f"node {v} has ended with {process.returncode}: see {self.folder}/node-{v}/node.log",
+                f"node {v} has ended with {process.returncode}: see "
+                f"{self.folder}/node-{v}/node.log",
             )
 
 

@@ -44,9 +44,12 @@ class ScheduleOutcome:
     def __str__(self) -> str:
         faults = ", ".join(f"{kind} {many:,}" for kind, many in sorted(self.faults.items()))
         return (
-            f"{self.schedules:,} schedules, {self.events:,} events, {self.faults.total():,} faults ({faults})\n"
-            f"{self.finished:,} walks came to their end, in {self.epochs:,} epochs; {self.regenerated:,} tokens were "
-            f"restored by guardians; {self.lost:,} updates lost, at most {self.most_lost} in one walk\n"
+            f"{self.schedules:,} schedules, {self.events:,} events, {self.faults.total():,} faults "
+            f"({faults})\n"
+            f"{self.finished:,} walks came to their end, in {self.epochs:,} epochs; "
+            f"{self.regenerated:,} tokens were "
+            f"restored by guardians; {self.lost:,} updates lost, at most {self.most_lost} in one "
+            "walk\n"
             f"{len(self.failures):,} schedules broke an invariant"
         )
 

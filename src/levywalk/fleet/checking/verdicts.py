@@ -37,7 +37,8 @@ def told(message: Message) -> str:
             parts.append(place(part))
         elif isinstance(part, Certificate):
             parts.append(
-                f"e{part.epoch.counter}.{part.epoch.node} seq {part.seq} → {part.to} by {part.guardian}"
+                f"e{part.epoch.counter}.{part.epoch.node} seq {part.seq} → {part.to} by "
+                f"{part.guardian}"
             )
     if not parts:
         epoch: Any = getattr(message, "epoch", None)
@@ -69,12 +70,14 @@ def judge_facts(facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
         if first != other and kind == "activated":
             return (
                 "I4",
-                f"e{epoch.counter}.{epoch.node} seq {number} was activated at nodes {first} and {other}",
+                f"e{epoch.counter}.{epoch.node} seq {number} was activated at nodes {first} and "
+                f"{other}",
             )
         if first != other:
             return (
                 "I6",
-                f"step {number} of e{epoch.counter}.{epoch.node} was done at nodes {first} and {other}",
+                f"step {number} of e{epoch.counter}.{epoch.node} was done at nodes {first} and "
+                f"{other}",
             )
     for kind, epoch, number, *_ in facts:
         for (other_epoch, seq), node in active.items():
@@ -93,7 +96,8 @@ def two_live(memories: list[DiskValue]) -> tuple[str, str] | None:
             if held.token.epoch in seen:
                 return (
                     "I1",
-                    f"nodes {seen[held.token.epoch]} and {v} both have a live token of {held.token.epoch}",
+                    f"nodes {seen[held.token.epoch]} and {v} both have a live token of "
+                    f"{held.token.epoch}",
                 )
             seen[held.token.epoch] = v
     return None

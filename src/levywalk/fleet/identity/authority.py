@@ -114,7 +114,8 @@ class Authority:
         folder = Path(folder)
         if not FLEET_NAME.fullmatch(fleet_name):
             raise InvalidParameter(
-                f"fleet_name must be 1 to 32 of a-z, 0-9 and '-', and not begin or end with '-', got {fleet_name!r}"
+                "fleet_name must be 1 to 32 of a-z, 0-9 and '-', and not begin or end with '-', "
+                f"got {fleet_name!r}"
             )
         begin, end = validity(days, now)
         key = generate_private_key(SECP256R1())
@@ -158,7 +159,8 @@ class Authority:
         key = p256_key(pem, source)
         if public_der(key) != public_der(certificate):
             raise WrongKey(
-                f"{source} does not belong to {where}: put the files of one authority beside each other"
+                f"{source} does not belong to {where}: put the files of one authority beside each "
+                "other"
             )
         return cls(folder, fleet, key, certificate)
 
@@ -235,7 +237,8 @@ class Authority:
         )  # a longer validity would have no effect
         if end <= begin + BACKDATED:
             raise OutOfDate(
-                f"{self.folder / CA_CERTIFICATE}: the authority of fleet {self.fleet} ends on {date_text(end)}: "
+                f"{self.folder / CA_CERTIFICATE}: the authority of fleet {self.fleet} ends on "
+                f"{date_text(end)}: "
                 f"{NEW_AUTHORITY}"
             )
         names: list[x509.GeneralName] = [

@@ -161,7 +161,8 @@ def fleet_of(authority: x509.Certificate, source: str) -> str:
         or not FLEET_NAME.fullmatch(name.value)
     ):
         raise Untrusted(
-            f"{source} is not the certificate of a fleet's authority: copy {CA_CERTIFICATE} of the fleet"
+            f"{source} is not the certificate of a fleet's authority: copy {CA_CERTIFICATE} of the "
+            "fleet"
         )
     return name.value
 
@@ -183,7 +184,8 @@ def signed_by(
         return _about(certificate)
     except BAD as error:
         raise Untrusted(
-            f"{source} ({fingerprint(certificate)}) is not a node's certificate ({error}): issue new keys for the node"
+            f"{source} ({fingerprint(certificate)}) is not a node's certificate ({error}): issue "
+            "new keys for the node"
         ) from None
 
 
@@ -230,7 +232,8 @@ def check_node(about: CertificateFacts, fleet: str, node: int | None, source: st
         )
     if node is not None and about.node != node:
         raise WrongNode(
-            f"{source} is of node {about.node}, not {node}: use the key and certificate of node {node}"
+            f"{source} is of node {about.node}, not {node}: use the key and certificate of node "
+            f"{node}"
         )
 
 
@@ -268,7 +271,8 @@ def check_date(
     at, begin, end = utc(now), certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if at > end:
         raise OutOfDate(
-            f"{source}: {what} expired on {date_text(end)}, and it is {date_text(at)} here: {remedy}"
+            f"{source}: {what} expired on {date_text(end)}, and it is {date_text(at)} here: "
+            f"{remedy}"
         )
     if at < begin:
         raise OutOfDate(

@@ -65,7 +65,8 @@ def pem_blocks(text: bytes, source: str, *kinds: str) -> list[bytes]:
         want = " and ".join(f"BEGIN {kind}" for kind in kinds)
         have = f"{count} of which {len(found)} whole" if count <= 2 else f"{count}"
         raise NotKeyOrCertificate(
-            f"{source} must have the PEM blocks {want}, got {have}: copy it again, or issue a new one"
+            f"{source} must have the PEM blocks {want}, got {have}: copy it again, or issue a new "
+            "one"
         )
     return [block[0] for block in found]
 
@@ -130,7 +131,8 @@ def read_small(path: Path, *, private: bool = False) -> bytes:
             )
         if private and about.st_mode & 0o077:
             raise KeyExposed(
-                f"{path} is a private key that other users may read (mode {stat.S_IMODE(about.st_mode):04o}): "
+                f"{path} is a private key that other users may read (mode "
+                f"{stat.S_IMODE(about.st_mode):04o}): "
                 f"chmod 600 {path}, and issue new keys if somebody may have read it"
             )
         return file.read(_LARGEST + 1)
@@ -142,7 +144,8 @@ def _told(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise IdentityError(
-            f"{path} cannot be written ({error.strerror}): choose a folder with room that belongs to you"
+            f"{path} cannot be written ({error.strerror}): choose a folder with room that belongs "
+            "to you"
         ) from None
 
 

@@ -160,7 +160,8 @@ class Identity:
         other = self._public.get(about.node, key) != key
         if other and (about.node == self.node or found.not_valid_before_utc <= issued):
             raise WrongKey(
-                f"node {about.node} is known with another signing key, issued later than that of certificate "
+                f"node {about.node} is known with another signing key, issued later than that of "
+                "certificate "
                 f"{fingerprint(found)}: use the files that were issued last"
             )
         self._public[about.node], self._issued[about.node] = (

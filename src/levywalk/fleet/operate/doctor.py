@@ -176,14 +176,17 @@ def _symmetric(files: Mapping[int, NodeFile]) -> Iterator[Finding]:
                 yield Finding(
                     FindingLevel.PROBLEM,
                     f"node {v} has a wrong fingerprint of node {peer.id}",
-                    f"in node {v}'s file, set the fingerprint of node {peer.id} to {prints[peer.id]}",
+                    f"in node {v}'s file, set the fingerprint of node {peer.id} to "
+                    f"{prints[peer.id]}",
                 )
             mine, its = host_port(peer.address), host_port(other.listen)
             if mine is not None and its is not None and mine[1] != its[1]:
                 yield Finding(
                     FindingLevel.PROBLEM,
-                    f"node {v} expects node {peer.id} on port {mine[1]}, but it listens on port {its[1]}",
-                    f"change the address in the file of node {v}, or listen in that of node {peer.id}",
+                    f"node {v} expects node {peer.id} on port {mine[1]}, but it listens on port "
+                    f"{its[1]}",
+                    f"change the address in the file of node {v}, or listen in that of node "
+                    f"{peer.id}",
                 )
 
 
@@ -195,8 +198,10 @@ def _ports(file: NodeFile, one: NodeView) -> Iterator[Finding]:
         if parts is not None and not _is_free(*parts):
             yield Finding(
                 FindingLevel.PROBLEM,
-                f"node {file.id} does not run, but another process has its port {parts[1]} ({name})",
-                "stop that process, or change the node file and the neighbours' address of this node",
+                f"node {file.id} does not run, but another process has its port {parts[1]} "
+                f"({name})",
+                "stop that process, or change the node file and the neighbours' address of this "
+                "node",
             )
 
 
@@ -247,13 +252,15 @@ def _machine(path: Path) -> Iterator[Finding]:
     if newest > now + _CLOCK:
         yield Finding(
             FindingLevel.WARNING,
-            f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, but files here are {newest - now:.0f} s newer",
+            f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, but files here are "
+            f"{newest - now:.0f} s newer",
             "set the clock: it decides whether certificates are valid, and nothing else",
         )
     else:
         yield Finding(
             FindingLevel.OK,
-            f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC; it decides whether certificates are valid",
+            f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC; it decides whether "
+            "certificates are valid",
         )
 
 
@@ -268,7 +275,8 @@ def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
         yield Finding(
             FindingLevel.WARNING,
             f"{len(up)} of {count(len(views), 'node')} run; down: {short(down)}",
-            f"levywalk fleet up {at}; if one will never come back, levywalk fleet gone {at} {down[0]}",
+            f"levywalk fleet up {at}; if one will never come back, levywalk fleet gone {at} "
+            f"{down[0]}",
         )
     else:
         yield Finding(FindingLevel.OK, f"all {len(views)} nodes run")

@@ -69,8 +69,10 @@ def model(
         raise FleetProblem("; ".join([f"{where} has a model yet", *unread]))
     if not best.final and not now:
         raise FleetProblem(
-            f"the walk is not over: {best.token.step:,} of {fleet.manifest.published.steps:,} updates are done, "
-            f"as far as {where if node is not None else 'the disks here'} know; --now takes the newest model"
+            f"the walk is not over: {best.token.step:,} of {fleet.manifest.published.steps:,} "
+            "updates are done, "
+            f"as far as {where if node is not None else 'the disks here'} know; --now takes the "
+            "newest model"
         )
     write_whole(out, b"".join(Tensor("model", best.token.model).chunks()))
     return best

@@ -251,7 +251,8 @@ def _waits(
         yield "no node runs"
     elif holder in known and known[holder].pid is None:
         yield (
-            f"node {holder}, which holds the model, does not run: restart it to continue the walk; otherwise its "
+            f"node {holder}, which holds the model, does not run: restart it to continue the walk; "
+            "otherwise its "
             f"guardian restores the model after {manifest.terms.dead_after:g} s of silence"
         )
     elif holder in known and not known[holder].answers:

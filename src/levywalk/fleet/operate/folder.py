@@ -190,7 +190,8 @@ class FleetFolder:
             if not waited:
                 break
         problems = [
-            f"node {v} ended with exit code {process.returncode}; the end of {self.log(v)}:\n{_tail(self.log(v))}"
+            f"node {v} ended with exit code {process.returncode}; the end of "
+            f"{self.log(v)}:\n{_tail(self.log(v))}"
             for v, process in sorted(ended.items())
         ]
         for v in sorted(waited):
@@ -229,7 +230,8 @@ class FleetFolder:
             down = [] if silent else [edge for one in views for edge in _edges_down(one)]
             if start not in self.files:
                 raise FleetProblem(
-                    f"the walk starts at node {start}, which is not in this folder: run levywalk fleet begin there"
+                    f"the walk starts at node {start}, which is not in this folder: run levywalk "
+                    "fleet begin there"
                 )
             if not silent and not down:
                 control.ask(self.files[start].state, "begin")
@@ -240,7 +242,8 @@ class FleetFolder:
             raise FleetProblem(f"the walk cannot start: nodes {short(silent)} do not answer")
         shown = "; ".join(f"from node {v} to node {u}: {why}" for v, u, why in down[:3])
         raise FleetProblem(
-            f"the walk cannot start: {len(down)} edges are not up ({shown}); see levywalk fleet doctor {self.path}"
+            f"the walk cannot start: {len(down)} edges are not up ({shown}); see levywalk fleet "
+            f"doctor {self.path}"
         )
 
     def _mark(self) -> None:
@@ -279,7 +282,8 @@ class FleetFolder:
         if left:
             shown = ", ".join(f"{v} (process {runs[v]})" for v in sorted(left))
             raise FleetProblem(
-                f"nodes {shown} still run after {timeout:g} s; --force kills them, and loses nothing"
+                f"nodes {shown} still run after {timeout:g} s; --force kills them, and loses "
+                "nothing"
             )
         return sorted(runs)
 
@@ -329,7 +333,8 @@ class FleetFolder:
         pid = running(self.files[node].state) if node in self.files else None
         if pid is not None:
             raise InvalidParameter(
-                f"node {node} is not gone: process {pid} runs; stop it first, or remove it with levywalk fleet leave"
+                f"node {node} is not gone: process {pid} runs; stop it first, or remove it with "
+                "levywalk fleet leave"
             )
         around = [
             v for v, file in self.files.items() if node in {peer.id for peer in file.neighbours}
@@ -384,7 +389,8 @@ def begin_at(path: str | Path, timeout: float = PATIENCE, say: Say = _nothing) -
     start = Manifest.read(file.manifest).start
     if file.id != start:
         raise InvalidParameter(
-            f"{path} must be the file of node {start}, where the walk starts, got the file of node {file.id}"
+            f"{path} must be the file of node {start}, where the walk starts, got the file of node "
+            f"{file.id}"
         )
     for _ in _looks(time.monotonic() + timeout):
         about = control.ask(file.state, "status")

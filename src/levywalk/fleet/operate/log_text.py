@@ -108,7 +108,8 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         f"node {a['neighbour']}'s process does not exist any more: it counts as gone"
     ),
     "slept": lambda a: (
-        f"was stopped for {a['seconds']} s (or the machine slept): does not count that time as silence"
+        f"was stopped for {a['seconds']} s (or the machine slept): does not count that time as "
+        "silence"
     ),
     "expires soon": lambda a: a["message"],
     "disk full": lambda a: a["message"],

@@ -89,7 +89,8 @@ def merge(logs: Logs, fleet: Fleet, *, missing: str = "refuse") -> Trace:
     chain = winning_chain(logs, fleet.published)
     if chain.missing and missing == "refuse":
         raise InvalidParameter(
-            f"logs must contain every step, but {len(chain.missing)} are missing ({_few(chain.missing)}): a disk was "
+            f"logs must contain every step, but {len(chain.missing)} are missing "
+            f"({_few(chain.missing)}): a disk was "
             "lost, or a log was left out; use missing='mark' to continue without them"
         )
     return _trace(chain, logs, fleet)
@@ -107,7 +108,8 @@ def winning_chain(logs: Logs, published: PublishedWalk) -> Chain:
             if line.step in steps:
                 other = steps[line.step][0]
                 raise InvalidParameter(
-                    f"logs must contain each step of an epoch once, but nodes {other} and {v} both have "
+                    f"logs must contain each step of an epoch once, but nodes {other} and {v} both "
+                    "have "
                     f"step {line.step} of epoch {tuple(line.token_epoch)}"
                 )
             steps[line.step] = v, line

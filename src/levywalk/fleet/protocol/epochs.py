@@ -49,7 +49,8 @@ class Epochs(Membership):
             if guarded.register is None:
                 lost = max(0, guarded.copy.step - base)
                 self._lines.append(Archived(guarded.copy, "guarded", epoch, lost))
-                if not self.activated:  # the next node may never have started with it, and then would not report the loss
+                # the next node may never have started with it, and then would not report the loss
+                if not self.activated:
                     self._record("archived", epoch=guarded.copy.epoch, by=epoch, lost=lost)
             self._put("guarded", None)
         if final is not None and final.epoch < epoch:

@@ -1,8 +1,9 @@
 """What is published about a walk, and what one node does with the model while it is there.
 
-`PublishedWalk` holds the constants that every node knows: the walk and the update, step sizes, when to stop. `NodeSite`
-is one node: its own data, its own key, its memory, and what its edge records say about its neighbours. `NodeSite.decide`
-makes the step of `levywalk.step`, as the reference backend does, so that a fleet without faults replays it to the bit.
+`PublishedWalk` holds the constants that every node knows: the walk and the update, step sizes, when
+to stop. `NodeSite` is one node: its own data, its own key, its memory, and what its edge records
+say about its neighbours. `NodeSite.decide` makes the step of `levywalk.step`, as the reference
+backend does, so that a fleet without faults replays it to the bit.
 """
 
 from __future__ import annotations
@@ -174,7 +175,9 @@ class PublishedWalk:
         return None if self.detector is None else self._refuses_averages(token)
 
     def _refuses_averages(self, token: Token) -> str | None:
-        """Return what is wrong with the detector's averages, which are the last part of the memory, or None."""
+        """Return what is wrong with the detector's averages, which are the last part of the memory,
+        or None.
+        """
         kinds = {
             name: kind
             for name, kind in self.method.token_memory.items()
@@ -192,7 +195,8 @@ def check_local(design: Walk, update: Update) -> None:
     for part in design.phases:
         if not part.local:
             raise InvalidParameter(
-                f"design must walk over the edges in a fleet, got {part.name}, which only a server can do"
+                f"design must walk over the edges in a fleet, got {part.name}, which only a server "
+                "can do"
             )
     if not update.local:
         raise InvalidParameter(
@@ -201,7 +205,9 @@ def check_local(design: Walk, update: Update) -> None:
 
 
 class Visit(NamedTuple):
-    """One line of a node's log: the token was here before update ``step``, or at the end, after the last update."""
+    """One line of a node's log: the token was here before update ``step``, or at the end, after the
+    last update.
+    """
 
     token_epoch: tuple[int, int, int]
     step: int
@@ -313,8 +319,8 @@ class NodeSite:
     def decide(self, token: Token) -> tuple[Token, int]:
         """Make the walk's step: update the model, unless it is in a jump, and choose where it goes.
 
-        Returns the new token and the node. Update and choice are functions of the token, the data, the memory and the
-        key alone: asked again, after a crash, the answer is the same.
+        Returns the new token and the node. Update and choice are functions of the token, the data,
+        the memory and the key alone: asked again, after a crash, the answer is the same.
         """
         method = self.published.method
         carried: Any = {}

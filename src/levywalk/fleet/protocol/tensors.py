@@ -35,7 +35,9 @@ def sealed_model(model: AnyArray) -> AnyArray:
 
 
 def check_writable(name: str, value: object, itemsize: int) -> None:
-    """Refuse an array that tokens do not hold: they hold finite float64 (8 bytes an entry), or bytes (1)."""
+    """Refuse an array that tokens do not hold: they hold finite float64 (8 bytes an entry), or
+    bytes (1).
+    """
     dtype, kind = (
         (np.uint8, "bytes") if itemsize == 1 else (np.float64, "finite numbers of type float64")
     )

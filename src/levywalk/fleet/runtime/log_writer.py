@@ -8,7 +8,8 @@ import time
 from collections import Counter
 from datetime import UTC, datetime
 
-_LINES = 100  # lines of one kind per minute, so that no neighbour can fill the disk through this node's log
+# lines of one kind per minute, so that no neighbour can fill the disk through this node's log
+_LINES = 100
 
 
 class LogWriter:

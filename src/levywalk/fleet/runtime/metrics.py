@@ -151,7 +151,8 @@ async def serve(address: str, process: Process) -> asyncio.Server:
         return await asyncio.start_server(connected, host.strip("[]"), int(port), limit=16 * 1024)
     except OSError as error:
         raise InvalidParameter(
-            f"metrics {address} cannot be listened on ({error.strerror or error}): change it in the node file"
+            f"metrics {address} cannot be listened on ({error.strerror or error}): change it in "
+            "the node file"
         ) from None
 
 

@@ -42,14 +42,16 @@ class Orders:
         self.process.event(event)
         if self.process.out_of_order or self.process.failed:
             raise InvalidParameter(
-                f"not done ({self.process.out_of_order or self.process.failed}): see the node's log, and try again"
+                f"not done ({self.process.out_of_order or self.process.failed}): see the node's "
+                "log, and try again"
             )
         return {"done": True}
 
     def _begin(self, asked: dict[str, Any]) -> dict[str, Any]:
         if self.process.manifest.start != self.process.file.id:
             raise InvalidParameter(
-                f"the walk begins at node {self.process.manifest.start}, not at node {self.process.file.id}"
+                f"the walk begins at node {self.process.manifest.start}, not at node "
+                f"{self.process.file.id}"
             )
         return self._ordered(Genesis(self.process.manifest.first_token))
 

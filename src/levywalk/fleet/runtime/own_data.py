@@ -54,7 +54,9 @@ def own_problem(manifest: Manifest, nodefile: NodeFile) -> GeneralizedLinear:
 
 
 def scores(manifest: Manifest, problem: GeneralizedLinear, degree: int) -> tuple[float, ...]:
-    """Return the node's scores t_v by phase, which its neighbours must know: 1, L_v, λL̄ + (1-λ)L_v, or its degree."""
+    """Return the node's scores t_v by phase, which its neighbours must know: 1, L_v, λL̄ +
+    (1-λ)L_v, or its degree.
+    """
     if problem.n != 1:
         raise InvalidParameter(
             f"problem must have one node, got {problem.n} nodes; see own_problem"

@@ -195,8 +195,10 @@ class Transport:
             bound = 0
         if not bound:
             raise PortInUse(
-                f"listen {self.listen} cannot be listened on: the port is in use, or the address is not of this "
-                "machine; stop the other process, or change the node file and the neighbours' address of this node"
+                f"listen {self.listen} cannot be listened on: the port is in use, or the address "
+                "is not of this "
+                "machine; stop the other process, or change the node file and the neighbours' "
+                "address of this node"
             )
         await self._server.start()
         dial = grpc.ssl_channel_credentials(tls.authority, tls.key, tls.certificate)
@@ -325,7 +327,8 @@ class Transport:
         self._is(link.peer, parse(pem))
         if node > self.id:
             raise Stranger(
-                f"node {node} must not connect to node {self.id}: the node with the lower id opens the connection"
+                f"node {node} must not connect to node {self.id}: the node with the lower id opens "
+                "the connection"
             )
         if link.streams >= STREAMS:
             raise Flood(f"node {node} has {STREAMS} streams already")
@@ -335,7 +338,8 @@ class Transport:
         found = key_fingerprint(certificate)
         if found != peer.fingerprint:
             raise Stranger(
-                f"node {peer.id} has keys with the fingerprint {found}, but the node file of node {self.id} says "
+                f"node {peer.id} has keys with the fingerprint {found}, but the node file of node "
+                f"{self.id} says "
                 f"{peer.fingerprint}: if the node has new keys, change the node file"
             )
 

@@ -392,7 +392,8 @@ class Reader:
                 break
         if not 0 < count <= CHUNK_MOST or at + 1 + count != len(data):
             raise Malformed(
-                f"a chunk of 1 to {CHUNK_MOST} bytes, alone in its frame, was expected, got {count} of {len(data)}"
+                f"a chunk of 1 to {CHUNK_MOST} bytes, alone in its frame, was expected, got "
+                f"{count} of {len(data)}"
             )
         incoming, address = self._expected[0]
         incoming.take(memoryview(data)[at + 1 :])

@@ -189,7 +189,8 @@ def fleet_of(folder: str | Path) -> Fleet:
     for node in nodes:
         if Manifest.read(node.manifest).digest != manifest.digest:
             raise InvalidSpec(
-                f"{node.manifest}: this is not the fleet's manifest: copy {folder}/manifest.json there"
+                f"{node.manifest}: this is not the fleet's manifest: copy {folder}/manifest.json "
+                "there"
             )
     network = _network(folder, manifest, nodes)
     problem = _problem(manifest, nodes)
@@ -214,7 +215,8 @@ def _fresh(folder: Path) -> Path:
     folder = folder.absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidParameter(
-            f"folder must not exist, or be empty, got {str(folder)!r}: choose another; a fleet is never overwritten"
+            f"folder must not exist, or be empty, got {str(folder)!r}: choose another; a fleet is "
+            "never overwritten"
         )
     return folder.resolve()
 

@@ -207,7 +207,8 @@ _DOCKERIGNORE = """\
 def _compose(manifest: Manifest) -> str:
     nodes = range(manifest.nodes)
     services = "".join(
-        f"  node-{v}:\n    <<: *node\n    volumes:\n      - ./node-{v}:{_CONFIG}:ro\n      - node-{v}:{_STATE}\n"
+        f"  node-{v}:\n    <<: *node\n    volumes:\n      - ./node-{v}:{_CONFIG}:ro\n      - "
+        f"node-{v}:{_STATE}\n"
         for v in nodes
     )
     return _COMPOSE.format(
@@ -287,7 +288,8 @@ def _own_files(node: NodeFile) -> list[str]:
 
 def _kustomization(name: str, folder: Path, nodes: list[NodeFile]) -> str:
     lines = [
-        "# Secrets are made from these files when this is applied: no key is written to any other file.",
+        "# Secrets are made from these files when this is applied: no key is written to any other "
+        "file.",
         "apiVersion: kustomize.config.k8s.io/v1beta1",
         "kind: Kustomization",
         "resources: [kubernetes.yaml]",
@@ -301,8 +303,10 @@ def _kustomization(name: str, folder: Path, nodes: list[NodeFile]) -> str:
         size = sum((at / file).stat().st_size for file in names if (at / file).exists())
         if size > _SECRET:
             raise InvalidParameter(
-                f"the files of node {node.id} have {size} bytes, but a Kubernetes secret has at most 1 MiB: "
-                f"put its data on its volume, and data = '{_STATE}/{node.data.name}' into its node.toml"
+                f"the files of node {node.id} have {size} bytes, but a Kubernetes secret has at "
+                "most 1 MiB: "
+                f"put its data on its volume, and data = '{_STATE}/{node.data.name}' into its "
+                "node.toml"
             )
         lines += [f"  - name: {name}-{node.id}", "    files:"]
         lines += [f"      - node-{node.id}/{file}" for file in names]

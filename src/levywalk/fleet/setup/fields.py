@@ -71,7 +71,8 @@ class Fields:
         self.source, self.where = source, where
         if not isinstance(value, dict):
             raise InvalidSpec(
-                f"{source}: {where or 'the file'} must be a table of keys and values, got {_shown(value)}"
+                f"{source}: {where or 'the file'} must be a table of keys and values, got "
+                f"{_shown(value)}"
             )
         self.values: dict[str, Any] = value
         needed = list(needed)

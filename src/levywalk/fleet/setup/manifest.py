@@ -223,7 +223,8 @@ def check_real(design: Walk, update: Update) -> None:
             )
         if isinstance(part.target, Scores):
             raise InvalidParameter(
-                f"target of design {part.name} must be uniform, importance, degree or mixed in a fleet, got "
+                f"target of design {part.name} must be uniform, importance, degree or mixed in a "
+                "fleet, got "
                 f"{part.target!r}: a node computes its own score"
             )
     if update.node_memory:
@@ -234,7 +235,9 @@ def check_real(design: Walk, update: Update) -> None:
 
 
 def memory_schema(method: Method) -> list[dict[str, Any]]:
-    """Return what travels with the model, as plain data: names, types and shapes, in the order of the bytes."""
+    """Return what travels with the model, as plain data: names, types and shapes, in the order of
+    the bytes.
+    """
     sizes = Sizes(method.dim, 0, 0)
     return [
         {"name": name, "dtype": np.dtype(kind.dtype).name, "shape": list(kind.shape(sizes))}
@@ -268,7 +271,8 @@ def _written(value: Any) -> dict[str, Any]:
 def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
     if len(text) > LARGEST:
         raise InvalidSpec(
-            f"{source}: larger than {LARGEST} bytes, which a manifest never is; is it the right file?"
+            f"{source}: larger than {LARGEST} bytes, which a manifest never is; is it the right "
+            "file?"
         )
     top = Fields(
         _loaded(text, source),
@@ -357,7 +361,9 @@ def _model(top: Fields) -> tuple[int, Floats]:
 
 
 def _methods(top: Fields) -> tuple[Walk, Update]:
-    """Return the walk and the update that the manifest names; an unknown name is refused before anything starts."""
+    """Return the walk and the update that the manifest names; an unknown name is refused before
+    anything starts.
+    """
     table = top.table("design", needed=("name", "recipe"))
     design = _recipe(table, "recipe", "design")
     name = table.text("name")
@@ -371,7 +377,8 @@ def _methods(top: Fields) -> tuple[Walk, Update]:
 def _recipe(table: Fields, key: str, kind: str) -> Any:
     """Return the object that a recipe stands for; its factory checks its arguments.
 
-    A recipe must be written out in full, as `to_dict` writes it, so that no default of another version is taken.
+    A recipe must be written out in full, as `to_dict` writes it, so that no default of another
+    version is taken.
     """
     recipe = table.values[key]
     if not _is_plain(recipe, _MOST_DEPTH):

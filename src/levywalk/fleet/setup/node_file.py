@@ -12,11 +12,9 @@
     certificate = "node.crt"
     authority = "ca.crt"
 
-    [[neighbours]]
-    id = 2
-    address = "127.0.0.1:21002"
-    fingerprint = "…"                 # 64 hexadecimal digits: `levywalk.fleet.identity.certificates.key_fingerprint`
-    state = "../node-2/state"         # optional: of a neighbour on the same machine
+    [[neighbours]] id = 2 address = "127.0.0.1:21002" fingerprint = "…"                 # 64
+    hexadecimal digits: `levywalk.fleet.identity.certificates.key_fingerprint` state =
+    "../node-2/state"         # optional: of a neighbour on the same machine
 """
 
 from __future__ import annotations
@@ -135,7 +133,8 @@ def node_files(folder: str | Path, n: int) -> list[NodeFile]:
         node = NodeFile.read(path)
         if node.id != v:
             raise InvalidSpec(
-                f"{path}: id must be {v}, as its folder says, got {node.id}: put each file into its own folder"
+                f"{path}: id must be {v}, as its folder says, got {node.id}: put each file into "
+                "its own folder"
             )
         nodes.append(node)
     return nodes
@@ -199,7 +198,8 @@ def _neighbours(top: Fields, node: int, listen: str, folder: Path) -> tuple[Peer
         if who == node:
             raise table.bad(
                 "id",
-                "another node's id: the manifest decides about edges of a node to itself; remove it",
+                "another node's id: the manifest decides about edges of a node to itself; remove "
+                "it",
             )
         ip = _ip((host_port(address) or ("", 0))[0])
         if address == listen or (ip is not None and ip.is_unspecified):
@@ -213,7 +213,8 @@ def _neighbours(top: Fields, node: int, listen: str, folder: Path) -> tuple[Peer
             if (key, value) in seen:
                 raise table.bad(
                     key,
-                    f"different from all other neighbours' values; node {seen[key, value]} has it too",
+                    f"different from all other neighbours' values; node {seen[key, value]} has it "
+                    "too",
                 )
             seen[key, value] = who
         state = _path(table, "state", folder) if "state" in table else None

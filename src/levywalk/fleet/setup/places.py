@@ -104,7 +104,8 @@ def _is_free(host: str, port: int) -> bool:
                 raise
     except OSError as error:
         raise InvalidParameter(
-            f"host must be an address of this machine, got {host!r} ({error.strerror}); for others give addresses="
+            f"host must be an address of this machine, got {host!r} ({error.strerror}); for others "
+            "give addresses="
         ) from None
     return True
 
@@ -112,7 +113,8 @@ def _is_free(host: str, port: int) -> bool:
 def _elsewhere(n: int, addresses: Sequence[str], metrics: bool) -> list[Place]:
     if isinstance(addresses, str) or len(addresses) != n or len(set(addresses)) != n:
         raise InvalidParameter(
-            f"addresses must be a list of {n} different addresses, one host:port per node, got {addresses!r}"
+            f"addresses must be a list of {n} different addresses, one host:port per node, got "
+            f"{addresses!r}"
         )
     ends = []
     for address in addresses:

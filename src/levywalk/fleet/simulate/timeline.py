@@ -158,7 +158,8 @@ def stuck(virtual: VirtualFleet) -> str:
             "",
         )  # it answers, so it is not considered dead
     return (
-        f"node {v} holds the model and waits for its guardian, node {guardian}, which {waits}: {remedy}tell the others "
+        f"node {v} holds the model and waits for its guardian, node {guardian}, which {waits}: "
+        f"{remedy}tell the others "
         f"that it is gone (--gone {guardian}@TIME){policy}"
     )
 

@@ -62,7 +62,8 @@ def armed(text: str | None) -> Armed | None:
     )
     if name not in FAILPOINTS or int(count) < 1:
         raise InvalidParameter(
-            f"{VARIABLE} must be one of {', '.join(FAILPOINTS)}, with or without :count, got {text!r}"
+            f"{VARIABLE} must be one of {', '.join(FAILPOINTS)}, with or without :count, got "
+            f"{text!r}"
         )
     return Armed(name, int(count))
 

@@ -131,7 +131,8 @@ class StoreReader:
         number = after
         while True:
             found = self._rows(
-                "SELECT number, value, models, sum FROM lines WHERE number > ? ORDER BY number LIMIT ?",
+                "SELECT number, value, models, sum FROM lines WHERE number > ? ORDER BY number "
+                "LIMIT ?",
                 number,
                 _PAGE,
             )
@@ -149,7 +150,8 @@ class StoreReader:
         Visits, which are most lines, are not read.
         """
         found = self._rows(
-            "SELECT number, value, models, sum FROM lines WHERE substr(value, 2, 1) <> ? ORDER BY number",
+            "SELECT number, value, models, sum FROM lines WHERE substr(value, 2, 1) <> ? ORDER BY "
+            "number",
             _VISIT,
         )
         for row in self._sealed("lines", found):
@@ -230,12 +232,14 @@ class StoreReader:
         version = self._one("PRAGMA user_version")
         if version != SCHEMA:
             raise StoreForeign(
-                f"{self.path} has schema {version}, and this levywalk writes {SCHEMA}: use the levywalk that wrote it"
+                f"{self.path} has schema {version}, and this levywalk writes {SCHEMA}: use the "
+                "levywalk that wrote it"
             )
         run = self._one("SELECT value FROM about WHERE name = 'run'")
         if self.run is not None and run != self.run:
             raise StoreForeign(
-                f"{self.folder} belongs to the run {run!r}, not to {self.run!r}; give this run's node another folder"
+                f"{self.folder} belongs to the run {run!r}, not to {self.run!r}; give this run's "
+                "node another folder"
             )
 
     def _failed(self, error: sqlite3.Error) -> NodeStoreError:
@@ -251,18 +255,22 @@ class StoreReader:
 
     def _full(self) -> DiskFull:
         return DiskFull(
-            f"there is no room in {self.folder}; the stored state is not damaged: make room, and the node continues"
+            f"there is no room in {self.folder}; the stored state is not damaged: make room, and "
+            "the node continues"
         )
 
     def _damaged(self, what: str) -> StoreDamaged:
         return StoreDamaged(
-            f"{self.path} {what}; nothing was changed: move {self.folder} away and start the node again "
-            "without its disk (do not use a backup of the folder: it does not contain the later promises)"
+            f"{self.path} {what}; nothing was changed: move {self.folder} away and start the node "
+            "again "
+            "without its disk (do not use a backup of the folder: it does not contain the later "
+            "promises)"
         )
 
     def _bad_model(self, path: Path, what: str) -> StoreDamaged:
         return StoreDamaged(
-            f"{path} {what}; nothing was changed: restore this file from a backup or from a neighbour's "
+            f"{path} {what}; nothing was changed: restore this file from a backup or from a "
+            "neighbour's "
             f"folder, or move {self.folder} away and start the node again without its disk"
         )
 

@@ -53,8 +53,10 @@ _SETTINGS: dict[str, tuple[object, object]] = {  # the wanted value, and how SQL
 }
 _TABLES = (
     "CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE slots (name TEXT PRIMARY KEY, value BLOB NOT NULL, models BLOB NOT NULL, sum BLOB NOT NULL)",
-    "CREATE TABLE lines (number INTEGER PRIMARY KEY, value BLOB NOT NULL, models BLOB NOT NULL, sum BLOB NOT NULL)",
+    "CREATE TABLE slots (name TEXT PRIMARY KEY, value BLOB NOT NULL, models BLOB NOT NULL, sum "
+    "BLOB NOT NULL)",
+    "CREATE TABLE lines (number INTEGER PRIMARY KEY, value BLOB NOT NULL, models BLOB NOT NULL, "
+    "sum BLOB NOT NULL)",
     "CREATE INDEX lines_with_models ON lines (number) WHERE models <> x''",
 )
 _PUT_SLOT = (
@@ -130,7 +132,8 @@ class NodeStore(StoreReader):
                 self._full()
                 if error.errno in _FULL
                 else NodeStoreError(
-                    f"{error.filename or self.folder} cannot be used: {error.strerror or error}; check the permissions"
+                    f"{error.filename or self.folder} cannot be used: {error.strerror or error}; "
+                    "check the permissions"
                 )
             ) from None
         except BaseException:
@@ -402,7 +405,8 @@ def _locked(folder: Path) -> IO[bytes]:
         who = lock.read(20).decode(errors="replace").strip()
         lock.close()
         raise StoreInUse(
-            f"{folder} is in use by process {who or 'unknown'}; stop it, or give this node a folder of its own"
+            f"{folder} is in use by process {who or 'unknown'}; stop it, or give this node a "
+            "folder of its own"
         ) from None
     lock.truncate(0)
     lock.seek(0)

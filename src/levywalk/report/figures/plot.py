@@ -19,7 +19,8 @@ from levywalk.trace import Comparison, Trace
 from levywalk.trace.ranking import Criterion
 from levywalk.trace.statistics import mean_over_walks, resampled_means
 
-# Okabe and Ito's colours: colour-blind readers can tell them apart, and so can readers of a grey print.
+# Okabe and Ito's colours: colour-blind readers can tell them apart, and so can readers of a grey
+# print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#7F7F7F", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "-", "-", "--", "-.", ":", "--", "-.")
 X_AXES = {

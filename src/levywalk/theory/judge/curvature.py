@@ -118,7 +118,8 @@ def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Float
         method = "factorisation"
     if not unique:
         raise InvalidData(
-            f"problem has no unique optimum: {linear.n_samples} samples do not span the {linear.dim} "
+            f"problem has no unique optimum: {linear.n_samples} samples do not span the "
+            f"{linear.dim} "
             "dimensions, so the limit depends on x0; give the problem a ridge above 0"
         )
     return x, method
