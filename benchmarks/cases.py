@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
 
@@ -17,9 +17,9 @@ from benchmarks import numba_loop, numpy_loop
 from benchmarks.reference_c import BY_HAND, CHEAP, FLAGS, GATHERS, ChainC, ReferenceC, WalkersC
 from benchmarks.timing import Contender, seconds
 from levywalk.draws import Domain, keys
-from levywalk.engine import reference
 from levywalk.engine.kernels import KernelBackend
 from levywalk.engine.prepare import Job, prepare
+from levywalk.engine.reference import ReferenceBackend
 from levywalk.engine.run_state import RunState
 from levywalk.problem import GeneralizedLinear
 
@@ -169,7 +169,10 @@ class Case:
     def oracle(self, steps: int) -> Contender:
         """The reference backend, one replica, over fewer steps."""
         plan = self.job.plan
-        return self.timed(lambda state: reference.advance(plan, state, range(1), 0, steps), steps)
+        one = replace(plan, keys=plan.keys[:1], scale=plan.scale[:1])
+        return self.timed(
+            lambda state: ReferenceBackend(one, state.rows(slice(0, 1))).advance(0, steps), steps
+        )
 
     def numpy(self, steps: int) -> Contender:
         """The plain numpy loop, one chain, over fewer steps."""

@@ -24,7 +24,9 @@ from levywalk.engine.interrupt import Interruptible
 from levywalk.engine.kernels.tables import pack
 from levywalk.engine.kernels.walkers import Course
 from levywalk.engine.threads import Pace
-from levywalk.engine.walk_alone import Record, Share, bind_walk
+from levywalk.engine.walk_alone import bind_walk
+from levywalk.engine.walk_shares import KernelWalkShare, WalkNotes
+from levywalk.step import PublishedPhase
 
 OURS = "levywalk"
 WHOLE = "levywalk.walk, the whole call"
@@ -90,20 +92,21 @@ def bound_walk(
     """Return what takes walkers through so many steps, each time from where they are."""
     _, bound = bind_walk(network, design, problem)
     tables, far = pack(network, bound, None, None)
-    phase = BoundPhase(bound, lw.Constant(1.0))
+    published = PublishedPhase(bound.walk, bound.mean_score, lw.Constant(1.0))
+    phase = BoundPhase(bound, published)
     course = Course(np.ones(1), phase.jump_probabilities(0, 1), phase.distances())
     starts = np.random.default_rng(0).integers(0, network.n, WALKERS)
-    record = Record(network.n, steps, WALKERS, starts, False, False, False, False, np.empty(0))
+    record = WalkNotes(network.n, steps, WALKERS, starts, False, False, False, False, np.empty(0))
     walk_keys = keys(0, Domain.WALK, range(WALKERS))
-    share = Share(record, slice(0, WALKERS), walk_keys, tables, iid=False, far=far)
+    share = KernelWalkShare(
+        record, slice(0, WALKERS), walk_keys, tables, False, far, lambda start, stop: course
+    )
 
     def advance() -> None:
         with Interruptible() as interrupt:
             pace = Pace(share.done, share.done + steps, steps, interrupt, math.inf)
             ends = np.array([share.done + steps])
-            share.through(
-                lambda done: None, ends=ends, course=lambda start, stop: course, pace=pace
-            )
+            share.through(lambda done: None, marks=ends, pace=pace)
 
     return advance
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +36,10 @@ REFUSED = "keeps memory at the nodes, which real nodes cannot do yet"
 
 
 @pytest.fixture(autouse=True)
-def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Know the methods here and in processes that a test starts, and in no others."""
     monkeypatch.setenv(LOAD, "")
     load_file(METHODS)
-    yield
 
 
 def update(name: str, **arguments: Any) -> lw.Update:

@@ -10,6 +10,7 @@ with exact values in one trace.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -123,19 +124,17 @@ class Measure:
         """Fill distance2, excess_loss and loss, ``errors[:, :, column:]``, of every replica at
         every mark.
         """
-        from levywalk.engine.kernels import distances2, quadratic_excess
-
         replicas, marks, dim = seen.model.shape
         if self._quadratic and not self.only_distance:
             assert isinstance(self.problem, LeastSquares)
             hessian = self.problem.hessian
-            quadratic_excess(
+            _compiled("quadratic_excess")(
                 seen.model, seen.active, self.optimum, hessian, self.least, errors, column
             )
             return
         here = slice(column, column + marks)
         if self.optimum is not None:
-            distances2(seen.model, seen.active, self.optimum, errors, column)
+            _compiled("distances2")(seen.model, seen.active, self.optimum, errors, column)
         else:
             errors[:, 0, here] = np.where(seen.active, np.nan, np.inf)
         if not self.only_distance:
@@ -149,16 +148,24 @@ class Measure:
         problem = self.problem
         if self._logistic:
             assert isinstance(problem, GeneralizedLinear)
-            from levywalk.engine.kernels import logistic_loss
-
             losses = np.empty(len(models))
-            logistic_loss(models, *self._samples, problem.ridge, losses)
+            _compiled("logistic_loss")(models, *self._samples, problem.ridge, losses)
             return losses
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(problem, GeneralizedLinear) and self._own and self.nodes is None:
                 return np.array([problem.loss(x) for x in models])
             nodes = range(problem.n) if self.nodes is None else self.nodes.tolist()
             return np.array([np.mean([problem.local_loss(v, x) for v in nodes]) for x in models])
+
+
+def _compiled(name: str) -> Callable[..., None]:
+    """Return a function of `levywalk.engine.kernels.measure`; its plain twin where there is no numba."""
+    try:
+        from levywalk.engine import kernels as found
+    except ImportError:
+        from levywalk.engine import plain_measure as found  # type: ignore[no-redef]
+    function: Callable[..., None] = getattr(found, name)
+    return function
 
 
 def _samples_of(problem: GeneralizedLinear, nodes: Ints | None) -> tuple[Floats, Floats, Ints]:

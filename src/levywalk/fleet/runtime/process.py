@@ -441,9 +441,8 @@ def main(arguments: list[str] | None = None) -> int:
             run()
         )  # the process ends afterwards, so nothing needs to be cancelled
     except (LevywalkError, NodeStoreError) as error:
-        print(
-            json.dumps({"level": "error", "event": "cannot run", "message": str(error)}), flush=True
-        )
+        line = json.dumps({"level": "error", "event": "cannot run", "message": str(error)})
+        print(line, flush=True)  # noqa: T201
         print(f"Error: {error}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
