@@ -237,7 +237,7 @@ def test_another_content_of_a_file_is_another_run(tmp_path: Path) -> None:
     for key in first.keys():  # noqa: SIM118 (a list of keys)
         store.remove(key)
     swept = run_sweep(first, store, workers=0)
-    assert "not the one that the sweep was begun with" in swept.failures[0].why
+    assert "not the one that the sweep was started with" in swept.failures[0].why
 
 
 def test_results_are_the_same_bytes_in_this_process_and_in_others(tmp_path: Path) -> None:
