@@ -32,6 +32,7 @@ class Applied(tuple[tuple[int, int], ...]):
     """
 
     __slots__ = ()
+    itemsize = 8  # as float64 has
 
     @property
     def data(self) -> bytes:
