@@ -81,7 +81,9 @@ def walkers_c(compiler: ReferenceC, backend: KernelBackend) -> dict[str, Advance
 
 
 def cheaper_draws_c(compiler: ReferenceC, backend: KernelBackend) -> dict[str, Advance]:
-    """Return walkers.c with its own draws and with cheaper ones, by name; the walk is then another."""
+    """Return walkers.c with its own draws and with cheaper ones, by name;
+    the walk is then another.
+    """
     return _by_hand(compiler, backend, (BY_HAND, CHEAP))
 
 
@@ -106,7 +108,9 @@ def _by_hand(
 
 @dataclass(frozen=True)
 class Case:
-    """Replicas of a walk, and who may advance them; every contender returns nanoseconds per update."""
+    """Replicas of a walk, and who may advance them;
+    every contender returns nanoseconds per update.
+    """
 
     network: lw.Network
     problem: GeneralizedLinear
@@ -185,7 +189,9 @@ class Case:
         )
 
     def disagreements(self, compiler: ReferenceC, steps: int) -> list[str]:
-        """Return what differs between the kernel and C after ``steps`` steps: nothing, it is hoped."""
+        """Return what differs between the kernel and C after ``steps`` steps:
+        nothing, it is hoped.
+        """
         case = Case(self.network, self.problem, steps, self.replicas, design=self.design)
         job = case._prepare(record=True)
         backend = KernelBackend(job.plan)

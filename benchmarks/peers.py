@@ -128,7 +128,9 @@ class Igraph(Peer):
 
 
 class Networkit(Peer):
-    """NetworKit has no walk of its own outside its embeddings; a hop to a random neighbour it has."""
+    """NetworKit has no walk of its own outside its embeddings;
+    a hop to a random neighbour it has.
+    """
 
     name, module, package, licence = "NetworKit", "networkit", "networkit", "MIT"
     can, how = SIMPLE, "graphtools.randomNeighbor, one call a step: it offers no whole walk"

@@ -83,7 +83,9 @@ class ReferenceC:
         return chain
 
     def build_walkers(self, dim: int, name: str, far: bool) -> Any:
-        """Return the compiled function ``walkers`` for a dimension, under the flags of `VECTORS`."""
+        """Return the compiled function ``walkers`` for a dimension,
+        under the flags of `VECTORS`.
+        """
         flags = (*VECTORS[name], f"-DDIM={dim}", f"-DFAR={int(far)}")
         function = self._library(
             "walkers", f"{dim}_{list(VECTORS).index(name)}_{int(far)}", flags

@@ -110,7 +110,9 @@ def _resident() -> int:
 
 
 def _peak() -> int:
-    """Return the most resident bytes since `_forget_peak`, or ever where the system cannot forget."""
+    """Return the most resident bytes since `_forget_peak`, or ever where the system cannot
+    forget.
+    """
     return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_UNIT
 
 

@@ -28,7 +28,9 @@ STEP = "ns/step"
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. What could not be measured has no numbers, and a note that says why."""
+    """One line of the table. What could not be measured has no numbers,
+    and a note that says why.
+    """
 
     section: str
     case: str
@@ -47,7 +49,9 @@ class Row:
 
 
 class Clock:
-    """What `seconds` reads: wall time, or this process's CPU time where other work shares its core."""
+    """What `seconds` reads: wall time, or this process's CPU time where other work shares
+    its core.
+    """
 
     name = "wall"
     read: Callable[[], float] = staticmethod(time.perf_counter)

@@ -244,7 +244,9 @@ def _replicas(number: int) -> str:
 
 
 def _check(title: str, case: Case, compiler: ReferenceC | None) -> None:
-    """Print whether C and the kernel agree; figures of two different algorithms would mean nothing."""
+    """Print whether C and the kernel agree; figures of two different algorithms would mean
+    nothing.
+    """
     if compiler is None:
         return
     steps = min(case.steps, 200_000 // case.replicas)

@@ -302,7 +302,9 @@ class NodeMemory:
 
     Examples
     --------
-    >>> memory = NodeMemory({"uses": PerEdge(np.int64)}, 2, 10, np.array([1, 2, 1]), np.array([1, 1, 1]))
+    >>> memory = NodeMemory(
+    ...     {"uses": PerEdge(np.int64)}, 2, 10, np.array([1, 2, 1]), np.array([1, 1, 1])
+    ... )
     >>> memory.at(0, 1)["uses"] += 1
     >>> memory.arrays["uses"]
     array([[0, 1, 1, 0],

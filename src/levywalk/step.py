@@ -186,7 +186,9 @@ class Method:
 
     @cached_property
     def moves_by_direction(self) -> bool:
-        """Whether the update is x - γ · direction, with a direction that the detector can look at."""
+        """Whether the update is x - γ · direction, with a direction that the detector can
+        look at.
+        """
         return keeps(self.update, Update, "apply")
 
     def first_memory(self) -> dict[str, AnyArray]:

@@ -1,4 +1,6 @@
-"""A real Chromium, spoken to over a pipe in its DevTools protocol: no driver, no library, no port."""
+"""A real Chromium, spoken to over a pipe in its DevTools protocol:
+no driver, no library, no port.
+"""
 
 from __future__ import annotations
 

@@ -56,7 +56,9 @@ def make(
     terms: HandOffTerms | None = None,
     metrics: bool = False,
 ) -> Path:
-    """Found a small fleet on a ring: the neighbours of its last node are 0 and the one before it."""
+    """Found a small fleet on a ring: the neighbours of its last node are 0 and the one
+    before it.
+    """
     problem = lw.heterogeneous(nodes, dim=dim, seed=1, important=1)
     return create(
         folder,

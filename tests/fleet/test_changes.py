@@ -77,7 +77,9 @@ def events(live: RunningFleet, v: int) -> list[tuple[str, int | None]]:
     "which", mostly_more(["guardian", "another"], lambda which: which == "guardian")
 )
 def test_an_edge_that_is_taken_out_of_both_files(tmp_path: Path, which: str) -> None:
-    """The files are the operators' word: nobody waits for a guardian that is no neighbour any more."""
+    """The files are the operators' word: nobody waits for a guardian that is no neighbour
+    any more.
+    """
     network = lw.Network.from_edges([(a, b) for a in range(4) for b in range(a)])
     with RunningFleet(settle(tmp_path / "fleet", network, seed=1, terms=PATIENT)) as live:
         live.begin(PATIENCE)

@@ -98,7 +98,9 @@ class KeepsTheCertificate(Node):
 
 
 class PreparesAfterTheEnd(Node):
-    """After the end a late `Prepare` and a late `Activate` made it do the last steps a second time."""
+    """After the end a late `Prepare` and a late `Activate` made it do the last steps a
+    second time.
+    """
 
     def _prepare(self, sender: int, message: Prepare, now: float) -> None:
         token = message.token

@@ -471,7 +471,9 @@ def test_before_anything_has_happened(tmp_path: Path) -> None:
 
 
 def test_an_end_that_was_overtaken_is_not_the_end(tmp_path: Path) -> None:
-    """One node has seen the walk's end, another one an epoch that was brought back from before it."""
+    """One node has seen the walk's end, another one an epoch that was brought back from
+    before it.
+    """
     fleet = founded(tmp_path / "fleet", 100)
     first = fleet.manifest.first_token
     final = first._replace(epoch=Epoch(0, 0, 0), step=100, model=first.model + 1.0)

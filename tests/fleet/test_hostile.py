@@ -176,7 +176,8 @@ from levywalk.fleet.runtime import process
 clock, real, seen = Path(sys.argv[1]).with_name("clock"), time.time, certificates.utc
 off = lambda: float(clock.read_text()) if clock.exists() else 0.0
 time.time = lambda: real() + off()
-certificates.utc = node_identity.utc = lambda now: seen(now) + timedelta(seconds=off() if now is None else 0.0)
+certificates.utc = node_identity.utc = lambda now: seen(now) + timedelta(seconds=off() if now is \
+None else 0.0)
 sys.exit(process.main([sys.argv[1]]))
 """
 
@@ -346,7 +347,9 @@ def der(folder: Path) -> bytes:
 
 
 def odd_version(folder: Path) -> bytes:
-    """Return a certificate with a version that does not exist, which is an error of another kind."""
+    """Return a certificate with a version that does not exist,
+    which is an error of another kind.
+    """
     good = der(folder)
     assert good.count(b"\xa0\x03\x02\x01\x02") == 1
     return good.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x07")

@@ -183,7 +183,9 @@ def assert_nothing_lost(folder: Path) -> None:
 
 
 def assert_no_litter(folder: Path) -> None:
-    """After it was opened once more, a folder holds the files that are referred to, and no others."""
+    """After it was opened once more, a folder holds the files that are referred to,
+    and no others.
+    """
     for v in range(NODES):
         with NodeStore(folder / str(v), RUN) as store:
             there = {path.name for path in store.models.iterdir()}

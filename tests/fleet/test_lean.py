@@ -18,11 +18,13 @@ FEATURES, TARGETS = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]]), np.array([1.
 
 NODE = """
 import levywalk.fleet.identity.authority, levywalk.fleet.identity.node_identity
-import levywalk.fleet.protocol.events, levywalk.fleet.protocol.messages, levywalk.fleet.protocol.node
+import levywalk.fleet.protocol.events, levywalk.fleet.protocol.messages, \
+levywalk.fleet.protocol.node
 import levywalk.fleet.protocol.node_step, levywalk.fleet.protocol.records
 import levywalk.fleet.protocol.tensors, levywalk.fleet.protocol.token
 import levywalk.fleet.storage.codec, levywalk.fleet.storage.store
-from levywalk.walks import Detector, FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric, hop, metropolis_hastings
+from levywalk.walks import Detector, FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric, hop, \
+metropolis_hastings
 from levywalk.draws import Key
 from levywalk.problem import LeastSquares, Logistic
 from levywalk.problem.files import load_dataset

@@ -39,7 +39,9 @@ def fleet(*arguments: str | int | Path) -> Result:
 
 
 def typed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command as a process whose output is a pipe, and wait until nobody holds that any more."""
+    """Run a command as a process whose output is a pipe, and wait until nobody holds that
+    any more.
+    """
     command = [sys.executable, "-m", "levywalk.cli.main", *map(str, arguments)]
     return subprocess.run(
         command,

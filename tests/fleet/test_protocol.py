@@ -80,7 +80,9 @@ def given_to(node: Node, token: Token, giver: int, guardian: int) -> list[Effect
 
 
 def test_a_newcomer_whose_edges_do_not_count_yet_keeps_the_token() -> None:
-    """One neighbour knows its degree and gives it the token; the other one has not acknowledged it."""
+    """One neighbour knows its degree and gives it the token;
+    the other one has not acknowledged it.
+    """
     node = FLEET.node(2, Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
     node.receive(Start(), 0.0)
     for u in (1, 3):

@@ -64,7 +64,9 @@ class Ear:
 
 
 class Pair:
-    """A fleet of two neighbours, the lower of which dials, and a third node, which neither knows."""
+    """A fleet of two neighbours, the lower of which dials, and a third node,
+    which neither knows.
+    """
 
     def __init__(self, folder: Path, dim: int = SMALL) -> None:
         self.authority = Authority.create(folder / "ca", "test")

@@ -17,7 +17,9 @@ SETTINGS = examples(80)
 def problems(
     draw, kinds=("least_squares", "logistic"), ridges=(0.0, 1e-3, 1.0)
 ) -> GeneralizedLinear:
-    """Draw a problem with a unique minimiser, on few or many nodes, with samples of unequal scale."""
+    """Draw a problem with a unique minimiser, on few or many nodes,
+    with samples of unequal scale.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     dim, n = draw(st.integers(1, 6)), draw(st.integers(2, 12))
     samples = n + draw(st.integers(4 * dim, 60))
@@ -38,7 +40,9 @@ def points(problem: GeneralizedLinear, count: int, seed: int = 0) -> np.ndarray:
 
 
 def numerical_gradient(f, x):
-    """Central differences of fourth order: the error is far below the tolerance for smooth losses."""
+    """Central differences of fourth order: the error is far below the tolerance for smooth
+    losses.
+    """
     gradient = np.empty(len(x))
     for i in range(len(x)):
         h = 2.0**-10 * max(1.0, abs(x[i]))

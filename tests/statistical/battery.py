@@ -414,7 +414,9 @@ def hamming(words: Words64, width: int) -> Named:
 
 
 def correlation(words: Words64, width: int) -> Named:
-    """`unit` is uncorrelated with itself up to 32 words apart and between neighbours in the grid."""
+    """`unit` is uncorrelated with itself up to 32 words apart and between neighbours in
+    the grid.
+    """
     yield "unit, autocorrelation", _correlation((units(words) - 0.5) * math.sqrt(12.0), width)
 
 

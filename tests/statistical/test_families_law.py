@@ -33,7 +33,9 @@ def graph_edges(graph):
 
 
 def fit(sample, law):
-    """The p-value of a sample under an exact law; rare outcomes are pooled, impossible ones give 0."""
+    """The p-value of a sample under an exact law;
+    rare outcomes are pooled, impossible ones give 0.
+    """
     counts = Counter(sample)
     if any(law.get(outcome, 0.0) == 0.0 for outcome in counts):
         return 0.0

@@ -1,4 +1,6 @@
-"""`compare` is fair: each design at its own best step size, tuned on walks that are not reported."""
+"""`compare` is fair: each design at its own best step size,
+tuned on walks that are not reported.
+"""
 
 from __future__ import annotations
 

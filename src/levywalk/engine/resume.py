@@ -241,7 +241,9 @@ def _header(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def _read_into(archive: zipfile.ZipFile, name: str, array: AnyArray) -> None:
-    """Read an array of just this shape and type, in chunks; the archive checks its sum at the end."""
+    """Read an array of just this shape and type, in chunks;
+    the archive checks its sum at the end.
+    """
     with archive.open(f"{name}.npy") as member:
         shape, dtype = _header(member)
         if shape != array.shape or dtype != array.dtype:
@@ -323,7 +325,10 @@ def _possible_detector(state: RunState, done: int) -> bool:
 
 
 def _within(values: AnyArray, low: float, high: float) -> bool:
-    """Return whether all values lie in [low, high]; NaN does not. No copy of a large array is made."""
+    """Return whether all values lie in [low, high]; NaN does not.
+
+    No copy of a large array is made.
+    """
     return not values.size or bool(values.min() >= low and values.max() <= high)
 
 
@@ -431,7 +436,9 @@ def machine() -> dict[str, str]:
 
 
 def _digest(*parts: Any) -> str:
-    """Return one digest of arrays (their type, shape and bytes) and of the repr of everything else."""
+    """Return one digest of arrays (their type, shape and bytes) and of the repr of
+    everything else.
+    """
     digest = hashlib.sha256()
     for part in parts:
         if isinstance(part, np.ndarray):

@@ -122,8 +122,12 @@ def run(
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder) / "walk.npz"
-    ...     first = lw.run(network, problem, lw.mhlj(), steps=1000, step_size=0.01, replicas=4, resume=file)
-    ...     again = lw.run(network, problem, lw.mhlj(), steps=1000, step_size=0.01, replicas=4, resume=file)
+    ...     first = lw.run(
+    ...         network, problem, lw.mhlj(), steps=1000, step_size=0.01, replicas=4, resume=file
+    ...     )
+    ...     again = lw.run(
+    ...         network, problem, lw.mhlj(), steps=1000, step_size=0.01, replicas=4, resume=file
+    ...     )
     >>> bool((again.model == trace.model).all())  # read from the file, without a step
     True
     """

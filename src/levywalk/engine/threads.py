@@ -1,4 +1,6 @@
-"""Threads that walk side by side: how far they may go, what each has to do, and how far they are."""
+"""Threads that walk side by side: how far they may go, what each has to do,
+and how far they are.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class Pace:
 
 
 class Share(ABC):
-    """One thread's replicas on their way through marks, such as checkpoints or the ends of batches."""
+    """One thread's replicas on their way through marks, such as checkpoints or the ends of
+    batches.
+    """
 
     done = 0  # steps
 

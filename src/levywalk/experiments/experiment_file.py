@@ -36,7 +36,9 @@ def written_experiment(
     --------
     >>> parts = {"network": {"family": "ring", "n": 9}, "problem": {"data": "homogeneous"}}
     >>> run = {"steps": 5000, "replicas": 2, "threads": None}
-    >>> settings, _ = written_experiment(**parts, designs={"a": {"kind": "mhlj"}}, run=run, folder=Path("out"))
+    >>> settings, _ = written_experiment(
+    ...     **parts, designs={"a": {"kind": "mhlj"}}, run=run, folder=Path("out")
+    ... )
     >>> settings["run"]
     {'steps': 5000, 'replicas': 2, 'record_every': 5, 'record_walk': True}
     """

@@ -165,7 +165,9 @@ def _without(why: str) -> Theory:
 
 
 def _parts(experiment: Experiment, folder: Path) -> tuple[Network, Any, dict[str, Walk]]:
-    """Build the experiment; its files are looked for beside the results, one folder up, and here."""
+    """Build the experiment; its files are looked for beside the results, one folder up,
+    and here.
+    """
     places = [folder, folder.resolve().parent, Path()]
     for place in places[:-1]:
         try:

@@ -240,7 +240,9 @@ def _split_designs(text: str) -> list[str]:
 
 
 def _recipe(kind: str, text: str) -> tuple[str, dict[str, Any]]:
-    """Return what to call a design or an update, and its recipe, from ``name:key=value,key=value``."""
+    """Return what to call a design or an update, and its recipe,
+    from ``name:key=value,key=value``.
+    """
     name, colon, values = text.strip().partition(":")
     known = names(kind)
     if name not in known:

@@ -258,7 +258,10 @@ class Experiment(_Section):
     output: _Output = _Output()
 
     def build(self, folder: Path) -> tuple[Network, Problem, dict[str, Method]]:
-        """Make the parts; files are relative to ``folder``. An impossible value names its section."""
+        """Make the parts; files are relative to ``folder``.
+
+        An impossible value names its section.
+        """
         where = "network"
         try:
             graph = self.network.build(folder)

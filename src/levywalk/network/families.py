@@ -332,7 +332,9 @@ def _rewire(rng: np.random.Generator, n: int, half: int, coins: Ints) -> Iterato
 
 
 def _pair_stubs(rng: np.random.Generator, n: int, degree: int) -> Ints | None:
-    """Pair shuffled stubs, keep what makes a simple graph, shuffle the rest again; None when stuck."""
+    """Pair shuffled stubs, keep what makes a simple graph, shuffle the rest again;
+    None when stuck.
+    """
     edges = np.empty(0, dtype=np.int64)
     stubs = np.tile(np.arange(n, dtype=np.int64), degree)
     while stubs.size:

@@ -1,4 +1,6 @@
-"""The minimiser of a problem with any smooth loss, found numerically and checked by its gradient."""
+"""The minimiser of a problem with any smooth loss, found numerically and checked by its
+gradient.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ class SyntheticLeastSquares(LeastSquares):
 
     Examples
     --------
-    >>> problem = SyntheticLeastSquares([[1.0], [2.0]], [1.0, 2.0], truth=[1.0], important_nodes=[1])
+    >>> problem = SyntheticLeastSquares(
+    ...     [[1.0], [2.0]], [1.0, 2.0], truth=[1.0], important_nodes=[1]
+    ... )
     >>> problem.truth, problem.important_nodes
     (array([1.]), array([1]))
     """
@@ -117,7 +119,10 @@ def heterogeneous(
     Examples
     --------
     >>> problem = heterogeneous(1000, important=2, seed=1)
-    >>> problem.important_nodes.shape, bool(problem.smoothness.max() > 20 * problem.smoothness.mean())
+    >>> (
+    ...     problem.important_nodes.shape,
+    ...     bool(problem.smoothness.max() > 20 * problem.smoothness.mean()),
+    ... )
     ((2,), True)
     """
     n, dim = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)

@@ -13,7 +13,14 @@ def toml(settings: Mapping[str, Any]) -> str:
 
     Examples
     --------
-    >>> print(toml({"network": {"family": "ring", "n": 9}, "designs": {"a b": {"kind": "mhlj", "schedule": None}}}))
+    >>> print(
+    ...     toml(
+    ...         {
+    ...             "network": {"family": "ring", "n": 9},
+    ...             "designs": {"a b": {"kind": "mhlj", "schedule": None}},
+    ...         }
+    ...     )
+    ... )
     [network]
     family = "ring"
     n = 9

@@ -84,7 +84,9 @@ def write_figures(
     --------
     >>> import tempfile
     >>> from levywalk.reproduction.measurement import measure
-    >>> evidence = Evidence(paper.QUICK, lambda asked: [measure(description) for description in asked])
+    >>> evidence = Evidence(
+    ...     paper.QUICK, lambda asked: [measure(description) for description in asked]
+    ... )
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     [path.name for path in write_figures(evidence, ["ringMC"], folder)]
     ['ringmc.svg']

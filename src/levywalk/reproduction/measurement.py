@@ -56,7 +56,9 @@ def build(description: Mapping[str, Any]) -> tuple[Network, Problem, Walk, int]:
     Examples
     --------
     >>> sparse = {"family": "erdos_renyi", "n": 30, "p": 0.08, "seed": 0}
-    >>> build({"network": sparse, "problem": {"data": "homogeneous"}, "design": {"kind": "unif_rw"}})[3]
+    >>> build(
+    ...     {"network": sparse, "problem": {"data": "homogeneous"}, "design": {"kind": "unif_rw"}}
+    ... )[3]
     8
     """
     section = dict(description["network"])

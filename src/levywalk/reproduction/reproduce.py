@@ -273,7 +273,9 @@ def markdown(document: Mapping[str, Any]) -> str:
     Examples
     --------
     >>> from levywalk.reproduction.paper import QUICK
-    >>> markdown(Reproduction("levywalk reproduce", QUICK, (), {}, 1.0, {}).document(Path())).splitlines()[0]
+    >>> markdown(
+    ...     Reproduction("levywalk reproduce", QUICK, (), {}, 1.0, {}).document(Path())
+    ... ).splitlines()[0]
     '# The paper, claim by claim'
     """
     lines = ["# The paper, claim by claim", "", *_introduction(document), ""]

@@ -36,7 +36,9 @@ class TunedStepSizes:
 
         Examples
         --------
-        >>> tuned = TunedStepSizes((-1, 0), {0.1: np.array([[500.0, np.inf], [300.0, 400.0]])}, np.ones((2, 2)))
+        >>> tuned = TunedStepSizes(
+        ...     (-1, 0), {0.1: np.array([[500.0, np.inf], [300.0, 400.0]])}, np.ones((2, 2))
+        ... )
         >>> tuned.exponents[tuned.best(0.1)]
         0
         """

@@ -29,7 +29,9 @@ def settled_at(step: Ints, curves: Floats, accuracy: float) -> Floats:
 
     Examples
     --------
-    >>> settled_at(np.array([0, 10, 20, 30]), np.array([[1.0, 0.1, 0.3, 0.1], [1.0, 0.1, 0.1, 0.2]]), 0.2)
+    >>> settled_at(
+    ...     np.array([0, 10, 20, 30]), np.array([[1.0, 0.1, 0.3, 0.1], [1.0, 0.1, 0.1, 0.2]]), 0.2
+    ... )
     array([30., 10.])
     >>> settled_at(np.array([0, 10]), np.array([[1.0, 0.3]]), 0.2)
     array([inf])

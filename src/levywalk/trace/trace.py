@@ -61,7 +61,9 @@ class Trace:
     Examples
     --------
     >>> import levywalk as lw
-    >>> trace = lw.run(lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=100, step_size=0.01, replicas=2)
+    >>> trace = lw.run(
+    ...     lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=100, step_size=0.01, replicas=2
+    ... )
     >>> trace
     Trace(MHLJ: 2 replicas x 100 steps)
     >>> trace.visits.sum(axis=1)
@@ -132,7 +134,14 @@ class Trace:
         Examples
         --------
         >>> import levywalk as lw
-        >>> trace = lw.run(lw.complete(20), lw.homogeneous(20), lw.unif_rw(), steps=400, step_size=0.01, replicas=8)
+        >>> trace = lw.run(
+        ...     lw.complete(20),
+        ...     lw.homogeneous(20),
+        ...     lw.unif_rw(),
+        ...     steps=400,
+        ...     step_size=0.01,
+        ...     replicas=8,
+        ... )
         >>> trace.steps_to(2.0)  # the error starts at 1
         0.0
         """
@@ -186,7 +195,9 @@ class Trace:
         Examples
         --------
         >>> import levywalk as lw
-        >>> trace = lw.run(lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=400, step_size=0.01, replicas=8)
+        >>> trace = lw.run(
+        ...     lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=400, step_size=0.01, replicas=8
+        ... )
         >>> sorted(trace.summary())[:3]
         ['busiest_node', 'busiest_share', 'busiest_target']
         """
@@ -235,7 +246,9 @@ class Trace:
         Examples
         --------
         >>> import levywalk as lw
-        >>> trace = lw.run(lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=100, step_size=0.01, replicas=2)
+        >>> trace = lw.run(
+        ...     lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=100, step_size=0.01, replicas=2
+        ... )
         >>> len(trace.to_dataframe())
         202
         """

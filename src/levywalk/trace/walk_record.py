@@ -133,7 +133,9 @@ class WalkRecord:
         Examples
         --------
         >>> import levywalk as lw
-        >>> walks = lw.walk(lw.complete(5), lw.simple_rw(), steps=500, replicas=100, start=0, record_first=True)
+        >>> walks = lw.walk(
+        ...     lw.complete(5), lw.simple_rw(), steps=500, replicas=100, start=0, record_first=True
+        ... )
         >>> bool(abs(walks.hitting_times()[1:] - 4).max() < 2)  # 4 in expectation
         True
         """

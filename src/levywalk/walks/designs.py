@@ -62,7 +62,11 @@ class Design(Walk):
     Examples
     --------
     >>> import levywalk as lw
-    >>> lw.Design(target="importance", jump=lw.JumpLaw(0.05, lw.PowerLaw(1.5, max_hops=20)), name="heavy tail").name
+    >>> lw.Design(
+    ...     target="importance",
+    ...     jump=lw.JumpLaw(0.05, lw.PowerLaw(1.5, max_hops=20)),
+    ...     name="heavy tail",
+    ... ).name
     'heavy tail'
     """
 

@@ -105,7 +105,11 @@ class BoundDetector:
     >>> detector = BoundDetector(threshold=0.05, steady=0.1, rate=0.0, patience=3)
     >>> state = DetectorState.new(dim=1)
     >>> signs = [1.0] * 10 + [-1.0, 1.0] * 40
-    >>> [t for t, g in enumerate(signs) if detector.observe(state, np.array([g]), step_size=0.01)][0]
+    >>> [
+    ...     t
+    ...     for t, g in enumerate(signs)
+    ...     if detector.observe(state, np.array([g]), step_size=0.01)
+    ... ][0]
     24
     """
 

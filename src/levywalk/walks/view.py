@@ -100,5 +100,7 @@ class LocalView:
         return [u for u, up in zip(self.neighbours, self.alive, strict=True) if up]
 
     def reaches(self, u: int) -> bool:
-        """Return whether the model can be passed to u: to a live neighbour, or to the node itself."""
+        """Return whether the model can be passed to u:
+        to a live neighbour, or to the node itself.
+        """
         return u == self.node or u in self.live

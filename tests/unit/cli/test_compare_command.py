@@ -1,4 +1,6 @@
-"""``levywalk compare`` as a user types it; what it writes, `levywalk run` runs to the same numbers."""
+"""``levywalk compare`` as a user types it;
+what it writes, `levywalk run` runs to the same numbers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`levywalk run`, interrupted and run again: it resumes, and says so; each call is a real process."""
+"""`levywalk run`, interrupted and run again: it resumes, and says so;
+each call is a real process.
+"""
 
 from __future__ import annotations
 

@@ -169,7 +169,8 @@ def test_the_sigmoid_in_lanes_is_exact_to_rounding_and_keeps_nan_and_infinity():
 WALK = """
 import numpy as np, levywalk as lw
 network, problem = lw.ring(30), lw.heterogeneous(30, dim=10, important=2)
-trace = lw.run(network, problem, lw.mhlj(), steps=300, step_size="theory", replicas=9, record_walk=True)
+trace = lw.run(network, problem, lw.mhlj(), steps=300, step_size="theory", replicas=9, \
+record_walk=True)
 print(trace.walk.sum(), trace.transfers.sum(), *trace.model.ravel().tolist())
 """
 

@@ -258,7 +258,8 @@ def save(self, state, record, progress):
     before(self, state, record, progress)
     print(progress.done, flush=True)
 resume.StateFile.save = save
-lw.run(lw.ring(12), lw.heterogeneous(12, dim=3, important=2), lw.mhlj(), steps=200_000, step_size=0.001, replicas=3,
+lw.run(lw.ring(12), lw.heterogeneous(12, dim=3, important=2), lw.mhlj(), steps=200_000, \
+step_size=0.001, replicas=3,
        record_walk=True, record_every=3_000, threads=int(sys.argv[2]), resume=sys.argv[1])
 """
 

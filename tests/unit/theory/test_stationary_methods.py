@@ -1,4 +1,6 @@
-"""Every way to the stationary law, against hand, dense linear algebra and an independent library."""
+"""Every way to the stationary law, against hand, dense linear algebra and an independent
+library.
+"""
 
 from __future__ import annotations
 

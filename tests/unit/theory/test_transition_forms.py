@@ -55,7 +55,9 @@ def test_operator_applies_the_matrix(name, levy, loops):
 
 
 def test_five_ring_of_the_paper_by_hand():
-    """[fivring] with [impmh]: 1/200 to leave the important node and no loop far from it (ruling 3)."""
+    """[fivring] with [impmh]: 1/200 to leave the important node and no loop far from it
+    (ruling 3).
+    """
     P = lw.transition(*FIVE, lw.weight_rw()).toarray()
     assert P[0].tolist() == pytest.approx([0.99, 0.005, 0, 0, 0.005])
     assert P[1].tolist() == pytest.approx([0.5, 0, 0.5, 0, 0])

@@ -32,11 +32,13 @@ levywalk fleet init --network ring:8 --data heterogeneous --steps 100000 my-flee
 
 levywalk fleet init --network ws:30,4,0.1 --data a9a.libsvm --loss logistic --ridge 0.01 my-fleet
 
-levywalk fleet init --network ring:8 --shared-key --seed 7 replay   (makes the same walk as levywalk.run with seed 7)
+levywalk fleet init --network ring:8 --shared-key --seed 7 replay   (makes the same walk as \
+levywalk.run with seed 7)
 
 levywalk fleet init --network ring:8 --for systemd my-fleet
 
-levywalk fleet init --network ring:3 --addresses hosts.txt --data private --dim 12 --mean-smoothness 3.5
+levywalk fleet init --network ring:3 --addresses hosts.txt --data private --dim 12 \
+--mean-smoothness 3.5
 --step-size 0.02 ours   (each node on its own machine, whose owner puts data.csv beside node.toml)
 
 Then: levywalk fleet up my-fleet"""
@@ -140,7 +142,9 @@ def init(
     name: NameOption = None,
     days: DaysOption = 365,
 ) -> None:
-    """Create a fleet: write the keys, the certificates, the manifest and one data folder per node."""
+    """Create a fleet: write the keys, the certificates, the manifest and one data folder
+    per node.
+    """
     from levywalk import checks
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.shorthand import (

@@ -43,7 +43,8 @@ levywalk fleet simulate ws:30,4,0.1 --partition 0-9@2-4 --policy eager --renew-a
 
 levywalk fleet simulate ring:30 --lose-disk 5@2 --restart 5@4 --leave 7@3 --join 12@1 --random 4
 
-A node is a number, or holder or guardian: the node that has this role at the time. Times are virtual seconds."""
+A node is a number, or holder or guardian: the node that has this role at the time. \
+Times are virtual seconds."""
 
 Faults = list[str] | None
 

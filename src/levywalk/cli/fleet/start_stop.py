@@ -1,4 +1,6 @@
-"""``levywalk fleet up``, ``begin`` and ``stop``: start and stop the nodes of a fleet, and its walk."""
+"""``levywalk fleet up``, ``begin`` and ``stop``:
+start and stop the nodes of a fleet, and its walk.
+"""
 
 from __future__ import annotations
 

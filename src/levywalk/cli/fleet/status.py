@@ -21,8 +21,10 @@ levywalk fleet status my-fleet --watch
 
 levywalk fleet status my-fleet --json | jq .holder
 
-loss is the mean over the nodes of each node's own loss of the last model that it received. Hand-offs per second are
-the median of what the nodes measured between two visits. The disks of nodes that are down or stopped are read."""
+loss is the mean over the nodes of each node's own loss of the last model that it received. \
+Hand-offs per second are
+the median of what the nodes measured between two visits. The disks of nodes that are down or \
+stopped are read."""
 
 
 def status(

@@ -72,7 +72,9 @@ class KernelBackend:
 
 
 def _side_by_side(plan: RunPlan, problem: GeneralizedLinear) -> bool:
-    """Return whether the vector loop serves: one phase of a design, plain SGD, a loss of its own."""
+    """Return whether the vector loop serves: one phase of a design, plain SGD,
+    a loss of its own.
+    """
     return (
         plan.detector is None
         and tables.fit(problem)
@@ -323,7 +325,9 @@ class LoopBlock:
                 self._rest(int(r), start, stop)
 
     def _walk(self, start: int, stop: int) -> None:
-        """Take the replicas from step ``start`` to step ``stop``, whatever becomes of their models."""
+        """Take the replicas from step ``start`` to step ``stop``,
+        whatever becomes of their models.
+        """
         made = self.made
         phases = self.constant or made.phases(start, stop)
         made.loop(

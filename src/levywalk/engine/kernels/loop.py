@@ -70,7 +70,9 @@ class Data(NamedTuple):
 
 
 class Phases(NamedTuple):
-    """How to walk: row 0 the first phase, row 1 the second; without a second, both are the first."""
+    """How to walk: row 0 the first phase, row 1 the second;
+    without a second, both are the first.
+    """
 
     weight: Floats  # (2, n)
     ratio: Floats  # (2, n)

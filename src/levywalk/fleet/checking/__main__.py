@@ -1,4 +1,6 @@
-"""Search for a schedule of faults that breaks the hand-off: ``python -m levywalk.fleet.checking``."""
+"""Search for a schedule of faults that breaks the hand-off:
+``python -m levywalk.fleet.checking``.
+"""
 
 from __future__ import annotations
 

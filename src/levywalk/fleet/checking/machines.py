@@ -1,4 +1,6 @@
-"""The machines of a virtual fleet: time, nodes, their effects, crashes, and what the operator says."""
+"""The machines of a virtual fleet: time, nodes, their effects, crashes,
+and what the operator says.
+"""
 
 from __future__ import annotations
 

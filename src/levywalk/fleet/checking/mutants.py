@@ -38,7 +38,9 @@ class ReleasesWithoutRegister(Node):
 
 
 class AnnouncesUnguarded(Node):
-    """A restored token becomes active, and its epoch is announced, before a second node has a copy."""
+    """A restored token becomes active, and its epoch is announced,
+    before a second node has a copy.
+    """
 
     def _bring_back(
         self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]
@@ -60,7 +62,9 @@ class AnnouncesUnguarded(Node):
 
 
 class RedrawsAfterCrash(Node):
-    """After a restart a decision that was on disk is made again, with another result if possible."""
+    """After a restart a decision that was on disk is made again,
+    with another result if possible.
+    """
 
     def _start(self, event: Start, now: float) -> None:
         held = self.disk.held

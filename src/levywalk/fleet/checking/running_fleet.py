@@ -1,4 +1,6 @@
-"""A fleet of real processes that a test controls: it starts, kills, stops and asks them one by one."""
+"""A fleet of real processes that a test controls:
+it starts, kills, stops and asks them one by one.
+"""
 
 from __future__ import annotations
 

@@ -183,7 +183,9 @@ class Nodes:
         self.problem: tuple[str, str] | None = None
 
     def outcomes(self, v: int, memory: int, move: Move) -> list[MoveOutcome]:
-        """Return the situation before each later commit of an event and, last, after all effects."""
+        """Return the situation before each later commit of an event and, last,
+        after all effects.
+        """
         key = (v, memory, move)
         found = self.known.get(key)
         if found is None:
@@ -203,7 +205,9 @@ class Nodes:
         return found
 
     def _machine(self, v: int, memory: DiskValue, hears: int) -> Node:
-        """Return a state machine with that disk, which has just heard all neighbours, one, or none."""
+        """Return a state machine with that disk, which has just heard all neighbours, one,
+        or none.
+        """
         node = self.setting.node(v, memory.disk(), self.kind)
         node.heard = dict.fromkeys(node.neighbours, 0.0) if hears == ALL else {hears: 0.0}
         return node

@@ -155,7 +155,9 @@ def wrong_end(memories: list[DiskValue], facts: list[tuple[Any, ...]]) -> tuple[
 
 
 def updates_at_risk(memories: list[DiskValue], facts: list[tuple[Any, ...]]) -> int:
-    """Return how many updates a token of a regenerated epoch is ahead of the copy that continues."""
+    """Return how many updates a token of a regenerated epoch is ahead of the copy that
+    continues.
+    """
     lost = 0
     for kind, epoch, _, step, *_ in facts:
         if kind != "regenerated":

@@ -110,7 +110,9 @@ class Authority:
         *,
         now: datetime | None = None,
     ) -> Authority:
-        """Create the key and the certificate of a new fleet's authority, in a folder that has none."""
+        """Create the key and the certificate of a new fleet's authority,
+        in a folder that has none.
+        """
         folder = Path(folder)
         if not FLEET_NAME.fullmatch(fleet_name):
             raise InvalidParameter(

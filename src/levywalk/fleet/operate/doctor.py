@@ -55,7 +55,14 @@ def examine(path: str | Path) -> Iterator[Finding]:
     >>> import levywalk as lw
     >>> from levywalk.fleet.setup.create import create
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     at = create(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
+    ...     at = create(
+    ...         Path(name) / "five",
+    ...         lw.ring(5),
+    ...         lw.homogeneous(5),
+    ...         lw.mhlj(),
+    ...         steps=100,
+    ...         step_size="theory",
+    ...     )
     ...     print(*next(examine(at)))
     ok the folder holds nodes 0-4 of 5
     """

@@ -41,7 +41,9 @@ def parsed(node: int, raw: bytes, last: str = "") -> dict[str, Any]:
 
     Examples
     --------
-    >>> parsed(3, b'{"time": "2026-01-01T12:00:00.000+00:00", "level": "info", "event": "stopped"}\n')["node"]
+    >>> parsed(
+    ...     3, b'{"time": "2026-01-01T12:00:00.000+00:00", "level": "info", "event": "stopped"}\n'
+    ... )["node"]
     3
     >>> parsed(3, b"Segmentation fault\n")
     {'time': '', 'level': 'error', 'node': 3, 'event': 'Segmentation fault'}
@@ -81,7 +83,12 @@ def in_words(entry: Mapping[str, Any]) -> str:
 
     Examples
     --------
-    >>> entry = {"time": "2026-01-01T12:00:00.250+00:00", "level": "info", "node": 3, "event": "edge up"}
+    >>> entry = {
+    ...     "time": "2026-01-01T12:00:00.250+00:00",
+    ...     "level": "info",
+    ...     "node": 3,
+    ...     "event": "edge up",
+    ... }
     >>> in_words(entry | {"neighbour": 2})
     '2026-01-01 12:00:00.250  node   3  the edge to node 2 is up'
     """

@@ -76,7 +76,14 @@ def merge(logs: Logs, fleet: Fleet, *, missing: str = "refuse") -> Trace:
     --------
     >>> import levywalk as lw
     >>> from levywalk.fleet.simulate.virtual import VirtualFleet
-    >>> fleet = Fleet.of(lw.ring(12), lw.homogeneous(12), lw.mhlj(), steps=100, step_size="theory", record_every=10)
+    >>> fleet = Fleet.of(
+    ...     lw.ring(12),
+    ...     lw.homogeneous(12),
+    ...     lw.mhlj(),
+    ...     steps=100,
+    ...     step_size="theory",
+    ...     record_every=10,
+    ... )
     >>> virtual = VirtualFleet(fleet)
     >>> virtual.run()
     True

@@ -16,7 +16,9 @@ class Epochs(Membership):
     """What a node knows about epochs, and how it begins a new one."""
 
     def _behind(self, sender: int, epoch: Epoch) -> bool:
-        """If a message is of an older epoch, tell the sender about the newer one and return True."""
+        """If a message is of an older epoch, tell the sender about the newer one and
+        return True.
+        """
         known = self.disk.known
         if epoch < known.epoch:
             self._send(sender, Fenced(known.epoch, known.base))

@@ -159,7 +159,9 @@ class HandOff(Guardian):
                 self._send(u, Finished(token))
 
     def _prepared(self, sender: int, message: Prepared, now: float) -> None:
-        """The next node has the token: change nothing any more, and ask the guardian to release it."""
+        """The next node has the token: change nothing any more, and ask the guardian to
+        release it.
+        """
         held = self.disk.held
         if (
             held is None

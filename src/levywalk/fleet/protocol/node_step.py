@@ -52,8 +52,13 @@ class PublishedWalk:
     Examples
     --------
     >>> import levywalk as lw
-    >>> published = PublishedWalk.of(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=10, step_size="theory")
-    >>> published.ends(Token.first(np.zeros(10))), published.ends(Token.first(np.zeros(10))._replace(step=10))
+    >>> published = PublishedWalk.of(
+    ...     lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=10, step_size="theory"
+    ... )
+    >>> (
+    ...     published.ends(Token.first(np.zeros(10))),
+    ...     published.ends(Token.first(np.zeros(10))._replace(step=10)),
+    ... )
     (False, True)
     """
 

@@ -1,4 +1,6 @@
-"""Metrics for Prometheus on a loopback address (``GET /metrics``), and ``GET /healthz`` for probes."""
+"""Metrics for Prometheus on a loopback address (``GET /metrics``),
+and ``GET /healthz`` for probes.
+"""
 
 from __future__ import annotations
 

@@ -188,7 +188,9 @@ class Process:
     # Events and effects
 
     def event(self, event: Event) -> None:
-        """Pass an event to the state machine: one transaction, then everything that depends on it."""
+        """Pass an event to the state machine: one transaction, then everything that
+        depends on it.
+        """
         if self.out_of_order or self.failed:
             return  # act like a node that is down: the others send their messages again
         try:

@@ -145,8 +145,18 @@ def create(
     >>> import tempfile
     >>> import levywalk as lw
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     at = create(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
-    ...     sorted(path.name for path in at.iterdir()), sorted(path.name for path in (at / "node-3").iterdir())
+    ...     at = create(
+    ...         Path(name) / "five",
+    ...         lw.ring(5),
+    ...         lw.homogeneous(5),
+    ...         lw.mhlj(),
+    ...         steps=100,
+    ...         step_size="theory",
+    ...     )
+    ...     (
+    ...         sorted(path.name for path in at.iterdir()),
+    ...         sorted(path.name for path in (at / "node-3").iterdir()),
+    ...     )
     (['authority', 'manifest.json', 'node-0', 'node-1', 'node-2', 'node-3', 'node-4'],
      ['ca.crt', 'data.npz', 'manifest.json', 'node.crt', 'node.key', 'node.toml'])
     """
@@ -179,7 +189,14 @@ def fleet_of(folder: str | Path) -> Fleet:
     >>> import tempfile
     >>> import levywalk as lw
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     at = create(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
+    ...     at = create(
+    ...         Path(name) / "five",
+    ...         lw.ring(5),
+    ...         lw.homogeneous(5),
+    ...         lw.mhlj(),
+    ...         steps=100,
+    ...         step_size="theory",
+    ...     )
     ...     fleet_of(at).network
     Network('ring(5)', n=5, edges=5, self_loops='none')
     """
@@ -222,7 +239,9 @@ def _fresh(folder: Path) -> Path:
 
 
 def _check_problem(problem: Problem, design: Walk, step_size: float | str | Schedule) -> None:
-    """Refuse problems that a node cannot compute alone, and step sizes that need the private data."""
+    """Refuse problems that a node cannot compute alone, and step sizes that need the
+    private data.
+    """
     if isinstance(problem, PrivateProblem):
         sizes = (
             [step_size]

@@ -66,7 +66,14 @@ def files(folder: str | Path, kind: str) -> dict[str, str]:
     >>> import levywalk as lw
     >>> from levywalk.fleet.setup.create import create
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     at = create(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
+    ...     at = create(
+    ...         Path(name) / "five",
+    ...         lw.ring(5),
+    ...         lw.homogeneous(5),
+    ...         lw.mhlj(),
+    ...         steps=100,
+    ...         step_size="theory",
+    ...     )
     ...     list(files(at, "systemd"))
     ['levywalk-node@.service', 'INSTALL.md']
     """
@@ -161,13 +168,15 @@ WantedBy=multi-user.target
 _SYSTEMD = """\
 # Running the fleet "{name}" under systemd
 
-On each machine, as root, with levywalk at /usr/local/bin/levywalk (otherwise change ExecStart in the unit):
+On each machine, as root, with levywalk at /usr/local/bin/levywalk (otherwise change ExecStart in \
+the unit):
 
     useradd --system --home-dir /var/lib/levywalk levywalk
     cp levywalk-node@.service /etc/systemd/system/
     install -d -m 755 /var/lib/levywalk
 
-For each node of that machine, here node 3. Its folder contains its private key and its data: copy it only to that
+For each node of that machine, here node 3. Its folder contains its private key and its data: \
+copy it only to that
 machine. The folder `authority` stays with the operator.
 
     cp -r node-3 /var/lib/levywalk/
@@ -181,7 +190,8 @@ When all nodes run, start the walk, once, on the machine of node {start}:
     runuser -u levywalk -- levywalk fleet begin /var/lib/levywalk/node-{start}/node.toml
 
 After restarts, crashes and updates of machines a node continues by itself from
-/var/lib/levywalk/node-N/state. Never start a node from a copy of an old state, and never run one node twice.
+/var/lib/levywalk/node-N/state. Never start a node from a copy of an old state, \
+and never run one node twice.
 """
 
 _DOCKERFILE = f"""\
@@ -239,7 +249,8 @@ x-node: &node
     OPENBLAS_NUM_THREADS: "1"
   networks: [fleet]
   healthcheck:
-    test: [CMD, python, -c, "import socket; socket.create_connection(('127.0.0.1', {port}), 3).close()"]
+    test: [CMD, python, -c, "import socket; socket.create_connection(('127.0.0.1', {port}), \
+3).close()"]
     interval: 30s
     timeout: 10s
     start_period: 30s
@@ -257,7 +268,8 @@ volumes:
 _COMPOSE_TEXT = f"""\
 # Running the fleet with compose
 
-Build the image from levywalk's wheel, and make the user of the container the owner of the nodes' files: only the owner
+Build the image from levywalk's wheel, and make the user of the container the owner of the nodes' \
+files: only the owner
 may read the keys:
 
     cp …/levywalk-*.whl .
@@ -363,7 +375,8 @@ apiVersion: apps/v1
 kind: StatefulSet
 metadata:
   name: {name}-{node}
-  labels: {{app.kubernetes.io/name: levywalk, app.kubernetes.io/instance: {name}, levywalk/node: "{node}"}}
+  labels: {{app.kubernetes.io/name: levywalk, app.kubernetes.io/instance: {name}, levywalk/node: \
+"{node}"}}
 spec:
   replicas: 1  # never more: a node must not run twice
   serviceName: {name}
@@ -371,7 +384,8 @@ spec:
     matchLabels: {{app.kubernetes.io/instance: {name}, levywalk/node: "{node}"}}
   template:
     metadata:
-      labels: {{app.kubernetes.io/name: levywalk, app.kubernetes.io/instance: {name}, levywalk/node: "{node}"}}
+      labels: {{app.kubernetes.io/name: levywalk, app.kubernetes.io/instance: {name}, \
+levywalk/node: "{node}"}}
     spec:
       automountServiceAccountToken: false
       terminationGracePeriodSeconds: 30
@@ -443,8 +457,10 @@ Build the image from levywalk's wheel, and push it to a registry that the cluste
     docker push REGISTRY/levywalk
     kustomize edit set image levywalk=REGISTRY/levywalk
 
-Create the secrets and start the nodes. Each node is a StatefulSet with its own secret and volume. An init container
-copies the keys to a folder in memory with mode 0600, because a node refuses a key that others may read.
+Create the secrets and start the nodes. Each node is a StatefulSet with its own secret and volume. \
+An init container
+copies the keys to a folder in memory with mode 0600, because a node refuses a key that others \
+may read.
 
     kubectl apply -k .
     kubectl wait --for=condition=ready pod -l app.kubernetes.io/instance={{name}}
@@ -458,7 +474,9 @@ Then, and at any time:
     kubectl exec {{name}}-{{start}}-0 -c node -- levywalk fleet status {_CONFIG}/node.toml
     kubectl rollout restart statefulset/{{name}}-1     # loses nothing
 
-Whoever may read the namespace's secrets has all nodes' keys and data: owners who do not trust each other need a
-namespace or a cluster each. The folder `authority` is not part of this: keep it with the operator. The volumes stay
+Whoever may read the namespace's secrets has all nodes' keys and data: \
+owners who do not trust each other need a
+namespace or a cluster each. The folder `authority` is not part of this: \
+keep it with the operator. The volumes stay
 after `kubectl delete -k .`; do not remove one before the walk is over.
 """

@@ -71,7 +71,12 @@ class Manifest:
     >>> from levywalk.fleet.setup.build import Fleet
     >>> fleet = Fleet.of(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
     >>> manifest = Manifest.of(fleet, name="five")
-    >>> manifest.published == fleet.published, manifest.design == fleet.design, manifest.nodes, manifest.start
+    >>> (
+    ...     manifest.published == fleet.published,
+    ...     manifest.design == fleet.design,
+    ...     manifest.nodes,
+    ...     manifest.start,
+    ... )
     (True, True, 5, 4)
     >>> manifest.terms.run == manifest.digest, manifest == Manifest.parse(manifest.text)
     (True, True)
@@ -154,7 +159,9 @@ class Manifest:
         --------
         >>> import levywalk as lw
         >>> from levywalk.fleet.setup.build import Fleet
-        >>> fleet = Fleet.of(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
+        >>> fleet = Fleet.of(
+        ...     lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory"
+        ... )
         >>> Manifest.of(fleet).scores(3.5, degree=2)
         (3.5,)
         """

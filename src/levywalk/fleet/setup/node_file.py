@@ -58,7 +58,10 @@ class NodeFile:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:
     ...     at = Path(name).resolve()
-    ...     files = {what: at / what for what in ("manifest", "data", "state", "key", "certificate", "authority")}
+    ...     files = {
+    ...         what: at / what
+    ...         for what in ("manifest", "data", "state", "key", "certificate", "authority")
+    ...     }
     ...     near = (Peer(2, "127.0.0.1:21002", "0" * 64),)
     ...     file = NodeFile(id=3, listen="127.0.0.1:21003", metrics=None, neighbours=near, **files)
     ...     file.write(at / "node.toml")

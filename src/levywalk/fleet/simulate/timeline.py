@@ -35,7 +35,9 @@ def timeline(virtual: VirtualFleet) -> list[TimelineRow]:
     --------
     >>> import levywalk as lw
     >>> from levywalk.fleet.setup.build import Fleet
-    >>> virtual = VirtualFleet(Fleet.of(lw.ring(12), lw.homogeneous(12), lw.mhlj(), steps=50, step_size="theory"))
+    >>> virtual = VirtualFleet(
+    ...     Fleet.of(lw.ring(12), lw.homogeneous(12), lw.mhlj(), steps=50, step_size="theory")
+    ... )
     >>> virtual.run()
     True
     >>> for row in timeline(virtual):

@@ -441,7 +441,9 @@ def encode(value: object, put: Put = _all_inline) -> bytes:
 def decode(
     data: bytes, expected: Sequence[type], limits: Limits = ANY, get: Get = _none_elsewhere
 ) -> Any:
-    """Return the value in the bytes, which must be of one of the expected types and use all bytes."""
+    """Return the value in the bytes, which must be of one of the expected types and use
+    all bytes.
+    """
     source = _In(data, limits, get)
     format_, number = source.numbers(_PREFIX)
     if format_ != FORMAT:

@@ -347,7 +347,9 @@ class NodeStore(StoreReader):
 
 
 class _Transaction:
-    """All or nothing: commits at the end, rolls back on any error, and translates SQLite's errors."""
+    """All or nothing: commits at the end, rolls back on any error,
+    and translates SQLite's errors.
+    """
 
     def __init__(self, store: StoreReader, db: sqlite3.Connection, failpoints: str) -> None:
         self.store, self.db, self.failpoints = store, db, failpoints

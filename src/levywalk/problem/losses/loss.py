@@ -1,4 +1,7 @@
-"""The contract of a loss: what one sample costs. A generalised linear problem is data and a loss."""
+"""The contract of a loss: what one sample costs.
+
+A generalised linear problem is data and a loss.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,10 @@ def paper_figures(results: Comparison, curves: Sequence[Curve], folder: Path) ->
     >>> network, problem = lw.ring(20), lw.homogeneous(20)
     >>> results = lw.compare(network, problem, designs, steps=50, replicas=2, step_size=0.01)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in paper_figures(results, curves_of(results), pathlib.Path(folder))][:2]
+    ...     [
+    ...         path.name
+    ...         for path in paper_figures(results, curves_of(results), pathlib.Path(folder))
+    ...     ][:2]
     ['error-steps.pdf', 'error-steps.png']
     """
     written = []

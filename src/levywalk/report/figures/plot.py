@@ -74,7 +74,9 @@ def plot(
     Examples
     --------
     >>> import levywalk as lw
-    >>> trace = lw.run(lw.ring(50), lw.homogeneous(50), lw.mhlj(), steps=500, step_size=0.01, replicas=4)
+    >>> trace = lw.run(
+    ...     lw.ring(50), lw.homogeneous(50), lw.mhlj(), steps=500, step_size=0.01, replicas=4
+    ... )
     >>> figure = lw.plot(trace)
     >>> len(figure.axes)
     3

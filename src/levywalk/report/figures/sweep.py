@@ -72,7 +72,9 @@ def plot_sweep(
     Examples
     --------
     >>> row = {"design": "MHLJ", "accuracy": 0.1, "steps_to_low": 10.0, "steps_to_high": math.inf}
-    >>> figure = plot_sweep([row | {"n": 5, "steps_to": 20.0}, row | {"n": 9, "steps_to": math.inf}], ["n"])
+    >>> figure = plot_sweep(
+    ...     [row | {"n": 5, "steps_to": 20.0}, row | {"n": 9, "steps_to": math.inf}], ["n"]
+    ... )
     >>> len(figure.axes)
     1
     """

@@ -70,7 +70,9 @@ def plot_timeline(
 
     Examples
     --------
-    >>> figure = plot_timeline(3, 2.0, [("epoch 0", [0.0, 1.0, 2.0], [0, 1, 1], False)], [(1.5, 2, "kill")])
+    >>> figure = plot_timeline(
+    ...     3, 2.0, [("epoch 0", [0.0, 1.0, 2.0], [0, 1, 1], False)], [(1.5, 2, "kill")]
+    ... )
     >>> figure.axes[0].get_ylabel()
     'node'
     """

@@ -18,7 +18,9 @@ def besides(points: Sequence[Mapping[str, Any]]) -> list[str]:
 
     Examples
     --------
-    >>> besides([{"where": "ring"}, {"where": "grid", "beside": {"transfers": {}, "excess loss": {}}}])
+    >>> besides(
+    ...     [{"where": "ring"}, {"where": "grid", "beside": {"transfers": {}, "excess loss": {}}}]
+    ... )
     ['excess loss', 'transfers']
     """
     there = {name for point in points for name in _mapping(point.get("beside"))}
@@ -33,7 +35,12 @@ def effect_text(found: Mapping[str, Any] | None) -> str:
     --------
     >>> effect_text({"effect": 2.0, "interval": [1.25, None], "undefined": 1, "instances": 20})
     '2 [1.25, ∞], 1 of 20 undefined'
-    >>> effect_text({"effect": None, "interval": [None, None], "undefined": 20, "instances": 20}), effect_text(None)
+    >>> (
+    ...     effect_text(
+    ...         {"effect": None, "interval": [None, None], "undefined": 20, "instances": 20}
+    ...     ),
+    ...     effect_text(None),
+    ... )
     ('–', '–')
     """
     if found is None or "effect" not in found:
