@@ -17,7 +17,7 @@ from levywalk.engine.interrupt import Interruptible
 from levywalk.engine.measure import Measure
 from levywalk.engine.prepare import Job
 from levywalk.engine.reference import ReferenceBackend
-from levywalk.engine.resume import Progress, StateFile
+from levywalk.engine.resume import RunProgress, StateFile
 from levywalk.engine.run_state import RunPlan, RunRecord, RunState
 from levywalk.engine.standings import Standings
 from levywalk.engine.threads import Pace, Share, equal_shares, side_by_side
@@ -48,7 +48,7 @@ def drive(
         RunRecord(plan.replicas, len(job.checkpoints)),
     )
     with Interruptible() as interrupt, file or nullcontext():
-        so_far = file.load(state, record) if file else Progress()
+        so_far = file.load(state, record) if file else RunProgress()
         before, began = so_far.seconds, time.perf_counter()
         shares = _shares(job, state) if so_far.done < plan.steps else []
         walks = [

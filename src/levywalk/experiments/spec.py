@@ -30,7 +30,7 @@ from levywalk.updates import Sgd, Update
 from levywalk.walks import Walk
 
 _PLAIN = (bool, int, float, str, NoneType)
-Method = Walk | tuple[Walk, Update]
+WalkOrPair = Walk | tuple[Walk, Update]
 
 
 class _Section(BaseModel):
@@ -68,7 +68,7 @@ class _Family(_Section):
         return made
 
 
-class _Source(_Section):
+class _DataSource(_Section):
     data: str
 
     def build(self, n: int, folder: Path) -> Problem:
@@ -113,7 +113,7 @@ class _Made(_Section):
 class _DesignBase(_Made):
     update: str | dict[str, Any] | None = None  # of this design; the one in [run] if there is none
 
-    def build(self) -> Method:
+    def build(self) -> WalkOrPair:
         """Make the walk, or the pair of a walk and an update."""
         walk: Walk = from_dict("design", self.recipe())
         return walk if self.update is None else (walk, update_of(self.update))
@@ -257,7 +257,7 @@ class Experiment(_Section):
     run: _Run
     output: _Output = _Output()
 
-    def build(self, folder: Path) -> tuple[Network, Problem, dict[str, Method]]:
+    def build(self, folder: Path) -> tuple[Network, Problem, dict[str, WalkOrPair]]:
         """Make the parts; files are relative to ``folder``.
 
         An impossible value names its section.
@@ -267,7 +267,7 @@ class Experiment(_Section):
             graph = self.network.build(folder)
             where = "problem"
             task = self.problem.build(graph.n, folder)
-            made: dict[str, Method] = {}
+            made: dict[str, WalkOrPair] = {}
             for name, section in self.designs.items():
                 where = f"designs.{name}"
                 made[name] = section.build()
@@ -283,7 +283,7 @@ def experiment_type() -> type[Experiment]:
         "Experiment",
         __base__=Experiment,
         network=(_union("network", "family", _Family, first=_NetworkFile), ...),
-        problem=(_union("data", "data", _Source, skip=1, first=_DataFile), ...),
+        problem=(_union("data", "data", _DataSource, skip=1, first=_DataFile), ...),
         designs=(designs, Field(min_length=1)),
     )
     return made

@@ -22,8 +22,8 @@ from levywalk.engine.kernels.loop import (
     OWN_LOSS,
     Data,
     Graph,
+    LoopRows,
     Phases,
-    Rows,
     Watch,
     compiled_loop,
 )
@@ -361,9 +361,9 @@ class LoopBlock:
 
 def _pack(
     state: RunState, keys: Words64, scale: Floats, detector: BoundDetector | None
-) -> tuple[Rows, Watch]:
+) -> tuple[LoopRows, Watch]:
     """Return the loop's view of a state."""
-    rows = Rows(
+    rows = LoopRows(
         keys,
         scale,
         state.node,

@@ -36,7 +36,7 @@ from levywalk.engine.kernels.words import (
 _REORDER = {"reassoc", "contract", "nsz"}
 
 
-class Rows(NamedTuple):
+class LoopRows(NamedTuple):
     """The replicas' state that the loop changes in place; visits and walk have no columns when not
     recorded.
     """
