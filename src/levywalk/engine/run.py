@@ -18,6 +18,7 @@ from levywalk.engine.resume import StateFile
 from levywalk.errors import DivergedWarning
 from levywalk.network import Network
 from levywalk.problem import Problem
+from levywalk.problem.named import flat_model, flat_problem
 from levywalk.schedule import Schedule
 from levywalk.trace import Trace
 from levywalk.trace.provenance import told
@@ -131,6 +132,8 @@ def run(
     >>> bool((again.model == trace.model).all())  # read from the file, without a step
     True
     """
+    problem = flat_problem(problem)
+    x0 = flat_model(problem, x0)
     steps, replicas = check_sizes(steps, replicas, record_every)
     seed = checks.seed(seed)
     job = prepare(

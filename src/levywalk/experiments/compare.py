@@ -21,6 +21,7 @@ from levywalk.experiments.state_files import StateFolder
 from levywalk.experiments.tuning import best, tune_step_size
 from levywalk.network import Network
 from levywalk.problem import Problem, check_problem, optimum_of
+from levywalk.problem.named import flat_model, flat_problem
 from levywalk.trace import Trace
 from levywalk.trace.comparison import Comparison, Trial
 from levywalk.trace.ranking import ACCURACY, Criterion, Ranking
@@ -95,6 +96,8 @@ def compare(
         raise InvalidParameter(
             f"designs must be a non-empty dict of names and designs, got {designs!r}"
         )
+    problem = flat_problem(problem)
+    x0 = flat_model(problem, x0)
     steps, replicas = check_sizes(steps, replicas, record_every)
     seed = checks.seed(seed)
     # Everything is checked and all designs are bound before the first walk: a mistake should not

@@ -39,6 +39,7 @@ def told(
     'ring(5)'
     """
     fingerprint = getattr(problem, "fingerprint", None)
+    arrays = getattr(problem, "arrays", None)  # of a model that is several named arrays
     return {
         "levywalk": __version__,
         "numpy": np.__version__,
@@ -56,8 +57,9 @@ def told(
             "fingerprint": network.fingerprint(),
         },
         "problem": {
-            "kind": type(problem).__name__,
+            "kind": type(getattr(problem, "named", problem)).__name__,
             "dim": problem.dim,
+            "arrays": None if arrays is None else {key: list(shape) for key, shape in arrays.shapes.items()},
             "fingerprint": fingerprint() if fingerprint else None,
         },
         "design": design.describe(),

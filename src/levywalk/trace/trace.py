@@ -13,6 +13,7 @@ from levywalk import checks
 from levywalk.arrays import AnyArray, Floats, Ints, Ints32
 from levywalk.errors import InvalidParameter
 from levywalk.notebook import table_html
+from levywalk.problem.named import ModelArrays
 from levywalk.trace.statistics import bootstrap_mean, bootstrap_steps, mean_over_walks, settled_at
 
 if TYPE_CHECKING:
@@ -126,6 +127,18 @@ class Trace:
         """
         how = self.provenance.get("loss", {"kind": "exact"})
         return "" if how["kind"] == "exact" else f"{how['nodes']} of {how['of']} nodes"
+
+    def named_models(self) -> dict[str, Floats]:
+        """Return the final models as named arrays, one per replica, if the problem has named arrays.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> lw.run(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=9, step_size=0.01).named_models().keys()
+        dict_keys(['model'])
+        """
+        shapes = self.provenance.get("problem", {}).get("arrays")
+        return {"model": self.model} if shapes is None else ModelArrays(shapes).unpack(self.model)
 
     def steps_to(self, accuracy: float) -> float:
         """Return the first checkpoint after which the error's mean over walks stays at or below

@@ -10,6 +10,7 @@ import numpy as np
 
 from levywalk.arrays import Floats, Ints, Ints32
 from levywalk.errors import InvalidParameter
+from levywalk.notebook import table_html
 
 _INDEPENDENT = 0.2  # batches whose neighbours correlate more than this are too short
 
@@ -108,6 +109,10 @@ class WalkRecord:
 
     def __repr__(self) -> str:
         return f"WalkRecord({self.provenance['design']['name']}: {self.replicas} replicas x {self.steps} steps)"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, value) for name, value in self.summary().items() if value is not None]
+        return table_html(rows, repr(self))
 
     @property
     def mean_dwell(self) -> float:
