@@ -107,7 +107,10 @@ class WalkRecord:
         return len(self.final_node)
 
     def __repr__(self) -> str:
-        return f"WalkRecord({self.provenance['design']['name']}: {self.replicas} replicas x {self.steps} steps)"
+        return (
+            f"WalkRecord({self.provenance['design']['name']}: "
+            f"{self.replicas} replicas x {self.steps} steps)"
+        )
 
     @property
     def mean_dwell(self) -> float:

@@ -56,7 +56,10 @@ DataOption = Annotated[
     str,
     typer.Option(
         "--data",
-        help="Data of the nodes: heterogeneous, homogeneous, a data file, or private (only the owners have it).",
+        help=(
+            "Data of the nodes: heterogeneous, homogeneous, a data file, "
+            "or private (only the owners have it)."
+        ),
     ),
 ]
 DimOption = Annotated[
