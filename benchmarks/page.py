@@ -81,12 +81,12 @@ LIMITED_BY: dict[str, str] = {
     "walkers/random_regular(1000000, 4), dim 10, 64 replicas": _FETCHING,
     "walk/ring(1000), simple random walk/levywalk": _STEPPING,
     "walk/erdos_renyi(1000, 0.1), simple random walk/levywalk": _STEPPING,
-    (
-        "walk/watts_strogatz(1000000, 4, 0.1), simple random walk/levywalk"
-    ): "misses in flight: place and edge",
-    (
-        "walk/random_regular(1000000, 4), simple random walk/levywalk"
-    ): "misses in flight: place and edge",
+    "walk/watts_strogatz(1000000, 4, 0.1), simple random walk/levywalk": (
+        "misses in flight: place and edge"
+    ),
+    "walk/random_regular(1000000, 4), simple random walk/levywalk": (
+        "misses in flight: place and edge"
+    ),
     "dims": (
         "arithmetic up to dim 200; beyond, bandwidth after L2: a record is read once, "
         "the model stays"

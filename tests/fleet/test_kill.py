@@ -91,8 +91,8 @@ def make_fleet() -> Fleet:
 def reference() -> Trace:
     fleet = make_fleet()
     return lw.run(
-        fleet.network, fleet.problem, fleet.design, steps=STEPS, step_size="theory", seed=3, backend="reference",
-        record_walk=True,
+        fleet.network, fleet.problem, fleet.design, steps=STEPS, step_size="theory", seed=3,
+        backend="reference", record_walk=True,
     )  # fmt: skip
 
 

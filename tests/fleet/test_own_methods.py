@@ -41,7 +41,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Know the methods here and in processes that a test starts, and in no others."""
     monkeypatch.setenv(LOAD, "")
     load_file(METHODS)
-    yield
+    yield  # noqa: PT022
 
 
 def update(name: str, **arguments: Any) -> lw.Update:

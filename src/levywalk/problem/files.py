@@ -65,8 +65,8 @@ def load_dataset(
 
     Notes
     -----
-    LIBSVM: ``label index:value …`` with indices from 1, increasing; ``#`` starts a comment. CSV: comma,
-    tab or semicolon; a first line without any number is a header.
+    LIBSVM: ``label index:value …`` with indices from 1, increasing; ``#`` starts a comment. CSV:
+    comma, tab or semicolon; a first line without any number is a header.
 
     Examples
     --------

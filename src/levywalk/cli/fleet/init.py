@@ -145,8 +145,8 @@ def init(
     name: NameOption = None,
     days: DaysOption = 365,
 ) -> None:
-    """Create a fleet: write the keys, the certificates, the manifest and one data folder
-    per node.
+    """Create a fleet: write the keys, the certificates, the manifest and one data folder \
+per node.
     """
     from levywalk import checks
     from levywalk.errors import InvalidParameter

@@ -443,7 +443,7 @@ def main(arguments: list[str] | None = None) -> int:
             run()
         )  # the process ends afterwards, so nothing needs to be cancelled
     except (LevywalkError, NodeStoreError) as error:
-        print(
+        print(  # noqa: T201
             json.dumps({"level": "error", "event": "cannot run", "message": str(error)}), flush=True
         )
         print(f"Error: {error}", file=sys.stderr)  # noqa: T201
