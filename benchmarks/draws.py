@@ -173,7 +173,8 @@ def main() -> None:
     parser.add_argument(
         "--words", type=number, default=1 << 24, help="words per order, as 2^30 (default 2^24)"
     )
-    parser.add_argument("--orders", nargs="+", choices=ORDERS, default=list(ORDERS), metavar="ORDER",
+    parser.add_argument("--orders", nargs="+", choices=ORDERS, default=list(ORDERS),
+                        metavar="ORDER",
                         help=f"which of: {', '.join(ORDERS)} (default all)")  # fmt: skip
     parser.add_argument("--scheme", choices=[*SCHEMES, *GENERATORS], default="levywalk",
                         help="levywalk, a flawed hash, or a generator of numpy's")  # fmt: skip

@@ -107,7 +107,8 @@ def main() -> None:
             end="",
         )
         print(
-            f"{max(rates):9,.0f}{GOALS[label]:7,}{statistics.median(row[1] for row in rows):11,.0f}",
+            f"{max(rates):9,.0f}{GOALS[label]:7,}"
+            f"{statistics.median(row[1] for row in rows):11,.0f}",
             end="",
         )
         print(

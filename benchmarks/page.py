@@ -81,12 +81,22 @@ LIMITED_BY: dict[str, str] = {
     "walkers/random_regular(1000000, 4), dim 10, 64 replicas": _FETCHING,
     "walk/ring(1000), simple random walk/levywalk": _STEPPING,
     "walk/erdos_renyi(1000, 0.1), simple random walk/levywalk": _STEPPING,
-    "walk/watts_strogatz(1000000, 4, 0.1), simple random walk/levywalk": "misses in flight: place and edge",
-    "walk/random_regular(1000000, 4), simple random walk/levywalk": "misses in flight: place and edge",
-    "dims": "arithmetic up to dim 200; beyond, bandwidth after L2: a record is read once, the model stays",
+    "walk/watts_strogatz(1000000, 4, 0.1), simple random walk/levywalk": (
+        "misses in flight: place and edge"
+    ),
+    "walk/random_regular(1000000, 4), simple random walk/levywalk": (
+        "misses in flight: place and edge"
+    ),
+    "dims": (
+        "arithmetic up to dim 200; beyond, bandwidth after L2: a record is read once, "
+        "the model stays"
+    ),
     "threads": "the machine: two processes gain as much",
     "sizes": "misses in flight from 100,000 nodes on",
-    "visits": "one more load and store a step; on large networks one more miss, in an array of its own per replica",
+    "visits": (
+        "one more load and store a step; on large networks one more miss, "
+        "in an array of its own per replica"
+    ),
 }
 
 
@@ -223,7 +233,10 @@ def _once(once: Sequence[Mapping[str, Any]]) -> str:
     ]
     for other in once:
         speeds = (short(other["million_steps_per_second"][network]) for network in networks)
-        how = f"{other['version']}, {other['licence']}. {other['settings']}. {other['clock']}; {other['machine']}."
+        how = (
+            f"{other['version']}, {other['licence']}. {other['settings']}. {other['clock']}; "
+            f"{other['machine']}."
+        )
         lines.append(f"| {other['name']} | {' | '.join(speeds)} | {how} |")
     return "\n".join(lines)
 

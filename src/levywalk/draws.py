@@ -10,14 +10,14 @@ keys would be offsets into one sequence.
 
 What a step reads (slots are names, not numbers, elsewhere):
 
-========================  =====================================================================================
+========================  ==========================================================================
 ``JUMP``                  one 53-bit uniform: whether to jump and how far (``walks.jump``)
-``HOP + i``               hop i of a jump; hop 0 is also the proposal of a Metropolis-Hastings decision. One word
-                          gives the neighbour and an acceptance uniform (`split`): the index is
-                          exact to degree/2^64, and the uniform has 53 bits
+``HOP + i``               hop i of a jump; hop 0 is also the proposal of a Metropolis-Hastings
+                          decision. One word gives the neighbour and an acceptance uniform
+                          (`split`): the index is exact to degree/2^64, and the uniform has 53 bits
 ``MINIBATCH + j``         the j-th local sample of a minibatch
 ``OWN + i``               whatever a user's own walk or update draws besides
-========================  =====================================================================================
+========================  ==========================================================================
 """
 
 from __future__ import annotations

@@ -35,7 +35,10 @@ FLAGS = (
     ),
 )
 # The browser reads from fd 3 and writes to fd 4.
-START = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
+START = (
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); "
+    "os.execv(sys.argv[3], sys.argv[3:])"
+)
 
 
 def find_chromium() -> str | None:

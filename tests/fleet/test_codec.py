@@ -52,8 +52,8 @@ epochs = st.builds(Epoch, counts, counts, ints)
 digests = st.binary(max_size=32)
 memories = arrays(np.uint8, MEMORY)
 tokens = st.builds(
-    Token, epochs, counts, counts, counts, counts, counts, counts, floats, counts, memories, ints, ints,
-    counts, counts, digests, ints, counts,
+    Token, epochs, counts, counts, counts, counts, counts, counts, floats, counts, memories, ints,
+    ints, counts, counts, digests, ints, counts,
 )  # fmt: skip
 certificates = st.builds(Certificate, ints, epochs, ints, ints, digests, st.binary(max_size=64))
 edges = st.builds(Edge, counts, st.booleans(), counts, scores, st.booleans())
@@ -310,9 +310,10 @@ def test_nothing_large_is_allocated_for_a_lie() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"step": -1}, {"seq": -1}, {"hop": -1}, {"phase": -1}, {"hops": 2**63}, {"step": 1.5}, {"chain": bytes(33)},
-     {"model": np.ones(3, np.float32)}, {"model": np.ones((3, 1))}, {"small_messages": -1}, {"came_from": 2**63},
-     {"memory": np.ones(MEMORY)}, {"memory": np.ones(MEMORY, np.int8)}, {"memory": np.ones((MEMORY, 1), np.uint8)}],
+    [{"step": -1}, {"seq": -1}, {"hop": -1}, {"phase": -1}, {"hops": 2**63}, {"step": 1.5},
+     {"chain": bytes(33)}, {"model": np.ones(3, np.float32)}, {"model": np.ones((3, 1))},
+     {"small_messages": -1}, {"came_from": 2**63}, {"memory": np.ones(MEMORY)},
+     {"memory": np.ones(MEMORY, np.int8)}, {"memory": np.ones((MEMORY, 1), np.uint8)}],
 )  # fmt: skip
 def test_what_would_be_refused_is_not_written(changes: dict[str, Any]) -> None:
     with pytest.raises(Malformed):
@@ -333,8 +334,8 @@ def test_scores_that_would_lead_the_walk_astray_are_refused(bad: tuple[float, ..
 
 @pytest.mark.parametrize(
     "bad",
-    [Known(FIRST, -(2**63)), Known(Epoch(-1, 0, 0), 0), Known(Epoch(0, -1, 0), 0), Began(FIRST, FIRST, -1),
-     token_with(base=-1)],
+    [Known(FIRST, -(2**63)), Known(Epoch(-1, 0, 0), 0), Known(Epoch(0, -1, 0), 0),
+     Began(FIRST, FIRST, -1), token_with(base=-1)],
 )  # fmt: skip
 def test_where_an_epoch_began_is_not_before_the_first_step(bad: object) -> None:
     """What is lost is counted from there, and the count must fit onto the disk."""

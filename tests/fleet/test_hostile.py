@@ -176,8 +176,8 @@ from levywalk.fleet.runtime import process
 clock, real, seen = Path(sys.argv[1]).with_name("clock"), time.time, certificates.utc
 off = lambda: float(clock.read_text()) if clock.exists() else 0.0
 time.time = lambda: real() + off()
-certificates.utc = node_identity.utc = lambda now: seen(now) + timedelta(seconds=off() if now is \
-None else 0.0)
+certificates.utc = node_identity.utc = lambda now: \
+seen(now) + timedelta(seconds=off() if now is None else 0.0)
 sys.exit(process.main([sys.argv[1]]))
 """
 

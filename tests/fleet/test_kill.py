@@ -91,8 +91,8 @@ def make_fleet() -> Fleet:
 def reference() -> Trace:
     fleet = make_fleet()
     return lw.run(
-        fleet.network, fleet.problem, fleet.design, steps=STEPS, step_size="theory", seed=3, backend="reference",
-        record_walk=True,
+        fleet.network, fleet.problem, fleet.design, steps=STEPS, step_size="theory", seed=3,
+        backend="reference", record_walk=True,
     )  # fmt: skip
 
 
@@ -248,7 +248,10 @@ def test_killed_from_outside_at_any_moment_the_walk_goes_on(place: Path) -> None
 
 def test_the_environment_names_the_failpoint() -> None:
     environment = os.environ | {failpoints.VARIABLE: "commit:before:9"}
-    code = "from levywalk.fleet.storage.failpoints import *; [failpoint('commit:before') for _ in range(9)]"
+    code = (
+        "from levywalk.fleet.storage.failpoints import *; "
+        "[failpoint('commit:before') for _ in range(9)]"
+    )
     command = [sys.executable, "-c", code]
     assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
     environment[failpoints.VARIABLE] = "commit:before:10"

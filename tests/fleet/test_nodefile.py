@@ -123,7 +123,10 @@ def test_a_node_without_neighbours_or_metrics_is_written_too(tmp_path):
         (
             "id = 4",
             "id = 2",
-            r"neighbours\[1\].id must be different from all other neighbours' values; node 2 has it too, got 2",
+            (
+                r"neighbours\[1\].id must be different from all other neighbours' values; "
+                r"node 2 has it too, got 2"
+            ),
         ),
         ("id = 4", "id = 3", r"neighbours\[1\].id must be another node's id: .* remove it, got 3"),
         (

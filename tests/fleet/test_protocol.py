@@ -114,10 +114,11 @@ def test_a_join_while_a_neighbour_is_cut_off_does_not_stop_the_walk() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"step": 201}, {"step": -1}, {"base": 6}, {"base": -1}, {"seq": 2**63 - 1}, {"version": 2**63 - 1},
-     {"hops": 2**63 - 1}, {"transfers": 2**63 - 1}, {"hops": -1}, {"switched_at": 200}, {"diverged_at": -2},
-     {"phase": 1}, {"distance": 2**62}, {"model": np.zeros(4)}, {"model": np.array([np.nan, 0.0, 0.0])},
-     {"came_from": -2}, {"came_from": 6}, {"small_messages": -1}, {"small_messages": 2**63 - 1},
+    [{"step": 201}, {"step": -1}, {"base": 6}, {"base": -1}, {"seq": 2**63 - 1},
+     {"version": 2**63 - 1}, {"hops": 2**63 - 1}, {"transfers": 2**63 - 1}, {"hops": -1},
+     {"switched_at": 200}, {"diverged_at": -2}, {"phase": 1}, {"distance": 2**62},
+     {"model": np.zeros(4)}, {"model": np.array([np.nan, 0.0, 0.0])}, {"came_from": -2},
+     {"came_from": 6}, {"small_messages": -1}, {"small_messages": 2**63 - 1},
      {"memory": np.zeros(1, np.uint8)}, {"memory": np.zeros(0)}],
     ids=str,
 )  # fmt: skip

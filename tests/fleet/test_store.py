@@ -473,8 +473,8 @@ folder = Path(sys.argv[1]) / "node"
 with started(folder) as store:
     for i in range(100_000):
         try:
-            store.persist(Persist({"held": held(model(i, 4000)._replace(step=i))}, (visit(i, \
-model(i, 500)),)))
+            store.persist(Persist({"held": held(model(i, 4000)._replace(step=i))}, \
+(visit(i, model(i, 500)),)))
         except DiskFull:
             break
     for size in (4000, LARGE):

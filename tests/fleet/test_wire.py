@@ -758,10 +758,11 @@ def test_a_reader_must_know_the_manifests_sizes(limits: Limits) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"step": -1}, {"seq": -1}, {"hop": -1}, {"phase": -1}, {"base": -1}, {"hops": 2**63}, {"step": 1.5},
-     {"chain": bytes(33)}, {"model": np.ones(3, np.float32)}, {"model": np.ones((3, 1))}, {"switched_at": 2**63},
-     {"epoch": Epoch(-1, 0, 0)}, {"epoch": Epoch(0, -1, 0)}, {"epoch": None}, {"small_messages": -1},
-     {"came_from": 2**63}, {"memory": None}, {"memory": np.ones(MEMORY)}, {"memory": np.ones(MEMORY, np.int8)},
+    [{"step": -1}, {"seq": -1}, {"hop": -1}, {"phase": -1}, {"base": -1}, {"hops": 2**63},
+     {"step": 1.5}, {"chain": bytes(33)}, {"model": np.ones(3, np.float32)},
+     {"model": np.ones((3, 1))}, {"switched_at": 2**63}, {"epoch": Epoch(-1, 0, 0)},
+     {"epoch": Epoch(0, -1, 0)}, {"epoch": None}, {"small_messages": -1}, {"came_from": 2**63},
+     {"memory": None}, {"memory": np.ones(MEMORY)}, {"memory": np.ones(MEMORY, np.int8)},
      {"memory": np.ones((MEMORY, 1), np.uint8)}],
 )  # fmt: skip
 def test_what_would_be_refused_is_not_sent(changes: dict[str, Any]) -> None:
@@ -782,8 +783,9 @@ def test_what_would_be_refused_is_not_sent_either(bad: Message) -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [messages.Fenced(FIRST, -(2**63)), messages.Fenced(Epoch(-1, 0, 0), 0), messages.Fenced(Epoch(0, -1, 0), 0),
-     EXAMPLES["Heartbeat"]._replace(base=-1), messages.Guard(token_with(base=-1), FIRST)],
+    [messages.Fenced(FIRST, -(2**63)), messages.Fenced(Epoch(-1, 0, 0), 0),
+     messages.Fenced(Epoch(0, -1, 0), 0), EXAMPLES["Heartbeat"]._replace(base=-1),
+     messages.Guard(token_with(base=-1), FIRST)],
 )  # fmt: skip
 def test_where_an_epoch_began_is_not_before_the_first_step(bad: Message) -> None:
     """What is lost is counted from there, and the count must fit onto the disk."""

@@ -24,8 +24,8 @@ from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.token import FIRST, Epoch
 
 CALM = draw(
-    0, network="ring", nodes=6, design="mhlj", problem="least squares", steps=40, policy="wait", shared_key=True,
-    loss=0.0, duplicates=0.0, delay=1.0, drift=0.0, until=60.0, faults=(),
+    0, network="ring", nodes=6, design="mhlj", problem="least squares", steps=40, policy="wait",
+    shared_key=True, loss=0.0, duplicates=0.0, delay=1.0, drift=0.0, until=60.0, faults=(),
 )  # fmt: skip
 
 
@@ -67,8 +67,8 @@ def test_without_faults_the_walk_is_the_reference_backends(design, problem):
     see(world)
     fleet = world.fleet
     trace = lw.run(
-        fleet.network, fleet.problem, fleet.design, steps=60, step_size=0.01, seed=fleet.seed, start=fleet.start,
-        backend="reference", record_walk=True,
+        fleet.network, fleet.problem, fleet.design, steps=60, step_size=0.01, seed=fleet.seed,
+        start=fleet.start, backend="reference", record_walk=True,
     )  # fmt: skip
     visits = world.invariants.visits[Epoch(0, 0, fleet.start)]
     assert [visits[step][0] for step in range(60)] == trace.walk[0].tolist()

@@ -46,7 +46,10 @@ def test_a_browser_that_is_there_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_root_with_apt_installs_it(tmp_path: Path) -> None:
-    made = f"printf '#!/bin/sh\\n' > {tmp_path}/chromium; {shutil.which('chmod')} +x {tmp_path}/chromium"
+    made = (
+        f"printf '#!/bin/sh\\n' > {tmp_path}/chromium; "
+        f"{shutil.which('chmod')} +x {tmp_path}/chromium"
+    )
     done = machine(
         tmp_path,
         id="echo 0",

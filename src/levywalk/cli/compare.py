@@ -19,8 +19,8 @@ levywalk compare ring:1000
 
 levywalk compare ws:500,4,0.1 --important 2 --designs unif_rw,mhlj,mhlj:p_jump=0.3,max_hops=5
 
-levywalk compare my.edges --data my.csv --loss logistic --ridge 0.01 --partition label --accuracy \
-0.05
+levywalk compare my.edges --data my.csv --loss logistic --ridge 0.01 --partition label \
+--accuracy 0.05
 
 Parameters follow a colon: mhlj:p_jump=0.2, mixed_rw:mix=0.1, simple_rw:reweight=true."""
 
@@ -33,7 +33,9 @@ Partition = Annotated[
     str,
     typer.Option(
         "--partition",
-        help="How the samples of a data file are distributed to nodes: iid, label, dirichlet, size.",
+        help=(
+            "How the samples of a data file are distributed to nodes: iid, label, dirichlet, size."
+        ),
     ),
 ]
 Designs = Annotated[

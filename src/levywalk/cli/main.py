@@ -47,7 +47,10 @@ def levywalk(
         typer.Option(
             "--load",
             metavar="FILE",
-            help="Run a Python file that registers designs, updates or losses of your own; can be repeated.",
+            help=(
+                "Run a Python file that registers designs, updates or losses of your own; "
+                "can be repeated."
+            ),
         ),
     ] = None,
 ) -> None:

@@ -49,7 +49,10 @@ Stop = Annotated[
     str,
     typer.Option(
         "--stop",
-        help="When the walk ends: steps (after --steps updates), or detector (also when the model has settled).",
+        help=(
+            "When the walk ends: steps (after --steps updates), "
+            "or detector (also when the model has settled)."
+        ),
     ),
 ]
 RenewAfter = Annotated[
@@ -64,7 +67,10 @@ Policy = Annotated[
     str,
     typer.Option(
         "--policy",
-        help="What to do when the guardian is gone: wait, or eager (may fork the walk, but never silently).",
+        help=(
+            "What to do when the guardian is gone: wait, or eager (may fork the walk, "
+            "but never silently)."
+        ),
     ),
 ]
 Workers = Annotated[

@@ -46,13 +46,22 @@ def without_kernel(plan: RunPlan) -> str | None:
     if not has_builtin_loss(problem) and compiled_slope(problem.sample_loss) is None:
         return f"the loss {problem.sample_loss.name} has no compiled slope (Loss.compiled)"
     if not is_plain_sgd(update) and compiled_update(update) is None:
-        return f"the update {update.name} has no compiled form (Update.compiled), or a subclass overrides it"
+        return (
+            f"the update {update.name} has no compiled form (Update.compiled), "
+            "or a subclass overrides it"
+        )
     for phase in plan.method.phases:
         walk = phase.walk
         if not is_plain_design(walk) and compiled_walk(walk) is None:
-            return f"the walk {walk.name} has no compiled form (Walk.compiled), or a subclass overrides it"
+            return (
+                f"the walk {walk.name} has no compiled form (Walk.compiled), "
+                "or a subclass overrides it"
+            )
         if not is_plain_design(walk) and len(plan.method.phases) > 1:
-            return f"the walk {walk.name} is a phase of a switching walk, which has kernels for designs only"
+            return (
+                f"the walk {walk.name} is a phase of a switching walk, "
+                "which has kernels for designs only"
+            )
         if walk.asks_neighbours:
             return f"the walk {walk.name} asks its neighbours, which kernels cannot do"
     return None

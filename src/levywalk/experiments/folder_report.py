@@ -61,7 +61,8 @@ def write_report(
     --------
     >>> write_report("nowhere")
     Traceback (most recent call last):
-    levywalk.errors.MissingFile: nowhere is not a folder; `levywalk run experiment.toml --out DIR` ...
+    levywalk.errors.MissingFile: nowhere is not a folder;
+        `levywalk run experiment.toml --out DIR` ...
     """
     in_memory = isinstance(source, Comparison)
     folder = Path() if isinstance(source, Comparison) else require_folder(source)

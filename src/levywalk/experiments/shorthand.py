@@ -176,7 +176,8 @@ def design_settings(text: str) -> dict[str, dict[str, Any]]:
     Examples
     --------
     >>> design_settings("unif_rw,mhlj:p_jump=0.2,max_hops=5")
-    {'UnifRW': {'kind': 'unif_rw'}, 'MHLJ(p_jump=0.2, max_hops=5)': {'kind': 'mhlj', 'p_jump': 0.2, 'max_hops': 5}}
+    {'UnifRW': {'kind': 'unif_rw'},
+     'MHLJ(p_jump=0.2, max_hops=5)': {'kind': 'mhlj', 'p_jump': 0.2, 'max_hops': 5}}
     >>> design_settings("unif_rw+sgd:minibatch=8")
     {'UnifRW + sgd(minibatch=8)': {'kind': 'unif_rw', 'update': {'kind': 'sgd', 'minibatch': 8}}}
     """

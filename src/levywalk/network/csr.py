@@ -27,7 +27,8 @@ def require_size(n: int, entries: int) -> None:
     >>> require_size(10, 20)
     >>> require_size(10**10, 20)
     Traceback (most recent call last):
-    levywalk.errors.TooLarge: a network holds at most 2147483647 nodes and adjacency entries, got ...
+    levywalk.errors.TooLarge: a network holds at most 2147483647 nodes and
+        adjacency entries, got ...
     """
     if max(n, entries) > MAX_ENTRIES:
         raise TooLarge(

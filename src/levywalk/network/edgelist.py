@@ -14,10 +14,13 @@ import numpy as np
 from levywalk.arrays import AnyArray, Bools, Ints
 from levywalk.errors import InvalidNetwork
 
-_SHAPE = "a line should hold two node ids, such as '17 42' or '17,42', and perhaps a weight; comments start with # or %"
+_SHAPE = (
+    "a line should hold two node ids, such as '17 42' or '17,42', and perhaps a weight; "
+    "comments start with # or %"
+)
 _HEADER = {
-    "source", "target", "from", "to", "src", "dst", "u", "v", "fromnodeid", "tonodeid", "fromid", "toid",
-    "node1", "node2", "node_1", "node_2", "id1", "id2", "id_1", "id_2",
+    "source", "target", "from", "to", "src", "dst", "u", "v", "fromnodeid", "tonodeid", "fromid",
+    "toid", "node1", "node2", "node_1", "node_2", "id1", "id2", "id_1", "id_2",
 }  # fmt: skip
 _LARGEST = np.iinfo(np.int64).max
 _SHOWN = 60  # characters of an offending line in a message

@@ -359,7 +359,10 @@ class Network:
         return rows[once], self.indices[once]
 
     def __repr__(self) -> str:
-        return f"Network({self.name!r}, n={self.n}, edges={self.n_edges}, self_loops={self.self_loops!r})"
+        return (
+            f"Network({self.name!r}, n={self.n}, edges={self.n_edges}, "
+            f"self_loops={self.self_loops!r})"
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Network):

@@ -56,16 +56,17 @@ def load_dataset(
         ``"libsvm"``, ``"csv"`` or ``"npz"``; None goes by the suffix: .svm .libsvm .t .txt, .csv
         .tsv, .npz, each with or without .gz.
     target
-        CSV: the target's column, by name (when there is a header) or position; None is the last. npz: the
-        name of the target's array; None is ``targets`` or ``y`` beside ``features`` or ``X``.
+        CSV: the target's column, by name (when there is a header) or position; None is the last.
+        npz: the name of the target's array; None is ``targets`` or ``y`` beside ``features`` or
+        ``X``.
     dim
         The number of features. LIBSVM files omit zeros, so the largest index may fall short of it;
         other files must have exactly so many.
 
     Notes
     -----
-    LIBSVM: ``label index:value …`` with indices from 1, increasing; ``#`` starts a comment. CSV: comma, tab
-    or semicolon; a first line without any number is a header.
+    LIBSVM: ``label index:value …`` with indices from 1, increasing; ``#`` starts a comment. CSV:
+    comma, tab or semicolon; a first line without any number is a header.
 
     Examples
     --------

@@ -148,7 +148,10 @@ class GeneralizedLinear:
         return max(value, 0.0) if np.isfinite(value) else float("inf")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(n={self.n}, dim={self.dim}, samples={self.n_samples}, ridge={self.ridge!r})"
+        return (
+            f"{type(self).__name__}(n={self.n}, dim={self.dim}, samples={self.n_samples}, "
+            f"ridge={self.ridge!r})"
+        )
 
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that change with the loss, the ridge, the samples or their

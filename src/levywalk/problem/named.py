@@ -62,7 +62,9 @@ class ModelArrays:
         """Return named arrays as a vector; a missing name or a wrong shape is refused."""
         if not isinstance(arrays, Mapping) or set(arrays) != set(self.shapes):
             names = ", ".join(self.shapes)
-            raise InvalidParameter(f"a model must be a dict of the arrays {names}, got {arrays!r:.80}")
+            raise InvalidParameter(
+                f"a model must be a dict of the arrays {names}, got {arrays!r:.80}"
+            )
         pieces = []
         for name, shape in self.shapes.items():
             piece = np.asarray(arrays[name], dtype=np.float64)

@@ -220,7 +220,10 @@ def claim_8(evidence: Evidence) -> Claim:
         _moved(evidence, other)
         for other in (paper.MILD_RING, SCENES["er"], SCENES["grid"], SCENES["ws"])
     ]
-    text = "MixedRW at its best λ beats WeightRW and UnifRW but stays behind MHLJ; the best λ moves with data and graph"
+    text = (
+        "MixedRW at its best λ beats WeightRW and UnifRW but stays behind MHLJ; "
+        "the best λ moves with data and graph"
+    )
     return _claim(8, text, points)
 
 
@@ -231,7 +234,10 @@ def _moved(evidence: Evidence, scene: Scene) -> ClaimPoint:
         _best(evidence, tuned_on, MIXED, accuracy) for tuned_on in (SCENES["ring"], scene)
     )
     found = evidence.ratio(scene, ours, best, accuracy, "uniform")
-    where = f"the ring's best λ ({ours['mix']:g})/the best λ ({best['mix']:g}) on {scene.title} to {accuracy:g}"
+    where = (
+        f"the ring's best λ ({ours['mix']:g})/the best λ ({best['mix']:g}) on {scene.title} to "
+        f"{accuracy:g}"
+    )
     return ClaimPoint(where, found, above(1.0)(found))
 
 

@@ -3,15 +3,16 @@ and claim.
 
 Everything here was decided before any reported run, and is the same for all methods:
 
-- an instance is a network, a data set and walks, all of one seed; step sizes are tuned on instances that are not
-  reported;
-- a method has one step size for a network family, a data set and an accuracy: the relative γL* on one log grid with
-  which the fewest steps suffice on four of five tuning instances; the grid is extended while the
-  winner is at its edge; tuning walks start uniformly on data as drawn, and what they choose serves
-  stationary starts and two important nodes;
-- steps to an accuracy are the first checkpoint after which the mean over walks stays at or below it; not reached and
-  diverged are infinite;
-- the primary data are as drawn (13.5 % of instances have no important node); with exactly two, they are secondary.
+- an instance is a network, a data set and walks, all of one seed; step sizes are tuned on instances
+  that are not reported;
+- a method has one step size for a network family, a data set and an accuracy: the relative γL* on
+  one log grid with which the fewest steps suffice on four of five tuning instances; the grid is
+  extended while the winner is at its edge; tuning walks start uniformly on data as drawn, and what
+  they choose serves stationary starts and two important nodes;
+- steps to an accuracy are the first checkpoint after which the mean over walks stays at or below
+  it; not reached and diverged are infinite;
+- the primary data are as drawn (13.5 % of instances have no important node); with exactly two, they
+  are secondary.
 
 The grid has four step sizes per decade, so near a noise floor a method may have to take one that is
 up to 1.8 times too small: a ratio between 0.6 and 1.8 can change with the grid (docs/paper.md says

@@ -136,7 +136,10 @@ def reproduce(
         for name in names:
             bar.begin(f"figure {name}")
             files[name] = _drawn(evidence, name, folder)
-    command = f"levywalk reproduce {' '.join(labels) or '--all'}{' --quick' if effort.name == 'quick' else ''}"
+    command = (
+        f"levywalk reproduce {' '.join(labels) or '--all'}"
+        f"{' --quick' if effort.name == 'quick' else ''}"
+    )
     return Reproduction(command, effort, tuple(found), files, time.perf_counter() - began, networks)
 
 

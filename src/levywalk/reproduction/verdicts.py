@@ -93,7 +93,10 @@ class Claim:
     def tally(self) -> str:
         """How many primary points say what, and the first few of those that do not say yes."""
         primary = [point for point in self.points if point.primary]
-        told = f"yes at {sum(point.answer == PointAnswer.YES for point in primary)} of {len(primary)} points"
+        told = (
+            f"yes at {sum(point.answer == PointAnswer.YES for point in primary)} of "
+            f"{len(primary)} points"
+        )
         for answer in (PointAnswer.NO, PointAnswer.UNCLEAR):
             names = [point.where for point in primary if point.answer == answer]
             if names:

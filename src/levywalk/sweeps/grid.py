@@ -58,7 +58,8 @@ def read_grid(path: Path) -> tuple[tuple[Axis, ...], tuple[GridPoint, ...]]:
     table = content.pop("sweep", None)
     if not isinstance(table, dict) or not table:
         raise InvalidSpec(
-            f'{path} has no table [sweep] of keys and lists of values, such as "network.n" = [100, 1000]; '
+            f"{path} has no table [sweep] of keys and lists of values, "
+            'such as "network.n" = [100, 1000]; '
             "`levywalk sweep --example` prints a commented example"
         )
     source = _Source(str(path), text)
@@ -129,7 +130,8 @@ def _parsed(key: str, source: _Source) -> tuple[str, ...]:
         inner: Any = tomllib.loads(f"{key} = 0")
     except tomllib.TOMLDecodeError:
         raise InvalidSpec(
-            f'{source.at(key)} is not a dotted key, such as "network.n" or \'designs."my name".p_jump\''
+            f"{source.at(key)} is not a dotted key, "
+            'such as "network.n" or \'designs."my name".p_jump\''
         ) from None
     path: list[str] = []
     while isinstance(inner, dict):

@@ -63,7 +63,8 @@ def plain(value: Any, where: str = "description") -> Any:
     {'n': 5, 'sizes': [0.1, 0.2]}
     >>> plain({"run": {"seed": {1, 2}}})
     Traceback (most recent call last):
-    levywalk.errors.InvalidParameter: description.run.seed must be a number, text, list or dict, got {1, 2}
+    levywalk.errors.InvalidParameter: description.run.seed must be a number, text,
+        list or dict, got {1, 2}
     """
     if isinstance(value, (np.bool_, np.integer, np.floating)):
         value = bool(value) if isinstance(value, np.bool_) else _python_number(value)

@@ -79,7 +79,8 @@ def load_comparison(folder: str | Path) -> Comparison:
     --------
     >>> load_comparison("nowhere")
     Traceback (most recent call last):
-    levywalk.errors.MissingFile: nowhere is not a folder; `levywalk run experiment.toml --out DIR` ...
+    levywalk.errors.MissingFile: nowhere is not a folder;
+        `levywalk run experiment.toml --out DIR` ...
     """
     folder = require_folder(folder)
     if not (folder / RESULT).exists():

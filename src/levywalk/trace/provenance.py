@@ -59,7 +59,9 @@ def told(
         "problem": {
             "kind": type(getattr(problem, "named", problem)).__name__,
             "dim": problem.dim,
-            "arrays": None if arrays is None else {key: list(shape) for key, shape in arrays.shapes.items()},
+            "arrays": None
+            if arrays is None
+            else {key: list(shape) for key, shape in arrays.shapes.items()},
             "fingerprint": fingerprint() if fingerprint else None,
         },
         "design": design.describe(),

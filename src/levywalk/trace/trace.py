@@ -298,7 +298,9 @@ class Trace:
             "‖x - x*‖² at the end": f"{mean_over_walks(self.distance2)[-1]:.4g}",
             "f(x) at the end": f"{mean_over_walks(self.loss)[-1]:.4g}",
             "hops per step": f"{self.hops[:, -1].mean() / max(int(self.step[-1]), 1):.3g}",
-            "transfers per step": f"{self.transfers[:, -1].mean() / max(int(self.step[-1]), 1):.3g}",
+            "transfers per step": (
+                f"{self.transfers[:, -1].mean() / max(int(self.step[-1]), 1):.3g}"
+            ),
             "diverged": int((self.diverged_at >= 0).sum()),
         }
         return table_html(list(shown.items()), f"Trace of {self.name} (means over replicas)")

@@ -108,7 +108,10 @@ class WalkRecord:
         return len(self.final_node)
 
     def __repr__(self) -> str:
-        return f"WalkRecord({self.provenance['design']['name']}: {self.replicas} replicas x {self.steps} steps)"
+        return (
+            f"WalkRecord({self.provenance['design']['name']}: "
+            f"{self.replicas} replicas x {self.steps} steps)"
+        )
 
     def _repr_html_(self) -> str:
         rows = [(name, value) for name, value in self.summary().items() if value is not None]

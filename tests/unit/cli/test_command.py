@@ -150,9 +150,12 @@ def test_files_of_the_experiment_are_found_beside_it(experiment: Path, tmp_path:
     (folder / "own.toml").write_text(
         '[network]\nfamily = "file"\nfile = "graph.edges"\n'
         '[problem]\ndata = "file"\nfile = "data.csv"\nloss = "logistic"\n'
-        'ridge = 0.1\npartition = "dirichlet"\n[run]\nsteps = 200\nreplicas = 2\nstep_size = "theory"\nminibatch = 2\n'
-        '[designs.walk]\nkind = "mhlj"\n[designs.custom]\nkind = "custom"\ntarget = "mixed"\nmix = 0.4\np_jump = 0.2\n'
-        'distance = "power"\nmax_hops = 5\n[designs.switch]\nkind = "switching"\nfirst = { kind = "mhlj" }\n'
+        'ridge = 0.1\npartition = "dirichlet"\n[run]\nsteps = 200\nreplicas = 2\n'
+        'step_size = "theory"\nminibatch = 2\n'
+        '[designs.walk]\nkind = "mhlj"\n[designs.custom]\nkind = "custom"\n'
+        'target = "mixed"\nmix = 0.4\np_jump = 0.2\n'
+        'distance = "power"\nmax_hops = 5\n[designs.switch]\nkind = "switching"\n'
+        'first = { kind = "mhlj" }\n'
         'then = { kind = "unif_rw" }\nwindow = 20.0\npatience = 5\n'
     )
     done = levywalk("run", "elsewhere/own.toml", "--json", cwd=tmp_path)

@@ -56,7 +56,10 @@ DataOption = Annotated[
     str,
     typer.Option(
         "--data",
-        help="Data of the nodes: heterogeneous, homogeneous, a data file, or private (only the owners have it).",
+        help=(
+            "Data of the nodes: heterogeneous, homogeneous, a data file, "
+            "or private (only the owners have it)."
+        ),
     ),
 ]
 DimOption = Annotated[
@@ -142,8 +145,8 @@ def init(
     name: NameOption = None,
     days: DaysOption = 365,
 ) -> None:
-    """Create a fleet: write the keys, the certificates, the manifest and one data folder
-    per node.
+    """Create a fleet: write the keys, the certificates, the manifest and one data folder \
+per node.
     """
     from levywalk import checks
     from levywalk.errors import InvalidParameter

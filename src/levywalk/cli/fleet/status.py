@@ -81,7 +81,10 @@ def _line(found: dict[str, Any]) -> str:
     nodes = f"{found['nodes_up']} up, {found['nodes_down']} down"
     rate = _if(found["hops_per_second"], ", {:.0f} hand-offs a second")
     waits = "".join(f"; {wait}" for wait in found["waits"])
-    far = f"{found['step']:,} of {found['steps']:,} updates{rate}, epoch {found['epoch']}, {found['lost_updates']} lost"
+    far = (
+        f"{found['step']:,} of {found['steps']:,} updates{rate}, epoch {found['epoch']}, "
+        f"{found['lost_updates']} lost"
+    )
     return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}  {where}; {far}; {nodes}{waits}"
 
 

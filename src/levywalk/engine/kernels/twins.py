@@ -121,8 +121,8 @@ def compile_slope(slope: Callable[..., Any], name: str) -> Any:
 def compile_update(update: Callable[..., Any], plan: RunPlan) -> Any:
     """Return an update's twin as a C function."""
     source = f"""
-def wrapper(model, gradient, dim, token_at, token_length, node_at, node_length, weight, step_size, \
-n):
+def wrapper(model, gradient, dim, token_at, token_length, node_at, node_length, \
+weight, step_size, n):
     ta = carray(pointer_to(token_at, int64), ({_room(plan.update.token_memory)},))
     tl = carray(pointer_to(token_length, int64), ({_room(plan.update.token_memory)},))
     na = carray(pointer_to(node_at, int64), ({_room(plan.update.node_memory)},))

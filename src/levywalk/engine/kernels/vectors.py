@@ -8,20 +8,23 @@ to none, and the results are the same to the bit: every operation here is rounde
 order in which it is written, but for `multiply_add`, which is one instruction where there is one
 for it.
 
-======================================  ======================================================================
+======================================  ============================================================
 ``load(array, i, COUNT)``               ``array[i : i + COUNT]``
 ``load_tail(array, i, COUNT, FROM)``    the same, with zeros before lane FROM
 ``store(array, i, lanes)``              the reverse of `load`
-``pick(array, at, i, COUNT, m, k)``     ``array[at[j] * m + k]`` for j = i, …, i + COUNT - 1: loads of single numbers,
-                                        since gather instructions are slow on many machines
+``pick(array, at, i, COUNT, m, k)``     ``array[at[j] * m + k]`` for j = i, …, i + COUNT - 1: loads
+                                        of single numbers, since gather instructions are slow on
+                                        many machines
 ``choose(mask, a, b)``                  a where the mask is true, b elsewhere
 ``which(mask)``                         the mask as an integer, bit j for lane j
-``row_sums(array, i, ROWS)``            the sums of ROWS rows of eight, each in the same order of additions
+``row_sums(array, i, ROWS)``            the sums of ROWS rows of eight, each in the same order of
+                                        additions
 ``multiply_add(a, b, c)``               a b + c
-``real(lanes)``, ``bits``, ``from_bits``  integers as floats; the bits of floats as integers, and back
+``real(lanes)``, ``bits``, ``from_bits``  integers as floats; the bits of floats as integers,
+                                        and back
 ``multiply_high(a, b)``                 the upper 64 bits of a product of two numbers (not lanes)
 ``prefetch(array, i)``                  ask for the cache line of ``array[i]``
-======================================  ======================================================================
+======================================  ============================================================
 
 COUNT, ROWS and FROM are constants of the compiled code. Indices are not checked.
 """

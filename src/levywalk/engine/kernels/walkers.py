@@ -6,12 +6,12 @@ groups in turn leave nothing to wait for. A step of a group, with no branch that
 but the rare ones:
 
 1. the words of the step, in lanes;
-2. the update: dot products along the features, eight numbers at a time, each walker's partial sums in a row; their
-   totals, and so the slopes of the losses, in lanes again; then each model moves along its node's
-   features;
-3. the move: a proposal in lanes, accepted where a part of its word is below the edge's threshold, or where the walker
-   jumps. The second and third hop of a jump, and the one decision in 2^31 that the threshold's 32
-   bits do not settle, are for single walkers.
+2. the update: dot products along the features, eight numbers at a time, each walker's partial sums
+   in a row; their totals, and so the slopes of the losses, in lanes again; then each model moves
+   along its node's features;
+3. the move: a proposal in lanes, accepted where a part of its word is below the edge's threshold,
+   or where the walker jumps. The second and third hop of a jump, and the one decision in 2^31 that
+   the threshold's 32 bits do not settle, are for single walkers.
 
 The same source with ``width=1`` takes the walkers that do not fill a group, one chain alone among
 them. Sums are added up in the same order whatever the width, so a replica's numbers do not depend
@@ -19,11 +19,13 @@ on how many there are.
 
 Three layouts of a node, chosen when compiled:
 
-========  ==============================================================================================
+========  ==========================================================================================
 `WALK`    the walk alone: its place (first edge and degree in one word)
-`ONE`     one sample: target, weight w(v), ratio t_v/d_v, place, features: one record of whole cache lines
-`MANY`    many samples: where they are, weight, ratio, place; the samples in rows of target and features
-========  ==============================================================================================
+`ONE`     one sample: target, weight w(v), ratio t_v/d_v, place, features: one record of whole cache
+          lines
+`MANY`    many samples: where they are, weight, ratio, place; the samples in rows of target and
+          features
+========  ==========================================================================================
 
 An edge is one word: the neighbour and the upper 32 bits of its acceptance probability.
 """
@@ -349,8 +351,8 @@ def compiled_walkers(
                             done = 1
                             if (
                                 LINES == 0
-                                # long records: four sums side by side, since each waits for its last
-                                # term
+                                # long records: four sums side by side, since each waits for its
+                                # last term
                             ):
                                 second, third, fourth = partial * 0.0, partial * 0.0, partial * 0.0
                                 while done + 4 <= lines:

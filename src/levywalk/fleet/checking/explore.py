@@ -132,7 +132,10 @@ class Exploration:
         end = "exhausted" if self.complete else "NOT exhausted"
         size = f"{self.states:9,} states {self.transitions:9,} transitions"
         fair = f"{self.runs:7,} fair runs {self.paused:5,} pauses"
-        return f"{self.setting.name:28}{size} {fair}  lost ≤ {self.most_lost} {self.seconds:6.1f} s  {end}"
+        return (
+            f"{self.setting.name:28}{size} {fair}  lost ≤ {self.most_lost} "
+            f"{self.seconds:6.1f} s  {end}"
+        )
 
 
 class Explorer:

@@ -55,7 +55,10 @@ class FairRuns:
         if dead != NOBODY and (
             self.setting.policy != GuardianPolicy.WAIT or not run.waits_for(dead)
         ):
-            return f"after the death of node {dead} the walk does not continue, although that node was not the guardian"
+            return (
+                f"after the death of node {dead} the walk does not continue, "
+                "although that node was not the guardian"
+            )
         self.paused += 1
         run.gone(lost)
         return (

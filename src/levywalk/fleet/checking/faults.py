@@ -1,12 +1,14 @@
 """Faults as plain records, and schedules of faults that are drawn from a seed.
 
-=========  =================================================================================================
+=========  =========================================================================================
 kind       what happens
-=========  =================================================================================================
-crash      a node stops after ``amount`` effects of its next event (of its next one that writes, if 10 is added);
-           it starts again with its disk
-torn       the power fails during a node's next write, which happens as a whole (amount 1) or not at all (0)
-full       a node's disk is full: its next write fails, the node stops, and starts again when there is room
+=========  =========================================================================================
+crash      a node stops after ``amount`` effects of its next event (of its next one that writes, if
+           10 is added); it starts again with its disk
+torn       the power fails during a node's next write, which happens as a whole (amount 1) or not at
+           all (0)
+full       a node's disk is full: its next write fails, the node stops, and starts again when there
+           is room
 die        like a crash, for ever; the operator says so later, unless the fleet is eager
 wipe       the disk is lost: the operator says so, and the node starts again with nothing
 cut        nothing gets from the first node to the second
@@ -20,7 +22,7 @@ silent     a guardian is told that its holder is silent, which may not be true
 rumour     a node is told that a neighbour is gone for ever, which may not be true
 joins      a new edge
 leaves     a node is asked to leave
-=========  =================================================================================================
+=========  =========================================================================================
 
 A node is given by its number, or by its role at that time: `HOLDER`, `GUARDIAN` or `NEXT`.
 """

@@ -250,7 +250,10 @@ class FaultInjector:
     def _lost_disk(self, v: int) -> tuple[str, Iterator[float]]:
         where = None
         if self.draws.random() < 0.4:
-            where = f"{self.draws.choice([name for name in FAILPOINTS if name.startswith(_AT_BIRTH)])}:1"
+            where = (
+                f"{self.draws.choice([name for name in FAILPOINTS if name.startswith(_AT_BIRTH)])}"
+                ":1"
+            )
 
         def stages() -> Iterator[float]:
             self.live.kill(v)

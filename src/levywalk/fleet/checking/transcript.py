@@ -26,7 +26,10 @@ def shown(thing: Any) -> str:
 
 
 def _token(token: Any) -> str:
-    return f"{tuple(token.epoch)}/{token.seq} v{token.version} step {token.step} hop {token.hop}/{token.distance}"
+    return (
+        f"{tuple(token.epoch)}/{token.seq} v{token.version} step {token.step} hop "
+        f"{token.hop}/{token.distance}"
+    )
 
 
 def slot_text(name: str, value: Any) -> str:

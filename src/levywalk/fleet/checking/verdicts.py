@@ -30,7 +30,10 @@ def told(message: Message) -> str:
     """
     name = type(message).__name__
     if isinstance(message, Heartbeat):
-        return f"Heartbeat(e{message.epoch.counter}.{message.epoch.node}{', finished' if message.finished else ''})"
+        return (
+            f"Heartbeat(e{message.epoch.counter}.{message.epoch.node}"
+            f"{', finished' if message.finished else ''})"
+        )
     parts: list[str] = []
     for part in message:
         if isinstance(part, Token):

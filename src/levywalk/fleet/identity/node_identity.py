@@ -80,7 +80,10 @@ class Identity:
         self._seen: dict[bytes, tuple[int, datetime, datetime]] = {}
 
     def __repr__(self) -> str:
-        return f"Identity(node={self.node}, fleet={self.fleet!r}, fingerprint={fingerprint(self.certificate)!r})"
+        return (
+            f"Identity(node={self.node}, fleet={self.fleet!r}, "
+            f"fingerprint={fingerprint(self.certificate)!r})"
+        )
 
     @classmethod
     def open(
@@ -115,7 +118,10 @@ class Identity:
         about = signed_by(ca, own, source)
         fleet = fleet_of(ca, str(authority))
         check_node(about, fleet, node, source)
-        renew = f"renew it (levywalk fleet renew) where the fleet's {CA_KEY} is, and copy the new file here"
+        renew = (
+            f"renew it (levywalk fleet renew) where the fleet's {CA_KEY} is, "
+            "and copy the new file here"
+        )
         check_date(own, source, f"the certificate of node {about.node}", renew, now)
         check_date(ca, str(authority), f"the authority of fleet {fleet}", NEW_AUTHORITY, now)
         tls, signing = pem_blocks(

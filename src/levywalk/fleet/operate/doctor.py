@@ -317,5 +317,8 @@ def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
                 f"look at node {u}",
             )
     if about["waits"]:
-        remedy = f"levywalk fleet up {at}; if that node will never come back, levywalk fleet gone {at} NODE"
+        remedy = (
+            f"levywalk fleet up {at}; if that node will never come back, "
+            f"levywalk fleet gone {at} NODE"
+        )
         yield Finding(FindingLevel.PROBLEM, f"node {one.id} {about['waits']}", remedy)

@@ -58,7 +58,8 @@ class FleetFolder:
     --------
     >>> FleetFolder.open("/no/such/folder")
     Traceback (most recent call last):
-    levywalk.errors.InvalidParameter: /no/such/folder is not a fleet's folder: it has no manifest.json; ...
+    levywalk.errors.InvalidParameter: /no/such/folder is not a fleet's folder:
+        it has no manifest.json; ...
     """
 
     path: Path
@@ -199,7 +200,10 @@ class FleetFolder:
             problems.append(
                 f"node {v} does not run yet; see {self.log(v)}"
                 if pid is None
-                else f"node {v} (process {pid}) does not answer: it is busy, or was stopped (kill -CONT {pid})"
+                else (
+                    f"node {v} (process {pid}) does not answer: it is busy, "
+                    f"or was stopped (kill -CONT {pid})"
+                )
             )
         if problems:
             raise FleetProblem("\n".join(problems))

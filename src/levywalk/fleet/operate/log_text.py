@@ -23,12 +23,18 @@ def sentence(what: str, about: dict[str, Any]) -> str:
 def _began(about: dict[str, Any]) -> str:
     if about["epoch"][0] == 0:
         return f"creates the first model; node {about['guardian']} guards it"
-    return f"begins {named(about['epoch'])} from step {about['step']}; node {about['guardian']} guards it"
+    return (
+        f"begins {named(about['epoch'])} from step {about['step']}; "
+        f"node {about['guardian']} guards it"
+    )
 
 
 def _archived(about: dict[str, Any]) -> str:
     lost = count(about["lost"], "update")
-    return f"archives the model of {named(about['epoch'])}, replaced by {named(about['by'])}: {lost} lost"
+    return (
+        f"archives the model of {named(about['epoch'])}, replaced by {named(about['by'])}: "
+        f"{lost} lost"
+    )
 
 
 def named(epoch: Epoch | list[int]) -> str:

@@ -153,7 +153,10 @@ class PublishedWalk:
         """Return what is wrong with a token that came from elsewhere, or None."""
         model = token.model
         if model.dtype != np.float64 or model.shape != (self.dim,):
-            return f"a model of {self.dim} numbers of type float64 was expected, got {model.shape} of {model.dtype}"
+            return (
+                f"a model of {self.dim} numbers of type float64 was expected, "
+                f"got {model.shape} of {model.dtype}"
+            )
         if not np.isfinite(model).all():
             return "the model holds NaN or infinity"
         if not 0 <= token.phase < len(self.phases):
@@ -162,7 +165,10 @@ class PublishedWalk:
         if not 0 <= token.hop <= token.distance <= most or (
             token.distance and token.hop == token.distance
         ):
-            return f"a jump of at most {most} hops was expected, got hop {token.hop} of {token.distance}"
+            return (
+                f"a jump of at most {most} hops was expected, "
+                f"got hop {token.hop} of {token.distance}"
+            )
         if not 0 <= token.base <= token.step <= self.steps:
             return f"step {token.step} of {self.steps} in an epoch from step {token.base} cannot be"
         counts = {
@@ -172,7 +178,10 @@ class PublishedWalk:
         if not all(0 <= count < _MOST for count in counts.values()):
             return ", ".join(f"{name} {count}" for name, count in counts.items()) + " cannot be"
         if not all(-1 <= step < self.steps for step in (token.switched_at, token.diverged_at)):
-            return f"switched at {token.switched_at}, diverged at {token.diverged_at} of {self.steps} steps cannot be"
+            return (
+                f"switched at {token.switched_at}, diverged at {token.diverged_at} of "
+                f"{self.steps} steps cannot be"
+            )
         if not -1 <= token.came_from < self.method.n:
             return f"a token that came from node {token.came_from} of {self.method.n} cannot be"
         if token.memory.dtype != np.uint8 or token.memory.shape != (self.memory_bytes,):

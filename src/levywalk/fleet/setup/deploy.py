@@ -249,8 +249,8 @@ x-node: &node
     OPENBLAS_NUM_THREADS: "1"
   networks: [fleet]
   healthcheck:
-    test: [CMD, python, -c, "import socket; socket.create_connection(('127.0.0.1', {port}), \
-3).close()"]
+    test: [CMD, python, -c, \
+"import socket; socket.create_connection(('127.0.0.1', {port}), 3).close()"]
     interval: 30s
     timeout: 10s
     start_period: 30s
@@ -375,8 +375,8 @@ apiVersion: apps/v1
 kind: StatefulSet
 metadata:
   name: {name}-{node}
-  labels: {{app.kubernetes.io/name: levywalk, app.kubernetes.io/instance: {name}, levywalk/node: \
-"{node}"}}
+  labels: {{app.kubernetes.io/name: levywalk, app.kubernetes.io/instance: {name}, \
+levywalk/node: "{node}"}}
 spec:
   replicas: 1  # never more: a node must not run twice
   serviceName: {name}

@@ -25,7 +25,8 @@ def read_bytes(path: Path, most: int, what: str) -> bytes:
     --------
     >>> read_bytes(Path("no/such.json"), 10, "a manifest")
     Traceback (most recent call last):
-    levywalk.errors.MissingFile: no/such.json: there is no such file; levywalk fleet init makes a manifest
+    levywalk.errors.MissingFile: no/such.json: there is no such file;
+        levywalk fleet init makes a manifest
     """
     try:
         with path.open("rb") as file:

@@ -48,9 +48,9 @@ _TIMER, _TURN = Timer(), Turn()
 class PlannedFault(NamedTuple):
     """Something that happens to a node, or to a connection, at a given time.
 
-    ============  ===============================================================================================
+    ============  ==================================================================================
     what          meaning
-    ============  ===============================================================================================
+    ============  ==================================================================================
     ``kill``      the process dies; its disk stays
     ``restart``   it starts again with its disk, or as a new node if the disk was lost
     ``lose disk`` the process dies and its disk is gone
@@ -59,7 +59,7 @@ class PlannedFault(NamedTuple):
     ``gone``      the operator tells the neighbours that the node will not come back
     ``cut``       nothing passes between ``nodes`` and all others
     ``heal``      the connections of ``nodes`` work again, or all connections if none are given
-    ============  ===============================================================================================
+    ============  ==================================================================================
 
     Attributes
     ----------

@@ -53,7 +53,8 @@ def armed(text: str | None) -> Armed | None:
     Armed(name='commit:after', time=3)
     >>> armed("commit:never")
     Traceback (most recent call last):
-    levywalk.errors.InvalidParameter: LEVYWALK_FAILPOINT must be one of ..., with or without :count, got 'commit:never'
+    levywalk.errors.InvalidParameter: LEVYWALK_FAILPOINT must be one of ...,
+        with or without :count, got 'commit:never'
     """
     if not text:
         return None

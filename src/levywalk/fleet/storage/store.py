@@ -188,7 +188,8 @@ class NodeStore(StoreReader):
         partial = begun.with_suffix(".partial")
         with partial.open("wb") as file:
             file.write(
-                b"This folder is in use: without state.db the node must not start here as a new one.\n"
+                b"This folder is in use: without state.db the node must not start here as "
+                b"a new one.\n"
             )
             file.flush()
             os.fsync(file.fileno())

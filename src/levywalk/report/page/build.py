@@ -34,11 +34,15 @@ _WORDS = {
     "interval": "the mean lies here in 95 % of cases if the walks are drawn again (bootstrap)",
     "target": "the share of updates that a node should get by the design",
     "dwell": "the number of consecutive updates at one node",
-    "γL*": "the step size in units of the design’s own limit, 1 over the largest weighted smoothness",
+    "γL*": (
+        "the step size in units of the design’s own limit, 1 over the largest weighted smoothness"
+    ),
 }
 _QUANTITIES = {
     Criterion.DISTANCE2.value: "‖x − x*‖² over its initial value, so every curve begins at 100 %",
-    Criterion.EXCESS_LOSS.value: "f(x) − f(x*) over its initial value, so every curve begins at 100 %",
+    Criterion.EXCESS_LOSS.value: (
+        "f(x) − f(x*) over its initial value, so every curve begins at 100 %"
+    ),
     Criterion.LOSS.value: "f(x), the mean of all nodes’ losses",
 }
 _METRIC = "the metric that designs were ranked by, evaluated on the final models; smaller is better"
@@ -216,7 +220,10 @@ def _curve_section(results: Comparison, lines: Sequence[Curve]) -> Markup:
         id="plot",
         tabindex="0",
         role="group",
-        aria_label=f"Curves of the {quantity}. Arrow keys read the values; the same numbers are in the table below.",
+        aria_label=(
+            f"Curves of the {quantity}. Arrow keys read the values; "
+            "the same numbers are in the table below."
+        ),
     )
     return section(
         "curves",

@@ -27,7 +27,8 @@ def images_section(pictures: Sequence[FigureImage]) -> Markup:
     Examples
     --------
     >>> images_section([])
-    '<section id="figures" aria-labelledby="figures-title"><h2 id="figures-title">Figures</h2></section>'
+    '<section id="figures" aria-labelledby="figures-title"><h2
+    id="figures-title">Figures</h2></section>'
     """
     shown = []
     for picture in pictures:
