@@ -159,7 +159,7 @@ class Measure:
 
 
 def _compiled(name: str) -> Callable[..., None]:
-    """Return a function of `levywalk.engine.kernels.measure`; its plain twin where there is no numba."""
+    """Return a function of `levywalk.engine.kernels.measure`, or its plain twin without numba."""
     try:
         from levywalk.engine import kernels as found
     except ImportError:

@@ -1,4 +1,7 @@
-"""Whether the numbers of a state file can be those of a run: what comes from a file is hostile until checked."""
+"""Whether the numbers of a state file can be those of a run.
+
+What comes from a file is hostile until it is checked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that are several named arrays: a problem that speaks of weights and biases, walked as one vector.
+"""Models that are several named arrays: such a problem is walked as if it had one vector.
 
 Walks, updates, state files and traces know a model as one vector. A problem may declare
 ``model_arrays``, names and shapes, and then gets and gives dicts of arrays; `flat_problem` puts a
@@ -105,7 +105,7 @@ class FlatProblem:
 
 
 def flat_problem(problem: Any) -> Any:
-    """Return a problem whose model is a vector: the problem itself, unless it declares ``model_arrays``."""
+    """Return a problem whose model is a vector; one that declares ``model_arrays`` is wrapped."""
     return FlatProblem(problem) if hasattr(problem, "model_arrays") else problem
 
 

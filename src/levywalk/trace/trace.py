@@ -129,13 +129,14 @@ class Trace:
         return "" if how["kind"] == "exact" else f"{how['nodes']} of {how['of']} nodes"
 
     def named_models(self) -> dict[str, Floats]:
-        """Return the final models as named arrays, one per replica, if the problem has named arrays.
+        """Return the final models as named arrays, one per replica.
 
         Examples
         --------
         >>> import levywalk as lw
-        >>> lw.run(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=9, step_size=0.01).named_models().keys()
-        dict_keys(['model'])
+        >>> trace = lw.run(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=9, step_size=0.01)
+        >>> list(trace.named_models())  # a problem without named arrays has one vector
+        ['model']
         """
         shapes = self.provenance.get("problem", {}).get("arrays")
         return {"model": self.model} if shapes is None else ModelArrays(shapes).unpack(self.model)

@@ -54,5 +54,5 @@ def test_named_first_models_and_comparisons() -> None:
 
 @pytest.mark.parametrize("bad", [{"weight": np.ones(3)}, {"weight": np.ones((3, 1)), "bias": [0]}])
 def test_wrong_arrays_are_named(bad: Any) -> None:
-    with pytest.raises(lw.InvalidParameter, match="arrays weight, bias|'weight' must have shape"):
+    with pytest.raises(lw.InvalidParameter, match=r"arrays weight, bias|'weight' must have shape"):
         lw.run(lw.ring(N), Named(), lw.mhlj(), steps=1, step_size=0.1, x0=bad)

@@ -25,6 +25,7 @@ FORMAT = 1
 
 
 def content_of(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
+    """Return what the nodes of a fleet must know, as plain data."""
     published, design, problem, terms = fleet.published, fleet.design, fleet.problem, fleet.terms
     loss = getattr(problem, "sample_loss", None)
     if not isinstance(loss, Loss):
