@@ -1,26 +1,37 @@
-# levywalk: `make demo` and `make test` set up all they need in .venv; no root, no other tools than python3.11, make and git.
+# levywalk: `make demo` and `make test` set up what they need in .venv; no root, no other tools than python3.11, make and git.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+PACKAGE := .venv/.package
 STAMP := .venv/.installed
 PEERS := .venv/.peers
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-.PHONY: demo test check proto bench bench-page bench-theory bench-fleet claims clean help
+.PHONY: demo test test-more check proto bench bench-page bench-theory bench-fleet claims clean help
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(STAMP): pyproject.toml constraints.txt
+# What the package itself needs; tests and checks need more, which is installed on top of it.
+$(PACKAGE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "levywalk needs Python 3.11 or newer; set PYTHON=…"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,check]'
+	$(PIP) -e .
 	@touch $@
 
-demo: $(STAMP)  ## Set up and run the demo: a walk gets trapped, a jump sets it free
+$(STAMP): $(PACKAGE)
+	$(PIP) -e '.[test,check]'
+	@touch $@
+
+demo: $(PACKAGE)  ## Set up and run the demo: a walk gets trapped, a jump sets it free
 	$(BIN)/levywalk demo --out levywalk-demo
 
-test: $(STAMP)  ## Set up and run all tests
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+test: $(STAMP)  ## Set up and run the tests (five minutes on two cores)
+	$(PYTEST)
+
+test-more: $(STAMP)  ## Run the long tests: soak, random faults, kills, exhaustive search, more examples (ten minutes)
+	$(PYTEST) -m 'more or hypothesis' --hypothesis-profile=more
 
 check: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
@@ -32,7 +43,7 @@ proto: $(STAMP)  ## Write src/levywalk/fleet/runtime/messages_pb2.py from messag
 	$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src levywalk/fleet/runtime/messages.proto
 
 $(PEERS): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]' \
+	$(PIP) -e '.[bench]' \
 		|| echo "not all libraries to compare with could be installed; their rows will say so"
 	@touch $@
 

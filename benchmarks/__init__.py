@@ -1,1 +1,3 @@
-"""Benchmarks: ratios measured in one run, never asserted. Run ``python -m benchmarks`` from the repository's root."""
+"""Benchmarks: ratios measured in one run, never asserted. Run ``python -m benchmarks`` from the
+repository's root.
+"""

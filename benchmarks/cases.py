@@ -1,10 +1,12 @@
-"""What is measured: walks of one or many replicas in the kernel, in C, in the oracle, in plain loops; do they agree?"""
+"""What is measured: walks of one or many replicas in the kernel, in C, in the oracle, in plain
+loops; do they agree?
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
 
@@ -15,25 +17,29 @@ from benchmarks import numba_loop, numpy_loop
 from benchmarks.reference_c import BY_HAND, CHEAP, FLAGS, GATHERS, ChainC, ReferenceC, WalkersC
 from benchmarks.timing import Contender, seconds
 from levywalk.draws import Domain, keys
-from levywalk.engine import reference
 from levywalk.engine.kernels import KernelBackend
-from levywalk.engine.run_state import RunState
 from levywalk.engine.prepare import Job, prepare
+from levywalk.engine.reference import ReferenceBackend
+from levywalk.engine.run_state import RunState
 from levywalk.problem import GeneralizedLinear
 
 KERNEL = "kernel"
 TOLERANCE = 1e-9
 _NEAR_BYTES = 1 << 20  # tables of more ask for cache lines ahead
 
-Advance = Callable[[RunState, int, int], None]  # takes all replicas of a state from one step to another
+Advance = Callable[
+    [RunState, int, int], None
+]  # takes all replicas of a state from one step to another
 
 
-# ---- networks and problems -------------------------------------------------------------------------------------
+# ---- networks and problems -----------------------------------------------------------------------
 
 
 @cache
 def networks(large: int) -> tuple[lw.Network, ...]:
-    """Return the four networks of all comparisons: two that fit into the cache and two of ``large`` nodes."""
+    """Return the four networks of all comparisons: two that fit into the cache and two of ``large``
+    nodes.
+    """
     return (
         lw.ring(1000),
         lw.erdos_renyi(1000, 0.1),
@@ -64,34 +70,47 @@ def many_samples(n: int, dim: int, each: int) -> lw.LeastSquares:
     return lw.LeastSquares(features, targets, np.repeat(np.arange(n), each))
 
 
-# ---- many walkers in C -----------------------------------------------------------------------------------------------
+# ---- many walkers in C ---------------------------------------------------------------------------
 
 
 def walkers_c(compiler: ReferenceC, backend: KernelBackend) -> dict[str, Advance]:
-    """Return the hand-vectorised C of walkers.c by name: what takes all replicas of a state forward."""
+    """Return the hand-vectorised C of walkers.c by name: what takes all replicas of a state
+    forward.
+    """
     return _by_hand(compiler, backend, (BY_HAND, GATHERS))
 
 
 def cheaper_draws_c(compiler: ReferenceC, backend: KernelBackend) -> dict[str, Advance]:
-    """Return walkers.c with its own draws and with cheaper ones, by name; the walk is then another."""
+    """Return walkers.c with its own draws and with cheaper ones, by name;
+    the walk is then another.
+    """
     return _by_hand(compiler, backend, (BY_HAND, CHEAP))
 
 
-def _by_hand(compiler: ReferenceC, backend: KernelBackend, names: tuple[str, ...]) -> dict[str, Advance]:
-    """Return builds of walkers.c; none where the machine or the number of replicas does not suit it."""
+def _by_hand(
+    compiler: ReferenceC, backend: KernelBackend, names: tuple[str, ...]
+) -> dict[str, Advance]:
+    """Return builds of walkers.c; none where the machine or the number of replicas does not suit
+    it.
+    """
     plan, tables = backend.plan, backend.tables
     if tables is None or plan.replicas % 8 or not compiler.vectors():
         return {}
     far = tables.nodes.nbytes + tables.edges.nbytes > _NEAR_BYTES
-    return {name: WalkersC(compiler.build_walkers(plan.problem.dim, name, far), backend).advance for name in names}
+    return {
+        name: WalkersC(compiler.build_walkers(plan.problem.dim, name, far), backend).advance
+        for name in names
+    }
 
 
-# ---- a case ----------------------------------------------------------------------------------------------------
+# ---- a case --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Case:
-    """Replicas of a walk, and who may advance them; every contender returns nanoseconds per update."""
+    """Replicas of a walk, and who may advance them;
+    every contender returns nanoseconds per update.
+    """
 
     network: lw.Network
     problem: GeneralizedLinear
@@ -154,7 +173,10 @@ class Case:
     def oracle(self, steps: int) -> Contender:
         """The reference backend, one replica, over fewer steps."""
         plan = self.job.plan
-        return self.timed(lambda state: reference.advance(plan, state, range(1), 0, steps), steps)
+        one = replace(plan, keys=plan.keys[:1], scale=plan.scale[:1])
+        return self.timed(
+            lambda state: ReferenceBackend(one, state.rows(slice(0, 1))).advance(0, steps), steps
+        )
 
     def numpy(self, steps: int) -> Contender:
         """The plain numpy loop, one chain, over fewer steps."""
@@ -162,10 +184,14 @@ class Case:
 
     def numba(self) -> Contender:
         """The plain numba loop, one chain."""
-        return lambda: 1e9 / self.steps * seconds(lambda: numba_loop.walk(self.job.plan, self.steps))
+        return lambda: (
+            1e9 / self.steps * seconds(lambda: numba_loop.walk(self.job.plan, self.steps))
+        )
 
     def disagreements(self, compiler: ReferenceC, steps: int) -> list[str]:
-        """Return what differs between the kernel and C after ``steps`` steps: nothing, it is hoped."""
+        """Return what differs between the kernel and C after ``steps`` steps:
+        nothing, it is hoped.
+        """
         case = Case(self.network, self.problem, steps, self.replicas, design=self.design)
         job = case._prepare(record=True)
         backend = KernelBackend(job.plan)
@@ -204,7 +230,9 @@ class Case:
 
         def measure() -> float:
             state = RunState.new(job.plan, job.start, job.x0)
-            state.visits.fill(0)  # zeros come as untouched pages, and touching them is not the walk's work
+            state.visits.fill(
+                0
+            )  # zeros come as untouched pages, and touching them is not the walk's work
             return 1e9 / updates * seconds(lambda: advance(state))
 
         return measure

@@ -1,4 +1,5 @@
-"""Write docs/claims.md and its figures from what `levywalk reproduce --all` left in a folder; what it holds is not run.
+"""Write docs/claims.md and its figures from what `levywalk reproduce --all` left in a folder; what
+it holds is not run.
 
 python -m benchmarks.claims levywalk-reproduction
 """
@@ -23,14 +24,23 @@ FIGURES = DOCS / "figures" / "claims"
 def main(folder: Path) -> None:
     document = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
     if document["effort"] != FULL.name:
-        raise SystemExit(f"{folder} holds a {document['effort']} run; docs/claims.md is of a full one")
+        raise SystemExit(
+            f"{folder} holds a {document['effort']} run; docs/claims.md is of a full one"
+        )
     networks: dict[str, int] = {}
     evidence = Evidence(FULL, counted(stored(ResultStore(folder / STORE), workers=0), networks))
-    document["claims"] = [ask(evidence).as_json() for ask in CLAIMS]  # with what was asked for since
+    document["claims"] = [
+        ask(evidence).as_json() for ask in CLAIMS
+    ]  # with what was asked for since
     for figure in document["figures"]:
         drawn = write_figures(evidence, [figure["name"]], FIGURES)
-        figure["files"] = [path.relative_to(DOCS).as_posix() for path in drawn if path.stem == figure["name"]]
-    document |= {"networks": len(networks), "redrawn": sum(again > 0 for again in networks.values())}
+        figure["files"] = [
+            path.relative_to(DOCS).as_posix() for path in drawn if path.stem == figure["name"]
+        ]
+    document |= {
+        "networks": len(networks),
+        "redrawn": sum(again > 0 for again in networks.values()),
+    }
     (DOCS / "claims.md").write_text(markdown(document), encoding="utf-8")
     print(f"written: {DOCS / 'claims.md'}, {len(document['figures'])} figures")
 

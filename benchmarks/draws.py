@@ -1,9 +1,10 @@
 """Statistical tests of the draws at any length, and the draws as raw bytes for other batteries.
 
-``python -m benchmarks.draws --words 2^30`` examines every order of words in chunks and prints a table; the exit status
-is 1 if a p-value is below the threshold. ``--stdout --interleave walkers`` writes words without end, 8 bytes each,
-lowest first, to be piped into a battery that reads standard input. What the tests and the orders are:
-``tests/statistical/battery.py`` and ``streams.py``; what was found: ``docs/draws.md``.
+``python -m benchmarks.draws --words 2^30`` examines every order of words in chunks and prints a
+table; the exit status is 1 if a p-value is below the threshold. ``--stdout --interleave walkers``
+writes words without end, 8 bytes each, lowest first, to be piped into a battery that reads standard
+input. What the tests and the orders are: ``tests/statistical/battery.py`` and ``streams.py``; what
+was found: ``docs/draws.md``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ from itertools import count
 
 import numpy as np
 from scipy import stats
-from tests.statistical.battery import LEVEL, MOST, THRESHOLD, Evidence, avalanche, caught_by, examine, p_values
+from tests.statistical.battery import (
+    LEVEL,
+    MOST,
+    THRESHOLD,
+    Evidence,
+    avalanche,
+    caught_by,
+    examine,
+    p_values,
+)
 from tests.statistical.streams import FLAWED, ORDERS, SEED, Order, Scheme, Words64, levywalk
 
 CHUNK = 1 << 20
@@ -54,7 +64,9 @@ def line(*fields: object) -> None:
     print("{:<18}{:>8}{:>7}{:>11}  {:<34}{:>8}  {}".format(*fields), flush=True)
 
 
-def report(name: str, length: str, found: dict[str, float], seconds: float, claimed: bool = True) -> list[str]:
+def report(
+    name: str, length: str, found: dict[str, float], seconds: float, claimed: bool = True
+) -> list[str]:
     """Print the row of one order and return what caught it."""
     least = min(found, key=lambda test: found[test])
     caught = caught_by(found)
@@ -78,7 +90,10 @@ def length_of(words: int) -> str:
 
 def survey(scheme: str, orders: list[str], words: int, size: int, bases: int) -> bool:
     """Print the table of a scheme, or of a generator of numpy's; return whether all passes."""
-    print(f"{scheme}, seed {SEED}, chunks of {length_of(size)} words; a p-value below {THRESHOLD:.0e} fails")
+    print(
+        f"{scheme}, seed {SEED}, chunks of {length_of(size)} words; a p-value below "
+        f"{THRESHOLD:.0e} fails"
+    )
     line("order", "words", "tests", "least p", "of", "seconds", "outcome")
     every: list[float] = []
     failures = 0
@@ -116,11 +131,18 @@ def flips(scheme: Scheme, part: str, bases: int) -> Evidence:
 
 
 def calibrate(repetitions: int, words: int, generator: str) -> bool:
-    """Print how uniform each test's p-values are on a generator of numpy's; return whether none comes too often."""
+    """Print how uniform each test's p-values are on a generator of numpy's; return whether none
+    comes too often.
+    """
     source = getattr(np.random, generator)(SEED)
     runs = [p_values(examine([source.random_raw(words)], width=64)) for _ in range(repetitions)]
-    print(f"{generator}, seed {SEED}, {repetitions} times {length_of(words)} words; shares of p-values below")
-    print(f"{'test':<34}{'0.001':>9}{'0.01':>9}{'0.1':>9}{'0.5':>9}{'smallest':>11}{'too many':>11}")
+    print(
+        f"{generator}, seed {SEED}, {repetitions} times {length_of(words)} words; shares of "
+        "p-values below"
+    )
+    print(
+        f"{'test':<34}{'0.001':>9}{'0.01':>9}{'0.1':>9}{'0.5':>9}{'smallest':>11}{'too many':>11}"
+    )
     right = True
     for name in runs[0]:
         p = np.array([run[name] for run in runs])
@@ -140,22 +162,38 @@ def pour(scheme: str, name: str, size: int) -> None:
             words = order.words(SCHEMES[scheme], start, size)
             sys.stdout.buffer.write(np.ascontiguousarray(words, dtype="<u8").data)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be flushed
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # nothing is left to be flushed
 
 
 def main() -> None:
     """Parse, examine, print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.draws", description=__doc__)
-    parser.add_argument("--words", type=number, default=1 << 24, help="words per order, as 2^30 (default 2^24)")
-    parser.add_argument("--orders", nargs="+", choices=ORDERS, default=list(ORDERS), metavar="ORDER",
+    parser.add_argument(
+        "--words", type=number, default=1 << 24, help="words per order, as 2^30 (default 2^24)"
+    )
+    parser.add_argument("--orders", nargs="+", choices=ORDERS, default=list(ORDERS),
+                        metavar="ORDER",
                         help=f"which of: {', '.join(ORDERS)} (default all)")  # fmt: skip
     parser.add_argument("--scheme", choices=[*SCHEMES, *GENERATORS], default="levywalk",
                         help="levywalk, a flawed hash, or a generator of numpy's")  # fmt: skip
-    parser.add_argument("--chunk", type=number, default=CHUNK, help="words at a time (default 2^20)")
-    parser.add_argument("--bases", type=number, default=1 << 16, help="steps per flipped bit (default 2^16; 0: none)")
-    parser.add_argument("--calibrate", type=int, metavar="N", help="N p-values of each test on a numpy generator")
+    parser.add_argument(
+        "--chunk", type=number, default=CHUNK, help="words at a time (default 2^20)"
+    )
+    parser.add_argument(
+        "--bases",
+        type=number,
+        default=1 << 16,
+        help="steps per flipped bit (default 2^16; 0: none)",
+    )
+    parser.add_argument(
+        "--calibrate", type=int, metavar="N", help="N p-values of each test on a numpy generator"
+    )
     parser.add_argument("--stdout", action="store_true", help="write raw words instead")
-    parser.add_argument("--interleave", choices=ORDERS, default="steps", metavar="ORDER", help="the order to write")
+    parser.add_argument(
+        "--interleave", choices=ORDERS, default="steps", metavar="ORDER", help="the order to write"
+    )
     options = parser.parse_args()
     if options.stdout:
         if options.scheme in GENERATORS:
@@ -165,7 +203,9 @@ def main() -> None:
     if options.calibrate:
         generator = options.scheme if options.scheme in ("PCG64", "Philox", "SFC64") else "PCG64"
         sys.exit(not calibrate(options.calibrate, min(options.words, options.chunk), generator))
-    sys.exit(not survey(options.scheme, options.orders, options.words, options.chunk, options.bases))
+    sys.exit(
+        not survey(options.scheme, options.orders, options.words, options.chunk, options.bases)
+    )
 
 
 if __name__ == "__main__":

@@ -48,8 +48,15 @@ def draw(sections: Mapping[str, Rows], once: Rows, folder: Path) -> dict[str, Pa
 
 def _dims(rows: Rows) -> Figure | None:
     """Nanoseconds per update against the dimension, both axes logarithmic."""
-    chosen = [row for row in rows if "least squares, dim" in row["case"] and "samples" not in row["case"]]
-    return _lines(chosen, "ns per update", "dimension of the model", "One sample per node, ring of 1,000 nodes")
+    chosen = [
+        row for row in rows if "least squares, dim" in row["case"] and "samples" not in row["case"]
+    ]
+    return _lines(
+        chosen,
+        "ns per update",
+        "dimension of the model",
+        "One sample per node, ring of 1,000 nodes",
+    )
 
 
 def _sizes(rows: Rows) -> Figure | None:
@@ -83,7 +90,9 @@ def _lines(rows: Rows, y: str, x: str, title: str) -> Figure | None:
 
 
 def _peers(rows: Rows, once: Rows) -> Figure | None:
-    """Million steps per second of the simple random walk: a panel for each network, one logarithmic axis."""
+    """Million steps per second of the simple random walk: a panel for each network, one logarithmic
+    axis.
+    """
     networks: dict[str, dict[str, float]] = defaultdict(dict)
     for row in rows:
         network, _, kind = row["case"].rpartition(", ")
@@ -96,16 +105,29 @@ def _peers(rows: Rows, once: Rows) -> Figure | None:
             if network in networks:
                 networks[network][f"{other['name']} (measured once)"] = speed
     best = {
-        name: max(speeds.get(name, 0.0) for speeds in networks.values()) for row in networks.values() for name in row
+        name: max(speeds.get(name, 0.0) for speeds in networks.values())
+        for row in networks.values()
+        for name in row
     }
     names = sorted(best, key=lambda name: (not _ours(name), -best[name]))
-    figure, panels = plt.subplots(1, len(networks), figsize=(9.5, 0.32 * len(names) + 1.2), sharey=True, sharex=True)
-    for axes, (network, speeds) in zip(panels if len(networks) > 1 else [panels], networks.items(), strict=True):
+    figure, panels = plt.subplots(
+        1, len(networks), figsize=(9.5, 0.32 * len(names) + 1.2), sharey=True, sharex=True
+    )
+    for axes, (network, speeds) in zip(
+        panels if len(networks) > 1 else [panels], networks.items(), strict=True
+    ):
         known = [(i, speeds[name]) for i, name in enumerate(names) if name in speeds]
         colours = ["C1" if _ours(names[i]) else "C0" for i, _ in known]
         axes.barh([i for i, _ in known], [speed for _, speed in known], color=colours, log=True)
         for i, speed in known:
-            axes.annotate(f"{speed:.3g}", (speed, i), (3, 0), textcoords="offset points", va="center", fontsize=7)
+            axes.annotate(
+                f"{speed:.3g}",
+                (speed, i),
+                (3, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=7,
+            )
         axes.set_yticks(range(len(names)), names)
         axes.grid(axis="y", visible=False)
         axes.margins(x=0.25)

@@ -24,11 +24,16 @@ def generators(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
         lambda: lw.barabasi_albert(n, 2),
     ]
     networks = [maker() for maker in makers]
-    notes = {each.name: f"{(each.indptr.nbytes + each.indices.nbytes) / each.n:.0f} bytes/node" for each in networks}
+    notes = {
+        each.name: f"{(each.indptr.nbytes + each.indices.nbytes) / each.n:.0f} bytes/node"
+        for each in networks
+    }
     contenders: dict[str, Contender] = {
         network.name: lambda maker=maker: seconds(maker)  # type: ignore[misc]
         for network, maker in zip(networks, makers, strict=True)
     }
     title = f"networks of {n:,} nodes"
-    for row in interleave("generators", title, contenders, scale.generations, unit="s", baseline=""):
+    for row in interleave(
+        "generators", title, contenders, scale.generations, unit="s", baseline=""
+    ):
         yield replace(row, note=notes[row.contender])

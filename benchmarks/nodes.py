@@ -1,8 +1,10 @@
-"""How fast real nodes pass the model on: ``make bench-fleet``, or ``python -m benchmarks.nodes [CASE …]``.
+"""How fast real nodes pass the model on: ``make bench-fleet``, or ``python -m benchmarks.nodes
+[CASE …]``.
 
-Every hop is what it is in use: a process per node, mutual TLS 1.3 on the loopback, a guardian, signatures, SQLite with
-fsync. A hop's time is that between the first and the last line of the walk in the nodes' own logs, over the transfers
-in between. Before each run the time of an fsync and the machine's load are printed: no hop is faster than five fsyncs.
+Every hop is what it is in use: a process per node, mutual TLS 1.3 on the loopback, a guardian,
+signatures, SQLite with fsync. A hop's time is that between the first and the last line of the walk
+in the nodes' own logs, over the transfers in between. Before each run the time of an fsync and the
+machine's load are printed: no hop is faster than five fsyncs.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ def fleet(network: lw.Network, dim: int, steps: int) -> Iterator[FleetFolder]:
     """Make a fleet in a temporary folder; stop all of its processes at the end."""
     rng = np.random.default_rng(0)
     problem = lw.LeastSquares(
-        rng.normal(size=(network.n, dim)) / np.sqrt(dim), rng.normal(size=network.n), node=np.arange(network.n)
+        rng.normal(size=(network.n, dim)) / np.sqrt(dim),
+        rng.normal(size=network.n),
+        node=np.arange(network.n),
     )
     with tempfile.TemporaryDirectory() as name:
         at = create(
@@ -51,7 +55,9 @@ def fleet(network: lw.Network, dim: int, steps: int) -> Iterator[FleetFolder]:
             record_every=NEVER,
             metrics=False,
         )
-        print(f"  fsync {1e3 * fsync_seconds(name):.2f} ms, load {os.getloadavg()[0]:.1f}", flush=True)
+        print(
+            f"  fsync {1e3 * fsync_seconds(name):.2f} ms, load {os.getloadavg()[0]:.1f}", flush=True
+        )
         folder = FleetFolder.open(at)
         try:
             yield folder
@@ -60,7 +66,9 @@ def fleet(network: lw.Network, dim: int, steps: int) -> Iterator[FleetFolder]:
 
 
 def whole_walk(folder: FleetFolder) -> tuple[float, float]:
-    """Let a walk go to its end; return hops per second, and CPU milliseconds of all processes per hop."""
+    """Let a walk go to its end; return hops per second, and CPU milliseconds of all processes per
+    hop.
+    """
     folder.up()
     before = cpu_seconds(folder)
     while not (status := folder.status())["finished"]:
@@ -83,7 +91,9 @@ def times(folder: FleetFolder, event: str) -> float:
 
 
 def processes(folder: FleetFolder) -> list[int]:
-    return [node["pid"] for node in folder.status(patience=10.0)["nodes"] if node["pid"] is not None]
+    return [
+        node["pid"] for node in folder.status(patience=10.0)["nodes"] if node["pid"] is not None
+    ]
 
 
 def cpu_seconds(folder: FleetFolder) -> float:
@@ -108,10 +118,14 @@ def small(times: int) -> None:
         with fleet(lw.ring(4), 10, 2000) as folder:
             rate, cpu = whole_walk(folder)
             print(
-                f"  {rate:.0f} hops/s, {cpu:.1f} ms of CPU a hop, {statistics.mean(memory(folder)):.0f} MiB a process"
+                f"  {rate:.0f} hops/s, {cpu:.1f} ms of CPU a hop, "
+                f"{statistics.mean(memory(folder)):.0f} MiB a process"
             )
             rates.append(rate)
-    print(f"10 floats: {statistics.median(rates):.0f} hops/s (median of {times}; goal {GOALS['small']:.0f})")
+    print(
+        f"10 floats: {statistics.median(rates):.0f} hops/s (median of {times}; goal "
+        f"{GOALS['small']:.0f})"
+    )
 
 
 def large(times: int) -> None:
@@ -121,10 +135,14 @@ def large(times: int) -> None:
         with fleet(lw.ring(4), MEGABYTES_10, 60) as folder:
             rate, cpu = whole_walk(folder)
             print(
-                f"  {rate:.1f} hops/s, {cpu:.0f} ms of CPU a hop, {statistics.mean(memory(folder)):.0f} MiB a process"
+                f"  {rate:.1f} hops/s, {cpu:.0f} ms of CPU a hop, "
+                f"{statistics.mean(memory(folder)):.0f} MiB a process"
             )
             rates.append(rate)
-    print(f"10 MB: {statistics.median(rates):.1f} hops/s (median of {times}; goal {GOALS['large']:.0f})")
+    print(
+        f"10 MB: {statistics.median(rates):.1f} hops/s (median of {times}; goal "
+        f"{GOALS['large']:.0f})"
+    )
 
 
 def many(times: int) -> None:
@@ -149,7 +167,9 @@ CASES = {"small": (small, 3), "large": (large, 3), "many": (many, 1)}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; all by default")
+    parser.add_argument(
+        "cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; all by default"
+    )
     parser.add_argument("--times", type=int, help="how often each is repeated")
     given = parser.parse_args()
     for name in given.cases or CASES:

@@ -1,4 +1,6 @@
-"""The walk as one would first write it with numba: `numpy_loop`, its arrays handed to a compiled loop."""
+"""The walk as one would first write it with numba: `numpy_loop`, its arrays handed to a compiled
+loop.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from levywalk.problem import GeneralizedLinear
 
 
 def walk(plan: RunPlan, steps: int) -> Floats:
-    """Return the model after ``steps`` least-squares updates of an MHLJ walk, with numba's own random numbers."""
+    """Return the model after ``steps`` least-squares updates of an MHLJ walk, with numba's own
+    random numbers.
+    """
     network, problem, (phase,) = plan.network, plan.problem, plan.phases
     assert isinstance(problem, GeneralizedLinear)
     x = np.zeros(problem.dim)

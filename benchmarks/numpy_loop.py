@@ -10,7 +10,9 @@ from levywalk.problem import GeneralizedLinear
 
 
 def walk(plan: RunPlan, steps: int) -> Floats:
-    """Return the model after ``steps`` least-squares updates of an MHLJ walk, with numpy's own random numbers."""
+    """Return the model after ``steps`` least-squares updates of an MHLJ walk, with numpy's own
+    random numbers.
+    """
     network, problem, (phase,) = plan.network, plan.problem, plan.phases
     assert isinstance(problem, GeneralizedLinear)
     features, targets = problem.sorted_features, problem.sorted_targets

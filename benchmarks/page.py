@@ -18,36 +18,53 @@ DOCS = HERE.parent / "docs"
 TITLES = {
     "chain": (
         "One chain",
-        "One walking model on one thread, the same walk draw for draw in the kernel and in C; the plain loops walk by "
-        "their own random numbers. Before anything is timed, kernel and C are compared: walks exactly, models to 1e-9.",
+        "One walking model on one thread, the same walk draw for draw in the kernel and in C; the "
+        "plain loops walk by "
+        "their own random numbers. Before anything is timed, kernel and C are compared: walks "
+        "exactly, models to 1e-9.",
     ),
     "walkers": (
         "Many replicas",
-        "Independent walks of one design, on one thread: together in the kernel, one after the other, and in C.",
+        "Independent walks of one design, on one thread: together in the kernel, one after the "
+        "other, and in C.",
     ),
     "walk": (
         "The walk alone, against other libraries",
-        "Steps of a walk without any model, on one thread. Every peer is taken at its best; building its graph is not "
-        "counted, levywalk's whole call is. Each peer's walks were checked: they have their length, every move is an "
+        "Steps of a walk without any model, on one thread. Every peer is taken at its best; "
+        "building its graph is not "
+        "counted, levywalk's whole call is. Each peer's walks were checked: they have their "
+        "length, every move is an "
         "edge, and neighbours are chosen alike.",
     ),
     "dims": (
         "Dimensions, losses and samples",
-        "On a ring of 1,000 nodes, so that from dimension 250 on the data no longer fit into a 2 MB cache.",
+        "On a ring of 1,000 nodes, so that from dimension 250 on the data no longer fit into a 2 "
+        "MB cache.",
     ),
-    "threads": ("Threads", "The same replicas on more threads; the result does not depend on their number."),
+    "threads": (
+        "Threads",
+        "The same replicas on more threads; the result does not depend on their number.",
+    ),
     "sizes": (
         "Sizes",
-        "Watts-Strogatz networks, each in a process of its own. Memory is resident bytes above those of the imported "
+        "Watts-Strogatz networks, each in a process of its own. Memory is resident bytes above "
+        "those of the imported "
         "library: network, data, bound design and the kernel's own arrays.",
     ),
-    "checkpoints": ("Checkpoints", "What measuring the model 200 times, the default, costs against once."),
-    "visits": ("Visits and draws", "What counting the visits costs, and what the draws cost against cheaper ones."),
+    "checkpoints": (
+        "Checkpoints",
+        "What measuring the model 200 times, the default, costs against once.",
+    ),
+    "visits": (
+        "Visits and draws",
+        "What counting the visits costs, and what the draws cost against cheaper ones.",
+    ),
     "generators": ("Generators", "Seconds to make a network."),
 }
 
-# What a case is limited by: latency, bandwidth or arithmetic, and how one knows. The key is a section, a section and
-# a case ("chain/ring(1000), dim 10"), or these and a contender ("chain/ring(1000), dim 10/kernel"); the longest wins.
+# What a case is limited by: latency, bandwidth or arithmetic, and how one knows. The key is a
+# section, a section and a case ("chain/ring(1000), dim 10"), or these and a contender
+# ("chain/ring(1000), dim 10/kernel"); the longest wins.
 _WAITING = "latency: the dot product before the next update, the neighbour before the next node"
 _MISSING = "latency: two misses that wait for each other, the node's place and the edge"
 _COMPUTING = "arithmetic: some 300 instructions for eight walkers; more walkers change nothing"
@@ -64,16 +81,28 @@ LIMITED_BY: dict[str, str] = {
     "walkers/random_regular(1000000, 4), dim 10, 64 replicas": _FETCHING,
     "walk/ring(1000), simple random walk/levywalk": _STEPPING,
     "walk/erdos_renyi(1000, 0.1), simple random walk/levywalk": _STEPPING,
-    "walk/watts_strogatz(1000000, 4, 0.1), simple random walk/levywalk": "misses in flight: place and edge",
-    "walk/random_regular(1000000, 4), simple random walk/levywalk": "misses in flight: place and edge",
-    "dims": "arithmetic up to dim 200; beyond, bandwidth after L2: a record is read once, the model stays",
+    "walk/watts_strogatz(1000000, 4, 0.1), simple random walk/levywalk": (
+        "misses in flight: place and edge"
+    ),
+    "walk/random_regular(1000000, 4), simple random walk/levywalk": (
+        "misses in flight: place and edge"
+    ),
+    "dims": (
+        "arithmetic up to dim 200; beyond, bandwidth after L2: a record is read once, "
+        "the model stays"
+    ),
     "threads": "the machine: two processes gain as much",
     "sizes": "misses in flight from 100,000 nodes on",
-    "visits": "one more load and store a step; on large networks one more miss, in an array of its own per replica",
+    "visits": (
+        "one more load and store a step; on large networks one more miss, "
+        "in an array of its own per replica"
+    ),
 }
 
 
-def page(results: Mapping[str, Any], once: Sequence[Mapping[str, Any]], figures: Mapping[str, Path]) -> str:
+def page(
+    results: Mapping[str, Any], once: Sequence[Mapping[str, Any]], figures: Mapping[str, Path]
+) -> str:
     """Return the page."""
     parts = [_head(results), _short_version(results)]
     for name, section in results["sections"].items():
@@ -97,9 +126,12 @@ def _head(results: Mapping[str, Any]) -> str:
     return (
         "# Performance\n\n"
         "<!-- Written by `python -m benchmarks.page`; do not edit. -->\n\n"
-        "`make bench` measures all of this in one run of about five minutes, and `make bench-page` writes this page. "
-        "Figures are medians of interleaved repetitions, with the lowest and the highest in brackets; a ratio is the "
-        "median of the ratios within repetitions, so that what slows all contenders down at once cancels. No test "
+        "`make bench` measures all of this in one run of about five minutes, and `make bench-page` "
+        "writes this page. "
+        "Figures are medians of interleaved repetitions, with the lowest and the highest in "
+        "brackets; a ratio is the "
+        "median of the ratios within repetitions, so that what slows all contenders down at once "
+        "cancels. No test "
         "asserts a time.\n"
         f"{quick}\n| machine | |\n|---|---|\n{about}\n"
     )
@@ -110,19 +142,27 @@ def _short_version(results: Mapping[str, Any]) -> str:
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
     for section, contender in (("chain", "kernel"), ("walkers", "kernel"), ("walk", "levywalk")):
         for row in results["sections"].get(section, {"rows": []})["rows"]:
-            network, plus, _ = row["case"].partition(", dim 10" if section != "walk" else ", simple random walk")
+            network, plus, _ = row["case"].partition(
+                ", dim 10" if section != "walk" else ", simple random walk"
+            )
             if plus and row["contender"] == contender and row["median"] is not None:
                 found.setdefault(network, {}).setdefault(section, row)
     lines = [
-        "One thread, dimension 10, MHLJ at its defaults, no visits; the walk alone is the simple random walk.\n",
+        "One thread, dimension 10, MHLJ at its defaults, no visits; the walk alone is the simple "
+        "random walk.\n",
         "| network | one chain | 64 replicas | the walk alone |",
         "|---|--:|--:|--:|",
     ]
     for network, rows in found.items():
         cells = [
-            f"{_median(row)} {_ratio(row)}".strip() for row in (rows[s] for s in ("chain", "walkers") if s in rows)
+            f"{_median(row)} {_ratio(row)}".strip()
+            for row in (rows[s] for s in ("chain", "walkers") if s in rows)
         ]
-        cells += [f"{short(rows['walk']['median'])} ns, {rows['walk']['note']}"] if "walk" in rows else []
+        cells += (
+            [f"{short(rows['walk']['median'])} ns, {rows['walk']['note']}"]
+            if "walk" in rows
+            else []
+        )
         lines.append(f"| {network} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -134,12 +174,23 @@ def _table(section: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     columns += ["note"] if notes else []
     columns += ["limited by"] if limits else []
     yield f"| {' | '.join(columns)} |"
-    yield "|" + "|".join("--:" if column in ("median", "ratio") else "---" for column in columns) + "|"
+    yield (
+        "|"
+        + "|".join("--:" if column in ("median", "ratio") else "---" for column in columns)
+        + "|"
+    )
     previous = ""
     for row in rows:
-        cells = [row["case"] if row["case"] != previous else "", row["contender"], _median(row), _ratio(row)]
+        cells = [
+            row["case"] if row["case"] != previous else "",
+            row["contender"],
+            _median(row),
+            _ratio(row),
+        ]
         cells += [row["note"]] if notes else []
-        cells += [_limited_by(section, row) if row["case"] != previous else ""] if limits else []  # the kernel's row
+        cells += (
+            [_limited_by(section, row) if row["case"] != previous else ""] if limits else []
+        )  # the kernel's row
         yield f"| {' | '.join(cells)} |"
         previous = row["case"]
 
@@ -174,14 +225,18 @@ def _once(once: Sequence[Mapping[str, Any]]) -> str:
         return ""
     networks = list(once[0]["million_steps_per_second"])
     lines = [
-        "Engines that `make bench` does not install were measured once, by hand; million steps per second of the "
+        "Engines that `make bench` does not install were measured once, by hand; million steps per "
+        "second of the "
         "simple random walk on one thread:\n",
         f"| engine | {' | '.join(networks)} | how |",
         f"|---|{'--:|' * len(networks)}---|",
     ]
     for other in once:
         speeds = (short(other["million_steps_per_second"][network]) for network in networks)
-        how = f"{other['version']}, {other['licence']}. {other['settings']}. {other['clock']}; {other['machine']}."
+        how = (
+            f"{other['version']}, {other['licence']}. {other['settings']}. {other['clock']}; "
+            f"{other['machine']}."
+        )
         lines.append(f"| {other['name']} | {' | '.join(speeds)} | {how} |")
     return "\n".join(lines)
 

@@ -1,7 +1,9 @@
-"""Other libraries that walk: what each can do, at its best on one thread, and a check that it is really a walk.
+"""Other libraries that walk: what each can do, at its best on one thread, and a check that it is
+really a walk.
 
-They are dependencies of the benchmarks alone (the extra ``bench``), and each is optional: one that is not installed has
-no figures. Building a peer's own graph is `Peer.prepare` and is not timed; its walk is, from the call to its result.
+They are dependencies of the benchmarks alone (the extra ``bench``), and each is optional: one that
+is not installed has no figures. Building a peer's own graph is `Peer.prepare` and is not timed; its
+walk is, from the call to its result.
 """
 
 from __future__ import annotations
@@ -31,11 +33,15 @@ class NotAWalk(Exception):
 
 @dataclass(frozen=True)
 class Walks:
-    """A peer on one network: call it with steps and walkers, and it returns the seconds of its walk."""
+    """A peer on one network: call it with steps and walkers, and it returns the seconds of its
+    walk.
+    """
 
     network: Network
     walk: Callable[[int, Ints], Any]  # steps and the walkers' first nodes
-    paths: Callable[[Any], Any] = field(default=np.asarray)  # what it returned as an array: a row for each walker
+    paths: Callable[[Any], Any] = field(
+        default=np.asarray
+    )  # what it returned as an array: a row for each walker
 
     def __call__(self, steps: int, walkers: int) -> float:
         """Return the seconds that so many steps of so many walkers take."""
@@ -43,7 +49,9 @@ class Walks:
         return seconds(lambda: self.walk(steps, first))
 
     def check(self, steps: int = 100, walkers: int = 100, *, may_stay: bool = False) -> None:
-        """Raise `NotAWalk` unless every path has its length and goes along edges (or stays, where that is allowed)."""
+        """Raise `NotAWalk` unless every path has its length and goes along edges (or stays, where
+        that is allowed).
+        """
         paths = np.asarray(self.paths(self.walk(steps, self._first(walkers))))
         if paths.shape != (walkers, steps + 1):
             raise NotAWalk(f"{walkers} walks of {steps} steps came as {paths.shape}")
@@ -58,7 +66,9 @@ class Walks:
         if not may_stay:  # then neighbours are alike, and the mean rank of the chosen one is known
             mean = float(np.mean((place + 0.5) / self.network.degree[here]))
             if abs(mean - 0.5) > _DEVIATIONS * np.sqrt(1 / 12 / len(place)):
-                raise NotAWalk(f"neighbours are not chosen alike: mean rank {mean:.3f} instead of 0.5")
+                raise NotAWalk(
+                    f"neighbours are not chosen alike: mean rank {mean:.3f} instead of 0.5"
+                )
 
     def _first(self, walkers: int) -> Ints:
         return np.random.default_rng(0).integers(self.network.n, size=walkers)
@@ -100,7 +110,10 @@ class Igraph(Peer):
     """`Graph.random_walk`: one walk a call."""
 
     name, module, package, licence = "igraph", "igraph", "igraph", "GPL"
-    can, how = SIMPLE, "Graph.random_walk, one long walk: every call takes time in proportion to the nodes"
+    can, how = (
+        SIMPLE,
+        "Graph.random_walk, one long walk: every call takes time in proportion to the nodes",
+    )
 
     def shape(self, network: Network, total: int) -> tuple[int, int]:
         return total, 1
@@ -115,7 +128,9 @@ class Igraph(Peer):
 
 
 class Networkit(Peer):
-    """NetworKit has no walk of its own outside its embeddings; a hop to a random neighbour it has."""
+    """NetworKit has no walk of its own outside its embeddings;
+    a hop to a random neighbour it has.
+    """
 
     name, module, package, licence = "NetworKit", "networkit", "networkit", "MIT"
     can, how = SIMPLE, "graphtools.randomNeighbor, one call a step: it offers no whole walk"
@@ -150,7 +165,9 @@ class QuantEcon(Peer):
     can, how = ANY, "MarkovChain.simulate of a sparse matrix, all walkers in one call (numba)"
 
     def prepare(self, network: Network) -> Walks:
-        return self.prepare_chain(network, sparse.csr_matrix((_uniform(network), network.indices, network.indptr)))
+        return self.prepare_chain(
+            network, sparse.csr_matrix((_uniform(network), network.indices, network.indptr))
+        )
 
     def prepare_chain(self, network: Network, transition: Any) -> Walks:
         """Return the walk by a transition matrix of one's own."""
@@ -164,7 +181,9 @@ class QuantEcon(Peer):
 
 
 class GraphWalker(Peer):
-    """The compiled loop of ``walker.random_walks``, which itself takes networkx graphs alone and prepares them anew."""
+    """The compiled loop of ``walker.random_walks``, which itself takes networkx graphs alone and
+    prepares them anew.
+    """
 
     name, module, package, licence = "graph-walker", "walker.walks", "graph-walker", "MIT"
     can, how = SIMPLE, "its compiled loop on cumulated rows, all walkers in one call (numba)"
@@ -177,7 +196,9 @@ class GraphWalker(Peer):
         def walk(steps: int, first: Ints) -> Any:
             # It starts walker i at node i modulo a number, which is meant to be that of all nodes.
             nodes = min(len(first), network.n)
-            return self.library._random_walks(indptr, cumulated, indices, nodes, len(first) // nodes, steps + 1)
+            return self.library._random_walks(
+                indptr, cumulated, indices, nodes, len(first) // nodes, steps + 1
+            )
 
         walk(1, np.zeros(2, np.int64))  # compile
         return Walks(network, walk)

@@ -1,4 +1,6 @@
-"""The C references: `chain.c` and `walkers.c`, compiled on the spot with the machine's own compiler, through ctypes."""
+"""The C references: `chain.c` and `walkers.c`, compiled on the spot with the machine's own
+compiler, through ctypes.
+"""
 
 from __future__ import annotations
 
@@ -49,26 +51,45 @@ class ReferenceC:
 
     def version(self) -> str:
         """Return the first line of ``gcc --version``."""
-        said = subprocess.run([self.compiler, "--version"], capture_output=True, text=True, check=True)
+        said = subprocess.run(
+            [self.compiler, "--version"], capture_output=True, text=True, check=True
+        )
         return said.stdout.partition("\n")[0]
 
     def vectors(self) -> bool:
-        """Return whether this machine runs walkers.c: whether the compiler finds AVX-512 with 64-bit products."""
+        """Return whether this machine runs walkers.c: whether the compiler finds AVX-512 with
+        64-bit products.
+        """
         command = [self.compiler, *BASE, "-dM", "-E", "-x", "c", "/dev/null"]
         said = subprocess.run(command, capture_output=True, text=True, check=True)
         return "__AVX512DQ__" in said.stdout
 
     def build(self, dim: int, name: str) -> Any:
         """Return the compiled function ``chain`` for a dimension, under the flags of `FLAGS`."""
-        chain = self._library("chain", f"{dim}_{list(FLAGS).index(name)}", (*FLAGS[name], f"-DDIM={dim}")).chain
-        chain.argtypes = [_WORD, _WORD, _NUMBER, _NUMBER, *[_POINTER] * 3, _REAL, _REAL, *[_POINTER] * 7]
+        chain = self._library(
+            "chain", f"{dim}_{list(FLAGS).index(name)}", (*FLAGS[name], f"-DDIM={dim}")
+        ).chain
+        chain.argtypes = [
+            _WORD,
+            _WORD,
+            _NUMBER,
+            _NUMBER,
+            *[_POINTER] * 3,
+            _REAL,
+            _REAL,
+            *[_POINTER] * 7,
+        ]
         chain.restype = None
         return chain
 
     def build_walkers(self, dim: int, name: str, far: bool) -> Any:
-        """Return the compiled function ``walkers`` for a dimension, under the flags of `VECTORS`."""
+        """Return the compiled function ``walkers`` for a dimension,
+        under the flags of `VECTORS`.
+        """
         flags = (*VECTORS[name], f"-DDIM={dim}", f"-DFAR={int(far)}")
-        function = self._library("walkers", f"{dim}_{list(VECTORS).index(name)}_{int(far)}", flags).walkers
+        function = self._library(
+            "walkers", f"{dim}_{list(VECTORS).index(name)}_{int(far)}", flags
+        ).walkers
         function.argtypes = [
             _NUMBER,
             *[_POINTER] * 2,
@@ -86,13 +107,22 @@ class ReferenceC:
     def _library(self, source: str, label: str, flags: tuple[str, ...]) -> Any:
         library = self.folder / f"{source}{label}.so"
         if not library.exists():
-            command = [self.compiler, "-std=gnu11", *flags, "-shared", "-fPIC", str(HERE / f"{source}.c")]
+            command = [
+                self.compiler,
+                "-std=gnu11",
+                *flags,
+                "-shared",
+                "-fPIC",
+                str(HERE / f"{source}.c"),
+            ]
             subprocess.run([*command, "-o", str(library)], check=True)
         return ctypes.CDLL(str(library))
 
 
 class _OverTables:
-    """What both references know of a plan: the kernel's own tables, a constant step size and constant jumps."""
+    """What both references know of a plan: the kernel's own tables, a constant step size and
+    constant jumps.
+    """
 
     def __init__(self, backend: KernelBackend) -> None:
         self.plan = plan = backend.plan
@@ -120,7 +150,14 @@ class ChainC(_OverTables):
     def advance(self, state: RunState, start: int, stop: int) -> None:
         """Take the replica, alone in its state, from step ``start`` to step ``stop``."""
         network = self.plan.network
-        outputs: list[AnyArray] = [state.node, state.model, state.hops, state.transfers, state.visits, state.walk]
+        outputs: list[AnyArray] = [
+            state.node,
+            state.model,
+            state.hops,
+            state.transfers,
+            state.visits,
+            state.walk,
+        ]
         self.chain(
             *self.keys,
             start,
@@ -162,7 +199,10 @@ class WalkersC(_OverTables):
                 self.step_size,
                 _address(self.cuts),
                 len(self.cuts),
-                *[_address(array[some]) for array in (state.node, models, state.hops, state.transfers)],
+                *[
+                    _address(array[some])
+                    for array in (state.node, models, state.hops, state.transfers)
+                ],
             )
         state.model[...] = models[:, HEAD : HEAD + dim]
 

@@ -1,6 +1,7 @@
 """The section on sizes: Watts-Strogatz networks of 1k to 10M nodes, each in a process of its own.
 
-So its memory is its own too: resident bytes above those of the imported library, once bound and at the peak.
+So its memory is its own too: resident bytes above those of the imported library, once bound and at
+the peak.
 """
 
 from __future__ import annotations
@@ -42,11 +43,22 @@ def sizes(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
     for n in scale.sizes:
         title = f"watts_strogatz({n}, 4, 0.1), dim 10"
         if n * BYTES_PER_NODE > available_bytes():
-            yield absent("sizes", title, MANY, NS, f"needs {n * BYTES_PER_NODE / 2**30:.1f} GiB of memory")
+            yield absent(
+                "sizes", title, MANY, NS, f"needs {n * BYTES_PER_NODE / 2**30:.1f} GiB of memory"
+            )
             continue
-        command = [sys.executable, "-m", "benchmarks.sizes", str(n), str(scale.large_steps), str(scale.repetitions)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.sizes",
+            str(n),
+            str(scale.large_steps),
+            str(scale.repetitions),
+        ]
         command += ["--cpu"] if Clock.name == "cpu" else []
-        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        found = json.loads(
+            subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        )
         for name, unit in UNITS.items():
             value = found["once"][name]
             yield Row("sizes", title, name, unit, value, value, value, None, "", 1, "", n)
@@ -67,7 +79,9 @@ def measure(n: int, steps: int, repetitions: int) -> dict[str, Any]:
     _timed(once, "bind", lambda: many.backend)
     once["memory once bound"] = max(_resident() - before, 0) / n
     title = f"watts_strogatz({n}, 4, 0.1), dim 10"
-    rows = interleave("sizes", title, {MANY: many.kernel()}, repetitions, unit=NS, baseline="", at=n)
+    rows = interleave(
+        "sizes", title, {MANY: many.kernel()}, repetitions, unit=NS, baseline="", at=n
+    )
     once["memory at the peak"] = max(_peak() - before, 0) / n
     rows += _one_replica(network, problem, title, steps, repetitions)
     each = max(steps * 16 // WALKERS, 1)
@@ -96,7 +110,9 @@ def _resident() -> int:
 
 
 def _peak() -> int:
-    """Return the most resident bytes since `_forget_peak`, or ever where the system cannot forget."""
+    """Return the most resident bytes since `_forget_peak`, or ever where the system cannot
+    forget.
+    """
     return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_UNIT
 
 

@@ -1,7 +1,8 @@
 """Time, peak memory, method and residual of the theory at 1k, 100k and 1M nodes.
 
-Each row is a process of its own, so that its peak memory is its own. Run ``python -m benchmarks.theory``, with
-``--quick`` for 1k alone. The seconds of the stationary law and of the gap are apart from those of the network and P.
+Each row is a process of its own, so that its peak memory is its own. Run ``python -m
+benchmarks.theory``, with ``--quick`` for 1k alone. The seconds of the stationary law and of the gap
+are apart from those of the network and P.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import levywalk as lw
 SIZES = (1_000, 100_000, 1_000_000)
 DESIGNS = ("weight_rw", "mhlj", "unif_rw")
 KINDS = ("right", "absolute", "singular")
-HEAD = ("nodes", "design", "form", "gap", "build s", "law s", "gap s", "GiB", "law by", "|πP-π|₁", "gap by", "value",
-        "residual", "trusted")  # fmt: skip
+HEAD = ("nodes", "design", "form", "gap", "build s", "law s", "gap s", "GiB", "law by",
+        "|πP-π|₁", "gap by", "value", "residual", "trusted")  # fmt: skip
 
 
 def measure(n: int, design: str, form: str, kind: str) -> dict[str, Any]:
@@ -35,7 +36,9 @@ def measure(n: int, design: str, form: str, kind: str) -> dict[str, Any]:
     solved = time.perf_counter()
     gap = lw.spectral_gap(P, kind, stationary=report.law)
     ended = time.perf_counter()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
     return {
         "nodes": n,
         "design": design,
@@ -59,15 +62,28 @@ def rows(sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     for n in sizes:
         cases = [(design, "matrix", kind) for design in DESIGNS for kind in KINDS]
         for design, form, kind in [*cases, ("mhlj", "operator", "right")]:
-            command = [sys.executable, "-m", "benchmarks.theory", "--case", str(n), design, form, kind]
-            yield json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.theory",
+                "--case",
+                str(n),
+                design,
+                form,
+                kind,
+            ]
+            yield json.loads(
+                subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            )
 
 
 def main() -> None:
     """Print the table row by row."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="1k nodes alone")
-    parser.add_argument("--case", nargs=4, metavar=("N", "DESIGN", "FORM", "KIND"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--case", nargs=4, metavar=("N", "DESIGN", "FORM", "KIND"), help=argparse.SUPPRESS
+    )
     arguments = parser.parse_args()
     if arguments.case:
         n, design, form, kind = arguments.case

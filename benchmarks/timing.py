@@ -1,7 +1,8 @@
 """Interleaved repetitions, medians and ratios.
 
-Machines are noisy and slow down as they warm up, so contenders take turns within every repetition, and a ratio is the
-median of the ratios within repetitions: what slows all of them down at once cancels.
+Machines are noisy and slow down as they warm up, so contenders take turns within every repetition,
+and a ratio is the median of the ratios within repetitions: what slows all of them down at once
+cancels.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ STEP = "ns/step"
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. What could not be measured has no numbers, and a note that says why."""
+    """One line of the table. What could not be measured has no numbers,
+    and a note that says why.
+    """
 
     section: str
     case: str
@@ -40,18 +43,24 @@ class Row:
     ratio_to: str
     repetitions: int
     note: str = ""
-    at: float | None = None  # the number that the section varies, for figures: dimension, nodes, threads
+    at: float | None = (
+        None  # the number that the section varies, for figures: dimension, nodes, threads
+    )
 
 
 class Clock:
-    """What `seconds` reads: wall time, or this process's CPU time where other work shares its core."""
+    """What `seconds` reads: wall time, or this process's CPU time where other work shares
+    its core.
+    """
 
     name = "wall"
     read: Callable[[], float] = staticmethod(time.perf_counter)
 
     @classmethod
     def use_cpu(cls) -> None:
-        """Count CPU seconds from now on; for one thread alone, since those of all threads are added up."""
+        """Count CPU seconds from now on; for one thread alone, since those of all threads are added
+        up.
+        """
         cls.name, cls.read = "cpu", staticmethod(time.process_time)
 
 
@@ -82,7 +91,10 @@ def interleave(
             value = contender()
             if repetition >= 0:
                 measured[name].append(value)
-    return [summary(section, case, name, values, unit, measured, baseline, at) for name, values in measured.items()]
+    return [
+        summary(section, case, name, values, unit, measured, baseline, at)
+        for name, values in measured.items()
+    ]
 
 
 def summary(
@@ -98,9 +110,24 @@ def summary(
     """Return the row of one contender's measurements; ``measured`` has those of the baseline."""
     ratio = None
     if baseline:
-        ratio = statistics.median(value / base for value, base in zip(values, measured[baseline], strict=True))
+        ratio = statistics.median(
+            value / base for value, base in zip(values, measured[baseline], strict=True)
+        )
     middle = statistics.median(values)
-    return Row(section, case, contender, unit, middle, min(values), max(values), ratio, baseline, len(values), "", at)
+    return Row(
+        section,
+        case,
+        contender,
+        unit,
+        middle,
+        min(values),
+        max(values),
+        ratio,
+        baseline,
+        len(values),
+        "",
+        at,
+    )
 
 
 def absent(section: str, case: str, contender: str, unit: str, note: str) -> Row:
@@ -160,7 +187,9 @@ def machine(compiler: str) -> dict[str, str]:
         "levywalk": levywalk.__version__,
         "compiler": compiler,
         "clock": f"{Clock.name} seconds",
-        "load": f"{os.getloadavg()[0]:.2f} at the start" if hasattr(os, "getloadavg") else "unknown",
+        "load": f"{os.getloadavg()[0]:.2f} at the start"
+        if hasattr(os, "getloadavg")
+        else "unknown",
     }
 
 
@@ -174,16 +203,25 @@ def _cpu() -> str:
     if not info.exists():
         return platform.processor() or "unknown"
     first = info.read_text().partition("\n\n")[0]
-    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    fields = {
+        key.strip(): value.strip()
+        for key, _, value in (line.partition(":") for line in first.splitlines())
+    }
     name = fields.get("model name", "unknown")
-    return f"{name}, family {fields['cpu family']}, model {fields['model']}" if "cpu family" in fields else name
+    return (
+        f"{name}, family {fields['cpu family']}, model {fields['model']}"
+        if "cpu family" in fields
+        else name
+    )
 
 
 def _caches() -> str:
     """Return the caches of the first core, where the system tells."""
     found = []
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
+        level, kind, size = (
+            (folder / name).read_text().strip() for name in ("level", "type", "size")
+        )
         if kind != "Instruction":
             found.append(f"L{level} {size}")
     return ", ".join(found) or "unknown"

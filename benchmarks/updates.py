@@ -1,4 +1,6 @@
-"""Sections on updates: one chain against C, many replicas, dimensions, threads, checkpoints, visits and draws."""
+"""Sections on updates: one chain against C, many replicas, dimensions, threads, checkpoints, visits
+and draws.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _SAMPLES = (1, 2, 5, 10, 100)
 
 
 def chains(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
-    """One chain: against C and the loops that one would first write, on four networks, and with visits."""
+    """One chain: against C and the loops that one would first write, on four networks, and with
+    visits.
+    """
     for network in networks(scale.nodes):
         case = Case(network, heterogeneous(network.n), _steps(network, scale))
         title = f"{network.name}, dim 10"
@@ -42,7 +46,9 @@ def chains(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
         }
         if network.n == 1000:
             contenders |= {"lw.run": case.run(), "reference backend": case.oracle(scale.slow_steps)}
-        yield from interleave("chain", title, contenders, scale.repetitions, unit=NS, baseline=_baseline(compiler))
+        yield from interleave(
+            "chain", title, contenders, scale.repetitions, unit=NS, baseline=_baseline(compiler)
+        )
 
 
 def walkers(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
@@ -54,14 +60,24 @@ def walkers(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
         _check(title, case, compiler)
         contenders = {KERNEL: case.kernel(), APART: case.apart()}
         if compiler:
-            contenders |= {f"{name}, one after the other": contender for name, contender in case.c(compiler).items()}
-            contenders |= {name: case.by(advance) for name, advance in walkers_c(compiler, case.backend).items()}
+            contenders |= {
+                f"{name}, one after the other": contender
+                for name, contender in case.c(compiler).items()
+            }
+            contenders |= {
+                name: case.by(advance)
+                for name, advance in walkers_c(compiler, case.backend).items()
+            }
         baseline = BY_HAND if BY_HAND in contenders else KERNEL
-        yield from interleave("walkers", title, contenders, scale.repetitions, unit=NS, baseline=baseline)
+        yield from interleave(
+            "walkers", title, contenders, scale.repetitions, unit=NS, baseline=baseline
+        )
     for network in networks(scale.nodes)[::2]:  # one in the cache, one not
         total = _steps(network, scale)
         for replicas in (1, 4, 16, 64, 256):
-            case = Case(network, heterogeneous(network.n), max(total * 2 // replicas, 1000), replicas)
+            case = Case(
+                network, heterogeneous(network.n), max(total * 2 // replicas, 1000), replicas
+            )
             title = f"{network.name}, dim 10, by replicas"
             yield from interleave(
                 "walkers",
@@ -79,15 +95,25 @@ def dims(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
     ring = lw.ring(1000)
     for dim in scale.dims:
         problem = heterogeneous(1000, dim)
-        one, many = (Case(ring, problem, _steps_for(dim, 1, count, scale), count) for count in (1, REPLICAS))
+        one, many = (
+            Case(ring, problem, _steps_for(dim, 1, count, scale), count) for count in (1, REPLICAS)
+        )
         _check(f"ring(1000), dim {dim}", one, compiler)
-        contenders = {f"{KERNEL}, {REPLICAS} replicas": many.kernel(), f"{KERNEL}, one replica": one.kernel()}
+        contenders = {
+            f"{KERNEL}, {REPLICAS} replicas": many.kernel(),
+            f"{KERNEL}, one replica": one.kernel(),
+        }
         if compiler:
             contenders |= one.c(compiler)
-            contenders |= {name: many.by(advance) for name, advance in walkers_c(compiler, many.backend).items()}
+            contenders |= {
+                name: many.by(advance)
+                for name, advance in walkers_c(compiler, many.backend).items()
+            }
         baseline = FAST if compiler else f"{KERNEL}, one replica"
         title = f"ring(1000), least squares, dim {dim}"
-        yield from interleave("dims", title, contenders, scale.repetitions, unit=NS, baseline=baseline, at=dim)
+        yield from interleave(
+            "dims", title, contenders, scale.repetitions, unit=NS, baseline=baseline, at=dim
+        )
     for dim in sorted(set(_LOSS_DIMS) & set(scale.dims)):
         title = f"ring(1000), logistic, dim {dim}"
         yield from _one_and_many(ring, logistic(1000, dim), title, dim, 1, scale, dim)
@@ -101,12 +127,20 @@ def threads(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
     """The same replicas on one thread, on two, on all."""
     counts = sorted({1, 2, cores()})
     for network in networks(scale.nodes):
-        case = Case(network, heterogeneous(network.n), _steps(network, scale) * 16 // REPLICAS, REPLICAS)
+        case = Case(
+            network, heterogeneous(network.n), _steps(network, scale) * 16 // REPLICAS, REPLICAS
+        )
         contenders = {_threads(count): case.kernel(count) for count in counts}
-        yield from _speed_ups(f"{network.name}, dim 10, kernel, {REPLICAS} replicas", contenders, scale)
+        yield from _speed_ups(
+            f"{network.name}, dim 10, kernel, {REPLICAS} replicas", contenders, scale
+        )
     case = Case(lw.ring(1000), heterogeneous(1000), scale.steps // 2, REPLICAS)
-    contenders = {_threads(count): case.run(record_every=case.steps, threads=count) for count in counts}
-    yield from _speed_ups(f"ring(1000), dim 10, lw.run, {REPLICAS} replicas, one checkpoint", contenders, scale)
+    contenders = {
+        _threads(count): case.run(record_every=case.steps, threads=count) for count in counts
+    }
+    yield from _speed_ups(
+        f"ring(1000), dim 10, lw.run, {REPLICAS} replicas, one checkpoint", contenders, scale
+    )
 
 
 def checkpoints(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
@@ -117,7 +151,9 @@ def checkpoints(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
         case = Case(ring, heterogeneous(1000, dim), steps, replicas)
         contenders = {"one checkpoint": case.run(record_every=steps), "200 checkpoints": case.run()}
         title = f"ring(1000), dim {dim}, lw.run, {_replicas(replicas)} of {steps:,} steps"
-        yield from interleave("checkpoints", title, contenders, scale.repetitions, unit=NS, baseline="one checkpoint")
+        yield from interleave(
+            "checkpoints", title, contenders, scale.repetitions, unit=NS, baseline="one checkpoint"
+        )
 
 
 def visits(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
@@ -126,19 +162,29 @@ def visits(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
         problem, steps = heterogeneous(network.n), _steps(network, scale)
         for replicas in (1, REPLICAS):
             cases = [
-                Case(network, problem, steps * 4 // max(replicas, 4), replicas, visits=each) for each in (False, True)
+                Case(network, problem, steps * 4 // max(replicas, 4), replicas, visits=each)
+                for each in (False, True)
             ]
             contenders = {"without visits": cases[0].kernel(), "with visits": cases[1].kernel()}
             title = f"{network.name}, dim 10, kernel, {_replicas(replicas)}"
-            yield from interleave("visits", title, contenders, scale.repetitions, unit=NS, baseline="without visits")
+            yield from interleave(
+                "visits", title, contenders, scale.repetitions, unit=NS, baseline="without visits"
+            )
     if compiler is None:
         return
     for network in networks(scale.nodes)[::2]:
-        case = Case(network, heterogeneous(network.n), _steps(network, scale) * 4 // REPLICAS, REPLICAS)
-        contenders = {name: case.by(advance) for name, advance in cheaper_draws_c(compiler, case.backend).items()}
+        case = Case(
+            network, heterogeneous(network.n), _steps(network, scale) * 4 // REPLICAS, REPLICAS
+        )
+        contenders = {
+            name: case.by(advance)
+            for name, advance in cheaper_draws_c(compiler, case.backend).items()
+        }
         if contenders:
             title = f"{network.name}, dim 10, draws, {REPLICAS} replicas"
-            yield from interleave("visits", title, contenders, scale.repetitions, unit=NS, baseline=BY_HAND)
+            yield from interleave(
+                "visits", title, contenders, scale.repetitions, unit=NS, baseline=BY_HAND
+            )
 
 
 def _steps(network: lw.Network, scale: Scale) -> int:
@@ -146,23 +192,43 @@ def _steps(network: lw.Network, scale: Scale) -> int:
 
 
 def _steps_for(dim: int, samples: int, replicas: int, scale: Scale) -> int:
-    """Return the steps that take about the scale's budget: so that dimension 1000 takes no longer than 2."""
+    """Return the steps that take about the scale's budget: so that dimension 1000 takes no longer
+    than 2.
+    """
     return max(int(scale.budget / (15e-9 + 0.4e-9 * dim * samples) / replicas), 500)
 
 
 def _one_and_many(
-    ring: lw.Network, problem: GeneralizedLinear, title: str, dim: int, samples: int, scale: Scale, at: int
+    ring: lw.Network,
+    problem: GeneralizedLinear,
+    title: str,
+    dim: int,
+    samples: int,
+    scale: Scale,
+    at: int,
 ) -> list[Row]:
-    one, many = (Case(ring, problem, _steps_for(dim, samples, count, scale), count) for count in (1, REPLICAS))
-    contenders = {f"{KERNEL}, {REPLICAS} replicas": many.kernel(), f"{KERNEL}, one replica": one.kernel()}
+    one, many = (
+        Case(ring, problem, _steps_for(dim, samples, count, scale), count)
+        for count in (1, REPLICAS)
+    )
+    contenders = {
+        f"{KERNEL}, {REPLICAS} replicas": many.kernel(),
+        f"{KERNEL}, one replica": one.kernel(),
+    }
     baseline = f"{KERNEL}, one replica"
-    return interleave("dims", title, contenders, scale.repetitions, unit=NS, baseline=baseline, at=at)
+    return interleave(
+        "dims", title, contenders, scale.repetitions, unit=NS, baseline=baseline, at=at
+    )
 
 
 def _speed_ups(title: str, contenders: dict[str, Contender], scale: Scale) -> Iterator[Row]:
-    for row in interleave("threads", title, contenders, scale.repetitions, unit=NS, baseline=_threads(1)):
+    for row in interleave(
+        "threads", title, contenders, scale.repetitions, unit=NS, baseline=_threads(1)
+    ):
         assert row.ratio is not None
-        yield replace(row, note=f"{1 / row.ratio:.2f} times as fast", at=int(row.contender.split()[0]))
+        yield replace(
+            row, note=f"{1 / row.ratio:.2f} times as fast", at=int(row.contender.split()[0])
+        )
 
 
 def _baseline(compiler: ReferenceC | None) -> str:
@@ -178,15 +244,20 @@ def _replicas(number: int) -> str:
 
 
 def _check(title: str, case: Case, compiler: ReferenceC | None) -> None:
-    """Print whether C and the kernel agree; figures of two different algorithms would mean nothing."""
+    """Print whether C and the kernel agree; figures of two different algorithms would mean
+    nothing.
+    """
     if compiler is None:
         return
     steps = min(case.steps, 200_000 // case.replicas)
     found = case.disagreements(compiler, steps)
     if found:
-        raise SystemExit(f"check: {title}: the kernel and C differ after {steps:,} steps: {', '.join(found)}")
+        raise SystemExit(
+            f"check: {title}: the kernel and C differ after {steps:,} steps: {', '.join(found)}"
+        )
     print(
-        f"check: {title}: C and the kernel agree over {steps:,} steps: final node, hops and transfers exactly (chain.c "
+        f"check: {title}: C and the kernel agree over {steps:,} steps: final node, hops and "
+        "transfers exactly (chain.c "
         f"also in walk and visits), models to {TOLERANCE:g}",
         flush=True,
     )

@@ -1,4 +1,6 @@
-"""The section on the walk alone: levywalk against the peers, simple random walk and Metropolis-Hastings."""
+"""The section on the walk alone: levywalk against the peers, simple random walk and
+Metropolis-Hastings.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,14 @@ from benchmarks.reference_c import ReferenceC
 from benchmarks.scale import Scale
 from benchmarks.timing import STEP, Contender, Row, absent, interleave, seconds
 from levywalk.draws import Domain, keys
+from levywalk.engine.bind import BoundPhase
 from levywalk.engine.interrupt import Interruptible
 from levywalk.engine.kernels.tables import pack
 from levywalk.engine.kernels.walkers import Course
 from levywalk.engine.threads import Pace
-from levywalk.engine.bind import BoundPhase
-from levywalk.engine.walk_alone import Record, Share, bind_walk
+from levywalk.engine.walk_alone import bind_walk
+from levywalk.engine.walk_shares import KernelWalkShare, WalkNotes
+from levywalk.step import PublishedPhase
 
 OURS = "levywalk"
 WHOLE = "levywalk.walk, the whole call"
@@ -64,33 +68,45 @@ def _add_ours(
     problem: lw.Problem | None,
     scale: Scale,
 ) -> None:
-    """Our walk on one thread, once bound as the peers' graphs are, and the whole call of `levywalk.walk`."""
+    """Our walk on one thread, once bound as the peers' graphs are, and the whole call of
+    `levywalk.walk`.
+    """
     steps = max(scale.walk_steps * TIMES // WALKERS, 1)
     per_step = 1e9 / (steps * WALKERS)
     advance = bound_walk(network, design, problem, steps)
     contenders[OURS] = lambda: per_step * seconds(advance)
     if problem is None:
-        options: dict[str, Any] = {"record_visits": False, "record_dwell": False, "threads": 1, "progress": False}
+        options: dict[str, Any] = {
+            "record_visits": False,
+            "record_dwell": False,
+            "threads": 1,
+            "progress": False,
+        }
         whole = partial(lw.walk, network, design, steps=steps, replicas=WALKERS, **options)
         contenders[WHOLE] = lambda: per_step * seconds(whole)
 
 
-def bound_walk(network: lw.Network, design: lw.Design, problem: lw.Problem | None, steps: int) -> Callable[[], None]:
+def bound_walk(
+    network: lw.Network, design: lw.Design, problem: lw.Problem | None, steps: int
+) -> Callable[[], None]:
     """Return what takes walkers through so many steps, each time from where they are."""
     _, bound = bind_walk(network, design, problem)
     tables, far = pack(network, bound, None, None)
-    phase = BoundPhase(bound, lw.Constant(1.0))
+    published = PublishedPhase(bound.walk, bound.mean_score, lw.Constant(1.0))
+    phase = BoundPhase(bound, published)
     course = Course(np.ones(1), phase.jump_probabilities(0, 1), phase.distances())
     starts = np.random.default_rng(0).integers(0, network.n, WALKERS)
-    record = Record(network.n, steps, WALKERS, starts, False, False, False, False, np.empty(0))
+    record = WalkNotes(network.n, steps, WALKERS, starts, False, False, False, False, np.empty(0))
     walk_keys = keys(0, Domain.WALK, range(WALKERS))
-    share = Share(record, slice(0, WALKERS), walk_keys, tables, iid=False, far=far)
+    share = KernelWalkShare(
+        record, slice(0, WALKERS), walk_keys, tables, False, far, lambda start, stop: course
+    )
 
     def advance() -> None:
         with Interruptible() as interrupt:
             pace = Pace(share.done, share.done + steps, steps, interrupt, math.inf)
             ends = np.array([share.done + steps])
-            share.through(lambda done: None, ends=ends, course=lambda start, stop: course, pace=pace)
+            share.through(lambda done: None, marks=ends, pace=pace)
 
     return advance
 
@@ -118,10 +134,14 @@ def _chain(peer: QuantEcon, matrix: Any) -> Callable[[lw.Network], Walks]:
     return lambda network: peer.prepare_chain(network, matrix)
 
 
-def _measure(title: str, contenders: dict[str, Contender], missing: dict[str, str], scale: Scale) -> Iterator[Row]:
+def _measure(
+    title: str, contenders: dict[str, Contender], missing: dict[str, str], scale: Scale
+) -> Iterator[Row]:
     if contenders:
         baseline = next(iter(contenders))
-        for row in interleave("walk", title, contenders, max(scale.repetitions // 2, 3), unit=STEP, baseline=baseline):
+        for row in interleave(
+            "walk", title, contenders, max(scale.repetitions // 2, 3), unit=STEP, baseline=baseline
+        ):
             assert row.median is not None
             yield replace(row, note=f"{1e3 / row.median:.3g} M steps/s")
     for name, note in missing.items():

@@ -1,4 +1,5 @@
-"""levywalk: decentralised learning by one model that walks over a network of nodes with private data.
+"""levywalk: decentralised learning by one model that walks over a network of nodes with private
+data.
 
 >>> import levywalk as lw
 >>> network, problem = lw.ring(100), lw.heterogeneous(100, important=1)
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
         ResumeWarning,
         TooLarge,
     )
-    from levywalk.experiments.compare import Comparison, compare
+    from levywalk.experiments.compare import compare
+    from levywalk.experiments.folder_report import write_report
     from levywalk.network import (
         Network,
         barabasi_albert,
@@ -73,7 +75,7 @@ if TYPE_CHECKING:
     from levywalk.theory.judge.floor import ErrorFloor, error_floor
     from levywalk.theory.judge.predict import Prediction, predict
     from levywalk.theory.judge.tune import Tuning, tune
-    from levywalk.trace import Trace, Walks
+    from levywalk.trace import Comparison, Trace, WalkRecord
     from levywalk.trace.files import load_trace
     from levywalk.updates import Sgd
     from levywalk.walks import (
@@ -140,7 +142,8 @@ _HOME = {
         "ResumeWarning",
         "TooLarge",
     ),
-    "levywalk.experiments": ("Comparison", "compare"),
+    "levywalk.experiments": ("compare",),
+    "levywalk.experiments.folder_report": ("write_report",),
     "levywalk.network": (
         "Network",
         "barabasi_albert",
@@ -197,7 +200,7 @@ _HOME = {
         "tune",
         "update_correlation",
     ),
-    "levywalk.trace": ("Trace", "Walks"),
+    "levywalk.trace": ("Comparison", "Trace", "WalkRecord"),
     "levywalk.trace.files": ("load_trace",),
     "levywalk.updates": ("LocalData", "Sgd", "Update", "sgd"),
     "levywalk.problem.losses": ("Loss",),
@@ -266,7 +269,7 @@ __all__ = [
     "Uniform",
     "Update",
     "Walk",
-    "Walks",
+    "WalkRecord",
     "Words",
     "__version__",
     "assumptions",
@@ -319,6 +322,7 @@ __all__ = [
     "walk",
     "watts_strogatz",
     "weight_rw",
+    "write_report",
 ]
 
 

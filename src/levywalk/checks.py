@@ -1,4 +1,6 @@
-"""Argument checks, written once: each returns the clean value or names what is wrong and what is right."""
+"""Argument checks, written once: each returns the clean value or names what is wrong and what is
+right.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def real(
         clean = float(value)
     except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(f"{name} must be a number {domain}, got {value!r}") from None
-    outside = clean < low or clean > high or (low_open and clean == low) or (high_open and clean == high)
+    outside = (
+        clean < low or clean > high or (low_open and clean == low) or (high_open and clean == high)
+    )
     if not math.isfinite(clean) or outside:
         raise InvalidParameter(f"{name} must be a number {domain}, got {value!r}")
     return clean
@@ -97,7 +101,9 @@ def choice(name: str, value: Any, options: Iterable[str]) -> str:
     """
     known = list(options)
     if not isinstance(value, str) or value not in known:
-        raise InvalidParameter(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
+        raise InvalidParameter(
+            f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}"
+        )
     return value
 
 
@@ -113,7 +119,10 @@ def existing_file(path: str | Path) -> Path:
     except TypeError:
         raise InvalidParameter(f"path must be a path, got {path!r}") from None
     if not clean.exists():
-        raise MissingFile(f"no file at {str(clean)!r}; check the path (relative paths start at {str(Path.cwd())!r})")
+        raise MissingFile(
+            f"no file at {str(clean)!r}; check the path (relative paths start at "
+            f"{str(Path.cwd())!r})"
+        )
     if not clean.is_file():
         raise InvalidParameter(f"path must name a file, got the folder {str(clean)!r}")
     return clean

@@ -1,7 +1,8 @@
 """Whether a shortcut holds for an object: asked before every kernel and every closed form.
 
-A kernel or a closed form belongs to certain methods of a class. A subclass that overrides one of them, or an object
-that carries a method of its own, computes something else, and the shortcut must not be taken.
+A kernel or a closed form belongs to certain methods of a class. A subclass that overrides one of
+them, or an object that carries a method of its own, computes something else, and the shortcut must
+not be taken.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from functools import cached_property
 
 
 def keeps(value: object, base: type, *names: str) -> bool:
-    """Return whether ``value`` is a ``base`` and computes all of ``names`` by the base's own methods.
+    """Return whether ``value`` is a ``base`` and computes all of ``names`` by the base's own
+    methods.
 
     Examples
     --------

@@ -1,22 +1,23 @@
 """Randomness as a pure function: ``word(key, step, slot)``, no generator state anywhere.
 
-The oracle, the kernels and the fleet in replay mode read the same words, so they are compared walk for walk, any
-step can be recomputed alone, and replicas do not disturb each other.
+The oracle, the kernels and the fleet in replay mode read the same words, so they are compared walk
+for walk, any step can be recomputed alone, and replicas do not disturb each other.
 
 A word is 64 random bits, two levels deep: ``h = mix64(k0 + step * STEP)`` once per step, then
-``word = mix64((h ^ k1) + (slot + 1) * SLOT)``. Two levels, because one counter for step and slot would make one slot's
-words another's at a later step, and two 64-bit halves, because with one all keys would be offsets into one sequence.
+``word = mix64((h ^ k1) + (slot + 1) * SLOT)``. Two levels, because one counter for step and slot
+would make one slot's words another's at a later step, and two 64-bit halves, because with one all
+keys would be offsets into one sequence.
 
 What a step reads (slots are names, not numbers, elsewhere):
 
-========================  =====================================================================================
+========================  ==========================================================================
 ``JUMP``                  one 53-bit uniform: whether to jump and how far (``walks.jump``)
-``HOP + i``               hop i of a jump; hop 0 is also the proposal of a Metropolis-Hastings decision. One word
-                          gives the neighbour and an acceptance uniform (`split`): the index is exact to
-                          degree/2^64, and the uniform has 53 bits
+``HOP + i``               hop i of a jump; hop 0 is also the proposal of a Metropolis-Hastings
+                          decision. One word gives the neighbour and an acceptance uniform
+                          (`split`): the index is exact to degree/2^64, and the uniform has 53 bits
 ``MINIBATCH + j``         the j-th local sample of a minibatch
 ``OWN + i``               whatever a user's own walk or update draws besides
-========================  =====================================================================================
+========================  ==========================================================================
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ class Key:
     @classmethod
     def of(cls, seed: int, domain: Domain, replica: int = 0) -> Key:
         """Derive the key of one replica of one domain from the seed."""
-        state = np.random.SeedSequence(seed, spawn_key=(int(domain), replica)).generate_state(2, np.uint64)
+        state = np.random.SeedSequence(seed, spawn_key=(int(domain), replica)).generate_state(
+            2, np.uint64
+        )
         return cls(int(state[0]), int(state[1]))
 
     def word(self, step: int, slot: int) -> int:
@@ -100,8 +103,8 @@ class Key:
 class Words:
     """The random words of one step: ``words(slot)`` is 64 bits, the same whenever it is asked for.
 
-    A walk reads the slots ``JUMP`` and ``HOP + i``, an update reads ``MINIBATCH + j``; a method of your own that needs
-    more takes ``OWN + i``.
+    A walk reads the slots ``JUMP`` and ``HOP + i``, an update reads ``MINIBATCH + j``; a method of
+    your own that needs more takes ``OWN + i``.
 
     Examples
     --------
@@ -140,8 +143,8 @@ def unit(word: int) -> float:
 def split(word: int, count: int) -> tuple[int, float]:
     """Return a uniform index below ``count`` and an independent uniform in [0, 1) from one word.
 
-    The index is the integer part of ``word / 2**64 * count``, the uniform its fractional part. ``count`` is below
-    2**32, so that a kernel needs two 32-bit products for it.
+    The index is the integer part of ``word / 2**64 * count``, the uniform its fractional part.
+    ``count`` is below 2**32, so that a kernel needs two 32-bit products for it.
 
     Examples
     --------
@@ -175,11 +178,14 @@ def generator(seed: int, domain: Domain, *index: int) -> np.random.Generator:
     >>> float(generator(0, Domain.DATA).random()) != float(generator(0, Domain.NETWORK).random())
     True
     """
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(int(domain), *index))))
+    return np.random.Generator(
+        np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(int(domain), *index)))
+    )
 
 
 def stratified_words(count: int) -> Iterator[int]:
-    """Yield ``count`` words evenly over the whole range, to enumerate a rule's outcomes with their probabilities.
+    """Yield ``count`` words evenly over the whole range, to enumerate a rule's outcomes with their
+    probabilities.
 
     Examples
     --------

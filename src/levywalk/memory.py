@@ -1,8 +1,9 @@
-"""What a method remembers: declared by name, kept in the token (it travels) or at a node (it stays).
+"""What a method remembers: declared by name, kept in the token (it travels) or at a node (it
+stays).
 
-A walk or an update declares its memory as two dicts, ``token_memory`` and ``node_memory``, of name to one of the
-kinds below. Everything else follows from the declaration: how much room a simulation needs, what a state file holds,
-and what a fleet's manifest, messages and disks carry.
+A walk or an update declares its memory as two dicts, ``token_memory`` and ``node_memory``, of name
+to one of the kinds below. Everything else follows from the declaration: how much room a simulation
+needs, what a state file holds, and what a fleet's manifest, messages and disks carry.
 
 ===============  ======================  =====================================================
 kind             where                   what
@@ -93,7 +94,9 @@ class Like:
 
     def __post_init__(self) -> None:
         if self.what != "model":
-            raise InvalidParameter(f"Like takes 'model', got {self.what!r}; use Array(shape) for another shape")
+            raise InvalidParameter(
+                f"Like takes 'model', got {self.what!r}; use Array(shape) for another shape"
+            )
         object.__setattr__(self, "dtype", _clean_dtype(self.dtype))
 
     def shape(self, sizes: Sizes) -> tuple[int, ...]:
@@ -118,7 +121,9 @@ class Array:
     def __post_init__(self) -> None:
         size = (self.size,) if isinstance(self.size, int) else tuple(self.size)
         if not all(isinstance(length, int) and length >= 1 for length in size):
-            raise InvalidParameter(f"Array takes a shape of integers of at least 1, got {self.size!r}")
+            raise InvalidParameter(
+                f"Array takes a shape of integers of at least 1, got {self.size!r}"
+            )
         object.__setattr__(self, "size", size)
         object.__setattr__(self, "dtype", _clean_dtype(self.dtype))
 
@@ -144,7 +149,9 @@ def _clean_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     try:
         clean: np.dtype[Any] = np.dtype(dtype)
     except TypeError:
-        raise InvalidParameter(f"dtype of a memory must be a numpy type such as np.float64, got {dtype!r}") from None
+        raise InvalidParameter(
+            f"dtype of a memory must be a numpy type such as np.float64, got {dtype!r}"
+        ) from None
     if clean.kind not in _KINDS:
         raise InvalidParameter(f"dtype of a memory must be a number or a boolean, got {clean}")
     return clean.newbyteorder("=")
@@ -162,24 +169,31 @@ def check_declaration(owner: str, where: str, declared: Any) -> dict[str, Kind]:
     levywalk.errors.InvalidParameter: token_memory['uses'] of Sag must be Number, Like or Array, ...
     """
     if not isinstance(declared, Mapping):
-        raise InvalidParameter(f"{where} of {owner} must be a dict of name to kind, got {declared!r}")
+        raise InvalidParameter(
+            f"{where} of {owner} must be a dict of name to kind, got {declared!r}"
+        )
     for name, kind in declared.items():
         if not isinstance(name, str) or not name.isidentifier():
-            raise InvalidParameter(f"{where} of {owner} must have names such as 'sum' as keys, got {name!r}")
+            raise InvalidParameter(
+                f"{where} of {owner} must have names such as 'sum' as keys, got {name!r}"
+            )
         if not isinstance(kind, (Number, Like, Array)):
             raise InvalidParameter(
-                f"{where}[{name!r}] of {owner} must be Number, Like, Array, PerEdge or PerSample, got {kind!r}"
+                f"{where}[{name!r}] of {owner} must be Number, Like, Array, PerEdge or PerSample, "
+                f"got {kind!r}"
             )
         if where == "token_memory" and isinstance(kind, (PerEdge, PerSample)):
             raise InvalidParameter(
                 f"{where}[{name!r}] of {owner} must be Number, Like or Array, got {kind!r}: "
-                "nodes have different numbers of neighbours and samples, and the token visits all of them"
+                "nodes have different numbers of neighbours and samples, and the token visits all "
+                "of them"
             )
     return dict(declared)
 
 
 class Slots(MutableMapping[str, Any]):
-    """Named entries with a fixed shape and type; reading a number gives a Python number, an array is given as it is.
+    """Named entries with a fixed shape and type; reading a number gives a Python number, an array
+    is given as it is.
 
     Assigning copies into the entry, so that shape and type stay.
 
@@ -205,11 +219,15 @@ class Slots(MutableMapping[str, Any]):
         array = self.arrays.get(name)
         if array is None:
             known = ", ".join(self.arrays) or "nothing"
-            raise InvalidParameter(f"memory has no entry {name!r}: declare it first; declared: {known}")
+            raise InvalidParameter(
+                f"memory has no entry {name!r}: declare it first; declared: {known}"
+            )
         if value is array:  # in-place arithmetic has done the work
             return
         if np.shape(value) != array.shape:
-            raise InvalidParameter(f"memory {name!r} has the shape {array.shape}, got {np.shape(value)}")
+            raise InvalidParameter(
+                f"memory {name!r} has the shape {array.shape}, got {np.shape(value)}"
+            )
         array[...] = value
 
     def __delitem__(self, name: str) -> None:
@@ -244,7 +262,10 @@ NO_MEMORY = Memory(Slots({}), Slots({}))
 def token_arrays(declared: Mapping[str, Kind], dim: int) -> dict[str, AnyArray]:
     """Return the entries of a token's memory before the first step."""
     sizes = Sizes(dim, 0, 0)
-    return {name: np.full(kind.shape(sizes), kind.initial, kind.dtype) for name, kind in declared.items()}
+    return {
+        name: np.full(kind.shape(sizes), kind.initial, kind.dtype)
+        for name, kind in declared.items()
+    }
 
 
 def token_bytes(declared: Mapping[str, Kind], dim: int) -> int:
@@ -256,7 +277,9 @@ def token_bytes(declared: Mapping[str, Kind], dim: int) -> int:
     88
     """
     sizes = Sizes(dim, 0, 0)
-    return sum(np.dtype(kind.dtype).itemsize * math.prod(kind.shape(sizes)) for kind in declared.values())
+    return sum(
+        np.dtype(kind.dtype).itemsize * math.prod(kind.shape(sizes)) for kind in declared.values()
+    )
 
 
 def parts(arrays: Mapping[str, AnyArray], prefix: str) -> dict[str, AnyArray]:
@@ -265,7 +288,8 @@ def parts(arrays: Mapping[str, AnyArray], prefix: str) -> dict[str, AnyArray]:
 
 
 class NodeMemory:
-    """The memory of all nodes in a simulation: per entry one array, a row per replica, the nodes side by side.
+    """The memory of all nodes in a simulation: per entry one array, a row per replica, the nodes
+    side by side.
 
     Parameters
     ----------
@@ -278,7 +302,9 @@ class NodeMemory:
 
     Examples
     --------
-    >>> memory = NodeMemory({"uses": PerEdge(np.int64)}, 2, 10, np.array([1, 2, 1]), np.array([1, 1, 1]))
+    >>> memory = NodeMemory(
+    ...     {"uses": PerEdge(np.int64)}, 2, 10, np.array([1, 2, 1]), np.array([1, 1, 1])
+    ... )
     >>> memory.at(0, 1)["uses"] += 1
     >>> memory.arrays["uses"]
     array([[0, 1, 1, 0],
@@ -319,7 +345,8 @@ class NodeMemory:
 def node_memory_bytes(
     declared: Mapping[str, Kind], dim: int, degree: npt.NDArray[Any], n_samples: npt.NDArray[Any]
 ) -> int:
-    """Return how many bytes the memory of all nodes takes per replica, before anything is allocated.
+    """Return how many bytes the memory of all nodes takes per replica, before anything is
+    allocated.
 
     Examples
     --------
@@ -327,15 +354,22 @@ def node_memory_bytes(
     240
     """
     itemsizes = {name: np.dtype(kind.dtype).itemsize for name, kind in declared.items()}
-    return sum(width * itemsizes[name] for name, width, _, _ in _layout(declared, dim, degree, n_samples))
+    return sum(
+        width * itemsizes[name] for name, width, _, _ in _layout(declared, dim, degree, n_samples)
+    )
 
 
 def _layout(
     declared: Mapping[str, Kind], dim: int, degree: npt.NDArray[Any], n_samples: npt.NDArray[Any]
 ) -> Iterator[tuple[str, int, npt.NDArray[np.int64] | int, tuple[int, ...]]]:
-    """Yield each entry's name, its row's length, where each node's part begins (or how long it is), and its shape."""
+    """Yield each entry's name, its row's length, where each node's part begins (or how long it is),
+    and its shape.
+    """
     n = len(degree)
-    counts: dict[type, Callable[[], npt.NDArray[Any]]] = {PerEdge: lambda: degree, PerSample: lambda: n_samples}
+    counts: dict[type, Callable[[], npt.NDArray[Any]]] = {
+        PerEdge: lambda: degree,
+        PerSample: lambda: n_samples,
+    }
     for name, kind in declared.items():
         count = counts.get(type(kind))
         if count is not None:
@@ -348,7 +382,8 @@ def _layout(
 
 
 def packed(arrays: Mapping[str, AnyArray], declared: Mapping[str, Kind]) -> AnyArray:
-    """Return the entries of a token's memory as bytes, in the order of the declaration, little-endian.
+    """Return the entries of a token's memory as bytes, in the order of the declaration,
+    little-endian.
 
     Examples
     --------

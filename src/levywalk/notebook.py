@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from html import escape
 from numbers import Integral, Real
 
+import numpy as np
+
 _CELL = 'style="text-align: left; vertical-align: top"'
 
 
@@ -30,7 +32,8 @@ def table_html(rows: Sequence[tuple[str, object]], caption: str) -> str:
     True
     """
     body = "".join(
-        f"<tr><th {_CELL}>{escape(name)}</th><td {_CELL}>{escape(value_text(value))}</td></tr>" for name, value in rows
+        f"<tr><th {_CELL}>{escape(name)}</th><td {_CELL}>{escape(value_text(value))}</td></tr>"
+        for name, value in rows
     )
     return f"<table><caption {_CELL}>{escape(caption)}</caption><tbody>{body}</tbody></table>"
 
@@ -53,7 +56,9 @@ def columns_html(header: Sequence[str], rows: Sequence[Sequence[object]], captio
     2
     """
     head = "".join(f"<th {_CELL}>{escape(name)}</th>" for name in header)
-    lines = ("".join(f"<td {_CELL}>{escape(value_text(value))}</td>" for value in row) for row in rows)
+    lines = (
+        "".join(f"<td {_CELL}>{escape(value_text(value))}</td>" for value in row) for row in rows
+    )
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return (
         f"<table><caption {_CELL}>{escape(caption)}</caption>"
@@ -62,16 +67,18 @@ def columns_html(header: Sequence[str], rows: Sequence[Sequence[object]], captio
 
 
 def value_text(value: object) -> str:
-    """Return a value as text: counts with commas, other numbers with four digits, yes or no, a dash for None.
+    """Return a value as text: counts with commas, other numbers with four digits, yes or no, a dash
+    for None.
 
     Examples
     --------
-    >>> [value_text(value) for value in (12000, 0.000123456, 12000.0, float("inf"), True, None, "dense")]
+    >>> values = (12000, 0.000123456, 12000.0, float("inf"), True, None, "dense")
+    >>> [value_text(value) for value in values]
     ['12,000', '0.0001235', '12,000', 'infinite', 'yes', '–', 'dense']
     """
     if value is None:
         return "–"
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, Integral):
         return f"{int(value):,}"

@@ -16,7 +16,8 @@ class Progress(Protocol):
 
 
 class Bar:
-    """A rich progress bar that appears once the work has taken ``patience`` seconds and stderr is a terminal.
+    """A rich progress bar that appears once the work has taken ``patience`` seconds and stderr is a
+    terminal.
 
     ``done`` of ``total`` may have been done before, by a run that this one goes on from.
 
@@ -29,7 +30,13 @@ class Bar:
     speed_over = 30.0  # seconds that the time left is told from
 
     def __init__(
-        self, title: str, total: float, *, done: float = 0.0, show: bool | None = None, patience: float = 0.5
+        self,
+        title: str,
+        total: float,
+        *,
+        done: float = 0.0,
+        show: bool | None = None,
+        patience: float = 0.5,
     ) -> None:
         self.title = title
         self.total = total
@@ -58,14 +65,22 @@ class Bar:
         """Return what the bar shows, as rich's columns."""
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-        return [TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()]
+        return [
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+        ]
 
     def _open(self) -> None:
         from rich.console import Console
         from rich.progress import Progress as RichProgress
 
         bar = RichProgress(
-            *self.columns(), console=Console(stderr=True), transient=True, speed_estimate_period=self.speed_over
+            *self.columns(),
+            console=Console(stderr=True),
+            transient=True,
+            speed_estimate_period=self.speed_over,
         )
         bar.start()
         self._bar = bar
@@ -75,7 +90,10 @@ class Bar:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._bar is not None:
             from rich.progress import Progress as RichProgress

@@ -1,12 +1,15 @@
-"""One name for each design, update, loss, schedule, network and data source, and one way to write and read it.
+"""One name for each design, update, loss, schedule, network and data source, and one way to write
+and read it.
 
-A *recipe* is plain data: ``{"kind": "mhlj", "p_jump": 0.2}``. The same recipe stands in a TOML file, in a trace's
-provenance and in a fleet's manifest, and the command line's ``mhlj:p_jump=0.2`` is a short spelling of it. A name belongs
-to a factory, a class or a function; what the factory takes as arguments are the keys of the recipe.
+A *recipe* is plain data: ``{"kind": "mhlj", "p_jump": 0.2}``. The same recipe stands in a TOML
+file, in a trace's provenance and in a fleet's manifest, and the command line's ``mhlj:p_jump=0.2``
+is a short spelling of it. A name belongs to a factory, a class or a function; what the factory
+takes as arguments are the keys of the recipe.
 
-Users add their own names by `register`, by an entry point of their package (group ``levywalk.design``, ``levywalk.update``
-and so on), or with ``--load my_walk.py`` on the command line. A file that is read, such as a TOML file or a manifest, can
-only use names that are registered: reading a file never runs code.
+Users add their own names by `register`, by an entry point of their package (group
+``levywalk.design``, ``levywalk.update`` and so on), or with ``--load my_walk.py`` on the command
+line. A file that is read, such as a TOML file or a manifest, can only use names that are
+registered: reading a file never runs code.
 """
 
 from __future__ import annotations
@@ -28,9 +31,11 @@ from levywalk.errors import InvalidParameter, InvalidSpec, MissingFile
 
 KINDS = ("design", "update", "loss", "schedule", "network", "data")
 PARTS = ("target", "distance", "jump", "detector")  # parts of designs, which recipes contain
-LOAD = "LEVYWALK_LOAD"  # the environment's list of files to load, so that worker processes know the same names
+# the environment's list of files to load, so that worker processes know the same names
+LOAD = "LEVYWALK_LOAD"
 
-# The modules that register the names of the package, imported when a name of the kind is first asked for.
+# The modules that register the names of the package, imported when a name of the kind is first
+# asked for.
 _HOMES = {
     "design": "levywalk.walks",
     "update": "levywalk.updates",
@@ -75,8 +80,9 @@ def register(kind: str, name: str, factory: Callable[..., Any]) -> None:
     name
         Letters, digits and underscores; a name that is taken is refused.
     factory
-        A class or function. Its arguments become the keys of the recipe, and the object that it makes should keep each
-        argument as an attribute of the same name, so that the recipe can be written again.
+        A class or function. Its arguments become the keys of the recipe, and the object that it
+        makes should keep each argument as an attribute of the same name, so that the recipe can be
+        written again.
 
     Examples
     --------
@@ -97,9 +103,13 @@ def register(kind: str, name: str, factory: Callable[..., Any]) -> None:
     """
     table = _table(kind)
     if not isinstance(name, str) or not name.isidentifier():
-        raise InvalidParameter(f"name must consist of letters, digits and underscores, got {name!r}")
+        raise InvalidParameter(
+            f"name must consist of letters, digits and underscores, got {name!r}"
+        )
     if not callable(factory):
-        raise InvalidParameter(f"factory of {name!r} must be a class or a function, got {factory!r}")
+        raise InvalidParameter(
+            f"factory of {name!r} must be a class or a function, got {factory!r}"
+        )
     _fill(kind)
     if name in table and table[name] is not factory:
         raise InvalidParameter(f"the {kind} name {name!r} is taken; choose another name")
@@ -189,7 +199,8 @@ def to_dict(kind: str, value: Any, *, strict: bool = True) -> Any:
         if not strict:
             return None
         raise InvalidParameter(
-            f"{type(value).__name__} has no recipe: give its class a name with lw.register({kind!r}, name, factory)"
+            f"{type(value).__name__} has no recipe: give its class a name with "
+            f"lw.register({kind!r}, name, factory)"
         )
     name, arguments = recipe
     try:
@@ -216,7 +227,9 @@ def from_dict(kind: str, recipe: Any) -> Any:
     return factory(**{key: _made(key, value) for key, value in given.items()})
 
 
-def check_arguments(kind: str, name: str, factory: Callable[..., Any], given: Mapping[str, Any]) -> None:
+def check_arguments(
+    kind: str, name: str, factory: Callable[..., Any], given: Mapping[str, Any]
+) -> None:
     """Refuse arguments that a factory does not have, and missing ones."""
     parameters = arguments_of(factory)
     for key in given:
@@ -224,9 +237,14 @@ def check_arguments(kind: str, name: str, factory: Callable[..., Any], given: Ma
             near = difflib.get_close_matches(str(key), parameters, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             raise InvalidSpec(
-                f"{kind} {name!r} has no argument {key!r}; {hint}known: {', '.join(parameters) or 'none'}"
+                f"{kind} {name!r} has no argument {key!r}; {hint}known: "
+                f"{', '.join(parameters) or 'none'}"
             )
-    missing = [key for key, entry in parameters.items() if entry.default is entry.empty and key not in given]
+    missing = [
+        key
+        for key, entry in parameters.items()
+        if entry.default is entry.empty and key not in given
+    ]
     if missing:
         raise InvalidSpec(f"{kind} {name!r} needs {', '.join(missing)}")
 
@@ -242,7 +260,9 @@ def arguments_of(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def load_file(path: str | Path) -> None:
-    """Run a Python file that registers names; what ``--load FILE`` does. Worker processes load it too."""
+    """Run a Python file that registers names; what ``--load FILE`` does. Worker processes load it
+    too.
+    """
     file = Path(path).resolve()
     if not file.is_file():
         raise MissingFile(f"--load must name a Python file, but {str(path)!r} does not exist")

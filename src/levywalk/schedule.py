@@ -18,8 +18,8 @@ from levywalk.registry import registered
 class Schedule(Protocol):
     """Any object with ``values(start, stop)``: the numbers of the steps start, …, stop-1.
 
-    Oracle and kernels read the same array, so that they make the same decisions; a value may depend on its step alone,
-    not on where the piece begins.
+    Oracle and kernels read the same array, so that they make the same decisions; a value may depend
+    on its step alone, not on where the piece begins.
     """
 
     def values(self, start: int, stop: int) -> Floats:
@@ -52,9 +52,10 @@ class Constant:
 class Decaying:
     """initial · (1 + t/timescale)^-power: half the initial value at t = timescale when power is 1.
 
-    Of p_jump, the default ``timescale`` is the shortest of those tried that cost the paper's four networks no speed
-    (docs/paper.md): jumps should be there while the model travels, so a much smaller step size wants a longer one,
-    about ten times dim/(γL̄). Of a step size, no timescale is right in general.
+    Of p_jump, the default ``timescale`` is the shortest of those tried that cost the paper's four
+    networks no speed (docs/paper.md): jumps should be there while the model travels, so a much
+    smaller step size wants a longer one, about ten times dim/(γL̄). Of a step size, no timescale is
+    right in general.
 
     Examples
     --------
@@ -67,7 +68,9 @@ class Decaying:
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "initial", checks.real("initial", self.initial, "at least 0", low=0.0))
+        object.__setattr__(
+            self, "initial", checks.real("initial", self.initial, "at least 0", low=0.0)
+        )
         object.__setattr__(self, "timescale", checks.positive("timescale", self.timescale))
         object.__setattr__(self, "power", checks.positive("power", self.power))
 
@@ -93,7 +96,9 @@ class Dropping:
     then: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "initial", checks.real("initial", self.initial, "at least 0", low=0.0))
+        object.__setattr__(
+            self, "initial", checks.real("initial", self.initial, "at least 0", low=0.0)
+        )
         object.__setattr__(self, "at", checks.integer("at", self.at, low=0))
         object.__setattr__(self, "then", checks.real("then", self.then, "at least 0", low=0.0))
 
@@ -103,7 +108,8 @@ class Dropping:
 
 
 def is_schedule(value: Any) -> TypeGuard[Schedule]:
-    """Return whether ``value`` can be asked for values by step; a dict, whose ``values`` means another thing, cannot.
+    """Return whether ``value`` can be asked for values by step; a dict, whose ``values`` means
+    another thing, cannot.
 
     Examples
     --------
@@ -113,8 +119,11 @@ def is_schedule(value: Any) -> TypeGuard[Schedule]:
     return isinstance(value, Schedule) and callable(value.values) and not isinstance(value, Mapping)
 
 
-def schedule_values(name: str, schedule: Schedule, start: int, stop: int, high: float = np.inf) -> Floats:
-    """Return the schedule's numbers of the steps start, …, stop-1, each checked to be finite and in [0, high].
+def schedule_values(
+    name: str, schedule: Schedule, start: int, stop: int, high: float = np.inf
+) -> Floats:
+    """Return the schedule's numbers of the steps start, …, stop-1, each checked to be finite and in
+    [0, high].
 
     Examples
     --------
@@ -134,8 +143,11 @@ def schedule_values(name: str, schedule: Schedule, start: int, stop: int, high: 
         )
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0.0) & (values <= high)))
     if bad.size:
-        domain = f"lie in [0, {high:g}]" if np.isfinite(high) else "be a finite number of at least 0"
+        domain = (
+            f"lie in [0, {high:g}]" if np.isfinite(high) else "be a finite number of at least 0"
+        )
         raise InvalidParameter(
-            f"{name} must {domain}, got {float(values[bad[0]])!r} at step {start + int(bad[0])} of the schedule"
+            f"{name} must {domain}, got {float(values[bad[0]])!r} at step {start + int(bad[0])} of "
+            "the schedule"
         )
     return values

@@ -1,11 +1,13 @@
-"""The one step of a walking model: at a node, the update changes the model, then the walk decides where it goes.
+"""The one step of a walking model: at a node, the update changes the model, then the walk decides
+where it goes.
 
-`step` is used by the reference backend, the virtual fleet and the real node alike. It is a function of what the node
-has (`Site`), what travels (the token) and the step's random words; asked again, it gives the same answer. Kernels are
-its compiled twins, and the fleet's invariants replay it independently.
+`step` is used by the reference backend, the virtual fleet and the real node alike. It is a function
+of what the node has (`Site`), what travels (the token) and the step's random words; asked again, it
+gives the same answer. Kernels are its compiled twins, and the fleet's invariants replay it
+independently.
 
-A move of several hops (a jump) takes one call per hop: the first call updates the model and makes the first hop, each
-further call, at the next node, makes one more.
+A move of several hops (a jump) takes one call per hop: the first call updates the model and makes
+the first hop, each further call, at the next node, makes one more.
 """
 
 from __future__ import annotations
@@ -22,7 +24,17 @@ from levywalk.arrays import AnyArray, Floats
 from levywalk.contracts import keeps
 from levywalk.draws import Words
 from levywalk.errors import InvalidParameter
-from levywalk.memory import NO_MEMORY, Kind, Like, Memory, Number, Slots, parts, token_arrays, token_bytes
+from levywalk.memory import (
+    NO_MEMORY,
+    Kind,
+    Like,
+    Memory,
+    Number,
+    Slots,
+    parts,
+    token_arrays,
+    token_bytes,
+)
 from levywalk.schedule import Constant, Schedule, schedule_values
 from levywalk.updates import LocalData, Update
 from levywalk.walks import BoundDetector, Decision, Design, DetectorState, LocalView, Walk
@@ -55,7 +67,10 @@ class StepValues:
     def prepare(self, start: int, stop: int) -> None:
         """Compute the numbers of the steps start, …, stop-1."""
         if self.constant is None:
-            self._values, self._start = schedule_values(self.name, self.schedule, start, stop, self.high), start
+            self._values, self._start = (
+                schedule_values(self.name, self.schedule, start, stop, self.high),
+                start,
+            )
 
     def at(self, t: int) -> float:
         """Return the number of step t."""
@@ -78,11 +93,17 @@ class PublishedPhase:
     most
         The step size is cut here.
     scaled
-        Whether a replica's scale multiplies the step size (in a simulation of a grid of step sizes).
+        Whether a replica's scale multiplies the step size (in a simulation of a grid of step
+        sizes).
     """
 
     def __init__(
-        self, walk: Walk, mean_score: float | None, step_size: Schedule, most: float = math.inf, scaled: bool = True
+        self,
+        walk: Walk,
+        mean_score: float | None,
+        step_size: Schedule,
+        most: float = math.inf,
+        scaled: bool = True,
     ) -> None:
         self.walk, self.mean_score, self.step_size = walk, mean_score, step_size
         self.most, self.scaled = most, scaled
@@ -112,7 +133,11 @@ class PublishedPhase:
 
     def scheduled(self, t: int) -> Mapping[str, float]:
         """Return the values at step t of the numbers that the walk declares."""
-        return {name: values.at(t) for name, values in self.values.items()} if self.values else _NOTHING
+        return (
+            {name: values.at(t) for name, values in self.values.items()}
+            if self.values
+            else _NOTHING
+        )
 
     def prepare(self, start: int, stop: int) -> None:
         """Compute all scheduled numbers of the steps start, …, stop-1 at once."""
@@ -161,7 +186,9 @@ class Method:
 
     @cached_property
     def moves_by_direction(self) -> bool:
-        """Whether the update is x - γ · direction, with a direction that the detector can look at."""
+        """Whether the update is x - γ · direction, with a direction that the detector can
+        look at.
+        """
         return keeps(self.update, Update, "apply")
 
     def first_memory(self) -> dict[str, AnyArray]:
@@ -179,7 +206,8 @@ def _prefixed(prefix: str, declared: Mapping[str, Kind]) -> dict[str, Kind]:
 
 
 class Travelling(NamedTuple):
-    """What travels: the model, what it remembers, and where the walk stands. A step makes a new one.
+    """What travels: the model, what it remembers, and where the walk stands. A step makes a new
+    one.
 
     Attributes
     ----------
@@ -192,7 +220,8 @@ class Travelling(NamedTuple):
     came_from
         The node that sent the model, -1 at the start and after a stay.
     switched_at, diverged_at
-        The step after whose update the phase changed, and the step whose update overflowed; -1 if none.
+        The step after whose update the phase changed, and the step whose update overflowed; -1 if
+        none.
     hops, small_messages
         Hops made in all, and messages without a model.
     """
@@ -214,7 +243,8 @@ Ask = Callable[[str, Sequence[int]], Sequence[Any]]
 
 
 class Site:
-    """A node at which the model can be: its data, its weights, what it knows about its neighbours, and its memory.
+    """A node at which the model can be: its data, its weights, what it knows about its neighbours,
+    and its memory.
 
     Attributes
     ----------
@@ -225,23 +255,32 @@ class Site:
     scale
         A factor of the step size, for a grid of step sizes in one simulation.
     ask
-        Asks neighbours for an entry of their memory: (full name, nodes) to one value per node, None from a dead one.
+        Asks neighbours for an entry of their memory: (full name, nodes) to one value per node, None
+        from a dead one.
     """
 
     __slots__ = ("ask", "local", "memory", "method", "node", "scale", "views", "weights")
 
     def __init__(
-        self, method: Method, node: int, local: LocalData, scores: Sequence[float], views: Sequence[LocalView]
+        self,
+        method: Method,
+        node: int,
+        local: LocalData,
+        scores: Sequence[float],
+        views: Sequence[LocalView],
     ) -> None:
         self.method, self.node, self.local, self.views = method, node, local, views
-        self.weights = [phase.weight(score) for phase, score in zip(method.phases, scores, strict=True)]
+        self.weights = [
+            phase.weight(score) for phase, score in zip(method.phases, scores, strict=True)
+        ]
         self.memory: Mapping[str, AnyArray] = {}
         self.scale = 1.0
         self.ask: Ask | None = None
 
 
 def step(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]:
-    """Update the model, unless it is on its way in a move of several hops, and decide where it goes.
+    """Update the model, unless it is on its way in a move of several hops, and decide where it
+    goes.
 
     Returns the new token and the next node.
 
@@ -264,14 +303,19 @@ def step(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]:
 def updated(site: Site, token: Travelling, words: Words) -> Travelling:
     """Return the token after the node's update, and after the detector's look at it.
 
-    A model that would overflow stays as it is, for good; what its update remembers is not read any more.
+    A model that would overflow stays as it is, for good; what its update remembers is not read any
+    more.
     """
     t, method, x = token.step, site.method, token.model
     if token.diverged_at >= 0:
         return token._replace(step=t + 1)
     phase, update = method.phases[token.phase], method.update
     step_size = phase.step_size_at(t, site.scale)
-    carried = {name: array.copy() for name, array in token.memory.items()} if token.memory else token.memory
+    carried = (
+        {name: array.copy() for name, array in token.memory.items()}
+        if token.memory
+        else token.memory
+    )
     memory = _memory(UPDATE, update.token_memory, update.node_memory, carried, site.memory)
     weight = site.weights[token.phase]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -284,7 +328,9 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
         if not np.isfinite(changed).all():
             return token._replace(step=t + 1, diverged_at=t)
         if changed.shape != x.shape:
-            raise InvalidParameter(f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}")
+            raise InvalidParameter(
+                f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}"
+            )
         token = token._replace(step=t + 1, model=changed, memory=carried)
         if method.detector is None or token.switched_at >= 0:
             return token
@@ -306,7 +352,10 @@ def moved(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]
     memory, carried = NO_MEMORY, token.memory
     if walk.token_memory or walk.node_memory:
         prefix = WALKS[token.phase]
-        carried = {name: array.copy() if name.startswith(prefix) else array for name, array in token.memory.items()}
+        carried = {
+            name: array.copy() if name.startswith(prefix) else array
+            for name, array in token.memory.items()
+        }
         memory = _memory(prefix, walk.token_memory, walk.node_memory, carried, site.memory)
     decision = walk.decide(view, memory, words)
     to, left = _checked(decision, view, walk)
@@ -335,7 +384,8 @@ def _checked(decision: Decision, view: LocalView, walk: Walk) -> tuple[int, int]
         to = view.node
     if not 0 <= left < walk.max_hops - view.hop:
         raise InvalidParameter(
-            f"walk {walk.name} must make at most max_hops = {walk.max_hops} hops in a move, got {left} left "
+            f"walk {walk.name} must make at most max_hops = {walk.max_hops} hops in a move, got "
+            f"{left} left "
             f"after {view.hop + 1}"
         )
     return int(to), int(left)
@@ -365,10 +415,17 @@ def _memory(
     return Memory(Slots(parts(carried, prefix)), Slots(parts(kept, prefix)))
 
 
-def _settled(detector: BoundDetector, carried: Mapping[str, AnyArray], direction: Floats, step_size: float) -> bool:
+def _settled(
+    detector: BoundDetector, carried: Mapping[str, AnyArray], direction: Floats, step_size: float
+) -> bool:
     """Let the detector take in an update; its averages are part of the token's memory."""
     mine = Slots(parts(carried, DETECTOR))
     state = DetectorState(mine["mean"], mine["power"], mine["mass"], mine["streak"])
     settled = detector.observe(state, direction, step_size)
-    mine["mean"], mine["power"], mine["mass"], mine["streak"] = state.mean, state.power, state.mass, state.streak
+    mine["mean"], mine["power"], mine["mass"], mine["streak"] = (
+        state.mean,
+        state.power,
+        state.mass,
+        state.streak,
+    )
     return settled

@@ -1,4 +1,6 @@
-"""The version, in one place, and what tells two states of the sources apart that have the same version."""
+"""The version, in one place, and what tells two states of the sources apart that have the same
+version.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ _HERE = Path(__file__).parent
 
 @cache
 def source_digest(*parts: str) -> str:
-    """Return a digest of source files of this package: of each part, a file or all files of a folder.
+    """Return a digest of source files of this package: of each part, a file or all files of a
+    folder.
 
     Examples
     --------
@@ -25,5 +28,7 @@ def source_digest(*parts: str) -> str:
         path = _HERE / part
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             content = file.read_bytes()
-            digest.update(f"{file.relative_to(_HERE).as_posix()} {len(content)} ".encode() + content)
+            digest.update(
+                f"{file.relative_to(_HERE).as_posix()} {len(content)} ".encode() + content
+            )
     return digest.hexdigest()

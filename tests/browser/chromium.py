@@ -1,4 +1,6 @@
-"""A real Chromium, spoken to over a pipe in its DevTools protocol: no driver, no library, no port."""
+"""A real Chromium, spoken to over a pipe in its DevTools protocol:
+no driver, no library, no port.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +16,40 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.limits import PATIENCE
+
 FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-pipe"),
+    *(
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-dev-shm-usage",
+    ),
+    *(
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--remote-debugging-pipe",
+    ),
 )
 # The browser reads from fd 3 and writes to fd 4.
 START = (
-    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); "
+    "os.execv(sys.argv[3], sys.argv[3:])"
 )
-PATIENCE = 60.0
 
 
 def find_chromium() -> str | None:
     """Return the browser to use: $CHROMIUM, or what is installed under a usual name."""
-    names = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome", "chrome")
+    names = (
+        os.environ.get("CHROMIUM", ""),
+        "chromium",
+        "chromium-browser",
+        "google-chrome",
+        "chrome",
+    )
     return next((path for name in names if name and (path := shutil.which(name))), None)
 
 
@@ -36,9 +58,19 @@ class Chromium:
 
     def __init__(self, program: str, profile: Path) -> None:
         (taken, self._write), (self._read, given) = os.pipe(), os.pipe()
-        ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (taken, given)]  # out of the way of 3 and 4
+        ends = [
+            fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (taken, given)
+        ]  # out of the way of 3 and 4
         self._process = subprocess.Popen(
-            [sys.executable, "-c", START, *map(str, ends), program, *FLAGS, f"--user-data-dir={profile}"],
+            [
+                sys.executable,
+                "-c",
+                START,
+                *map(str, ends),
+                program,
+                *FLAGS,
+                f"--user-data-dir={profile}",
+            ],
             pass_fds=ends,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -49,7 +81,9 @@ class Chromium:
         self._rest, self._number, self._session = b"", 0, ""
         self.events: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
@@ -104,7 +138,13 @@ class Chromium:
 
     def run(self, code: str) -> Any:
         """Evaluate JavaScript as if the user had asked for it, and return its value."""
-        answer = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True, userGesture=True)
+        answer = self.call(
+            "Runtime.evaluate",
+            expression=code,
+            awaitPromise=True,
+            returnByValue=True,
+            userGesture=True,
+        )
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
@@ -113,7 +153,8 @@ class Chromium:
         x, y = self.run(
             f"(() => {{ const node = document.querySelector({json.dumps(selector)}); "
             "node.scrollIntoView({block: 'center', behavior: 'instant'}); "
-            "const box = node.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+            "const box = node.getBoundingClientRect(); return [box.x + box.width / 2, box.y + "
+            "box.height / 2]; })()"
         )
         self.mouse("mouseMoved", x, y)
         for kind in ("mousePressed", "mouseReleased"):
@@ -125,13 +166,29 @@ class Chromium:
 
     def key(self, key: str) -> None:
         """Press and release a key by its name, such as "Enter" or "ArrowRight"."""
-        code = {"Enter": 13, "ArrowRight": 39, "ArrowLeft": 37, "Tab": 9, "Escape": 27, "End": 35, "Home": 36, " ": 32}[
-            key
-        ]
+        code = {
+            "Enter": 13,
+            "ArrowRight": 39,
+            "ArrowLeft": 37,
+            "Tab": 9,
+            "Escape": 27,
+            "End": 35,
+            "Home": 36,
+            " ": 32,
+        }[key]
         text = {"Enter": "\r", " ": " "}.get(key, "")
         kind = "keyDown" if text else "rawKeyDown"
-        self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, text=text)
-        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=code)
+        self.call(
+            "Input.dispatchKeyEvent",
+            type=kind,
+            key=key,
+            code=key,
+            windowsVirtualKeyCode=code,
+            text=text,
+        )
+        self.call(
+            "Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=code
+        )
 
     def complaints(self) -> list[str]:
         """Return every error and warning of the console so far, and every exception."""
@@ -140,14 +197,23 @@ class Chromium:
             details = event["params"]
             if event["method"] == "Runtime.exceptionThrown":
                 out.append(str(details["exceptionDetails"]))
-            if event["method"] == "Log.entryAdded" and details["entry"]["level"] in ("error", "warning"):
+            if event["method"] == "Log.entryAdded" and details["entry"]["level"] in (
+                "error",
+                "warning",
+            ):
                 out.append(details["entry"]["text"])
-            if event["method"] == "Runtime.consoleAPICalled" and details["type"] in ("error", "warning", "assert"):
+            if event["method"] == "Runtime.consoleAPICalled" and details["type"] in (
+                "error",
+                "warning",
+                "assert",
+            ):
                 out.append(str(details["args"]))
         return out
 
     def requests(self) -> list[str]:
         """Return every address that was asked for so far."""
         return [
-            event["params"]["request"]["url"] for event in self.events if event["method"] == "Network.requestWillBeSent"
+            event["params"]["request"]["url"]
+            for event in self.events
+            if event["method"] == "Network.requestWillBeSent"
         ]

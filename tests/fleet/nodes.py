@@ -1,4 +1,6 @@
-"""Real nodes for tests: a small fleet's folder, a node as a process, and a neighbour that says whatever it likes."""
+"""Real nodes for tests: a small fleet's folder, a node as a process, and a neighbour that says
+whatever it likes.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,9 @@ import queue
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import grpc
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -27,16 +28,22 @@ from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.plausible import PLAUSIBLE
 from levywalk.fleet.runtime.process import ENVIRONMENT, command
 from levywalk.fleet.runtime.transport import METHOD, SERVICE
-from levywalk.fleet.runtime.wire import FORMAT, Hello, Reader, chunk_frames, encode_frame, hello_frame
+from levywalk.fleet.runtime.wire import (
+    FORMAT,
+    Hello,
+    Reader,
+    chunk_frames,
+    encode_frame,
+    hello_frame,
+)
 from levywalk.fleet.setup.create import create
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.codec import encode
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.store import whole
+from tests.limits import PATIENCE, eventually
 
-T = TypeVar("T")
-PATIENCE = 30.0  # seconds for what must happen; nothing is expected to take that long
 FAR = Epoch(PLAUSIBLE // 2, 0, 0)  # an epoch above all that a test brings about, but not too far
 
 
@@ -49,7 +56,9 @@ def make(
     terms: HandOffTerms | None = None,
     metrics: bool = False,
 ) -> Path:
-    """Found a small fleet on a ring: the neighbours of its last node are 0 and the one before it."""
+    """Found a small fleet on a ring: the neighbours of its last node are 0 and the one
+    before it.
+    """
     problem = lw.heterogeneous(nodes, dim=dim, seed=1, important=1)
     return create(
         folder,
@@ -61,17 +70,10 @@ def make(
         name="test",
         seed=3,
         metrics=metrics,
-        terms=HandOffTerms(run=b"") if terms is None else terms,
+        terms=HandOffTerms(run=b"", dead_after=PATIENCE)
+        if terms is None
+        else terms,  # nobody dies of a slow machine
     )
-
-
-def eventually(look: Callable[[], T]) -> T:
-    """Return what it says as soon as that is true."""
-    end = time.monotonic() + PATIENCE
-    while not (seen := look()):
-        assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.01)
-    return seen
 
 
 class Running:
@@ -86,7 +88,9 @@ class Running:
         if code is not None:
             what = [what[0], "-c", code, what[-1]]
         with (folder / "node.log").open("ab") as log:
-            self.process = subprocess.Popen(what, env=os.environ | ENVIRONMENT, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                what, env=os.environ | ENVIRONMENT, stdout=log, stderr=log
+            )
 
     def __enter__(self) -> Self:
         eventually(self._up)
@@ -120,10 +124,15 @@ class Running:
 
     def state(self) -> dict[str, object]:
         """Return what is on its disk, in a form that can be compared."""
-        with StoreReader(self.file.state, self.manifest.digest, limits=self.manifest.limits) as reading:
+        with StoreReader(
+            self.file.state, self.manifest.digest, limits=self.manifest.limits
+        ) as reading:
             disk = reading.load()
             assert disk is not None
-            held = {slot: None if value is None else encode(value) for slot, value in whole(disk).slots.items()}
+            held = {
+                slot: None if value is None else encode(value)
+                for slot, value in whole(disk).slots.items()
+            }
             return held | {"lines": len(reading)}
 
     def dial(self, neighbour: int, **changes: Any) -> Caller:
@@ -178,7 +187,9 @@ class Caller:
 
     def hello(self, **changes: Any) -> bytes:
         own = self.identity.certificate.public_bytes(Encoding.DER)
-        right = Hello(FORMAT, self.to.manifest.digest, bytes(15) + bytes([self.node]), "hostile", own)
+        right = Hello(
+            FORMAT, self.to.manifest.digest, bytes(15) + bytes([self.node]), "hostile", own
+        )
         return hello_frame(self.node, right._replace(**changes))
 
     def write(self, *frames: bytes) -> None:
@@ -208,12 +219,19 @@ class Caller:
         return self
 
     def sync(self) -> None:
-        """Return when the node has taken in all that was said: it answers a token that cannot be, in its turn."""
+        """Return when the node has taken in all that was said: it answers a token that cannot be,
+        in its turn.
+
+        The answer is known by its epoch, which no other message of a test has: a message that was
+        said before may have been refused with the same seq.
+        """
         self._asked += 1
         bad = self.to.manifest.first_token._replace(epoch=FAR, seq=self._asked, phase=99)
         self.say(Prepare(bad, self.node))
-        while self.hears(Refused).seq != self._asked:
-            pass
+        while True:
+            refused = self.hears(Refused)
+            if (refused.epoch, refused.seq) == (FAR, self._asked):
+                return
 
     def refused(self) -> grpc.RpcError:
         """Return how the node ends the stream."""

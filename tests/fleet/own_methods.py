@@ -1,6 +1,8 @@
-"""Walks and updates of a user's own, in a file that is loaded by `levywalk.registry.load_file`, also in node processes.
+"""Walks and updates of a user's own, in a file that is loaded by `levywalk.registry.load_file`,
+also in node processes.
 
-The classes are found by their names in the registry: imported as a module, they would be others than the loaded ones.
+The classes are found by their names in the registry: imported as a module, they would be others
+than the loaded ones.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ class HeavyBall(lw.Update):
         self.beta = beta
 
     def direction(self, model, memory, local, weight, words):
-        memory.token["velocity"] = self.beta * memory.token["velocity"] + weight * local.gradient(model)
+        memory.token["velocity"] = self.beta * memory.token["velocity"] + weight * local.gradient(
+            model
+        )
         memory.token["updates"] += 1
         return memory.token["velocity"]
 
@@ -60,12 +64,18 @@ class LongestAgo(lw.Walk):
 
     def decide(self, view, memory, words):
         memory.node["last"] = view.step
-        others = [(last, u) for last, u in zip(view.answers["last"], view.neighbours, strict=True) if u != view.node]
+        others = [
+            (last, u)
+            for last, u in zip(view.answers["last"], view.neighbours, strict=True)
+            if u != view.node
+        ]
         return lw.Decision(min(others)[1])
 
 
 class NonBacktracking(lw.Walk):
-    """Do not go back to where the model came from, and count in the token how often that was avoided."""
+    """Do not go back to where the model came from, and count in the token how often that was
+    avoided.
+    """
 
     name = "test_non_backtracking"
     token_memory = {"avoided": lw.Number(np.int64), "path": lw.Array((2, 3), np.float32)}

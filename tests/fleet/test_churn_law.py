@@ -1,7 +1,9 @@
-"""The law of the walk while nodes die, come back, join and leave: read from the nodes themselves, against theory.
+"""The law of the walk while nodes die, come back, join and leave: read from the nodes themselves,
+against theory.
 
-Every survivor's decision is a function of a word. Which part of the words leads where is found by bisection, to 2^-53,
-from `NodeSite.decide` in a virtual fleet after the fault; the matrices to compare with are written out here.
+Every survivor's decision is a function of a word. Which part of the words leads where is found by
+bisection, to 2^-53, from `NodeSite.decide` in a virtual fleet after the fault; the matrices to
+compare with are written out here.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
-from levywalk.walks import AnyDesign
+from levywalk.walks import Walk
 
 EDGES = [(0, 1), (0, 2), (0, 3), (1, 2), (2, 3), (3, 4), (4, 5), (4, 6), (5, 6), (0, 5)]
 LIPSCHITZ = [1.0, 9.0, 0.5, 3.0, 20.0, 2.0, 1.5]
@@ -58,7 +60,9 @@ def decides(here: NodeSite, token: Token, word: int) -> int:
 
 
 def row(here: NodeSite, token: Token, pieces: int, n: int) -> np.ndarray:
-    """The law of a decision: in each of ``pieces`` equal parts of the words, one proposal, accepted below a bound."""
+    """The law of a decision: in each of ``pieces`` equal parts of the words, one proposal, accepted
+    below a bound.
+    """
     law = [Fraction(0)] * n
     for piece in range(pieces):
         low, high = -(-piece * TOP // pieces), -(-(piece + 1) * TOP // pieces) - 1
@@ -66,7 +70,9 @@ def row(here: NodeSite, token: Token, pieces: int, n: int) -> np.ndarray:
         bound, beyond = low, high
         while first != last and beyond - bound > 1:
             middle = (bound + beyond) // 2
-            bound, beyond = (middle, beyond) if decides(here, token, middle) == first else (bound, middle)
+            bound, beyond = (
+                (middle, beyond) if decides(here, token, middle) == first else (bound, middle)
+            )
         edge = Fraction(beyond if first != last else high + 1)
         law[first] += (edge - Fraction(piece * TOP, pieces)) / TOP
         law[last] += (Fraction((piece + 1) * TOP, pieces) - edge) / TOP
@@ -74,7 +80,9 @@ def row(here: NodeSite, token: Token, pieces: int, n: int) -> np.ndarray:
 
 
 def matrix(virtual: VirtualFleet, alive: list[int], phase: str) -> np.ndarray:
-    """The survivors' one-step law: of a Metropolis-Hastings decision ("mh"), or of one hop of a jump ("hop")."""
+    """The survivors' one-step law: of a Metropolis-Hastings decision ("mh"), or of one hop of a
+    jump ("hop").
+    """
     n = virtual.fleet.network.n
     plain = virtual.fleet.token
     found = np.zeros((n, n))
@@ -83,18 +91,23 @@ def matrix(virtual: VirtualFleet, alive: list[int], phase: str) -> np.ndarray:
         if phase == "mh":
             found[v] = row(here, plain, here.views[0].degree, n)
         else:
-            found[v] = row(here, plain._replace(step=1, hop=1, distance=2), max(1, len(here.views[0].live)), n)
+            token = plain._replace(step=1, hop=1, distance=2)
+            found[v] = row(here, token, max(1, len(here.views[0].live)), n)
     return found[np.ix_(alive, alive)]
 
 
 def whole_law(virtual: VirtualFleet, alive: list[int]) -> np.ndarray:
-    """The law of a whole step, jumps included, from the nodes' own decisions and the published jump law."""
+    """The law of a whole step, jumps included, from the nodes' own decisions and the published jump
+    law.
+    """
     decision = matrix(virtual, alive, "mh")
     jump = virtual.fleet.published.phases[0].walk.jump
     if jump is None:
         return decision
     hop = matrix(virtual, alive, "hop")
-    far = sum(q * np.linalg.matrix_power(hop, i + 1) for i, q in enumerate(jump.distance.probabilities()))
+    far = sum(
+        q * np.linalg.matrix_power(hop, i + 1) for i, q in enumerate(jump.distance.probabilities())
+    )
     return (1 - jump.p_jump) * decision + jump.p_jump * far
 
 
@@ -105,8 +118,12 @@ def adjacency(edges: list[tuple[int, int]], n: int, policy: str) -> np.ndarray:
     return A + np.eye(n) if policy == "counted" else A
 
 
-def expected_law(fleet: Fleet, edges: list[tuple[int, int]], alive: list[int], policy: str) -> np.ndarray:
-    """MH with the degrees of ``edges``, proposals to the dead being stays; hops uniform over live neighbours."""
+def expected_law(
+    fleet: Fleet, edges: list[tuple[int, int]], alive: list[int], policy: str
+) -> np.ndarray:
+    """MH with the degrees of ``edges``, proposals to the dead being stays; hops uniform over live
+    neighbours.
+    """
     n, t = fleet.network.n, fleet.scores[0]
     A = adjacency(edges, n, policy)
     d = A.sum(axis=1)
@@ -121,25 +138,38 @@ def expected_law(fleet: Fleet, edges: list[tuple[int, int]], alive: list[int], p
             W[v, u] = 1.0 / max(1, len(live))
     jump = fleet.published.phases[0].walk.jump
     if jump is not None:
-        far = sum(q * np.linalg.matrix_power(W, i + 1) for i, q in enumerate(jump.distance.probabilities()))
+        far = sum(
+            q * np.linalg.matrix_power(W, i + 1)
+            for i, q in enumerate(jump.distance.probabilities())
+        )
         P = (1 - jump.p_jump) * P + jump.p_jump * far
     return P[np.ix_(alive, alive)]
 
 
 def stationary(P: np.ndarray) -> np.ndarray:
     n = len(P)
-    return np.linalg.lstsq(np.vstack([P.T - np.eye(n), np.ones(n)]), np.append(np.zeros(n), 1.0), rcond=None)[0]
+    return np.linalg.lstsq(
+        np.vstack([P.T - np.eye(n), np.ones(n)]), np.append(np.zeros(n), 1.0), rcond=None
+    )[0]
 
 
-def fleet_of(design: AnyDesign, policy: str = "none", steps: int = 10**6) -> Fleet:
+def fleet_of(design: Walk, policy: str = "none", steps: int = 10**6) -> Fleet:
     network = lw.Network.from_edges(EDGES, n=7, self_loops=policy)
     features = np.sqrt(np.array(LIPSCHITZ) / 2.0)[:, None]
     return Fleet.of(
-        network, lw.LeastSquares(features, np.zeros(7)), design, steps=steps, step_size="theory", terms=TERMS, start=0
+        network,
+        lw.LeastSquares(features, np.zeros(7)),
+        design,
+        steps=steps,
+        step_size="theory",
+        terms=TERMS,
+        start=0,
     )
 
 
-def after(fleet: Fleet, *faults: tuple[float, PlannedFault], absent: tuple[int, ...] = ()) -> VirtualFleet:
+def after(
+    fleet: Fleet, *faults: tuple[float, PlannedFault], absent: tuple[int, ...] = ()
+) -> VirtualFleet:
     virtual = VirtualFleet(fleet, latency=0.01, absent=absent)
     for time, fault in faults:
         virtual.at(time, fault)
@@ -161,11 +191,13 @@ def policy(request) -> str:
 
 
 @pytest.fixture(params=sorted(DESIGNS))
-def design(request) -> AnyDesign:
+def design(request) -> Walk:
     return DESIGNS[request.param]
 
 
-def assert_law(virtual: VirtualFleet, edges: list[tuple[int, int]], alive: list[int], policy: str) -> None:
+def assert_law(
+    virtual: VirtualFleet, edges: list[tuple[int, int]], alive: list[int], policy: str
+) -> None:
     found, expected = whole_law(virtual, alive), expected_law(virtual.fleet, edges, alive, policy)
     assert np.abs(found - expected).max() < 1e-12
     if virtual.fleet.published.phases[0].walk.jump is None:
@@ -188,17 +220,25 @@ def test_a_death_that_both_ends_agree_on_leaves_the_target_on_the_survivors(desi
 
 
 def test_two_deaths(design):
-    virtual = after(fleet_of(design), (0.5, PlannedFault("kill", 2)), (0.8, PlannedFault("kill", 6)))
+    virtual = after(
+        fleet_of(design), (0.5, PlannedFault("kill", 2)), (0.8, PlannedFault("kill", 6))
+    )
     assert_law(virtual, EDGES, without(2, 6), "none")
 
 
 def test_who_comes_back_with_its_disk_is_as_before(design, policy):
-    virtual = after(fleet_of(design, policy), (0.5, PlannedFault("kill", 3)), (3.0, PlannedFault("restart", 3)))
+    virtual = after(
+        fleet_of(design, policy), (0.5, PlannedFault("kill", 3)), (3.0, PlannedFault("restart", 3))
+    )
     assert_law(virtual, EDGES, ALL, policy)
 
 
 def test_who_comes_back_without_its_disk_is_as_before_too(design, policy):
-    virtual = after(fleet_of(design, policy), (0.5, PlannedFault("lose disk", 3)), (3.0, PlannedFault("restart", 3)))
+    virtual = after(
+        fleet_of(design, policy),
+        (0.5, PlannedFault("lose disk", 3)),
+        (3.0, PlannedFault("restart", 3)),
+    )
     assert_law(virtual, EDGES, ALL, policy)
 
 
@@ -209,7 +249,11 @@ def test_who_leaves_is_as_if_dead(design):
 
 def test_a_partition_that_heals_leaves_no_trace(design):
     side = frozenset([4, 5, 6])
-    virtual = after(fleet_of(design), (0.5, PlannedFault("cut", nodes=side)), (4.0, PlannedFault("heal", nodes=side)))
+    virtual = after(
+        fleet_of(design),
+        (0.5, PlannedFault("cut", nodes=side)),
+        (4.0, PlannedFault("heal", nodes=side)),
+    )
     assert_law(virtual, EDGES, ALL, "none")
 
 
@@ -238,7 +282,9 @@ class Lossy(VirtualFleet):
 
 def joining() -> list[VirtualFleet]:
     fleet = fleet_of(lw.weight_rw())
-    calm = [VirtualFleet(fleet, latency=latency, absent=[3]) for latency in (0.003, 0.013, 0.05, 0.08)]
+    calm = [
+        VirtualFleet(fleet, latency=latency, absent=[3]) for latency in (0.003, 0.013, 0.05, 0.08)
+    ]
     return calm + [Lossy(fleet, seed) for seed in range(12)]
 
 
@@ -248,7 +294,11 @@ def test_a_larger_degree_is_used_only_once_every_live_neighbour_has_it_on_disk()
         used = set()
         while virtual.now < 3.0:
             virtual.step()
-            disks = {v: machine.disk for v, machine in enumerate(virtual.machines) if machine.node is not None}
+            disks = {
+                v: machine.disk
+                for v, machine in enumerate(virtual.machines)
+                if machine.node is not None
+            }
             for v, disk in disks.items():
                 for u, edge in disk["edges"].items():
                     record = disks[u]["edges"].get(v)
@@ -286,7 +336,9 @@ def test_an_old_message_takes_no_degree_back():
 
 
 class OneSided(Node):
-    """A mutant: a node that counts its own live edges as its degree, of which its neighbours know nothing."""
+    """A mutant: a node that counts its own live edges as its degree, of which its neighbours know
+    nothing.
+    """
 
     def _look(self) -> None:
         live = sum(edge.up for edge in self.disk.edges.values())

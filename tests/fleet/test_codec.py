@@ -32,7 +32,15 @@ from levywalk.fleet.protocol.records import (
 from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage import codec
-from levywalk.fleet.storage.codec import LINES, SLOTS, Limits, decode, decode_line, decode_slot, encode
+from levywalk.fleet.storage.codec import (
+    LINES,
+    SLOTS,
+    Limits,
+    decode,
+    decode_line,
+    decode_slot,
+    encode,
+)
 
 DIM, PHASES, MEMORY = 3, 2, 48
 LIMITS = Limits(DIM, PHASES, MEMORY)
@@ -44,8 +52,8 @@ epochs = st.builds(Epoch, counts, counts, ints)
 digests = st.binary(max_size=32)
 memories = arrays(np.uint8, MEMORY)
 tokens = st.builds(
-    Token, epochs, counts, counts, counts, counts, counts, counts, floats, counts, memories, ints, ints,
-    counts, counts, digests, ints, counts,
+    Token, epochs, counts, counts, counts, counts, counts, counts, floats, counts, memories, ints,
+    ints, counts, counts, digests, ints, counts,
 )  # fmt: skip
 certificates = st.builds(Certificate, ints, epochs, ints, ints, digests, st.binary(max_size=64))
 edges = st.builds(Edge, counts, st.booleans(), counts, scores, st.booleans())
@@ -102,7 +110,9 @@ def test_every_line_comes_back_to_the_bit(value: Line) -> None:
 
 
 @given(value=kept, data=st.data())
-def test_bytes_that_were_changed_are_refused_or_another_value(value: Any, data: st.DataObject) -> None:
+def test_bytes_that_were_changed_are_refused_or_another_value(
+    value: Any, data: st.DataObject
+) -> None:
     changed = bytearray(encode(value))
     for _ in range(data.draw(st.integers(1, 4))):
         changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
@@ -136,7 +146,9 @@ def test_everything_that_is_kept_has_a_number_of_its_own() -> None:
 
 
 def test_the_format_is_what_it_was() -> None:
-    """If this fails, the disks of older nodes are no longer understood: give `FORMAT` another number."""
+    """If this fails, the disks of older nodes are no longer understood: give `FORMAT` another
+    number.
+    """
     token = Token(
         Epoch(1, 2, 3),
         4,
@@ -159,9 +171,18 @@ def test_the_format_is_what_it_was() -> None:
     seal = Certificate(1, Epoch(1, 2, 3), 4, 5, b"digest", b"signature")
     edge = Edge(1, True, 2, (0.5, 1.5), False)
     values = [
-        *(Known(FIRST, 1), Own(1, 2, leaving=True), {1: edge, 7: edge}, Held("moving", token, 1, 2, 3, 4, FIRST)),
+        *(
+            Known(FIRST, 1),
+            Own(1, 2, leaving=True),
+            {1: edge, 7: edge},
+            Held("moving", token, 1, 2, 3, 4, FIRST),
+        ),
         *(Guarded(token, 1, seal, None), Guarded(token, 1, "regenerated", seal), token, None),
-        *(Visit(FIRST, 1, 2, 3, 4, 5, 6, np.ones(3)), Archived(token, "final", FIRST, 2), Began(FIRST, FIRST, 3)),
+        *(
+            Visit(FIRST, 1, 2, 3, 4, 5, 6, np.ones(3)),
+            Archived(token, "final", FIRST, 2),
+            Began(FIRST, FIRST, 3),
+        ),
     ]
     assert {type(value) for value in values} == set(codec._NUMBERS)
     assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "4d51f1d9b69cc6af"
@@ -201,13 +222,18 @@ def test_a_model_that_is_not_finite_is_refused_both_ways(bad: float) -> None:
     ],
 )
 def test_a_model_of_another_type_shape_or_name_is_refused(old: bytes, new: bytes) -> None:
-    with pytest.raises(Malformed, match="a model of 3 numbers of type float64 was expected, got the header"):
+    with pytest.raises(
+        Malformed, match="a model of 3 numbers of type float64 was expected, got the header"
+    ):
         decode_slot("final", patched(token_with(), old, new), LIMITS)
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2, 4, 1000])
 def test_a_model_of_another_size_is_refused(dim: int) -> None:
-    with pytest.raises(Malformed, match=f"with 3 numbers of type float64 was expected, got {HEADER + 8 * dim} bytes"):
+    with pytest.raises(
+        Malformed,
+        match=f"with 3 numbers of type float64 was expected, got {HEADER + 8 * dim} bytes",
+    ):
         decode_slot("final", encode(token_with(model=np.ones(dim))), LIMITS)
 
 
@@ -252,7 +278,11 @@ def test_what_travels_is_part_of_the_digest_and_read_only_after_reading() -> Non
 @pytest.mark.parametrize("size", [0, 1, HEADER - 1, HEADER + 1, HEADER + 8 * DIM - 1, 2**32 - 1])
 def test_a_false_size_is_refused(size: int) -> None:
     with pytest.raises(Malformed, match=r"expected|ends early"):
-        decode(patched(token_with(), struct.pack("<I", HEADER + 8 * DIM), struct.pack("<I", size)), KEPT, LIMITS)
+        decode(
+            patched(token_with(), struct.pack("<I", HEADER + 8 * DIM), struct.pack("<I", size)),
+            KEPT,
+            LIMITS,
+        )
 
 
 def test_nothing_large_is_allocated_for_a_lie() -> None:
@@ -280,27 +310,32 @@ def test_nothing_large_is_allocated_for_a_lie() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"step": -1}, {"seq": -1}, {"hop": -1}, {"phase": -1}, {"hops": 2**63}, {"step": 1.5}, {"chain": bytes(33)},
-     {"model": np.ones(3, np.float32)}, {"model": np.ones((3, 1))}, {"small_messages": -1}, {"came_from": 2**63},
-     {"memory": np.ones(MEMORY)}, {"memory": np.ones(MEMORY, np.int8)}, {"memory": np.ones((MEMORY, 1), np.uint8)}],
+    [{"step": -1}, {"seq": -1}, {"hop": -1}, {"phase": -1}, {"hops": 2**63}, {"step": 1.5},
+     {"chain": bytes(33)}, {"model": np.ones(3, np.float32)}, {"model": np.ones((3, 1))},
+     {"small_messages": -1}, {"came_from": 2**63}, {"memory": np.ones(MEMORY)},
+     {"memory": np.ones(MEMORY, np.int8)}, {"memory": np.ones((MEMORY, 1), np.uint8)}],
 )  # fmt: skip
 def test_what_would_be_refused_is_not_written(changes: dict[str, Any]) -> None:
     with pytest.raises(Malformed):
         encode(token_with(**changes))
 
 
-@pytest.mark.parametrize("bad", [(np.nan, 1.0), (-1.0, 1.0), (np.inf, 1.0), (1.0,), (1.0, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    "bad", [(np.nan, 1.0), (-1.0, 1.0), (np.inf, 1.0), (1.0,), (1.0, 1.0, 1.0)]
+)
 def test_scores_that_would_lead_the_walk_astray_are_refused(bad: tuple[float, ...]) -> None:
     edge = Edge(0, True, 2, (7.0,) * len(bad), True)
-    data = encode({3: edge}).replace(struct.pack("<d", 7.0) * len(bad), struct.pack(f"<{len(bad)}d", *bad))
+    data = encode({3: edge}).replace(
+        struct.pack("<d", 7.0) * len(bad), struct.pack(f"<{len(bad)}d", *bad)
+    )
     with pytest.raises(Malformed, match=r"finite and at least 0|scores were expected"):
         decode_slot("edges", data, LIMITS)
 
 
 @pytest.mark.parametrize(
     "bad",
-    [Known(FIRST, -(2**63)), Known(Epoch(-1, 0, 0), 0), Known(Epoch(0, -1, 0), 0), Began(FIRST, FIRST, -1),
-     token_with(base=-1)],
+    [Known(FIRST, -(2**63)), Known(Epoch(-1, 0, 0), 0), Known(Epoch(0, -1, 0), 0),
+     Began(FIRST, FIRST, -1), token_with(base=-1)],
 )  # fmt: skip
 def test_where_an_epoch_began_is_not_before_the_first_step(bad: object) -> None:
     """What is lost is counted from there, and the count must fit onto the disk."""
@@ -351,11 +386,16 @@ def test_a_large_model_lies_elsewhere_under_its_address() -> None:
 
 def test_a_tensor_is_what_the_safetensors_library_reads() -> None:
     for dim in (0, 1, 10, 123_456):
-        for tensor in (Tensor("model", np.arange(float(dim))), Tensor("memory", np.arange(dim).astype(np.uint8))):
+        for tensor in (
+            Tensor("model", np.arange(float(dim))),
+            Tensor("memory", np.arange(dim).astype(np.uint8)),
+        ):
             found = load(b"".join(map(bytes, tensor.chunks())))
             assert list(found) == [tensor.name]
             assert bits(found[tensor.name]) == bits(tensor.array)
-            assert tensor.address() == hashlib.sha256(b"".join(map(bytes, tensor.chunks()))).digest()
+            assert (
+                tensor.address() == hashlib.sha256(b"".join(map(bytes, tensor.chunks()))).digest()
+            )
 
 
 @given(cuts=st.lists(st.integers(0, HEADER + 8 * DIM), max_size=6), model=floats)

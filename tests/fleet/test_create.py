@@ -17,11 +17,12 @@ from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.runtime.own_data import own_problem, scores
-from levywalk.fleet.setup import create as module
+from levywalk.fleet.setup import places as module
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import HIGHEST_PORT, LOWEST_PORT, PrivateProblem, create, fleet_of
+from levywalk.fleet.setup.create import PrivateProblem, create, fleet_of
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile, host_port
+from levywalk.fleet.setup.places import HIGHEST_PORT, LOWEST_PORT
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.updates import Sgd
 
@@ -45,10 +46,17 @@ def grid():
 
 CASES = {
     "ring": (lambda: (lw.ring(6), lw.heterogeneous(6, p_high=0.5), lw.mhlj()), {}),
-    "several samples": (lambda: (grid(), several(lw.LeastSquares), lw.mixed_rw(0.2)), {"update": Sgd(minibatch=2)}),
+    "several samples": (
+        lambda: (grid(), several(lw.LeastSquares), lw.mixed_rw(0.2)),
+        {"update": Sgd(minibatch=2)},
+    ),
     "logistic": (lambda: (grid(), several(lw.Logistic), lw.unif_rw()), {"stop": "detector"}),
     "switching, counted loops": (
-        lambda: (grid().with_self_loops("counted"), several(lw.LeastSquares), lw.switching(lw.mhlj(), lw.simple_rw())),
+        lambda: (
+            grid().with_self_loops("counted"),
+            several(lw.LeastSquares),
+            lw.switching(lw.mhlj(), lw.simple_rw()),
+        ),
         {"x0": [1.0, 2.0, 3.0, 1 / 3], "record_every": 3, "start": 2},
     ),
 }
@@ -60,7 +68,9 @@ def test_there_and_back_to_the_bit(case, shared_key, tmp_path):
     make, more = CASES[case]
     network, problem, design = make()
     before = Fleet.of(network, problem, design, seed=7, shared_key=shared_key, **WAYS, **more)
-    folder = create(tmp_path / "fleet", network, problem, design, seed=7, shared_key=shared_key, **WAYS, **more)
+    folder = create(
+        tmp_path / "fleet", network, problem, design, seed=7, shared_key=shared_key, **WAYS, **more
+    )
     after = fleet_of(folder)
     assert after.published == before.published
     assert after.design == design
@@ -68,7 +78,9 @@ def test_there_and_back_to_the_bit(case, shared_key, tmp_path):
     assert (after.start, after.seed, after.shared_key) == (before.start, 7, shared_key)
     assert after.network.fingerprint() == network.fingerprint()
     assert (after.network.name, after.network.self_loops) == (network.name, network.self_loops)
-    assert after.problem.fingerprint() == problem.fingerprint()  # of the loss, ridge, samples and nodes
+    assert (
+        after.problem.fingerprint() == problem.fingerprint()
+    )  # of the loss, ridge, samples and nodes
     for name in ("sorted_features", "sorted_targets", "offsets", "smoothness"):
         assert getattr(after.problem, name).tobytes() == getattr(problem, name).tobytes()
     assert after.token.digest() == before.token.digest()
@@ -90,7 +102,9 @@ def test_a_trace_is_merged_from_what_the_folder_says(tmp_path):
     virtual = VirtualFleet(fleet_of(folder))
     assert virtual.run()
     merged = merge(virtual.logs, fleet_of(folder))
-    plain = lw.run(network, problem, design, record_walk=True, backend="reference", record_every=1, **WAYS)
+    plain = lw.run(
+        network, problem, design, record_walk=True, backend="reference", record_every=1, **WAYS
+    )
     np.testing.assert_array_equal(merged.walk, plain.walk)
     np.testing.assert_array_equal(merged.model, plain.model)
 
@@ -104,11 +118,21 @@ def test_each_node_has_what_it_needs_and_nothing_of_others(tmp_path):
     text = (folder / "manifest.json").read_bytes()
     for v in range(5):
         at = folder / f"node-{v}"
-        assert names_in(at) == ["ca.crt", "data.npz", "manifest.json", "node.crt", "node.key", "node.toml"]
+        assert names_in(at) == [
+            "ca.crt",
+            "data.npz",
+            "manifest.json",
+            "node.crt",
+            "node.key",
+            "node.toml",
+        ]
         assert (at / "manifest.json").read_bytes() == text
         file = NodeFile.read(at / "node.toml")
         assert file.id == v
-        assert all(getattr(file, key).parent == at for key in ("manifest", "data", "state", "key", "certificate"))
+        assert all(
+            getattr(file, key).parent == at
+            for key in ("manifest", "data", "state", "key", "certificate")
+        )
         who = Identity.load(file.key, file.certificate, file.authority, node=v)
         assert who.fleet == "five"
         with np.load(file.data) as data:
@@ -139,7 +163,10 @@ def test_the_folder_can_be_moved(tmp_path):
     assert str(tmp_path) not in (folder / "node-0" / "node.toml").read_text()
     moved = folder.rename(tmp_path / "elsewhere")
     assert fleet_of(moved).start == Manifest.read(moved / "manifest.json").start
-    assert NodeFile.read(moved / "node-0" / "node.toml").neighbours[0].state == moved / "node-1" / "state"
+    assert (
+        NodeFile.read(moved / "node-0" / "node.toml").neighbours[0].state
+        == moved / "node-1" / "state"
+    )
 
 
 def test_nothing_is_overwritten(tmp_path):
@@ -171,7 +198,14 @@ class _Interrupting:
 
 def test_an_interrupted_founding_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        create(tmp_path / "fleet", lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS, progress=_Interrupting())
+        create(
+            tmp_path / "fleet",
+            lw.ring(3),
+            lw.homogeneous(3),
+            lw.mhlj(),
+            **WAYS,
+            progress=_Interrupting(),
+        )
     assert names_in(tmp_path) == []
 
 
@@ -196,7 +230,9 @@ def test_what_is_wrong_is_said_before_anything_is_made(tmp_path):
     refused("must not be given", *parts, deploy="compose", port=5)
     refused("port of node 0", *parts, port=65_535)
     refused("host must be", *parts, host="not a host")
-    refused("address of this machine", *parts, host="192.0.2.1")  # of a network that is only for documents
+    refused(
+        "address of this machine", *parts, host="192.0.2.1"
+    )  # of a network that is only for documents
 
     class Clipped(lw.LeastSquares):
         def local_gradient(self, v, x):
@@ -249,11 +285,19 @@ def test_given_ports_count_up(tmp_path):
 
 def test_machines_of_their_own(tmp_path):
     where = ["alice.example.org:7400", "192.0.2.7:7400", "[2001:db8::1]:7500"]
-    folder = create(tmp_path / "fleet", lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS, addresses=where)
+    folder = create(
+        tmp_path / "fleet", lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS, addresses=where
+    )
     files = [NodeFile.read(folder / f"node-{v}" / "node.toml") for v in range(3)]
     assert [file.listen for file in files] == ["0.0.0.0:7400", "0.0.0.0:7400", "[::]:7500"]
-    assert [file.metrics for file in files] == ["127.0.0.1:7501", "127.0.0.1:7502", "127.0.0.1:7503"]
-    assert {(peer.id, peer.address) for file in files for peer in file.neighbours} == set(enumerate(where))
+    assert [file.metrics for file in files] == [
+        "127.0.0.1:7501",
+        "127.0.0.1:7502",
+        "127.0.0.1:7503",
+    ]
+    assert {(peer.id, peer.address) for file in files for peer in file.neighbours} == set(
+        enumerate(where)
+    )
     assert all(peer.state is None for file in files for peer in file.neighbours)
     who = Identity.open(folder / "node-0")
     assert who.addresses == ("alice.example.org",)
@@ -262,7 +306,13 @@ def test_machines_of_their_own(tmp_path):
 def test_terms_and_host_are_taken(tmp_path):
     terms = HandOffTerms(b"", 7, "eager", 0.25, 2.5, 0.5)
     folder = create(
-        tmp_path / "deep" / "fleet", lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS, terms=terms, host="localhost"
+        tmp_path / "deep" / "fleet",
+        lw.ring(3),
+        lw.homogeneous(3),
+        lw.mhlj(),
+        **WAYS,
+        terms=terms,
+        host="localhost",
     )
     kept = Manifest.read(folder / "manifest.json")
     assert kept.terms == HandOffTerms(kept.digest, 7, "eager", 0.25, 2.5, 0.5)
@@ -271,9 +321,12 @@ def test_terms_and_host_are_taken(tmp_path):
 
 def test_two_fleets_differ_in_their_run(tmp_path):
     one, other = (
-        create(tmp_path / name, lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS) for name in ("one", "other")
+        create(tmp_path / name, lw.ring(3), lw.homogeneous(3), lw.mhlj(), **WAYS)
+        for name in ("one", "other")
     )
-    assert Manifest.read(one / "manifest.json").digest != Manifest.read(other / "manifest.json").digest
+    assert (
+        Manifest.read(one / "manifest.json").digest != Manifest.read(other / "manifest.json").digest
+    )
 
 
 # Data that never was here
@@ -283,7 +336,12 @@ def test_data_that_stays_with_its_owners(tmp_path):
     network, problem = lw.ring(4), several(lw.LeastSquares, 4)
     mean = float(problem.smoothness.mean())
     folder = create(
-        tmp_path / "fleet", network, PrivateProblem(4, 4, mean, ridge=0.1), lw.mixed_rw(0.5), steps=60, step_size=0.01
+        tmp_path / "fleet",
+        network,
+        PrivateProblem(4, 4, mean, ridge=0.1),
+        lw.mixed_rw(0.5),
+        steps=60,
+        step_size=0.01,
     )
     assert not list(folder.glob("node-*/data*"))
     manifest = Manifest.read(folder / "manifest.json")
@@ -300,7 +358,9 @@ def test_data_that_stays_with_its_owners(tmp_path):
         rows = np.column_stack([problem.features, problem.targets])[problem.node == v].tolist()
         text = "\n".join(",".join(map(repr, row)) for row in rows)
         (folder / f"node-{v}" / "data.csv").write_text(text + "\n")
-    assert scores(manifest, own_problem(manifest, file), 2)[0] == pytest.approx((mean + problem.smoothness[2]) / 2)
+    assert scores(manifest, own_problem(manifest, file), 2)[0] == pytest.approx(
+        (mean + problem.smoothness[2]) / 2
+    )
     assert fleet_of(folder).problem.fingerprint() == problem.fingerprint()
 
 
@@ -314,7 +374,14 @@ def test_data_that_stays_with_its_owners(tmp_path):
 )
 def test_step_sizes_that_need_the_data_are_refused_without_it(design, step_size, tmp_path):
     with pytest.raises(InvalidParameter, match="not known here"):
-        create(tmp_path / "fleet", lw.ring(4), PrivateProblem(4, 4, 1.0), design, steps=60, step_size=step_size)
+        create(
+            tmp_path / "fleet",
+            lw.ring(4),
+            PrivateProblem(4, 4, 1.0),
+            design,
+            steps=60,
+            step_size=step_size,
+        )
 
 
 # A folder that was changed
@@ -340,7 +407,9 @@ def test_a_node_in_anothers_folder_is_named(folder):
 def test_a_manifest_of_another_run_is_named(folder, tmp_path):
     other = create(tmp_path / "other", lw.ring(4), lw.homogeneous(4), lw.mhlj(), **WAYS)
     shutil.copy(other / "manifest.json", folder / "node-1" / "manifest.json")
-    with pytest.raises(InvalidSpec, match=r"node-1.manifest\.json: another manifest"):
+    with pytest.raises(
+        InvalidSpec, match=r"node-1.manifest\.json: this is not the fleet's manifest"
+    ):
         fleet_of(folder)
 
 

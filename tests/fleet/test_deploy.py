@@ -21,7 +21,15 @@ N = 4
 def make(tmp_path, kind, problem=None, **more):
     problem = problem or lw.homogeneous(N)
     return create(
-        tmp_path / "fleet", lw.ring(N), problem, lw.mhlj(), steps=60, step_size=0.01, name="four", deploy=kind, **more
+        tmp_path / "fleet",
+        lw.ring(N),
+        problem,
+        lw.mhlj(),
+        steps=60,
+        step_size=0.01,
+        name="four",
+        deploy=kind,
+        **more,
     )
 
 
@@ -37,7 +45,9 @@ def test_founding_writes_the_files(kind, tmp_path):
         assert (folder / path).read_text() == text
     start = Manifest.read(folder / "manifest.json").start
     begin = [line for line in made["INSTALL.md"].splitlines() if "levywalk fleet begin" in line]
-    assert len(begin) == 1  # the first token is born on the operator's word, once, where the manifest says
+    assert (
+        len(begin) == 1
+    )  # the first token is born on the operator's word, once, where the manifest says
     assert f"-{start}" in begin[0]
     for v in range(N):
         for text in made.values():
@@ -74,26 +84,36 @@ def test_other_kinds_are_refused(tmp_path):
 
 
 def settings(unit):
-    return dict(line.split("=", 1) for line in unit.splitlines() if "=" in line and not line.startswith("#"))
+    return dict(
+        line.split("=", 1) for line in unit.splitlines() if "=" in line and not line.startswith("#")
+    )
 
 
 def test_the_unit_confines_the_node_and_starts_it_again(tmp_path):
     unit = settings(files(make(tmp_path, "systemd"), "systemd")["levywalk-node@.service"])
     assert unit["ExecStart"].endswith("levywalk node /var/lib/levywalk/%i/node.toml")
     assert unit["StateDirectory"] == "levywalk/%i"  # the one place that it may write to
-    assert (unit["Restart"], unit["NoNewPrivileges"], unit["ProtectSystem"]) == ("always", "yes", "strict")
+    assert (unit["Restart"], unit["NoNewPrivileges"], unit["ProtectSystem"]) == (
+        "always",
+        "yes",
+        "strict",
+    )
     assert unit["User"] == "levywalk"
     assert "MALLOC_ARENA_MAX=1" in unit["Environment"]
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
+)
 def test_systemd_accepts_the_unit(tmp_path):
     unit = files(make(tmp_path, "systemd"), "systemd")["levywalk-node@.service"]
     path = tmp_path / "levywalk-node@.service"
     path.write_text(unit.replace("/usr/local/bin/levywalk", "/bin/true"))  # a program that is there
 
     def verify():
-        return subprocess.run(["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False)
+        return subprocess.run(
+            ["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False
+        )
 
     done = verify()
     if "Failed to" in done.stderr and "bus" in done.stderr:
@@ -146,7 +166,9 @@ def test_docker_accepts_the_compose_file(tmp_path):
 def test_no_key_gets_into_an_image(kind, tmp_path):
     made = files(make(tmp_path, kind), kind)
     assert made[".dockerignore"].split() == ["*", "!levywalk-*.whl"]
-    copied = [line.split()[1] for line in made["Dockerfile"].splitlines() if line.startswith("COPY")]
+    copied = [
+        line.split()[1] for line in made["Dockerfile"].splitlines() if line.startswith("COPY")
+    ]
     assert copied == ["levywalk-*.whl"]
     assert f"USER {deploy.USER}" in made["Dockerfile"]
 
@@ -190,7 +212,11 @@ def test_kubernetes_has_a_set_a_volume_and_a_secret_for_each_node(tmp_path):
 
         (container,) = pod["containers"]
         (port,) = container["ports"]
-        assert port["containerPort"] == host_port(node.listen)[1] == service["spec"]["ports"][0]["port"]
+        assert (
+            port["containerPort"]
+            == host_port(node.listen)[1]
+            == service["spec"]["ports"][0]["port"]
+        )
         for probe in ("readinessProbe", "livenessProbe"):
             assert container[probe]["tcpSocket"]["port"] == port["name"]
         mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
@@ -199,17 +225,26 @@ def test_kubernetes_has_a_set_a_volume_and_a_secret_for_each_node(tmp_path):
         assert container["command"] == ["levywalk", "node", "/etc/levywalk/node.toml"]
 
         (init,) = pod["initContainers"]
-        own = [f"node-{v}/{name}" for name in sorted(path.name for path in (folder / f"node-{v}").iterdir())]
-        (secret,) = [volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume]
+        own = [
+            f"node-{v}/{name}"
+            for name in sorted(path.name for path in (folder / f"node-{v}").iterdir())
+        ]
+        (secret,) = [
+            volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume
+        ]
         assert sorted(secrets[secret]) == own  # all of its own, and nothing of another's
         copied = [f"/secret/{name.partition('/')[2]}" for name in secrets[secret]]
         assert init["command"] == ["install", "-m", "600", "-t", "/etc/levywalk", *copied]
         for one in (init, container):
             assert one["securityContext"]["readOnlyRootFilesystem"] is True
-        assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["fsGroup"] == deploy.USER
+        assert (
+            pod["securityContext"]["runAsUser"] == pod["securityContext"]["fsGroup"] == deploy.USER
+        )
         assert pod["automountServiceAccountToken"] is False
     names = {f"{entry['metadata']['name']}-0.{entry['spec']['serviceName']}" for entry in sets}
-    assert {host_port(peer.address)[0] for v in range(N) for peer in node_of(folder, v).neighbours} == names
+    assert {
+        host_port(peer.address)[0] for v in range(N) for peer in node_of(folder, v).neighbours
+    } == names
 
 
 def test_the_copied_key_is_one_that_a_node_accepts(tmp_path):
@@ -237,7 +272,9 @@ def test_kustomize_makes_the_secrets(tmp_path):
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed")
     folder = make(tmp_path, "kubernetes")
-    done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     made = objects(done.stdout)
     assert {kind: len(entries) for kind, entries in made.items()} == {

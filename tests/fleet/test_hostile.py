@@ -1,7 +1,8 @@
-"""A neighbour with a valid certificate, or anybody else, says what it must not: the node refuses it, and is unharmed.
+"""A neighbour with a valid certificate, or anybody else, says what it must not: the node refuses
+it, and is unharmed.
 
-The node is a real process. Whoever is refused gets a clear error, the node's disk is to the byte what it was, and the
-node answers its other neighbours.
+The node is a real process. Whoever is refused gets a clear error, the node's disk is to the byte
+what it was, and the node answers its other neighbours.
 """
 
 from __future__ import annotations
@@ -65,16 +66,24 @@ from levywalk.fleet.runtime.wire import FORMAT, MOST_FRAME, chunk_frames, encode
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import NodeStoreError
 from levywalk.fleet.storage.reader import StoreReader
-from tests.fleet.nodes import PATIENCE, Caller, Running, eventually, make, tls_of
+from tests.fleet.nodes import Caller, Running, make, tls_of
+from tests.limits import PATIENCE, eventually
 
-VICTIM, NEIGHBOUR, OTHER, STRANGER = 3, 0, 2, 1  # of a ring of four; a neighbour with a lower id dials
+VICTIM, NEIGHBOUR, OTHER, STRANGER = (
+    3,
+    0,
+    2,
+    1,
+)  # of a ring of four; a neighbour with a lower id dials
 BORN = Epoch(0, 0, 0)
 Code = grpc.StatusCode
 
 
 @pytest.fixture(scope="module")
 def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with Running(make(tmp_path_factory.mktemp("hostile") / "fleet", metrics=True) / f"node-{VICTIM}") as node:
+    with Running(
+        make(tmp_path_factory.mktemp("hostile") / "fleet", metrics=True) / f"node-{VICTIM}"
+    ) as node:
         yield node
 
 
@@ -88,7 +97,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @contextlib.contextmanager
 def unharmed(node: Running) -> Iterator[None]:
-    """Nothing on the node's disk changes, and afterwards it answers everybody who keeps to the rules."""
+    """Nothing on the node's disk changes, and afterwards it answers everybody who keeps to the
+    rules.
+    """
     before = node.state()
     yield
     assert node.state() == before
@@ -101,7 +112,9 @@ def unharmed(node: Running) -> Iterator[None]:
 
 def token(node: Running, **changes: Any) -> Token:
     """Return a token as the neighbour could hand it over."""
-    return node.manifest.first_token.handed_over(NEIGHBOUR, VICTIM)._replace(**{"epoch": BORN} | changes)
+    return node.manifest.first_token.handed_over(NEIGHBOUR, VICTIM)._replace(
+        **{"epoch": BORN} | changes
+    )
 
 
 def heartbeat(**changes: Any) -> Heartbeat:
@@ -130,8 +143,12 @@ def test_a_certificate_of_another_authority_is_refused(victim: Running, tmp_path
         assert closed(victim.dial(NEIGHBOUR, tls=tls_of(folder)._replace(authority=own.authority)))
 
 
-@pytest.mark.parametrize("ago", [timedelta(days=10), timedelta(days=-10)], ids=["expired", "not valid yet"])
-def test_a_certificate_out_of_date_is_refused(victim: Running, tmp_path: Path, ago: timedelta) -> None:
+@pytest.mark.parametrize(
+    "ago", [timedelta(days=10), timedelta(days=-10)], ids=["expired", "not valid yet"]
+)
+def test_a_certificate_out_of_date_is_refused(
+    victim: Running, tmp_path: Path, ago: timedelta
+) -> None:
     old = tmp_path / "old"
     tls = reissued(victim, NEIGHBOUR, old, days=2, now=datetime.now(UTC) - ago)
     with unharmed(victim):
@@ -139,7 +156,9 @@ def test_a_certificate_out_of_date_is_refused(victim: Running, tmp_path: Path, a
 
 
 def test_a_clock_that_is_a_day_off_does_not_matter(victim: Running) -> None:
-    """A certificate is valid from a day before it was issued, and for a year: neither end's clock needs to be right."""
+    """A certificate is valid from a day before it was issued, and for a year: neither end's clock
+    needs to be right.
+    """
     for day in (-1, 1):
         now = datetime.now(UTC) + timedelta(days=day) + timedelta(minutes=5)
         own = Identity.open(victim.folder, now=now)
@@ -157,7 +176,8 @@ from levywalk.fleet.runtime import process
 clock, real, seen = Path(sys.argv[1]).with_name("clock"), time.time, certificates.utc
 off = lambda: float(clock.read_text()) if clock.exists() else 0.0
 time.time = lambda: real() + off()
-certificates.utc = node_identity.utc = lambda now: seen(now) + timedelta(seconds=off() if now is None else 0.0)
+certificates.utc = node_identity.utc = lambda now: \
+seen(now) + timedelta(seconds=off() if now is None else 0.0)
 sys.exit(process.main([sys.argv[1]]))
 """
 
@@ -167,23 +187,30 @@ def metric(node: Running, name: str) -> float:
     return float(re.findall(rf"levywalk_{name}\{{.* (\S+)\n", about)[0])
 
 
+@pytest.mark.more
 def test_clocks_that_are_moved_by_a_day_during_the_walk_change_nothing(tmp_path: Path) -> None:
-    terms = HandOffTerms(run=b"", heartbeat=0.05, dead_after=60.0, retry=0.5)
+    terms = HandOffTerms(run=b"", heartbeat=0.05, dead_after=PATIENCE, retry=0.5)
     folder = make(tmp_path / "fleet", steps=200, metrics=True, terms=terms)
     moved = {NEIGHBOUR: -1, VICTIM: 1}
     with contextlib.ExitStack() as all_of_them:
         nodes = [all_of_them.enter_context(Running(folder / f"node-{v}", MOVED)) for v in range(4)]
-        eventually(lambda: all(edge["up"] for node in nodes for edge in node.status()["edges"].values()))
+        eventually(
+            lambda: all(edge["up"] for node in nodes for edge in node.status()["edges"].values())
+        )
         for v, days in moved.items():
             node = nodes[v]
             (node.folder / "clock").write_text(str(86_400 * days))
             assert round(metric(node, "up_seconds") / 86_400) == days  # so the clock was moved
             sent = metric(node, "messages_sent_total")
-            eventually(lambda node=node, sent=sent: metric(node, "messages_sent_total") > sent + 20)  # heartbeats
+            eventually(
+                lambda node=node, sent=sent: metric(node, "messages_sent_total") > sent + 20
+            )  # heartbeats
         nodes[nodes[0].manifest.start].ask("begin")
         for v in moved:
             assert nodes[v].kill(signal.SIGTERM) == 0
-            nodes[v] = all_of_them.enter_context(Running(folder / f"node-{v}", MOVED))  # new looks at certificates
+            nodes[v] = all_of_them.enter_context(
+                Running(folder / f"node-{v}", MOVED)
+            )  # new looks at certificates
         eventually(lambda: all(node.status()["final"] for node in nodes))
         said = {line["event"] for node in nodes for line in node.log()}
         assert said <= {"started", "edge up", "began", "finished", "link closed", "stopped"}
@@ -194,7 +221,9 @@ def test_no_certificate_is_refused(victim: Running) -> None:
         options = [("grpc.ssl_target_name_override", f"node-{VICTIM}.levywalk.internal")]
         trust = grpc.ssl_channel_credentials(tls_of(victim.folder).authority)
         with grpc.secure_channel(victim.file.listen, trust, options) as channel:
-            call = channel.stream_stream(f"/{transport.SERVICE}/{transport.METHOD}")(iter(()), timeout=PATIENCE)
+            call = channel.stream_stream(f"/{transport.SERVICE}/{transport.METHOD}")(
+                iter(()), timeout=PATIENCE
+            )
             with pytest.raises(grpc.RpcError) as error:
                 next(call)
             assert error.value.code() is Code.UNAVAILABLE
@@ -203,7 +232,9 @@ def test_no_certificate_is_refused(victim: Running) -> None:
 def test_plaintext_is_refused(victim: Running) -> None:
     with unharmed(victim):
         with grpc.insecure_channel(victim.file.listen) as channel:
-            call = channel.stream_stream(f"/{transport.SERVICE}/{transport.METHOD}")(iter(()), timeout=PATIENCE)
+            call = channel.stream_stream(f"/{transport.SERVICE}/{transport.METHOD}")(
+                iter(()), timeout=PATIENCE
+            )
             with pytest.raises(grpc.RpcError) as error:
                 next(call)
             assert error.value.code() is Code.UNAVAILABLE
@@ -235,7 +266,9 @@ def test_a_node_that_is_no_neighbour_is_refused(victim: Running) -> None:
         caller.write(caller.hello())
         error = caller.refused()
         assert error.code() is Code.PERMISSION_DENIED
-        assert error.details() == "node 1 is not a neighbour of node 3: its node file does not list it"
+        assert (
+            error.details() == "node 1 is not a neighbour of node 3: its node file does not list it"
+        )
 
 
 def test_another_key_of_a_neighbour_is_refused(victim: Running, tmp_path: Path) -> None:
@@ -246,7 +279,9 @@ def test_another_key_of_a_neighbour_is_refused(victim: Running, tmp_path: Path) 
         assert key_fingerprint(tls.certificate) in error.details()
 
 
-def test_a_certificate_of_another_fleet_by_the_same_authority_is_refused(victim: Running, tmp_path: Path) -> None:
+def test_a_certificate_of_another_fleet_by_the_same_authority_is_refused(
+    victim: Running, tmp_path: Path
+) -> None:
     authority = Authority.load(victim.folder.parent / "authority")
     authority.fleet = "another"
     tls = tls_of(authority.issue(NEIGHBOUR, ["127.0.0.1"], folder=tmp_path / "keys"))
@@ -257,13 +292,16 @@ def test_a_certificate_of_another_fleet_by_the_same_authority_is_refused(victim:
 
 
 def test_a_neighbour_that_is_to_be_dialled_does_not_dial(tmp_path: Path) -> None:
-    """It would take the place of the stream that this node keeps open, and this node would never dial again."""
+    """It would take the place of the stream that this node keeps open, and this node would never
+    dial again.
+    """
     with Running(make(tmp_path / "fleet") / "node-0") as low:
         with low.dial(3) as caller:
             error = caller.refused()
             assert (error.code(), error.details()) == (
                 Code.PERMISSION_DENIED,
-                "node 3 must not connect to node 0: the node with the lower id opens the connection",
+                "node 3 must not connect to node 0: the node with the lower id opens the "
+                "connection",
             )
         with Running(low.folder.parent / "node-3"):
             eventually(lambda: low.status()["edges"]["3"]["connected"])
@@ -275,13 +313,27 @@ def test_a_neighbour_that_is_to_be_dialled_does_not_dial(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("changes", "code", "says"),
     [
-        ({"manifest": bytes(32)}, Code.FAILED_PRECONDITION, "all nodes of a run need the same manifest file"),
-        ({"format": FORMAT + 1}, Code.FAILED_PRECONDITION, "wire format 1 was expected, got 2 (levywalk hostile)"),
+        (
+            {"manifest": bytes(32)},
+            Code.FAILED_PRECONDITION,
+            "all nodes of a run need the same manifest file",
+        ),
+        (
+            {"format": FORMAT + 1},
+            Code.FAILED_PRECONDITION,
+            "wire format 1 was expected, got 2 (levywalk hostile)",
+        ),
         ({"certificate": b""}, Code.INVALID_ARGUMENT, "a certificate of node 0 cannot be read"),
-        ({"certificate": b"garbage"}, Code.INVALID_ARGUMENT, "a certificate of node 0 cannot be read"),
+        (
+            {"certificate": b"garbage"},
+            Code.INVALID_ARGUMENT,
+            "a certificate of node 0 cannot be read",
+        ),
     ],
 )
-def test_a_wrong_hello_is_refused(victim: Running, changes: dict[str, Any], code: Code, says: str) -> None:
+def test_a_wrong_hello_is_refused(
+    victim: Running, changes: dict[str, Any], code: Code, says: str
+) -> None:
     with unharmed(victim), victim.dial(NEIGHBOUR) as caller:
         caller.write(caller.hello(**changes))
         caller.say(heartbeat())
@@ -295,7 +347,9 @@ def der(folder: Path) -> bytes:
 
 
 def odd_version(folder: Path) -> bytes:
-    """Return a certificate with a version that does not exist, which is an error of another kind."""
+    """Return a certificate with a version that does not exist,
+    which is an error of another kind.
+    """
     good = der(folder)
     assert good.count(b"\xa0\x03\x02\x01\x02") == 1
     return good.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x07")
@@ -336,7 +390,9 @@ def test_a_certificate_that_does_not_belong_there_is_refused(
         else:
             caller.greet()
             caller.say(Prepare(token(victim), OTHER), certificate=content)
-            if code is Code.PERMISSION_DENIED:  # not the caller's fault: the token is not taken, and the stream stays
+            if (
+                code is Code.PERMISSION_DENIED
+            ):  # not the caller's fault: the token is not taken, and the stream stays
                 assert says in caller.hears(Refused).why
                 caller.sync()
                 return
@@ -355,7 +411,10 @@ def test_a_certificate_comes_only_with_messages_that_rest_on_it(victim: Running)
     with unharmed(victim), victim.dial(NEIGHBOUR) as caller:
         caller.greet().say(Alive(BORN, 0), certificate=der(victim.folder.parent / f"node-{OTHER}"))
         error = caller.refused()
-        assert (error.code(), error.details()) == (Code.INVALID_ARGUMENT, "a Alive does not come with a certificate")
+        assert (error.code(), error.details()) == (
+            Code.INVALID_ARGUMENT,
+            "a Alive does not come with a certificate",
+        )
 
 
 def test_messages_before_the_hello_are_refused(victim: Running) -> None:
@@ -399,9 +458,18 @@ FRAMES: dict[str, tuple[Callable[[Caller], bytes], str]] = {
     "another's name": (spoken_for, "a frame from node 0 names node 2 as its sender"),
     "no frame": (lambda _: b"\xff" * 100, "the bytes are not a frame"),
     "empty": (lambda _: b"", "one message"),
-    "no body": (lambda _: Frame(sender=NEIGHBOUR, guardian_certificate=b"x").SerializeToString(), "one message"),
-    "truncated": (lambda c: encode_frame(0, Prepare(token(c.to), OTHER))[0][:-9], "the bytes are not a frame"),
-    "wrong shape": (lambda c: encode_frame(0, Prepare(token(c.to, model=np.zeros(5)), OTHER))[0], "4 numbers"),
+    "no body": (
+        lambda _: Frame(sender=NEIGHBOUR, guardian_certificate=b"x").SerializeToString(),
+        "one message",
+    ),
+    "truncated": (
+        lambda c: encode_frame(0, Prepare(token(c.to), OTHER))[0][:-9],
+        "the bytes are not a frame",
+    ),
+    "wrong shape": (
+        lambda c: encode_frame(0, Prepare(token(c.to, model=np.zeros(5)), OTHER))[0],
+        "4 numbers",
+    ),
     "wrong dtype": (other_type, '"dtype":"F32"'),
     "NaN": (lambda c: nan_frame(c, np.nan), "NaN or infinity"),
     "infinity": (lambda c: nan_frame(c, -np.inf), "NaN or infinity"),
@@ -409,9 +477,14 @@ FRAMES: dict[str, tuple[Callable[[Caller], bytes], str]] = {
         lambda _: next(chunk_frames(Tensor("model", np.zeros(4)))),
         "no message announced",
     ),
-    "too many scores": (lambda _: encode_frame(0, heartbeat(scores=(1.0,) * 1000))[0], "1 scores were expected"),
+    "too many scores": (
+        lambda _: encode_frame(0, heartbeat(scores=(1.0,) * 1000))[0],
+        "1 scores were expected",
+    ),
     "a certificate that is too large": (
-        lambda _: Frame(sender=0, guardian_certificate=bytes(9000), alive={"epoch": {}}).SerializeToString(),
+        lambda _: Frame(
+            sender=0, guardian_certificate=bytes(9000), alive={"epoch": {}}
+        ).SerializeToString(),
         "at most 8192 bytes",
     ),
 }
@@ -459,7 +532,10 @@ def announced(node: Running, bad: float | None = None) -> tuple[bytes, list[byte
 
 
 def test_a_large_model_that_was_tampered_with_is_refused(large: Running) -> None:
-    for bad, says in ((2.0, "does not have the announced hash"), (np.nan, "does not have the announced hash")):
+    for bad, says in (
+        (2.0, "does not have the announced hash"),
+        (np.nan, "does not have the announced hash"),
+    ):
         frame, chunks = announced(large, bad)
         with unharmed(large), large.dial(NEIGHBOUR) as caller:
             caller.greet().write(frame, *chunks)
@@ -493,34 +569,58 @@ def test_a_large_model_that_never_comes_holds_nobody_up(large: Running) -> None:
 
 
 def test_a_forged_certificate_brings_nothing_to_life(tmp_path: Path) -> None:
-    with Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node, node.dial(NEIGHBOUR) as caller:
-        caller.greet().say(Prepare(token(node), OTHER), certificate=der(node.folder.parent / f"node-{OTHER}"))
+    with (
+        Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node,
+        node.dial(NEIGHBOUR) as caller,
+    ):
+        caller.greet().say(
+            Prepare(token(node), OTHER), certificate=der(node.folder.parent / f"node-{OTHER}")
+        )
         prepared = caller.hears(Prepared)
         before = node.state()
         right = Certificate(OTHER, BORN, 0, VICTIM, prepared.digest, b"")
         statement = right.statement(node.manifest.digest)
-        signed = caller.identity.signer().sign(statement)  # by the neighbour itself, which is not the guardian
-        for forged in (right, right._replace(signature=bytes(64)), right._replace(signature=signed)):
+        signed = caller.identity.signer().sign(
+            statement
+        )  # by the neighbour itself, which is not the guardian
+        for forged in (
+            right,
+            right._replace(signature=bytes(64)),
+            right._replace(signature=signed),
+        ):
             caller.say(Activate(forged), Certified(forged))
         mine = right._replace(guardian=NEIGHBOUR)
-        own = mine._replace(signature=caller.identity.signer().sign(mine.statement(node.manifest.digest)))
+        own = mine._replace(
+            signature=caller.identity.signer().sign(mine.statement(node.manifest.digest))
+        )
         caller.say(Activate(own))  # signed well, by somebody who is not the guardian of this token
         caller.sync()
         assert node.state() == before
         assert node.status()["held"]["status"] == "prepared"
         guardian = Identity.open(node.folder.parent / f"node-{OTHER}").signer()
-        caller.say(Activate(right._replace(signature=guardian.sign(statement))))  # so the forgeries were near
-        assert caller.hears(Finished).token.transfers == 1  # no edge is up, so it walks to the end alone
+        caller.say(
+            Activate(right._replace(signature=guardian.sign(statement)))
+        )  # so the forgeries were near
+        assert (
+            caller.hears(Finished).token.transfers == 1
+        )  # no edge is up, so it walks to the end alone
 
 
 def test_what_was_said_before_changes_nothing_when_it_is_said_again(tmp_path: Path) -> None:
-    """Replayed and reordered: a Prepare after its hand-off, an older copy, a release for somebody else."""
-    with Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node, node.dial(NEIGHBOUR) as caller:
+    """Replayed and reordered: a Prepare after its hand-off, an older copy, a release for somebody
+    else.
+    """
+    with (
+        Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node,
+        node.dial(NEIGHBOUR) as caller,
+    ):
         caller.greet().say(Guard(token(node), FIRST))
         assert caller.hears(Guarding) == Guarding(BORN, 1)
         before = node.state()
         with node.dial(OTHER) as other:  # which is not the holder
-            other.greet().say(Release(BORN, 1, OTHER, bytes(32)), Renew(token(node, version=9, step=9)))
+            other.greet().say(
+                Release(BORN, 1, OTHER, bytes(32)), Renew(token(node, version=9, step=9))
+            )
             other.sync()
         assert node.state() == before
         newer = token(node, version=5, step=5)
@@ -541,7 +641,10 @@ def test_what_was_said_before_changes_nothing_when_it_is_said_again(tmp_path: Pa
 
 def test_a_stale_epoch_is_fenced(tmp_path: Path) -> None:
     now = Epoch(3, 1, NEIGHBOUR)
-    with Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node, node.dial(NEIGHBOUR) as caller:
+    with (
+        Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node,
+        node.dial(NEIGHBOUR) as caller,
+    ):
         caller.greet().say(Guard(token(node, epoch=now), BORN))
         caller.hears(Guarding)
         before = node.state()
@@ -589,7 +692,9 @@ def test_counters_that_are_too_large_to_be_true_are_refused(tmp_path: Path) -> N
     word = Certificate(NEIGHBOUR, far, 0, VICTIM, bytes(32), b"")
     with victim, unharmed(victim), victim.dial(NEIGHBOUR) as caller:
         caller.greet()
-        signed = word._replace(signature=caller.identity.signer().sign(word.statement(victim.manifest.digest)))
+        signed = word._replace(
+            signature=caller.identity.signer().sign(word.statement(victim.manifest.digest))
+        )
         for lie in (
             Fenced(far, 0),
             heartbeat(epoch=far),
@@ -614,7 +719,10 @@ def test_counters_that_are_too_large_to_be_true_are_refused(tmp_path: Path) -> N
 
 
 def test_a_flood_of_prepares_leaves_one_token_and_a_node_that_answers(tmp_path: Path) -> None:
-    with Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node, node.dial(NEIGHBOUR) as caller:
+    with (
+        Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node,
+        node.dial(NEIGHBOUR) as caller,
+    ):
         caller.greet()
         size = (node.file.state / "state.db").stat().st_size
         for hops in range(300):
@@ -645,15 +753,22 @@ def test_nobody_fills_the_log(tmp_path: Path) -> None:
 
 def test_silent_streams_of_one_neighbour_keep_nobody_out(victim: Running) -> None:
     with unharmed(victim), contextlib.ExitStack() as all_of_them:
-        callers = [all_of_them.enter_context(victim.dial(NEIGHBOUR)) for _ in range(transport.STREAMS + 1)]
+        callers = [
+            all_of_them.enter_context(victim.dial(NEIGHBOUR)) for _ in range(transport.STREAMS + 1)
+        ]
         first = eventually(lambda: next((caller for caller in callers if caller.call.done()), None))
-        assert (first.call.code(), first.call.details()) == (Code.RESOURCE_EXHAUSTED, "node 0 has 4 streams already")
+        assert (first.call.code(), first.call.details()) == (
+            Code.RESOURCE_EXHAUSTED,
+            "node 0 has 4 streams already",
+        )
         with victim.dial(OTHER) as other:
             other.greet().sync()
 
 
 def test_connections_of_anybody_do_not_take_all_file_descriptors(tmp_path: Path) -> None:
-    """Without a certificate one can still connect; a node without descriptors could not write its state."""
+    """Without a certificate one can still connect; a node without descriptors could not write its
+    state.
+    """
     folder = make(tmp_path / "fleet", dim=10_000) / f"node-{VICTIM}"
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
@@ -703,7 +818,9 @@ def test_the_socket_is_its_owners_alone(victim: Running) -> None:
         ("", {}, "do must be one of"),
     ],
 )
-def test_wrong_orders_are_refused(victim: Running, do: str, about: dict[str, Any], says: str) -> None:
+def test_wrong_orders_are_refused(
+    victim: Running, do: str, about: dict[str, Any], says: str
+) -> None:
     with unharmed(victim), pytest.raises(InvalidParameter, match=says):
         victim.ask(do, **about)
 
@@ -716,7 +833,8 @@ def test_a_neighbour_that_is_connected_is_not_gone(victim: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    "question", [b"\n", b"{\n", b"[]\n", b"null\n", b"\xff\n", b"[" * 100_000 + b"\n", b'{"do": 1e999}\n']
+    "question",
+    [b"\n", b"{\n", b"[]\n", b"null\n", b"\xff\n", b"[" * 100_000 + b"\n", b'{"do": 1e999}\n'],
 )
 def test_what_is_no_question_is_answered_so(victim: Running, question: bytes) -> None:
     with unharmed(victim):
@@ -731,7 +849,10 @@ def test_a_question_that_does_not_end_is_not_read_to_its_end(victim: Running) ->
 def fetched(address: str, request: bytes) -> bytes:
     host, port = address.split(":")
     found = b""
-    with socket.create_connection((host, int(port)), PATIENCE) as line, contextlib.suppress(ConnectionError):
+    with (
+        socket.create_connection((host, int(port)), PATIENCE) as line,
+        contextlib.suppress(ConnectionError),
+    ):
         line.sendall(request)
         line.shutdown(socket.SHUT_WR)
         while more := line.recv(1 << 16):
@@ -776,7 +897,12 @@ def test_metrics_are_told_to_this_machine_alone(victim: Running) -> None:
 def refuses_to_run(path: Path, says: str) -> bool:
     """Whether a node says so, and ends."""
     done = subprocess.run(
-        command(path), env=os.environ | ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE, check=False
+        command(path),
+        env=os.environ | ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
@@ -836,20 +962,34 @@ class Bomb:
         return os.mkdir, (str(Path(os.environ["BOMB"])),)
 
 
-def test_pickled_data_is_refused(idle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickled_data_is_refused(
+    idle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BOMB", str(tmp_path / "exploded"))
     folder = idle / "node-2"
     objects = np.empty(1, dtype=object)
     objects[0] = Bomb()
     np.savez(folder / "objects.npz", features=objects, targets=objects)
-    replace(NodeFile.read(folder / "node.toml"), data=folder / "objects.npz").write(folder / "objects.toml")
+    replace(NodeFile.read(folder / "node.toml"), data=folder / "objects.npz").write(
+        folder / "objects.toml"
+    )
     assert refuses_to_run(folder / "objects.toml", "objects.npz")
     assert not (tmp_path / "exploded").exists()
 
 
 def test_nothing_is_ever_unpickled_or_evaluated() -> None:
     (folder,) = levywalk.fleet.__path__
-    forbidden = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "eval", "exec", "compile"}
+    forbidden = {
+        "pickle",
+        "marshal",
+        "shelve",
+        "dill",
+        "cloudpickle",
+        "joblib",
+        "eval",
+        "exec",
+        "compile",
+    }
     looked = 0
     for path in sorted(Path(folder).rglob("*.py")):
         if path.name.endswith("_pb2.py"):
@@ -864,16 +1004,24 @@ def test_nothing_is_ever_unpickled_or_evaluated() -> None:
             elif isinstance(node, ast.Call):
                 if isinstance(node.func, ast.Name):
                     names = {node.func.id}
-                assert "allow_pickle" not in {word.arg for word in node.keywords}, f"{path}:{node.lineno}"
-                assert not (isinstance(node.func, ast.Attribute) and ast.unparse(node.func) == "np.load"), path
-            assert not names & forbidden, f"{path}:{getattr(node, 'lineno', 0)}: {names & forbidden}"
+                assert "allow_pickle" not in {word.arg for word in node.keywords}, (
+                    f"{path}:{node.lineno}"
+                )
+                assert not (
+                    isinstance(node.func, ast.Attribute) and ast.unparse(node.func) == "np.load"
+                ), path
+            assert not names & forbidden, (
+                f"{path}:{getattr(node, 'lineno', 0)}: {names & forbidden}"
+            )
     assert looked > 20
 
 
 # A full disk
 
 
-def test_a_full_disk_stops_the_node_until_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_stops_the_node_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What could not be written has not happened: nothing is said of it, and orders are refused."""
     terms = HandOffTerms(run=b"", dead_after=0.2)
     folder = make(tmp_path / "fleet", dim=5_000, terms=terms) / f"node-{VICTIM}"
@@ -895,36 +1043,56 @@ def test_a_full_disk_stops_the_node_until_there_is_room(tmp_path: Path, monkeypa
         with monkeypatch.context() as full:
             full.setattr("builtins.print", no_room)  # the log may be on the same disk
             process.got(NEIGHBOUR, Prepare(first, OTHER))
-        assert (sent, process.store.load(), process.orders.status()["waits"]) == ([], before, "disk full")
+        assert (sent, process.store.load(), process.orders.status()["waits"]) == (
+            [],
+            before,
+            "disk full",
+        )
         process.got(NEIGHBOUR, Prepare(first, OTHER))  # as if it were down
-        with pytest.raises(InvalidParameter, match=r"not done \(disk full\): see the node's log, and try again"):
+        with pytest.raises(
+            InvalidParameter, match=r"not done \(disk full\): see the node's log, and try again"
+        ):
             process.orders.answer({"do": "leave"})
         process.opened(NEIGHBOUR, process.transport.hello._replace(incarnation=b"1" * 16))
         assert (sent, process.store.load()) == ([], before)
-        assert not list((process.file.state / "peers").glob("*.life"))  # to be heard of when there is room
+        assert not list(
+            (process.file.state / "peers").glob("*.life")
+        )  # to be heard of when there is room
         db.execute("PRAGMA max_page_count = 1000000")
         while process.out_of_order:
             await asyncio.sleep(0.01)
         process.got(NEIGHBOUR, Prepare(first, OTHER))
-        assert [message for message in sent if isinstance(message, Prepared)] == [Prepared(BORN, 1, first.digest())]
+        assert [message for message in sent if isinstance(message, Prepared)] == [
+            Prepared(BORN, 1, first.digest())
+        ]
         with monkeypatch.context() as full:
             full.setattr("levywalk.fleet.runtime.process.write_whole", no_room)
-            process.opened(NEIGHBOUR, process.transport.hello._replace(incarnation=b"1" * 16))  # no error
+            process.opened(
+                NEIGHBOUR, process.transport.hello._replace(incarnation=b"1" * 16)
+            )  # no error
         process.store.close()
 
     asyncio.run(live())
 
 
-def test_a_hello_that_comes_while_the_disk_is_full_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The guardian comes back without its disk while the holder can write nothing: the walk must not wait for it."""
-    folder = make(tmp_path / "fleet", terms=HandOffTerms(run=b"", dead_after=0.4)) / f"node-{VICTIM}"
+def test_a_hello_that_comes_while_the_disk_is_full_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guardian comes back without its disk while the holder can write nothing: the walk must
+    not wait for it.
+    """
+    folder = (
+        make(tmp_path / "fleet", terms=HandOffTerms(run=b"", dead_after=0.4)) / f"node-{VICTIM}"
+    )
     lives = [bytes([i]) * 16 for i in (1, 2, 3)]
 
     async def live() -> None:
         process = Process(folder / "node.toml")
         hello = process.transport.hello
         sent: list[tuple[int, Message]] = []
-        monkeypatch.setattr(process.transport, "send", lambda to, message: sent.append((to, message)))
+        monkeypatch.setattr(
+            process.transport, "send", lambda to, message: sent.append((to, message))
+        )
         process.event(Start())
         for node, life in ((NEIGHBOUR, lives[0]), (OTHER, lives[1])):
             process.transport.links[node].open = True
@@ -957,7 +1125,9 @@ def test_a_hello_that_comes_while_the_disk_is_full_is_not_lost(tmp_path: Path, m
 def test_a_disk_that_fails_ends_the_node_and_nothing_more_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In memory the register is written, but perhaps not on the disk: asked again, the node must not say so."""
+    """In memory the register is written, but perhaps not on the disk: asked again, the node must
+    not say so.
+    """
     folder = make(tmp_path / "fleet") / f"node-{VICTIM}"
 
     def broken(*_: object) -> None:
@@ -1001,7 +1171,9 @@ class Chance:
 
     def token(self) -> Token:
         model = np.array([self.draw.choice([0.0, -1.0, 1e308, 5e-324]) for _ in range(4)])
-        changes = {name: self.small() for name in ("base", "seq", "version", "step", "hops", "transfers")}
+        changes = {
+            name: self.small() for name in ("base", "seq", "version", "step", "hops", "transfers")
+        }
         if self.draw.random() < 0.3:
             changes[self.draw.choice([*changes, "hop", "distance", "phase"])] = self.count()
         if self.draw.random() < 0.2:
@@ -1009,7 +1181,14 @@ class Chance:
         return token(self.node, epoch=self.epoch(), model=model, **changes)
 
     def certificate(self) -> Certificate:
-        return Certificate(self.small(), self.epoch(), self.small(), self.small(), self.draw.randbytes(32), bytes(64))
+        return Certificate(
+            self.small(),
+            self.epoch(),
+            self.small(),
+            self.small(),
+            self.draw.randbytes(32),
+            bytes(64),
+        )
 
     def field(self, hint: Any) -> Any:
         drawn: dict[Any, Callable[[], Any]] = {
@@ -1030,8 +1209,12 @@ class Chance:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_nothing_that_a_neighbour_says_brings_a_token_to_life_or_the_node_down(tmp_path: Path, seed: int) -> None:
-    """No certificate is signed by its guardian here, so whatever is held is inert; epochs only rise."""
+def test_nothing_that_a_neighbour_says_brings_a_token_to_life_or_the_node_down(
+    tmp_path: Path, seed: int
+) -> None:
+    """No certificate is signed by its guardian here, so whatever is held is inert; epochs only
+    rise.
+    """
     with Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node:
         chance = Chance(node, seed)
         epoch, statuses, kinds = FIRST, set(), set()
@@ -1043,7 +1226,9 @@ def test_nothing_that_a_neighbour_says_brings_a_token_to_life_or_the_node_down(t
                     kinds.add(type(said))
                     caller.say(said)
                 caller.sync()
-            with StoreReader(node.file.state, node.manifest.digest, limits=node.manifest.limits) as reading:
+            with StoreReader(
+                node.file.state, node.manifest.digest, limits=node.manifest.limits
+            ) as reading:
                 disk = reading.load()
             assert disk is not None
             assert disk.known.epoch >= epoch
@@ -1066,7 +1251,11 @@ def test_frames_with_flipped_bits_change_nothing_or_are_messages(victim: Running
     refused = 0
     frames = [
         encode_frame(NEIGHBOUR, message)[0]
-        for message in (Alive(BORN, 0), Prepared(BORN, 1, bytes(32)), Release(BORN, 1, 2, bytes(32)))
+        for message in (
+            Alive(BORN, 0),
+            Prepared(BORN, 1, bytes(32)),
+            Release(BORN, 1, 2, bytes(32)),
+        )
     ]
     with unharmed(victim):
         for i in range(60):

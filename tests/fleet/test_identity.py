@@ -35,6 +35,7 @@ from levywalk.fleet.identity.errors import (
     WrongNode,
 )
 from levywalk.fleet.identity.node_identity import TLS_1_3_ONLY, Identity
+from tests.limits import PATIENCE
 
 HERE = ["127.0.0.1:7000"]
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -91,7 +92,13 @@ def test_a_key_is_created_with_its_mode(fleet: Authority, monkeypatch: pytest.Mo
     def spy(path: Any, flags: int, mode: int = 0o777) -> int:
         number = real(path, flags, mode)
         if flags & os.O_CREAT and Path(path).name == "node.key":
-            seen.append((bool(flags & os.O_EXCL), os.fstat(number).st_size, stat.S_IMODE(os.fstat(number).st_mode)))
+            seen.append(
+                (
+                    bool(flags & os.O_EXCL),
+                    os.fstat(number).st_size,
+                    stat.S_IMODE(os.fstat(number).st_mode),
+                )
+            )
         return number
 
     monkeypatch.setattr(key_files.os, "open", spy)
@@ -121,7 +128,11 @@ def test_fingerprint_is_openssls(fleet: Authority) -> None:
     folder = fleet.issue(1, HERE)
     pem = (folder / "node.crt").read_text()
     assert fingerprint(pem) == module.parse(pem).fingerprint(hashes.SHA256()).hex()
-    assert fingerprint(pem) == fingerprint(pem.encode()) == fingerprint(Identity.open(folder).certificate)
+    assert (
+        fingerprint(pem)
+        == fingerprint(pem.encode())
+        == fingerprint(Identity.open(folder).certificate)
+    )
 
 
 def test_renewal_keeps_the_keys(fleet: Authority) -> None:
@@ -173,9 +184,14 @@ def test_signatures_are_believed_once_the_certificate_is_seen(fleet: Authority) 
     assert not signer.verify(3, b"to 7", signature)
 
 
-def test_of_two_signing_keys_of_a_node_the_later_one_counts(fleet: Authority, tmp_path: Path) -> None:
+def test_of_two_signing_keys_of_a_node_the_later_one_counts(
+    fleet: Authority, tmp_path: Path
+) -> None:
     now, hour = datetime.now(UTC), timedelta(hours=1)
-    folders = [fleet.issue(1, ["127.0.0.1"], folder=tmp_path / f"{i}", now=now + i * hour) for i in range(3)]
+    folders = [
+        fleet.issue(1, ["127.0.0.1"], folder=tmp_path / f"{i}", now=now + i * hour)
+        for i in range(3)
+    ]
     early, one, late = map(Identity.open, folders)
     two = node(fleet, 2)
     two.learn(one.certificate)
@@ -222,7 +238,11 @@ def test_expired_peers_are_refused_also_when_they_were_seen_before(fleet: Author
     ("uris", "extension", "why"),
     [
         ([], b"\x04\x20" + bytes(32), "names no node"),
-        (["levywalk://test/node/1", "levywalk://test/node/2"], b"\x04\x20" + bytes(32), "or several"),
+        (
+            ["levywalk://test/node/1", "levywalk://test/node/2"],
+            b"\x04\x20" + bytes(32),
+            "or several",
+        ),
         (["levywalk://test/node/01"], b"\x04\x20" + bytes(32), "names no node"),
         (["levywalk://test/node/9999999999"], b"\x04\x20" + bytes(32), "impossible"),
         (["levywalk://test/node/1"], b"\x04\x20" + bytes(31), "malformed"),
@@ -237,13 +257,17 @@ def test_odd_certificates_of_the_right_authority(
     both = [x509.ExtendedKeyUsageOID.SERVER_AUTH, x509.ExtendedKeyUsageOID.CLIENT_AUTH]
     begin, end = module.validity(1, None)
     builder = (
-        module.unsigned(fleet.certificate.subject, fleet.certificate.subject, key.public_key(), begin, end)
+        module.unsigned(
+            fleet.certificate.subject, fleet.certificate.subject, key.public_key(), begin, end
+        )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage(both), critical=False)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
     )
     if extension is not None:
-        builder = builder.add_extension(x509.UnrecognizedExtension(module.SIGNING_KEY, extension), critical=False)
+        builder = builder.add_extension(
+            x509.UnrecognizedExtension(module.SIGNING_KEY, extension), critical=False
+        )
     with pytest.raises(Untrusted, match=why):
         mine.learn(builder.sign(fleet._key, hashes.SHA256()).public_bytes(Encoding.PEM))
 
@@ -265,9 +289,13 @@ def test_expired(tmp_path: Path) -> None:
     fleet = Authority.create(tmp_path / "ca", "test", 400, now=LONG_AGO)
     folder = fleet.issue(1, HERE, days=365, now=LONG_AGO)
     assert Identity.open(folder, now=LONG_AGO).node == 1
-    with pytest.raises(OutOfDate, match=r"node\.crt.* of node 1 expired on 2020-12-31 00:00 UTC.*renew it"):
+    with pytest.raises(
+        OutOfDate, match=r"node\.crt.* of node 1 expired on 2020-12-31 00:00 UTC.*renew it"
+    ):
         Identity.open(folder)
-    with pytest.raises(OutOfDate, match=r"ca\.crt.* fleet test expired on 2021-02-04.*create a new one"):
+    with pytest.raises(
+        OutOfDate, match=r"ca\.crt.* fleet test expired on 2021-02-04.*create a new one"
+    ):
         Authority.load(fleet.folder)
 
 
@@ -289,10 +317,14 @@ def test_a_warning_before_the_end(fleet: Authority) -> None:
 def test_key_of_another_node(fleet: Authority) -> None:
     one, two = fleet.issue(1, HERE), fleet.issue(2, HERE)
     mine, other = (one / "node.key").read_bytes(), (two / "node.key").read_bytes()
-    tls, signing = (key_files.pem_blocks(text, "", "PRIVATE KEY", "PRIVATE KEY") for text in (mine, other))
+    tls, signing = (
+        key_files.pem_blocks(text, "", "PRIVATE KEY", "PRIVATE KEY") for text in (mine, other)
+    )
     for text in (other, tls[0] + signing[1], signing[0] + tls[1]):
         (one / "node.key").write_bytes(text)
-        with pytest.raises(WrongKey, match=r"node\.key does not belong to .*node\.crt, which is of node 1"):
+        with pytest.raises(
+            WrongKey, match=r"node\.key does not belong to .*node\.crt, which is of node 1"
+        ):
             Identity.open(one)
 
 
@@ -306,7 +338,10 @@ def test_authority_with_the_key_of_another(fleet: Authority, tmp_path: Path) -> 
 @pytest.mark.parametrize("rights", [0o640, 0o604, 0o644, 0o660, 0o610])
 def test_readable_key(fleet: Authority, rights: int) -> None:
     folder = fleet.issue(1, HERE)
-    for key, load in ((folder / "node.key", Identity.open), (fleet.folder / "ca.key", Authority.load)):
+    for key, load in (
+        (folder / "node.key", Identity.open),
+        (fleet.folder / "ca.key", Authority.load),
+    ):
         key.chmod(rights)
         with pytest.raises(KeyExposed, match=rf"mode 0{rights:o}\): chmod 600 {key}"):
             load(key.parent)
@@ -349,7 +384,10 @@ def test_node_id_mismatch(fleet: Authority) -> None:
 
 def test_keys_are_never_overwritten(fleet: Authority) -> None:
     folder = fleet.issue(1, HERE)
-    before = {path: path.read_bytes() for path in [*folder.iterdir(), fleet.folder / "ca.key", fleet.folder / "ca.crt"]}
+    before = {
+        path: path.read_bytes()
+        for path in [*folder.iterdir(), fleet.folder / "ca.key", fleet.folder / "ca.crt"]
+    }
     with pytest.raises(KeyExists, match=r"renew node\.crt"):
         fleet.issue(1, HERE)
     with pytest.raises(KeyExists, match=r"Authority\.load"):
@@ -360,7 +398,9 @@ def test_keys_are_never_overwritten(fleet: Authority) -> None:
         fleet.issue(1, HERE)
 
 
-def test_a_full_disk_leaves_no_part_of_a_key(fleet: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_part_of_a_key(
+    fleet: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(number: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -406,7 +446,13 @@ def test_addresses_that_are_none(fleet: Authority, address: str) -> None:
 
 
 def test_other_arguments(fleet: Authority) -> None:
-    for wrong in ({"node_id": -1}, {"node_id": 2**31}, {"days": 0}, {"days": 10**6}, {"addresses": "a.example"}):
+    for wrong in (
+        {"node_id": -1},
+        {"node_id": 2**31},
+        {"days": 0},
+        {"days": 10**6},
+        {"addresses": "a.example"},
+    ):
         with pytest.raises(InvalidParameter, match=next(iter(wrong))):
             fleet.issue(**{"node_id": 1, "addresses": HERE, **wrong})
     assert issubclass(IdentityError, LevywalkError)
@@ -415,9 +461,15 @@ def test_other_arguments(fleet: Authority) -> None:
 # gRPC
 
 
-async def served(server: Identity, ask: Callable[[Any, int], Awaitable[Any]]) -> tuple[Any, list[int]]:
-    """Run an echo on a free port of loopback, and return what came of the asking, and who was served."""
-    grpc = pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'levywalk[fleet]'")
+async def served(
+    server: Identity, ask: Callable[[Any, int], Awaitable[Any]]
+) -> tuple[Any, list[int]]:
+    """Run an echo on a free port of loopback, and return what came of the asking, and who was
+    served.
+    """
+    grpc = pytest.importorskip(
+        "grpc", reason="grpcio is not installed: pip install 'levywalk[fleet]'"
+    )
     pytest.importorskip("grpc.aio")
     callers: list[int] = []
 
@@ -427,9 +479,13 @@ async def served(server: Identity, ask: Callable[[Any, int], Awaitable[Any]]) ->
 
     tls = server.tls()
     running = grpc.aio.server()
-    handler = grpc.method_handlers_generic_handler("Test", {"Echo": grpc.unary_unary_rpc_method_handler(echo)})
+    handler = grpc.method_handlers_generic_handler(
+        "Test", {"Echo": grpc.unary_unary_rpc_method_handler(echo)}
+    )
     running.add_generic_rpc_handlers((handler,))
-    credentials = grpc.ssl_server_credentials([(tls.key, tls.certificate)], tls.authority, require_client_auth=True)
+    credentials = grpc.ssl_server_credentials(
+        [(tls.key, tls.certificate)], tls.authority, require_client_auth=True
+    )
     port = running.add_secure_port("127.0.0.1:0", credentials)
     await running.start()
     try:
@@ -442,18 +498,24 @@ async def called(grpc: Any, channel: Any) -> str:
     """Return the answer, or the status of the refusal; a call that hangs is neither."""
     async with channel:
         try:
-            return (await channel.unary_unary("/Test/Echo")(b"hello", timeout=5)).decode()
+            return (await channel.unary_unary("/Test/Echo")(b"hello", timeout=PATIENCE)).decode()
         except grpc.aio.AioRpcError as error:
             return error.code().name
 
 
-def over_tls(client: Identity, name: str | None, authority: bytes | None = None, bare: bool = False) -> Any:
+def over_tls(
+    client: Identity, name: str | None, authority: bytes | None = None, bare: bool = False
+) -> Any:
     async def ask(grpc: Any, port: int) -> str:
         key, certificate, own = client.tls()
         mine = (None, None) if bare else (key, certificate)
         credentials = grpc.ssl_channel_credentials(own if authority is None else authority, *mine)
-        options = [("grpc.enable_retries", 0)] + ([] if name is None else [("grpc.ssl_target_name_override", name)])
-        return await called(grpc, grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials, options))
+        options = [("grpc.enable_retries", 0)] + (
+            [] if name is None else [("grpc.ssl_target_name_override", name)]
+        )
+        return await called(
+            grpc, grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials, options)
+        )
 
     return ask
 
@@ -476,9 +538,15 @@ def test_everybody_else_is_refused(tmp_path: Path) -> None:
     old = Identity.open(fleet.issue(3, HERE, now=LONG_AGO), now=LONG_AGO)
     refused = ("UNAVAILABLE", [])
     assert asyncio.run(served(one, over_tls(foreign, server_name(1), authority))) == refused
-    assert asyncio.run(served(one, over_tls(foreign, server_name(1)))) == refused  # believes another authority
-    assert asyncio.run(served(foreign, over_tls(two, server_name(2)))) == refused  # a foreign server
-    assert asyncio.run(served(one, over_tls(two, server_name(2)))) == refused  # not the node that was meant
+    assert (
+        asyncio.run(served(one, over_tls(foreign, server_name(1)))) == refused
+    )  # believes another authority
+    assert (
+        asyncio.run(served(foreign, over_tls(two, server_name(2)))) == refused
+    )  # a foreign server
+    assert (
+        asyncio.run(served(one, over_tls(two, server_name(2)))) == refused
+    )  # not the node that was meant
     assert asyncio.run(served(one, over_tls(two, server_name(1), bare=True))) == refused
     assert asyncio.run(served(one, over_tls(old, server_name(1)))) == refused
     assert asyncio.run(served(one, over_plaintext)) == refused
@@ -501,7 +569,9 @@ def versions(folder: Path) -> Any:
             context.set_alpn_protocols(["h2"])
             context.minimum_version = context.maximum_version = version
             try:
-                _, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port, ssl=context), 5)
+                _, writer = await asyncio.wait_for(
+                    asyncio.open_connection("127.0.0.1", port, ssl=context), 5
+                )
             except (OSError, ssl.SSLError):
                 took.append(False)
             else:
@@ -522,7 +592,7 @@ def test_tls_1_2_is_refused_with_the_environment(fleet: Authority) -> None:
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
     assert done.stdout.splitlines()[-1] == "([False, True], [])"

@@ -9,7 +9,15 @@ from levywalk.fleet.checking.faults import draw
 from levywalk.fleet.checking.invariants import Invariants, Violation, check_replay
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import visit_of
-from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldStatus, Known, RegisterValue
+from levywalk.fleet.protocol.records import (
+    NOBODY,
+    Began,
+    Guarded,
+    Held,
+    HeldStatus,
+    Known,
+    RegisterValue,
+)
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 EPOCH = Epoch(0, 0, 0)
@@ -153,7 +161,10 @@ def test_i7_another_model():
 
 
 def test_a_lost_disk_forgets_all_its_registers_not_the_last_alone(disks):
-    earlier, later = Guarded(TOKEN, 0, certificate(TOKEN, 2), None), TOKEN._replace(epoch=Epoch(1, 0, 1))
+    earlier, later = (
+        Guarded(TOKEN, 0, certificate(TOKEN, 2), None),
+        TOKEN._replace(epoch=Epoch(1, 0, 1)),
+    )
     disks.write(1, guarded=earlier)
     with pytest.raises(Violation, match="I3"):
         disks.write(1, guarded=earlier._replace(register=None))

@@ -1,12 +1,13 @@
-"""kill -9 at every failpoint and at any time: a fleet that begins again from its disks loses nothing, doubles nothing.
+"""kill -9 at every failpoint and at any time: a fleet that begins again from its disks loses
+nothing, doubles nothing.
 
-Each walk runs in a process of its own: several nodes, each with a store, and a queue between them for a network. All
-die together, and what was on the way is lost; then another process goes on. The end must be that of the simulator.
+Each walk runs in a process of its own: several nodes, each with a store, and a queue between them
+for a network. All die together, and what was on the way is lost; then another process goes on. The
+end must be that of the simulator.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -24,7 +25,18 @@ import pytest
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.protocol.events import Again, Event, Genesis, Got, Persist, Send, SetTimer, Start, Timer, Turn
+from levywalk.fleet.protocol.events import (
+    Again,
+    Event,
+    Genesis,
+    Got,
+    Persist,
+    Send,
+    SetTimer,
+    Start,
+    Timer,
+    Turn,
+)
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.runtime.wire import FORMAT, Hello, Reader, encode_frame, hello_frame
@@ -35,29 +47,24 @@ from levywalk.fleet.storage.failpoints import FAILPOINTS, failpoint
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.trace import Trace
+from tests.forked import FORKED
+from tests.limits import mostly_more
 
 NODES, STEPS, RUN = 5, 20, b"kill"
 FILES = 16  # bytes: models of four numbers lie in files
+QUICK = ("mark:after", "rename:before", "commit:before", "commit:after", "send:before")
 PLACES = {"files": FILES, "database": 1 << 16}
 PASSED_OFTEN = {
     "files": ("write", "fsync", "rename", "folder", "commit", "remove", "send"),
     "database": ("commit", "send"),
 }
-_SPAWN = multiprocessing.get_context("forkserver")
-_SPAWN.set_forkserver_preload(
-    [
-        "pytest",
-        "levywalk.fleet.setup.build",
-        "levywalk.fleet.storage.store",
-        "levywalk.fleet.runtime.wire",
-        "levywalk.trace",
-    ]
-)
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory, if there is one: a kill takes no file's content, synced or not, and disks take time."""
+    """A folder in memory, if there is one: a kill takes no file's content, synced or not, and disks
+    take time.
+    """
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):
         yield tmp_path
@@ -84,8 +91,8 @@ def make_fleet() -> Fleet:
 def reference() -> Trace:
     fleet = make_fleet()
     return lw.run(
-        fleet.network, fleet.problem, fleet.design, steps=STEPS, step_size="theory", seed=3, backend="reference",
-        record_walk=True,
+        fleet.network, fleet.problem, fleet.design, steps=STEPS, step_size="theory", seed=3,
+        backend="reference", record_walk=True,
     )  # fmt: skip
 
 
@@ -96,7 +103,8 @@ def walk(folder: Path, inline: int, kill: str | None = None) -> None:
     limits = Limits(fleet.published.dim, len(fleet.published.phases), fleet.published.memory_bytes)
     with ExitStack() as stack:
         stores = [
-            stack.enter_context(NodeStore(folder / str(v), RUN, limits=limits, inline=inline)) for v in range(NODES)
+            stack.enter_context(NodeStore(folder / str(v), RUN, limits=limits, inline=inline))
+            for v in range(NODES)
         ]
         nodes = []
         for v, store in enumerate(stores):
@@ -135,8 +143,10 @@ def walk(folder: Path, inline: int, kill: str | None = None) -> None:
 
 
 def lives(folder: Path, inline: int, kill: str | None = None, seconds: float | None = None) -> bool:
-    """Run the walk in a process of its own, killed after some seconds if so asked; return whether it ended well."""
-    process = _SPAWN.Process(target=walk, args=(folder, inline, kill))
+    """Run the walk in a process of its own, killed after some seconds if so asked; return whether
+    it ended well.
+    """
+    process = FORKED.Process(target=walk, args=(folder, inline, kill))
     process.start()
     try:
         process.join(seconds)
@@ -163,14 +173,19 @@ def assert_nothing_lost(folder: Path) -> None:
         assert disk.final is not None
         assert disk.final.model.tobytes() == expected.model[0].tobytes()
         assert disk.final.switched_at == expected.switched_at[0]
-        assert (disk.final.hops, disk.final.transfers) == (expected.hops[0, -1], expected.transfers[0, -1])
+        assert (disk.final.hops, disk.final.transfers) == (
+            expected.hops[0, -1],
+            expected.transfers[0, -1],
+        )
     assert lines == Counter(range(STEPS + 1))  # nothing lost, nothing twice
     assert np.array_equal([visits[t] for t in range(STEPS)], expected.walk[0])
     assert visits[STEPS] == expected.final_node[0]
 
 
 def assert_no_litter(folder: Path) -> None:
-    """After it was opened once more, a folder holds the files that are referred to, and no others."""
+    """After it was opened once more, a folder holds the files that are referred to,
+    and no others.
+    """
     for v in range(NODES):
         with NodeStore(folder / str(v), RUN) as store:
             there = {path.name for path in store.models.iterdir()}
@@ -185,7 +200,7 @@ def test_a_walk_with_stores_is_that_of_the_simulator(place: Path, kept: str) -> 
     assert bool(list(place.glob("*/models/*"))) == (kept == "files")
 
 
-@pytest.mark.parametrize("name", FAILPOINTS)
+@pytest.mark.parametrize("name", mostly_more(FAILPOINTS, lambda name: name in QUICK))
 def test_killed_at_a_failpoint_the_walk_goes_on(place: Path, name: str) -> None:
     draw = random.Random(name)
     for i, count in enumerate((1, draw.randint(2, 4), draw.randint(20, 60))):
@@ -197,6 +212,7 @@ def test_killed_at_a_failpoint_the_walk_goes_on(place: Path, name: str) -> None:
         assert_no_litter(folder)
 
 
+@pytest.mark.more
 def test_killed_after_every_single_commit_the_walk_goes_on(place: Path) -> None:
     kills = 0
     while not lives(place, FILES, "commit:after:1"):
@@ -218,6 +234,7 @@ def test_killed_at_any_failpoint_time_and_again_the_walk_goes_on(place: Path, ke
     assert_no_litter(place)
 
 
+@pytest.mark.more
 def test_killed_from_outside_at_any_moment_the_walk_goes_on(place: Path) -> None:
     draw = random.Random()
     for i in range(3):
@@ -231,7 +248,10 @@ def test_killed_from_outside_at_any_moment_the_walk_goes_on(place: Path) -> None
 
 def test_the_environment_names_the_failpoint() -> None:
     environment = os.environ | {failpoints.VARIABLE: "commit:before:9"}
-    code = "from levywalk.fleet.storage.failpoints import *; [failpoint('commit:before') for _ in range(9)]"
+    code = (
+        "from levywalk.fleet.storage.failpoints import *; "
+        "[failpoint('commit:before') for _ in range(9)]"
+    )
     command = [sys.executable, "-c", code]
     assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
     environment[failpoints.VARIABLE] = "commit:before:10"
@@ -246,7 +266,9 @@ def test_a_failpoint_that_does_not_exist_is_refused(text: str) -> None:
 
 def test_every_failpoint_is_documented_and_in_the_source() -> None:
     listed = Path(failpoints.__file__)
-    source = "".join(path.read_text() for path in [*listed.parent.glob("*.py"), Path(__file__)] if path != listed)
+    source = "".join(
+        path.read_text() for path in [*listed.parent.glob("*.py"), Path(__file__)] if path != listed
+    )
     for name, about in FAILPOINTS.items():
         assert about
         inside = (f'"{name}"', f'_Transaction(self, db, "{name.partition(":")[0]}")')

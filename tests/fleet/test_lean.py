@@ -1,4 +1,6 @@
-"""A node may run on a small machine: what it imports must not bring the simulation's libraries along."""
+"""A node may run on a small machine: what it imports must not bring the simulation's libraries
+along.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,13 @@ FEATURES, TARGETS = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]]), np.array([1.
 
 NODE = """
 import levywalk.fleet.identity.authority, levywalk.fleet.identity.node_identity
-import levywalk.fleet.protocol.events, levywalk.fleet.protocol.messages, levywalk.fleet.protocol.node
+import levywalk.fleet.protocol.events, levywalk.fleet.protocol.messages, \
+levywalk.fleet.protocol.node
 import levywalk.fleet.protocol.node_step, levywalk.fleet.protocol.records
 import levywalk.fleet.protocol.tensors, levywalk.fleet.protocol.token
 import levywalk.fleet.storage.codec, levywalk.fleet.storage.store
-from levywalk.walks import Detector, FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric, hop, metropolis_hastings
+from levywalk.walks import Detector, FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric, hop, \
+metropolis_hastings
 from levywalk.draws import Key
 from levywalk.problem import LeastSquares, Logistic
 from levywalk.problem.files import load_dataset
@@ -38,9 +42,13 @@ print(problem.smoothness.tolist(), problem.local_gradient(1, [1.0, 1.0]).tolist(
 
 
 def loaded(code: str, *arguments: str) -> tuple[list[str], str]:
-    """Run the code in a fresh process; return which heavy packages it loaded, and what it printed before."""
+    """Run the code in a fresh process; return which heavy packages it loaded, and what it printed
+    before.
+    """
     code = f"import sys\n{code}\nprint(*(name for name in {HEAVY} if name in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     *printed, names = done.stdout.splitlines()
     return names.split(), "".join(printed)
@@ -54,7 +62,9 @@ def test_a_node_loads_no_library_of_the_simulation(tmp_path: Path, name: str) ->
     elif path.suffix == ".csv":
         np.savetxt(path, np.column_stack([FEATURES, TARGETS]), delimiter=",")
     else:
-        path.write_text("".join(f"{y} 1:{a} 2:{b}\n" for (a, b), y in zip(FEATURES, TARGETS, strict=True)))
+        path.write_text(
+            "".join(f"{y} 1:{a} 2:{b}\n" for (a, b), y in zip(FEATURES, TARGETS, strict=True))
+        )
     names, printed = loaded(NODE + ASK, str(path))
     assert names == []
     same = LeastSquares(FEATURES, TARGETS)

@@ -34,15 +34,25 @@ DESIGNS = [
     lw.Design("importance", lw.JumpLaw(0.05, lw.PowerLaw(1.5, 20)), name="heavy „tail“ \U0001f426"),
     lw.Design(Mixed(1 / 3), lw.JumpLaw(1 / 7, lw.FixedDistance(3)), reweight=False, name="mine"),
     lw.switching(lw.mhlj(), lw.unif_rw()),
-    lw.switching(lw.mixed_rw(0.1), lw.mhlj(), threshold=0.01, window=17.5, patience=9, step_size=0.001),
+    lw.switching(
+        lw.mixed_rw(0.1), lw.mhlj(), threshold=0.01, window=17.5, patience=9, step_size=0.001
+    ),
     lw.switching(lw.simple_rw(), lw.unif_rw(), step_size="theory"),
 ]
-STEP_SIZES = ["theory", 1 / 3000, Constant(0.001), Decaying(0.01, 1e4 / 3), Dropping(0.003, 100, 1e-4)]
+STEP_SIZES = [
+    "theory",
+    1 / 3000,
+    Constant(0.001),
+    Decaying(0.01, 1e4 / 3),
+    Dropping(0.003, 100, 1e-4),
+]
 
 
 def fleet_of(design, step_size="theory", problem=None, network=None, **more):
     problem = lw.heterogeneous(N, p_high=0.3) if problem is None else problem
-    return Fleet.of(network or lw.ring(problem.n), problem, design, steps=500, step_size=step_size, **more)
+    return Fleet.of(
+        network or lw.ring(problem.n), problem, design, steps=500, step_size=step_size, **more
+    )
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
@@ -84,14 +94,25 @@ def test_everything_else_is_kept(more):
     assert found.x0.tobytes() == fleet.x0.tobytes()
     assert (found.start, found.seed, found.nodes) == (fleet.start, fleet.seed, N)
     assert found.shared_key == (fleet.seed if fleet.shared_key else None)
-    assert (found.name, found.network, found.self_loops) == ("some-fleet", fleet.network.name, fleet.network.self_loops)
+    assert (found.name, found.network, found.self_loops) == (
+        "some-fleet",
+        fleet.network.name,
+        fleet.network.self_loops,
+    )
     assert to_dict("loss", found.loss) == to_dict("loss", fleet.problem.sample_loss)
     assert type(found.loss) is type(fleet.problem.sample_loss)
     assert found.ridge == fleet.problem.ridge
     averages = 8 * fleet.problem.dim + 3 * 8  # of a detector: mean; power, mass and streak
     assert found.limits == Limits(fleet.problem.dim, 1, averages if "stop" in more else 0)
     terms = fleet.terms
-    kept = HandOffTerms(found.digest, terms.renew_after, terms.policy, terms.heartbeat, terms.dead_after, terms.retry)
+    kept = HandOffTerms(
+        found.digest,
+        terms.renew_after,
+        terms.policy,
+        terms.heartbeat,
+        terms.dead_after,
+        terms.retry,
+    )
     assert found.terms == kept
 
 
@@ -117,7 +138,11 @@ def test_the_bytes_are_canonical():
 def test_none_of_the_data_is_in_it():
     fleet = fleet_of(lw.mhlj())
     text = Manifest.of(fleet).text.decode()
-    for number in [*fleet.problem.smoothness, *fleet.problem.targets, *fleet.problem.features.ravel()]:
+    for number in [
+        *fleet.problem.smoothness,
+        *fleet.problem.targets,
+        *fleet.problem.features.ravel(),
+    ]:
         assert repr(float(number)) not in text
     assert repr(float(fleet.problem.smoothness.mean())) in text
 
@@ -145,11 +170,15 @@ def changed(content, path, value=None, drop=False):
 
 
 FULL = json.loads(
-    Manifest.of(fleet_of(DESIGNS[13], Dropping(0.003, 100), x0=np.arange(10.0), update=Sgd(minibatch=3))).text
+    Manifest.of(
+        fleet_of(DESIGNS[13], Dropping(0.003, 100), x0=np.arange(10.0), update=Sgd(minibatch=3))
+    ).text
 )
 
 
-@pytest.mark.parametrize("path", [path for path, _ in paths_of(FULL)], ids=lambda path: ".".join(map(str, path)))
+@pytest.mark.parametrize(
+    "path", [path for path, _ in paths_of(FULL)], ids=lambda path: ".".join(map(str, path))
+)
 def test_no_key_may_be_missing_unknown_or_of_another_type(path):
     Manifest.parse(changed(FULL, path, _at(FULL, path)))  # the way of changing is right
     with pytest.raises(InvalidSpec, match=str(path[-1])):
@@ -260,10 +289,15 @@ class _Bowls:
     [
         (lambda: fleet_of(lw.mhlj(), _Wobbly()), "_Wobbly has no recipe"),
         (lambda: fleet_of(lw.mhlj(schedule=_Wobbly())), "_Wobbly has no recipe"),
-        (lambda: fleet_of(lw.Design(np.ones(N))), "target of design design must be uniform, importance, degree or mixed"),
+        (
+            lambda: fleet_of(lw.Design(np.ones(N))),
+            "target of design design must be uniform, importance, degree or mixed",
+        ),
         (lambda: fleet_of(lw.mhlj(), problem=_Bowls()), "LeastSquares or Logistic"),
         (
-            lambda: fleet_of(lw.mhlj(), 0.1, x0=np.full(60_000, 1 / 3), problem=lw.homogeneous(3, dim=60_000)),
+            lambda: fleet_of(
+                lw.mhlj(), 0.1, x0=np.full(60_000, 1 / 3), problem=lw.homogeneous(3, dim=60_000)
+            ),
             "start from zeros",
         ),
         (lambda: fleet_of(lw.mhlj(), x0=[np.nan] * 10), "x0 must be 10 finite numbers"),

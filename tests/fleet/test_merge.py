@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import levywalk as lw
@@ -16,14 +16,23 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
+from tests.limits import examples
 
-TERMS = HandOffTerms(run=b"merge", renew_after=10, heartbeat=0.1, dead_after=1.0, retry=0.05, policy="eager")
+TERMS = HandOffTerms(
+    run=b"merge", renew_after=10, heartbeat=0.1, dead_after=1.0, retry=0.05, policy="eager"
+)
 A, B, C = Epoch(0, 0, 0), Epoch(1, 3, 1), Epoch(2, 5, 2)
 
 
 def fleet_of(steps: int = 300, n: int = 12, **more: object) -> Fleet:
     problem = lw.heterogeneous(n, important=1, seed=1)
-    how: dict[str, object] = {"steps": steps, "step_size": "theory", "terms": TERMS, "record_every": 10, "seed": 5}
+    how: dict[str, object] = {
+        "steps": steps,
+        "step_size": "theory",
+        "terms": TERMS,
+        "record_every": 10,
+        "seed": 5,
+    }
     return Fleet.of(lw.watts_strogatz(n, 4, 0.2, seed=2), problem, lw.mhlj(), **(how | more))
 
 
@@ -47,7 +56,9 @@ def three_epochs() -> dict[int, list[Line]]:
 def test_the_highest_epoch_wins_from_its_base_on_and_its_parent_below():
     chain = winning_chain(three_epochs(), fleet_of(8).published)
     assert chain.epochs == ((A, 0), (B, 3), (C, 5))
-    assert [Epoch(*chain.visits[step][1].token_epoch) for step in range(9)] == [A] * 3 + [B] * 2 + [C] * 4
+    assert [Epoch(*chain.visits[step][1].token_epoch) for step in range(9)] == [A] * 3 + [B] * 2 + [
+        C
+    ] * 4
     assert chain.missing == ()
     assert chain.lost == ((A, 3), (A, 4), (A, 5), (B, 5), (B, 6))
 
@@ -61,7 +72,10 @@ def test_a_branch_beside_the_winning_lineage_is_lost_as_a_whole():
 
 
 def test_an_end_that_was_overtaken_is_no_update():
-    logs = {0: [Began(A, FIRST, 0), *visits(A, *range(9))], 1: [Began(B, A, 6), *visits(B, 6, 7, 8)]}
+    logs = {
+        0: [Began(A, FIRST, 0), *visits(A, *range(9))],
+        1: [Began(B, A, 6), *visits(B, 6, 7, 8)],
+    }
     assert winning_chain(logs, fleet_of(8).published).lost == ((A, 6), (A, 7))
 
 
@@ -89,7 +103,9 @@ def test_a_lost_log_is_refused_by_the_steps_that_are_missing_or_marked():
     assert trace.walk.tolist() == [[-1] * 5 + [2] * 3]
     assert trace.step.tolist() == [5, 6, 7, 8]
     assert trace.provenance["fleet"]["missing"] == [0, 1, 2, 3, 4]
-    assert trace.provenance["fleet"]["lost_updates"] is None  # node 1 began an epoch, and nobody knows from which
+    assert (
+        trace.provenance["fleet"]["lost_updates"] is None
+    )  # node 1 began an epoch, and nobody knows from which
     assert trace.visits[0, 2] == 3
 
 
@@ -111,11 +127,13 @@ def replayed(fleet: Fleet, walk: np.ndarray) -> np.ndarray:
     return x
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(
     faults=st.lists(
         st.tuples(
-            st.floats(0.05, 4.0), st.sampled_from(["kill", "leave"]), st.sampled_from(["holder", "guardian", 3, 4])
+            st.floats(0.05, 4.0),
+            st.sampled_from(["kill", "leave"]),
+            st.sampled_from(["holder", "guardian", 3, 4]),
         ),
         min_size=1,
         max_size=3,
@@ -150,9 +168,12 @@ def test_after_a_fork_the_nodes_themselves_report_what_was_lost():
         assert virtual.run()
         lost = merge(virtual.logs, fleet).provenance["fleet"]["lost_updates"]
         reported: dict[Epoch, int] = {}
-        for line in (line for log in virtual.logs.values() for line in log if isinstance(line, Archived)):
+        for line in (
+            line for log in virtual.logs.values() for line in log if isinstance(line, Archived)
+        ):
             reported[line.token.epoch] = max(line.lost, reported.get(line.token.epoch, 0))
-        # A node counts from the base of what overtook it; its own epoch may have begun from an older copy.
+        # A node counts from the base of what overtook it; its own epoch may have begun from an
+        # older copy.
         assert abs(sum(reported.values()) - lost) <= TERMS.renew_after + 1
         seen += lost > 10
         if lost:

@@ -10,8 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,8 @@ from levywalk.cli.main import app
 from levywalk.errors import LevywalkError
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.runtime.node_status import running
+from tests.limits import PATIENCE
+from tests.limits import eventually as until
 
 pytestmark = pytest.mark.filterwarnings("ignore:the minimiser is not unique")
 HEAVY = ("numba", "scipy", "networkx", "matplotlib", "xarray", "h5py", "grpc")
@@ -38,17 +39,18 @@ def fleet(*arguments: str | int | Path) -> Result:
 
 
 def typed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command as a process whose output is a pipe, and wait until nobody holds that any more."""
+    """Run a command as a process whose output is a pipe, and wait until nobody holds that
+    any more.
+    """
     command = [sys.executable, "-m", "levywalk.cli.main", *map(str, arguments)]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120)
-
-
-def until(what: Callable[[], Any], patience: float = 60.0) -> Any:
-    end = time.monotonic() + patience
-    while not (found := what()):
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
-    return found
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
 
 
 def status(folder: Path) -> dict[str, Any]:
@@ -75,7 +77,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_status_for_people_and_for_machines(folder: Path) -> None:
     found = status(folder)
-    assert (found["name"], found["step"], found["finished"], found["lost_updates"]) == ("my-fleet", 300, True, 0)
+    assert (found["name"], found["step"], found["finished"], found["lost_updates"]) == (
+        "my-fleet",
+        300,
+        True,
+        0,
+    )
     assert type(found["holder"]) is type(found["nodes"][0]["id"]) is int
     said = fleet("status", folder).stdout
     assert "the walk is over" in said
@@ -90,7 +97,10 @@ def test_status_loads_no_library_of_the_simulation(folder: Path) -> None:
         f"print(*(name for name in {HEAVY} if name in sys.modules), file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "fleet", "status", str(folder)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, "fleet", "status", str(folder)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stderr.split() == []
 
@@ -130,26 +140,44 @@ def test_the_trace_and_the_model_are_those_of_the_simulation(folder: Path, tmp_p
 def test_logs_in_words_and_as_json(folder: Path) -> None:
     said = fleet("logs", folder).stdout
     assert "the walk is over after 300 updates" in said
-    lines = [json.loads(line) for line in fleet("logs", folder, "--node", 2, "--json").stdout.splitlines()]
+    lines = [
+        json.loads(line)
+        for line in fleet("logs", folder, "--node", 2, "--json").stdout.splitlines()
+    ]
     assert {line["node"] for line in lines} == {2}
     assert lines[0]["event"] == "started"
 
 
-@pytest.mark.parametrize(("arguments", "words"), [(["status", "--watch"], "over"), (["logs", "--follow"], "is over")])
+@pytest.mark.parametrize(
+    ("arguments", "words"), [(["status", "--watch"], "over"), (["logs", "--follow"], "is over")]
+)
 def test_what_goes_on_ends_by_ctrl_c(folder: Path, arguments: list[str], words: str) -> None:
-    command = [sys.executable, "-u", "-m", "levywalk.cli.main", "fleet", arguments[0], str(folder), arguments[1]]
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+    command = [
+        sys.executable,
+        "-u",
+        "-m",
+        "levywalk.cli.main",
+        "fleet",
+        arguments[0],
+        str(folder),
+        arguments[1],
+    ]
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # whoever runs the tests may ignore it
     try:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
     finally:
         signal.signal(signal.SIGINT, before)
     assert process.stdout is not None
-    deadline = threading.Timer(60.0, process.kill)
+    deadline = threading.Timer(PATIENCE, process.kill)
     deadline.start()
     try:
         assert any(words in line for line in process.stdout)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
     finally:
         deadline.cancel()
         process.kill()
@@ -170,9 +198,9 @@ def test_begin_is_for_the_start_alone(folder: Path) -> None:
     start = FleetFolder.open(folder).manifest.start
     done = fleet("begin", folder / f"node-{start}/node.toml")
     assert done.exit_code == 0
-    assert done.stdout == fleet("begin", folder).stdout == "The walk had begun before.\n"
+    assert done.stdout == fleet("begin", folder).stdout == "The walk had started before.\n"
     wrong = fleet("begin", folder / f"node-{(start + 1) % 4}/node.toml")
-    assert f"must be the file of node {start}, where the walk begins" in str(wrong.exception)
+    assert f"must be the file of node {start}, where the walk starts" in str(wrong.exception)
 
 
 def test_nodes_of_many_machines_are_started_one_by_one_and_begin_by_a_word(tmp_path: Path) -> None:
@@ -187,9 +215,9 @@ def test_nodes_of_many_machines_are_started_one_by_one_and_begin_by_a_word(tmp_p
             assert done.exit_code == 0, done.output
         assert [status(file)["step"] for file in files] == [0, 0, 0]
         done = fleet("begin", files[start])
-        assert (done.exit_code, done.stdout) == (0, "The walk begins.\n")
+        assert (done.exit_code, done.stdout) == (0, "The walk starts.\n")
         until(lambda: all(status(file)["nodes"][0]["finished"] for file in files))
-        assert fleet("begin", files[start]).stdout == "The walk had begun before.\n"
+        assert fleet("begin", files[start]).stdout == "The walk had started before.\n"
         assert status(path)["step"] == 50
         for file in files:
             assert fleet("stop", file).exit_code == 0
@@ -208,12 +236,14 @@ def test_a_check_prints_what_a_node_publishes(folder: Path) -> None:
 def test_renew_says_when_it_counts(folder: Path) -> None:
     done = fleet("renew", folder, "--node", 1, "--days", 30)
     assert "Renewed 1 certificate, valid for 30 days." in done.stdout
-    assert "Nodes take them when they start" in done.stdout
+    assert "Nodes use them after a restart" in done.stdout
 
 
 def test_a_node_in_the_foreground(folder: Path) -> None:
     """It must be the last of those that need all nodes: node 3 becomes another process."""
-    os.kill(next(node["pid"] for node in status(folder)["nodes"] if node["id"] == 3), signal.SIGTERM)
+    os.kill(
+        next(node["pid"] for node in status(folder)["nodes"] if node["id"] == 3), signal.SIGTERM
+    )
     until(lambda: running(folder / "node-3/state") is None)
     file = folder / "node-3/node.toml"
     command = [sys.executable, "-m", "levywalk.cli.main", "node", str(file)]
@@ -223,7 +253,7 @@ def test_a_node_in_the_foreground(folder: Path) -> None:
         assert json.loads(process.stdout.readline())["event"] == "started"
         assert running(folder / "node-3/state") == process.pid
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=PATIENCE)
         assert json.loads(said.splitlines()[-1])["event"] == "stopped"
         assert process.returncode == 0
     finally:
@@ -279,12 +309,17 @@ def shown(**more: Any) -> str:
 def test_the_picture() -> None:
     said = shown(waits=["node 1 waits for its guardian, node 2, which is silent"])
     for words in (
-        *("at node 1, guarded by node 2", "1,500 of 2,000 updates", "1,200  (120 a second)", "0.01235"),
+        *(
+            "at node 1, guarded by node 2",
+            "1,500 of 2,000 updates",
+            "1,200  (120 a second)",
+            "0.01235",
+        ),
         *("1, 7 updates lost", "4 up, 1 down", "·●◆✗‖", "! node 1 waits for its guardian"),
     ):
         assert words in said, words
     said = shown(holder=None, guardian=None, loss=None, hops_per_second=None, lost_updates=0)
-    assert "not born yet" in said
+    assert "the walk has not started" in said
     assert "no updates lost" in said
 
 
@@ -296,19 +331,24 @@ def test_the_picture() -> None:
     [
         (["init", "--network", "rnig:8", "DIR"], "did you mean 'ring:n'"),
         (["init", "--network", "ring:8", "--data", "no/such.csv", "DIR"], "no/such.csv"),
-        (["init", "--network", "ring:8", "--for", "docker", "DIR"], "'systemd', 'compose', 'kubernetes'"),
+        (
+            ["init", "--network", "ring:8", "--for", "docker", "DIR"],
+            "'systemd', 'compose', 'kubernetes'",
+        ),
         (["init", "--network", "ring:8", "--policy", "hasty", "DIR"], "policy must be"),
         (["init", "--network", "ring:8", "--step-size", "tuned", "DIR"], "step_size must be"),
         (["init", "--network", "ring:8", "."], "never overwritten"),
-        (["up", "DIR"], "no fleet's folder"),
-        (["status", "DIR"], "levywalk fleet init makes one"),
-        (["stop", "DIR"], "no fleet's folder"),
-        (["doctor", "DIR"], "no fleet's folder"),
-        (["begin", "DIR"], "no fleet's folder"),
-        (["begin", "node.toml"], "no fleet's folder"),
+        (["up", "DIR"], "not a fleet's folder"),
+        (["status", "DIR"], "levywalk fleet init creates one"),
+        (["stop", "DIR"], "not a fleet's folder"),
+        (["doctor", "DIR"], "not a fleet's folder"),
+        (["begin", "DIR"], "not a fleet's folder"),
+        (["begin", "node.toml"], "not a fleet's folder"),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str) -> None:
+def test_mistakes_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "something").touch()
     done = fleet(*arguments)
@@ -337,5 +377,5 @@ def test_a_fleet_whose_owners_keep_their_data(tmp_path: Path) -> None:
 def test_mistakes_have_no_traceback(tmp_path: Path) -> None:
     done = typed("fleet", "status", tmp_path / "nothing")
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {tmp_path / 'nothing'} is no fleet's folder")
+    assert done.stderr.startswith(f"error: {tmp_path / 'nothing'} is not a fleet's folder")
     assert "Traceback" not in done.stderr

@@ -1,4 +1,6 @@
-"""The node file and the node's own data: strict, clear, and to the bit what a simulation of the whole fleet has."""
+"""The node file and the node's own data: strict, clear, and to the bit what a simulation of the
+whole fleet has.
+"""
 
 import gzip
 import os
@@ -50,8 +52,16 @@ def test_a_node_file_is_read(tmp_path, monkeypatch):
     file = read(tmp_path, GOOD)
     at = tmp_path / "node-3"
     assert (file.id, file.listen, file.metrics) == (3, "127.0.0.1:21003", "127.0.0.1:22003")
-    assert (file.manifest, file.data, file.state) == (at / "manifest.json", at / "data.npz", at / "state")
-    assert (file.key, file.certificate, file.authority) == (at / "node.key", at / "node.crt", at / "ca.crt")
+    assert (file.manifest, file.data, file.state) == (
+        at / "manifest.json",
+        at / "data.npz",
+        at / "state",
+    )
+    assert (file.key, file.certificate, file.authority) == (
+        at / "node.key",
+        at / "node.crt",
+        at / "ca.crt",
+    )
     assert file.neighbours == (
         Peer(2, "127.0.0.1:21002", "a" * 64, tmp_path / "node-2" / "state"),
         Peer(4, "node-4.example.org:7400", "b" * 64, None),
@@ -61,7 +71,12 @@ def test_a_node_file_is_read(tmp_path, monkeypatch):
 
 
 def test_a_node_file_is_written(tmp_path):
-    file = read(tmp_path, GOOD.replace('"data.npz"', '"/somewhere/else/data.csv"').replace('"state"', "'st\"at\\e é'"))
+    file = read(
+        tmp_path,
+        GOOD.replace('"data.npz"', '"/somewhere/else/data.csv"').replace(
+            '"state"', "'st\"at\\e é'"
+        ),
+    )
     path = tmp_path / "node-3" / "again.toml"
     file.write(path)
     assert NodeFile.read(path) == file
@@ -84,7 +99,7 @@ def test_a_node_without_neighbours_or_metrics_is_written_too(tmp_path):
     ("old", "new", "says"),
     [
         ("listen", "lisen", r"unknown key lisen = '127.0.0.1:21003'; did you mean listen\?"),
-        ("id = 3", 'id = 3\nzebra = "x"', r"unknown key zebra = 'x'; known are id, listen"),
+        ("id = 3", 'id = 3\nzebra = "x"', r"unknown key zebra = 'x'; known keys are id, listen"),
         ("id = 3", 'id = "3"', "id must be an integer"),
         ("id = 3", "id = true", "id must be an integer"),
         ("id = 3", "id = -1", "id must be an integer"),
@@ -105,13 +120,24 @@ def test_a_node_without_neighbours_or_metrics_is_written_too(tmp_path):
         ("127.0.0.1:22003", "10.0.0.7:22003", "metrics must be on this machine's loopback"),
         ("127.0.0.1:22003", "example.org:22003", "metrics must be on this machine's loopback"),
         ("127.0.0.1:22003", "127.0.0.1:21003", "metrics must be another address than listen"),
-        ("id = 4", "id = 2", r"neighbours\[1\].id must be one that no other neighbour has; node 2 has it too, got 2"),
-        ("id = 4", "id = 3", r"neighbours\[1\].id must be another node's: .* remove it, got 3"),
-        ("node-4.example.org:7400", "127.0.0.1:21002", "address must be one that no other neighbour has"),
+        (
+            "id = 4",
+            "id = 2",
+            (
+                r"neighbours\[1\].id must be different from all other neighbours' values; "
+                r"node 2 has it too, got 2"
+            ),
+        ),
+        ("id = 4", "id = 3", r"neighbours\[1\].id must be another node's id: .* remove it, got 3"),
+        (
+            "node-4.example.org:7400",
+            "127.0.0.1:21002",
+            "address must be different from all other neighbours' values",
+        ),
         ("node-4.example.org:7400", "127.0.0.1:21003", "address must be where node 4 is reached"),
         ("node-4.example.org:7400", "0.0.0.0:7400", "address must be where node 4 is reached"),
         ("node-4.example.org:7400", "node 4:7400", "address must be host:port"),
-        ("b" * 64, "A" * 64, "fingerprint must be one that no other neighbour has"),
+        ("b" * 64, "A" * 64, "fingerprint must be different from all other neighbours' values"),
         ("b" * 64, "b" * 63, "fingerprint must be 64 hexadecimal digits"),
         ("b" * 64, "g" * 64, "fingerprint must be 64 hexadecimal digits"),
         ('address = "node-4.example.org:7400"', "", r"neighbours\[1\].address is missing"),
@@ -182,7 +208,9 @@ PROBLEMS = {
     "several": lambda: several(lw.LeastSquares, ridge=0.1),
     "several, 33 features": lambda: several(lw.LeastSquares, dim=33),
     "logistic": lambda: several(lw.Logistic, ridge=1 / 3),
-    "logistic, one sample": lambda: lw.Logistic(np.random.default_rng(1).normal(size=(9, 5)), [0, 1, 1] * 3, ridge=0.1),
+    "logistic, one sample": lambda: lw.Logistic(
+        np.random.default_rng(1).normal(size=(9, 5)), [0, 1, 1] * 3, ridge=0.1
+    ),
 }
 
 
@@ -193,11 +221,15 @@ def node_file(folder, v, data):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize(
-    "design", [lw.mhlj(), lw.switching(lw.mixed_rw(0.3), lw.simple_rw()), lw.unif_rw()], ids=lambda design: design.name
+    "design",
+    [lw.mhlj(), lw.switching(lw.mixed_rw(0.3), lw.simple_rw()), lw.unif_rw()],
+    ids=lambda design: design.name,
 )
 def test_a_node_alone_has_the_scores_and_gradients_of_the_whole_to_the_bit(name, design, tmp_path):
     problem = PROBLEMS[name]()
-    fleet = Fleet.of(lw.ring(9).with_self_loops("counted"), problem, design, steps=10, step_size=1e-4)
+    fleet = Fleet.of(
+        lw.ring(9).with_self_loops("counted"), problem, design, steps=10, step_size=1e-4
+    )
     manifest = Manifest.of(fleet)
     x = np.random.default_rng(5).normal(size=problem.dim)
     for v in range(9):
@@ -212,7 +244,9 @@ def test_a_node_alone_has_the_scores_and_gradients_of_the_whole_to_the_bit(name,
         assert own.local_loss(0, x) == problem.local_loss(v, x)
         np.testing.assert_array_equal(own.local_gradient(0, x), problem.local_gradient(v, x))
         few = np.arange(problem.sample_count(v))[::-2]
-        np.testing.assert_array_equal(own.local_gradient(0, x, few), problem.local_gradient(v, x, few))
+        np.testing.assert_array_equal(
+            own.local_gradient(0, x, few), problem.local_gradient(v, x, few)
+        )
 
 
 def manifest_of(dim=2, loss=lw.LeastSquares):
@@ -246,13 +280,25 @@ def test_data_files_of_every_kind(name, text, loss, tmp_path):
     [
         ("absent.csv", None, lw.LeastSquares, MissingFile, "absent.csv"),
         ("data.xyz", b"1", lw.LeastSquares, InvalidParameter, "data.xyz"),
-        ("data.csv", b"1,2,3,4\n", lw.LeastSquares, InvalidData, "data.csv: expected dim = 2 features, found 3"),
+        (
+            "data.csv",
+            b"1,2,3,4\n",
+            lw.LeastSquares,
+            InvalidData,
+            "data.csv: expected dim = 2 features, found 3",
+        ),
         ("data.csv", b"1,nan,3\n", lw.LeastSquares, InvalidData, "data.csv, line 1"),
         ("data.csv", b"", lw.LeastSquares, InvalidData, "data.csv: no sample"),
         ("data.csv", b"\xff\xfe\xff", lw.LeastSquares, InvalidData, "data.csv"),
         ("data.svm", b"1 3:5\n", lw.LeastSquares, InvalidData, "index 3 is above dim = 2"),
         ("data.npz", b"PK\x03\x04 torn", lw.LeastSquares, InvalidData, "data.npz"),
-        ("data.csv", b"0,0,1\n", lw.LeastSquares, InvalidData, "data.csv: node 5 has only zero features"),
+        (
+            "data.csv",
+            b"0,0,1\n",
+            lw.LeastSquares,
+            InvalidData,
+            "data.csv: node 5 has only zero features",
+        ),
         ("data.csv", b"1,2,7\n", lw.Logistic, InvalidData, "data.csv: targets must be labels"),
     ],
 )
@@ -305,5 +351,7 @@ assert scores(manifest, own_problem(manifest, file), 2) == (10.0,)
 heavy = {{"scipy", "networkx", "numba", "pydantic", "matplotlib", "typer", "pandas", "xarray"}}
 print(sorted(heavy & {{name.partition(".")[0] for name in sys.modules}}))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
     assert done.stdout.strip() == "[]"

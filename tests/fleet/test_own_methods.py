@@ -1,11 +1,12 @@
-"""Methods of a user's own in a fleet: what travels goes everywhere, what stays at nodes only into a virtual fleet."""
+"""Methods of a user's own in a fleet: what travels goes everywhere, what stays at nodes only into a
+virtual fleet.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,10 @@ REFUSED = "keeps memory at the nodes, which real nodes cannot do yet"
 
 
 @pytest.fixture(autouse=True)
-def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Know the methods here and in processes that a test starts, and in no others."""
     monkeypatch.setenv(LOAD, "")
     load_file(METHODS)
-    yield
 
 
 def update(name: str, **arguments: Any) -> lw.Update:
@@ -60,7 +60,11 @@ def problem_of(n: int = N) -> lw.Problem:
 
 def how(walk: lw.Walk, change: lw.Update | None = None) -> dict[str, Any]:
     """Return the arguments that `Fleet.of` and `run` have in common."""
-    given: dict[str, Any] = {"network": lw.watts_strogatz(N, 4, 0.3, seed=1), "problem": problem_of(), "design": walk}
+    given: dict[str, Any] = {
+        "network": lw.watts_strogatz(N, 4, 0.3, seed=1),
+        "problem": problem_of(),
+        "design": walk,
+    }
     more = {"steps": 80, "step_size": 0.01, "seed": 5, "record_every": 7}
     return given | more | ({} if change is None else {"update": change})
 
@@ -83,7 +87,9 @@ WITH_NODE_MEMORY = {
 @pytest.mark.parametrize("renew_after", [1, 100])
 @pytest.mark.parametrize("loops", ["none", "counted"])
 @pytest.mark.parametrize("case", WITH_NODE_MEMORY)
-def test_a_virtual_fleet_with_memory_at_its_nodes_is_the_reference_backend(case, loops, renew_after):
+def test_a_virtual_fleet_with_memory_at_its_nodes_is_the_reference_backend(
+    case, loops, renew_after
+):
     given = WITH_NODE_MEMORY[case]()
     given["network"] = given["network"].with_self_loops(loops)
     fleet = Fleet.of(**given, terms=HandOffTerms(b"own", renew_after=renew_after))
@@ -127,9 +133,20 @@ def test_real_nodes_refuse_memory_at_the_nodes_by_name(case, says, tmp_path):
 
 
 def test_fleet_init_refuses_memory_at_the_nodes_by_name(tmp_path):
-    arguments = ["--network", "ring:6", "--steps", "50", "--design", "test_least_used_edge", str(tmp_path / "fleet")]
+    arguments = [
+        "--network",
+        "ring:6",
+        "--steps",
+        "50",
+        "--design",
+        "test_least_used_edge",
+        str(tmp_path / "fleet"),
+    ]
     done = subprocess.run(
-        [sys.executable, "-m", "levywalk", "fleet", "init", *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "levywalk", "fleet", "init", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2
     assert f"design test_least_used_edge {REFUSED}" in done.stderr
@@ -146,7 +163,9 @@ def content_of(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def by_hand(content: dict[str, Any], **changes: Any) -> bytes:
-    """Return a manifest in which some recipes were replaced, as somebody would who writes one by hand."""
+    """Return a manifest in which some recipes were replaced, as somebody would who writes one by
+    hand.
+    """
     fresh = json.loads(json.dumps(content))
     for path, value in changes.items():
         *outer, last = path.split("__")
@@ -162,12 +181,20 @@ HAND_WRITTEN = [
     ({"update": {"kind": "test_unheard_of"}}, "unknown update 'test_unheard_of'"),
     ({"problem__loss": {"kind": "test_unheard_of"}}, "unknown loss 'test_unheard_of'"),
     ({"update": {"kind": "test_sag"}}, f"update test_sag {REFUSED}"),
-    ({"design": {"name": "mine", "recipe": {"kind": "test_least_used_edge"}}}, f"design mine {REFUSED}"),
-    ({"design": {"name": "mine", "recipe": {"kind": "test_longest_ago"}}}, f"design mine {REFUSED}"),
+    (
+        {"design": {"name": "mine", "recipe": {"kind": "test_least_used_edge"}}},
+        f"design mine {REFUSED}",
+    ),
+    (
+        {"design": {"name": "mine", "recipe": {"kind": "test_longest_ago"}}},
+        f"design mine {REFUSED}",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("changes", "says"), HAND_WRITTEN, ids=[says[:40] for _, says in HAND_WRITTEN])
+@pytest.mark.parametrize(
+    ("changes", "says"), HAND_WRITTEN, ids=[says[:40] for _, says in HAND_WRITTEN]
+)
 def test_a_manifest_that_names_what_a_node_cannot_do_is_refused_by_name(changes, says):
     content = content_of(how(lw.unif_rw()))
     assert Manifest.parse(by_hand(content)).design == lw.unif_rw()
@@ -179,7 +206,10 @@ def test_a_manifest_that_names_what_a_node_cannot_do_is_refused_by_name(changes,
     ("changes", "says"),
     [
         ([], "the design and the update declare"),
-        ([{"name": "update.velocity", "dtype": "float64", "shape": [3]}], "the design and the update declare"),
+        (
+            [{"name": "update.velocity", "dtype": "float64", "shape": [3]}],
+            "the design and the update declare",
+        ),
         (None, "memory"),
     ],
 )
@@ -193,12 +223,18 @@ def test_a_manifest_whose_memory_is_not_what_its_methods_declare_is_refused(chan
         Manifest.parse(by_hand(content, memory=changes))
 
 
-@pytest.mark.parametrize(("changes", "says"), HAND_WRITTEN[:4], ids=[says[:40] for _, says in HAND_WRITTEN[:4]])
-def test_a_node_does_not_start_with_a_manifest_that_names_what_it_cannot_do(changes, says, tmp_path):
+@pytest.mark.parametrize(
+    ("changes", "says"), HAND_WRITTEN[:4], ids=[says[:40] for _, says in HAND_WRITTEN[:4]]
+)
+def test_a_node_does_not_start_with_a_manifest_that_names_what_it_cannot_do(
+    changes, says, tmp_path
+):
     given = how(lw.unif_rw())
     folder = create(tmp_path / "fleet", **given, metrics=False, terms=QUICK) / "node-0"
     (folder / "manifest.json").write_bytes(by_hand(content_of(given), **changes))
-    done = subprocess.run(command(folder / "node.toml"), capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        command(folder / "node.toml"), capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 1
     assert says in done.stdout + done.stderr
     assert not (folder / "state" / "state.db").exists()
@@ -208,7 +244,9 @@ def test_a_node_that_does_not_know_a_user_s_method_does_not_start(tmp_path, monk
     given = how(lw.unif_rw(), update("heavy_ball"))
     folder = create(tmp_path / "fleet", **given, metrics=False, terms=QUICK) / "node-0"
     monkeypatch.setenv(LOAD, "")  # as on a machine where nobody has loaded it
-    done = subprocess.run(command(folder / "node.toml"), capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        command(folder / "node.toml"), capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 1
     assert "unknown update 'test_heavy_ball'" in done.stdout + done.stderr
     assert not (folder / "state" / "state.db").exists()
@@ -239,7 +277,10 @@ def test_a_virtual_fleet_carries_a_token_s_memory_as_the_reference_backend_does(
 
 
 def test_heavy_ball_and_a_detector_travel_together():
-    given = how(lw.switching(lw.mhlj(), lw.unif_rw(), threshold=0.9, window=5, patience=3), update("heavy_ball"))
+    given = how(
+        lw.switching(lw.mhlj(), lw.unif_rw(), threshold=0.9, window=5, patience=3),
+        update("heavy_ball"),
+    )
     fleet = Fleet.of(**given)
     virtual = VirtualFleet(fleet)
     assert virtual.run()

@@ -1,4 +1,6 @@
-"""Real node processes, killed, stopped, cut off and robbed of their disks: their logs must hold I1 to I7."""
+"""Real node processes, killed, stopped, cut off and robbed of their disks: their logs must hold I1
+to I7.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
 from levywalk.fleet.checking.process_faults import FaultInjector
 from levywalk.fleet.checking.processes import settle
 from levywalk.fleet.checking.proxy import Proxy
-from levywalk.fleet.checking.running_fleet import POLL, RunningFleet
+from levywalk.fleet.checking.running_fleet import RunningFleet
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began
@@ -29,10 +31,11 @@ from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create, fleet_of
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.fleet.storage.reader import StoreReader
+from tests.limits import PATIENCE, mostly_more
+from tests.limits import eventually as until
 
 NODES = 8
-PATIENCE = 10.0  # times what is promised on a machine with nothing else to do
-SECONDS = 100.0  # after which a test gives up
+SLOWER = 60.0  # times what is promised on a machine with nothing else to do
 
 RING = lw.ring(NODES)
 SMALL_WORLD = lw.watts_strogatz(NODES, 4, 0.1, seed=1)
@@ -47,38 +50,47 @@ def alive(tmp_path: Path) -> Iterator[Make]:
         def make(network: lw.Network, links: Proxy | None = None, seed: int = 0) -> RunningFleet:
             if links is not None:
                 stack.callback(links.close)
-            live = stack.enter_context(RunningFleet(settle(tmp_path / f"fleet-{seed}", network, seed=seed), links))
-            live.begin(SECONDS)
-            until(lambda: all(edge["up"] for one in live.statuses().values() for edge in one["edges"].values()))
+            live = stack.enter_context(
+                RunningFleet(settle(tmp_path / f"fleet-{seed}", network, seed=seed), links)
+            )
+            live.begin(PATIENCE)
+            until(
+                lambda: all(
+                    edge["up"] for one in live.statuses().values() for edge in one["edges"].values()
+                )
+            )
             return live
 
         yield make
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(POLL)
-
-
 def told(live: RunningFleet, v: int) -> list[dict[str, Any]]:
     """Return a node's log."""
-    return [json.loads(line) for line in (live.folder / f"node-{v}" / "node.log").read_text().splitlines()]
+    return [
+        json.loads(line)
+        for line in (live.folder / f"node-{v}" / "node.log").read_text().splitlines()
+    ]
 
 
 def ended(live: RunningFleet) -> Judged:
     """End all nodes that run, and judge what they have left."""
-    until(lambda: len(live.statuses()) == len(live.running()))  # one that has not begun does not end as it should
+    until(
+        lambda: len(live.statuses()) == len(live.running())
+    )  # one that has not begun does not end as it should
     for v in live.running():
         assert live.end(v) == 0
     return judge_folder(live.fleet, live.folder)
 
 
-@pytest.mark.parametrize(("network", "seed"), [(RING, 1), (SMALL_WORLD, 2)], ids=lambda x: getattr(x, "name", x))
+@pytest.mark.more
+@pytest.mark.parametrize(
+    ("network", "seed"), [(RING, 1), (SMALL_WORLD, 2)], ids=lambda x: getattr(x, "name", x)
+)
 def test_random_faults(alive, network, seed):
     live = alive(network, seed=seed)
-    havoc = FaultInjector(live, random.Random(seed), patience=PATIENCE, kinds=("kill", "stop", "end", "failpoint"))
+    havoc = FaultInjector(
+        live, random.Random(seed), patience=SLOWER, kinds=("kill", "stop", "end", "failpoint")
+    )
     faults = 0
     try:
         while faults < 12:
@@ -92,14 +104,20 @@ def test_random_faults(alive, network, seed):
     assert judged.models > 0
 
 
-@pytest.mark.parametrize("role", ["holder", "releasing", "guardian"])
+@pytest.mark.parametrize(
+    "role", mostly_more(["holder", "releasing", "guardian"], lambda role: role == "holder")
+)
 def test_one_node_is_lost_for_good(alive, role):
     live = alive(RING)
-    havoc = FaultInjector(live, random.Random(0), patience=PATIENCE)
+    havoc = FaultInjector(live, random.Random(0), patience=SLOWER)
     havoc.lose(role)
     before = live.pulse()
-    until(lambda: live.pulse().transfers > before.transfers + NODES)  # it goes back and forth on what is left
-    if role == "guardian":  # the holder lives, and waits for it: it is the kernel that says that it may go on
+    until(
+        lambda: live.pulse().transfers > before.transfers + NODES
+    )  # it goes back and forth on what is left
+    if (
+        role == "guardian"
+    ):  # the holder lives, and waits for it: it is the kernel that says that it may go on
         (lost,) = set(range(NODES)) - set(live.running())
         said = [line for u in live.neighbours(lost) for line in told(live, u)]
         assert {line["neighbour"] for line in said if line["event"] == "process is dead"} == {lost}
@@ -108,9 +126,10 @@ def test_one_node_is_lost_for_good(alive, role):
     assert judged.lost <= live.fleet.terms.renew_after
 
 
+@pytest.mark.more
 def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
     live = alive(RING)
-    holder = live.catch("holder")
+    holder = live.catch("holder", PATIENCE)
     with StoreReader(live.state(holder)) as reading:
         disk = reading.load()
     assert disk is not None
@@ -118,22 +137,29 @@ def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
     old = disk.held.token
     until(lambda: live.pulse().epoch > old.epoch)
     went_on = live.pulse()
-    live.wait(went_on, SECONDS)
+    live.wait(went_on, PATIENCE)
     live.thaw(holder)
     archived: list[Archived] = []
 
     def has_said() -> bool:
         with StoreReader(live.state(holder)) as reading:
             archived[:] = [
-                line for line in reading.lines() if isinstance(line, Archived) and line.token.epoch == old.epoch
+                line
+                for line in reading.lines()
+                if isinstance(line, Archived) and line.token.epoch == old.epoch
             ]
         return bool(archived)
 
     until(has_said)
-    live.wait(live.pulse(), SECONDS)
+    live.wait(live.pulse(), PATIENCE)
     judged = ended(live)
     logs = pieces(live.folder)
-    by = next(line for piece in logs for line in piece.lines if isinstance(line, Began) and line.parent == old.epoch)
+    by = next(
+        line
+        for piece in logs
+        for line in piece.lines
+        if isinstance(line, Began) and line.parent == old.epoch
+    )
     made = [
         line
         for piece in logs
@@ -143,16 +169,17 @@ def test_a_holder_that_was_stopped_for_too_long_says_what_it_has_lost(alive):
     assert [line.lost for line in archived] == [len(made)] == [judged.lost] == [judged.reported]
 
 
+@pytest.mark.more
 def test_a_lost_disk(alive):
     live = alive(RING)
-    havoc = FaultInjector(live, random.Random(0), patience=PATIENCE)
+    havoc = FaultInjector(live, random.Random(0), patience=SLOWER)
     havoc.settle()
-    holder = live.catch("holder")
+    holder = live.catch("holder", PATIENCE)
     live.kill(holder)
     live.lose_disk(holder)
     since = live.pulse()
     live.start(holder)
-    live.wait(since, SECONDS)
+    live.wait(since, PATIENCE)
     logs = [live.folder / f"node-{u}" / "node.log" for u in live.neighbours(holder)]
     until(lambda: all("lost its disk" in log.read_text() for log in logs))
     judged = ended(live)
@@ -163,26 +190,29 @@ def test_a_lost_disk(alive):
 def test_a_holder_that_is_cut_off_comes_back(alive):
     links = Proxy()
     live = alive(SMALL_WORLD, links)
-    holder = live.catch("holder")
+    holder = live.catch("holder", PATIENCE)
     before = live.pulse()
     ways = [way for u in live.neighbours(holder) for way in ((u, holder), (holder, u))]
     for a, b in ways:
         links.cut(a, b)
     live.thaw(holder)
-    live.wait(before, SECONDS)
+    live.wait(before, PATIENCE)
     for a, b in ways:
         links.heal(a, b)
-    until(lambda: len({tuple(status["epoch"]) for status in live.statuses().values()}) == 1)  # all have heard
-    live.wait(live.pulse(), SECONDS)
+    until(
+        lambda: len({tuple(status["epoch"]) for status in live.statuses().values()}) == 1
+    )  # all have heard
+    live.wait(live.pulse(), PATIENCE)
     ended(live)
 
 
+@pytest.mark.more
 def test_a_model_that_takes_longer_than_a_death(tmp_path):
     """Every part of it is a sign of life, and it is not sent twice."""
-    n, dim, rate = 3, 300_000, 1e6
+    n, dim, rate = 3, 300_000, 2.5e5
     rows = np.random.default_rng(0).normal(size=(n, dim))
     problem = lw.LeastSquares(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.ones(n))
-    terms = HandOffTerms(b"", renew_after=10**6, heartbeat=0.3, dead_after=1.5, retry=0.2)
+    terms = HandOffTerms(b"", renew_after=10**6, heartbeat=0.3, dead_after=6.0, retry=0.2)
     folder = create(
         *(tmp_path / "slow", lw.ring(n), problem, lw.mhlj()),
         steps=10**6,
@@ -198,10 +228,12 @@ def test_a_model_that_takes_longer_than_a_death(tmp_path):
         for a in range(n):
             for b in range(n):
                 links.rate(a, b, rate)
-        live.begin(SECONDS)
+        live.begin(PATIENCE)
         until(lambda: live.pulse().transfers >= 2)
         sent, pulse = links.passed.total(), live.pulse()
-        assert sent < 1.1 * size * (1 + pulse.transfers + 1)  # the first guardian's, and the one that is on its way
+        assert sent < 1.1 * size * (
+            1 + pulse.transfers + 1
+        )  # the first guardian's, and the one that is on its way
         statuses = live.statuses()
     assert {tuple(one["epoch"]) for one in statuses.values()} == {(0, 0, live.fleet.start)}
     assert all(edge["up"] for one in statuses.values() for edge in one["edges"].values())
@@ -215,16 +247,23 @@ def test_a_holder_that_is_started_again_goes_on_in_ten_seconds(tmp_path):
     terms = fleet_of(folder).terms
     assert (terms.heartbeat, terms.dead_after, terms.retry) == (5.0, 60.0, 1.0)
     with RunningFleet(folder) as live:
-        live.begin(SECONDS)
-        holder = live.catch("holder")
-        live.kill(holder)
+        live.begin(PATIENCE)
         fleet = FleetFolder.open(folder)
-        since, began = fleet.status()["step"], time.monotonic()
         try:
+            began = time.monotonic()
+            live.kill(0)
+            assert fleet.up() == [0]
+            start = (
+                time.monotonic() - began
+            )  # what a process needs to start here: beside other work that may be long
+            live.wait(live.pulse(), PATIENCE)
+            holder = live.catch("holder", PATIENCE)
+            live.kill(holder)
+            since, epoch, began = fleet.status()["step"], live.pulse().epoch, time.monotonic()
             assert fleet.up() == [holder]
-            while fleet.status()["step"] <= since:
-                assert time.monotonic() - began < 10.0
-                time.sleep(POLL)
+            until(lambda: fleet.status()["step"] > since)
+            assert time.monotonic() - began < 10.0 + 5 * start
+            assert live.pulse().epoch == epoch  # nobody was considered dead
         finally:
             fleet.stop(force=True)
 
@@ -249,11 +288,14 @@ def logs_of(regenerated: bool = False) -> tuple[Fleet, list[Piece]]:
     """Return the logs of a virtual fleet, in which a node was lost, or none."""
     terms = HandOffTerms(b"judge", renew_after=20, heartbeat=0.1, dead_after=1.0, retry=0.05)
     problem = lw.heterogeneous(NODES, seed=1, important=1)
-    fleet = Fleet.of(RING, problem, lw.mhlj(), steps=300, step_size="theory", seed=2, terms=terms, record_every=3)
+    fleet = Fleet.of(
+        RING, problem, lw.mhlj(), steps=300, step_size="theory", seed=2, terms=terms, record_every=3
+    )
     virtual = VirtualFleet(fleet)
     if regenerated:
         while not any(
-            (held := m.disk["held"]) and held.status == "moving" and held.token.step > 100 for m in virtual.machines
+            (held := m.disk["held"]) and held.status == "moving" and held.token.step > 100
+            for m in virtual.machines
         ):
             virtual.step()
         holder = virtual.whose("holder")
@@ -263,13 +305,18 @@ def logs_of(regenerated: bool = False) -> tuple[Fleet, list[Piece]]:
     return fleet, [Piece(v, list(lines), virtual.final) for v, lines in virtual.logs.items()]
 
 
-def change(logs: list[Piece], which: Callable[[Visit], bool], make: Callable[[Visit], list[Visit]]) -> list[Piece]:
+def change(
+    logs: list[Piece], which: Callable[[Visit], bool], make: Callable[[Visit], list[Visit]]
+) -> list[Piece]:
     """Replace one visit by others."""
     for piece in logs:
         for i, line in enumerate(piece.lines):
             if isinstance(line, Visit) and which(line):
                 lines = [*piece.lines[:i], *make(line), *piece.lines[i + 1 :]]
-                return [piece._replace(lines=lines) if piece.node == other.node else other for other in logs]
+                return [
+                    piece._replace(lines=lines) if piece.node == other.node else other
+                    for other in logs
+                ]
     raise AssertionError("there is no such visit")
 
 
@@ -296,10 +343,26 @@ def test_the_judge_finds_nothing_in_good_logs(regenerated):
     [
         ("I6", lambda line: line.step == 100, lambda line: [line, line._replace(hops=line.hops)]),
         ("I6", lambda line: line.step == 100, lambda line: []),
-        ("I7", lambda line: line.step == 99, lambda line: [line._replace(model=np.nextafter(line.model, 1e9))]),
-        ("I1", lambda line: line.step == 100, lambda line: [line._replace(transfers=line.transfers - 50)]),
-        ("I4", lambda line: line.step == 100, lambda line: [line._replace(transfers=line.transfers + 1)]),
-        ("I5", lambda line: line.step == 100, lambda line: [line._replace(token_epoch=(5, 0, 0)), line]),
+        (
+            "I7",
+            lambda line: line.step == 99,
+            lambda line: [line._replace(model=np.nextafter(line.model, 1e9))],
+        ),
+        (
+            "I1",
+            lambda line: line.step == 100,
+            lambda line: [line._replace(transfers=line.transfers - 50)],
+        ),
+        (
+            "I4",
+            lambda line: line.step == 100,
+            lambda line: [line._replace(transfers=line.transfers + 1)],
+        ),
+        (
+            "I5",
+            lambda line: line.step == 100,
+            lambda line: [line._replace(token_epoch=(5, 0, 0)), line],
+        ),
     ],
 )
 def test_the_judge_finds_what_is_wrong(invariant, which, make):
@@ -317,7 +380,12 @@ def test_the_judge_finds_an_update_made_by_another_node():
 
 def test_the_judge_finds_work_beyond_a_register():
     fleet, logs = logs_of(regenerated=True)
-    child = next(line for piece in logs for line in piece.lines if isinstance(line, Began) and line.epoch.counter == 1)
+    child = next(
+        line
+        for piece in logs
+        for line in piece.lines
+        if isinstance(line, Began) and line.epoch.counter == 1
+    )
     last = max(
         (
             line
@@ -327,7 +395,9 @@ def test_the_judge_finds_work_beyond_a_register():
         ),
         key=lambda line: line.step,
     )
-    beyond = last._replace(step=last.step + 1, hops=last.hops + 1, transfers=child.epoch.seq + 1, model=None)
+    beyond = last._replace(
+        step=last.step + 1, hops=last.hops + 1, transfers=child.epoch.seq + 1, model=None
+    )
     with pytest.raises(Violation, match="I3"):
         judge(fleet, change(logs, lambda line: line is last, lambda line: [line, beyond]))
 
@@ -337,19 +407,28 @@ def test_the_judge_finds_a_fork():
     fleet, logs = logs_of()
     began = next(line for piece in logs for line in piece.lines if isinstance(line, Began))
     parent = began.epoch
-    steps = {line.step: (piece.node, line) for piece in logs for line in piece.lines if isinstance(line, Visit)}
+    steps = {
+        line.step: (piece.node, line)
+        for piece in logs
+        for line in piece.lines
+        if isinstance(line, Visit)
+    }
     node, at = steps[150]
     left, right = ((1, at.transfers, v) for v in (node, node + 1))
     fork = [
         Piece(
             node,
-            [Began(began.epoch._replace(counter=e[0], seq=e[1], node=e[2]), parent, 150), at._replace(token_epoch=e)],
+            [
+                Began(began.epoch._replace(counter=e[0], seq=e[1], node=e[2]), parent, 150),
+                at._replace(token_epoch=e),
+            ],
         )
         for e in (left, right)
     ]
     kept = [
         piece._replace(
-            lines=[line for line in piece.lines if not isinstance(line, Visit) or line.step < 150], token=None
+            lines=[line for line in piece.lines if not isinstance(line, Visit) or line.step < 150],
+            token=None,
         )
         for piece in logs
     ]
@@ -361,7 +440,10 @@ def test_the_judge_finds_a_fork():
 def test_the_judge_finds_a_wrong_report():
     fleet, logs = logs_of(regenerated=True)
     archived = [
-        (piece, line) for piece in logs for line in piece.lines if isinstance(line, Archived) and line.what != "guarded"
+        (piece, line)
+        for piece in logs
+        for line in piece.lines
+        if isinstance(line, Archived) and line.what != "guarded"
     ]
     (piece, line), *_ = archived
     lines = [line._replace(lost=line.lost + 1) if one is line else one for one in piece.lines]

@@ -1,4 +1,6 @@
-"""What a node makes of what should not come: values that cannot be, a wrong sender, a token before its edges count."""
+"""What a node makes of what should not come: values that cannot be, a wrong sender, a token before
+its edges count.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,18 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.protocol.events import Again, Effect, Gone, Got, Joins, Notice, Persist, Send, Start, Turn
+from levywalk.fleet.protocol.events import (
+    Again,
+    Effect,
+    Gone,
+    Got,
+    Joins,
+    Notice,
+    Persist,
+    Send,
+    Start,
+    Turn,
+)
 from levywalk.fleet.protocol.messages import (
     Activate,
     Alive,
@@ -42,7 +55,9 @@ TERMS = HandOffTerms(b"protocol", renew_after=20, heartbeat=0.1, dead_after=1.0,
 
 def fleet_of(steps: int = 200, seed: int = 0) -> Fleet:
     problem = lw.homogeneous(6, dim=3, seed=1)
-    return Fleet.of(RING, problem, lw.mhlj(), steps=steps, step_size="theory", terms=TERMS, seed=seed, start=0)
+    return Fleet.of(
+        RING, problem, lw.mhlj(), steps=steps, step_size="theory", terms=TERMS, seed=seed, start=0
+    )
 
 
 FLEET = fleet_of()
@@ -50,7 +65,11 @@ TOKEN = FLEET.token._replace(epoch=EPOCH, seq=1, step=5, hops=5, transfers=1)
 
 
 def sent(effects: list[Effect], kind: type) -> list[Message]:
-    return [effect.message for effect in effects if isinstance(effect, Send) and isinstance(effect.message, kind)]
+    return [
+        effect.message
+        for effect in effects
+        if isinstance(effect, Send) and isinstance(effect.message, kind)
+    ]
 
 
 def given_to(node: Node, token: Token, giver: int, guardian: int) -> list[Effect]:
@@ -61,12 +80,16 @@ def given_to(node: Node, token: Token, giver: int, guardian: int) -> list[Effect
 
 
 def test_a_newcomer_whose_edges_do_not_count_yet_keeps_the_token() -> None:
-    """One neighbour knows its degree and gives it the token; the other one has not acknowledged it."""
+    """One neighbour knows its degree and gives it the token;
+    the other one has not acknowledged it.
+    """
     node = FLEET.node(2, Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
     node.receive(Start(), 0.0)
     for u in (1, 3):
         node.receive(Joins(u), 0.0)
-        node.receive(Got(u, Heartbeat(FIRST, 0, False, True, 0, False, 2, u // 2, FLEET.scores_of(u))), 0.0)
+        node.receive(
+            Got(u, Heartbeat(FIRST, 0, False, True, 0, False, 2, u // 2, FLEET.scores_of(u))), 0.0
+        )
     assert node.disk.own == Own(0, 2, leaving=False)
     given_to(node, TOKEN, 1, 0)
     effects = node.receive(Turn(), 0.0)
@@ -78,7 +101,9 @@ def test_a_newcomer_whose_edges_do_not_count_yet_keeps_the_token() -> None:
 
 def test_a_join_while_a_neighbour_is_cut_off_does_not_stop_the_walk() -> None:
     ring, problem = lw.ring(12), lw.homogeneous(12, seed=1)
-    fleet = Fleet.of(ring, problem, lw.mhlj(), steps=400, step_size="theory", seed=2, terms=TERMS, start=4)
+    fleet = Fleet.of(
+        ring, problem, lw.mhlj(), steps=400, step_size="theory", seed=2, terms=TERMS, start=4
+    )
     for time in np.arange(0.30, 0.40, 0.01):
         virtual = VirtualFleet(fleet, absent={2})
         virtual.at(time, PlannedFault("join", 2))
@@ -89,10 +114,11 @@ def test_a_join_while_a_neighbour_is_cut_off_does_not_stop_the_walk() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"step": 201}, {"step": -1}, {"base": 6}, {"base": -1}, {"seq": 2**63 - 1}, {"version": 2**63 - 1},
-     {"hops": 2**63 - 1}, {"transfers": 2**63 - 1}, {"hops": -1}, {"switched_at": 200}, {"diverged_at": -2},
-     {"phase": 1}, {"distance": 2**62}, {"model": np.zeros(4)}, {"model": np.array([np.nan, 0.0, 0.0])},
-     {"came_from": -2}, {"came_from": 6}, {"small_messages": -1}, {"small_messages": 2**63 - 1},
+    [{"step": 201}, {"step": -1}, {"base": 6}, {"base": -1}, {"seq": 2**63 - 1},
+     {"version": 2**63 - 1}, {"hops": 2**63 - 1}, {"transfers": 2**63 - 1}, {"hops": -1},
+     {"switched_at": 200}, {"diverged_at": -2}, {"phase": 1}, {"distance": 2**62},
+     {"model": np.zeros(4)}, {"model": np.array([np.nan, 0.0, 0.0])}, {"came_from": -2},
+     {"came_from": 6}, {"small_messages": -1}, {"small_messages": 2**63 - 1},
      {"memory": np.zeros(1, np.uint8)}, {"memory": np.zeros(0)}],
     ids=str,
 )  # fmt: skip
@@ -122,32 +148,52 @@ def test_a_token_that_cannot_be_is_refused_and_nothing_is_kept(changes) -> None:
 )
 def test_a_detector_s_averages_that_cannot_be_are_refused(changes, says) -> None:
     fleet = Fleet.of(
-        RING, lw.homogeneous(6, dim=3, seed=1), lw.mhlj(), steps=200, step_size="theory", stop="detector", terms=TERMS
+        RING,
+        lw.homogeneous(6, dim=3, seed=1),
+        lw.mhlj(),
+        steps=200,
+        step_size="theory",
+        stop="detector",
+        terms=TERMS,
     )
     declared = fleet.published.method.token_memory
-    right = fleet.published.method.first_memory() | {"detector.power": np.array(np.inf)}  # it may overflow
+    right = fleet.published.method.first_memory() | {
+        "detector.power": np.array(np.inf)
+    }  # it may overflow
     token = fleet.token._replace(epoch=EPOCH, seq=1, step=5, memory=packed(right, declared))
     assert fleet.published.refuses(token) is None
     wrong = right | {"detector." + name: np.array(value) for name, value in changes.items()}
     assert says in (fleet.published.refuses(token._replace(memory=packed(wrong, declared))) or "")
     for size in (0, fleet.published.memory_bytes - 1, fleet.published.memory_bytes + 1):
-        assert "bytes was expected" in (fleet.published.refuses(token._replace(memory=np.zeros(size, np.uint8))) or "")
+        assert "bytes was expected" in (
+            fleet.published.refuses(token._replace(memory=np.zeros(size, np.uint8))) or ""
+        )
 
 
 def test_a_stranger_has_nothing_to_say() -> None:
     node = FLEET.node(2)
     before = replace(node.disk)
-    for message in (Prepare(TOKEN, 0), Guard(TOKEN, FIRST), Certified(Certificate(0, EPOCH, 0, 2, b"", b""))):
+    for message in (
+        Prepare(TOKEN, 0),
+        Guard(TOKEN, FIRST),
+        Certified(Certificate(0, EPOCH, 0, 2, b"", b"")),
+    ):
         (effect,) = node.receive(Got(5, message), 0.0)
         assert effect == Notice("refused", {"sender": 5, "why": "not a neighbour"})
     assert node.disk == before
 
 
 @pytest.mark.parametrize(
-    "kind", [Prepared, Release, Released, Activate, Renew, Renewed, Guarding, Alive], ids=lambda kind: kind.__name__
+    "kind",
+    [Prepared, Release, Released, Activate, Renew, Renewed, Guarding, Alive],
+    ids=lambda kind: kind.__name__,
 )
-def test_what_another_neighbour_says_in_the_place_of_the_right_one_changes_nothing(kind: type) -> None:
-    """Each message of a walk first comes from the receiver's other neighbour, and then from its true sender."""
+def test_what_another_neighbour_says_in_the_place_of_the_right_one_changes_nothing(
+    kind: type,
+) -> None:
+    """Each message of a walk first comes from the receiver's other neighbour, and then from its
+    true sender.
+    """
     fleet = fleet_of(seed=3)
     virtual, tried = VirtualFleet(replace(fleet, terms=replace(TERMS, renew_after=1))), 0
     while not virtual.over:
@@ -164,7 +210,9 @@ def test_what_another_neighbour_says_in_the_place_of_the_right_one_changes_nothi
 
 
 def test_a_certificate_is_passed_on_until_the_token_is_known_to_have_gone_on() -> None:
-    """The giver is away for long; all neighbours of all nodes hear of the certificate, but not for ever."""
+    """The giver is away for long; all neighbours of all nodes hear of the certificate, but not for
+    ever.
+    """
     virtual = VirtualFleet(fleet_of(steps=3000))
     virtual.run(until=0.3)
     while not any(
@@ -175,7 +223,11 @@ def test_a_certificate_is_passed_on_until_the_token_is_known_to_have_gone_on() -
         for machine in virtual.machines
     ):
         virtual.step()
-    giver = next(v for v, m in enumerate(virtual.machines) if (h := m.disk["held"]) and h.status == "releasing")
+    giver = next(
+        v
+        for v, m in enumerate(virtual.machines)
+        if (h := m.disk["held"]) and h.status == "releasing"
+    )
     virtual.at(virtual.now, PlannedFault("kill", giver))
     virtual.at(virtual.now + 4.0, PlannedFault("restart", giver))
     heard: list[float] = []
@@ -190,7 +242,9 @@ def test_a_certificate_is_passed_on_until_the_token_is_known_to_have_gone_on() -
 
 
 def test_who_was_gone_may_come_back_with_fewer_edges() -> None:
-    """Of one that has lost its disk, a smaller degree is news; of any other it would be an old message."""
+    """Of one that has lost its disk, a smaller degree is news; of any other it would be an old
+    message.
+    """
     network, problem = lw.watts_strogatz(8, 4, 0.0, seed=1), lw.homogeneous(8, seed=1)
     fleet = Fleet.of(network, problem, lw.mhlj(), steps=100, step_size="theory", terms=TERMS)
     node = fleet.node(2)
@@ -210,9 +264,13 @@ def test_who_was_gone_may_come_back_with_fewer_edges() -> None:
 
 
 def walked(burst: int | None) -> tuple[VirtualFleet, int]:
-    """Let a fleet walk whose nodes make so many decisions in a turn; return it, and the most that one made."""
+    """Let a fleet walk whose nodes make so many decisions in a turn; return it, and the most that
+    one made.
+    """
     problem = lw.heterogeneous(6, dim=3, seed=1, important=1)
-    fleet = Fleet.of(RING, problem, lw.mhlj(), steps=300, step_size="theory", terms=TERMS, seed=1, start=0)
+    fleet = Fleet.of(
+        RING, problem, lw.mhlj(), steps=300, step_size="theory", terms=TERMS, seed=1, start=0
+    )
     virtual, most = VirtualFleet(fleet), 0
     for v in range(6):
         virtual.node(v).burst = burst

@@ -1,11 +1,13 @@
-"""With a shared key a fleet without faults is the reference backend, to the bit: walk, model, errors, counts."""
+"""With a shared key a fleet without faults is the reference backend, to the bit: walk, model,
+errors, counts.
+"""
 
 from __future__ import annotations
 
 import warnings
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import levywalk as lw
@@ -16,9 +18,20 @@ from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.trace import Trace
 from levywalk.updates import Sgd
-from levywalk.walks import AnyDesign
+from levywalk.walks import Walk
+from tests.limits import examples
 
-ARRAYS = ("step", "distance2", "excess_loss", "loss", "hops", "transfers", "bytes", "visits", "walk")
+ARRAYS = (
+    "step",
+    "distance2",
+    "excess_loss",
+    "loss",
+    "hops",
+    "transfers",
+    "bytes",
+    "visits",
+    "walk",
+)
 ENDS = ("final_node", "model", "diverged_at", "switched_at", "target", "optimum")
 
 DESIGNS = {
@@ -42,9 +55,13 @@ DESIGNS = {
 def networks(draw: st.DrawFn) -> lw.Network:
     n = draw(st.integers(2, 9))
     edges = {(draw(st.integers(0, v - 1)), v) for v in range(1, n)}
-    extra = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda pair: pair[0] < pair[1])
+    extra = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(
+        lambda pair: pair[0] < pair[1]
+    )
     edges |= draw(st.sets(extra, max_size=6))
-    return lw.Network.from_edges(sorted(edges), n=n, self_loops=draw(st.sampled_from(["none", "counted"])))
+    return lw.Network.from_edges(
+        sorted(edges), n=n, self_loops=draw(st.sampled_from(["none", "counted"]))
+    )
 
 
 def problem_of(kind: str, n: int, seed: int) -> lw.Problem:
@@ -57,7 +74,11 @@ def problem_of(kind: str, n: int, seed: int) -> lw.Problem:
 
 
 def both(
-    network: lw.Network, problem: lw.Problem, design: AnyDesign, terms: HandOffTerms | None = None, **how: object
+    network: lw.Network,
+    problem: lw.Problem,
+    design: Walk,
+    terms: HandOffTerms | None = None,
+    **how: object,
 ) -> tuple[Trace, Trace]:
     fleet = Fleet.of(network, problem, design, terms=terms, **how)
     virtual = VirtualFleet(fleet)
@@ -75,7 +96,7 @@ def assert_same(found: Trace, expected: Trace) -> None:
         assert np.array_equal(here, there, equal_nan=True), name
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     network=networks(),
     kind=st.sampled_from(["least squares", "logistic"]),
@@ -110,7 +131,9 @@ def test_a_fleet_without_faults_is_the_reference_backend_to_the_bit(
 
 def test_the_examples_reach_what_they_should():
     problem, network = problem_of("least squares", 6, 0), lw.ring(6)
-    found, _ = both(network, problem, DESIGNS["switching"], steps=120, step_size=0.003, record_every=10)
+    found, _ = both(
+        network, problem, DESIGNS["switching"], steps=120, step_size=0.003, record_every=10
+    )
     assert 0 < found.switched_at[0] < 119
     found, _ = both(network, problem, lw.mhlj(), steps=120, step_size=50.0, record_every=10)
     assert found.diverged_at[0] >= 0
@@ -127,25 +150,46 @@ def test_a_problem_of_the_users_own_replays_too():
             return (v + 1.0) * x
 
     found, expected = both(
-        lw.ring(6), Quadratics(), lw.mhlj(), steps=80, step_size="theory", record_every=10, x0=[1.0, -2.0]
+        lw.ring(6),
+        Quadratics(),
+        lw.mhlj(),
+        steps=80,
+        step_size="theory",
+        record_every=10,
+        x0=[1.0, -2.0],
     )
     assert_same(found, expected)
 
 
 def test_the_same_analysis_and_plots():
     found, expected = both(
-        lw.ring(30), lw.heterogeneous(30, important=1), lw.mhlj(), steps=500, step_size="theory", record_every=5
+        lw.ring(30),
+        lw.heterogeneous(30, important=1),
+        lw.mhlj(),
+        steps=500,
+        step_size="theory",
+        record_every=5,
     )
     assert found.summary() == expected.summary()
     assert found.steps_to(0.5) == expected.steps_to(0.5)
     assert len(lw.plot(found).axes) == len(lw.plot(expected).axes)
     assert set(expected.provenance) - set(found.provenance) <= {"resumed_at", "seconds"}
-    for name in ("network", "problem", "design", "step_size", "update", "largest_weighted_smoothness", "loss"):
+    for name in (
+        "network",
+        "problem",
+        "design",
+        "step_size",
+        "update",
+        "largest_weighted_smoothness",
+        "loss",
+    ):
         assert found.provenance[name] == expected.provenance[name]
 
 
 def test_a_trace_of_a_fleet_can_be_saved_and_loaded(tmp_path):
-    found, _ = both(lw.ring(12), lw.homogeneous(12), lw.mhlj(), steps=50, step_size="theory", record_every=5)
+    found, _ = both(
+        lw.ring(12), lw.homogeneous(12), lw.mhlj(), steps=50, step_size="theory", record_every=5
+    )
     assert_same(lw.load_trace(found.save(tmp_path / "fleet.nc")), found)
 
 

@@ -21,7 +21,13 @@ from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage import store as module
 from levywalk.fleet.storage.codec import Limits, encode
-from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreDamaged, StoreForeign, StoreInUse
+from levywalk.fleet.storage.errors import (
+    DiskFull,
+    NodeStoreError,
+    StoreDamaged,
+    StoreForeign,
+    StoreInUse,
+)
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.store import NodeStore, whole
 
@@ -73,14 +79,24 @@ def test_a_new_store_is_empty_and_its_owner_s_alone(tmp_path: Path) -> None:
 def test_what_was_persisted_is_loaded_to_the_bit(tmp_path: Path, dim: int) -> None:
     token, copy = model(0, dim), model(1, dim)._replace(step=3, chain=bytes(32))
     guarded = Guarded(copy, 4, "regenerated", None)
-    lines = (visit(0, token), visit(1), Began(Epoch(1, 2, 3), FIRST, 7), Archived(copy, "guarded", Epoch(1, 2, 3), 2))
+    lines = (
+        visit(0, token),
+        visit(1),
+        Began(Epoch(1, 2, 3), FIRST, 7),
+        Archived(copy, "guarded", Epoch(1, 2, 3), 2),
+    )
     with started(tmp_path) as store:
         store.persist(Persist({"held": held(token), "guarded": guarded}, lines[:2]))
         store.persist(Persist({"known": Known(Epoch(1, 2, 3), 7)}, lines[2:]))
     with NodeStore(tmp_path, RUN, limits=Limits(dim, 1)) as store:
         disk = store.load()
         assert disk is not None
-        assert (disk.known, disk.own, disk.edges, disk.final) == (Known(Epoch(1, 2, 3), 7), NEW.own, NEW.edges, None)
+        assert (disk.known, disk.own, disk.edges, disk.final) == (
+            Known(Epoch(1, 2, 3), 7),
+            NEW.own,
+            NEW.edges,
+            None,
+        )
         assert same(disk.held, held(token))
         assert same(disk.guarded, guarded)
         found = list(store.lines())
@@ -96,18 +112,24 @@ def test_sqlite_is_asked_for_full_durability_and_agrees(tmp_path: Path) -> None:
         assert store._one("PRAGMA synchronous") == 2
 
 
-def test_a_setting_that_sqlite_does_not_take_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_that_sqlite_does_not_take_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(module._SETTINGS, "synchronous", ("FULL", 3))
     with pytest.raises(NodeStoreError, match="needs SQLite with synchronous"):
         NodeStore(tmp_path, RUN)
 
 
 def test_a_second_process_is_kept_away_and_told_the_folder(tmp_path: Path) -> None:
-    code = f"from levywalk.fleet.storage.store import NodeStore; NodeStore({str(tmp_path)!r}, b'run')"
+    code = (
+        f"from levywalk.fleet.storage.store import NodeStore; NodeStore({str(tmp_path)!r}, b'run')"
+    )
     with started(tmp_path):
         with pytest.raises(StoreInUse, match=rf"{tmp_path} is in use by process {os.getpid()}"):
             NodeStore(tmp_path, RUN)
-        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        other = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
         assert other.returncode == 1
         assert f"StoreInUse: {tmp_path} is in use by process {os.getpid()}" in other.stderr
     NodeStore(tmp_path, RUN).close()
@@ -119,8 +141,12 @@ def test_the_log_is_read_by_others_while_the_node_runs(tmp_path: Path) -> None:
         with StoreReader({str(tmp_path)!r}, b'run') as there:
             print(sum(line.step for line in there.lines()), there.load().held.token.step)"""
     with started(tmp_path) as store:
-        store.persist(Persist({"held": held(model(0)._replace(step=5))}, tuple(visit(i) for i in range(1500))))
-        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        store.persist(
+            Persist({"held": held(model(0)._replace(step=5))}, tuple(visit(i) for i in range(1500)))
+        )
+        found = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
         assert found.split() == [str(sum(range(1500))), "5"]
         with StoreReader(tmp_path) as there:
             store.persist(Persist({"held": held(model(1))}, (visit(1500, model(2)),)))
@@ -169,7 +195,10 @@ def test_what_a_slot_holds_already_is_not_written_again(tmp_path: Path) -> None:
         size = (tmp_path / "state.db-wal").stat().st_size
         changes = store._open_db.total_changes
         store.persist(Persist({"held": held(model(0, 3))}, ()))
-        assert (size, changes) == ((tmp_path / "state.db-wal").stat().st_size, store._open_db.total_changes)
+        assert (size, changes) == (
+            (tmp_path / "state.db-wal").stat().st_size,
+            store._open_db.total_changes,
+        )
 
 
 # Models in files
@@ -180,13 +209,17 @@ def test_a_large_model_is_a_safetensors_file_named_by_its_hash(tmp_path: Path) -
         store.persist(Persist({"held": held(model(0))}, ()))
     (path,) = files(tmp_path)
     assert np.array_equal(load_file(path)["model"], model(0).model)
-    sha = subprocess.run(["sha256sum", path], capture_output=True, text=True, check=True).stdout.split()[0]
+    sha = subprocess.run(
+        ["sha256sum", path], capture_output=True, text=True, check=True
+    ).stdout.split()[0]
     assert path.name == f"{sha}.safetensors"
 
 
 def test_a_model_is_removed_when_nothing_refers_to_it_and_not_before(tmp_path: Path) -> None:
     with started(tmp_path) as store:
-        store.persist(Persist({"held": held(model(0)), "guarded": Guarded(model(0), 1, None, None)}, ()))
+        store.persist(
+            Persist({"held": held(model(0)), "guarded": Guarded(model(0), 1, None, None)}, ())
+        )
         store.persist(Persist({"held": held(model(1))}, ()))
         assert len(files(tmp_path)) == 2  # the guarded copy is still there
         store.persist(Persist({"guarded": None}, (visit(0, model(1)),)))
@@ -217,7 +250,12 @@ def test_a_damaged_model_is_named_with_the_remedy(tmp_path: Path, damage: str, o
     content = path.read_bytes()
     flipped = bytearray(content)
     flipped[5000] ^= 1
-    harmed = {"cut": content[:-100], "longer": content + b"?", "flipped": bytes(flipped), "empty": b""}
+    harmed = {
+        "cut": content[:-100],
+        "longer": content + b"?",
+        "flipped": bytes(flipped),
+        "empty": b"",
+    }
     path.unlink() if damage == "missing" else path.write_bytes(harmed[damage])
 
     def look() -> None:
@@ -236,7 +274,10 @@ def test_a_damaged_model_is_named_with_the_remedy(tmp_path: Path, damage: str, o
 def test_a_model_of_another_run_s_size_is_refused_before_it_is_read(tmp_path: Path) -> None:
     with started(tmp_path) as store:
         store.persist(Persist({"held": held(model(0))}, ()))
-    with NodeStore(tmp_path, RUN, limits=Limits(dim=7)) as store, pytest.raises(StoreDamaged, match="with 7 numbers"):
+    with (
+        NodeStore(tmp_path, RUN, limits=Limits(dim=7)) as store,
+        pytest.raises(StoreDamaged, match="with 7 numbers"),
+    ):
         store.load()
 
 
@@ -259,7 +300,10 @@ def look(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "word"),
     [
-        ("UPDATE slots SET value = x'0100' WHERE name = 'known'", "wrong checksum in slots, row 'known'"),
+        (
+            "UPDATE slots SET value = x'0100' WHERE name = 'known'",
+            "wrong checksum in slots, row 'known'",
+        ),
         ("UPDATE slots SET value = 'text' WHERE name = 'known'", "wrong checksum"),
         ("UPDATE slots SET name = 'old' WHERE name = 'held'", "wrong checksum"),
         ("DELETE FROM slots WHERE name = 'own'", "lacks own"),
@@ -269,7 +313,9 @@ def look(folder: Path) -> None:
         ("DROP TABLE lines", "no such table"),
     ],
 )
-def test_a_database_that_was_meddled_with_is_refused(tmp_path: Path, statement: str, word: str) -> None:
+def test_a_database_that_was_meddled_with_is_refused(
+    tmp_path: Path, statement: str, word: str
+) -> None:
     with started(tmp_path) as store:
         store.persist(Persist({}, tuple(visit(i) for i in range(3))))
     harm(tmp_path, statement)
@@ -280,7 +326,11 @@ def test_a_database_that_was_meddled_with_is_refused(tmp_path: Path, statement: 
 def test_every_page_of_a_damaged_database_is_noticed(tmp_path: Path) -> None:
     folder = tmp_path / "node"
     with started(folder) as store:
-        store.persist(Persist({"held": held(model(0, 2000))}, tuple(visit(i, model(i, 50)) for i in range(40))))
+        store.persist(
+            Persist(
+                {"held": held(model(0, 2000))}, tuple(visit(i, model(i, 50)) for i in range(40))
+            )
+        )
     whole_one = (folder / "state.db").read_bytes()
     draw = np.random.default_rng(0)
     noticed = 0
@@ -315,7 +365,9 @@ def test_a_cut_database_is_noticed(tmp_path: Path) -> None:
 
 def test_another_run_s_folder_is_refused(tmp_path: Path) -> None:
     started(tmp_path).close()
-    with pytest.raises(StoreForeign, match=rf"{tmp_path} belongs to the run b'run', not to b'other'"):
+    with pytest.raises(
+        StoreForeign, match=rf"{tmp_path} belongs to the run b'run', not to b'other'"
+    ):
         NodeStore(tmp_path, b"other")
     with pytest.raises(StoreForeign, match="belongs to the run"):
         StoreReader(tmp_path, b"other")
@@ -351,7 +403,11 @@ def test_a_full_database_leaves_the_old_state_and_a_store_that_works(tmp_path: P
         pages = store._one("PRAGMA page_count")
         store._rows(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(DiskFull, match=rf"no room in {tmp_path}.*not damaged"):
-            store.persist(Persist({"held": held(model(1, 8000)), "guarded": Guarded(model(2), 1, None, None)}, ()))
+            store.persist(
+                Persist(
+                    {"held": held(model(1, 8000)), "guarded": Guarded(model(2), 1, None, None)}, ()
+                )
+            )
         assert files(tmp_path) == []
         disk = store.load()
         assert disk is not None
@@ -368,7 +424,9 @@ def test_a_full_database_leaves_the_old_state_and_a_store_that_works(tmp_path: P
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_no_room_for_a_model_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_no_room_for_a_model_leaves_the_old_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     def full(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -415,7 +473,8 @@ folder = Path(sys.argv[1]) / "node"
 with started(folder) as store:
     for i in range(100_000):
         try:
-            store.persist(Persist({"held": held(model(i, 4000)._replace(step=i))}, (visit(i, model(i, 500)),)))
+            store.persist(Persist({"held": held(model(i, 4000)._replace(step=i))}, \
+(visit(i, model(i, 500)),)))
         except DiskFull:
             break
     for size in (4000, LARGE):
@@ -438,7 +497,9 @@ print(i, "commits")
 def test_a_disk_that_is_really_full_loses_nothing(tmp_path: Path) -> None:
     mount = f'mount -t tmpfs -o size=6m none {tmp_path} && exec {sys.executable} -c "$0" {tmp_path}'
     inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
-    if subprocess.run([*inside, f"mount -t tmpfs none {tmp_path}"], capture_output=True, check=False).returncode:
+    if subprocess.run(
+        [*inside, f"mount -t tmpfs none {tmp_path}"], capture_output=True, check=False
+    ).returncode:
         pytest.skip("this machine does not let a test mount anything")
     found = subprocess.run([*inside, mount, FILL], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr

@@ -1,4 +1,6 @@
-"""Links between nodes, in one process: what is sent arrives, who is silent or lies is let go, and is dialled again."""
+"""Links between nodes, in one process: what is sent arrives, who is silent or lies is let go, and
+is dialled again.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ from levywalk.fleet.runtime.transport import METHOD, SERVICE, PortInUse, Transpo
 from levywalk.fleet.runtime.wire import FORMAT, Hello, encode_frame, hello_frame, proven
 from levywalk.fleet.setup.node_file import Peer
 from levywalk.fleet.storage.codec import Limits
-from tests.fleet.nodes import PATIENCE, free_port
+from tests.fleet.nodes import free_port
+from tests.limits import PATIENCE
 
 RUN, LIFE, LOW, HIGH, FAR = bytes(range(32)), bytes(16), 2, 5, 9
 SMALL, LARGE = 3, 200_000
@@ -61,7 +64,9 @@ class Ear:
 
 
 class Pair:
-    """A fleet of two neighbours, the lower of which dials, and a third node, which neither knows."""
+    """A fleet of two neighbours, the lower of which dials, and a third node,
+    which neither knows.
+    """
 
     def __init__(self, folder: Path, dim: int = SMALL) -> None:
         self.authority = Authority.create(folder / "ca", "test")
@@ -76,7 +81,9 @@ class Pair:
         return self.identity(v).certificate.public_bytes(Encoding.DER)
 
     def peer(self, v: int) -> Peer:
-        return Peer(v, self.addresses[v], key_fingerprint((self.folders[v] / "node.crt").read_bytes()))
+        return Peer(
+            v, self.addresses[v], key_fingerprint((self.folders[v] / "node.crt").read_bytes())
+        )
 
     def make(self, v: int, **changes: Any) -> tuple[Transport, Ear]:
         ear = Ear()
@@ -98,19 +105,26 @@ class Pair:
         return Token.first(model)._replace(epoch=BORN, model=sealed_model(model))
 
     def hello(self, v: int, **changes: Any) -> bytes:
-        return hello_frame(v, Hello(FORMAT, RUN, LIFE, "test", self.certificate(v))._replace(**changes))
+        return hello_frame(
+            v, Hello(FORMAT, RUN, LIFE, "test", self.certificate(v))._replace(**changes)
+        )
 
     @asynccontextmanager
     async def calling(self, v: int) -> AsyncIterator[Any]:
         """A stream to the higher node, on which anything may be said."""
         key, certificate, authority = self.identity(v).tls()
-        options = [("grpc.ssl_target_name_override", f"node-{HIGH}.levywalk.internal"), ("grpc.enable_retries", 0)]
+        options = [
+            ("grpc.ssl_target_name_override", f"node-{HIGH}.levywalk.internal"),
+            ("grpc.enable_retries", 0),
+        ]
         credentials = grpc.ssl_channel_credentials(authority, key, certificate)
         async with grpc.aio.secure_channel(self.addresses[HIGH], credentials, options) as channel:
             yield channel.stream_stream(f"/{SERVICE}/{METHOD}")()
 
     @asynccontextmanager
-    async def posing(self, who: Path, talk: Callable[[Any], Awaitable[None]]) -> AsyncIterator[None]:
+    async def posing(
+        self, who: Path, talk: Callable[[Any], Awaitable[None]]
+    ) -> AsyncIterator[None]:
         """Somebody who listens where the higher node should."""
         key, certificate, authority = Identity.open(who).tls()
 
@@ -119,8 +133,12 @@ class Pair:
 
         server = grpc.aio.server()
         handler = grpc.stream_stream_rpc_method_handler(served)
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),))
-        credentials = grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
+        server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),)
+        )
+        credentials = grpc.ssl_server_credentials(
+            [(key, certificate)], authority, require_client_auth=True
+        )
         assert server.add_secure_port(self.addresses[HIGH], credentials)
         await server.start()
         try:
@@ -219,7 +237,11 @@ def test_a_node_that_comes_back_is_found_again(pair: Pair) -> None:
 
 def test_a_newer_stream_takes_the_place_of_an_older_one(pair: Pair) -> None:
     async def test() -> None:
-        async with pair.running(HIGH) as (high, above), pair.calling(LOW) as older, pair.calling(LOW) as newer:
+        async with (
+            pair.running(HIGH) as (high, above),
+            pair.calling(LOW) as older,
+            pair.calling(LOW) as newer,
+        ):
             for count, call in enumerate((older, newer)):
                 await call.write(pair.hello(LOW))
                 await until(lambda count=count: len(above.all("opened")) > count)
@@ -301,7 +323,9 @@ def test_a_large_model_that_was_sent_is_not_sent_again_before_there_can_be_an_an
 def test_a_port_in_use_is_said(pair: Pair) -> None:
     async def test() -> None:
         async with pair.running(HIGH):
-            with pytest.raises(PortInUse, match=r"the port is in use, or the address is not of this machine; stop"):
+            with pytest.raises(
+                PortInUse, match=r"the port is in use, or the address is not of this machine; stop"
+            ):
                 async with pair.running(HIGH):
                     pass
 
@@ -320,7 +344,9 @@ def test_a_caller_that_says_nothing_is_let_go(pair: Pair, monkeypatch: pytest.Mo
     run(test())
 
 
-def test_a_caller_that_says_hello_may_be_silent(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_that_says_hello_may_be_silent(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(link, "PATIENCE", 0.5)
 
     async def test() -> None:
@@ -335,7 +361,9 @@ def test_a_caller_that_says_hello_may_be_silent(pair: Pair, monkeypatch: pytest.
     run(test())
 
 
-def test_too_many_frames_are_refused_also_on_a_new_stream(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_frames_are_refused_also_on_a_new_stream(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(link, "RATE", 0.001)
     monkeypatch.setattr(link, "BURST", 20.0)
     frames = [pair.hello(LOW), *[encode_frame(LOW, Alive(BORN, i))[0] for i in range(30)]]
@@ -343,7 +371,9 @@ def test_too_many_frames_are_refused_also_on_a_new_stream(pair: Pair, monkeypatc
     async def test() -> None:
         async with pair.running(HIGH) as (_, above):
             async with pair.calling(LOW) as call:
-                with suppress(grpc.RpcError, asyncio.InvalidStateError):  # once the stream is closed
+                with suppress(
+                    grpc.RpcError, asyncio.InvalidStateError
+                ):  # once the stream is closed
                     for frame in frames:
                         await call.write(frame)
                 flood = "node 2 sends more than 0 frames a second: the stream is closed"
@@ -391,7 +421,10 @@ def odd_version(der: bytes) -> bytes:
         ("another run", "Mismatch: node 5 has the manifest"),
         ("another format", "Mismatch: wire format 1 was expected, got 7"),
         ("odd certificate", "Malformed: a certificate of node 5 cannot be read"),
-        ("another's certificate", "Malformed: a certificate of node 5 was expected, got one of node 9"),
+        (
+            "another's certificate",
+            "Malformed: a certificate of node 5 was expected, got one of node 9",
+        ),
         ("the end", "the other end has closed the stream"),
     ],
 )
@@ -457,7 +490,9 @@ def test_other_keys_of_a_neighbour_are_not_spoken_to(pair: Pair, tmp_path: Path)
 
     async def test() -> None:
         async with pair.posing(other, talk), pair.running(LOW) as (low, below):
-            await until(lambda: any("has keys with the fingerprint" in why for why in below.all("closed")))
+            await until(
+                lambda: any("has keys with the fingerprint" in why for why in below.all("closed"))
+            )
             assert not low.links[HIGH].open
 
     run(test())
@@ -467,7 +502,9 @@ def test_other_keys_of_a_neighbour_are_not_spoken_to(pair: Pair, tmp_path: Path)
 def test_old_keys_of_a_neighbour_with_its_present_certificate_are_not_spoken_to(
     pair: Pair, tmp_path: Path, proof: str
 ) -> None:
-    """The one who dials is not told whose certificate TLS has seen: the other end must prove that it has the key."""
+    """The one who dials is not told whose certificate TLS has seen: the other end must prove that
+    it has the key.
+    """
     old = pair.authority.issue(HIGH, ["127.0.0.1"], folder=tmp_path / "again")
 
     async def talk(context: Any) -> None:
@@ -488,8 +525,12 @@ def test_old_keys_of_a_neighbour_with_its_present_certificate_are_not_spoken_to(
     run(test())
 
 
-def test_an_old_key_of_a_neighbour_is_not_believed_whoever_vouches_for_it(pair: Pair, tmp_path: Path) -> None:
-    """A neighbour says that a guardian, also a neighbour, has keys other than those in the node file."""
+def test_an_old_key_of_a_neighbour_is_not_believed_whoever_vouches_for_it(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """A neighbour says that a guardian, also a neighbour, has keys other than those in the node
+    file.
+    """
     old = pair.authority.issue(FAR, ["127.0.0.1"], folder=tmp_path / "old")
     false = Identity.open(old).certificate.public_bytes(Encoding.DER)
     prepare = Prepare(pair.token(), FAR)
@@ -498,7 +539,15 @@ def test_an_old_key_of_a_neighbour_is_not_believed_whoever_vouches_for_it(pair: 
     async def test() -> None:
         ear, learned = Ear(), []
         high = Transport(
-            *(pair.identity(HIGH), pair.addresses[HIGH], (pair.peer(LOW), known), pair.limits, RUN, LIFE, ear),
+            *(
+                pair.identity(HIGH),
+                pair.addresses[HIGH],
+                (pair.peer(LOW), known),
+                pair.limits,
+                RUN,
+                LIFE,
+                ear,
+            ),
             learned=lambda node, der: learned.append(node),
         )
         await high.start()
@@ -510,9 +559,13 @@ def test_an_old_key_of_a_neighbour_is_not_believed_whoever_vouches_for_it(pair: 
                 await until(lambda: ear.all("certificate_refused"))
                 assert "node 9 has keys with the fingerprint" in ear.all("certificate_refused")[0]
                 verify = high.identity.signer().verify
-                assert not verify(FAR, b"a statement", Identity.open(old).signer().sign(b"a statement"))
+                assert not verify(
+                    FAR, b"a statement", Identity.open(old).signer().sign(b"a statement")
+                )
                 assert (ear.all("got"), learned) == ([], [LOW])
-                await call.write(encode_frame(LOW, prepare, pair.certificate(FAR))[0])  # the stream stays open
+                await call.write(
+                    encode_frame(LOW, prepare, pair.certificate(FAR))[0]
+                )  # the stream stays open
                 await until(lambda: ear.all("got"))
                 assert verify(FAR, b"a statement", pair.identity(FAR).signer().sign(b"a statement"))
                 assert learned == [LOW, FAR]
@@ -527,7 +580,9 @@ def test_a_guardian_far_away_that_was_issued_anew_is_believed_and_its_old_key_no
 ) -> None:
     """This node need not be started again for it: it has no entry for that guardian."""
     earlier = datetime.now(UTC) - timedelta(days=1)
-    old = Identity.open(pair.authority.issue(FAR, ["127.0.0.1"], folder=tmp_path / "old", now=earlier))
+    old = Identity.open(
+        pair.authority.issue(FAR, ["127.0.0.1"], folder=tmp_path / "old", now=earlier)
+    )
     new = pair.identity(FAR)
     prepare = Prepare(pair.token(), FAR)
 
@@ -538,9 +593,14 @@ def test_a_guardian_far_away_that_was_issued_anew_is_believed_and_its_old_key_no
                 der = who.certificate.public_bytes(Encoding.DER)
                 await call.write(encode_frame(LOW, prepare, der)[0])
                 await until(
-                    lambda n=got + certificate_refused: len(ear.all("got") + ear.all("certificate_refused")) == n
+                    lambda n=got + certificate_refused: (
+                        len(ear.all("got") + ear.all("certificate_refused")) == n
+                    )
                 )
-                assert (len(ear.all("got")), len(ear.all("certificate_refused"))) == (got, certificate_refused)
+                assert (len(ear.all("got")), len(ear.all("certificate_refused"))) == (
+                    got,
+                    certificate_refused,
+                )
                 verify = high.identity.signer().verify
                 assert verify(FAR, b"x", new.signer().sign(b"x")) is (got == 2)
                 assert verify(FAR, b"x", old.signer().sign(b"x")) is (got == 1)
@@ -551,7 +611,11 @@ def test_a_guardian_far_away_that_was_issued_anew_is_believed_and_its_old_key_no
 def test_certificates_that_are_out_of_use_are_not_kept_in_mind(pair: Pair, tmp_path: Path) -> None:
     other = pair.authority.issue(HIGH, ["127.0.0.1"], folder=tmp_path / "again")
     old = Identity.open(other).certificate.public_bytes(Encoding.DER)
-    for known, certain in (({HIGH: old}, False), ({HIGH: b"torn"}, False), ({HIGH: pair.certificate(HIGH)}, True)):
+    for known, certain in (
+        ({HIGH: old}, False),
+        ({HIGH: b"torn"}, False),
+        ({HIGH: pair.certificate(HIGH)}, True),
+    ):
         low, _ = pair.make(LOW, known=known)
         signature = pair.identity(HIGH).signer().sign(b"a statement")
         assert low.identity.signer().verify(HIGH, b"a statement", signature) is certain

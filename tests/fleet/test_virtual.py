@@ -21,7 +21,9 @@ RING, PROBLEM = lw.ring(12), lw.homogeneous(12, seed=1)
 
 
 def fleet_of(policy: str = GuardianPolicy.WAIT, steps: int = 400, design=None, **more) -> Fleet:
-    terms = HandOffTerms(b"virtual", renew_after=20, policy=policy, heartbeat=0.1, dead_after=1.0, retry=0.05)
+    terms = HandOffTerms(
+        b"virtual", renew_after=20, policy=policy, heartbeat=0.1, dead_after=1.0, retry=0.05
+    )
     how = {"steps": steps, "step_size": "theory", "seed": 2, "record_every": 10, "terms": terms}
     return Fleet.of(RING, PROBLEM, design or lw.mhlj(), **(how | more))
 
@@ -46,10 +48,14 @@ def calm() -> VirtualFleet:
 
 def holds(virtual: VirtualFleet, status: str) -> bool:
     """Whether some node holds the token in this status; to let a fault come at a chosen moment."""
-    return any((held := m.disk["held"]) is not None and held.status == status for m in virtual.machines)
+    return any(
+        (held := m.disk["held"]) is not None and held.status == status for m in virtual.machines
+    )
 
 
-def at_status(policy: str, status: str, fault: PlannedFault, *, after_seconds: float = 0.5) -> VirtualFleet:
+def at_status(
+    policy: str, status: str, fault: PlannedFault, *, after_seconds: float = 0.5
+) -> VirtualFleet:
     """Run until the token is in this status, then let the fault happen, and go on."""
     virtual = VirtualFleet(fleet_of(policy))
     virtual.run(until=after_seconds)
@@ -87,7 +93,7 @@ def test_a_dead_holder_is_brought_back_by_its_guardian():
     virtual = at_status(GuardianPolicy.WAIT, "moving", PlannedFault("kill", "holder"))
     assert virtual.over
     assert virtual.final.epoch.counter == 1
-    assert "brings the model back" in words(virtual)
+    assert "restores the model" in words(virtual)
 
 
 def test_when_the_guardian_is_dead_the_walk_waits_or_is_eager():
@@ -103,7 +109,7 @@ def test_when_the_guardian_is_dead_the_walk_waits_or_is_eager():
     eager = at_status(GuardianPolicy.EAGER, "moving", PlannedFault("kill", "guardian"))
     assert eager.over
     assert eager.final.epoch.counter == 1
-    assert "goes on without its guardian" in words(eager)
+    assert "continues without its guardian" in words(eager)
 
 
 def test_the_operator_can_call_a_guardian_gone():
@@ -137,7 +143,9 @@ def test_a_partition_pauses_the_walk_or_forks_it_never_silently():
     for policy in (GuardianPolicy.WAIT, GuardianPolicy.EAGER):
         for time in (0.4, 0.5, 0.6):
             virtual = after(
-                policy, (time, PlannedFault("cut", nodes=side)), (time + 3, PlannedFault("heal", nodes=side))
+                policy,
+                (time, PlannedFault("cut", nodes=side)),
+                (time + 3, PlannedFault("heal", nodes=side)),
             )
             assert virtual.over
             finals = {virtual.node(v).disk.final.digest() for v in range(12)}
@@ -147,7 +155,12 @@ def test_a_partition_pauses_the_walk_or_forks_it_never_silently():
 
 
 def test_a_newcomer_takes_part_and_one_who_leaves_does_not():
-    virtual = after(GuardianPolicy.WAIT, (0.3, PlannedFault("join", 5)), (0.8, PlannedFault("leave", 8)), absent=[5])
+    virtual = after(
+        GuardianPolicy.WAIT,
+        (0.3, PlannedFault("join", 5)),
+        (0.8, PlannedFault("leave", 8)),
+        absent=[5],
+    )
     assert virtual.over
     trace = merge(virtual.logs, virtual.fleet)
     path = [stay for stay in virtual.path if stay.node == 5]
@@ -179,7 +192,11 @@ def test_faults_that_make_no_sense_are_told():
 
 
 def test_all_that_happens_is_the_same_again():
-    faults = [(0.3, PlannedFault("kill", 4)), (1.9, PlannedFault("restart", 4)), (2.5, PlannedFault("kill", "holder"))]
+    faults = [
+        (0.3, PlannedFault("kill", 4)),
+        (1.9, PlannedFault("restart", 4)),
+        (2.5, PlannedFault("kill", "holder")),
+    ]
     one, two = after(GuardianPolicy.WAIT, *faults), after(GuardianPolicy.WAIT, *faults)
     assert one.told == two.told
     assert one.path == two.path
@@ -212,12 +229,28 @@ def test_the_detector_stops_the_walk_where_a_switching_one_would_switch(design):
     assert virtual.run()
     switching = lw.switching(design, lw.weight_rw(), **loose)
     reference = lw.run(
-        RING, PROBLEM, switching, steps=3000, step_size="theory", seed=2, backend="reference", record_walk=True
+        RING,
+        PROBLEM,
+        switching,
+        steps=3000,
+        step_size="theory",
+        seed=2,
+        backend="reference",
+        record_walk=True,
     )
     stop = int(reference.switched_at[0]) + 1
     assert 10 < stop < 3000
     assert virtual.final.step == stop
-    again = lw.run(RING, PROBLEM, design, steps=stop, step_size="theory", seed=2, backend="reference", record_walk=True)
+    again = lw.run(
+        RING,
+        PROBLEM,
+        design,
+        steps=stop,
+        step_size="theory",
+        seed=2,
+        backend="reference",
+        record_walk=True,
+    )
     assert np.array_equal(virtual.final.model, again.model[0])
     trace = merge(virtual.logs, fleet)
     assert np.array_equal(trace.walk, again.walk)
@@ -257,9 +290,13 @@ def test_a_certificate_that_the_guardian_did_not_sign_is_refused():
     virtual = VirtualFleet(fleet_of(), signed=True)
     strangers = new_signers(range(12))
     virtual.run(until=0.3)
-    while not any(isinstance(getattr(event, "message", None), Activate) for *_, event in virtual._queue):
+    while not any(
+        isinstance(getattr(event, "message", None), Activate) for *_, event in virtual._queue
+    ):
         virtual.step()
-    at, order, to, event = next(e for e in virtual._queue if isinstance(getattr(e[3], "message", None), Activate))
+    at, order, to, event = next(
+        e for e in virtual._queue if isinstance(getattr(e[3], "message", None), Activate)
+    )
     certificate = event.message.certificate
     forged = certificate._replace(signature=strangers[certificate.guardian].sign(b"anything"))
     virtual._queue.remove((at, order, to, event))

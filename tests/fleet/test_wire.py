@@ -31,7 +31,19 @@ from levywalk.fleet.runtime.wire import (
     hello_frame,
 )
 from levywalk.fleet.storage.codec import Limits
-from tests.fleet.test_codec import LIMITS, MEMORY, bits, counts, digests, epochs, ints, large, scores, token_with, tokens
+from tests.fleet.test_codec import (
+    LIMITS,
+    MEMORY,
+    bits,
+    counts,
+    digests,
+    epochs,
+    ints,
+    large,
+    scores,
+    token_with,
+    tokens,
+)
 
 PEER = 3
 HELLO = Hello(FORMAT, bytes(range(32)), bytes(range(16)), "levywalk 0.1", b"certificate")
@@ -47,7 +59,10 @@ by_field: dict[Any, st.SearchStrategy[Any]] = {
     tuple[float, ...]: scores,
 }
 said: st.SearchStrategy[Any] = st.one_of(
-    *[st.builds(kind, *[by_field[hint] for hint in get_type_hints(kind).values()]) for kind in get_args(Message)]
+    *[
+        st.builds(kind, *[by_field[hint] for hint in get_type_hints(kind).values()])
+        for kind in get_args(Message)
+    ]
 )
 
 TOKEN = Token(
@@ -125,8 +140,13 @@ def test_there_is_an_example_of_every_message() -> None:
 
 
 def test_the_format_is_what_it_was() -> None:
-    """If this fails, nodes of another version are no longer understood: give `FORMAT` another number."""
-    frames = [hello_frame(PEER, HELLO), *(encode_frame(PEER, message, b"c")[0] for message in EXAMPLES.values())]
+    """If this fails, nodes of another version are no longer understood: give `FORMAT` another
+    number.
+    """
+    frames = [
+        hello_frame(PEER, HELLO),
+        *(encode_frame(PEER, message, b"c")[0] for message in EXAMPLES.values()),
+    ]
     frames += chunk_frames(Tensor("model", np.arange(10_000.0)))
     frames += chunk_frames(Tensor("memory", np.arange(80_000).astype(np.uint8)))
     assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "65e652c3b14e67cd"
@@ -151,13 +171,17 @@ def test_a_large_model_follows_its_message_in_chunks() -> None:
     assert found.token.digest() == token.digest()
     assert not found.token.model.flags.writeable
     assert not found.token.memory.flags.writeable
-    assert through(frames_of(messages.Alive(FIRST, 1)), reader) == ((messages.Alive(FIRST, 1), b""),)
+    assert through(frames_of(messages.Alive(FIRST, 1)), reader) == (
+        (messages.Alive(FIRST, 1), b""),
+    )
 
 
 def test_chunks_are_what_protobuf_reads_and_writes() -> None:
     tensor = Tensor("model", large())
     frames = list(chunk_frames(tensor))
-    assert frames == [Frame(chunk=Frame.FromString(frame).chunk).SerializeToString() for frame in frames]
+    assert frames == [
+        Frame(chunk=Frame.FromString(frame).chunk).SerializeToString() for frame in frames
+    ]
     content = [Frame.FromString(frame).chunk for frame in frames]
     assert b"".join(content) == b"".join(tensor.chunks())
     assert [len(chunk) for chunk in content[:-1]] == [CHUNK_MOST] * 2
@@ -215,7 +239,9 @@ class Fuzz:
             yield Frame(chunk=content[at : at + 30_000]).SerializeToString()
 
     def listen(self, frames: Iterable[bytes], limits: Limits) -> int:
-        """Return how many messages came before the end or the first that is malformed; each could have been sent."""
+        """Return how many messages came before the end or the first that is malformed; each could
+        have been sent.
+        """
         reader, count, size = Reader(limits, PEER), 0, 0
         for frame in frames:
             try:
@@ -241,12 +267,16 @@ def test_the_streams_that_are_fuzzed_are_good_ones() -> None:
 
 
 @given(data=st.data())
-def test_a_stream_that_was_tampered_with_is_refused_or_means_something_else(data: st.DataObject) -> None:
+def test_a_stream_that_was_tampered_with_is_refused_or_means_something_else(
+    data: st.DataObject,
+) -> None:
     first = data.draw(st.integers(0, len(FUZZ.good) - 1))
     frames = [FUZZ.good[0], *FUZZ.good[first : first + 12]]
     for _ in range(data.draw(st.integers(1, 3))):
         i, j = (data.draw(st.integers(0, len(frames) - 1)) for _ in range(2))
-        what = data.draw(st.sampled_from(["cut", "splice", "join", "twice", "swap", "drop", "insert"]))
+        what = data.draw(
+            st.sampled_from(["cut", "splice", "join", "twice", "swap", "drop", "insert"])
+        )
         at = data.draw(st.integers(0, len(frames[i])))
         if what == "cut":
             frames[i] = frames[i][:at]
@@ -266,7 +296,9 @@ def test_a_stream_that_was_tampered_with_is_refused_or_means_something_else(data
 
 
 @given(value=said, data=st.data())
-def test_a_frame_with_flipped_bits_is_refused_or_another_message(value: Message, data: st.DataObject) -> None:
+def test_a_frame_with_flipped_bits_is_refused_or_another_message(
+    value: Message, data: st.DataObject
+) -> None:
     frame = bytearray(frames_of(value)[0])
     for _ in range(data.draw(st.integers(1, 4))):
         frame[data.draw(st.integers(0, len(frame) - 1))] ^= 1 << data.draw(st.integers(0, 7))
@@ -296,7 +328,9 @@ def test_a_frame_that_was_cut_is_refused(name: str) -> None:
 @given(frames=st.lists(st.binary(max_size=300), max_size=4), begun=st.booleans())
 def test_no_bytes_do_harm(frames: list[bytes], begun: bool) -> None:
     FUZZ.listen([hello_frame(PEER, HELLO)] * begun + frames, LIMITS)
-    FUZZ.listen([hello_frame(PEER, HELLO)] * begun + [b"\x08\x03" + frame for frame in frames], LIMITS)
+    FUZZ.listen(
+        [hello_frame(PEER, HELLO)] * begun + [b"\x08\x03" + frame for frame in frames], LIMITS
+    )
 
 
 @given(order=st.permutations(range(6)))
@@ -319,7 +353,9 @@ def test_chunks_in_another_order_are_refused(order: list[int]) -> None:
 
 
 def hostile(message: Message, reader: Reader | None = None, **fields: Any) -> Any:
-    """Return what a reader makes of a message whose protobuf fields were changed, given by their paths (a__b)."""
+    """Return what a reader makes of a message whose protobuf fields were changed, given by their
+    paths (a__b).
+    """
     frame = Frame.FromString(encode_frame(PEER, message)[0])
     body = getattr(frame, type(message).__name__.lower())
     for path, value in fields.items():
@@ -344,7 +380,10 @@ def paths(descriptor: Any, before: str = "") -> Iterator[tuple[str, FieldDescrip
 
 
 BAD: dict[int, list[tuple[Any, str]]] = {
-    FieldDescriptor.TYPE_UINT64: [(2**63, "at least 0 and below"), (2**64 - 1, "at least 0 and below")],
+    FieldDescriptor.TYPE_UINT64: [
+        (2**63, "at least 0 and below"),
+        (2**64 - 1, "at least 0 and below"),
+    ],
     FieldDescriptor.TYPE_BYTES: [(bytes(600), "at most (32|512) bytes, got 600")],
     FieldDescriptor.TYPE_STRING: [("é" * 1001, "at most 1000 characters, got 1001")],
     FieldDescriptor.TYPE_DOUBLE: [(bad, "must be finite") for bad in (np.nan, np.inf, -np.inf)],
@@ -367,9 +406,13 @@ def test_every_field_is_checked(name: str, path: str, bad: Any, says: str) -> No
 
 def test_what_must_hold_of_a_field_does_hold_at_its_limits() -> None:
     top = 2**63 - 1
-    found, _ = hostile(messages.Refused(FIRST, 1, b"", ""), seq=top, digest=bytes(32), why="é" * 1000)
+    found, _ = hostile(
+        messages.Refused(FIRST, 1, b"", ""), seq=top, digest=bytes(32), why="é" * 1000
+    )
     assert found == messages.Refused(FIRST, top, bytes(32), "é" * 1000)
-    found, _ = hostile(messages.Released(SEAL), certificate__signature=bytes(512), certificate__to=-(2**63))
+    found, _ = hostile(
+        messages.Released(SEAL), certificate__signature=bytes(512), certificate__to=-(2**63)
+    )
     assert found.certificate == SEAL._replace(signature=bytes(512), to=-(2**63))
     found, _ = hostile(messages.Renew(TOKEN), token__came_from=-(2**63), token__small_messages=top)
     assert (found.token.came_from, found.token.small_messages) == (-(2**63), top)
@@ -378,7 +421,9 @@ def test_what_must_hold_of_a_field_does_hold_at_its_limits() -> None:
     assert found.token.memory.tolist() == [255] * MEMORY
 
 
-@pytest.mark.parametrize("bad", [[np.nan, 1.0], [-1.0, 1.0], [np.inf, 1.0], [1.0], [1.0, 1.0, 1.0], [], [1.0] * 10_000])
+@pytest.mark.parametrize(
+    "bad", [[np.nan, 1.0], [-1.0, 1.0], [np.inf, 1.0], [1.0], [1.0, 1.0, 1.0], [], [1.0] * 10_000]
+)
 def test_scores_that_would_lead_the_walk_astray_are_refused(bad: list[float]) -> None:
     with pytest.raises(Malformed, match=r"finite and at least 0|2 scores were expected, got"):
         hostile(EXAMPLES["Heartbeat"], scores=bad)
@@ -408,7 +453,9 @@ def test_a_model_that_is_not_finite_is_refused_both_ways(bad: float) -> None:
 def test_a_model_of_another_type_shape_or_name_is_refused(old: bytes, new: bytes) -> None:
     content = b"".join(Tensor("model", TOKEN.model).chunks())
     assert content.count(old) == 1
-    with pytest.raises(Malformed, match="a model of 3 numbers of type float64 was expected, got the header"):
+    with pytest.raises(
+        Malformed, match="a model of 3 numbers of type float64 was expected, got the header"
+    ):
         hostile(messages.Renew(TOKEN), token__model__inline=content.replace(old, new))
 
 
@@ -428,7 +475,11 @@ def test_a_memory_of_another_type_shape_or_name_is_refused(old: bytes, new: byte
     content = b"".join(Tensor("memory", TOKEN.memory).chunks())
     assert content.count(old) == 1
     longer = len(new) - len(old)  # so that the size stays right, spaces of the header make room
-    changed = content.replace(old, new).replace(b" " * longer, b"", 1) if longer > 0 else content.replace(old, new)
+    changed = (
+        content.replace(old, new).replace(b" " * longer, b"", 1)
+        if longer > 0
+        else content.replace(old, new)
+    )
     changed = changed[:HEADER].ljust(HEADER) + content[HEADER:]
     with pytest.raises(Malformed, match="a memory of 48 bytes was expected, got the header"):
         hostile(messages.Renew(TOKEN), token__memory__inline=changed)
@@ -466,7 +517,10 @@ def test_a_large_memory_with_another_hash_is_refused() -> None:
 
 @pytest.mark.parametrize("dim", [0, 1, 2, 4, 8000])
 def test_a_model_of_another_size_is_refused(dim: int) -> None:
-    with pytest.raises(Malformed, match=f"with 3 numbers of type float64 was expected, got {HEADER + 8 * dim} bytes"):
+    with pytest.raises(
+        Malformed,
+        match=f"with 3 numbers of type float64 was expected, got {HEADER + 8 * dim} bytes",
+    ):
         through(frames_of(messages.Renew(token_with(model=np.ones(dim)))), greeted())
 
 
@@ -477,13 +531,17 @@ def test_a_small_model_must_come_inline_and_a_large_one_in_chunks() -> None:
         hostile(messages.Renew(TOKEN), token__model__inline=None)
     content = b"".join(Tensor("model", np.zeros(20_000)).chunks())
     with pytest.raises(Malformed, match="a model of 20000 numbers must come in chunks"):
-        hostile(messages.Renew(TOKEN), greeted(Limits(20_000, 1, MEMORY)), token__model__inline=content)
+        hostile(
+            messages.Renew(TOKEN), greeted(Limits(20_000, 1, MEMORY)), token__model__inline=content
+        )
 
 
 @pytest.mark.parametrize("address", [b"", bytes(31), bytes(33)])
 def test_an_address_is_a_SHA_256(address: bytes) -> None:
     with pytest.raises(Malformed, match="address must have 32 bytes"):
-        hostile(messages.Renew(TOKEN), greeted(Limits(20_000, 1, MEMORY)), token__model__address=address)
+        hostile(
+            messages.Renew(TOKEN), greeted(Limits(20_000, 1, MEMORY)), token__model__address=address
+        )
 
 
 def expecting(dim: int = 300_000) -> tuple[Reader, list[bytes]]:
@@ -527,7 +585,9 @@ def test_a_chunk_that_nobody_expects_is_refused() -> None:
         Reader(LIMITS, PEER).take(chunks[0])
 
 
-@pytest.mark.parametrize("frame", [*frames_of(messages.Alive(FIRST, 1)), hello_frame(PEER, HELLO), b""])
+@pytest.mark.parametrize(
+    "frame", [*frames_of(messages.Alive(FIRST, 1)), hello_frame(PEER, HELLO), b""]
+)
 def test_nothing_comes_between_a_message_and_its_chunks(frame: bytes) -> None:
     reader, chunks = expecting()
     assert reader.take(chunks[0]) is None
@@ -551,7 +611,10 @@ def test_nothing_comes_between_a_message_and_its_chunks(frame: bytes) -> None:
 )
 def test_what_is_not_a_chunk_is_refused(frame: bytes) -> None:
     reader, _ = expecting()
-    with pytest.raises(Malformed, match=r"not a chunk|a chunk of 1 to 1048576 bytes, alone in its frame, was expected"):
+    with pytest.raises(
+        Malformed,
+        match=r"not a chunk|a chunk of 1 to 1048576 bytes, alone in its frame, was expected",
+    ):
         reader.take(frame)
 
 
@@ -564,7 +627,9 @@ def test_a_chunk_stands_alone_in_its_frame() -> None:
 
 
 def test_a_frame_that_is_too_large_is_refused_unread() -> None:
-    with pytest.raises(Malformed, match=f"a frame of at most {MOST_FRAME} bytes was expected, got {MOST_FRAME + 1}"):
+    with pytest.raises(
+        Malformed, match=f"a frame of at most {MOST_FRAME} bytes was expected, got {MOST_FRAME + 1}"
+    ):
         greeted().take(bytes(MOST_FRAME + 1))
     with pytest.raises(Malformed, match="not a frame"):
         greeted().take(bytes(MOST_FRAME))
@@ -574,13 +639,17 @@ def test_a_frame_that_is_too_large_is_refused_unread() -> None:
 @pytest.mark.parametrize("begun", [True, False])
 def test_nobody_speaks_for_another(sender: int, begun: bool) -> None:
     reader = greeted() if begun else Reader(LIMITS, PEER)
-    frame = encode_frame(sender, messages.Alive(FIRST, 1))[0] if begun else hello_frame(sender, HELLO)
+    frame = (
+        encode_frame(sender, messages.Alive(FIRST, 1))[0] if begun else hello_frame(sender, HELLO)
+    )
     with pytest.raises(Malformed, match=f"a frame from node 3 names node {sender} as its sender"):
         reader.take(frame)
 
 
 def test_a_frame_has_one_body() -> None:
-    alive, fenced = (frames_of(message)[0] for message in (messages.Alive(FIRST, 1), messages.Fenced(FIRST, 1)))
+    alive, fenced = (
+        frames_of(message)[0] for message in (messages.Alive(FIRST, 1), messages.Fenced(FIRST, 1))
+    )
     with pytest.raises(Malformed, match="one message or one chunk alone was expected"):
         greeted().take(b"\x08\x03")
     for other in (alive, fenced, fenced[2:], b"\x12\x01a"):
@@ -591,7 +660,8 @@ def test_a_frame_has_one_body() -> None:
 @pytest.mark.parametrize(
     "frame",
     [
-        b"\x08\x03\x4a\x04\x0a\x00\x10\x07" + b"\xf8\x07\x01",  # an unknown field 127 of the frame …
+        b"\x08\x03\x4a\x04\x0a\x00\x10\x07"
+        + b"\xf8\x07\x01",  # an unknown field 127 of the frame …
         b"\x08\x03\x4a\x06\x0a\x00\x10\x07\x78\x01",  # … of Alive …
         b"\x08\x03\x4a\x06\x0a\x02\x78\x01\x10\x07",  # … and of its epoch
         b"\x08\x03\x4a\x06\x0a\x00\x10\x07\x10\x07",  # seq twice
@@ -610,12 +680,18 @@ def test_a_frame_says_everything_once_and_nothing_else(frame: bytes) -> None:
 
 def test_a_guardians_certificate_has_at_most_8_KiB() -> None:
     message = messages.Activate(SEAL)
-    assert through(frames_of(message, bytes(MOST_CERTIFICATE)), greeted()) == ((message, bytes(MOST_CERTIFICATE)),)
-    with pytest.raises(Malformed, match="guardian_certificate must have at most 8192 bytes, got 8193"):
+    assert through(frames_of(message, bytes(MOST_CERTIFICATE)), greeted()) == (
+        (message, bytes(MOST_CERTIFICATE)),
+    )
+    with pytest.raises(
+        Malformed, match="guardian_certificate must have at most 8192 bytes, got 8193"
+    ):
         encode_frame(PEER, message, bytes(MOST_CERTIFICATE + 1))
     frame = Frame.FromString(encode_frame(PEER, message)[0])
     frame.guardian_certificate = bytes(MOST_CERTIFICATE + 1)
-    with pytest.raises(Malformed, match="guardian_certificate must have at most 8192 bytes, got 8193"):
+    with pytest.raises(
+        Malformed, match="guardian_certificate must have at most 8192 bytes, got 8193"
+    ):
         greeted().take(frame.SerializeToString())
 
 
@@ -662,12 +738,16 @@ def test_a_hello_says_everything_once_and_nothing_else() -> None:
 def test_another_format_is_known_by_its_number_and_nothing_after_it_is_taken(format_: int) -> None:
     reader = Reader(LIMITS, PEER)
     other = HELLO._replace(format=format_)
-    assert reader.take(hello_frame(PEER, other) + b"\xf8\x07\x01") == other  # with what is new in that format
+    assert (
+        reader.take(hello_frame(PEER, other) + b"\xf8\x07\x01") == other
+    )  # with what is new in that format
     with pytest.raises(Malformed, match="a Hello was expected first"):
         reader.take(encode_frame(PEER, messages.Alive(FIRST, 1))[0])
 
 
-@pytest.mark.parametrize("limits", [Limits(), Limits(3), Limits(3, 1), Limits(3, memory=0), Limits(phases=1, memory=0)])
+@pytest.mark.parametrize(
+    "limits", [Limits(), Limits(3), Limits(3, 1), Limits(3, memory=0), Limits(phases=1, memory=0)]
+)
 def test_a_reader_must_know_the_manifests_sizes(limits: Limits) -> None:
     with pytest.raises(InvalidParameter, match="limits must give all sizes"):
         Reader(limits, PEER)
@@ -678,10 +758,11 @@ def test_a_reader_must_know_the_manifests_sizes(limits: Limits) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"step": -1}, {"seq": -1}, {"hop": -1}, {"phase": -1}, {"base": -1}, {"hops": 2**63}, {"step": 1.5},
-     {"chain": bytes(33)}, {"model": np.ones(3, np.float32)}, {"model": np.ones((3, 1))}, {"switched_at": 2**63},
-     {"epoch": Epoch(-1, 0, 0)}, {"epoch": Epoch(0, -1, 0)}, {"epoch": None}, {"small_messages": -1},
-     {"came_from": 2**63}, {"memory": None}, {"memory": np.ones(MEMORY)}, {"memory": np.ones(MEMORY, np.int8)},
+    [{"step": -1}, {"seq": -1}, {"hop": -1}, {"phase": -1}, {"base": -1}, {"hops": 2**63},
+     {"step": 1.5}, {"chain": bytes(33)}, {"model": np.ones(3, np.float32)},
+     {"model": np.ones((3, 1))}, {"switched_at": 2**63}, {"epoch": Epoch(-1, 0, 0)},
+     {"epoch": Epoch(0, -1, 0)}, {"epoch": None}, {"small_messages": -1}, {"came_from": 2**63},
+     {"memory": None}, {"memory": np.ones(MEMORY)}, {"memory": np.ones(MEMORY, np.int8)},
      {"memory": np.ones((MEMORY, 1), np.uint8)}],
 )  # fmt: skip
 def test_what_would_be_refused_is_not_sent(changes: dict[str, Any]) -> None:
@@ -702,8 +783,9 @@ def test_what_would_be_refused_is_not_sent_either(bad: Message) -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [messages.Fenced(FIRST, -(2**63)), messages.Fenced(Epoch(-1, 0, 0), 0), messages.Fenced(Epoch(0, -1, 0), 0),
-     EXAMPLES["Heartbeat"]._replace(base=-1), messages.Guard(token_with(base=-1), FIRST)],
+    [messages.Fenced(FIRST, -(2**63)), messages.Fenced(Epoch(-1, 0, 0), 0),
+     messages.Fenced(Epoch(0, -1, 0), 0), EXAMPLES["Heartbeat"]._replace(base=-1),
+     messages.Guard(token_with(base=-1), FIRST)],
 )  # fmt: skip
 def test_where_an_epoch_began_is_not_before_the_first_step(bad: Message) -> None:
     """What is lost is counted from there, and the count must fit onto the disk."""
@@ -760,5 +842,7 @@ def test_nothing_large_is_allocated_for_a_lie() -> None:
 
 
 def memory(name: str) -> int:
-    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name)]
+    (line,) = [
+        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name)
+    ]
     return 1024 * int(line.split()[1])

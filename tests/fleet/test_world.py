@@ -6,18 +6,26 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.checking.faults import GUARDIAN, HOLDER, KINDS, FaultSchedule, ScheduledFault, draw
+from levywalk.fleet.checking.faults import (
+    GUARDIAN,
+    HOLDER,
+    KINDS,
+    FaultSchedule,
+    ScheduledFault,
+    draw,
+)
+from levywalk.fleet.checking.machines import made_of
 from levywalk.fleet.checking.schedules import see, sweep
 from levywalk.fleet.checking.shrink import shrink, transcript
-from levywalk.fleet.checking.world import World, made_of
+from levywalk.fleet.checking.world import World
 from levywalk.fleet.protocol.events import Got, Joins, Persist, Send, Start, Turn
 from levywalk.fleet.protocol.messages import Alive
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.token import FIRST, Epoch
 
 CALM = draw(
-    0, network="ring", nodes=6, design="mhlj", problem="least squares", steps=40, policy="wait", shared_key=True,
-    loss=0.0, duplicates=0.0, delay=1.0, drift=0.0, until=60.0, faults=(),
+    0, network="ring", nodes=6, design="mhlj", problem="least squares", steps=40, policy="wait",
+    shared_key=True, loss=0.0, duplicates=0.0, delay=1.0, drift=0.0, until=60.0, faults=(),
 )  # fmt: skip
 
 
@@ -41,7 +49,9 @@ def test_a_schedule_is_written_and_read():
 
 def test_schedules_are_as_varied_as_they_should_be():
     drawn = [draw(seed) for seed in range(600)]
-    assert {fault.kind for schedule in drawn for fault in schedule.faults} == {kind for kind, _ in KINDS}
+    assert {fault.kind for schedule in drawn for fault in schedule.faults} == {
+        kind for kind, _ in KINDS
+    }
     assert {schedule.network for schedule in drawn} == {"ring", "ws", "grid", "er", "star"}
     sizes = [schedule.fleet.network.n for schedule in drawn]
     assert min(sizes) >= 5
@@ -51,12 +61,14 @@ def test_schedules_are_as_varied_as_they_should_be():
 @pytest.mark.parametrize("design", ["mhlj", "weight_rw", "unif_rw", "switching"])
 @pytest.mark.parametrize("problem", ["least squares", "logistic"])
 def test_without_faults_the_walk_is_the_reference_backends(design, problem):
-    world = World(replace(CALM, design=design, problem=problem, duplicates=0.3, drift=0.2, steps=60))
+    world = World(
+        replace(CALM, design=design, problem=problem, duplicates=0.3, drift=0.2, steps=60)
+    )
     see(world)
     fleet = world.fleet
     trace = lw.run(
-        fleet.network, fleet.problem, fleet.design, steps=60, step_size=0.01, seed=fleet.seed, start=fleet.start,
-        backend="reference", record_walk=True,
+        fleet.network, fleet.problem, fleet.design, steps=60, step_size=0.01, seed=fleet.seed,
+        start=fleet.start, backend="reference", record_walk=True,
     )  # fmt: skip
     visits = world.invariants.visits[Epoch(0, 0, fleet.start)]
     assert [visits[step][0] for step in range(60)] == trace.walk[0].tolist()
@@ -65,7 +77,9 @@ def test_without_faults_the_walk_is_the_reference_backends(design, problem):
 
 @pytest.mark.parametrize("amount", range(3))
 def test_a_crash_comes_between_any_two_effects(amount):
-    world = World(with_faults(ScheduledFault(10.0, "crash", (HOLDER,), 5.0, 10 + amount)), keep=True)
+    world = World(
+        with_faults(ScheduledFault(10.0, "crash", (HOLDER,), 5.0, 10 + amount)), keep=True
+    )
     world.run(10.0)
     done = []
     for kind in (Persist, Send):
@@ -107,7 +121,7 @@ def test_a_full_disk_stops_a_node_until_there_is_room():
 def test_a_node_without_its_disk_does_not_bear_a_second_first_token():
     world = World(with_faults(ScheduledFault(20.0, "wipe", (CALM.fleet.start,), 2.0, 0)))
     assert see(world) is not None
-    assert world.sites[CALM.fleet.start].born == 1
+    assert world.sites[CALM.fleet.start].disks_lost == 1
     assert len([epoch for epoch in world.invariants.began if epoch.counter == 0]) == 1
 
 
@@ -130,7 +144,7 @@ def test_nothing_reaches_a_disk_that_was_not_there_when_it_was_sent():
     world = World(CALM)
     world.run(10.0)
     before = world.events
-    world._deliver(0, 1, Alive(FIRST, 0), born=-1)
+    world._deliver(0, 1, Alive(FIRST, 0), disks_lost=-1)
     assert world.events == before
 
 
@@ -145,7 +159,9 @@ def test_clocks_differ_and_messages_can_be_late():
 
 def test_a_dead_guardian_pauses_the_walk_until_the_operator_speaks():
     K = 5
-    world = World(with_faults(ScheduledFault(15.0, "die", (GUARDIAN,), 85.0, 0), until=120.0, renew_after=K))
+    world = World(
+        with_faults(ScheduledFault(15.0, "die", (GUARDIAN,), 85.0, 0), until=120.0, renew_after=K)
+    )
     world.run(60.0)
     assert world.done["die"] == 1
     before = {epoch: max(steps) for epoch, steps in world.invariants.visits.items()}
@@ -185,7 +201,9 @@ def test_a_node_that_raises_is_a_violation_with_its_seed_and_is_made_short():
 
 
 class Newcomers(World):
-    """Who comes back without its disk knows no neighbour either: the operator adds its edges, one after the other."""
+    """Who comes back without its disk knows no neighbour either: the operator adds its edges, one
+    after the other.
+    """
 
     newcomers = 0
 
@@ -199,7 +217,7 @@ class Newcomers(World):
 
     def _start(self, v: int) -> None:
         super()._start(v)
-        for u in self.fleet.network.neighbours(v).tolist() if self.sites[v].born else ():
+        for u in self.fleet.network.neighbours(v).tolist() if self.sites[v].disks_lost else ():
             self.receive(v, Joins(u))
 
 

@@ -9,7 +9,9 @@ import levywalk as lw
 
 
 @pytest.mark.parametrize(("p_jump", "p_distance", "max_hops"), [(0.1, 0.5, 3), (0.3, 0.2, 10)])
-def test_hops_per_update_are_one_plus_the_jumps_excess(p_jump: float, p_distance: float, max_hops: int) -> None:
+def test_hops_per_update_are_one_plus_the_jumps_excess(
+    p_jump: float, p_distance: float, max_hops: int
+) -> None:
     steps, replicas = 50_000, 8
     network, problem = lw.ring(50), lw.heterogeneous(50, important=1)
     design = lw.mhlj(p_jump, p_distance, max_hops)

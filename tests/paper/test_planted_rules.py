@@ -18,7 +18,11 @@ PACKAGE = Path(levywalk.__file__).parent
 PLANTED = {
     "as it is": [],
     "acceptance without the degree ratio": [
-        ("walks/bound.py", "np.asarray(self.scores / self.network.degree)", "np.asarray(self.scores)"),
+        (
+            "walks/bound.py",
+            "np.asarray(self.scores / self.network.degree)",
+            "np.asarray(self.scores)",
+        ),
     ],
     "a jump that updates on the way": [
         (
@@ -29,14 +33,17 @@ PLANTED = {
             "                            for j in range(dim):\n"
             "                                z += features[v, j] * x[j]\n"
             "                            for j in range(dim):\n"
-            "                                gain = step_size * weights[phase, v] * 2.0 * (z - targets[v])\n"
-            "                                x[j] -= gain * features[v, j] if i + 1 < distance else 0.0\n"
+            "                                gain = step_size * weights[phase, v] * 2.0 * (z - "
+            "targets[v])\n"
+            "                                x[j] -= gain * features[v, j] if i + 1 < distance "
+            "else 0.0\n"
             "                        hops += distance\n",
         ),
     ],
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_wrong_rule_makes_the_check_fail(name, tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "levywalk", ignore=shutil.ignore_patterns("__pycache__"))
@@ -45,7 +52,17 @@ def test_a_planted_wrong_rule_makes_the_check_fail(name, tmp_path):
         text = path.read_text(encoding="utf-8")
         assert text.count(right) == 1, f"{file} no longer has the line that is to be made wrong"
         path.write_text(text.replace(right, wrong), encoding="utf-8")
-    command = ["reproduce", "limit", "--quick", "--check", "--workers", "0", "--no-figures", "--out", "out"]
+    command = [
+        "reproduce",
+        "limit",
+        "--quick",
+        "--check",
+        "--workers",
+        "0",
+        "--no-figures",
+        "--out",
+        "out",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "levywalk.cli.main", *command],
         cwd=tmp_path,

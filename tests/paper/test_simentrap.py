@@ -1,4 +1,6 @@
-"""[simentrap]: on the ring, weighted sampling by Metropolis-Hastings is trapped and jumps set it free."""
+"""[simentrap]: on the ring, weighted sampling by Metropolis-Hastings is trapped and jumps set it
+free.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,20 @@ def test_dwell_at_an_important_node_is_what_the_chain_says(problem: lw.Problem, 
     design = {"WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj()}[name]
     important = int(np.argmax(problem.smoothness))
     trace = lw.run(
-        network, problem, design, steps=200_000, step_size=1e-5, replicas=8, start=important, record_walk=True
+        network,
+        problem,
+        design,
+        steps=200_000,
+        step_size=1e-5,
+        replicas=8,
+        start=important,
+        record_walk=True,
     )
     leave = 1 - float(lw.transition(network, problem, design)[important, important])
     stays = dwell(trace, important)
     assert len(stays) > 200
-    # Stays are geometric: mean 1/p, standard deviation below 1/p. Six standard errors: a false alarm below 1e-8.
+    # Stays are geometric: mean 1/p, standard deviation below 1/p. Six standard errors: a false
+    # alarm below 1e-8.
     assert abs(stays.mean() - 1 / leave) < 6 / leave / np.sqrt(len(stays))
 
 
@@ -56,10 +66,19 @@ def test_weighted_walk_dwells_and_jumps_end_it(problem: lw.Problem) -> None:
 
 
 def test_mhlj_needs_fewer_steps_than_weight_rw_when_both_are_tuned(problem: lw.Problem) -> None:
-    """One instance, to 10 %: it guards the machinery, not the paper's claim, which docs/paper.md shows to vary."""
+    """One instance, to 10 %: it guards the machinery, not the paper's claim, which docs/paper.md
+    shows to vary.
+    """
     designs = {"WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj()}
     result = lw.compare(
-        lw.ring(NODES), problem, designs, steps=60_000, replicas=64, accuracy=0.1, start="stationary", record_every=200
+        lw.ring(NODES),
+        problem,
+        designs,
+        steps=60_000,
+        replicas=64,
+        accuracy=0.1,
+        start="stationary",
+        record_every=200,
     )
     low = result.traces["WeightRW"].steps_to_interval(0.1)[0]
     high = result.traces["MHLJ"].steps_to_interval(0.1)[1]

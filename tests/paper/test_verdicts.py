@@ -1,4 +1,6 @@
-"""The quick reproduction, as `levywalk reproduce --all --quick --check` does it: verdicts, orderings, intervals."""
+"""The quick reproduction, as `levywalk reproduce --all --quick --check` does it: verdicts,
+orderings, intervals.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,14 @@ from levywalk.reproduction.paper import FULL, LABELS, QUICK
 from levywalk.reproduction.reproduce import expected_verdicts, reproduce, surprises
 from levywalk.reproduction.verdicts import PointAnswer
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.more
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    return reproduce([], QUICK, tmp_path_factory.mktemp("quick"), workers=0, figures=False, progress=False)
+    return reproduce(
+        [], QUICK, tmp_path_factory.mktemp("quick"), workers=0, figures=False, progress=False
+    )
 
 
 def points(found, label, *words):
@@ -34,7 +38,10 @@ def test_every_interval_holds_its_effect_and_says_how_many_instances_it_rests_on
     for claim in found.claims:
         for point in claim.points:
             if not math.isnan(point.ratio.effect):
-                assert point.ratio.low <= point.ratio.effect <= point.ratio.high, (claim.label, point)
+                assert point.ratio.low <= point.ratio.effect <= point.ratio.high, (
+                    claim.label,
+                    point,
+                )
             assert point.ratio.of in (1, len(QUICK.seeds)), (claim.label, point)
 
 
@@ -85,4 +92,8 @@ def test_constant_jumps_leave_no_floor_that_a_schedule_could_recover(found):
 
 
 def test_a_full_run_has_verdicts_of_its_own():
-    assert set(expected_verdicts(FULL)) == set(expected_verdicts(QUICK)) == {str(k) for k in range(1, 14)}
+    assert (
+        set(expected_verdicts(FULL))
+        == set(expected_verdicts(QUICK))
+        == {str(k) for k in range(1, 14)}
+    )

@@ -82,16 +82,22 @@ def virtual_fleet(
     absent: tuple[int, ...] = (),
     **arguments: Any,
 ) -> tuple[Any, Any, bool]:
-    """Run a virtual fleet with faults (time, what, node); return it, its trace and whether it ended."""
-    from levywalk.fleet.build import Fleet
-    from levywalk.fleet.merge import merge
-    from levywalk.fleet.protocol import Terms
-    from levywalk.fleet.virtual import Fault, VirtualFleet
+    """Run a virtual fleet with faults (time, what, node); return it, its trace and whether it
+    ended.
+    """
+    from levywalk.fleet.operate.merge import merge
+    from levywalk.fleet.protocol.terms import HandOffTerms
+    from levywalk.fleet.setup.build import Fleet
+    from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 
-    terms = Terms(b"pinned", renew_after=20, policy=policy, heartbeat=0.1, dead_after=1.0, retry=0.05)
-    virtual = VirtualFleet(Fleet.of(network, problem, design, terms=terms, **arguments), absent=absent)
+    terms = HandOffTerms(
+        b"pinned", renew_after=20, policy=policy, heartbeat=0.1, dead_after=1.0, retry=0.05
+    )
+    virtual = VirtualFleet(
+        Fleet.of(network, problem, design, terms=terms, **arguments), absent=absent
+    )
     for time, what, node in faults:
-        virtual.at(time, Fault(what, node))
+        virtual.at(time, PlannedFault(what, node))
     ended = virtual.run()
     return virtual, merge(virtual.logs, virtual.fleet), ended
 
@@ -161,7 +167,13 @@ def of_trace(trace: Any) -> Results:
 
 def on_all_backends(network: Any, problem: Any, design: Any, **arguments: Any) -> Results:
     """Run on the kernel, on the plain loop and on the reference."""
-    asked = {"steps": 200, "step_size": "theory", "replicas": 8, "record_every": 20, "record_walk": True}
+    asked = {
+        "steps": 200,
+        "step_size": "theory",
+        "replicas": 8,
+        "record_every": 20,
+        "record_walk": True,
+    }
     asked |= arguments
     found: Results = {}
     for name in ("kernel", "plain", "reference"):
@@ -201,7 +213,9 @@ def run_weight_rw() -> Results:
 @case
 def run_weight_rw_without_visits_and_walk() -> Results:
     arguments = {"record_walk": False, "record_visits": False, "record_every": [1, 10, 100, 150]}
-    return on_all_backends(lw.ring(30), lw.heterogeneous(30, dim=3, important=1), lw.weight_rw(), **arguments)
+    return on_all_backends(
+        lw.ring(30), lw.heterogeneous(30, dim=3, important=1), lw.weight_rw(), **arguments
+    )
 
 
 @case
@@ -212,7 +226,9 @@ def run_mixed_rw() -> Results:
 @case
 def run_mhlj() -> Results:
     # Nine replicas: eight side by side and one alone.
-    return on_all_backends(WS(), least_squares(40), lw.mhlj(), seed=6, replicas=9, start="stationary")
+    return on_all_backends(
+        WS(), least_squares(40), lw.mhlj(), seed=6, replicas=9, start="stationary"
+    )
 
 
 @case
@@ -229,7 +245,9 @@ def run_mhlj_always_jumps() -> Results:
 @case
 def run_mhlj_decaying_jumps_and_steps() -> Results:
     design = lw.mhlj(schedule=lw.Decaying(0.8, timescale=30))
-    return on_all_backends(BA(), least_squares(40), design, step_size=lw.Decaying(0.01, timescale=50), seed=9)
+    return on_all_backends(
+        BA(), least_squares(40), design, step_size=lw.Decaying(0.01, timescale=50), seed=9
+    )
 
 
 @case
@@ -242,7 +260,9 @@ def run_mhlj_dropping_jumps_and_steps() -> Results:
 @case
 def run_power_law_jumps() -> Results:
     jump = lw.JumpLaw(0.3, lw.PowerLaw(1.5, max_hops=20))
-    return on_all_backends(WS(), least_squares(40), lw.Design(target="importance", jump=jump), seed=11)
+    return on_all_backends(
+        WS(), least_squares(40), lw.Design(target="importance", jump=jump), seed=11
+    )
 
 
 @case
@@ -300,7 +320,9 @@ def run_logistic() -> Results:
 @case
 def run_logistic_many_samples_minibatch() -> Results:
     problem = logistic(40, samples=4, ridge=0.3)
-    return on_all_backends(BA(), problem, lw.unif_rw(), seed=21, update=minibatch(3), x0=[1.0, -1.0, 0.5])
+    return on_all_backends(
+        BA(), problem, lw.unif_rw(), seed=21, update=minibatch(3), x0=[1.0, -1.0, 0.5]
+    )
 
 
 @case
@@ -312,7 +334,9 @@ def run_many_features() -> Results:
 @case
 def run_switching() -> Results:
     design = lw.switching(lw.mhlj(0.3), lw.unif_rw(), **EARLY)
-    return _switches(on_all_backends(WS(), least_squares(40), design, seed=23, steps=600, record_every=60))
+    return _switches(
+        on_all_backends(WS(), least_squares(40), design, seed=23, steps=600, record_every=60)
+    )
 
 
 @case
@@ -335,7 +359,11 @@ def _switches(found: Results) -> Results:
     assert (at >= 0).all(), at
     assert len(set(at.tolist())) > 2, at
     for name in ("kernel", "plain"):
-        assert np.array_equal(found[f"{name}.switched_at"], at), (name, found[f"{name}.switched_at"], at)
+        assert np.array_equal(found[f"{name}.switched_at"], at), (
+            name,
+            found[f"{name}.switched_at"],
+            at,
+        )
     return found
 
 
@@ -348,13 +376,21 @@ def run_that_diverges() -> Results:
     for name in ("kernel", "plain", "reference"):
         assert (found[f"{name}.diverged_at"] >= 0).all()
         del found[f"{name}.excess_loss"]
-        found[f"{name}.log_distance2"] = np.log(found.pop(f"{name}.distance2"))  # it spans 300 decades
+        found[f"{name}.log_distance2"] = np.log(
+            found.pop(f"{name}.distance2")
+        )  # it spans 300 decades
     return found
 
 
 @case
 def run_problem_of_a_users_own() -> Results:
-    arguments = {"steps": 300, "step_size": "theory", "replicas": 2, "record_walk": True, "seed": 27}
+    arguments = {
+        "steps": 300,
+        "step_size": "theory",
+        "replicas": 2,
+        "record_walk": True,
+        "seed": 27,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lw.DataWarning)  # that it has no optimum is meant
         return of_trace(lw.run(WS(), PseudoHuber(40, 3, seed=1), lw.mhlj(), **arguments))
@@ -373,7 +409,11 @@ def of_walks(walks: Any) -> Results:
 
 @case
 def walk_of_named_designs() -> Results:
-    designs = {"simple_rw": lw.simple_rw(), "unif_rw": lw.unif_rw(), "iid_uniform": lw.iid_uniform()}
+    designs = {
+        "simple_rw": lw.simple_rw(),
+        "unif_rw": lw.unif_rw(),
+        "iid_uniform": lw.iid_uniform(),
+    }
     how = {"steps": 2000, "record_first": True, "record_walk": True, "seed": 1}
     found: Results = {}
     for name, design in designs.items():
@@ -398,7 +438,9 @@ def walk_by_smoothness_with_an_observable() -> Results:
 
 def flat(found: dict[str, Results]) -> Results:
     """Join the names of nested results by dots."""
-    return {f"{outer}.{inner}": value for outer, part in found.items() for inner, value in part.items()}
+    return {
+        f"{outer}.{inner}": value for outer, part in found.items() for inner, value in part.items()
+    }
 
 
 # ---- Networks and data -------------------------------------------------------------------------
@@ -420,7 +462,9 @@ def networks() -> Results:
         "barabasi_albert": lw.barabasi_albert(200, 3, seed=4),
         "from_edges": lw.Network.from_edges([(0, 1), (1, 2), (2, 0), (2, 3)], self_loops="counted"),
     }
-    return flat({name: {"indptr": made[name].indptr, "indices": made[name].indices} for name in made})
+    return flat(
+        {name: {"indptr": made[name].indptr, "indices": made[name].indices} for name in made}
+    )
 
 
 @case
@@ -454,7 +498,10 @@ def problems() -> Results:
 def partitions() -> Results:
     rng = np.random.default_rng(5)
     features, labels = rng.normal(size=(300, 2)), rng.integers(0, 4, size=300)
-    return {how: lw.partition(features, labels, 12, how, seed=6) for how in ("iid", "label", "dirichlet", "size")}
+    return {
+        how: lw.partition(features, labels, 12, how, seed=6)
+        for how in ("iid", "label", "dirichlet", "size")
+    }
 
 
 # ---- Comparisons -------------------------------------------------------------------------------
@@ -481,7 +528,12 @@ def of_comparison(result: Any) -> Results:
 @case
 def compare_tuned() -> Results:
     problem = lw.heterogeneous(40, dim=3, important=2, seed=1)
-    designs = {"UnifRW": lw.unif_rw(), "WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj(), "iid": lw.iid_weighted()}
+    designs = {
+        "UnifRW": lw.unif_rw(),
+        "WeightRW": lw.weight_rw(),
+        "MHLJ": lw.mhlj(),
+        "iid": lw.iid_weighted(),
+    }
     how = {"steps": 2000, "replicas": 8, "accuracy": 0.1, "record_walk": True, "record_every": 20}
     return of_comparison(lw.compare(WS(), problem, designs, **how))
 
@@ -498,7 +550,14 @@ def compare_tuned_switching() -> Results:
 @case
 def compare_logistic_minibatch_theory_step_size() -> Results:
     designs = {"SimpleRW": lw.simple_rw(), "MixedRW": lw.mixed_rw(0.5)}
-    how = {"steps": 500, "replicas": 8, "accuracy": 0.3, "step_size": "theory", "update": minibatch(2), "seed": 4}
+    how = {
+        "steps": 500,
+        "replicas": 8,
+        "accuracy": 0.3,
+        "step_size": "theory",
+        "update": minibatch(2),
+        "seed": 4,
+    }
     problem = logistic(40, samples=4, ridge=0.3)
     return of_comparison(lw.compare(BA(), problem, designs, record_every=50, start="target", **how))
 
@@ -535,7 +594,9 @@ def theory_transition() -> Results:
 @case
 def theory_operator() -> Results:
     x = np.linspace(0.0, 1.0, 40)
-    operators = {name: lw.transition(BA(), least_squares(40), DESIGNS[name], "operator") for name in DESIGNS}
+    operators = {
+        name: lw.transition(BA(), least_squares(40), DESIGNS[name], "operator") for name in DESIGNS
+    }
     return flat({name: {"right": P @ x, "left": P.rmatvec(x)} for name, P in operators.items()})
 
 
@@ -574,14 +635,30 @@ def theory_entrapment() -> Results:
         how = {"steps": 4000, "step_size": "theory", "replicas": 4, "record_walk": True}
         trace = lw.run(network, problem, DESIGNS[name], **how)
         report = lw.entrapment(network, problem, DESIGNS[name], trace=trace)
-        part = {"score": report.score, "gap": report.gap.value, "uniform_gap": report.uniform_gap.value}
+        part = {
+            "score": report.score,
+            "gap": report.gap.value,
+            "uniform_gap": report.uniform_gap.value,
+        }
         for i, region in enumerate(report.regions):
-            numbers = ("target", "mass", "dwell", "iid_dwell", "escape", "iid_escape", "conductance")
+            numbers = (
+                "target",
+                "mass",
+                "dwell",
+                "iid_dwell",
+                "escape",
+                "iid_escape",
+                "conductance",
+            )
             part |= {f"{i}.{key}": getattr(region, key) for key in numbers}
             part[f"{i}.nodes"] = np.array(region.nodes)
             seen = region.observed
-            part |= {f"{i}.observed.{key}": getattr(seen, key) for key in ("stays", "longest", "updates")}
-            part |= {f"{i}.observed.{key}": getattr(seen, key) for key in ("dwell", "share", "effective_size")}
+            named = {"stays": seen.n_stays, "longest": seen.longest, "updates": seen.n_updates}
+            part |= {f"{i}.observed.{key}": value for key, value in named.items()}
+            part |= {
+                f"{i}.observed.{key}": getattr(seen, key)
+                for key in ("dwell", "share", "effective_size")
+            }
         part["correlation"] = lw.update_correlation(trace, problem, lags=20)
         found[name] = part
     return flat(found)
@@ -594,16 +671,43 @@ def theory_bounds() -> Results:
     for name in ("unif_rw", "weight_rw", "mhlj"):
         result = lw.bounds(network, problem, DESIGNS[name], steps=500, accuracy=0.1, form="both")
         c = result.constants
-        part = {"hops_per_update": result.hops_per_update, "exact": result.exact, "step_size": result.step_size}
-        names = ("L_mean", "L_min", "L_max", "L_star", "w_max", "mu", "mu_weighted", "mu_global", "sigma_star2")
-        part |= {key: getattr(c, key) for key in (*names, "sigma_max2", "variance", "spectral_gap", "initial2")}
+        part = {
+            "hops_per_update": result.hops_per_update,
+            "exact": result.exact,
+            "step_size": result.step_size,
+        }
+        names = (
+            "L_mean",
+            "L_min",
+            "L_max",
+            "L_star",
+            "w_max",
+            "mu",
+            "mu_weighted",
+            "mu_global",
+            "sigma_star2",
+        )
+        part |= {
+            key: getattr(c, key)
+            for key in (*names, "sigma_max2", "variance", "spectral_gap", "initial2")
+        }
         if DESIGNS[name].jump is not None:  # without jumps these are zero up to rounding
-            part |= {"drift2": c.drift2, "total_variation": c.total_variation, "hops_bound": result.hops_bound}
+            part |= {
+                "drift2": c.drift2,
+                "total_variation": c.total_variation,
+                "hops_bound": result.hops_bound,
+            }
         for form, terms in result.forms.items():
             jumps = ("bias",) if DESIGNS[name].jump is not None else ()
-            part |= {f"{form}.{key}": getattr(terms, key) for key in ("transient", "variance", *jumps, "remainder")}
+            part |= {
+                f"{form}.{key}": getattr(terms, key)
+                for key in ("transient", "variance", *jumps, "remainder")
+            }
         for form, needed in result.complexity.items():
-            part |= {f"needed.{form}.{key}": getattr(needed, key) for key in ("step_size", "steps", "error")}
+            part |= {
+                f"needed.{form}.{key}": getattr(needed, key)
+                for key in ("step_size", "steps", "error")
+            }
         found[name] = part
     return flat(found)
 
@@ -613,7 +717,11 @@ def theory_assumptions() -> Results:
     hold = {True: 1, False: 0, None: -1}
     settings = {
         "ring": (lw.ring(12), lw.homogeneous(12, dim=2), lw.unif_rw()),
-        "counted": (lw.grid(3, 4, self_loops="counted"), least_squares(12, samples=9, ridge=1.0), lw.mhlj()),
+        "counted": (
+            lw.grid(3, 4, self_loops="counted"),
+            least_squares(12, samples=9, ridge=1.0),
+            lw.mhlj(),
+        ),
         "logistic": (lw.star(12), logistic(12, ridge=0.5), lw.weight_rw()),
         "own": (lw.complete(12), PseudoHuber(12, 2, seed=3), lw.simple_rw()),
     }
@@ -637,11 +745,18 @@ def theory_error_floor() -> Results:
     found: Results = {}
     for name, (network, problem, design) in settings.items():
         floor = lw.error_floor(network, problem, design)
-        found[name] = {"step_size": floor.step_size, "fixed_point": floor.fixed_point, "initial2": floor.initial2}
+        found[name] = {
+            "step_size": floor.step_size,
+            "fixed_point": floor.fixed_point,
+            "initial2": floor.initial2,
+        }
         if name != "unif_rw":  # which has no bias but rounding
             found[name]["bias2"] = floor.bias2
         if name != "logistic":
-            found[name] |= {"limit_mean": floor.limit_mean, "limit_covariance": floor.limit_covariance}
+            found[name] |= {
+                "limit_mean": floor.limit_mean,
+                "limit_covariance": floor.limit_covariance,
+            }
             found[name] |= {"mean_bias2": floor.mean_bias2, "floor": floor.floor}
     return flat(found)
 
@@ -653,7 +768,14 @@ def theory_predict() -> Results:
     for kind, problem in problems.items():
         for name, design in CONSTANT.items():
             result = lw.predict(WS(), problem, design, accuracy=0.02)
-            names = ("steps", "step_size", "relative_step_size", "noise", "transfers_per_step", "hops_per_step")
+            names = (
+                "steps",
+                "step_size",
+                "relative_step_size",
+                "noise",
+                "transfers_per_step",
+                "hops_per_step",
+            )
             part = {key: getattr(result, key) for key in names}
             if name.startswith("mhlj"):  # the others have no bias but rounding
                 part["bias2"] = result.bias2
@@ -668,12 +790,16 @@ def theory_tune() -> Results:
     results = {
         "mhlj": lw.tune(lw.ring(40), problem, cost="steps", accuracy=0.05, **jumps),
         "transfers": lw.tune(lw.ring(40), problem, cost="transfers", accuracy=0.05, **jumps),
-        "mixed": lw.tune(lw.ring(40), problem, family="mixed", mixes=[0.1, 0.4, 0.8], accuracy=0.05),
+        "mixed": lw.tune(
+            lw.ring(40), problem, family="mixed", mixes=[0.1, 0.4, 0.8], accuracy=0.05
+        ),
     }
     found: Results = {}
     for name, result in results.items():
         costs = np.array([candidate.cost for candidate in result.candidates])
-        parameters = np.array([result.parameters[key] for key in sorted(result.parameters)], dtype=float)
+        parameters = np.array(
+            [result.parameters[key] for key in sorted(result.parameters)], dtype=float
+        )
         found[name] = {"cost": result.cost, "costs": costs, "best": parameters}
     return flat(found)
 
@@ -681,7 +807,9 @@ def theory_tune() -> Results:
 # ---- Virtual fleets ----------------------------------------------------------------------------
 
 
-def of_fleet(network: Any, problem: Any, design: Any, *, same_as_reference: bool = False, **arguments: Any) -> Results:
+def of_fleet(
+    network: Any, problem: Any, design: Any, *, same_as_reference: bool = False, **arguments: Any
+) -> Results:
     """Run a virtual fleet and return what is pinned of it."""
     asked = {"steps": 300, "step_size": "theory", "record_every": 10} | arguments
     virtual, trace, ended = virtual_fleet(network, problem, design, **asked)
@@ -745,7 +873,14 @@ def fleet_with_kills() -> Results:
 @case
 def fleet_eager_with_own_keys_joining_and_leaving() -> Results:
     faults = ((0.3, "join", 5), (0.5, "kill", "guardian"), (0.9, "leave", 8))
-    how = {"faults": faults, "policy": "eager", "absent": (5,), "shared_key": False, "seed": 7, "steps": 1000}
+    how = {
+        "faults": faults,
+        "policy": "eager",
+        "absent": (5,),
+        "shared_key": False,
+        "seed": 7,
+        "steps": 1000,
+    }
     found = of_fleet(WS(), least_squares(40), lw.mhlj(0.2), **how)
     assert found["ended"]
     return found

@@ -32,7 +32,11 @@ def pin(value: Any) -> Pin:
     if array.dtype.kind in "iub":
         numbers = np.ascontiguousarray(array, dtype="<i8")
         digest = hashlib.sha256(repr(array.shape).encode() + numbers.tobytes()).hexdigest()[:DIGITS]
-        return {"shape": list(array.shape), "begins": numbers.ravel()[:BEGINS].tolist(), "sha256": digest}
+        return {
+            "shape": list(array.shape),
+            "begins": numbers.ravel()[:BEGINS].tolist(),
+            "sha256": digest,
+        }
     if array.dtype.kind != "f":
         raise TypeError(f"a result must be integers or real numbers, got {value!r}")
     entries = array.ravel().astype(np.float64)
@@ -107,7 +111,9 @@ def write(pins: Mapping[str, Mapping[str, Pin]], path: Path) -> None:
     """Write pins, one quantity a line, so that a diff can be read."""
     cases = [
         f"{json.dumps(name)}: {{\n"
-        + ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in pins[name].items())
+        + ",\n".join(
+            f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in pins[name].items()
+        )
         + "\n}"
         for name in sorted(pins)
     ]

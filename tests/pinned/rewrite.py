@@ -27,18 +27,27 @@ def main(arguments: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--exact", metavar="FILE", type=Path, help="write the digest of every result, to the bit")
     what.add_argument(
-        "--compare", metavar="FILE", type=Path, help="compare with such a file; exit code 1 if anything differs"
+        "--exact", metavar="FILE", type=Path, help="write the digest of every result, to the bit"
     )
-    parser.add_argument("--case", metavar="NAME", action="append", help="only this case; can be repeated")
+    what.add_argument(
+        "--compare",
+        metavar="FILE",
+        type=Path,
+        help="compare with such a file; exit code 1 if anything differs",
+    )
+    parser.add_argument(
+        "--case", metavar="NAME", action="append", help="only this case; can be repeated"
+    )
     asked = parser.parse_args(arguments)
     names = asked.case or list(CASES)
     unknown = [name for name in names if name not in CASES]
     if unknown:
         parser.error(f"--case must be one of {', '.join(sorted(CASES))}; got {unknown[0]!r}")
     if asked.exact:
-        write({name: {k: exact(v) for k, v in CASES[name]().items()} for name in names}, asked.exact)
+        write(
+            {name: {k: exact(v) for k, v in CASES[name]().items()} for name in names}, asked.exact
+        )
         say(f"{len(names)} cases written to {asked.exact}")
         return 0
     if asked.compare:
@@ -71,7 +80,13 @@ def compare(names: list[str], before: dict[str, dict[str, str]]) -> int:
         for key in [*now, *(key for key in then if key not in now)]:
             if now.get(key) != then.get(key):
                 differs += 1
-                why = "differs" if key in now and key in then else "is new" if key in now else "is missing"
+                why = (
+                    "differs"
+                    if key in now and key in then
+                    else "is new"
+                    if key in now
+                    else "is missing"
+                )
                 say(f"{name}: {key} {why}")
     for name in [] if len(names) < len(CASES) else sorted(set(before) - set(names)):
         differs += 1

@@ -1,4 +1,6 @@
-"""Invariants of every chain that a design induces, over random networks, targets and both self-loop policies."""
+"""Invariants of every chain that a design induces, over random networks, targets and both self-loop
+policies.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +17,36 @@ def networks(draw, largest=12):
     """A random tree and random edges more: connected, irregular, under either policy."""
     n = draw(st.integers(2, largest))
     edges = {(draw(st.integers(0, v - 1)), v) for v in range(1, n)}
-    extra = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda pair: pair[0] < pair[1])
+    extra = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(
+        lambda pair: pair[0] < pair[1]
+    )
     edges |= draw(st.sets(extra, max_size=10))
-    return lw.Network.from_edges(sorted(edges), n=n, self_loops=draw(st.sampled_from(["none", "counted"])))
+    return lw.Network.from_edges(
+        sorted(edges), n=n, self_loops=draw(st.sampled_from(["none", "counted"]))
+    )
 
 
 def problem_with(smoothness):
-    return lw.LeastSquares(np.sqrt(np.asarray(smoothness) / 2.0)[:, None], np.zeros(len(smoothness)))
+    return lw.LeastSquares(
+        np.sqrt(np.asarray(smoothness) / 2.0)[:, None], np.zeros(len(smoothness))
+    )
 
 
 @st.composite
 def cases(draw, jumps=True):
     network = draw(networks())
-    smoothness = np.array(draw(st.lists(st.floats(0.01, 100.0), min_size=network.n, max_size=network.n)))
+    smoothness = np.array(
+        draw(st.lists(st.floats(0.01, 100.0), min_size=network.n, max_size=network.n))
+    )
     target = draw(st.sampled_from(["uniform", "importance", "degree", lw.Mixed(0.4)]))
     jump = None
     if jumps:
         p_jump = draw(st.floats(0.01, 0.99))
-        distance = draw(st.sampled_from([lw.TruncatedGeometric(0.5, 3), lw.PowerLaw(1.0, 5), lw.FixedDistance(2)]))
+        distance = draw(
+            st.sampled_from(
+                [lw.TruncatedGeometric(0.5, 3), lw.PowerLaw(1.0, 5), lw.FixedDistance(2)]
+            )
+        )
         jump = lw.JumpLaw(p_jump, distance)
     return network, problem_with(smoothness), lw.Design(target=target, jump=jump)
 

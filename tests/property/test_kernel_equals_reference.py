@@ -7,14 +7,25 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import levywalk as lw
+from tests.limits import examples, mostly_more, quick
 
 STEPS = 60
 DIMS = (3, 61)  # a record of one line; of more lines than are unrolled
-EXACT = ("step", "visits", "walk", "hops", "transfers", "bytes", "final_node", "switched_at", "diverged_at")
+EXACT = (
+    "step",
+    "visits",
+    "walk",
+    "hops",
+    "transfers",
+    "bytes",
+    "final_node",
+    "switched_at",
+    "diverged_at",
+)
 
 
 @st.composite
@@ -25,7 +36,9 @@ def networks(draw):
     if kind != "tree":
         return getattr(lw, kind)(n, self_loops=policy)
     edges = {(draw(st.integers(0, v - 1)), v) for v in range(1, n)}
-    extra = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda pair: pair[0] < pair[1])
+    extra = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(
+        lambda pair: pair[0] < pair[1]
+    )
     edges |= draw(st.sets(extra, max_size=5))
     return lw.Network.from_edges(sorted(edges), n=n, self_loops=policy)
 
@@ -33,20 +46,27 @@ def networks(draw):
 @st.composite
 def problems(draw, n):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    dim = draw(st.sampled_from(DIMS))
-    counts = np.ones(n, int) if draw(st.booleans()) else rng.integers(1, 6, size=n)
+    dim = draw(st.sampled_from([5] if quick() else DIMS))  # five: compiled for other tests as well
+    one, squares = draw(st.booleans()), draw(st.booleans())
+    if quick():
+        # two of four kernels: each takes five seconds to compile, for each number of walkers
+        squares = one
+    counts = np.ones(n, int) if one else rng.integers(1, 6, size=n)
     node = rng.permutation(np.repeat(np.arange(n), counts))
     features = rng.normal(size=(len(node), dim)) * rng.lognormal(0, 1, size=n)[node, None]
-    if draw(st.booleans()):
+    if squares:
         targets = rng.normal(size=len(node))
-        return lw.LeastSquares(features, targets, node, ridge=draw(st.sampled_from([0.0, 0.1, 2.0])))
+        ridges = [0.0] if quick() else [0.0, 0.1, 2.0]
+        return lw.LeastSquares(features, targets, node, ridge=draw(st.sampled_from(ridges)))
     labels = rng.integers(0, 2, size=len(node))
     labels[:2] = 0, 1
     return lw.Logistic(features, labels, node, ridge=draw(st.sampled_from([0.1, 2.0])))
 
 
 PROBABILITIES = st.sampled_from([0.0, 1.0]) | st.floats(0.0, 1.0)
-SCHEDULES = st.sampled_from([lw.Decaying(0.8, timescale=7), lw.Dropping(0.9, at=20, then=0.2), lw.Constant(0.3)])
+SCHEDULES = st.sampled_from(
+    [lw.Decaying(0.8, timescale=7), lw.Dropping(0.9, at=20, then=0.2), lw.Constant(0.3)]
+)
 DISTANCES = st.sampled_from(
     [
         lw.TruncatedGeometric(0.5, 3),
@@ -89,7 +109,11 @@ def designs(draw, n):
         return draw(walks(n))
     if kind == "iid":
         scores = lw.Scores(draw(st.lists(st.floats(0.01, 100.0), min_size=n, max_size=n)))
-        return draw(st.sampled_from([lw.iid_uniform(), lw.iid_weighted(), lw.Design(target=scores, moves="iid")]))
+        return draw(
+            st.sampled_from(
+                [lw.iid_uniform(), lw.iid_weighted(), lw.Design(target=scores, moves="iid")]
+            )
+        )
     second = draw(st.sampled_from(["auto", "theory", 0.001]))
     return lw.switching(
         draw(walks(n)),
@@ -106,10 +130,16 @@ def runs(draw):
     network = draw(networks())
     problem = draw(problems(network.n))
     design = draw(designs(network.n))
-    replicas = draw(st.sampled_from([1, 3, 8, 11]))  # alone, one by one, a group, a group and some more
+    replicas = draw(
+        st.sampled_from([1, 3, 8, 11])
+    )  # alone, one by one, a group, a group and some more
     first = design.first if isinstance(design, lw.Switching) else design
     stable = 0.2 / first.bind(network, problem).largest
-    size = draw(st.sampled_from([stable, lw.Decaying(stable, 15), lw.Dropping(stable, at=31, then=stable / 3)]))
+    size = draw(
+        st.sampled_from(
+            [stable, lw.Decaying(stable, 15), lw.Dropping(stable, at=31, then=stable / 3)]
+        )
+    )
     node = st.integers(0, network.n - 1)
     arguments = {
         "steps": STEPS,
@@ -123,7 +153,11 @@ def runs(draw):
             | node
             | st.lists(node, min_size=replicas, max_size=replicas)
         ),
-        "x0": draw(st.sampled_from([None, np.linspace(-1, 1, problem.dim), np.ones((replicas, problem.dim))])),
+        "x0": draw(
+            st.sampled_from(
+                [None, np.linspace(-1, 1, problem.dim), np.ones((replicas, problem.dim))]
+            )
+        ),
         "update": lw.Sgd(draw(st.none() | st.integers(1, 4))),
         "threads": draw(st.sampled_from([1, 2])),
     }
@@ -134,22 +168,41 @@ def both(network, problem, design, arguments):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lw.DataWarning)  # a minimiser of smallest norm serves here
         warnings.simplefilter("ignore", lw.DivergedWarning)
-        return tuple(lw.run(network, problem, design, backend=name, **arguments) for name in ("kernel", "reference"))
+        return tuple(
+            lw.run(network, problem, design, backend=name, **arguments)
+            for name in ("kernel", "reference")
+        )
 
 
 def nearest_tie(network, problem, design, trace, size, x0):
-    """The least relative distance of the detector to its threshold, before the reference's switch; by plain numpy."""
-    bound, detector = design.first.bind(network, problem), design.detector.bind(problem.dim, problem.smoothness.mean())
+    """The least relative distance of the detector to its threshold, before the reference's switch;
+    by plain numpy.
+    """
+    bound, detector = (
+        design.first.bind(network, problem),
+        design.detector.bind(problem.dim, problem.smoothness.mean()),
+    )
     sizes, least = size.values(0, STEPS) if hasattr(size, "values") else [size] * STEPS, np.inf
     for r in range(trace.replicas):
-        x = np.zeros(problem.dim) if x0 is None else np.broadcast_to(x0, trace.model.shape)[r].copy()
+        x = (
+            np.zeros(problem.dim)
+            if x0 is None
+            else np.broadcast_to(x0, trace.model.shape)[r].copy()
+        )
         m, s, c = np.zeros(problem.dim), 0.0, 0.0
         for t in range(STEPS):
             g = bound.weights[trace.walk[r, t]] * problem.local_gradient(int(trace.walk[r, t]), x)
             x -= sizes[t] * g
             beta = 1.0 - min(1.0, detector.steady + detector.rate * sizes[t])
-            m, s, c = beta * m + (1 - beta) * g, beta * s + (1 - beta) * (g @ g), beta * c + (1 - beta)
-            least = min(least, abs(m @ m - detector.threshold * s * c) / max(detector.threshold * s * c, 1e-300))
+            m, s, c = (
+                beta * m + (1 - beta) * g,
+                beta * s + (1 - beta) * (g @ g),
+                beta * c + (1 - beta),
+            )
+            least = min(
+                least,
+                abs(m @ m - detector.threshold * s * c) / max(detector.threshold * s * c, 1e-300),
+            )
             if t == trace.switched_at[r]:
                 break
     return least
@@ -166,17 +219,22 @@ def assert_twins(kernel, reference, problem):
         assert np.allclose(a, b, rtol=1e-8, atol=1e-9 * scale), name
     # the measures, recomputed from the final model
     final = reference.model[:, None, :] - reference.optimum
-    assert np.allclose(reference.distance2[:, -1], (final[:, 0] ** 2).sum(axis=1), rtol=1e-9, atol=1e-12)
-    assert np.allclose(reference.loss[:, -1], [problem.loss(x) for x in reference.model], rtol=1e-9, atol=1e-12)
+    assert np.allclose(
+        reference.distance2[:, -1], (final[:, 0] ** 2).sum(axis=1), rtol=1e-9, atol=1e-12
+    )
+    assert np.allclose(
+        reference.loss[:, -1], [problem.loss(x) for x in reference.model], rtol=1e-9, atol=1e-12
+    )
 
 
-@settings(deadline=None, max_examples=100, derandomize=True)
+@examples(100, derandomize=True)
 @given(case=runs())
 def test_kernel_and_reference_make_the_same_walk_and_the_same_models(case):
     network, problem, design, arguments = case
     kernel, reference = both(network, problem, design, arguments)
     if not np.array_equal(kernel.switched_at, reference.switched_at):
-        # Only rounding at a near-tie of the detector may separate them; a minibatch cannot be recomputed from the walk.
+        # Only rounding at a near-tie of the detector may separate them; a minibatch cannot be
+        # recomputed from the walk.
         assert isinstance(design, lw.Switching)
         if arguments["update"].minibatch is None:
             size, x0 = arguments["step_size"], arguments["x0"]
@@ -185,12 +243,22 @@ def test_kernel_and_reference_make_the_same_walk_and_the_same_models(case):
     assert_twins(kernel, reference, problem)
 
 
-@pytest.mark.parametrize("every", [1, 200])  # in one piece, what is constant is not read again after the switch
+@pytest.mark.parametrize(
+    "every", [1, 200]
+)  # in one piece, what is constant is not read again after the switch
 @pytest.mark.parametrize("size", [0.02, lw.Decaying(0.02, 50)])
 def test_switching_is_reached_by_both_backends_and_not_only_skipped(every, size):
     network, problem = lw.complete(6), lw.homogeneous(6, dim=3)
-    design = lw.switching(lw.mhlj(0.5), lw.weight_rw(), threshold=0.6, window=3, patience=2, step_size=0.01)
-    arguments = {"steps": 200, "step_size": size, "replicas": 6, "record_walk": True, "record_every": every}
+    design = lw.switching(
+        lw.mhlj(0.5), lw.weight_rw(), threshold=0.6, window=3, patience=2, step_size=0.01
+    )
+    arguments = {
+        "steps": 200,
+        "step_size": size,
+        "replicas": 6,
+        "record_walk": True,
+        "record_every": every,
+    }
     kernel, reference = both(network, problem, design, arguments)
     assert (reference.switched_at >= 0).all()
     assert len(set(reference.switched_at.tolist())) > 1
@@ -200,8 +268,15 @@ def test_switching_is_reached_by_both_backends_and_not_only_skipped(every, size)
 @pytest.mark.parametrize("every", [1, 13, None])
 def test_kernel_walks_do_not_depend_on_where_pieces_end(every, monkeypatch):
     network, problem = lw.star(6), lw.homogeneous(6, dim=3)
-    design = lw.switching(lw.mhlj(schedule=lw.Decaying(0.9, 9)), lw.unif_rw(), threshold=0.5, window=4, patience=3)
-    arguments = {"steps": 300, "step_size": lw.Decaying(0.01, 50), "replicas": 3, "record_walk": True}
+    design = lw.switching(
+        lw.mhlj(schedule=lw.Decaying(0.9, 9)), lw.unif_rw(), threshold=0.5, window=4, patience=3
+    )
+    arguments = {
+        "steps": 300,
+        "step_size": lw.Decaying(0.01, 50),
+        "replicas": 3,
+        "record_walk": True,
+    }
     whole = lw.run(network, problem, design, record_every=300, **arguments)
     monkeypatch.setattr(import_module("levywalk.engine.drive"), "_PIECE", 7)
     pieces = lw.run(network, problem, design, record_every=every, **arguments)
@@ -209,19 +284,31 @@ def test_kernel_walks_do_not_depend_on_where_pieces_end(every, monkeypatch):
         assert np.array_equal(getattr(whole, name), getattr(pieces, name)), name
 
 
-@pytest.mark.parametrize("dim", DIMS)
-@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("dim", mostly_more(DIMS, lambda dim: dim < 10))
+@pytest.mark.parametrize("many", mostly_more([False, True], lambda many: not many))
 def test_backends_agree_on_divergence(dim, many):
-    # The oracle forms the gradient before it is scaled, the kernel scales first: overflow may come some steps apart.
+    # The oracle forms the gradient before it is scaled, the kernel scales first: overflow may come
+    # some steps apart.
     rng = np.random.default_rng(dim)
     node = np.repeat(np.arange(8), 1 + many)
-    problem = lw.LeastSquares(rng.normal(size=(len(node), dim)), rng.normal(size=len(node)), node, ridge=0.5)
+    problem = lw.LeastSquares(
+        rng.normal(size=(len(node), dim)), rng.normal(size=len(node)), node, ridge=0.5
+    )
     network, design = lw.ring(8), lw.mhlj()
     size = 4.0 / design.bind(network, problem).largest
-    arguments = {"steps": 6000, "step_size": size, "replicas": 2, "record_walk": True, "record_every": 1500}
+    arguments = {
+        "steps": 6000,
+        "step_size": size,
+        "replicas": 2,
+        "record_walk": True,
+        "record_every": 1500,
+    }
     kernel, reference = both(network, problem, design, arguments)
     assert (reference.diverged_at >= 0).all()
-    assert np.abs(kernel.diverged_at - reference.diverged_at).max() <= 0.02 * reference.diverged_at.min() + 2
+    assert (
+        np.abs(kernel.diverged_at - reference.diverged_at).max()
+        <= 0.02 * reference.diverged_at.min() + 2
+    )
     for name in ("walk", "visits", "hops", "transfers", "final_node"):
         assert np.array_equal(getattr(kernel, name), getattr(reference, name)), name
     for trace in (kernel, reference):

@@ -41,7 +41,7 @@ def test_rows_are_symmetric_sorted_and_obey_the_policy(case, policy):
     assert found == expected
     assert (np.diff(rows * n + network.indices) > 0).all()
     loops = n if policy == "counted" else 0
-    assert network.degree.sum() == network.indices.size == 2 * network.edges + loops
+    assert network.degree.sum() == network.indices.size == 2 * network.n_edges + loops
     for v in range(n):
         assert network.neighbours(v).tolist() == sorted(u for w, u in expected if w == v)
 
@@ -102,6 +102,6 @@ def test_policies_turn_into_each_other(case):
     assert plain.with_self_loops("counted") == counted
     assert counted.with_self_loops("none") == plain
     assert (counted.degree - plain.degree == 1).all()
-    assert counted.edges == plain.edges
+    assert counted.n_edges == plain.n_edges
     with pytest.raises(ValueError, match="self_loops must be one of"):
         plain.with_self_loops("sometimes")

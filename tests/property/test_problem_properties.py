@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from levywalk.problem import GeneralizedLinear, LeastSquares, Logistic
+from tests.limits import examples
 
-SETTINGS = settings(max_examples=80, deadline=None)
+SETTINGS = examples(80)
 
 
 @st.composite
-def problems(draw, kinds=("least_squares", "logistic"), ridges=(0.0, 1e-3, 1.0)) -> GeneralizedLinear:
-    """Draw a problem with a unique minimiser, on few or many nodes, with samples of unequal scale."""
+def problems(
+    draw, kinds=("least_squares", "logistic"), ridges=(0.0, 1e-3, 1.0)
+) -> GeneralizedLinear:
+    """Draw a problem with a unique minimiser, on few or many nodes,
+    with samples of unequal scale.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     dim, n = draw(st.integers(1, 6)), draw(st.integers(2, 12))
     samples = n + draw(st.integers(4 * dim, 60))
@@ -23,7 +28,9 @@ def problems(draw, kinds=("least_squares", "logistic"), ridges=(0.0, 1e-3, 1.0))
     node = None if draw(st.booleans()) else node
     ridge = draw(st.sampled_from(ridges))
     if draw(st.sampled_from(kinds)) == "least_squares":
-        return LeastSquares(features, features @ rng.normal(size=dim) + rng.normal(size=samples), node, ridge)
+        return LeastSquares(
+            features, features @ rng.normal(size=dim) + rng.normal(size=samples), node, ridge
+        )
     # Random labels of few samples may be separable: there always is a ridge here.
     return Logistic(features, rng.random(samples) < 0.5, node, max(ridge, 1e-3))
 
@@ -33,7 +40,9 @@ def points(problem: GeneralizedLinear, count: int, seed: int = 0) -> np.ndarray:
 
 
 def numerical_gradient(f, x):
-    """Central differences of fourth order: the error is far below the tolerance for smooth losses."""
+    """Central differences of fourth order: the error is far below the tolerance for smooth
+    losses.
+    """
     gradient = np.empty(len(x))
     for i in range(len(x)):
         h = 2.0**-10 * max(1.0, abs(x[i]))
@@ -49,7 +58,9 @@ def test_local_gradients_equal_numerical_differentiation(problem):
     for v in range(problem.n):
         numeric = numerical_gradient(lambda z, v=v: problem.local_loss(v, z), x)
         scale = problem.smoothness[v] + np.abs(numeric).max()
-        np.testing.assert_allclose(problem.local_gradient(v, x), numeric, rtol=1e-6, atol=1e-7 * scale)
+        np.testing.assert_allclose(
+            problem.local_gradient(v, x), numeric, rtol=1e-6, atol=1e-7 * scale
+        )
 
 
 @SETTINGS
@@ -75,7 +86,8 @@ def test_smoothness_bounds_gradient_differences(problem):
 @SETTINGS
 @given(problems())
 def test_smoothness_is_attained_along_the_top_eigenvector(problem):
-    # For the logistic loss the curvature is largest at the origin, so a tiny step from there attains it.
+    # For the logistic loss the curvature is largest at the origin, so a tiny step from there
+    # attains it.
     for v in range(problem.n):
         a = problem.sorted_features[problem.offsets[v] : problem.offsets[v + 1]]
         top = np.linalg.svd(a, full_matrices=False)[2][0]
@@ -109,7 +121,9 @@ def test_no_point_has_less_loss_than_the_optimum(problem):
 def test_strong_convexity_inequality_holds_globally_and_locally(problem):
     x, y = points(problem, 2)
     gap2 = float(np.sum((x - y) ** 2))
-    tolerance = 1e-9 * (1 + problem.smoothness.max() * gap2 + abs(problem.loss(x)) + abs(problem.loss(y)))
+    tolerance = 1e-9 * (
+        1 + problem.smoothness.max() * gap2 + abs(problem.loss(x)) + abs(problem.loss(y))
+    )
     gradient = problem.local_gradients(x).mean(axis=0)
     below = problem.loss(x) + gradient @ (y - x) + 0.5 * problem.strong_convexity * gap2
     assert problem.loss(y) >= below - tolerance
@@ -132,11 +146,13 @@ def test_least_squares_strong_convexity_is_attained(problem):
 @SETTINGS
 @given(problems(), st.integers(0, 2**32 - 1))
 def test_the_order_of_samples_changes_nothing(problem, seed):
-    order = np.random.default_rng(seed).permutation(problem.samples)
+    order = np.random.default_rng(seed).permutation(problem.n_samples)
     arrays = (array[order] for array in (problem.features, problem.targets, problem.node))
     shuffled = type(problem)(*arrays, problem.ridge)
     np.testing.assert_allclose(shuffled.smoothness, problem.smoothness, rtol=1e-12)
-    np.testing.assert_allclose(shuffled.optimum, problem.optimum, rtol=1e-8, atol=1e-10 * np.abs(problem.optimum).max())
+    np.testing.assert_allclose(
+        shuffled.optimum, problem.optimum, rtol=1e-8, atol=1e-10 * np.abs(problem.optimum).max()
+    )
     assert shuffled.sigma_star2 == pytest.approx(problem.sigma_star2, rel=1e-7, abs=1e-20)
     x = points(problem, 1)[0]
     assert shuffled.loss(x) == pytest.approx(problem.loss(x), rel=1e-12)
@@ -156,8 +172,12 @@ def test_a_minibatch_of_all_samples_is_the_local_gradient_and_single_ones_averag
         everything = np.arange(problem.sample_count(v))
         whole = problem.local_gradient(v, x)
         scale = 1e-11 * (1 + np.abs(problem.local_gradients(x)).max())
-        np.testing.assert_allclose(problem.local_gradient(v, x, everything), whole, rtol=1e-12, atol=scale)
+        np.testing.assert_allclose(
+            problem.local_gradient(v, x, everything), whole, rtol=1e-12, atol=scale
+        )
         twice = np.concatenate([everything, everything[::-1]])
-        np.testing.assert_allclose(problem.local_gradient(v, x, twice), whole, rtol=1e-9, atol=scale)
+        np.testing.assert_allclose(
+            problem.local_gradient(v, x, twice), whole, rtol=1e-9, atol=scale
+        )
         singles = np.mean([problem.local_gradient(v, x, [j]) for j in everything], axis=0)
         np.testing.assert_allclose(singles, whole, rtol=1e-9, atol=scale)

@@ -1,20 +1,22 @@
-"""The exact law of each rule, enumerated from the rule itself, is the matrix that linear algebra gives.
+"""The exact law of each rule, enumerated from the rule itself, is the matrix that linear algebra
+gives.
 
-A rule maps words to nodes. Evenly spaced words, as many as a multiple of the degree, measure each outcome to within one
-word per boundary between outcomes; nothing is drawn at random but the networks. The matrices are computed here, by
-dense products.
+A rule maps words to nodes. Evenly spaced words, as many as a multiple of the degree, measure each
+outcome to within one word per boundary between outcomes; nothing is drawn at random but the
+networks. The matrices are computed here, by dense products.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import levywalk as lw
 from levywalk.draws import stratified_words, unit
 from levywalk.walks import hop, jump_distance, metropolis_hastings
+from tests.limits import examples
 
 PER_NEIGHBOUR = 400
 JUMP_WORDS = 20_000
@@ -25,9 +27,13 @@ def networks(draw, largest=7):
     """A random spanning tree plus random edges: connected, irregular, under either policy."""
     n = draw(st.integers(2, largest))
     edges = {(draw(st.integers(0, v - 1)), v) for v in range(1, n)}
-    extra = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda pair: pair[0] < pair[1])
+    extra = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(
+        lambda pair: pair[0] < pair[1]
+    )
     edges |= draw(st.sets(extra, max_size=6))
-    return lw.Network.from_edges(sorted(edges), n=n, self_loops=draw(st.sampled_from(["none", "counted"])))
+    return lw.Network.from_edges(
+        sorted(edges), n=n, self_loops=draw(st.sampled_from(["none", "counted"]))
+    )
 
 
 def problem_with(smoothness):
@@ -131,10 +137,12 @@ def test_a_view_holds_what_the_adjacency_says_and_no_more():
             assert list(view.neighbours) == near.tolist()
             assert view.degree == len(near)
             assert list(view.neighbour_degrees) == A[near].sum(axis=1).tolist()
-            assert list(view.neighbour_scores) == pytest.approx(np.array([3.0, 1.0, 2.0, 5.0, 4.0])[near])
+            assert list(view.neighbour_scores) == pytest.approx(
+                np.array([3.0, 1.0, 2.0, 5.0, 4.0])[near]
+            )
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(case=cases())
 def test_the_metropolis_rule_has_the_law_of_its_matrix_for_any_target(case):
     network, problem, target, law = case
@@ -143,14 +151,15 @@ def test_the_metropolis_rule_has_the_law_of_its_matrix_for_any_target(case):
     assert bound.law == pytest.approx(law, rel=1e-12)
     expected = dense_metropolis(network, law)
     found = enumerate_rule(bound, metropolis_hastings)
-    # One boundary per neighbour: at most one word of PER_NEIGHBOUR each, and all of them add to the stay.
+    # One boundary per neighbour: at most one word of PER_NEIGHBOUR each, and all of them add to the
+    # stay.
     degree = network.degree[:, None]
     slack = np.where(np.eye(network.n, dtype=bool), 1.0, 1.0 / degree) / PER_NEIGHBOUR + 1e-12
     assert (np.abs(found - expected) <= slack).all()
     assert lw.transition(network, problem, design).toarray() == pytest.approx(expected, abs=1e-13)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(network=networks())
 def test_a_hop_is_exactly_uniform_over_the_neighbourhood(network):
     bound = lw.unif_rw().bind(network, problem_with(np.ones(network.n)))
@@ -159,7 +168,7 @@ def test_a_hop_is_exactly_uniform_over_the_neighbourhood(network):
     assert (enumerate_rule(bound, hop) == A / A.sum(axis=1, keepdims=True)).all()
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(jump=jumps())
 def test_one_uniform_decides_jump_and_distance_with_their_probabilities(jump):
     law, p_jump, q = jump
@@ -172,14 +181,15 @@ def test_one_uniform_decides_jump_and_distance_with_their_probabilities(jump):
     assert np.abs(found - np.append(1.0 - p_jump, p_jump * q)).max() <= 2.0 / JUMP_WORDS
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(case=cases(), jump=jumps())
 def test_metropolis_with_jumps_has_the_law_of_the_algorithm(case, jump):
     network, problem, target, law = case
     jump_law, p_jump, q = jump
     design = lw.Design(target=target, jump=jump_law)
     bound = design.bind(network, problem)
-    # The rule's own pieces: distances by the JUMP word, hops by hop words, the decision by its word.
+    # The rule's own pieces: distances by the JUMP word, hops by hop words, the decision by its
+    # word.
     distances = np.zeros(len(q) + 1)
     for word in stratified_words(2000):
         distances[jump_distance(unit(word), p_jump, jump_law.cumulative())] += 1.0 / 2000
@@ -193,19 +203,26 @@ def test_metropolis_with_jumps_has_the_law_of_the_algorithm(case, jump):
     assert lw.transition(network, problem, design).toarray() == pytest.approx(expected, abs=1e-13)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(case=cases())
 def test_iid_sampling_has_the_law_of_its_target_from_every_node(case):
     network, problem, target, law = case
     design = lw.Design(target=target, moves="iid")
     table = design.bind(network, problem).table
     count = network.n * 2000
-    found = np.bincount([table.pick(word) for word in stratified_words(count)], minlength=network.n) / count
+    found = (
+        np.bincount([table.pick(word) for word in stratified_words(count)], minlength=network.n)
+        / count
+    )
     assert np.abs(found - law).max() <= network.n / count + 1e-12
-    assert lw.transition(network, problem, design).toarray() == pytest.approx(np.tile(law, (network.n, 1)), abs=1e-13)
+    assert lw.transition(network, problem, design).toarray() == pytest.approx(
+        np.tile(law, (network.n, 1)), abs=1e-13
+    )
 
 
-@pytest.mark.parametrize(("policy", "leave", "stay_far"), [("none", 1 / 200, 0.0), ("counted", 1 / 300, 1 / 3)])
+@pytest.mark.parametrize(
+    ("policy", "leave", "stay_far"), [("none", 1 / 200, 0.0), ("counted", 1 / 300, 1 / 3)]
+)
 def test_the_five_node_ring_of_the_paper_follows_impmh_and_not_its_figure(policy, leave, stay_far):
     network, problem = lw.ring(5).with_self_loops(policy), problem_with([100.0, 1.0, 1.0, 1.0, 1.0])
     bound = lw.weight_rw().bind(network, problem)
@@ -224,6 +241,8 @@ def test_a_rule_without_the_degree_ratio_would_be_caught():
     law = np.full(4, 0.25)
     A = adjacency(network)
     wrong = A / A.sum(axis=1, keepdims=True)  # min(1, π_u/π_v) = 1 accepts all
-    right = enumerate_rule(lw.unif_rw().bind(network, problem_with(np.ones(4))), metropolis_hastings)
+    right = enumerate_rule(
+        lw.unif_rw().bind(network, problem_with(np.ones(4))), metropolis_hastings
+    )
     assert np.abs(right - dense_metropolis(network, law)).max() <= 1.0 / PER_NEIGHBOUR
     assert np.abs(right - wrong).max() > 0.5

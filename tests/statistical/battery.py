@@ -1,10 +1,11 @@
-"""Statistical tests of a stream of 64-bit words, each with a p-value of a known law, in chunks of any number.
+"""Statistical tests of a stream of 64-bit words, each with a p-value of a known law, in chunks of
+any number.
 
-Every test looks at a chunk and returns evidence; evidence of several chunks is added, and the p-value is that of all
-chunks together. All p-values are two-sided where too good a fit is possible.
+Every test looks at a chunk and returns evidence; evidence of several chunks is added, and the
+p-value is that of all chunks together. All p-values are two-sided where too good a fit is possible.
 
-The budget of false alarms: at most `MOST` p-values in a run over all orders, each compared with `LEVEL` / `MOST`, so
-that ideal words fail the whole run with probability at most `LEVEL`.
+The budget of false alarms: at most `MOST` p-values in a run over all orders, each compared with
+`LEVEL` / `MOST`, so that ideal words fail the whole run with probability at most `LEVEL`.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ U = np.uint64
 ULP = 2.0**-53
 
 
-# Evidence ------------------------------------------------------------------------------------------------------------
+# Evidence -----------------------------------------------------------------------------------------
 
 
 class Evidence(Protocol):
-    """What a test saw; `p` is the probability of seeing this or something less likely in ideal words."""
+    """What a test saw; `p` is the probability of seeing this or something less likely in ideal
+    words.
+    """
 
     @property
     def p(self) -> float: ...
@@ -51,12 +54,16 @@ def two_sided(below: float, above: float) -> float:
 
 def chi_square(statistic: float, freedom: int) -> float:
     """Return the two-sided p-value of a chi-square statistic."""
-    return two_sided(float(special.chdtr(freedom, statistic)), float(special.chdtrc(freedom, statistic)))
+    return two_sided(
+        float(special.chdtr(freedom, statistic)), float(special.chdtrc(freedom, statistic))
+    )
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Counts of classes, against expected counts: Pearson's chi-square, ``groups`` sums being fixed."""
+    """Counts of classes, against expected counts: Pearson's chi-square, ``groups`` sums being
+    fixed.
+    """
 
     observed: Floats
     expected: Floats
@@ -75,7 +82,9 @@ class Cells:
 
 @dataclass(frozen=True)
 class Scores:
-    """Sums of uncorrelated terms with mean 0 and variance 1, ``terms`` each: all squares together, and the largest."""
+    """Sums of uncorrelated terms with mean 0 and variance 1, ``terms`` each: all squares together,
+    and the largest.
+    """
 
     totals: Floats
     terms: Floats
@@ -126,7 +135,9 @@ Named = Iterator[tuple[str, Evidence]]
 
 def cells(classes: npt.NDArray[Any], probabilities: Floats) -> Cells:
     """Count classes 0, 1, … of the given probabilities."""
-    observed = np.bincount(classes.astype(np.int64, copy=False).ravel(), minlength=probabilities.size)
+    observed = np.bincount(
+        classes.astype(np.int64, copy=False).ravel(), minlength=probabilities.size
+    )
     return Cells(observed.astype(np.float64), probabilities * classes.size)
 
 
@@ -135,7 +146,7 @@ def even(classes: npt.NDArray[Any], count: int) -> Cells:
     return cells(classes, np.full(count, 1.0 / count))
 
 
-# Helpers -------------------------------------------------------------------------------------------------------------
+# Helpers ------------------------------------------------------------------------------------------
 
 
 def units(words: Words64) -> Floats:
@@ -192,13 +203,15 @@ def _lags(width: int, size: int) -> list[int]:
     return sorted({lag for lag in (1, 2, 3, width - 1, width, width + 1) if 0 < lag <= size // 2})
 
 
-# Tests: each takes the words of a chunk and the width of their grid --------------------------------------------------
+# Tests: each takes the words of a chunk and the width of their grid -------------------------------
 
 
 def frequencies(words: Words64, width: int) -> Named:
     """Every bit is fair; every byte and every 16-bit window is uniform."""
     halves = _halves(words)
-    counts = np.array([np.bincount(halves[:, place], minlength=1 << 16) for place in range(4)], dtype=np.float64)
+    counts = np.array(
+        [np.bincount(halves[:, place], minlength=1 << 16) for place in range(4)], dtype=np.float64
+    )
     yield "16-bit windows", Cells(counts, np.full(counts.shape, len(words) / 2**16), groups=4)
     square = counts.reshape(4, 256, 256)
     octets = np.stack([square.sum(axis=1), square.sum(axis=2)], axis=1).reshape(8, 256)
@@ -220,7 +233,11 @@ def bit_pairs(words: Words64, width: int) -> Named:
 
 
 def _named_lags(width: int, size: int) -> list[tuple[int, str]]:
-    names = {width - 1: "1 row - 1 apart", width: "1 row apart", width + 1: "1 row + 1 apart"} if width > 3 else {}
+    names = (
+        {width - 1: "1 row - 1 apart", width: "1 row apart", width + 1: "1 row + 1 apart"}
+        if width > 3
+        else {}
+    )
     return [(lag, names.get(lag, f"{lag} apart")) for lag in _lags(width, size)]
 
 
@@ -233,7 +250,10 @@ def serial(words: Words64, width: int) -> Named:
         pairs = _rows(values, 2)
         yield f"pairs, {name} bits", even(pairs[:, 0] << U(8) | pairs[:, 1], 1 << 16)
         triples = _rows(narrow, 3)
-        yield f"triples, {name} bits", even(triples[:, 0] << U(10) | triples[:, 1] << U(5) | triples[:, 2], 1 << 15)
+        yield (
+            f"triples, {name} bits",
+            even(triples[:, 0] << U(10) | triples[:, 1] << U(5) | triples[:, 2], 1 << 15),
+        )
 
 
 def gaps(words: Words64, width: int) -> Named:
@@ -247,9 +267,14 @@ def gaps(words: Words64, width: int) -> Named:
 
 
 def poker(words: Words64, width: int) -> Named:
-    """The number of distinct values among 4-bit digits: of the 16 of a word, and the highest of 8 words."""
+    """The number of distinct values among 4-bit digits: of the 16 of a word, and the highest of 8
+    words.
+    """
     part = words[: len(words) // 4]
-    yield "poker in a word", _distinct([(part >> U(shift)) & U(15) for shift in range(0, 64, 4)], 7, 13)
+    yield (
+        "poker in a word",
+        _distinct([(part >> U(shift)) & U(15) for shift in range(0, 64, 4)], 7, 13),
+    )
     yield "poker of 8 words", _distinct(list(_rows(words >> U(60), 8).T), 4, 8)
 
 
@@ -262,13 +287,17 @@ def _distinct(digits: list[Words64], fewest: int, most: int) -> Cells:
     law = np.zeros(17)
     law[0] = 1.0
     for _ in digits:
-        law = law * np.arange(17) / 16 + np.concatenate([[0.0], law[:-1] * (16 - np.arange(16)) / 16])
+        law = law * np.arange(17) / 16 + np.concatenate(
+            [[0.0], law[:-1] * (16 - np.arange(16)) / 16]
+        )
     merged = np.concatenate([[law[: fewest + 1].sum()], law[fewest + 1 : most], [law[most:].sum()]])
     return cells(np.clip(found, fewest, most) - fewest, merged)
 
 
 def birthdays(words: Words64, width: int) -> Named:
-    """Equal spacings among 2^12 birthdays in a year of 2^32 days are Poisson with mean 4 (Marsaglia)."""
+    """Equal spacings among 2^12 birthdays in a year of 2^32 days are Poisson with mean 4
+    (Marsaglia).
+    """
     part = words[: len(words) // 4]
     for name, days in (("high", part >> U(32)), ("low", part & U(0xFFFFFFFF))):
         born = np.sort(_rows(days, 1 << 12), axis=1)
@@ -278,12 +307,16 @@ def birthdays(words: Words64, width: int) -> Named:
 
 
 def ordered(words: Words64, width: int) -> Named:
-    """`unit` is uniform (Kolmogorov-Smirnov); words repeat, and their parts collide, as often as by chance."""
+    """`unit` is uniform (Kolmogorov-Smirnov); words repeat, and their parts collide, as often as by
+    chance.
+    """
     ascending = np.sort(words)
     u = units(ascending)
     grid = np.arange(len(u) + 1) / len(u)
     distance = float(max((grid[1:] - u).max(), (u - grid[:-1]).max()))
-    scaled = distance * (math.sqrt(len(u)) + 0.12 + 0.11 / math.sqrt(len(u)))  # Stephens: exact enough from 2^10 on
+    scaled = distance * (
+        math.sqrt(len(u)) + 0.12 + 0.11 / math.sqrt(len(u))
+    )  # Stephens: exact enough from 2^10 on
     p = two_sided(float(stats.kstwobign.cdf(scaled)), float(special.kolmogorov(scaled)))
     yield "unit, Kolmogorov-Smirnov", Levels(math.log(max(p, 1e-300)), 1)
     yield "repeats of a word", _collisions(ascending, 64)
@@ -291,7 +324,10 @@ def ordered(words: Words64, width: int) -> Named:
     yield "collisions, high bits", _collisions(ascending >> U(64 - bits), bits)
     yield "collisions, low bits", _collisions(np.sort(words & U((1 << bits) - 1)), bits)
     pairs = _rows(words >> U(64 - (bits - 2) // 2), 2)
-    yield "collisions of pairs", _collisions(np.sort(pairs[:, 0] << U(bits // 2 - 1) | pairs[:, 1]), bits - 2)
+    yield (
+        "collisions of pairs",
+        _collisions(np.sort(pairs[:, 0] << U(bits // 2 - 1) | pairs[:, 1]), bits - 2),
+    )
 
 
 def _collisions(ascending: Words64, bits: int) -> Events:
@@ -300,7 +336,9 @@ def _collisions(ascending: Words64, bits: int) -> Events:
 
 
 def rank(words: Words64, width: int) -> Named:
-    """Binary 64 x 64 matrices have the ranks of random ones: of 64 words, and of one bit of 4096 words."""
+    """Binary 64 x 64 matrices have the ranks of random ones: of 64 words, and of one bit of 4096
+    words.
+    """
     yield "rank of 64 words", _ranks(words[: max(len(words) // 16, min(len(words), 1 << 14))])
     for bit in (0, 63):
         ones = ((words >> U(bit)) & U(1)).astype(np.uint8)
@@ -331,7 +369,9 @@ def _ranks(words: Words64) -> Cells:
 def complexity(words: Words64, width: int) -> Named:
     """Sequences of one bit have the linear complexity of random ones (Rueppel's exact law)."""
     length, count = 256, 96
-    law = np.array([1 / 6, 1 / 2, 1 / 4, 1 / 12])  # of length / 2 - 1 or less, length / 2, one more, yet more
+    law = np.array(
+        [1 / 6, 1 / 2, 1 / 4, 1 / 12]
+    )  # of length / 2 - 1 or less, length / 2, one more, yet more
     for bit in (0, 63):
         ones = _rows(((words[: length * count] >> U(bit)) & U(1)).astype(np.int64), length)
         found = np.array([linear_complexity(row.tolist()) for row in ones])
@@ -339,7 +379,9 @@ def complexity(words: Words64, width: int) -> Named:
 
 
 def linear_complexity(sequence: list[int]) -> int:
-    """Return the length of the shortest linear recurrence of a sequence of bits (Berlekamp and Massey)."""
+    """Return the length of the shortest linear recurrence of a sequence of bits (Berlekamp and
+    Massey).
+    """
     current, previous, past = 1, 1, 0
     length, since = 0, 1
     for place, bit in enumerate(sequence):
@@ -372,7 +414,9 @@ def hamming(words: Words64, width: int) -> Named:
 
 
 def correlation(words: Words64, width: int) -> Named:
-    """`unit` is uncorrelated with itself up to 32 words apart and between neighbours in the grid."""
+    """`unit` is uncorrelated with itself up to 32 words apart and between neighbours in
+    the grid.
+    """
     yield "unit, autocorrelation", _correlation((units(words) - 0.5) * math.sqrt(12.0), width)
 
 
@@ -417,12 +461,18 @@ def decisions(words: Words64, width: int, splitter: Splitter = splits) -> Named:
         bins = min(degree, 1000)
         width_of = np.diff(np.ceil(np.arange(bins + 1) * degree / bins)) / degree
         law = np.repeat(width_of / 8, 8)
-        yield f"split, degree {degree}", cells(index * bins // degree * 8 + (u * 8).astype(np.int64), law)
+        yield (
+            f"split, degree {degree}",
+            cells(index * bins // degree * 8 + (u * 8).astype(np.int64), law),
+        )
     index, u = splitter(words, 7)
     yield "split, rare acceptance", Events(int((u < 2.0**-12).sum()), len(words) * 2.0**-12)
     now, then = index[:-1:2], index[1::2]
     half = len(then)
-    yield "split, next neighbour", even((now[:half] * 8 + (u[:-1:2][:half] * 8).astype(np.int64)) * 7 + then, 7 * 8 * 7)
+    yield (
+        "split, next neighbour",
+        even((now[:half] * 8 + (u[:-1:2][:half] * 8).astype(np.int64)) * 7 + then, 7 * 8 * 7),
+    )
 
 
 TESTS = (
@@ -442,7 +492,7 @@ TESTS = (
 )
 
 
-# Running -------------------------------------------------------------------------------------------------------------
+# Running ------------------------------------------------------------------------------------------
 
 Results = dict[str, Evidence]
 
@@ -460,7 +510,8 @@ def examine(chunks: Iterable[Words64], width: int = 1) -> Results:
 def avalanche(scheme: Scheme, bases: int, part: str, first: int = 0) -> Scores:
     """Flip every bit of one coordinate: every output bit flips with probability one half.
 
-    The key is zero, the worst case; the bases are different steps, so that no pair of words is counted twice.
+    The key is zero, the worst case; the bases are different steps, so that no pair of words is
+    counted twice.
     """
     position = ("k0", "k1", "step", "slot").index(part)
     totals = np.zeros((64, 64))
@@ -483,4 +534,6 @@ def p_values(results: Mapping[str, Evidence]) -> dict[str, float]:
 
 def caught_by(found: Mapping[str, float]) -> list[str]:
     """Return the tests whose p-value is below the threshold, smallest first."""
-    return sorted((name for name, p in found.items() if p < THRESHOLD), key=lambda name: found[name])
+    return sorted(
+        (name for name, p in found.items() if p < THRESHOLD), key=lambda name: found[name]
+    )

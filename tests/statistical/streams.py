@@ -1,8 +1,10 @@
-"""The words of levywalk as streams, next to flawed hashes and to numpy's generators: what `battery` judges.
+"""The words of levywalk as streams, next to flawed hashes and to numpy's generators: what `battery`
+judges.
 
-A scheme is a hash ``(k0, k1, step, slot) -> words``, vectorised. An order goes through the coordinates (key, step,
-slot) so that words whose independence is claimed stand next to each other: its ``width`` is the number of words after
-which the outer coordinate moves, so words 1, width - 1, width and width + 1 apart are neighbours in the grid.
+A scheme is a hash ``(k0, k1, step, slot) -> words``, vectorised. An order goes through the
+coordinates (key, step, slot) so that words whose independence is claimed stand next to each other:
+its ``width`` is the number of words after which the outer coordinate moves, so words 1, width - 1,
+width and width + 1 apart are neighbours in the grid.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ U = np.uint64
 MASK = 2**64 - 1
 
 
-# Schemes -------------------------------------------------------------------------------------------------------------
+# Schemes ------------------------------------------------------------------------------------------
 
 
 def mix64(z: Words64) -> Words64:
@@ -83,7 +85,8 @@ def xorshift(k0: Words64, k1: Words64, step: Words64, slot: Words64) -> Words64:
 
 
 FLAWED: dict[str, Scheme] = {
-    scheme.__name__: scheme for scheme in (shared_counter, one_half, one_multiply, half_mixed, weyl, lcg, xorshift)
+    scheme.__name__: scheme
+    for scheme in (shared_counter, one_half, one_multiply, half_mixed, weyl, lcg, xorshift)
 }
 
 
@@ -92,7 +95,11 @@ def _table(step: Words64, slot: Words64, table: Callable[[int], Words64]) -> Wor
     return table(1 << int(step.max()).bit_length())[step.astype(np.int64)]
 
 
-def _doubled(count: int, advance: Callable[[Words64], Words64], square: Callable[[], Callable[[Words64], Words64]]) -> Words64:
+def _doubled(
+    count: int,
+    advance: Callable[[Words64], Words64],
+    square: Callable[[], Callable[[Words64], Words64]],
+) -> Words64:
     """Return ``count`` states by doubling: advance by 1, then by 2, by 4, …"""
     states = np.array([0x0123456789ABCDEF], dtype=U)
     while len(states) < count:
@@ -139,12 +146,14 @@ def _xorshift_table(count: int) -> Words64:
     return _doubled(count, advance, square)
 
 
-# Orders --------------------------------------------------------------------------------------------------------------
+# Orders -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Order:
-    """A way through the coordinates; ``claimed`` is whether levywalk says that the words are independent."""
+    """A way through the coordinates; ``claimed`` is whether levywalk says that the words are
+    independent.
+    """
 
     name: str
     claim: str
@@ -177,7 +186,9 @@ def walkers() -> Words64:
 @cache
 def seeds() -> Words64:
     """Return the keys of walker 0 of seeds 0, 1, …, as columns."""
-    return np.ascontiguousarray(np.vstack([keys(seed, Domain.WALK, range(1)) for seed in range(1 << SEEDS)]).T)
+    return np.ascontiguousarray(
+        np.vstack([keys(seed, Domain.WALK, range(1)) for seed in range(1 << SEEDS)]).T
+    )
 
 
 @cache
@@ -223,7 +234,9 @@ def small_keys() -> Words64:
 
 @cache
 def offset_keys() -> Words64:
-    """Return 16 keys whose first halves are steps of one sequence and whose second halves count, as columns."""
+    """Return 16 keys whose first halves are steps of one sequence and whose second halves count, as
+    columns.
+    """
     count = np.arange(16, dtype=U)
     return np.array([count * U(STEP), count])
 
@@ -247,20 +260,38 @@ ORDERS: dict[str, Order] = {
     for order in (
         Order("steps", "the proposals of one walker, step after step", 1, _steps_of(HOP)),
         Order("jumps", "the jump words of one walker, step after step", 1, _steps_of(JUMP)),
-        Order("slots", "2^20 slots of a step, as a long jump reads them", 1 << 20, _slots_of(20, JUMP)),
+        Order(
+            "slots", "2^20 slots of a step, as a long jump reads them", 1 << 20, _slots_of(20, JUMP)
+        ),
         Order("steps and slots", "jump word and three hops of each step", 4, _slots_of(2, JUMP)),
         Order("diagonal", "slot s + 1 of step t and slot s of step t + 1", 2, _diagonal),
         Order("minibatches", "32 local samples of each step", 32, _slots_of(5, MINIBATCH)),
-        Order("walkers", "1024 adjacent walkers at each step", 1 << WALKERS, _keys_of(walkers, WALKERS)),
+        Order(
+            "walkers",
+            "1024 adjacent walkers at each step",
+            1 << WALKERS,
+            _keys_of(walkers, WALKERS),
+        ),
         Order("seeds", "256 adjacent seeds at each step", 1 << SEEDS, _keys_of(seeds, SEEDS)),
         Order("domains", "all eight domains at each step", 8, _keys_of(domains, 3)),
         Order("steps at 2^32", "steps across 2^32", 1, _steps_of(HOP, 2**32 - 2**17)),
         Order("steps at 2^53", "steps across 2^53", 1, _steps_of(HOP, 2**53 - 2**17)),
         Order("small keys", "256 keys with both halves below 16", 256, _keys_of(small_keys, 8)),
         Order("one-bit keys", "the 128 keys with one bit set", 128, _keys_of(one_bit_keys, 7)),
-        Order("offset keys", "first halves of keys that are steps of each other", 16, _keys_of(offset_keys, 4)),
+        Order(
+            "offset keys",
+            "first halves of keys that are steps of each other",
+            16,
+            _keys_of(offset_keys, 4),
+        ),
         Order("counted k0", "one word each of keys (0, 0), (1, 0), (2, 0), …", 1, _counted_k0),
-        Order("counted k1", "one word each of keys (0, 0), (0, 1), (0, 2), …", 1, _counted_k1, claimed=False),
+        Order(
+            "counted k1",
+            "one word each of keys (0, 0), (0, 1), (0, 2), …",
+            1,
+            _counted_k1,
+            claimed=False,
+        ),
     )
 }
 CLAIMED = {name: order for name, order in ORDERS.items() if order.claimed}

@@ -1,8 +1,9 @@
 """The data laws have the moments that the paper states.
 
-Each statistic has an exactly known law under the claim (chi-square, normal, binomial), and its limits are
-that law's quantiles: a right program exceeds any one of them with probability 1e-9. Each check is also run on
-a law that is slightly wrong and must reject it, so that the limits are known to bite.
+Each statistic has an exactly known law under the claim (chi-square, normal, binomial), and its
+limits are that law's quantiles: a right program exceeds any one of them with probability 1e-9. Each
+check is also run on a law that is slightly wrong and must reject it, so that the limits are known
+to bite.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ N = 40_000
 
 
 def within(law, value) -> bool:
-    """Whether ``value`` lies between the law's two quantiles at half the false-alarm probability each."""
+    """Whether ``value`` lies between the law's two quantiles at half the false-alarm probability
+    each.
+    """
     low, high = law.ppf(FALSE_ALARM / 2), law.isf(FALSE_ALARM / 2)
     return bool(low <= value <= high)
 
@@ -74,7 +77,9 @@ def test_a_wrong_variance_noise_or_correlation_is_noticed():
     assert features_have_variance(correlated, 1.0)
     assert not features_are_uncorrelated(correlated, 1.0)
     residuals = problem.targets - problem.features @ problem.truth
-    louder = SyntheticLeastSquares(problem.features, problem.targets + 0.06 * residuals, truth=problem.truth)
+    louder = SyntheticLeastSquares(
+        problem.features, problem.targets + 0.06 * residuals, truth=problem.truth
+    )
     assert not residuals_have_deviation(louder, 1.0)
     shifted = SyntheticLeastSquares(problem.features, problem.targets, truth=problem.truth + 0.02)
     assert not optimum_is_centred_on_the_truth(shifted, 1.0)
@@ -98,7 +103,9 @@ def test_the_number_of_important_nodes_is_binomial():
 
 
 def places_are_uniform(counts, important, runs) -> bool:
-    """A node is important in Binomial(runs, important/n) of the runs; the nodes share the false alarm."""
+    """A node is important in Binomial(runs, important/n) of the runs; the nodes share the false
+    alarm.
+    """
     law = stats.binom(runs, important / len(counts))
     share = FALSE_ALARM / (2 * len(counts))
     return bool((counts >= law.ppf(share)).all() and (counts <= law.isf(share)).all())

@@ -1,7 +1,7 @@
 """Random families against exact laws and against networkx: chi-square tests over labelled graphs.
 
-Seeds are fixed, so a test passes or fails for good; the level says how unlikely a false alarm was when they
-were chosen. Every test is shown to have teeth: a mutant of the generator must fail it.
+Seeds are fixed, so a test passes or fails for good; the level says how unlikely a false alarm was
+when they were chosen. Every test is shown to have teeth: a mutant of the generator must fail it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def graph_edges(graph):
 
 
 def fit(sample, law):
-    """The p-value of a sample under an exact law; rare outcomes are pooled, impossible ones give 0."""
+    """The p-value of a sample under an exact law;
+    rare outcomes are pooled, impossible ones give 0.
+    """
     counts = Counter(sample)
     if any(law.get(outcome, 0.0) == 0.0 for outcome in counts):
         return 0.0
@@ -79,7 +81,8 @@ def er_sample(n, p):
     return [one(seed) for seed in range(DRAWS)]
 
 
-@pytest.mark.parametrize("p", [0.1, 0.3, 0.7])  # the first draws pairs, the others one coin per pair
+# The first draws pairs, the others one coin per pair.
+@pytest.mark.parametrize("p", [0.1, 0.3, pytest.param(0.7, marks=pytest.mark.more)])
 def test_erdos_renyi_has_the_exact_law(p):
     assert fit(er_sample(4, p), er_law(4, p)) > LEVEL
 
@@ -110,7 +113,9 @@ def test_a_fixed_number_of_pairs_is_a_uniform_set():
 
 
 def ws_law(n, k, p, forbid_existing=True):
-    """Enumerate every coin and new end; ``forbid_existing`` False is the mutant that forgets new edges."""
+    """Enumerate every coin and new end; ``forbid_existing`` False is the mutant that forgets new
+    edges.
+    """
     lattice = [tuple(sorted((u, (u + j) % n))) for j in range(1, k // 2 + 1) for u in range(n)]
     starts = [u for _ in range(1, k // 2 + 1) for u in range(n)]
     law = {frozenset(lattice): 1.0}
@@ -132,7 +137,9 @@ def ws_sample(n, k, p):
 
 
 # in the last, some nodes come to know all others and keep their edges
-@pytest.mark.parametrize(("n", "k", "p"), [(5, 2, 0.5), (5, 3, 1.0), (6, 4, 0.6)])
+@pytest.mark.parametrize(
+    ("n", "k", "p"), [(5, 2, 0.5), pytest.param(5, 3, 1.0, marks=pytest.mark.more), (6, 4, 0.6)]
+)
 def test_watts_strogatz_has_the_exact_law_of_networkx_rewiring(n, k, p):
     assert fit(ws_sample(n, k, p), ws_law(n, k, p)) > LEVEL
 
@@ -160,7 +167,12 @@ def ba_law(n, power=1):
             weight = {v: degree[v] ** power for v in range(newcomer)}
             total = sum(weight.values())
             for a, b in combinations(range(newcomer), 2):
-                both = weight[a] * weight[b] / total * (1 / (total - weight[a]) + 1 / (total - weight[b]))
+                both = (
+                    weight[a]
+                    * weight[b]
+                    / total
+                    * (1 / (total - weight[a]) + 1 / (total - weight[b]))
+                )
                 after[graph | {(a, newcomer), (b, newcomer)}] += mass * both
         law = dict(after)
     return law
@@ -185,6 +197,7 @@ def regular_sample(n, degree):
     return [edges_of(lw.random_regular(n, degree, seed=seed)) for seed in range(DRAWS)]
 
 
+@pytest.mark.more
 def test_random_regular_has_the_law_of_networkx():
     ours = regular_sample(6, 3)
     theirs = [graph_edges(nx.random_regular_graph(3, 6, seed=seed)) for seed in range(DRAWS)]
@@ -192,6 +205,7 @@ def test_random_regular_has_the_law_of_networkx():
     assert agree(ours, theirs) > LEVEL
 
 
+@pytest.mark.more
 def test_a_regular_graph_made_by_shuffling_one_graph_is_noticed():
     rng = np.random.default_rng(1)
     prism = nx.circular_ladder_graph(3)

@@ -1,12 +1,12 @@
 """The kernel's walks have the law of their matrix.
 
-A chain can be built from one endless stack of i.i.d. draws from row v for each node v, the next of which is
-taken at each visit. So the counts of moves out of v are those of the first m draws of a stack, where m, the
-number of visits, is random and depends on the draws. Limits that hold for all m = 1, …, M at once hold for
-it: Chernoff's, with a union bound over m and over cells that keeps the false alarm of a test at
-1e-8. Cells of probability 0 must be empty. Long-run shares are compared with the stationary law over
-independent walks from it, so Hoeffding's inequality applies. Every check is also run against the matrix of a
-walk with a mistake in it, which must be rejected.
+A chain can be built from one endless stack of i.i.d. draws from row v for each node v, the next of
+which is taken at each visit. So the counts of moves out of v are those of the first m draws of a
+stack, where m, the number of visits, is random and depends on the draws. Limits that hold for all m
+= 1, …, M at once hold for it: Chernoff's, with a union bound over m and over cells that keeps the
+false alarm of a test at 1e-8. Cells of probability 0 must be empty. Long-run shares are compared
+with the stationary law over independent walks from it, so Hoeffding's inequality applies. Every
+check is also run against the matrix of a walk with a mistake in it, which must be rejected.
 """
 
 from __future__ import annotations
@@ -82,13 +82,25 @@ def expected_matrix(network, problem, name, degree_ratio=True, extra_hop=0):
     if design.jump is None:
         return P
     W = A / A.sum(axis=1, keepdims=True)
-    q = {"MHLJ": np.array([4, 2, 1]) / 7, "far jumps": (1 / np.arange(1, 6)) / (1 / np.arange(1, 6)).sum()}[name]
+    q = {
+        "MHLJ": np.array([4, 2, 1]) / 7,
+        "far jumps": (1 / np.arange(1, 6)) / (1 / np.arange(1, 6)).sum(),
+    }[name]
     levy = sum(q[i] * np.linalg.matrix_power(W, i + 1 + extra_hop) for i in range(len(q)))
     return (1 - design.jump.p_jump) * P + design.jump.p_jump * levy
 
 
 def counts_of(network, problem, design):
-    trace = lw.run(network, problem, design, steps=STEPS, step_size=0.01, replicas=REPLICAS, record_walk=True, seed=11)
+    trace = lw.run(
+        network,
+        problem,
+        design,
+        steps=STEPS,
+        step_size=0.01,
+        replicas=REPLICAS,
+        record_walk=True,
+        seed=11,
+    )
     ends = np.column_stack([trace.walk, trace.final_node])
     counts = np.zeros((network.n, network.n), dtype=np.int64)
     np.add.at(counts, (ends[:, :-1].ravel(), ends[:, 1:].ravel()), 1)
@@ -96,7 +108,9 @@ def counts_of(network, problem, design):
 
 
 def fits(counts, P) -> bool:
-    """Whether every cell lies within Chernoff's limits, P(S ≥ k or S ≤ k) ≤ exp(-m KL(k/m, p)), for all m at once."""
+    """Whether every cell lies within Chernoff's limits, P(S ≥ k or S ≤ k) ≤ exp(-m KL(k/m, p)), for
+    all m at once.
+    """
     visits = counts.sum(axis=1, keepdims=True)
     P = np.where(P < 1e-12, 0.0, np.minimum(P, 1.0))  # 1 - Σ leaves rounding where there is nothing
     share = counts / visits
@@ -140,18 +154,29 @@ def test_the_other_self_loop_policy_is_caught():
 
 
 def hoeffding(cells, replicas):
-    """For means of independent shares in [0, 1]: P(|mean - expectation| > limit) <= 2 exp(-2 replicas limit²)."""
+    """For means of independent shares in [0, 1]: P(|mean - expectation| > limit) <= 2 exp(-2
+    replicas limit²).
+    """
     return np.sqrt(np.log(2 * cells / FALSE_ALARM) / (2 * replicas))
 
 
 @pytest.mark.parametrize("name", ["WeightRW", "MHLJ", "UnifRW"])
 def test_visits_from_a_stationary_start_have_the_stationary_law(name):
-    # From a stationary start a node's expected share is exactly its stationary mass, whatever the mixing time.
+    # From a stationary start a node's expected share is exactly its stationary mass, whatever the
+    # mixing time.
     network = NETWORKS["star"]
     problem, replicas = problem_of(network), 8000
     P = expected_matrix(network, problem, name)
     law = np.linalg.matrix_power((P + np.eye(6)) / 2, 2**14)[0]
-    trace = lw.run(network, problem, DESIGNS[name], steps=20, step_size=0.01, replicas=replicas, start="stationary")
+    trace = lw.run(
+        network,
+        problem,
+        DESIGNS[name],
+        steps=20,
+        step_size=0.01,
+        replicas=replicas,
+        start="stationary",
+    )
     share = trace.visits.mean(axis=0) / 20
     limit = hoeffding(6, replicas)
     assert np.abs(share - law).max() <= limit
@@ -160,9 +185,17 @@ def test_visits_from_a_stationary_start_have_the_stationary_law(name):
 
 
 def test_hops_per_step_have_the_mean_of_the_jump_law():
-    # Hops of all steps are independent: 1 with probability 1-p, else d, so Hoeffding's inequality with range 2 applies.
+    # Hops of all steps are independent: 1 with probability 1-p, else d, so Hoeffding's inequality
+    # with range 2 applies.
     network = NETWORKS["scale-free"]
-    trace = lw.run(network, problem_of(network), DESIGNS["MHLJ"], steps=STEPS, step_size=0.01, replicas=REPLICAS)
+    trace = lw.run(
+        network,
+        problem_of(network),
+        DESIGNS["MHLJ"],
+        steps=STEPS,
+        step_size=0.01,
+        replicas=REPLICAS,
+    )
     mean = trace.hops[:, -1].mean() / STEPS
     limit = 2 * np.sqrt(np.log(2 / FALSE_ALARM) / (2 * STEPS * REPLICAS))
     assert abs(mean - (0.6 + 0.4 * 11 / 7)) <= limit

@@ -1,4 +1,6 @@
-"""`.ci/browser` on machines that may install a browser and on those that may not; every command is a stand-in."""
+"""`.ci/browser` on machines that may install a browser and on those that may not; every command is
+a stand-in.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import PATIENCE
+
 SCRIPT = Path(__file__).parents[2] / ".ci" / "browser"
 NEEDED = ("bash", "env", "timeout")
 
-pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="an installed package has no .ci beside its tests")
+pytestmark = pytest.mark.skipif(
+    not SCRIPT.exists(), reason="an installed package has no .ci beside its tests"
+)
 
 
 def machine(folder: Path, **commands: str) -> subprocess.CompletedProcess[str]:
@@ -24,7 +30,12 @@ def machine(folder: Path, **commands: str) -> subprocess.CompletedProcess[str]:
         path.chmod(0o755)
     bash = str(shutil.which("bash"))
     return subprocess.run(
-        [bash, str(SCRIPT)], env={"PATH": str(folder)}, capture_output=True, text=True, timeout=60, check=False
+        [bash, str(SCRIPT)],
+        env={"PATH": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
 
 
@@ -35,9 +46,14 @@ def test_a_browser_that_is_there_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_root_with_apt_installs_it(tmp_path: Path) -> None:
-    made = f"printf '#!/bin/sh\\n' > {tmp_path}/chromium; {shutil.which('chmod')} +x {tmp_path}/chromium"
+    made = (
+        f"printf '#!/bin/sh\\n' > {tmp_path}/chromium; "
+        f"{shutil.which('chmod')} +x {tmp_path}/chromium"
+    )
     done = machine(
-        tmp_path, id="echo 0", apt_get=f'echo "$@" >> {tmp_path}/asked\n[[ "$*" != *install* ]] || {{ {made}; }}'
+        tmp_path,
+        id="echo 0",
+        apt_get=f'echo "$@" >> {tmp_path}/asked\n[[ "$*" != *install* ]] || {{ {made}; }}',
     )
     assert done.returncode == 0
     assert done.stdout == "installing Chromium for tests/browser\n"
@@ -58,7 +74,9 @@ def test_root_with_apt_installs_it(tmp_path: Path) -> None:
         ({"id": "echo 0", "apt_get": ""}, "apt-get installed a package without the program"),
     ],
 )
-def test_without_it_the_reason_is_said_and_nothing_fails(tmp_path: Path, commands: dict[str, str], why: str) -> None:
+def test_without_it_the_reason_is_said_and_nothing_fails(
+    tmp_path: Path, commands: dict[str, str], why: str
+) -> None:
     done = machine(tmp_path, **commands)
     assert done.returncode == 0
     assert f"no Chromium: {why}; tests/browser will skip" in done.stdout

@@ -1,4 +1,6 @@
-"""Randomness is a pure function: words equal their published and recomputed values, in Python, numpy and compiled."""
+"""Randomness is a pure function: words equal their published and recomputed values, in Python,
+numpy and compiled.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,19 @@ from hypothesis import strategies as st
 from numba import njit
 
 from levywalk import draws
-from levywalk.draws import HOP, JUMP, MINIBATCH, Domain, Key, generator, keys, mix64, split, stratified_words, unit
+from levywalk.draws import (
+    HOP,
+    JUMP,
+    MINIBATCH,
+    Domain,
+    Key,
+    generator,
+    keys,
+    mix64,
+    split,
+    stratified_words,
+    unit,
+)
 from levywalk.engine.kernels import words
 
 MASK = 2**64 - 1
@@ -37,7 +51,9 @@ def compiled_unit(word):
 
 
 def numpy_words(k0: int, k1: int, steps: np.ndarray, slot: int) -> np.ndarray:
-    """The scheme as the design states it, in wrapping uint64 arithmetic, without any line of levywalk."""
+    """The scheme as the design states it, in wrapping uint64 arithmetic, without any line of
+    levywalk.
+    """
 
     def finalise(z):
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -54,7 +70,13 @@ def test_mix64_gives_the_published_splitmix64_sequence():
     for _ in range(5):
         state = (state + GOLDEN) & MASK
         found.append(mix64(state))
-    assert found == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC, 0x1B39896A51A8749B]
+    assert found == [
+        0xE220A8397B1DCDAF,
+        0x6E789E6AA1B965F4,
+        0x06C45D188009454F,
+        0xF88BB8A8724C81EC,
+        0x1B39896A51A8749B,
+    ]
 
 
 def test_mix64_is_a_bijection_where_it_can_be_enumerated():
@@ -67,20 +89,29 @@ def test_words_equal_an_independent_numpy_computation():
     key = Key.of(12345, Domain.WALK, 6)
     steps = np.concatenate([np.arange(200), 2**40 + np.arange(5)])
     for slot in SLOTS:
-        assert [key.word(int(t), slot) for t in steps] == numpy_words(key.k0, key.k1, steps, slot).tolist()
+        assert [key.word(int(t), slot) for t in steps] == numpy_words(
+            key.k0, key.k1, steps, slot
+        ).tolist()
 
 
 def test_a_key_comes_from_the_seed_sequence_of_its_domain_and_replica():
-    expected = np.random.SeedSequence(7, spawn_key=(int(Domain.TUNING), 3)).generate_state(2, np.uint64)
+    expected = np.random.SeedSequence(7, spawn_key=(int(Domain.TUNING), 3)).generate_state(
+        2, np.uint64
+    )
     assert Key.of(7, Domain.TUNING, 3) == Key(int(expected[0]), int(expected[1]))
 
 
 @settings(deadline=None)  # the first example compiles
-@given(k0=WORDS, k1=WORDS, step=st.integers(0, 2**53), slot=st.sampled_from(SLOTS) | st.integers(0, 2**40))
+@given(
+    k0=WORDS,
+    k1=WORDS,
+    step=st.integers(0, 2**53),
+    slot=st.sampled_from(SLOTS) | st.integers(0, 2**40),
+)
 def test_compiled_words_equal_pythons(k0, k1, step, slot):
-    assert int(compiled_word(np.uint64(k0), np.uint64(k1), np.uint64(step), np.uint64(slot))) == Key(k0, k1).word(
-        step, slot
-    )
+    assert int(
+        compiled_word(np.uint64(k0), np.uint64(k1), np.uint64(step), np.uint64(slot))
+    ) == Key(k0, k1).word(step, slot)
 
 
 @settings(deadline=None)  # the first example compiles
@@ -123,7 +154,9 @@ def test_stratified_words_give_each_neighbour_exactly_its_share(degree, per):
 
 
 def test_streams_of_domains_replicas_and_seeds_never_meet():
-    found = [Key.of(seed, domain, r) for seed, domain, r in product([0, 1, 2**40], Domain, range(20))]
+    found = [
+        Key.of(seed, domain, r) for seed, domain, r in product([0, 1, 2**40], Domain, range(20))
+    ]
     assert len({key.k0 for key in found}) == len({key.k1 for key in found}) == len(found)
     first = {key.word(t, slot) for key in found for t in range(5) for slot in SLOTS}
     assert len(first) == len(found) * 5 * len(SLOTS)
@@ -138,7 +171,9 @@ def test_slots_do_not_overlap_within_a_step():
 def test_keys_are_the_rows_of_the_replicas_wherever_the_range_begins():
     table = keys(3, Domain.WALK, range(2, 6))
     assert table.dtype == np.uint64
-    assert [Key(int(a), int(b)) for a, b in table] == [Key.of(3, Domain.WALK, r) for r in range(2, 6)]
+    assert [Key(int(a), int(b)) for a, b in table] == [
+        Key.of(3, Domain.WALK, r) for r in range(2, 6)
+    ]
     assert keys(3, Domain.WALK, range(0)).shape == (0, 2)
 
 

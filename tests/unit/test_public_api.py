@@ -18,7 +18,11 @@ SOURCE = ast.parse(Path(lw.__file__).read_text(encoding="utf-8"))
 
 def typed_imports():
     """The names imported for type checkers, with their modules."""
-    block = next(node for node in SOURCE.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    block = next(
+        node
+        for node in SOURCE.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
     return {alias.asname or alias.name: node.module for node in block.body for alias in node.names}
 
 
@@ -31,7 +35,9 @@ def test_all_names_the_lazy_map_and_the_imports_for_type_checkers_exactly():
     assert set(lw.__all__) - {"__version__"} == set(lazy)
     assert set(typed_imports()) == set(lazy)
     for name, module in typed_imports().items():
-        assert getattr(import_module(module), name) is getattr(import_module(lazy[name]), name), name
+        assert getattr(import_module(module), name) is getattr(import_module(lazy[name]), name), (
+            name
+        )
     assert sum(len(names) for names in lw._HOME.values()) == len(lazy)  # no name has two homes
 
 
@@ -65,7 +71,9 @@ def test_every_public_callable_has_a_docstring_with_an_example(name):
     assert ">>>" in text, f"{name} has no example"
 
 
-@pytest.mark.parametrize("name", [n for n in lw.__all__ if n.startswith(("Invalid", "Not", "No", "Too", "Missing"))])
+@pytest.mark.parametrize(
+    "name", [n for n in lw.__all__ if n.startswith(("Invalid", "Not", "No", "Too", "Missing"))]
+)
 def test_every_error_is_a_levywalk_error_that_plain_python_catches_too(name):
     error = getattr(lw, name)
     assert issubclass(error, lw.LevywalkError)
@@ -82,8 +90,13 @@ def test_every_error_is_a_levywalk_error_that_plain_python_catches_too(name):
     ],
 )
 def test_importing_levywalk_loads_neither_numba_nor_matplotlib(statement):
-    probe = f"import sys; {statement}; print(sorted({{'numba', 'matplotlib', 'pandas', 'xarray'}} & set(sys.modules)))"
-    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    probe = (
+        f"import sys; {statement}; "
+        f"print(sorted({{'numba', 'matplotlib', 'pandas', 'xarray'}} & set(sys.modules)))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True
+    )
     assert found.stdout.strip() == "[]"
 
 
@@ -111,4 +124,8 @@ def test_the_contracts_of_designs_and_compare_are_kept():
     assert mhlj == {"p_jump": 0.1, "p_distance": 0.5, "max_hops": 3, "schedule": None}
     assert inspect.signature(lw.simple_rw).parameters["reweight"].default is False
     compare = inspect.signature(lw.compare).parameters
-    assert (compare["accuracy"].default, compare["step_size"].default, compare["seed"].default) == (0.01, "tuned", 0)
+    assert (compare["accuracy"].default, compare["step_size"].default, compare["seed"].default) == (
+        0.01,
+        "tuned",
+        0,
+    )

@@ -1,4 +1,4 @@
-"""``levywalk compare``: the tuned comparison without an experiment file; it writes one to go on from."""
+"""``levywalk compare``: a tuned comparison without an experiment file; it writes that file."""
 
 from __future__ import annotations
 
@@ -19,66 +19,110 @@ levywalk compare ring:1000
 
 levywalk compare ws:500,4,0.1 --important 2 --designs unif_rw,mhlj,mhlj:p_jump=0.3,max_hops=5
 
-levywalk compare my.edges --data my.csv --loss logistic --ridge 0.01 --partition label --accuracy 0.05
+levywalk compare my.edges --data my.csv --loss logistic --ridge 0.01 --partition label \
+--accuracy 0.05
 
 Parameters follow a colon: mhlj:p_jump=0.2, mixed_rw:mix=0.1, simple_rw:reweight=true."""
 
 
+NetworkText = Annotated[
+    str | None,
+    typer.Argument(help="ring:1000, grid:25,40, er:1000,0.1, ws:1000,4,0.1, …, or a network file."),
+]
+Partition = Annotated[
+    str,
+    typer.Option(
+        "--partition",
+        help=(
+            "How the samples of a data file are distributed to nodes: iid, label, dirichlet, size."
+        ),
+    ),
+]
+Designs = Annotated[
+    str,
+    typer.Option(
+        "--designs",
+        help="Designs, separated by commas: unif_rw, weight_rw, mhlj, mixed_rw, simple_rw, "
+        "iid_uniform, iid_weighted.",
+    ),
+]
+Updates = Annotated[int, typer.Option("--steps", help="Number of updates of each walk.")]
+Replicas = Annotated[
+    int, typer.Option("--replicas", help="Number of independent walks of each design.")
+]
+Accuracy = Annotated[
+    float,
+    typer.Option("--accuracy", help="Error to tune for, as a share of the initial error."),
+]
+TunedSize = Annotated[
+    str,
+    typer.Option(
+        "--step-size", help="tuned (for each design), theory, or one number for all designs."
+    ),
+]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of the network, the data and the walks.")
+]
+
+
 def compare(
     context: typer.Context,
-    network: Annotated[
-        str | None, typer.Argument(help="ring:1000, grid:25,40, er:1000,0.1, ws:1000,4,0.1, …, or a network file.")
-    ] = None,
+    network: NetworkText = None,
     data: Data = "heterogeneous",
     important: Important = None,
     loss: Loss = "least_squares",
     ridge: Ridge = 0.0,
-    partition: Annotated[
-        str, typer.Option("--partition", help="How a data file is spread over nodes: iid, label, dirichlet, size.")
-    ] = "iid",
+    partition: Partition = "iid",
     self_loops: SelfLoops = "none",
-    designs: Annotated[
-        str,
-        typer.Option(
-            "--designs", help="Of unif_rw, weight_rw, mhlj, mixed_rw, simple_rw, iid_uniform, iid_weighted; commas."
-        ),
-    ] = "unif_rw,weight_rw,mhlj",
-    steps: Annotated[int, typer.Option("--steps", help="Updates per walk.")] = 100_000,
-    replicas: Annotated[int, typer.Option("--replicas", help="Independent walks of each design.")] = 32,
-    accuracy: Annotated[
-        float, typer.Option("--accuracy", help="The error to tune for, over its initial value.")
-    ] = 0.01,
-    step_size: Annotated[
-        str, typer.Option("--step-size", help="tuned (each design its own), theory, or one number for all.")
-    ] = "tuned",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the network, the data and the walks.")] = 0,
+    designs: Designs = "unif_rw,weight_rw,mhlj",
+    steps: Updates = 100_000,
+    replicas: Replicas = 32,
+    accuracy: Accuracy = 0.01,
+    step_size: TunedSize = "tuned",
+    seed: Seed = 0,
     threads: Threads = None,
     out: Out = Path(FOLDER),
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Compare designs on a network, each at its own tuned step size: table, figure, traces, report.html.
+    """Compare designs on a network, each at its own tuned step size: table, figure, traces,
+    report.html.
 
-    It also writes the experiment.toml with which `levywalk run` gives the same result, to go on from.
+    It also writes experiment.toml, with which `levywalk run` gives the same result; change it for
+    more.
 
-    Interrupted, the same command goes on.
+    If it is interrupted, run the same command again to resume.
     """
     from levywalk import checks
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.execute import found_in_words, writable_folder
     from levywalk.experiments.experiment_file import may_write, write_experiment, written_experiment
-    from levywalk.experiments.shorthand import design_settings, network_settings, problem_settings, step_size_setting
+    from levywalk.experiments.folder_report import PAGE
+    from levywalk.experiments.shorthand import (
+        design_settings,
+        network_settings,
+        problem_settings,
+        step_size_setting,
+    )
 
     if network is None:
         raise InvalidParameter(
-            "levywalk compare needs a network, such as `levywalk compare ring:1000`, or a file; --help has examples"
+            "levywalk compare needs a network, such as `levywalk compare ring:1000`, or a file; "
+            "--help has examples"
         )
-    steps, replicas = checks.integer("steps", steps, low=1), checks.integer("replicas", replicas, low=1)
+    steps, replicas = (
+        checks.integer("steps", steps, low=1),
+        checks.integer("replicas", replicas, low=1),
+    )
     if not 0.0 < accuracy < 1.0:
-        raise InvalidParameter(f"accuracy must be between 0 and 1, a share of the initial error, got {accuracy:g}")
+        raise InvalidParameter(
+            f"accuracy must be between 0 and 1, a share of the initial error, got {accuracy:g}"
+        )
     sections = {
         "network": network_settings(network, seed=seed, self_loops=self_loops),
-        "problem": problem_settings(data, important=important, loss=loss, how=partition, ridge=ridge, seed=seed),
+        "problem": problem_settings(
+            data, important=important, loss=loss, how=partition, ridge=ridge, seed=seed
+        ),
         "designs": design_settings(designs),
     }
     folder = Path(FOLDER) if out is None else out
@@ -102,15 +146,24 @@ def compare(
         as_json=as_json,
         ran=ran,
         note=found_in_words,
-        pages=lambda: [*write_on_one_core(folder), write_experiment(settings, folder, ran)],
+        pages=lambda found: [
+            *write_on_one_core(found, folder / PAGE),
+            write_experiment(settings, folder, ran),
+        ],
     )
 
 
 def _typed(context: typer.Context) -> str:
-    """Return the command with what differs from the defaults, but for what decides no result."""
+    """Return the command with all options that differ from their defaults and can change a
+    result.
+    """
     words = ["levywalk", "compare", str(context.params["network"])]
     for option in context.command.params:
         value = context.params.get(str(option.name))
-        if option.param_type_name == "option" and option.name not in ("fresh", "as_json", "threads"):
+        if option.param_type_name == "option" and option.name not in (
+            "fresh",
+            "as_json",
+            "threads",
+        ):
             words += [option.opts[0], str(value)] if str(value) != str(option.default) else []
     return shlex.join(words)

@@ -1,24 +1,38 @@
-"""What `levywalk run`, `compare` and `demo` share: going on after an interruption, files, the table, JSON."""
+"""What `levywalk run`, `compare` and `demo` share: resuming, writing files, the table, JSON."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from levywalk.experiments import Comparison
     from levywalk.experiments.spec import Experiment
+    from levywalk.trace import Comparison
 
-Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the results; made if missing.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="DIR", help="Folder for the results; it is created if it is missing."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Cores to use; all by default.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Start afresh: drop what an interrupted run left.")]
-_GOES_ON = "the same command goes on where it stopped"
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, help="Number of cores to use; default: all.")
+]
+Fresh = Annotated[
+    bool,
+    typer.Option("--fresh", help="Start from the beginning; delete what an interrupted run left."),
+]
+RESUME = "Run the same command again to resume."
+_ROW_PER_DESIGN = 150  # columns of a terminal from which on a design is a row, and not a column
+
+Pages = Callable[["Comparison"], list[Path]]
 
 
 def carry_out(
@@ -31,36 +45,36 @@ def carry_out(
     as_json: bool,
     ran: str = "",
     note: Callable[[Comparison], str] = lambda _: "",
-    pages: Callable[[], list[Path]] | None = None,
+    pages: Pages | None = None,
 ) -> None:
-    """Carry out an experiment and write it into the folder; what an interrupted one left there is gone on from."""
+    """Carry out an experiment and write the results into the folder; resume what was interrupted
+    there.
+
+    ``ran`` is the command that alone gives the same results, if there is one; ``pages`` writes more
+    files.
+    """
     from levywalk.errors import ResumeError, ResumeInUse
     from levywalk.experiments.execute import execute
     from levywalk.experiments.state_files import FOLDER, StateFolder
 
-    unfinished = StateFolder(folder / FOLDER)
+    states = StateFolder(folder / FOLDER)
     if fresh:
-        unfinished.remove()
-    elif unfinished.found():
-        print(f"going on from {unfinished.folder}; --fresh starts afresh", file=sys.stderr)
+        states.remove()
+    elif states.found():
+        print(f"Resuming from {states.folder}. --fresh starts from the beginning.", file=sys.stderr)
     try:
-        result = execute(spec, place, resume=unfinished.folder)
+        result = execute(spec, place, resume=states.folder)
     except ResumeInUse:
         raise
     except ResumeError as error:
         raise ResumeError(f"{error}; or give --fresh, or another --out") from None
     except KeyboardInterrupt:
-        print(f"interrupted: {_GOES_ON}", file=sys.stderr)
+        print(f"Interrupted. {RESUME}", file=sys.stderr)
         raise typer.Exit(130) from None
-    hint = f"; {_GOES_ON}"
+    result = replace(result, command=ran)
     said = note(result)
-    finish(result, folder, as_json, spec=spec, command=command, note=said, ran=ran, pages=pages, hint=hint)
-    unfinished.remove()
-
-
-def interrupted(result: Comparison) -> bool:
-    """Return whether Ctrl-C ended it."""
-    return any(trace.provenance["interrupted"] for trace in result.traces.values())
+    finish(result, folder, as_json, spec=spec, command=command, note=said, pages=pages, hint=RESUME)
+    states.remove()
 
 
 def finish(
@@ -71,62 +85,57 @@ def finish(
     spec: Experiment,
     command: str,
     note: str = "",
-    ran: str = "",
-    pages: Callable[[], list[Path]] | None = None,
+    pages: Pages | None = None,
     hint: str = "",
 ) -> None:
-    """Write the files and show the table; what was done before Ctrl-C is kept.
-
-    ``ran`` is what was typed, where it alone gives the same results; ``pages`` writes what is made of the files.
-    """
-    from levywalk.experiments.execute import as_json as to_json
+    """Write the files and show the table; if Ctrl-C ended the work, of what was done before."""
     from levywalk.experiments.execute import write_results
 
-    output, settings = spec.output, spec.model_dump(mode="json")
+    output = spec.output
     files = write_results(
-        result,
-        folder,
-        traces=output.traces,
-        table=output.table,
-        figure=output.figure,
-        settings=settings,
-        command=ran,
+        result, folder, traces=output.traces, table=output.table, figure=output.figure
     )
-    files += pages() if pages is not None else []
+    files += pages(result) if pages is not None else []
     names = [str(path) for path in files]
     if as_json:
-        document: dict[str, Any] = {"command": command, "seed": spec.run.seed, "sentence": note, "files": names}
-        print(json.dumps(to_json(result) | document, indent=2))
+        more: dict[str, Any] = {
+            "command": command,
+            "seed": spec.run.seed,
+            "sentence": note,
+            "files": names,
+        }
+        print(json.dumps(result.document() | more, indent=2))
     else:
         _show(result)
         if note:
             print(f"\n{note}")
         print(f"\nSeed {spec.run.seed}. Written: " + ", ".join(names))
-    if interrupted(result):
-        print(f"interrupted: the results above are of what was done until then{hint}", file=sys.stderr)
+    if result.interrupted:
+        print(
+            f"Interrupted. The results above cover what was done before. {hint}".rstrip(),
+            file=sys.stderr,
+        )
         raise typer.Exit(130)
 
 
 def _show(result: Comparison) -> None:
-    """Print the table: a row per design where there is room, else a column per design."""
+    """Print the table: a row per design if the terminal is wide enough, else a column per
+    design.
+    """
     from rich.console import Console
     from rich.table import Table
 
-    from levywalk.report.tables import comparison_text
+    from levywalk.report.tables import comparison_text, title_text
 
     console = Console()
     if not console.is_terminal:
-        console = Console(width=200)  # a table that is piped into a file is not squeezed
-    headers, rows = comparison_text(result.table())
-    if console.width < 150:
+        console = Console(width=200)  # a table that goes into a file is not narrowed
+    headers, rows = comparison_text(result)
+    narrow = console.width < _ROW_PER_DESIGN
+    if narrow:
         broken = [[cell.replace(" [", "\n[").replace(" (", "\n(") for cell in row] for row in rows]
         headers, *rows = [list(line) for line in zip(headers, *broken, strict=True)]
-    how = f"tuned to {100 * result.accuracy:g} %" if any(result.sweep.values()) else "step sizes given, not tuned"
-    table = Table(
-        title=f"steps to a share of the initial error [95 % interval over walks]; {how}",
-        title_justify="left",
-        show_lines=console.width < 150,
-    )
+    table = Table(title=title_text(result), title_justify="left", show_lines=narrow)
     for i, header in enumerate(headers):
         table.add_column(header, justify="left" if i == 0 else "right", overflow="fold")
     for row in rows:

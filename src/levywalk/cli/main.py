@@ -1,4 +1,6 @@
-"""The command line. Commands load what they need when they run, so that ``levywalk --help`` answers at once."""
+"""The command line. Commands import what they need when they run, so that ``levywalk --help`` is
+fast.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from levywalk.cli.compare import EXAMPLES, compare
-from levywalk.cli.finish import Fresh, Json, Out, Threads, carry_out, finish, interrupted
+from levywalk.cli.finish import Fresh, Json, Out, Threads, carry_out, finish
 from levywalk.cli.fleet import app as fleet
 from levywalk.cli.fleet.node import NODE_EXAMPLES, node
 from levywalk.cli.inspect import inspect
@@ -40,68 +42,105 @@ def levywalk(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    load: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--load",
+            metavar="FILE",
+            help=(
+                "Run a Python file that registers designs, updates or losses of your own; "
+                "can be repeated."
+            ),
+        ),
+    ] = None,
 ) -> None:
     """Decentralised learning by a walking model: Metropolis-Hastings with Lévy jumps."""
+    from levywalk.registry import load_file
+
+    for file in load or []:
+        load_file(file)
 
 
 @app.command()
 def demo(
     out: Out = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Another instance and other walks.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Seed of the instance and of the walks.")
+    ] = 0,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """See a walk get trapped and a jump set it free: the paper's ring of 1000 nodes, in under a minute."""
+    """See a walk that is trapped, and how jumps help: the paper's ring of 1000 nodes, in under a
+    minute.
+    """
     from levywalk.experiments.demo import demo as run_demo
-    from levywalk.experiments.demo import demo_command, demo_experiment, sentence, write_demo_report
+    from levywalk.experiments.demo import demo_experiment, sentence, write_demo_report
     from levywalk.experiments.execute import writable_folder
 
     folder = writable_folder(out or "levywalk-demo")
     if not as_json:
         print(
-            "Ring(1000), heterogeneous data with two important nodes, every method at its own tuned step size.",
+            "Ring(1000), heterogeneous data with two important nodes, each method at its own tuned "
+            "step size.",
             file=sys.stderr,
         )
-    experiment, result = demo_experiment(seed), run_demo(seed, threads=threads)
-    done = len(result.traces) == 4 and not interrupted(result)
+    result = run_demo(seed, threads=threads)
+    done = len(result.traces) == 4 and not result.interrupted
     finish(
         result,
         folder,
         as_json,
-        spec=experiment,
+        spec=demo_experiment(seed),
         command="demo",
         note=sentence(result) if done else "",
-        ran=demo_command(seed),
-        pages=lambda: [write_demo_report(result, folder, experiment)],
+        pages=lambda found: [write_demo_report(found, folder)],
     )
 
 
 @app.command()
 def run(
-    experiment: Annotated[Path | None, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment file.")] = None,
-    example: Annotated[bool, typer.Option("--example", help="Print a commented example file and stop.")] = False,
+    experiment: Annotated[
+        Path | None, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment file.")
+    ] = None,
+    example: Annotated[
+        bool, typer.Option("--example", help="Print a commented example file and stop.")
+    ] = False,
     override: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="Change one value of the file, e.g. run.steps=5000; can be repeated."
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change one value of the file, such as run.steps=5000; can be repeated.",
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same as --set run.seed=…")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Same as --set run.seed=…")
+    ] = None,
     out: Out = None,
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Run an experiment file: network, problem, designs, steps, outputs. Interrupted, the same command goes on."""
+    """Run an experiment file: network, problem, designs, steps, outputs.
+
+    If it is interrupted, run the same command again to resume.
+    """
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.execute import writable_folder
     from levywalk.experiments.spec import merge_overrides, read_experiment
 
     if example:
-        print(Path(__file__).parents[1].joinpath("experiments", "example.toml").read_text(encoding="utf-8"), end="")
+        print(
+            Path(__file__)
+            .parents[1]
+            .joinpath("experiments", "example.toml")
+            .read_text(encoding="utf-8"),
+            end="",
+        )
         return
     if experiment is None:
         raise InvalidParameter(
-            "levywalk run needs an experiment file; `levywalk run --example > experiment.toml` writes one"
+            "levywalk run needs an experiment file; `levywalk run --example > experiment.toml` "
+            "writes one"
         )
     changes = list(override or []) + ([f"run.seed={seed}"] if seed is not None else [])
     spec = read_experiment(experiment, merge_overrides(changes))
@@ -119,16 +158,38 @@ app.command(epilog=NODE_EXAMPLES)(node)
 
 
 def main() -> None:
-    """Run the command line; no traceback reaches a user for bad input."""
+    """Run the command line; bad input gives a message and no traceback."""
     warnings.showwarning = _show_warning
+    sys.argv[1:] = loads_first(sys.argv[1:])
     try:
         app(standalone_mode=True)
     except LevywalkError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        print("Interrupted.", file=sys.stderr)
         raise SystemExit(130) from None
+
+
+def loads_first(arguments: list[str]) -> list[str]:
+    """Return the arguments with every ``--load FILE`` before the command, wherever it was typed.
+
+    Examples
+    --------
+    >>> loads_first(["run", "a.toml", "--load", "mine.py"])
+    ['--load', 'mine.py', 'run', 'a.toml']
+    """
+    loads: list[str] = []
+    others: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--load":
+            loads += ["--load", *([file] if (file := next(rest, None)) is not None else [])]
+        elif argument.startswith("--load="):
+            loads.append(argument)
+        else:
+            others.append(argument)
+    return loads + others
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

@@ -10,34 +10,56 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from levywalk.cli.finish import RESUME, Json
+from levywalk.cli.options import Scheduler, Workers
 from levywalk.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from levywalk.reproduction.reproduce import Reproduction
 
 
+Labels = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Labels of claims and figures, such as homo or simentrap; a wrong label lists all."
+    ),
+]
+Everything = Annotated[bool, typer.Option("--all", help="All claims and figures.")]
+Quick = Annotated[
+    bool,
+    typer.Option("--quick", help="Use fewer instances and walks and one accuracy; takes minutes."),
+]
+Check = Annotated[
+    bool, typer.Option("--check", help="Exit with code 1 if a verdict is not the expected one.")
+]
+Figures = Annotated[
+    bool, typer.Option("--figures/--no-figures", help="Draw the figures, as PNG and PDF.")
+]
+Folder = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Folder for the results; results that are there are not computed again.",
+    ),
+]
+
+
 def reproduce(
-    labels: Annotated[
-        list[str] | None, typer.Argument(help="Such as homo or simentrap; a wrong one lists all.")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All claims and figures.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer instances and walks, one accuracy: minutes.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit 1 if a verdict is not the one expected.")] = False,
-    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures, as PNG and PDF.")] = True,
-    as_text: Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")] = False,
-    out: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="Where results go; what is there is not computed again."),
-    ] = Path("levywalk-reproduction"),
-    workers: Annotated[
-        int | None, typer.Option(min=0, help="Processes; one per core by default, 0: in this one.")
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://10.0.0.1:8786."),
-    ] = None,
+    labels: Labels = None,
+    everything: Everything = False,
+    quick: Quick = False,
+    check: Check = False,
+    figures: Figures = True,
+    as_text: Json = False,
+    out: Folder = Path("levywalk-reproduction"),
+    workers: Workers = None,
+    scheduler: Scheduler = None,
 ) -> None:
-    """Ask every claim of the paper, say with intervals whether it holds, and draw every figure."""
+    """Check the claims of the paper, with intervals, and draw its figures.
+
+    If it is interrupted, run the same command again to resume.
+    """
     from levywalk.experiments.execute import writable_folder
     from levywalk.reproduction import reproduce as paper
     from levywalk.reproduction.paper import FULL, QUICK
@@ -46,18 +68,22 @@ def reproduce(
     from levywalk.sweeps.workers import JobsFailed
 
     if bool(labels) == everything:
-        raise InvalidParameter("give --all or some labels, such as homo or simentrap; a wrong one lists all")
+        raise InvalidParameter(
+            "give --all or some labels, such as homo or simentrap; a wrong one lists all"
+        )
     if workers is not None and scheduler is not None:
         raise InvalidParameter(f"give --workers or --scheduler, got {workers} and {scheduler!r}")
     effort = QUICK if quick else FULL
     paper.spelled(labels or [])
     if check:
-        paper.expected_verdicts(effort)  # before an hour is spent
+        paper.expected_verdicts(effort)  # fails before an hour of work
     folder = writable_folder(out)
     try:
-        found = paper.reproduce(labels or [], effort, folder, workers=workers, scheduler=scheduler, figures=figures)
+        found = paper.reproduce(
+            labels or [], effort, folder, workers=workers, scheduler=scheduler, figures=figures
+        )
     except KeyboardInterrupt:
-        print("interrupted: what is finished is stored, and the same command goes on", file=sys.stderr)
+        print(f"Interrupted. Finished results are stored. {RESUME}", file=sys.stderr)
         raise typer.Exit(130) from None
     except (ResultStoreError, ClusterLost, JobsFailed) as error:
         print(f"error: {error}", file=sys.stderr)

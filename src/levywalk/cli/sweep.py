@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from levywalk.cli.finish import RESUME, Json, Out
+from levywalk.cli.options import Scheduler, Workers
+
 if TYPE_CHECKING:
     from levywalk.sweeps.store import ResultStore
     from levywalk.sweeps.sweep import Sweep, SweepResult
@@ -16,29 +19,39 @@ if TYPE_CHECKING:
 _MOST_ROWS = 100
 
 
+File = Annotated[
+    Path | None,
+    typer.Argument(metavar="EXPERIMENT.toml", help="An experiment file with a table [sweep]."),
+]
+Example = Annotated[
+    bool, typer.Option("--example", help="Print a commented example file and stop.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check everything and print what would be run.")
+]
+Again = Annotated[
+    bool,
+    typer.Option(
+        "--fresh", help="Compute all runs of this sweep again, also those that are stored."
+    ),
+]
+
+
 def sweep(
-    experiment: Annotated[
-        Path | None,
-        typer.Argument(metavar="EXPERIMENT.toml", help="An experiment file with a table [sweep]."),
-    ] = None,
-    example: Annotated[bool, typer.Option("--example", help="Print a commented example file and stop.")] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder for the results; made if missing."),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option("--workers", min=0, help="Processes; one per core by default, 0: in this one."),
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://10.0.0.1:8786."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and say what would be run.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what is stored of this sweep.")] = False,
+    experiment: File = None,
+    example: Example = False,
+    out: Out = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    as_json: Json = False,
+    dry_run: DryRun = False,
+    fresh: Again = False,
 ) -> None:
-    """Run an experiment for every combination of the values in its table [sweep]; nothing is run twice."""
+    """Run an experiment for every combination of the values in its table [sweep]; each run is
+    computed once.
+
+    If it is interrupted, run the same command again to resume.
+    """
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.execute import writable_folder
     from levywalk.sweeps.pools import ClusterError
@@ -49,7 +62,9 @@ def sweep(
         print(EXAMPLE.read_text(encoding="utf-8"), end="")
         return
     if experiment is None:
-        raise InvalidParameter("levywalk sweep needs a file; `levywalk sweep --example > sweep.toml` writes one")
+        raise InvalidParameter(
+            "levywalk sweep needs a file; `levywalk sweep --example > sweep.toml` writes one"
+        )
     if workers is not None and scheduler is not None:
         raise InvalidParameter(f"give --workers or --scheduler, got {workers} and {scheduler!r}")
     grid = read_sweep(experiment)
@@ -69,7 +84,7 @@ def sweep(
     except KeyboardInterrupt:
         left = len(_missing(grid, store, fresh=False))
         print(
-            f"interrupted: {left} runs are left, and the same command goes on where it stopped",
+            f"Interrupted. {left} runs are left. {RESUME}",
             file=sys.stderr,
         )
         raise typer.Exit(130) from None
@@ -116,11 +131,18 @@ def _plan(grid: Sweep, store: ResultStore, missing: list[str], as_json: bool) ->
         for run, key in zip(grid.runs, grid.keys(), strict=True)
     ]
     if as_json:
-        print(json.dumps({"points": len(grid.points), "to_compute": len(missing), "runs": runs}, indent=2))
+        print(
+            json.dumps(
+                {"points": len(grid.points), "to_compute": len(missing), "runs": runs}, indent=2
+            )
+        )
         return
     for run, row in zip(grid.runs, runs, strict=True):
         print(f"{run.name}{'  (stored)' if row['stored'] else ''}")
-    print(f"{len(grid.points)} points, {len(missing)} different runs to compute, results in {store.folder.parent}")
+    print(
+        f"{len(grid.points)} points, {len(missing)} different runs to compute, results in "
+        f"{store.folder.parent}"
+    )
 
 
 def _show(swept: SweepResult) -> None:

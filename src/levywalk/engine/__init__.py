@@ -1,7 +1,7 @@
 """Runs: the oracle, the kernels, and the one that chooses between them; and the walk alone."""
 
 from levywalk.engine.prepare import check_sizes, checkpoints_of
-from levywalk.engine.run import run, run_step_sizes
+from levywalk.engine.run import check_run, run, run_step_sizes
 from levywalk.engine.walk_alone import walk
 
-__all__ = ["check_sizes", "checkpoints_of", "run", "run_step_sizes", "walk"]
+__all__ = ["check_run", "check_sizes", "checkpoints_of", "run", "run_step_sizes", "walk"]

@@ -1,4 +1,6 @@
-"""Which backend carries out a run: walk, update and problem are all asked whether they have a compiled form."""
+"""Which backend carries out a run: walk, update and problem are all asked whether they have a
+compiled form.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,15 @@ from levywalk.errors import InvalidParameter
 from levywalk.problem import GeneralizedLinear, follows_its_loss, is_logistic, is_squared
 from levywalk.problem.losses import compiled_slope
 from levywalk.updates import Sgd, Update
-from levywalk.walks import Design, Walk
+from levywalk.walks import Walk, is_plain_design
 
 BACKENDS = ("auto", "kernel", "reference")
 
 
 def choose_backend(backend: str, plan: RunPlan) -> str:
-    """Return "kernel" or "reference"; asked for a kernel that does not exist, say what lacks a compiled form."""
+    """Return "kernel" or "reference"; asked for a kernel that does not exist, say what lacks a
+    compiled form.
+    """
     if backend == "reference":
         return "reference"
     lacking = without_kernel(plan)
@@ -33,7 +37,8 @@ def without_kernel(plan: RunPlan) -> str | None:
     problem, update = plan.problem, plan.update
     if not isinstance(problem, GeneralizedLinear) or not follows_its_loss(problem):
         return (
-            f"kernels exist for problems made of samples and a loss, such as LeastSquares and Logistic, with their own "
+            "kernels exist for problems made of samples and a loss, such as LeastSquares and "
+            "Logistic, with their own "
             f"local_loss and local_gradient, and {type(problem).__name__} is none"
         )
     if problem.sample_loss.n_outputs != 1:
@@ -41,13 +46,22 @@ def without_kernel(plan: RunPlan) -> str | None:
     if not has_builtin_loss(problem) and compiled_slope(problem.sample_loss) is None:
         return f"the loss {problem.sample_loss.name} has no compiled slope (Loss.compiled)"
     if not is_plain_sgd(update) and compiled_update(update) is None:
-        return f"the update {update.name} has no compiled form (Update.compiled), or a subclass overrides it"
+        return (
+            f"the update {update.name} has no compiled form (Update.compiled), "
+            "or a subclass overrides it"
+        )
     for phase in plan.method.phases:
         walk = phase.walk
         if not is_plain_design(walk) and compiled_walk(walk) is None:
-            return f"the walk {walk.name} has no compiled form (Walk.compiled), or a subclass overrides it"
+            return (
+                f"the walk {walk.name} has no compiled form (Walk.compiled), "
+                "or a subclass overrides it"
+            )
         if not is_plain_design(walk) and len(plan.method.phases) > 1:
-            return f"the walk {walk.name} is a phase of a switching walk, which has kernels for designs only"
+            return (
+                f"the walk {walk.name} is a phase of a switching walk, "
+                "which has kernels for designs only"
+            )
         if walk.asks_neighbours:
             return f"the walk {walk.name} asks its neighbours, which kernels cannot do"
     return None
@@ -59,13 +73,14 @@ def has_builtin_loss(problem: GeneralizedLinear) -> bool:
 
 
 def is_plain_sgd(update: Update) -> bool:
-    """Return whether the update is the SGD that the kernels compute, and no subclass that computes something else."""
-    return keeps(update, Sgd, "gradient", "direction", "apply") and not update.token_memory and not update.node_memory
-
-
-def is_plain_design(walk: Walk) -> bool:
-    """Return whether the walk is a `Design` that moves as the kernels do, and no subclass that decides otherwise."""
-    return keeps(walk, Design, "decide", "bind", "schedules") and not walk.token_memory and not walk.node_memory
+    """Return whether the update is the SGD that the kernels compute, and no subclass that computes
+    something else.
+    """
+    return (
+        keeps(update, Sgd, "gradient", "direction", "apply")
+        and not update.token_memory
+        and not update.node_memory
+    )
 
 
 def compiled_update(update: Update) -> Callable[..., Any] | None:
@@ -79,11 +94,15 @@ def compiled_walk(walk: Walk) -> Callable[..., Any] | None:
 
 
 def _twin(value: Walk | Update, *names: str) -> Callable[..., Any] | None:
-    """Return ``value.compiled()`` if the class that defines it, or a subclass of that, defines none of the names anew.
+    """Return ``value.compiled()`` if the class that defines it, or a subclass of that, defines none
+    of the names anew.
 
-    A twin stands for the methods of the class that wrote it; a subclass that overrides one of them loses the twin.
+    A twin stands for the methods of the class that wrote it; a subclass that overrides one of them
+    loses the twin.
     """
-    if "compiled" in getattr(value, "__dict__", {}) or any(name in getattr(value, "__dict__", {}) for name in names):
+    if "compiled" in getattr(value, "__dict__", {}) or any(
+        name in getattr(value, "__dict__", {}) for name in names
+    ):
         return None
     for base in type(value).__mro__:
         if "compiled" in vars(base):

@@ -1,4 +1,6 @@
-"""Bind a walk and an update to a network and a problem: what kernels, reference and fleet begin from."""
+"""Bind a walk and an update to a network and a problem: what kernels, reference and fleet begin
+from.
+"""
 
 from __future__ import annotations
 
@@ -69,14 +71,20 @@ def bind_phases(
     return tuple(phases)
 
 
-def method_of(phases: tuple[BoundPhase, ...], update: Update, detector: Detector | None, problem: Problem) -> Method:
+def method_of(
+    phases: tuple[BoundPhase, ...], update: Update, detector: Detector | None, problem: Problem
+) -> Method:
     """Return what is published of bound phases and an update."""
-    bound = None if detector is None else detector.bind(problem.dim, float(np.mean(problem.smoothness)))
+    bound = (
+        None if detector is None else detector.bind(problem.dim, float(np.mean(problem.smoothness)))
+    )
     return Method(tuple(phase.published for phase in phases), update, bound, problem.dim, problem.n)
 
 
 class Sites:
-    """The nodes of a simulation as places where a step is made; each is built when it is first visited."""
+    """The nodes of a simulation as places where a step is made; each is built when it is first
+    visited.
+    """
 
     def __init__(self, method: Method, problem: Problem, bounds: list[Bound]) -> None:
         self.method, self.problem, self.bounds = method, problem, bounds
@@ -94,7 +102,12 @@ class Sites:
 
 
 def bind(
-    network: Network, problem: Problem, walk: Walk, update: Any = None, *, step_size: float | str | Schedule
+    network: Network,
+    problem: Problem,
+    walk: Walk,
+    update: Any = None,
+    *,
+    step_size: float | str | Schedule,
 ) -> tuple[Method, Sites]:
     """Return the published method and the nodes of a simulation.
 

@@ -17,10 +17,10 @@ from levywalk.engine.interrupt import Interruptible
 from levywalk.engine.measure import Measure
 from levywalk.engine.prepare import Job
 from levywalk.engine.reference import ReferenceBackend
-from levywalk.engine.resume import Progress, StateFile
+from levywalk.engine.resume import RunProgress, StateFile
 from levywalk.engine.run_state import RunPlan, RunRecord, RunState
 from levywalk.engine.standings import Standings
-from levywalk.engine.threads import Pace, equal_shares, side_by_side
+from levywalk.engine.threads import Pace, Share, equal_shares, side_by_side
 from levywalk.errors import DivergedWarning
 from levywalk.progress import Bar
 from levywalk.trace import Trace
@@ -33,26 +33,36 @@ _MODELS = 1 << 16  # numbers of models that are kept to be measured together
 Through = Callable[[int, Ints], Standings]
 
 
-def drive(job: Job, provenance: dict[str, Any], progress: bool | None, file: StateFile | None = None) -> Trace:
+def drive(
+    job: Job, provenance: dict[str, Any], progress: bool | None, file: StateFile | None = None
+) -> Trace:
     """Take all replicas through all checkpoints, each thread its own share of them.
 
-    With a file, go on from what it holds; now and then all shares end at one step, and the file takes their state.
+    With a file, go on from what it holds; now and then all shares end at one step, and the file
+    takes their state.
     """
     plan = job.plan
-    measure = Measure(plan.problem, job.loss_nodes, only_distance=job.tuning)
-    state, record = RunState.new(plan, job.start, job.x0), RunRecord(plan.replicas, len(job.checkpoints))
+    measure = Measure(plan.problem, job.loss_nodes, only_distance=job.only_distance)
+    state, record = (
+        RunState.new(plan, job.start, job.x0),
+        RunRecord(plan.replicas, len(job.checkpoints)),
+    )
     with Interruptible() as interrupt, file or nullcontext():
-        so_far = file.load(state, record) if file else Progress()
+        so_far = file.load(state, record) if file else RunProgress()
         before, began = so_far.seconds, time.perf_counter()
         shares = _shares(job, state) if so_far.done < plan.steps else []
-        walks = [Walk(go, state.rows(rows), measure, record, rows, so_far.done) for rows, go in shares]
+        walks = [
+            RunShare(go, state.rows(rows), measure, record, rows, so_far.done)
+            for rows, go in shares
+        ]
         title = f"walking {provenance['design']['name']}"
-        with Bar(title, plan.steps * len(walks), done=so_far.done * len(walks), show=progress) as bar:
+        with Bar(
+            title, plan.steps * len(walks), done=so_far.done * len(walks), show=progress
+        ) as bar:
             while so_far.done < plan.steps:
                 deadline = time.monotonic() + file.pause if file else math.inf
                 pace = Pace(so_far.done, plan.steps, _piece(job), interrupt, deadline)
-                side_by_side(walks, partial(Walk.through, checkpoints=job.checkpoints, pace=pace), bar)
-                so_far.done = pace.limit
+                so_far.done = side_by_side(walks, job.checkpoints, pace, bar)
                 so_far.seconds = before + time.perf_counter() - began
                 if file:
                     file.save(state, record, so_far)
@@ -67,11 +77,19 @@ def drive(job: Job, provenance: dict[str, Any], progress: bool | None, file: Sta
     return _trace(plan, state, measure, step, record, provenance)
 
 
-class Walk:
-    """One thread's share of the replicas on their way through the checkpoints; ``go`` takes them through some marks."""
+class RunShare(Share):
+    """One thread's replicas of a run; ``go`` takes them through some marks, and they are measured
+    at each.
+    """
 
     def __init__(
-        self, go: Through, state: RunState, measure: Measure, record: RunRecord, rows: slice, done: int
+        self,
+        go: Through,
+        state: RunState,
+        measure: Measure,
+        record: RunRecord,
+        rows: slice,
+        done: int,
     ) -> None:
         self.go, self.measure, self.done = go, measure, done
         self.errors, self.counts = record.errors[rows], record.counts[rows]
@@ -80,23 +98,22 @@ class Walk:
         if done == 0:
             self.note(_standing(state), 0)
 
-    def through(self, report: Callable[[int], None], *, checkpoints: Ints, pace: Pace) -> None:
-        """Go through the checkpoints that are left, or to an earlier end that the pace has set."""
-        while self.done < checkpoints[-1]:
-            column = int(np.searchsorted(checkpoints, self.done, side="right"))  # of the next checkpoint
-            goals = checkpoints[column : column + self.most]
-            stop = pace.until(self.done, min(int(goals[-1]), self.done + self.piece))
-            if stop == self.done:
-                return
-            began = time.perf_counter()
-            # The end of a piece between two checkpoints is measured into the next one's column, until that is reached.
-            marks = np.append(goals[goals < stop], stop)
-            self.note(self.go(self.done, marks), column)
-            self.done, steps = stop, stop - self.done
-            # Longer pieces while they are short, shorter ones where a step or a checkpoint costs more than expected
-            per_step = (time.perf_counter() - began) / steps
-            self.piece = max(1, min(4 * self.piece, int(_PIECE_SECONDS / max(per_step, 1e-9))))
-            report(steps)
+    def goals(self, marks: Ints, column: int) -> Ints:
+        """Return as many marks as have room for their models."""
+        return marks[column : column + self.most]
+
+    def most_steps(self) -> int:
+        """Return how many steps take about a tenth of a second."""
+        return self.piece
+
+    def advance(self, marks: Ints, column: int) -> None:
+        """Walk through the marks and measure at each."""
+        began = time.perf_counter()
+        self.note(self.go(self.done, marks), column)
+        # Longer pieces while they are short, shorter ones where a step or a checkpoint costs more
+        # than expected
+        per_step = (time.perf_counter() - began) / (int(marks[-1]) - self.done)
+        self.piece = max(1, min(4 * self.piece, int(_PIECE_SECONDS / max(per_step, 1e-9))))
 
     def note(self, seen: Standings, column: int) -> None:
         """Measure what was seen into the record, from this column on."""
@@ -109,9 +126,11 @@ class Walk:
 def _piece(job: Job) -> int:
     """Return the most steps between two looks at Ctrl-C and the clock."""
     plan = job.plan
-    samples = getattr(plan.problem, "samples", plan.problem.n) / plan.problem.n
+    samples = getattr(plan.problem, "n_samples", plan.problem.n) / plan.problem.n
     if job.backend == "kernel":
-        nanoseconds = 10.0 + 0.5 * plan.problem.dim * min(samples, getattr(plan.update, "minibatch", None) or samples)
+        nanoseconds = 10.0 + 0.5 * plan.problem.dim * min(
+            samples, getattr(plan.update, "minibatch", None) or samples
+        )
         nanoseconds *= -(-plan.replicas // job.threads)
     else:
         nanoseconds = 2e4 * plan.replicas
@@ -119,7 +138,9 @@ def _piece(job: Job) -> int:
 
 
 def _shares(job: Job, state: RunState) -> list[tuple[slice, Through]]:
-    """Return each thread's replicas and what takes them on; the oracle is plain Python and has one thread."""
+    """Return each thread's replicas and what takes them on; the oracle is plain Python and has one
+    thread.
+    """
     plan = job.plan
     if job.backend == "reference":
         advance = ReferenceBackend(plan, state).advance
@@ -138,7 +159,9 @@ def _standing(state: RunState) -> Standings:
     return Standings(*(getattr(state, name)[:, None] for name in Standings._fields))
 
 
-def _by_steps(state: RunState, advance: Callable[[int, int], None], start: int, marks: Ints) -> Standings:
+def _by_steps(
+    state: RunState, advance: Callable[[int, int], None], start: int, marks: Ints
+) -> Standings:
     return Standings.by_steps(state, start, marks, advance)
 
 
@@ -157,7 +180,8 @@ def _trace(
     if diverged:
         first = int(state.diverged_at[state.diverged_at >= 0].min())
         warnings.warn(
-            f"{diverged} of {plan.replicas} replicas diverged, the first at step {first}; their errors are infinite "
+            f"{diverged} of {plan.replicas} replicas diverged, the first at step {first}; their "
+            "errors are infinite "
             "from there on (trace.diverged_at); use a smaller step_size: up to 'theory' is stable",
             DivergedWarning,
             stacklevel=4,

@@ -40,7 +40,10 @@ class Interruptible:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._mine:
             signal.signal(signal.SIGINT, self._before)

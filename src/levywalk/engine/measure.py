@@ -1,14 +1,16 @@
 """The errors of the models at a checkpoint: ‖x - x*‖², f(x) - f(x*) and f(x).
 
-‖x - x*‖² is always exact, and for least squares so is f: it goes through the Hessian, whatever the number of samples.
-Any other f costs a pass over the data, which at 200 checkpoints can be far more work than the walk itself. Then f is
-the mean over some of the nodes, drawn once, uniformly without replacement: an unbiased estimate, the same nodes for
-all replicas and checkpoints, and never mixed with exact values in one trace.
+‖x - x*‖² is always exact, and for least squares so is f: it goes through the Hessian, whatever the
+number of samples. Any other f costs a pass over the data, which at 200 checkpoints can be far more
+work than the walk itself. Then f is the mean over some of the nodes, drawn once, uniformly without
+replacement: an unbiased estimate, the same nodes for all replicas and checkpoints, and never mixed
+with exact values in one trace.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,8 @@ _LEAST_NODES = 64  # … but is never left to fewer nodes than this
 def loss_nodes(
     measure_loss: Any, problem: Problem, update: Update, steps: int, checkpoints: int, seed: int
 ) -> Ints | None:
-    """Return the nodes that f is measured on, or None for all; ``measure_loss`` is "auto", "exact" or how many.
+    """Return the nodes that f is measured on, or None for all; ``measure_loss`` is "auto", "exact"
+    or how many.
 
     Examples
     --------
@@ -51,7 +54,9 @@ def loss_nodes(
     """
     if isinstance(measure_loss, str):
         if measure_loss not in ("auto", "exact"):
-            raise InvalidParameter(f"measure_loss must be 'auto', 'exact' or a number of nodes, got {measure_loss!r}")
+            raise InvalidParameter(
+                f"measure_loss must be 'auto', 'exact' or a number of nodes, got {measure_loss!r}"
+            )
         if measure_loss == "exact" or is_quadratic(problem):
             return None
         count = max(_LEAST_NODES, _affordable(problem, update, steps, checkpoints))
@@ -63,10 +68,12 @@ def loss_nodes(
 
 
 def _affordable(problem: Problem, update: Update, steps: int, checkpoints: int) -> int:
-    """Return the number of nodes whose samples, read at all checkpoints, are a share of those that the walk reads."""
+    """Return the number of nodes whose samples, read at all checkpoints, are a share of those that
+    the walk reads.
+    """
     if not isinstance(problem, GeneralizedLinear):
         return steps // (_SHARE * checkpoints)
-    samples = read = int(problem.samples)
+    samples = read = int(problem.n_samples)
     minibatch = getattr(update, "minibatch", None)
     if minibatch is not None:
         read = int(np.minimum(np.diff(problem.offsets), minibatch).sum())
@@ -76,10 +83,13 @@ def _affordable(problem: Problem, update: Update, steps: int, checkpoints: int) 
 class Measure:
     """Measures one problem's models; a diverged replica's errors are infinite.
 
-    ``nodes`` are those that f is the mean over, None for all; with ``only_distance`` nothing but ‖x - x*‖² is measured.
+    ``nodes`` are those that f is the mean over, None for all; with ``only_distance`` nothing but ‖x
+    - x*‖² is measured.
     """
 
-    def __init__(self, problem: Problem, nodes: Ints | None = None, only_distance: bool = False) -> None:
+    def __init__(
+        self, problem: Problem, nodes: Ints | None = None, only_distance: bool = False
+    ) -> None:
         self.problem = problem
         self.nodes = nodes
         self.only_distance = only_distance
@@ -94,7 +104,8 @@ class Measure:
             self.least = float(self._losses(np.array([self.optimum]))[0])
         if self.optimum is None:
             warnings.warn(
-                "problem has no optimum, so distance2 and excess_loss are NaN; give it an attribute `optimum`, or "
+                "problem has no optimum, so distance2 and excess_loss are NaN; give it an "
+                "attribute `optimum`, or "
                 "read the trace's loss",
                 DataWarning,
                 stacklevel=4,
@@ -103,21 +114,27 @@ class Measure:
     def describe(self) -> dict[str, Any]:
         """Return how f was measured, for provenance."""
         count = self.problem.n if self.nodes is None else len(self.nodes)
-        return {"kind": "exact" if self.nodes is None else "sampled", "nodes": count, "of": self.problem.n}
+        return {
+            "kind": "exact" if self.nodes is None else "sampled",
+            "nodes": count,
+            "of": self.problem.n,
+        }
 
     def __call__(self, seen: Standings, errors: Floats, column: int) -> None:
-        """Fill distance2, excess_loss and loss, ``errors[:, :, column:]``, of every replica at every mark."""
-        from levywalk.engine.kernels import distances2, quadratic_excess
-
+        """Fill distance2, excess_loss and loss, ``errors[:, :, column:]``, of every replica at
+        every mark.
+        """
         replicas, marks, dim = seen.model.shape
         if self._quadratic and not self.only_distance:
             assert isinstance(self.problem, LeastSquares)
             hessian = self.problem.hessian
-            quadratic_excess(seen.model, seen.active, self.optimum, hessian, self.least, errors, column)
+            _compiled("quadratic_excess")(
+                seen.model, seen.active, self.optimum, hessian, self.least, errors, column
+            )
             return
         here = slice(column, column + marks)
         if self.optimum is not None:
-            distances2(seen.model, seen.active, self.optimum, errors, column)
+            _compiled("distances2")(seen.model, seen.active, self.optimum, errors, column)
         else:
             errors[:, 0, here] = np.where(seen.active, np.nan, np.inf)
         if not self.only_distance:
@@ -131,10 +148,8 @@ class Measure:
         problem = self.problem
         if self._logistic:
             assert isinstance(problem, GeneralizedLinear)
-            from levywalk.engine.kernels import logistic_loss
-
             losses = np.empty(len(models))
-            logistic_loss(models, *self._samples, problem.ridge, losses)
+            _compiled("logistic_loss")(models, *self._samples, problem.ridge, losses)
             return losses
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(problem, GeneralizedLinear) and self._own and self.nodes is None:
@@ -143,14 +158,34 @@ class Measure:
             return np.array([np.mean([problem.local_loss(v, x) for v in nodes]) for x in models])
 
 
+def _compiled(name: str) -> Callable[..., None]:
+    """Return a function of `levywalk.engine.kernels.measure`, or its plain twin without numba."""
+    try:
+        from levywalk.engine import kernels as found
+    except ImportError:
+        from levywalk.engine import plain_measure as found  # type: ignore[no-redef]
+    function: Callable[..., None] = getattr(found, name)
+    return function
+
+
 def _samples_of(problem: GeneralizedLinear, nodes: Ints | None) -> tuple[Floats, Floats, Ints]:
-    """Return features, targets and offsets of the nodes' samples; nodes with equally many are as good as one."""
-    features, targets, counts = problem.sorted_features, problem.sorted_targets, np.diff(problem.offsets)
+    """Return features, targets and offsets of the nodes' samples; nodes with equally many are as
+    good as one.
+    """
+    features, targets, counts = (
+        problem.sorted_features,
+        problem.sorted_targets,
+        np.diff(problem.offsets),
+    )
     if nodes is not None:
         chosen = np.zeros(problem.n, np.bool_)
         chosen[nodes] = True
         rows = np.repeat(chosen, counts)
-        features, targets, counts = read_only(features[rows]), read_only(targets[rows]), counts[nodes]
+        features, targets, counts = (
+            read_only(features[rows]),
+            read_only(targets[rows]),
+            counts[nodes],
+        )
     if (counts == counts[0]).all():
         counts = counts.sum(keepdims=True)
     return features, targets, np.append(0, np.cumsum(counts))

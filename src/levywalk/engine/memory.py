@@ -7,8 +7,8 @@ from pathlib import Path
 
 from levywalk.errors import TooLarge
 
-# One recorded array never takes more than this, on any machine: what is recorded must also be saved, loaded and
-# plotted.
+# One recorded array never takes more than this, on any machine: what is recorded must also be
+# saved, loaded and plotted.
 LARGEST_ARRAY = 4 * 2**30
 
 
@@ -35,7 +35,8 @@ def require_room(name: str, shape: tuple[int, ...], itemsize: int, remedy: str) 
     --------
     >>> require_room("visits", (64, 10_000_000), 8, "use record_visits=False")
     Traceback (most recent call last):
-    levywalk.errors.TooLarge: visits of shape 64 x 10000000 would take 4.8 GiB, more than the limit of ... GiB; use ...
+    levywalk.errors.TooLarge: visits of shape 64 x 10000000
+        would take 4.8 GiB, more than the limit of ... GiB; use ...
     """
     size = itemsize
     for length in shape:

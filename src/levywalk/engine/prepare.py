@@ -22,7 +22,7 @@ from levywalk.problem import Problem
 from levywalk.schedule import Schedule
 from levywalk.theory import stationary, transition
 from levywalk.updates import Update, as_update, check_update
-from levywalk.walks import AliasTable, Bound, Design, Walk
+from levywalk.walks import AliasTable, Bound, Walk, is_plain_design
 
 CHECKPOINTS = 200
 MOST_STEPS = 2**53  # checkpoints are computed in float64
@@ -40,7 +40,8 @@ class Job:
     threads: int
     backend: str
     loss_nodes: Ints | None  # that the loss is measured on; None: all
-    tuning: bool  # of which only distance2 is asked for
+    tuning: bool  # whether it tries a grid of step sizes
+    only_distance: bool  # whether only distance2 is measured
 
 
 def check_steps(steps: Any) -> int:
@@ -52,7 +53,9 @@ def check_steps(steps: Any) -> int:
 
 
 def check_sizes(steps: Any, replicas: Any, record_every: Any) -> tuple[int, int]:
-    """Return steps and replicas as integers; refuse what could not be measured before anything is allocated."""
+    """Return steps and replicas as integers; refuse what could not be measured before anything is
+    allocated.
+    """
     steps = check_steps(steps)
     replicas = checks.integer("replicas", replicas, low=1)
     if record_every is None:
@@ -87,17 +90,29 @@ def prepare(
     seed: int = 0,
     scale: Floats | None = None,
     record_memory: bool = False,
+    only_distance: bool = False,
 ) -> Job:
-    """Check every argument and bind the design; allocate nothing large. The seed is of the nodes to measure f on."""
+    """Check every argument and bind the design; allocate nothing large. The seed is of the nodes to
+    measure f on.
+    """
     replicas = len(keys)
     checks.choice("backend", backend, BACKENDS)
     update = as_update(update)
     checkpoints = checkpoints_of(steps, record_every)
     if record_visits and isinstance(network, Network):
-        require_room("visits", (replicas, network.n), 8, "use record_visits=False or fewer replicas")
+        require_room(
+            "visits", (replicas, network.n), 8, "use record_visits=False or fewer replicas"
+        )
     if record_walk:
-        require_room("walk", (replicas, steps), 4, "use record_walk=False, fewer steps or fewer replicas")
-    require_room("checkpoints", (7, replicas, len(checkpoints)), 8, "use a larger record_every or fewer replicas")
+        require_room(
+            "walk", (replicas, steps), 4, "use record_walk=False, fewer steps or fewer replicas"
+        )
+    require_room(
+        "checkpoints",
+        (7, replicas, len(checkpoints)),
+        8,
+        "use a larger record_every or fewer replicas",
+    )
     phases = bind_phases(network, problem, design, update, step_size)
     check_update(update, problem)
     method = method_of(phases, update, design.detector, problem)
@@ -114,7 +129,9 @@ def prepare(
         bool(record_memory),
     )
     if method.node_memory:
-        require_room("memory of nodes", (replicas, plan.node_memory_bytes()), 1, "use fewer replicas")
+        require_room(
+            "memory of nodes", (replicas, plan.node_memory_bytes()), 1, "use fewer replicas"
+        )
     measured = loss_nodes(measure_loss, problem, update, steps, len(checkpoints), seed)
     return Job(
         plan,
@@ -125,6 +142,7 @@ def prepare(
         choose_backend(backend, plan),
         measured,
         tuning=scale is not None,
+        only_distance=only_distance,
     )
 
 
@@ -142,11 +160,13 @@ def checkpoints_of(steps: int, record_every: Any) -> Ints:
         points = np.asarray(record_every)
         if points.ndim != 1 or points.dtype.kind not in "iu" or not len(points):
             raise InvalidParameter(
-                f"record_every must be a number of steps or a list of steps, got {record_every!r:.80}"
+                "record_every must be a number of steps or a list of steps, got "
+                f"{record_every!r:.80}"
             )
         if points.min() < 0 or points.max() > steps:
             raise InvalidParameter(
-                f"record_every must list steps in [0, {steps}], got {points.min()} to {points.max()}"
+                f"record_every must list steps in [0, {steps}], got {points.min()} to "
+                f"{points.max()}"
             )
         return np.unique(np.concatenate([[0], points.astype(np.int64), [steps]]))
     every = checks.integer("record_every", record_every, low=1)
@@ -184,11 +204,15 @@ def start_nodes(
     return np.array(np.broadcast_to(nodes, (replicas,)), dtype=np.int64)
 
 
-def _start_law(start: str, design: Walk, network: Network, problem: Problem, bound: Bound) -> Floats | None:
+def _start_law(
+    start: str, design: Walk, network: Network, problem: Problem, bound: Bound
+) -> Floats | None:
     if start == "uniform":
         return None
     first = design.phases[0]
-    if start == "target" or (isinstance(first, Design) and bound.jump is None):  # then π is the stationary law
+    if start == "target" or (
+        is_plain_design(first) and bound.jump is None
+    ):  # then π is the stationary law
         return bound.law
     return stationary(transition(network, problem, first))
 
@@ -201,7 +225,9 @@ def _first_model(x0: Any, replicas: int, dim: int) -> Floats:
     except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(f"x0 must be numbers, got {x0!r}") from None
     if clean.shape not in ((dim,), (replicas, dim)):
-        raise InvalidParameter(f"x0 must have shape ({dim},) or ({replicas}, {dim}), got {clean.shape}")
+        raise InvalidParameter(
+            f"x0 must have shape ({dim},) or ({replicas}, {dim}), got {clean.shape}"
+        )
     if not np.isfinite(clean).all():
         raise InvalidParameter("x0 must be finite, got NaN or infinity")
     return clean
@@ -211,5 +237,7 @@ def threads_for(threads: int | None, updates: int) -> int:
     """Return how many threads; by default all cores, but no more than the updates keep busy."""
     if threads is not None:
         return checks.integer("threads", threads, low=1)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     return max(1, min(cores, updates // _WORTH_A_THREAD))

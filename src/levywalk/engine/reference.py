@@ -1,7 +1,9 @@
-"""The reference backend: `levywalk.step` again and again, one replica after the other. The oracle of every kernel.
+"""The reference backend: `levywalk.step` again and again, one replica after the other. The oracle
+of every kernel.
 
-Step t: the node that holds the model updates it with its own data, then decides where the model goes next; see
-`levywalk.step.step` for what a node does, and `Design.decide` for Algorithm [alg:jump].
+Step t: the node that holds the model updates it with its own data, then decides where the model
+goes next; see `levywalk.step.step` for what a node does, and `Design.decide` for Algorithm
+[alg:jump].
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ class ReferenceBackend:
                 site.scale = scale
                 if memory is not None:
                     site.memory = memory.at(r, v)
-                    site.ask = partial(_ask, memory, r) if asks else None
+                    site.ask = partial(ask_nodes, memory, r) if asks else None
                 token, to = step(site, token, words)
                 transfers += to != v
                 v = to
@@ -89,7 +91,7 @@ def _keep(state: RunState, r: int, token: Travelling) -> None:
     state.active[r] = token.diverged_at < 0
 
 
-def _ask(memory: NodeMemory, r: int, name: str, nodes: Sequence[int]) -> list[Any]:
+def ask_nodes(memory: NodeMemory, r: int, name: str, nodes: Sequence[int]) -> list[Any]:
     """Return an entry of several nodes' memory."""
     answers = [memory.at(r, u)[name] for u in nodes]
     return [answer if answer.ndim else answer.item() for answer in answers]

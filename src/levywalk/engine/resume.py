@@ -1,9 +1,10 @@
 """The state of a long run on disk: interrupted at any time, it goes on from there to the same bits.
 
-The file is a numpy archive without pickle: every array of the state and the record, and as JSON which run it is, on
-which machine it was written and how far it got. It is replaced as a whole, so that a kill at any time leaves the last
-one or the new one. What comes from a file is hostile until checked: a shape or type is read before its array, and
-every number that would lead a kernel astray, or that no run could have written, is refused.
+The file is a numpy archive without pickle: every array of the state and the record, and as JSON
+which run it is, on which machine it was written and how far it got. It is replaced as a whole, so
+that a kill at any time leaves the last one or the new one. What comes from a file is hostile until
+checked: a shape or type is read before its array, and every number that would lead a kernel astray,
+or that no run could have written, is refused.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from typing import IO, Any, Self
 import numpy as np
 
 from levywalk.arrays import AnyArray
-from levywalk.durable import sync_folder
 from levywalk.engine.bind import BoundPhase
 from levywalk.engine.prepare import Job
-from levywalk.engine.run_state import RunPlan, RunRecord, RunState
+from levywalk.engine.resume_checks import contradiction
+from levywalk.engine.run_state import RunRecord, RunState
 from levywalk.errors import InvalidParameter, ResumeError, ResumeInUse, ResumeWarning
 from levywalk.problem import GeneralizedLinear, Problem, follows_its_loss, optimum_of
 from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
 from levywalk.version import __version__
+from levywalk.whole_files import sync_folder
 
 SAVE_EVERY = 60.0  # seconds between two writes of the state …
 _SAVING_SHARE = 20  # … or more, if one write takes more than this part of them
@@ -41,12 +43,14 @@ _FORMAT = "levywalk-run-1"
 _ABOUT = "about"
 _MOST_ABOUT = 1 << 20  # bytes
 _CHUNK = 1 << 20  # bytes read at once: no second copy of a large array
-_PROBES = 1000  # nodes and steps at which a problem or a schedule without a fingerprint is looked at
+_PROBES = (
+    1000  # nodes and steps at which a problem or a schedule without a fingerprint is looked at
+)
 _DIGEST = "sha256:"
 
 
 @dataclass
-class Progress:
+class RunProgress:
     """How far a run is: updates done, seconds spent, and the steps at which it was resumed."""
 
     done: int = 0
@@ -72,7 +76,8 @@ class StateFile:
             raise InvalidParameter(f"resume must be a path, got {path!r}") from None
         if not self.path.parent.is_dir():
             raise InvalidParameter(
-                f"resume must lie in a folder that exists, got {str(path)!r}; create {str(self.path.parent)!r} first"
+                f"resume must lie in a folder that exists, got {str(path)!r}; create "
+                f"{str(self.path.parent)!r} first"
             )
         if self.path.is_dir():
             raise InvalidParameter(f"resume must name a file, got the folder {str(path)!r}")
@@ -88,20 +93,27 @@ class StateFile:
             raise InvalidParameter(f"resume must be a file, got {str(self.path)!r}")
         self._lock = _locked(self._beside)
         if self._lock is None:
-            raise ResumeInUse(f"{self.path} is in use by another run; wait for it, or give resume another file")
+            raise ResumeInUse(
+                f"{self.path} is in use by another run; wait for it, or give resume another file"
+            )
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         assert self._lock is not None
         self._beside.unlink(missing_ok=True)
         self._lock.close()
 
-    def load(self, state: RunState, record: RunRecord) -> Progress:
-        """Fill state and record from the file; without one, nothing has been done. A bad file is left as it is."""
+    def load(self, state: RunState, record: RunRecord) -> RunProgress:
+        """Fill state and record from the file; without one, nothing has been done. A bad file is
+        left as it is.
+        """
         if not self.path.exists():
-            return Progress()
+            return RunProgress()
         try:
             with zipfile.ZipFile(self.path) as archive:
                 progress = self._about(archive)
@@ -109,7 +121,9 @@ class StateFile:
                     _read_into(archive, name, array)
         except ResumeError:
             raise
-        except Exception as error:  # zipfile, zlib and numpy raise whatever a damaged file makes them meet
+        except (
+            Exception
+        ) as error:  # zipfile, zlib and numpy raise whatever a damaged file makes them meet
             raise self._refusal(f"cannot be read ({type(error).__name__}: {error})") from None
         wrong = contradiction(self.job.plan, state, record, self.job.checkpoints, progress.done)
         if wrong is not None:
@@ -118,8 +132,10 @@ class StateFile:
             progress.resumed_at.append(progress.done)
         return progress
 
-    def save(self, state: RunState, record: RunRecord, progress: Progress) -> None:
-        """Replace the file as a whole; if the disk refuses, warn and keep the last one, for the run is not at fault."""
+    def save(self, state: RunState, record: RunRecord, progress: RunProgress) -> None:
+        """Replace the file as a whole; if the disk refuses, warn and keep the last one, for the run
+        is not at fault.
+        """
         began = time.monotonic()
         about = {
             "format": _FORMAT,
@@ -144,13 +160,14 @@ class StateFile:
         except OSError as error:
             partial.unlink(missing_ok=True)
             warnings.warn(
-                f"the run's state could not be written to {self.path}: {error.strerror or error}; the run goes on",
+                f"the run's state could not be written to {self.path}: {error.strerror or error}; "
+                "the run goes on",
                 ResumeWarning,
                 stacklevel=4,
             )
         self.pause = max(SAVE_EVERY, _SAVING_SHARE * (time.monotonic() - began))
 
-    def _about(self, archive: zipfile.ZipFile) -> Progress:
+    def _about(self, archive: zipfile.ZipFile) -> RunProgress:
         """Read what the file is about; refuse another run."""
         with archive.open(f"{_ABOUT}.npy") as member:
             shape, dtype = _header(member)
@@ -160,18 +177,30 @@ class StateFile:
         if not isinstance(about, dict) or about.get("format") != _FORMAT:
             raise self._refusal(f"is not a run's state of format {_FORMAT!r}")
         there = about["run"]
-        differ = [name for name in {**self.identity, **there} if there.get(name) != self.identity.get(name)]
+        differ = [
+            name
+            for name in {**self.identity, **there}
+            if there.get(name) != self.identity.get(name)
+        ]
         if differ:
-            listed = ", ".join(_difference(name, there.get(name), self.identity.get(name)) for name in differ)
+            listed = ", ".join(
+                _difference(name, there.get(name), self.identity.get(name)) for name in differ
+            )
             raise ResumeError(
-                f"{self.path} holds another run, with a different {listed}; give resume another file for this run, or "
+                f"{self.path} holds another run, with a different {listed}; give resume another "
+                "file for this run, or "
                 "delete the file to start afresh"
             )
         if about["machine"] != self.machine:
-            names = [name for name in self.machine if about["machine"].get(name) != self.machine[name]]
-            listed = ", ".join(_difference(name, about["machine"].get(name), self.machine[name]) for name in names)
+            names = [
+                name for name in self.machine if about["machine"].get(name) != self.machine[name]
+            ]
+            listed = ", ".join(
+                _difference(name, about["machine"].get(name), self.machine[name]) for name in names
+            )
             warnings.warn(
-                f"{self.path} was written on another machine, with a different {listed}: the walk is the same, but "
+                f"{self.path} was written on another machine, with a different {listed}: the walk "
+                "is the same, but "
                 "models may differ from those of an uninterrupted run in the last digits",
                 ResumeWarning,
                 stacklevel=5,
@@ -181,13 +210,16 @@ class StateFile:
             raise self._refusal(f"contradicts itself: {done!r} of {self.job.plan.steps} steps done")
         if type(seconds) is not float or not (math.isfinite(seconds) and seconds >= 0.0):
             raise self._refusal(f"contradicts itself: {seconds!r} seconds spent")
-        if not isinstance(resumed_at, list) or not all(type(step) is int and 0 < step <= done for step in resumed_at):
+        if not isinstance(resumed_at, list) or not all(
+            type(step) is int and 0 < step <= done for step in resumed_at
+        ):
             raise self._refusal("contradicts itself: resumed at steps that it has not reached")
-        return Progress(done, seconds, resumed_at)
+        return RunProgress(done, seconds, resumed_at)
 
     def _refusal(self, what: str) -> ResumeError:
         return ResumeError(
-            f"{self.path} {what}; the file is left as it is: delete it to start afresh, or restore a copy"
+            f"{self.path} {what}; the file is left as it is: delete it to start afresh, or restore "
+            "a copy"
         )
 
 
@@ -210,11 +242,15 @@ def _header(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def _read_into(archive: zipfile.ZipFile, name: str, array: AnyArray) -> None:
-    """Read an array of just this shape and type, in chunks; the archive checks its sum at the end."""
+    """Read an array of just this shape and type, in chunks;
+    the archive checks its sum at the end.
+    """
     with archive.open(f"{name}.npy") as member:
         shape, dtype = _header(member)
         if shape != array.shape or dtype != array.dtype:
-            raise ValueError(f"{name} is {dtype} of shape {shape}, not {array.dtype} of shape {array.shape}")
+            raise ValueError(
+                f"{name} is {dtype} of shape {shape}, not {array.dtype} of shape {array.shape}"
+            )
         target = array.reshape(-1).view(np.uint8)
         position = 0
         while position < len(target):
@@ -225,62 +261,6 @@ def _read_into(archive: zipfile.ZipFile, name: str, array: AnyArray) -> None:
             position += len(chunk)
         if member.read(1):
             raise ValueError(f"{name} goes on after its end")
-
-
-def contradiction(plan: RunPlan, state: RunState, record: RunRecord, checkpoints: AnyArray, done: int) -> str | None:
-    """Return what no run could have written after ``done`` steps, or None.
-
-    Nodes and phases lead a kernel to memory; the rest would make a wrong trace.
-    """
-    if not _within(state.active.view(np.uint8), 0, 1):  # first: numpy trusts a mask
-        return "a flag is neither 0 nor 1"
-    longest = plan.method.max_hops
-    active, switched = state.active, state.switched_at >= 0
-    seen = int(np.searchsorted(checkpoints, done, side="right"))  # checkpoints that have been measured
-    counts, errors = record.counts[:, :, :seen], record.errors[:, :, :seen]
-    hops, transfers = counts[:, 0], counts[:, 1]
-    walked = state.walk[:, :done]
-    claims = {
-        "a node lies outside of the network": _within(state.node, 0, plan.network.n - 1),
-        "a model is not finite": np.isfinite(state.model).all(),
-        "hops do not fit the steps": _within(state.hops, done, done * longest),
-        "there are more transfers than hops": (state.transfers >= 0).all() and (state.transfers <= state.hops).all(),
-        "a step of divergence does not fit": _within(state.diverged_at, -1, done - 1)
-        and np.array_equal(active, state.diverged_at < 0),
-        "a step of switching does not fit": _within(state.switched_at, -1, done - 1)
-        and np.array_equal(switched, state.phase == 1),
-        "a phase does not exist": _within(state.phase, 0, len(plan.phases) - 1),
-        "the detector's state is impossible": _possible_detector(state, done),
-        "the node before lies outside of the network": _within(state.came_from, -1, plan.network.n - 1),
-        "there is a negative number of small messages": (state.small_messages >= 0).all(),
-        "visits do not sum to the steps": not plan.record_visits
-        or (_within(state.visits, 0, done) and (state.visits.sum(axis=1) == done).all()),
-        "the walk leaves the network": _within(walked, 0, plan.network.n - 1),
-        "hops or transfers were lost on the way": (np.diff(counts, axis=2) >= 0).all()
-        and (transfers >= 0).all()
-        and (transfers <= hops).all()
-        and (hops >= checkpoints[:seen]).all()
-        and (counts <= np.stack([state.hops, state.transfers, state.small_messages], axis=1)[:, :, None]).all(),
-        "a distance is negative or unknown": optimum_of(plan.problem) is None or (errors[:, 0] >= 0).all(),
-    }
-    return next((wrong for wrong, holds in claims.items() if not holds), None)
-
-
-def _possible_detector(state: RunState, done: int) -> bool:
-    memory, active = state.token_memory, state.active
-    if "detector.mean" not in memory:
-        return True
-    return (
-        bool(np.isfinite(memory["detector.mean"][active]).all())
-        and bool((memory["detector.power"][active] >= 0).all())
-        and _within(memory["detector.mass"][active], 0.0, 1.0 + 1e-9)
-        and _within(memory["detector.streak"], 0, done)
-    )
-
-
-def _within(values: AnyArray, low: float, high: float) -> bool:
-    """Return whether all values lie in [low, high]; NaN does not. No copy of a large array is made."""
-    return not values.size or bool(values.min() >= low and values.max() <= high)
 
 
 def _difference(name: str, there: Any, here: Any) -> str:
@@ -300,11 +280,18 @@ def identity(job: Job, seed: int) -> dict[str, Any]:
         "levywalk version": __version__,
         "network": _DIGEST + plan.network.fingerprint(),
         "problem": _DIGEST + _problem_fingerprint(plan.problem),
-        "design": _digest(*[part for phase in plan.phases for part in _design_parts(phase, plan.steps)], plan.detector),
+        "design": _digest(
+            *[part for phase in plan.phases for part in _design_parts(phase, plan.steps)],
+            plan.detector,
+        ),
         "step size": _digest(
             plan.scale,
             *[(phase.published.scaled, phase.published.most) for phase in plan.phases],
-            *[part for phase in plan.phases for part in _schedule_parts(phase.step_size, plan.steps)],
+            *[
+                part
+                for phase in plan.phases
+                for part in _schedule_parts(phase.step_size, plan.steps)
+            ],
         ),
         "update": _described(plan.update),
         "backend": job.backend,
@@ -329,7 +316,8 @@ def _locked(beside: Path) -> IO[bytes] | None:
         lock = beside.open("wb")
     except OSError as error:
         raise InvalidParameter(
-            f"resume must lie in a folder that can be written, got {str(beside)!r}: {error.strerror}"
+            f"resume must lie in a folder that can be written, got {str(beside)!r}: "
+            f"{error.strerror}"
         ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -366,7 +354,9 @@ def machine() -> dict[str, str]:
     table = Path("/proc/cpuinfo")
     if table.exists():
         names = [
-            line.partition(":")[2].strip() for line in table.read_text().splitlines() if line.startswith("model name")
+            line.partition(":")[2].strip()
+            for line in table.read_text().splitlines()
+            if line.startswith("model name")
         ]
         cpu = names[0] if names else cpu
     from levywalk.engine.kernels.source import source_tag
@@ -377,7 +367,9 @@ def machine() -> dict[str, str]:
 
 
 def _digest(*parts: Any) -> str:
-    """Return one digest of arrays (their type, shape and bytes) and of the repr of everything else."""
+    """Return one digest of arrays (their type, shape and bytes) and of the repr of
+    everything else.
+    """
     digest = hashlib.sha256()
     for part in parts:
         if isinstance(part, np.ndarray):
@@ -398,7 +390,9 @@ def _design_parts(phase: BoundPhase, steps: int) -> list[Any]:
 
 
 def _described(method: Any) -> str:
-    """Return the class and the attributes of a walk or an update; its name and its recipe decide nothing."""
+    """Return the class and the attributes of a walk or an update; its name and its recipe decide
+    nothing.
+    """
     values = dict(sorted(getattr(method, "__dict__", {}).items()))
     told = {
         key: _digest(value) if isinstance(value, np.ndarray) else repr(value)
@@ -409,20 +403,28 @@ def _described(method: Any) -> str:
 
 
 def _schedule_parts(schedule: Schedule, steps: int) -> list[Any]:
-    """Return a schedule's type, the repr of one of ours, and its values at some steps: enough for one of the user's."""
+    """Return a schedule's type, the repr of one of ours, and its values at some steps: enough for
+    one of the user's.
+    """
     kind = type(schedule)
-    text = repr(schedule) if kind.__module__ == Constant.__module__ else ""  # another's may hold an address
+    text = (
+        repr(schedule) if kind.__module__ == Constant.__module__ else ""
+    )  # another's may hold an address
     looked_at = np.unique(np.linspace(0, steps - 1, min(steps, _PROBES)).astype(np.int64)).tolist()
     values = [float(schedule_values("schedule", schedule, t, t + 1)[0]) for t in looked_at]
     return [kind.__qualname__, text, np.array(values)]
 
 
 def _problem_fingerprint(problem: Problem) -> str:
-    """Return the problem's own fingerprint; of one that has none, a digest of what it answers at some nodes."""
+    """Return the problem's own fingerprint; of one that has none, a digest of what it answers at
+    some nodes.
+    """
     own = getattr(problem, "fingerprint", None)
     if callable(own) and (follows_its_loss(problem) or not isinstance(problem, GeneralizedLinear)):
         return str(own())
-    nodes = np.unique(np.linspace(0, problem.n - 1, min(problem.n, _PROBES)).astype(np.int64)).tolist()
+    nodes = np.unique(
+        np.linspace(0, problem.n - 1, min(problem.n, _PROBES)).astype(np.int64)
+    ).tolist()
     x = np.linspace(-1.0, 1.0, problem.dim)
     optimum = optimum_of(problem)
     return _digest(

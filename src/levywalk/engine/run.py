@@ -18,6 +18,7 @@ from levywalk.engine.resume import StateFile
 from levywalk.errors import DivergedWarning
 from levywalk.network import Network
 from levywalk.problem import Problem
+from levywalk.problem.named import flat_model, flat_problem
 from levywalk.schedule import Schedule
 from levywalk.trace import Trace
 from levywalk.trace.provenance import told
@@ -49,46 +50,53 @@ def run(
 ) -> Trace:
     """Let the model walk.
 
-    Step t = 0, 1, …: one update x ← x - γ w(v) ∇f_v(x) at the node v that holds the model, then one move.
+    Step t = 0, 1, …: one update x ← x - γ w(v) ∇f_v(x) at the node v that holds the model, then one
+    move.
 
     Parameters
     ----------
     network, problem, design
-        Where, on what and how the model walks; the network must be connected and have one node per node of the problem.
+        Where, on what and how the model walks; the network must be connected and have one node per
+        node of the problem.
     steps
         How many updates.
     step_size
-        γ: a number, "theory" (1/max w(v)L_v) or a schedule such as ``Decaying(0.01, timescale=1000)``.
+        γ: a number, "theory" (1/max w(v)L_v) or a schedule such as ``Decaying(0.01,
+        timescale=1000)``.
     replicas, seed
-        How many independent walks; replica i depends on (seed, i) alone, whatever the number of replicas and threads.
+        How many independent walks; replica i depends on (seed, i) alone, whatever the number of
+        replicas and threads.
     record_every
-        Steps between checkpoints, or a list of the checkpoints; None makes about 200. Step 0 and the last are always
-        among them.
+        Steps between checkpoints, or a list of the checkpoints; None makes about 200. Step 0 and
+        the last are always among them.
     record_walk, record_visits
         Whether to keep the node of every update, and every node's count of updates.
     start
-        "uniform", "target" (π), "stationary" (the chain's own law, jumps included), a node, or one node per replica.
+        "uniform", "target" (π), "stationary" (the chain's own law, jumps included), a node, or one
+        node per replica.
     x0
         The first model: zeros by default, one vector, or one per replica.
     threads
         How many cores; all by default. The result does not depend on it.
     backend
-        "kernel" (compiled), "reference" (plain Python, everything), or "auto": the kernel if walk, update and problem
-        all have a compiled form.
+        "kernel" (compiled), "reference" (plain Python, everything), or "auto": the kernel if walk,
+        update and problem all have a compiled form.
     update
-        What a node does: any `Update` or a registered name; `sgd` with all local samples by default,
-        ``lw.sgd(minibatch=8)`` draws eight.
+        What a node does: any `Update` or a registered name; `sgd` with all local samples by
+        default, ``lw.sgd(minibatch=8)`` draws eight.
     measure_loss
-        How f is measured: "exact", on as many nodes as given, or "auto": exact where that costs little (always for
-        least squares, and for up to 64 nodes), else on a uniform sample of the nodes, such that all checkpoints
-        together cost about a tenth of the walk. ``provenance["loss"]`` says which. An excess loss from a sample is
-        the sampled f(x) - f(x*), and so can be a little below 0. ``distance2`` is always exact.
+        How f is measured: "exact", on as many nodes as given, or "auto": exact where that costs
+        little (always for least squares, and for up to 64 nodes), else on a uniform sample of the
+        nodes, such that all checkpoints together cost about a tenth of the walk.
+        ``provenance["loss"]`` says which. An excess loss from a sample is the sampled f(x) - f(x*),
+        and so can be a little below 0. ``distance2`` is always exact.
     record_memory
         Whether the trace keeps what tokens and nodes remember at the end (``trace.memory``).
     resume
-        A file for the state of the run (.npz), written about once a minute, at Ctrl-C and at the end. If it exists, the
-        run goes on from there and ends with the bits of a run that was never interrupted; a finished run is
-        returned at once. A file of another run, or a damaged one, is refused and left as it is.
+        A file for the state of the run (.npz), written about once a minute, at Ctrl-C and at the
+        end. If it exists, the run goes on from there and ends with the bits of a run that was never
+        interrupted; a finished run is returned at once. A file of another run, or a damaged one, is
+        refused and left as it is.
     progress
         Whether to show a progress bar; by default when it takes a while and stderr is a terminal.
 
@@ -115,11 +123,17 @@ def run(
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder) / "walk.npz"
-    ...     first = lw.run(network, problem, lw.mhlj(), steps=1000, step_size=0.01, replicas=4, resume=file)
-    ...     again = lw.run(network, problem, lw.mhlj(), steps=1000, step_size=0.01, replicas=4, resume=file)
+    ...     first = lw.run(
+    ...         network, problem, lw.mhlj(), steps=1000, step_size=0.01, replicas=4, resume=file
+    ...     )
+    ...     again = lw.run(
+    ...         network, problem, lw.mhlj(), steps=1000, step_size=0.01, replicas=4, resume=file
+    ...     )
     >>> bool((again.model == trace.model).all())  # read from the file, without a step
     True
     """
+    problem = flat_problem(problem)
+    x0 = flat_model(problem, x0)
     steps, replicas = check_sizes(steps, replicas, record_every)
     seed = checks.seed(seed)
     job = prepare(
@@ -143,7 +157,50 @@ def run(
         seed=seed,
     )
     provenance = _provenance(network, problem, design, seed, step_size, start, job)
-    return drive(job, provenance, progress, None if resume is None else StateFile(resume, job, seed))
+    return drive(
+        job, provenance, progress, None if resume is None else StateFile(resume, job, seed)
+    )
+
+
+def check_run(
+    network: Network,
+    problem: Problem,
+    design: Walk,
+    *,
+    steps: int,
+    replicas: int,
+    seed: int,
+    record_every: Any,
+    record_walk: bool,
+    start: Any,
+    x0: Any,
+    threads: int | None,
+    update: Update | str | None,
+    measure_loss: str | int,
+) -> None:
+    """Raise the error that `run` would raise for these arguments, without a step."""
+    if isinstance(start, str):  # no law is computed for a check
+        start = "uniform" if start in ("uniform", "target", "stationary") else start
+    none = keys(seed, Domain.WALK, range(replicas))
+    prepare(
+        network,
+        problem,
+        design,
+        steps=steps,
+        step_size=1.0,
+        keys=none,
+        start_keys=none,
+        start=start,
+        x0=x0,
+        record_every=record_every,
+        record_walk=record_walk,
+        record_visits=True,
+        threads=threads,
+        backend="auto",
+        update=update,
+        measure_loss=measure_loss,
+        seed=seed,
+    )
 
 
 def run_step_sizes(
@@ -162,11 +219,14 @@ def run_step_sizes(
     update: Update | str | None,
     progress: bool | None,
     resume: Path | None = None,
-) -> Floats:
-    """Return the relative errors (step sizes, replicas, checkpoints) of a whole grid of step sizes, for tuning.
+    measure_loss: str | int | None = None,
+) -> Trace:
+    """Return one trace of a whole grid of step sizes, for tuning: all replicas of the first, then
+    of the second, ….
 
-    All step sizes see the same walks, of keys that `run` never uses, and go through the machine as one batch; it can be
-    resumed as a run can.
+    All step sizes see the same walks, with keys that `run` never uses, and run as one batch, which
+    can be resumed as a run can. With ``measure_loss=None`` only ``distance2`` is measured; else it
+    is `run`'s argument.
     """
     count = len(step_sizes)
     if np.ndim(start) == 1:  # one node per replica, again for each step size
@@ -191,19 +251,32 @@ def run_step_sizes(
         threads=threads,
         backend="auto",
         update=update,
+        measure_loss="exact" if measure_loss is None else measure_loss,
+        seed=seed,
         scale=np.repeat(step_sizes, replicas),
+        only_distance=measure_loss is None,
     )
     provenance = {"design": {"name": f"{design.name}: tuning"}}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DivergedWarning)  # finding the edge of stability is the point
-        trace = drive(job, provenance, progress, None if resume is None else StateFile(resume, job, seed))
+        warnings.simplefilter(
+            "ignore", DivergedWarning
+        )  # finding the edge of stability is the point
+        trace = drive(
+            job, provenance, progress, None if resume is None else StateFile(resume, job, seed)
+        )
     if trace.provenance["interrupted"]:
         raise KeyboardInterrupt
-    return trace.error.reshape(count, replicas, -1)
+    return trace
 
 
 def _provenance(
-    network: Network, problem: Problem, design: Walk, seed: int, step_size: Any, start: Any, job: Job
+    network: Network,
+    problem: Problem,
+    design: Walk,
+    seed: int,
+    step_size: Any,
+    start: Any,
+    job: Job,
 ) -> dict[str, Any]:
     plan = job.plan
     return told(

@@ -1,4 +1,6 @@
-"""What a run will do (`RunPlan`), where it stands (`RunState`) and what was measured (`RunRecord`), for every backend."""
+"""What a run will do (`RunPlan`), where it stands (`RunState`) and what was measured (`RunRecord`),
+for every backend.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class RunPlan:
     phases: tuple[BoundPhase, ...]
     method: Method
     keys: Words64
-    scale: Floats  # of the step sizes of scaled phases, per replica: one batch can hold a whole grid of step sizes
+    # of the step sizes of scaled phases, per replica: one batch can hold a whole grid of step sizes
+    scale: Floats
     steps: int
     record_walk: bool
     record_visits: bool
@@ -64,12 +67,16 @@ class RunPlan:
     def node_memory_bytes(self) -> int:
         """Return the bytes that the memory of all nodes takes per replica."""
         counts = sample_counts(self.problem)
-        return node_memory_bytes(self.method.node_memory, self.problem.dim, self.network.degree, counts)
+        return node_memory_bytes(
+            self.method.node_memory, self.problem.dim, self.network.degree, counts
+        )
 
     def node_memory(self, replicas: int) -> NodeMemory:
         """Return the memory of all nodes before step 0."""
         counts = sample_counts(self.problem)
-        return NodeMemory(self.method.node_memory, replicas, self.problem.dim, self.network.degree, counts)
+        return NodeMemory(
+            self.method.node_memory, replicas, self.problem.dim, self.network.degree, counts
+        )
 
 
 @dataclass
@@ -98,8 +105,8 @@ class RunState:
         first = plan.method.first_memory()
         return cls(
             node=start.astype(np.int64),
-            # In C order: a broadcast array would be copied with the replicas side by side, and two threads that write
-            # into one cache line run slower than one.
+            # In C order: a broadcast array would be copied with the replicas side by side, and two
+            # threads that write into one cache line run slower than one.
             model=np.array(np.broadcast_to(x0, (count, dim)), dtype=np.float64, order="C"),
             hops=np.zeros(count, np.int64),
             transfers=np.zeros(count, np.int64),
@@ -120,7 +127,11 @@ class RunState:
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return all arrays by name, those of memory included."""
-        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _MEMORY}
+        found = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in _MEMORY
+        }
         found |= {f"token_memory.{name}": array for name, array in self.token_memory.items()}
         return found | {f"node_memory.{name}": array for name, array in self.node_memory.items()}
 
@@ -129,7 +140,9 @@ class RunState:
         return self._mapped(lambda array: array[rows])
 
     def copy(self) -> RunState:
-        """Return a copy that records neither visits nor walk; the memory of nodes is shared, not copied."""
+        """Return a copy that records neither visits nor walk; the memory of nodes is shared, not
+        copied.
+        """
         plain = RunState(**{field.name: getattr(self, field.name) for field in fields(self)})
         plain.visits, plain.walk = self.visits[:, :0], self.walk[:, :0]
         kept, plain.node_memory = plain.node_memory, {}
@@ -156,13 +169,19 @@ class RunState:
 
 
 _MEMORY = ("token_memory", "node_memory")
-_WITHOUT_RECORDS = tuple(field.name for field in fields(RunState) if field.name not in ("visits", "walk", *_MEMORY))
+_WITHOUT_RECORDS = tuple(
+    field.name for field in fields(RunState) if field.name not in ("visits", "walk", *_MEMORY)
+)
 
 
 class RunRecord:
-    """What is measured of each (replica, checkpoint); a replica's numbers lie together, as its thread writes them."""
+    """What is measured of each (replica, checkpoint); a replica's numbers lie together, as its
+    thread writes them.
+    """
 
     def __init__(self, replicas: int, checkpoints: int) -> None:
-        self.errors: Floats = np.full((replicas, 3, checkpoints), np.nan)  # distance2, excess_loss, loss
+        self.errors: Floats = np.full(
+            (replicas, 3, checkpoints), np.nan
+        )  # distance2, excess_loss, loss
         # hops, transfers, small messages
         self.counts: Ints = np.zeros((replicas, 3, checkpoints), np.int64)

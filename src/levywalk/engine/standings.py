@@ -1,4 +1,6 @@
-"""Where replicas stood at several steps (`Standings`): what a backend hands back from a piece of the walk."""
+"""Where replicas stood at several steps (`Standings`): what a backend hands back from a piece of
+the walk.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from levywalk.engine.run_state import RunState
 
 
 class Standings(NamedTuple):
-    """Of every replica at every mark: arrays of shape (replicas, marks), the models' (replicas, marks, dim)."""
+    """Of every replica at every mark: arrays of shape (replicas, marks), the models' (replicas,
+    marks, dim).
+    """
 
     node: Ints
     model: Floats
@@ -41,7 +45,9 @@ class Standings(NamedTuple):
         )
 
     @classmethod
-    def by_steps(cls, state: RunState, start: int, marks: Ints, advance: Callable[[int, int], None]) -> Self:
+    def by_steps(
+        cls, state: RunState, start: int, marks: Ints, advance: Callable[[int, int], None]
+    ) -> Self:
         """Advance a state from mark to mark and note where it stands at each."""
         seen = cls.empty(len(state.node), len(marks), state.model.shape[1])
         for i, stop in enumerate(marks.tolist()):

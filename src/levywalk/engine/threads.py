@@ -1,15 +1,18 @@
-"""Threads that walk side by side: how far they may go, what each has to do, and how far they are."""
+"""Threads that walk side by side: how far they may go, what each has to do,
+and how far they are.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Protocol, TypeVar
 
 import numpy as np
 
+from levywalk.arrays import Ints
 from levywalk.engine.interrupt import Interruptible
 from levywalk.progress import Bar
 
@@ -17,13 +20,16 @@ _LOOK = 0.1  # seconds between two looks at the progress bar
 
 
 class Pace:
-    """How far the walks may go: to the end, or after Ctrl-C or a deadline to the furthest step that one of them began.
+    """How far the walks may go: to the end, or after Ctrl-C or a deadline to the furthest step that
+    one of them began.
 
-    So all replicas end at the same step, and no thread waits for another before that. A deadline lets every walk do
-    one piece at least.
+    So all replicas end at the same step, and no thread waits for another before that. A deadline
+    lets every walk do one piece at least.
     """
 
-    def __init__(self, begin: int, steps: int, piece: int, interrupt: Interruptible, deadline: float) -> None:
+    def __init__(
+        self, begin: int, steps: int, piece: int, interrupt: Interruptible, deadline: float
+    ) -> None:
         self.limit = steps
         self.furthest = self._begin = begin
         self._piece, self._interrupt, self._deadline = piece, interrupt, deadline
@@ -43,13 +49,40 @@ class Pace:
         return self.furthest > self._begin and time.monotonic() >= self._deadline
 
 
-class Going(Protocol):
-    """Something on its way: the steps that it has done."""
+class Share(ABC):
+    """One thread's replicas on their way through marks, such as checkpoints or the ends of
+    batches.
+    """
 
-    done: int
+    done = 0  # steps
 
+    def through(self, report: Callable[[int], None], *, marks: Ints, pace: Pace) -> None:
+        """Go through the marks that are left, or to an earlier end that the pace has set."""
+        while self.done < marks[-1]:
+            column = int(np.searchsorted(marks, self.done, side="right"))  # of the next mark
+            goals = self.goals(marks, column)
+            stop = pace.until(self.done, min(int(goals[-1]), self.done + self.most_steps()))
+            if stop == self.done:
+                return
+            # The end of a piece between two marks belongs to the next one's column, until that mark
+            # is reached.
+            self.advance(np.append(goals[goals < stop], stop), column)
+            self.done, steps = stop, stop - self.done
+            report(steps)
 
-Share = TypeVar("Share", bound=Going)
+    def goals(self, marks: Ints, column: int) -> Ints:
+        """Return the marks that the next piece may reach."""
+        return marks[column:]
+
+    def most_steps(self) -> int:
+        """Return how many steps the next piece may have at most."""
+        return 1 << 62
+
+    @abstractmethod
+    def advance(self, marks: Ints, column: int) -> None:
+        """Take the replicas from ``done`` to the last of these marks; the first belongs to that
+        column.
+        """
 
 
 def equal_shares(replicas: int, threads: int) -> list[slice]:
@@ -64,17 +97,21 @@ def equal_shares(replicas: int, threads: int) -> list[slice]:
     return [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
 
 
-def side_by_side(shares: Sequence[Share], go: Callable[[Share, Callable[[int], None]], None], bar: Bar) -> None:
-    """Let each share have a thread, if there are several; this one shows their progress and takes Ctrl-C.
+def side_by_side(shares: Sequence[Share], marks: Ints, pace: Pace, bar: Bar) -> int:
+    """Take all shares through the marks, each in a thread if there are several; return how far they
+    came.
 
-    ``go(share, report)`` takes a share through all it has to do and reports the steps done on the way.
+    The calling thread shows their progress and takes Ctrl-C.
     """
     if len(shares) == 1:
-        go(shares[0], bar.advance)
-        return
+        shares[0].through(bar.advance, marks=marks, pace=pace)
+        return pace.limit
     with ThreadPoolExecutor(len(shares)) as pool:
         shown = sum(share.done for share in shares)
-        pending = {pool.submit(go, share, lambda steps: None) for share in shares}
+        pending = {
+            pool.submit(share.through, lambda steps: None, marks=marks, pace=pace)
+            for share in shares
+        }
         while pending:
             finished, pending = wait(pending, timeout=_LOOK)
             done = sum(share.done for share in shares)
@@ -82,3 +119,4 @@ def side_by_side(shares: Sequence[Share], go: Callable[[Share, Callable[[int], N
             shown = done
             for future in finished:
                 future.result()
+    return pace.limit

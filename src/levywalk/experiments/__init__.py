@@ -1,5 +1,5 @@
 """Comparisons and experiment files."""
 
-from levywalk.experiments.compare import Comparison, Trial, compare
+from levywalk.experiments.compare import compare
 
-__all__ = ["Comparison", "Trial", "compare"]
+__all__ = ["compare"]

@@ -1,134 +1,44 @@
-"""`compare`: several designs on one network and problem, each at a step size of its own, fairly."""
+"""`compare`: several designs on one network and problem, each at the step size that suits it
+best.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.engine import check_sizes, checkpoints_of, run, run_step_sizes
-from levywalk.errors import InvalidParameter
+from levywalk.engine import check_run, check_sizes, run
+from levywalk.errors import DataWarning, InvalidParameter
 from levywalk.experiments.state_files import StateFolder
+from levywalk.experiments.tuning import best, tune_step_size
 from levywalk.network import Network
-from levywalk.problem import Problem
+from levywalk.problem import Problem, check_problem, optimum_of
+from levywalk.problem.named import flat_model, flat_problem
 from levywalk.trace import Trace
-from levywalk.trace.statistics import mean_over_walks, settled_at
-from levywalk.updates import Sgd
-from levywalk.walks import AnyDesign, Switching
+from levywalk.trace.comparison import Comparison, Trial
+from levywalk.trace.ranking import ACCURACY, Criterion, Ranking
+from levywalk.updates import Update, as_update
+from levywalk.walks import Walk
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-ACCURACIES = (0.1, 0.03, 0.01)
-PER_DECADE = 4
-# γL* from 0.01 to 10^¼; for every design, L* = max w(v)L_v its own.
-GRID = tuple(range(-2 * PER_DECADE, 2))
-_MOST_EXTENSIONS = 3 * PER_DECADE
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One step size that was tried: γL*, γ, the steps it took to the accuracy (or infinity), the error at the end."""
-
-    relative: float
-    step_size: float
-    steps_to: float
-    final_error: float
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """What `compare` found.
-
-    Attributes
-    ----------
-    traces
-        The reported run of each design.
-    accuracy
-        The relative error that step sizes were tuned for.
-    step_size
-        The step size of each design.
-    sweep
-        Every step size that was tried for each design, in increasing order; empty where it was given.
-
-    Examples
-    --------
-    >>> import levywalk as lw
-    >>> designs = {"UnifRW": lw.unif_rw()}
-    >>> result = lw.compare(lw.complete(20), lw.homogeneous(20), designs, steps=50, replicas=2, step_size=0.01)
-    >>> result.step_size, result.sweep
-    ({'UnifRW': 0.01}, {'UnifRW': ()})
-    """
-
-    traces: dict[str, Trace]
-    accuracy: float
-    step_size: dict[str, float]
-    sweep: dict[str, tuple[Trial, ...]]
-
-    @property
-    def steps_to(self) -> dict[str, float]:
-        """By design, the first checkpoint after which the mean over walks stays at the accuracy, or infinity."""
-        return {name: trace.steps_to(self.accuracy) for name, trace in self.traces.items()}
-
-    def table(self) -> pd.DataFrame:
-        """Return one row per design: step size, steps to several accuracies with 95 % intervals, visits, cost."""
-        return self._table.copy()
-
-    @cached_property
-    def _table(self) -> pd.DataFrame:
-        import pandas as pd
-
-        accuracies = sorted({*ACCURACIES, self.accuracy}, reverse=True)
-        rows = [_row(trace, self.step_size[name], accuracies) for name, trace in self.traces.items()]
-        return pd.DataFrame(rows, index=pd.Index(self.traces, name="design"))
-
-    def __repr__(self) -> str:
-        found = ", ".join(f"{name} {steps:g}" for name, steps in self.steps_to.items())
-        return f"Comparison(steps to {self.accuracy:g}: {found})"
-
-
-def _row(trace: Trace, step_size: float, accuracies: list[float]) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "step_size": step_size,
-        "relative_step_size": step_size * trace.provenance["largest_weighted_smoothness"],
-    }
-    for accuracy in accuracies:
-        low, high = trace.steps_to_interval(accuracy)
-        row |= {
-            f"steps_to_{accuracy:g}": trace.steps_to(accuracy),
-            f"steps_to_{accuracy:g}_low": low,
-            f"steps_to_{accuracy:g}_high": high,
-        }
-    summary = trace.summary()
-    row["final_error"] = float(mean_over_walks(trace.error)[-1])
-    wanted = (
-        "busiest_node",
-        "busiest_share",
-        "busiest_target",
-        "longest_dwell",
-        "hops_per_step",
-        "transfers_per_step",
-        "diverged",
-    )
-    return row | {key: summary[key] for key in wanted if key in summary}
+_Run = tuple[Trace, tuple[Trial, ...], float]  # the reported run, what tuning tried, the step size
 
 
 def compare(
     network: Network,
     problem: Problem,
-    designs: Mapping[str, AnyDesign],
+    designs: Mapping[str, Walk | tuple[Walk, Update]],
     *,
     steps: int,
     replicas: int,
-    accuracy: float = 0.01,
+    accuracy: float | None = ACCURACY,
     step_size: str | float | Mapping[str, float] = "tuned",
     seed: int = 0,
     record_every: int | npt.ArrayLike | None = None,
@@ -136,161 +46,308 @@ def compare(
     start: str | int | npt.ArrayLike = "uniform",
     x0: npt.ArrayLike | None = None,
     threads: int | None = None,
-    update: Sgd | None = None,
-    loss: str | int = "auto",
+    update: Update | str | None = None,
+    measure_loss: str | int = "auto",
+    rank_by: str | Callable[[Floats], float] | None = None,
     resume: str | Path | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Run several designs, each at the step size that serves it best.
+    """Run several designs, each at the step size that suits it best.
 
-    With ``step_size="tuned"`` each design gets the step size, on one log grid in γL* (L* = max w(v)L_v, its own),
-    that reaches ``accuracy`` in the fewest steps; if none does, the one with the least error at the end. The grid is
-    extended while the winner lies at its edge. Tuning uses as many replicas as the report, with keys that the report
-    never reuses.
+    With ``step_size="tuned"`` each design gets the step size, on one log grid in γL* (with the
+    design's own L* = max w(v)L_v), that reaches ``accuracy`` in the fewest steps; if none does, the
+    one with the least error at the end. The grid is extended while the best step size lies at its
+    edge. Tuning uses as many replicas as the report, with random keys that the report never uses.
 
     Parameters
     ----------
     designs
-        Names and designs, such as ``{"WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj()}``.
-    steps, replicas, seed, record_every, record_walk, start, x0, threads, update, loss, progress
+        Names and designs, such as ``{"WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj()}``. A pair of a
+        design and an update has an update of its own: ``{"…": (lw.mhlj(), lw.sgd(minibatch=8))}``.
+    steps, replicas, seed, record_every, record_walk, start, x0, threads, update, measure_loss,
+    progress
         As in `levywalk.run`, for each design.
     accuracy
-        The relative error ‖x - x*‖²/‖x⁰ - x*‖² to tune for.
+        The relative error to tune for, a share of the initial one. With ``rank_by="loss"`` it is a
+        value of the loss itself; if it is left out (or None) there, the mean loss at the end
+        decides.
     step_size
-        "tuned", "theory", one number for all, or one per design.
+        "tuned", "theory", one number for all designs, or one per design.
+    rank_by
+        What tells good designs and step sizes from bad ones: "distance2", ‖x - x*‖² over its
+        initial value; "excess_loss", f(x) - f(x*) over its initial value; "loss", f(x); or a
+        function from a model to a number, smaller is better, which is evaluated on the final models
+        only. Default: "distance2" if the optimum of the problem is known, else "loss".
     resume
-        A folder for the state of every tuning and run, made when missing. Called again with the same arguments after
-        an interruption, the comparison goes on where it stopped: what is finished is read, not walked again. State of
-        anything else is refused, as in `levywalk.run`.
+        A folder for the state of every tuning and run; it is created if it is missing. If the
+        comparison is interrupted, make the same call again to resume: finished parts are read, not
+        computed again. The state of another comparison is refused, as in `levywalk.run`.
 
     Examples
     --------
     >>> import levywalk as lw
     >>> designs = {"UnifRW": lw.unif_rw(), "i.i.d.": lw.iid_uniform()}
-    >>> result = lw.compare(lw.complete(50), lw.homogeneous(50), designs, steps=2000, replicas=8, accuracy=0.2)
+    >>> network, problem = lw.complete(50), lw.homogeneous(50)
+    >>> result = lw.compare(network, problem, designs, steps=2000, replicas=8, accuracy=0.2)
     >>> sorted(result.steps_to) == sorted(designs)
     True
     """
-    accuracy = checks.positive("accuracy", accuracy)
     if not isinstance(designs, Mapping) or not designs:
-        raise InvalidParameter(f"designs must be a non-empty dict of names and designs, got {designs!r}")
-    designs = {str(name): design for name, design in designs.items()}
-    if isinstance(step_size, Mapping) and set(step_size) - set(designs):
-        unknown = ", ".join(sorted(map(repr, set(step_size) - set(designs))))
-        raise InvalidParameter(f"step_size must name designs, of {', '.join(designs)}; got {unknown}")
+        raise InvalidParameter(
+            f"designs must be a non-empty dict of names and designs, got {designs!r}"
+        )
+    problem = flat_problem(problem)
+    x0 = flat_model(problem, x0)
     steps, replicas = check_sizes(steps, replicas, record_every)
     seed = checks.seed(seed)
-    tuned = isinstance(step_size, str) and step_size == "tuned"
-    # All designs are bound, and all given sizes read, before the first walk: an error should not cost an hour.
-    largest = {name: _largest(design, network, problem) for name, design in designs.items()}
-    designs = {name: replace(design, name=str(name)) for name, design in designs.items()}  # as the caller calls them
-    given = {} if tuned else {name: _given_size(step_size, name, largest[name]) for name in designs}
-    shared: dict[str, Any] = {
+    # Everything is checked and all designs are bound before the first walk: a mistake should not
+    # cost an hour.
+    methods = {str(name): _method(str(name), value, update) for name, value in designs.items()}
+    largest = {
+        name: walk.phases[0].bind(network, problem).largest for name, (walk, _) in methods.items()
+    }
+    default = {
+        name: own.default_step_size(largest[name], problem) for name, (_, own) in methods.items()
+    }
+    given = None if _is_tuned(step_size) else _given_sizes(step_size, default)
+    ranking = ranking_for(problem, rank_by, accuracy, x0, measure_loss)
+    if ranking.name == Criterion.EXCESS_LOSS:
+        measure_loss = "exact"
+    options: dict[str, Any] = {
         "steps": steps,
         "replicas": replicas,
         "seed": seed,
         "record_every": record_every,
+        "record_walk": record_walk,
         "start": start,
         "x0": x0,
         "threads": threads,
-        "update": update,
-        "progress": progress,
+        "measure_loss": measure_loss,
     }
-    kept = None if resume is None else StateFolder(resume)
-    traces: dict[str, Trace] = {}
-    sizes: dict[str, float] = {}
-    sweep: dict[str, tuple[Trial, ...]] = {}
-    for name, design in designs.items():
-        sweep[name] = tune_step_size(network, problem, design, largest[name], accuracy, kept, **shared) if tuned else ()
-        sizes[name] = best(sweep[name]).step_size if tuned else given[name]
-        traces[name] = run(
+    for design, own in methods.values():
+        check_run(network, problem, design, update=own, **options)
+    states = None if resume is None else StateFolder(resume)
+    with warnings.catch_warnings():
+        if not ranking.relative:
+            # That distance2 is unknown is no surprise where designs are ranked by something else.
+            warnings.filterwarnings("ignore", "problem has no optimum", DataWarning)
+        runs = _run_all(
+            network, problem, methods, ranking, given, largest, states, progress=progress, **options
+        )
+    return _comparison(runs, ranking)
+
+
+def _run_all(
+    network: Network,
+    problem: Problem,
+    methods: Mapping[str, tuple[Walk, Update]],
+    ranking: Ranking,
+    sizes: Mapping[str, float] | None,
+    largest: Mapping[str, float],
+    states: StateFolder | None,
+    *,
+    record_walk: bool,
+    measure_loss: str | int,
+    **options: Any,
+) -> dict[str, _Run]:
+    """Tune each design, unless its step size is given, and run it; Ctrl-C ends the loop."""
+    runs: dict[str, _Run] = {}
+    for name, (design, update) in methods.items():
+        trials: tuple[Trial, ...] = ()
+        if sizes is None:
+            trials = tune_step_size(
+                network,
+                problem,
+                design,
+                largest[name],
+                ranking,
+                states,
+                update=update,
+                measure_loss=measure_loss,
+                **options,
+            )
+        size = best(trials).step_size if sizes is None else sizes[name]
+        trace = run(
             network,
             problem,
             design,
-            step_size=sizes[name],
+            step_size=size,
             record_walk=record_walk,
-            measure_loss=loss,
-            resume=kept.file(name, "run") if kept else None,
-            **shared,
+            update=update,
+            measure_loss=measure_loss,
+            resume=states.file(name, "run") if states else None,
+            **options,
         )
-        if traces[name].provenance["interrupted"]:
+        runs[name] = trace, trials, size
+        if trace.provenance["interrupted"]:
             break
-    return Comparison(traces, accuracy, {name: sizes[name] for name in traces}, {name: sweep[name] for name in traces})
+    return runs
 
 
-def _largest(design: AnyDesign, network: Network, problem: Problem) -> float:
-    first = design.first if isinstance(design, Switching) else design
-    if not hasattr(first, "bind"):
-        raise InvalidParameter(f"designs must hold designs such as lw.mhlj(), got {design!r}")
-    return first.bind(network, problem).largest
+def _comparison(runs: Mapping[str, _Run], ranking: Ranking) -> Comparison:
+    traces = {name: trace for name, (trace, _, _) in runs.items()}
+    final = (
+        {} if ranking.metric is None else {n: ranking.final_values(t) for n, t in traces.items()}
+    )
+    return Comparison(
+        traces,
+        ranking.accuracy,
+        {name: size for name, (_, _, size) in runs.items()},
+        {name: trials for name, (_, trials, _) in runs.items()},
+        ranking.name,
+        final,
+    )
 
 
-def _given_size(step_size: Any, name: str, largest: float) -> float:
+def _method(name: str, value: Any, update: Update | str | None) -> tuple[Walk, Update]:
+    """Return a design, under the name that the caller gives it, and its update."""
+    walk, own = value if isinstance(value, tuple) and len(value) == 2 else (value, update)
+    if not isinstance(walk, Walk):
+        raise InvalidParameter(
+            "designs must hold designs such as lw.mhlj(), or pairs of a design and an update, got "
+            f"{value!r}"
+        )
+    return walk.called(name), as_update(own)
+
+
+def _is_tuned(step_size: Any) -> bool:
+    return isinstance(step_size, str) and step_size == "tuned"
+
+
+def _given_sizes(step_size: Any, default: Mapping[str, float]) -> dict[str, float]:
+    """Return the step size of each design, as the caller gave them; "theory" is the update's own
+    default.
+    """
     if isinstance(step_size, Mapping):
-        if name not in step_size:
-            raise InvalidParameter(f"step_size must give a number for each design, got none for {name!r}")
-        return checks.positive(f"step_size of {name!r}", step_size[name])
+        unknown = ", ".join(sorted(map(repr, set(step_size) - set(default))))
+        if unknown:
+            raise InvalidParameter(
+                f"step_size must name designs, of {', '.join(default)}; got {unknown}"
+            )
+        for name in default:
+            if name not in step_size:
+                raise InvalidParameter(
+                    f"step_size must give a number for each design, got none for {name!r}"
+                )
+        return {
+            name: checks.positive(f"step_size of {name!r}", step_size[name]) for name in default
+        }
     if isinstance(step_size, str):
         checks.choice("step_size", step_size, ("tuned", "theory"))
-        return 1.0 / largest
-    return checks.positive("step_size", step_size)
+        return dict(default)
+    size = checks.positive("step_size", step_size)
+    return dict.fromkeys(default, size)
 
 
-def best(trials: tuple[Trial, ...]) -> Trial:
-    """Return the trial with the fewest steps, or the least final error among equals.
+def ranking_for(
+    problem: Problem,
+    rank_by: str | Callable[[Floats], float] | None,
+    accuracy: float | None,
+    x0: Any = None,
+    measure_loss: str | int = "auto",
+) -> Ranking:
+    """Return what designs are ranked by; refuse, before any walk, what the problem cannot give.
 
     Examples
     --------
-    >>> best((Trial(0.1, 1.0, 500.0, 0.02), Trial(0.2, 2.0, 300.0, 0.04))).step_size
-    2.0
+    >>> import levywalk as lw
+    >>> ranking_for(lw.homogeneous(20), rank_by=None, accuracy=0.01).goal
+    '1 % of the initial error'
     """
-    return min(trials, key=lambda trial: (trial.steps_to, trial.final_error))
-
-
-def tune_step_size(
-    network: Network,
-    problem: Problem,
-    design: AnyDesign,
-    largest: float,
-    accuracy: float,
-    kept: StateFolder | None = None,
-    *,
-    steps: int,
-    record_every: Any,
-    **options: Any,
-) -> tuple[Trial, ...]:
-    """Return every step size tried, in increasing order: the grid, extended while its winner is at an edge."""
-    step = checkpoints_of(steps, record_every)
-
-    def try_out(exponents: list[int]) -> list[Trial]:
-        relative = np.array([10.0 ** (k / PER_DECADE) for k in exponents])
-        errors = run_step_sizes(
-            network,
-            problem,
-            design,
-            relative / largest,
-            steps=steps,
-            record_every=record_every,
-            resume=kept.file(design.name, f"tuning{exponents[0]:+d}") if kept else None,
-            **options,
+    check_problem(problem)
+    given = (
+        None if accuracy is ACCURACY else accuracy
+    )  # the very default, which is a share, was left out
+    optimum = optimum_of(problem)
+    if rank_by is None:
+        rank_by = Criterion.LOSS if optimum is None else Criterion.DISTANCE2
+        if optimum is None:
+            warnings.warn(
+                "the optimum of the problem is not known, so designs are ranked by the loss; "
+                "give rank_by='loss' to say so, or the problem an attribute `optimum`",
+                DataWarning,
+                stacklevel=3,
+            )
+    first = _first_models(problem, x0)
+    if callable(rank_by):
+        return _by_metric(rank_by, given, first)
+    name = str(checks.choice("rank_by", rank_by, [criterion.value for criterion in Criterion]))
+    if name == Criterion.LOSS:
+        if given is not None:
+            given = checks.real("accuracy", given, "that is finite", low=-math.inf)
+        return Ranking(name, given)
+    if optimum is None:
+        raise InvalidParameter(
+            f"rank_by = {name!r} needs a problem with a known optimum; give the problem an "
+            f"attribute "
+            "`optimum`, or rank_by='loss'"
         )
-        return [_trial(step, errors[i], float(relative[i]), largest, accuracy) for i in range(len(exponents))]
+    if name == Criterion.EXCESS_LOSS:
+        if measure_loss not in ("auto", "exact"):
+            raise InvalidParameter(
+                "rank_by = 'excess_loss' needs the exact loss; give measure_loss='exact', "
+                f"got {measure_loss!r}"
+            )
+        start, least = _losses(problem, first), _losses(problem, [optimum])[0]
+        if not all(math.isfinite(loss) and loss > least for loss in start):
+            raise InvalidParameter(
+                "rank_by = 'excess_loss' is undefined: x0 is an optimum or too far from it; "
+                "give another x0"
+            )
+    with np.errstate(over="ignore"):
+        distances = [float(np.sum((x - optimum) ** 2)) for x in first]
+    if not all(0.0 < distance < math.inf for distance in distances):
+        raise InvalidParameter(
+            "the relative error is undefined: x0 is the optimum or too far from it; give another "
+            "x0, "
+            "or rank_by='loss'"
+        )
+    return Ranking(name, checks.positive("accuracy", ACCURACY if accuracy is None else accuracy))
 
-    trials = try_out(list(GRID))
-    low, high = GRID[0], GRID[-1]
-    for _ in range(_MOST_EXTENSIONS):
-        winner = best(tuple(trials))
-        if winner is trials[0] and math.isfinite(winner.final_error):
-            low -= 1
-            trials = try_out([low]) + trials
-        elif winner is trials[-1] and math.isfinite(winner.final_error):
-            high += 1
-            trials = trials + try_out([high])
-        else:
-            break
-    return tuple(trials)
+
+def _by_metric(metric: Callable[[Floats], float], accuracy: Any, first: list[Floats]) -> Ranking:
+    name = str(getattr(metric, "__name__", type(metric).__name__))
+    if accuracy is not None:
+        raise InvalidParameter(
+            f"accuracy must be left out where rank_by is a function, which is evaluated at the end "
+            f"only; "
+            f"got {accuracy!r}"
+        )
+    if name in list(Criterion):
+        raise InvalidParameter(f"rank_by must be a function of another name than {name!r}")
+    try:
+        float(metric(first[0].copy()))
+    except Exception as error:  # a user's function may raise anything
+        raise InvalidParameter(
+            f"rank_by must be a function from a model (an array of {len(first[0])} numbers) to a "
+            f"number; "
+            f"{name} raised {type(error).__name__} at x0: {error}"
+        ) from error
+    return Ranking(name, None, metric)
 
 
-def _trial(step: npt.NDArray[np.int64], errors: Floats, relative: float, largest: float, accuracy: float) -> Trial:
-    mean = mean_over_walks(errors)
-    return Trial(relative, relative / largest, float(settled_at(step, mean[None], accuracy)[0]), float(mean[-1]))
+def _first_models(problem: Problem, x0: Any) -> list[Floats]:
+    """Return the first models: zeros, one, or one per replica. `run` checks their shape and refuses
+    wrong ones.
+    """
+    if x0 is None:
+        return [np.zeros(problem.dim)]
+    try:
+        models = np.atleast_2d(np.asarray(x0, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise InvalidParameter(
+            f"x0 must be an array of {problem.dim} numbers, got {x0!r}"
+        ) from None
+    if models.ndim != 2 or models.shape[1] != problem.dim:
+        raise InvalidParameter(
+            f"x0 must have {problem.dim} numbers, or as many for each replica, "
+            f"got an array of shape {np.shape(x0)}"
+        )
+    return list(models)
+
+
+def _losses(problem: Problem, models: list[Floats]) -> list[float]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return [
+            float(np.mean([problem.local_loss(v, x) for v in range(problem.n)])) for x in models
+        ]

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import math
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
-from levywalk.experiments.compare import Comparison, compare
-from levywalk.experiments.execute import as_json
+from levywalk.experiments.compare import compare
 from levywalk.experiments.spec import Experiment, check_experiment
+from levywalk.trace import Comparison
 
 NODES = 1000
 IMPORTANT = 2
 STEPS = 150_000
 REPLICAS = 64
-_KINDS = {"UnifRW": "unif_rw", "WeightRW": "weight_rw", "MHLJ": "mhlj", "i.i.d. weighted": "iid_weighted"}
+_KINDS = {
+    "UnifRW": "unif_rw",
+    "WeightRW": "weight_rw",
+    "MHLJ": "mhlj",
+    "i.i.d. weighted": "iid_weighted",
+}
 
 
 def demo_experiment(seed: int = 0, *, steps: int = STEPS, replicas: int = REPLICAS) -> Experiment:
-    """Return the demo as an experiment: what `levywalk run` would have to be given for the same result.
+    """Return the demo as an experiment; `levywalk run` gives the same result for it.
 
     Examples
     --------
@@ -52,7 +58,8 @@ def demo(
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Compare UnifRW, WeightRW, MHLJ and weighted i.i.d. sampling on Ring(1000) with two important nodes, tuned.
+    """Compare UnifRW, WeightRW, MHLJ and weighted i.i.d. sampling on Ring(1000) with two important
+    nodes, tuned.
 
     Examples
     --------
@@ -63,18 +70,22 @@ def demo(
     experiment = demo_experiment(seed, steps=steps, replicas=replicas)
     network, problem, designs = experiment.build(Path())
     options = experiment.run.options() | {"threads": threads}
-    return compare(network, problem, designs, progress=progress, **options)
+    result = compare(network, problem, designs, progress=progress, **options)
+    settings = experiment.model_dump(mode="json")
+    return replace(result, settings=settings, command=demo_command(seed))
 
 
 def sentence(result: Comparison) -> str:
-    """Say in one sentence what the reader of the demo's table is looking at, from its own numbers."""
+    """Return one sentence that explains the demo's table, with its numbers."""
     dwell = {name: int(trace.longest_dwell()[0].max()) for name, trace in result.traces.items()}
     steps = result.steps_to
-    percent = f"{100 * result.accuracy:g} %"
+    goal = result.ranking.goal
 
     def reached(name: str) -> str:
         return (
-            f"{steps[name]:,.0f}" if math.isfinite(steps[name]) else f"more than {int(result.traces[name].step[-1]):,}"
+            f"{steps[name]:,.0f}"
+            if math.isfinite(steps[name])
+            else f"more than {int(result.traces[name].step[-1]):,}"
         )
 
     weight, jump, server = "WeightRW", "MHLJ", "i.i.d. weighted"
@@ -88,16 +99,19 @@ def sentence(result: Comparison) -> str:
     else:
         effect = ""
     return (
-        f"A few important nodes should get a large share of the updates: a server that samples them freely needs "
-        f"{reached(server)} steps to {percent} of the initial error, but a model that walks there by "
-        f"Metropolis-Hastings (WeightRW) is trapped, up to {dwell[weight]:,} updates in a row at one node, and needs "
-        f"{reached(weight)}; with Lévy jumps (MHLJ) it never stayed longer than {dwell[jump]:,} and needed "
+        f"A few important nodes should get a large share of the updates: a server that samples "
+        f"them freely needs "
+        f"{reached(server)} steps to {goal}, but a model that walks there by "
+        f"Metropolis-Hastings (WeightRW) is trapped, up to {dwell[weight]:,} updates in a row at "
+        f"one node, and needs "
+        f"{reached(weight)}; with Lévy jumps (MHLJ) it never stayed longer than {dwell[jump]:,} "
+        f"and needed "
         f"{reached(jump)}{effect}, where uniform sampling (UnifRW) needed {reached('UnifRW')}."
     )
 
 
 def demo_command(seed: int = 0) -> str:
-    """Return what gives the demo's results again.
+    """Return the command that gives the same result as the demo.
 
     Examples
     --------
@@ -107,17 +121,16 @@ def demo_command(seed: int = 0) -> str:
     return f"levywalk demo --seed {seed}"
 
 
-def write_demo_report(result: Comparison, folder: Path, experiment: Experiment) -> Path:
-    """Write the demo's report.html into the folder; the theory is left to `levywalk report`, which takes longer."""
+def write_demo_report(result: Comparison, folder: Path) -> Path:
+    """Write the demo's report.html into the folder, without the theory, which takes longer."""
+    from levywalk.experiments.folder_report import PAGE, rerun_command
     from levywalk.report.page.build import html_page, write_page
     from levywalk.report.page.theory import Theory
-    from levywalk.report.results import results_of
 
     name = shlex.quote(folder.resolve().name)
-    theory = Theory(
-        {}, [f"To be quick, the demo leaves spectral gaps and predictions out; `levywalk report {name}` adds them."]
+    note = (
+        "The demo leaves out spectral gaps and predictions, because they take longer; "
+        f"`levywalk report {name}` adds them."
     )
-    kept = {"settings": experiment.model_dump(mode="json"), "command": demo_command(experiment.run.seed)}
-    results = results_of(as_json(result) | kept, result.traces)
-    page = html_page(results, command=f"levywalk run experiment.toml --out {name}", theory=theory)
-    return write_page(page, folder / "report.html")
+    page = html_page(result, command=rerun_command(folder), theory=Theory({}, [note]))
+    return write_page(page, folder / PAGE)

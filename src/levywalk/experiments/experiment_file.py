@@ -1,4 +1,4 @@
-"""Experiment files that levywalk writes: what `levywalk compare` ran, to go on from by hand."""
+"""Experiment files that `levywalk compare` writes, so that a user can change them and run them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from levywalk.report.experiment_toml import toml
 
 FILE = "experiment.toml"
 _CHECKPOINTS = 1000
-_WALKS_UP_TO = 25_000_000  # updates of a design, 100 MB: beyond, which node each was made at is not kept
+_WALKS_UP_TO = (
+    25_000_000  # updates of a design (100 MB); of longer walks the nodes are not recorded
+)
 _SEAL = "# levywalk compare writes this file anew as long as nobody has changed it; seal "
 
 
@@ -28,13 +30,15 @@ def written_experiment(
 ) -> tuple[dict[str, Any], Experiment]:
     """Return the settings of an experiment file in the folder, and the experiment that they give.
 
-    Checkpoints are a thousandth of the steps apart, and the walks are kept unless they are very long.
+    There are a thousand checkpoints, and walks are recorded unless they are very long.
 
     Examples
     --------
     >>> parts = {"network": {"family": "ring", "n": 9}, "problem": {"data": "homogeneous"}}
     >>> run = {"steps": 5000, "replicas": 2, "threads": None}
-    >>> settings, _ = written_experiment(**parts, designs={"a": {"kind": "mhlj"}}, run=run, folder=Path("out"))
+    >>> settings, _ = written_experiment(
+    ...     **parts, designs={"a": {"kind": "mhlj"}}, run=run, folder=Path("out")
+    ... )
     >>> settings["run"]
     {'steps': 5000, 'replicas': 2, 'record_every': 5, 'record_walk': True}
     """
@@ -53,7 +57,7 @@ def written_experiment(
 
 
 def may_write(folder: Path) -> None:
-    """Refuse to replace an experiment file that somebody has written or changed by hand."""
+    """Refuse to overwrite an experiment file that was written or changed by hand."""
     path = folder / FILE
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else None
@@ -61,13 +65,15 @@ def may_write(folder: Path) -> None:
         text = ""
     if text is not None and text != _sealed(text.partition("\n")[2]):
         raise InvalidParameter(
-            f"{path} has been written or changed by hand and would be lost; give another --out, or run it: "
+            f"{path} was written or changed by hand and would be overwritten; give another --out, "
+            f"or run it: "
             f"levywalk run {shlex.quote(str(path))}"
         )
 
 
 def write_experiment(settings: dict[str, Any], folder: Path, command: str) -> Path:
-    """Write the experiment file, with the command that it stands for, and a seal by which a changed one is known.
+    """Write the experiment file, with the command that made it, and a seal that shows whether it
+    was changed.
 
     Examples
     --------
@@ -83,8 +89,9 @@ def write_experiment(settings: dict[str, Any], folder: Path, command: str) -> Pa
     told = " ".join(command.splitlines())
     body = (
         f"# {told}\n"
-        f"# The same result: levywalk run {where}. To go on, change it and: levywalk run {where} --out DIR\n"
-        "# All that can be set, with comments: levywalk run --example\n\n"
+        f"# For the same result: levywalk run {where}. For another, change it and: levywalk run "
+        f"{where} --out DIR\n"
+        "# All settings, with comments: levywalk run --example\n\n"
         f"{toml(settings)}\n"
     )
     path.write_text(_sealed(body), encoding="utf-8")

@@ -1,4 +1,6 @@
-"""Mistakes in an experiment file, in words: the key as the user wrote it, what is wrong, the value, the remedy."""
+"""Explain mistakes in an experiment file: the key as the user wrote it, the mistake, the value, the
+remedy.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from pydantic import BaseModel
 
 
 def explain(model: type[BaseModel], item: Any) -> str:
-    """Turn one of pydantic's findings into: key, what is wrong, the value, the remedy."""
+    """Turn one validation error of pydantic into a message: the key, the mistake, the value, the
+    remedy.
+    """
     known = _known_keys(model, list(item["loc"]))
     key = ".".join(str(part) for part in known[0])
     kind, value = item["type"], item["input"]
@@ -21,23 +25,29 @@ def explain(model: type[BaseModel], item: Any) -> str:
     if kind == "missing":
         return f"{key}: missing; add it"
     if kind == "union_tag_not_found":
-        return f"{key}: {item['ctx']['discriminator'].strip(chr(39))!r} is missing; it says which kind this is"
+        name = item["ctx"]["discriminator"].strip("'")
+        return f"{key}: {name!r} is missing; it selects the kind"
     if kind == "union_tag_invalid":
         tag, tags = item["ctx"]["tag"], item["ctx"]["expected_tags"]
-        return f"{key}.{item['ctx']['discriminator'].strip(chr(39))}: must be one of {tags}, got {tag!r}"
+        name = item["ctx"]["discriminator"].strip("'")
+        return f"{key}.{name}: must be one of {tags}, got {tag!r}"
     message = item["msg"].removeprefix("Input should be ").replace("Value error, ", "")
     return f"{key}: must be {message}, got {value!r}"
 
 
 def _known_keys(model: Any, loc: list[Any]) -> tuple[list[Any], list[str]]:
-    """Return the location as the user wrote it (without pydantic's union tags) and the keys known where it ends."""
+    """Return the location as the user wrote it, without pydantic's union tags, and the keys allowed
+    there.
+    """
     written: list[Any] = []
     keys: list[str] = []
     types = [model]
     for part in loc:
-        sections = [item for item in types if isinstance(item, type) and issubclass(item, BaseModel)]
+        sections = [
+            item for item in types if isinstance(item, type) and issubclass(item, BaseModel)
+        ]
         tagged = [item for item in sections if _tag_matches(item, part)]
-        if len(sections) > 1 and tagged:  # a union's tag: it narrows the kinds and is not a key
+        if len(sections) > 1 and tagged:  # the tag of a union, which the user did not write
             types = tagged
             continue
         written.append(part)

@@ -1,9 +1,12 @@
-"""Write the report of a folder of results, with the theory beside it where the experiment can be built again."""
+"""Write report.html for a comparison or for a folder of results, with the theory beside the
+numbers.
+"""
 
 from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,63 +18,126 @@ from levywalk.experiments.spec import Experiment, check_experiment
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.progress import Bar
-from levywalk.report.page.build import claims_page, html_page, page_curves, write_page
+from levywalk.report.claims_file import CLAIMS, figure_files, read_claims, read_how_asked
+from levywalk.report.curves import curves_of
+from levywalk.report.page.build import claims_page, html_page, write_page
 from levywalk.report.page.images import FigureImage
 from levywalk.report.page.theory import Theory
-from levywalk.report.results import Results, asked_beside, figures_beside, read_results
 from levywalk.theory import bounds
-from levywalk.walks import AnyDesign, Design
+from levywalk.trace import Comparison
+from levywalk.trace.comparison_files import RESULT, require_folder
+from levywalk.trace.ranking import Criterion
+from levywalk.updates import Update
+from levywalk.walks import Design, Walk
 
-MOST_NODES = 2_000  # above, spectra take minutes
+MOST_NODES = 2_000  # for larger networks, spectra take minutes
+PAGE = "report.html"
 
 
 def write_report(
-    folder: str | Path, out: str | Path | None = None, *, figures: bool = False, progress: bool | None = None
+    source: Comparison | str | Path,
+    out: str | Path | None = None,
+    *,
+    figures: bool = False,
+    progress: bool | None = None,
 ) -> list[Path]:
-    """Write ``report.html`` into the folder, or ``out``, and if asked the figures for a paper; return the files.
+    """Write a comparison, or what a folder holds, as one HTML page that opens offline; return the
+    files.
+
+    Parameters
+    ----------
+    source
+        A comparison, or a folder that `Comparison.save`, `levywalk run`, `compare`, `demo` or
+        `reproduce` wrote. The page of a comparison in memory and that of the folder it was saved to
+        are the same.
+    out
+        The file to write; default: report.html in the folder, or here for a comparison.
+    figures
+        Whether to write each figure for a paper as well, as PDF and PNG, beside the page.
+    progress
+        Whether to show a progress bar; default: only if stderr is a terminal.
 
     Examples
     --------
     >>> write_report("nowhere")
     Traceback (most recent call last):
-    levywalk.errors.MissingFile: nowhere is not a folder; `levywalk run experiment.toml --out DIR` writes such a folder
+    levywalk.errors.MissingFile: nowhere is not a folder;
+        `levywalk run experiment.toml --out DIR` ...
     """
-    folder = Path(folder)
-    results = read_results(folder)
-    path = folder / "report.html" if out is None else Path(out)
-    if not path.parent.is_dir() or path.is_dir():
-        raise InvalidParameter(f"out must name a file in a folder that exists, got {str(path)!r}")
-    if isinstance(results, list):
-        if figures:
-            raise InvalidParameter(f"figures need traces, and {folder} has claims alone; leave --figures out")
-        pictures = [FigureImage(title, file.read_bytes()) for title, file in figures_beside(folder).items()]
-        return [write_page(claims_page(results, pictures, asked_beside(folder)), path)]
-    curves = page_curves(results)
-    command = f"levywalk run experiment.toml --out {shlex.quote(folder.resolve().name)}"
-    theory = theory_beside(results, folder, progress)
-    written = [write_page(html_page(results, command=command, theory=theory, curves=curves), path)]
+    in_memory = isinstance(source, Comparison)
+    folder = Path() if isinstance(source, Comparison) else require_folder(source)
+    claims = [] if in_memory else read_claims(folder)
+    if not isinstance(source, Comparison):
+        alone = (folder / CLAIMS).exists() and not (folder / RESULT).exists()
+        if alone:
+            return [_write_claims(claims, folder, _page_file(folder, out), figures)]
+        source = Comparison.load(folder)
+    path = _page_file(folder, out)
+    place = path.parent if in_memory else folder
+    curves = curves_of(source)
+    theory = theory_beside(source, place, progress)
+    command = rerun_command(place) if source.settings else ""
+    page = html_page(source, command=command, theory=theory, curves=curves, claims=claims)
+    written = [write_page(page, path)]
     if figures:
         from levywalk.report.figures.column import paper_figures
 
-        written += paper_figures(results, curves, path.parent)
+        written += paper_figures(source, curves, path.parent)
     return written
 
 
-def theory_beside(results: Results, folder: Path, progress: bool | None = None) -> Theory:
-    """Judge each design on the network and data of the run; where that cannot be, say why."""
-    nodes = next(iter(results.traces.values())).target.size
+def rerun_command(folder: Path) -> str:
+    """Return the command that repeats an experiment, once its settings are saved as
+    experiment.toml.
+
+    Examples
+    --------
+    >>> rerun_command(Path("my results"))
+    "levywalk run experiment.toml --out 'my results'"
+    """
+    return f"levywalk run experiment.toml --out {shlex.quote(folder.resolve().name)}"
+
+
+def _page_file(folder: Path, out: str | Path | None) -> Path:
+    path = folder / PAGE if out is None else Path(out)
+    if not path.parent.is_dir() or path.is_dir():
+        raise InvalidParameter(f"out must name a file in a folder that exists, got {str(path)!r}")
+    return path
+
+
+def _write_claims(claims: list[dict[str, Any]], folder: Path, path: Path, figures: bool) -> Path:
+    if figures:
+        raise InvalidParameter(
+            f"figures need traces, and {folder} has claims alone; leave --figures out"
+        )
+    images = [FigureImage(title, file.read_bytes()) for title, file in figure_files(folder).items()]
+    return write_page(claims_page(claims, images, read_how_asked(folder)), path)
+
+
+def theory_beside(results: Comparison, folder: Path, progress: bool | None = None) -> Theory:
+    """Judge each design on the network and the data of the run; if that is not possible, say
+    why.
+    """
+    if results.rank_by != Criterion.DISTANCE2:
+        return _without(
+            f"designs were ranked by {results.ranking.quantity}, and the theory is about the "
+            "distance to the optimum"
+        )
+    ran = next(iter(results.traces.values()))
+    nodes = ran.target.size
     if nodes > MOST_NODES:
-        return _without(f"the network has {nodes:,} nodes, and spectra are computed here up to {MOST_NODES:,}")
+        return _without(
+            f"the network has {nodes:,} nodes, and spectra are computed here up to {MOST_NODES:,}"
+        )
     if not results.settings:
         return _without("the folder does not hold the experiment’s settings")
     try:
-        experiment = check_experiment(results.settings, "settings in result.json")
+        experiment = check_experiment(results.settings, f"settings in {RESULT}")
         network, problem, designs = _parts(experiment, folder)
     except LevywalkError as error:
         return _without(f"network and data cannot be built again ({str(error).splitlines()[0]})")
-    ran = next(iter(results.traces.values())).provenance
     for key, thing in (("network", network), ("problem", problem)):
-        if thing.fingerprint() != ran[key].get("fingerprint"):
+        if thing.fingerprint() != ran.provenance[key].get("fingerprint"):
             return _without(f"the {key} that the settings give now is not the one that was run")
     rows: dict[str, dict[str, Any]] = {}
     notes: list[str] = []
@@ -85,35 +151,52 @@ def theory_beside(results: Results, folder: Path, progress: bool | None = None) 
             bar.advance(1)
     if rows:
         notes.append(
-            "Predictions are for small step sizes and a start at x = 0. The floor is what the error tends to at the "
-            "step size used: the bias of jumps plus the noise of the walk."
+            "Predictions are for small step sizes and a start at x = 0. The floor is the value "
+            "that the "
+            "error tends to at the step size used: the bias of jumps plus the noise of the walk."
         )
     return Theory(rows, notes)
 
 
 def _without(why: str) -> Theory:
-    return Theory({}, [f"Left out: {why}. `levywalk inspect` judges a network and data before anything runs."])
+    return Theory(
+        {},
+        [f"Left out: {why}. `levywalk inspect` judges a network and data before anything runs."],
+    )
 
 
-def _parts(experiment: Experiment, folder: Path) -> tuple[Network, Any, dict[str, AnyDesign]]:
-    """Build the experiment; its files are looked for beside the results, one folder up, and here."""
+def _parts(experiment: Experiment, folder: Path) -> tuple[Network, Any, dict[str, Walk]]:
+    """Build the experiment; its files are looked for beside the results, one folder up,
+    and here.
+    """
     places = [folder, folder.resolve().parent, Path()]
     for place in places[:-1]:
         try:
-            return experiment.build(place)
+            return _walks_of(*experiment.build(place))
         except LevywalkError:
             continue
-    return experiment.build(places[-1])
+    return _walks_of(*experiment.build(places[-1]))
+
+
+def _walks_of(
+    network: Network, problem: Problem, methods: Mapping[str, Walk | tuple[Walk, Update]]
+) -> tuple[Network, Any, dict[str, Walk]]:
+    """Return the parts with the walk of each method: theory judges walks."""
+    walks = {
+        name: value[0] if isinstance(value, tuple) else value for name, value in methods.items()
+    }
+    return network, problem, walks
 
 
 def _judged(
-    results: Results, network: Network, problem: Problem, name: str, design: AnyDesign
+    results: Comparison, network: Network, problem: Problem, name: str, design: Walk
 ) -> tuple[dict[str, Any], str]:
     if not isinstance(design, Design):
-        raise InvalidParameter("it changes on its way, so there is no one chain to judge")
+        raise InvalidParameter("it changes on its way, so there is no single chain to judge")
+    assert results.accuracy is not None
     found = inspect(network, problem, {name: design}, accuracy=results.accuracy, progress=False)
     (row,) = found.rows()
-    gamma = float(results.rows[name]["step_size"])
+    gamma = results.step_size[name]
     guess = found.judgements[name].prediction
     if guess is not None and results.traces[name].provenance["update"] == "Sgd(minibatch=None)":
         row["floor"] = guess.bias2 + gamma * guess.noise
@@ -122,17 +205,19 @@ def _judged(
 
 
 def _bound(
-    results: Results, network: Network, problem: Problem, name: str, design: Design, gamma: float
+    results: Comparison, network: Network, problem: Problem, name: str, design: Design, gamma: float
 ) -> dict[str, float] | None:
-    """Return the corrected bound's terms, relative to the first error, where they are finite."""
+    """Return the terms of the corrected bound, relative to the initial error, if they are
+    finite.
+    """
     local = getattr(problem, "local_strong_convexity", None)
     if local is None or not np.min(local) > 0.0:
         return None
-    found = bounds(
-        network, problem, design, steps=max(1, int(results.traces[name].step[-1])), step_size=gamma, form="corrected"
-    )
+    steps = max(1, int(results.traces[name].step[-1]))
+    found = bounds(network, problem, design, steps=steps, step_size=gamma, form="corrected")
     terms = found.forms["corrected"]
     parts = {
-        key: getattr(terms, key) / found.constants.initial2 for key in ("transient", "variance", "bias", "remainder")
+        key: getattr(terms, key) / found.constants.initial2
+        for key in ("transient", "variance", "bias", "remainder")
     }
     return parts if all(math.isfinite(part) for part in parts.values()) else None

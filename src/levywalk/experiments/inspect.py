@@ -1,15 +1,16 @@
-"""`inspect`: judge walks on a network and a problem before anything runs."""
+"""`inspect`: judge designs on a network and a problem before anything runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.network import Network
+from levywalk.notebook import columns_html, table_html, value_text
 from levywalk.problem import Problem, optimum_of
 from levywalk.progress import Bar
 from levywalk.theory import (
@@ -25,53 +26,104 @@ from levywalk.theory import (
 )
 from levywalk.walks import Design, mhlj, unif_rw, weight_rw
 
-_PREDICTED_UP_TO = 200_000  # nodes: above, a prediction takes minutes
+_PREDICTED_UP_TO = 200_000  # nodes; with more, a prediction takes minutes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Judgement:
-    """One design, judged.
+    """The judgement of one design.
 
     Attributes
     ----------
-    trap
+    entrapment
         Dwell, escape, conductance and spectral gaps.
-    shift
-        Total variation between the target and the chain's own law: what jumps cost in bias.
+    total_variation
+        The total variation distance between the target and the stationary law of the chain, which
+        jumps cause.
     law, target
-        Both laws, by node.
+        Both laws, one share per node.
     prediction
-        Steps to the accuracy in the small-step limit, or None where it is not affordable or has no meaning.
+        The predicted cost in the limit of small step sizes. None if the network is too large, or if
+        the problem has no optimum other than 0.
     """
 
-    trap: EntrapmentReport
-    shift: float
-    law: Floats = field(repr=False)
-    target: Floats = field(repr=False)
+    entrapment: EntrapmentReport
+    total_variation: float
+    law: Floats
+    target: Floats
     prediction: Prediction | None
 
+    def __repr__(self) -> str:
+        steps = "unknown" if self.prediction is None else value_text(self.prediction.steps)
+        return (
+            f"Judgement({self.entrapment.design}: entrapment score {self.entrapment.score:.3g}, "
+            f"right gap {self.entrapment.gap.value:.3g}, predicted steps {steps})"
+        )
 
-@dataclass(frozen=True)
+    def _repr_html_(self) -> str:
+        steps = None if self.prediction is None else self.prediction.steps
+        rows: list[tuple[str, object]] = [
+            ("entrapment score", self.entrapment.score),
+            ("right spectral gap", self.entrapment.gap.value),
+            ("total variation distance from the target", self.total_variation),
+            ("predicted steps", steps),
+        ]
+        return table_html(rows, self.entrapment.design)
+
+
+@dataclass(frozen=True, repr=False)
 class Inspection:
-    """What `inspect` found; `levywalk.report.figures.inspection.plot_inspection` draws it."""
+    """The result of `inspect`; `levywalk.report.inspection.plot_inspection` draws it.
 
-    network: Network = field(repr=False)
-    smoothness: Floats = field(repr=False)
+    Attributes
+    ----------
+    network, smoothness
+        The network and L_v of every node.
+    accuracy
+        The relative error of the predicted costs.
+    judgements
+        The judgements by the name of the design.
+    assumptions
+        The paper's assumptions for the last design.
+    """
+
+    network: Network
+    smoothness: Floats
     accuracy: float
     judgements: dict[str, Judgement]
     assumptions: Assumptions
 
+    def __repr__(self) -> str:
+        scores = ", ".join(
+            f"{name} {judgement.entrapment.score:.3g}"
+            for name, judgement in self.judgements.items()
+        )
+        return f"Inspection({self.network.n} nodes, entrapment scores: {scores})"
+
+    def _repr_html_(self) -> str:
+        header = [
+            "design",
+            "entrapment score",
+            "right spectral gap",
+            "total variation distance from the target",
+            "predicted steps",
+        ]
+        keys = ("design", "score", "spectral_gap", "total_variation", "steps")
+        rows = [[row[key] for key in keys] for row in self.rows()]
+        caption = f"Before the run: {self.network.n} nodes, accuracy {100 * self.accuracy:g} %"
+        return columns_html(header, rows, caption)
+
     @property
     def sentences(self) -> list[str]:
-        """One plain sentence per design."""
-        return [judgement.trap.sentence for judgement in self.judgements.values()]
+        """One sentence about entrapment per design."""
+        return [judgement.entrapment.sentence for judgement in self.judgements.values()]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row of plain numbers per design."""
         out = []
         for name, found in self.judgements.items():
-            trap, guess = found.trap, found.prediction
-            worst = max(trap.regions, key=lambda region: region.dwell / region.iid_dwell)
+            trap, guess = found.entrapment, found.prediction
+            worst = trap.worst
             out.append(
                 {
                     "design": name,
@@ -87,7 +139,7 @@ class Inspection:
                     "spectral_gap": trap.gap.value,
                     "spectral_gap_trusted": trap.gap.trusted,
                     "spectral_gap_method": trap.gap.method,
-                    "total_variation": found.shift,
+                    "total_variation": found.total_variation,
                     "steps": None if guess is None else guess.steps,
                     "transfers": None if guess is None else guess.transfers,
                     "relative_step_size": None if guess is None else guess.relative_step_size,
@@ -105,25 +157,37 @@ def inspect(
     accuracy: float = 0.01,
     progress: bool | None = None,
 ) -> Inspection:
-    """Judge designs (UnifRW, WeightRW and MHLJ by default): entrapment, gaps, bias, predicted cost, assumptions.
+    """Judge designs by entrapment, spectral gap, bias, predicted cost and the paper's assumptions.
+
+    Parameters
+    ----------
+    network, problem
+        As for `levywalk.run`.
+    designs
+        The designs by name. Default: UnifRW, WeightRW and MHLJ.
+    accuracy
+        The relative error of the predicted costs.
+    progress
+        Whether to show a progress bar. Default: if standard error is a terminal.
 
     Examples
     --------
     >>> import levywalk as lw
     >>> from levywalk.experiments.inspect import inspect
     >>> found = inspect(lw.ring(60), lw.heterogeneous(60, important=1))
-    >>> found.judgements["WeightRW"].trap.score > found.judgements["MHLJ"].trap.score
+    >>> trapped, free = found.judgements["WeightRW"], found.judgements["MHLJ"]
+    >>> trapped.entrapment.score > free.entrapment.score
     True
     """
     designs = designs or {design.name: design for design in (unif_rw(), weight_rw(), mhlj())}
     judged: dict[str, Judgement] = {}
-    with Bar("judging", len(designs), show=progress) as bar:
+    with Bar("judging designs", len(designs), show=progress) as bar:
         for name, design in designs.items():
             target = design.bind(network, problem).law
             law = stationary(transition(network, problem, design))
             judged[name] = Judgement(
-                trap=entrapment(network, problem, design),
-                shift=total_variation(target, law),
+                entrapment=entrapment(network, problem, design),
+                total_variation=total_variation(target, law),
                 law=law,
                 target=target,
                 prediction=_prediction(network, problem, design, accuracy),
@@ -134,7 +198,9 @@ def inspect(
     return Inspection(network, smoothness, accuracy, judged, assumptions(network, problem, last))
 
 
-def _prediction(network: Network, problem: Problem, design: Design, accuracy: float) -> Prediction | None:
+def _prediction(
+    network: Network, problem: Problem, design: Design, accuracy: float
+) -> Prediction | None:
     optimum = optimum_of(problem)
     if optimum is None or network.n > _PREDICTED_UP_TO or not optimum.any():
         return None

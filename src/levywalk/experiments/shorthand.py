@@ -1,4 +1,6 @@
-"""Networks, problems and designs in a word, as typed on a command line: ``ring:1000``, ``mhlj:p_jump=0.2``."""
+"""Networks, problems and designs in a word, as typed on a command line: ``ring:1000``,
+``mhlj:p_jump=0.2``.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,12 @@ def network_settings(text: str, *, seed: int = 0, self_loops: str = "none") -> d
         random = {"seed": seed} if "seed" in inspect.signature(FAMILIES[family]).parameters else {}
         return {"family": family, **_numbers(name, numbers), **random, "self_loops": self_loops}
     if not Path(text).exists() and "/" not in text and "." not in text:
-        hint = _did_you_mean(name, _FAMILIES, lambda family: f"{family}:{','.join(_wanted(family))}")
+        hint = _did_you_mean(
+            name, _FAMILIES, lambda family: f"{family}:{','.join(_wanted(family))}"
+        )
         raise InvalidParameter(
-            f"network must be a file or one of {', '.join(f'{key}:…' for key in _FAMILIES)}, got {text!r}{hint}"
+            f"network must be a file or one of {', '.join(f'{key}:…' for key in _FAMILIES)}, got "
+            f"{text!r}{hint}"
         )
     return {"family": "file", "file": str(checks.existing_file(text)), "self_loops": self_loops}
 
@@ -62,7 +67,11 @@ def read_network_text(text: str, *, seed: int = 0, self_loops: str = "none") -> 
     """
     settings = network_settings(text, seed=seed, self_loops=self_loops)
     family = settings.pop("family")
-    return read_network(settings["file"], self_loops=self_loops) if family == "file" else FAMILIES[family](**settings)
+    return (
+        read_network(settings["file"], self_loops=self_loops)
+        if family == "file"
+        else FAMILIES[family](**settings)
+    )
 
 
 def _numbers(name: str, text: str) -> dict[str, Any]:
@@ -74,7 +83,8 @@ def _numbers(name: str, text: str) -> dict[str, Any]:
         count = f"{len(wanted)} number{'s' if len(wanted) > 1 else ''}"
         whole = ", ".join(key for key, kind in wanted.items() if kind is int)
         raise InvalidParameter(
-            f"network {name!r} takes {count}, {name}:{','.join(wanted)} ({whole} whole), got {f'{name}:{text}'!r}"
+            f"network {name!r} takes {count}, {name}:{','.join(wanted)} ({whole} whole), got "
+            f"{f'{name}:{text}'!r}"
         ) from None
 
 
@@ -83,7 +93,11 @@ def _wanted(name: str) -> dict[str, Any]:
     make = FAMILIES[_FAMILIES[name]]
     hints = get_type_hints(make)
     parameters = inspect.signature(make).parameters.values()
-    return {p.name: hints[p.name] for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    return {
+        p.name: hints[p.name]
+        for p in parameters
+        if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    }
 
 
 def problem_settings(
@@ -95,7 +109,8 @@ def problem_settings(
     ridge: float = 0.0,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Return the section [problem] of an experiment file: ``heterogeneous``, ``homogeneous``, or a path to a data set.
+    """Return the section [problem] of an experiment file: ``heterogeneous``, ``homogeneous``, or a
+    path to a data set.
 
     Examples
     --------
@@ -106,21 +121,35 @@ def problem_settings(
     checks.choice("partition", how, HOW)
     drawn = text in ("heterogeneous", "homogeneous")
     if important is not None and text != "heterogeneous":
-        raise InvalidParameter(f"important = {important} belongs to data 'heterogeneous', got {text!r}; leave it out")
+        raise InvalidParameter(
+            f"important = {important} belongs to data 'heterogeneous', got {text!r}; leave it out"
+        )
     if drawn and (loss, how, ridge) != ("least_squares", "iid", 0.0):
-        raise InvalidParameter(f"loss, partition and ridge belong to a data file, got {text!r}; leave them out")
+        raise InvalidParameter(
+            f"loss, partition and ridge belong to a data file, got {text!r}; leave them out"
+        )
     if drawn:
         count = {} if important is None else {"important": important}
         return {"data": text, **count, "seed": seed}
     if not Path(text).exists() and "." not in text and "/" not in text:
         hint = _did_you_mean(text, ("heterogeneous", "homogeneous"))
-        raise InvalidParameter(f"data must be 'heterogeneous', 'homogeneous' or a file, got {text!r}{hint}")
+        raise InvalidParameter(
+            f"data must be 'heterogeneous', 'homogeneous' or a file, got {text!r}{hint}"
+        )
     file = str(checks.existing_file(text))
-    return {"data": "file", "file": file, "loss": loss, "partition": how, "ridge": ridge, "seed": seed}
+    return {
+        "data": "file",
+        "file": file,
+        "loss": loss,
+        "partition": how,
+        "ridge": ridge,
+        "seed": seed,
+    }
 
 
 def read_problem_text(text: str, n: int, **options: Any) -> Problem:
-    """Read a problem for n nodes: ``heterogeneous``, ``homogeneous``, or a path to a data set; options as above.
+    """Read a problem for n nodes: ``heterogeneous``, ``homogeneous``, or a path to a data set;
+    options as above.
 
     Examples
     --------
@@ -139,14 +168,16 @@ def read_problem_text(text: str, n: int, **options: Any) -> Problem:
 
 
 def design_settings(text: str) -> dict[str, dict[str, Any]]:
-    """Return the sections [designs.NAME] of an experiment file, from designs with commas between them.
+    """Return the sections [designs.NAME] of an experiment file, from designs with commas between
+    them.
 
     A pair of a design and an update has a plus between the two.
 
     Examples
     --------
     >>> design_settings("unif_rw,mhlj:p_jump=0.2,max_hops=5")
-    {'UnifRW': {'kind': 'unif_rw'}, 'MHLJ(p_jump=0.2, max_hops=5)': {'kind': 'mhlj', 'p_jump': 0.2, 'max_hops': 5}}
+    {'UnifRW': {'kind': 'unif_rw'},
+     'MHLJ(p_jump=0.2, max_hops=5)': {'kind': 'mhlj', 'p_jump': 0.2, 'max_hops': 5}}
     >>> design_settings("unif_rw+sgd:minibatch=8")
     {'UnifRW + sgd(minibatch=8)': {'kind': 'unif_rw', 'update': {'kind': 'sgd', 'minibatch': 8}}}
     """
@@ -154,7 +185,9 @@ def design_settings(text: str) -> dict[str, dict[str, Any]]:
     for piece in _split_designs(text):
         design, *updates = _PLUS.split(piece)
         if len(updates) > 1:
-            raise InvalidParameter(f"a design takes one update after a plus, such as mhlj+sgd, got {piece!r}")
+            raise InvalidParameter(
+                f"a design takes one update after a plus, such as mhlj+sgd, got {piece!r}"
+            )
         name, section = _recipe("design", design)
         if updates:
             update_name, update = _recipe("update", updates[0])
@@ -208,19 +241,24 @@ def _split_designs(text: str) -> list[str]:
 
 
 def _recipe(kind: str, text: str) -> tuple[str, dict[str, Any]]:
-    """Return what to call a design or an update, and its recipe, from ``name:key=value,key=value``."""
+    """Return what to call a design or an update, and its recipe,
+    from ``name:key=value,key=value``.
+    """
     name, colon, values = text.strip().partition(":")
     known = names(kind)
     if name not in known:
         raise InvalidParameter(
-            f"{kind}s must be of {', '.join(sorted(known))} (a name of your own is known with --load FILE), "
+            f"{kind}s must be of {', '.join(sorted(known))} (a name of your own is known with "
+            "--load FILE), "
             f"got {name!r}{_did_you_mean(name, known)}"
         )
     make = known[name]
     takes = _plain_arguments(make)
     given = dict(_given_value(kind, name, takes, one) for one in values.split(",")) if colon else {}
     if kind == "design" and name == "mixed_rw" and not given:
-        raise InvalidParameter("design 'mixed_rw' needs the uniform law's share, such as mixed_rw:mix=0.3")
+        raise InvalidParameter(
+            "design 'mixed_rw' needs the uniform law's share, such as mixed_rw:mix=0.3"
+        )
     check_arguments(kind, name, make, given)
     called = str(getattr(make(**given), "name", name))
     if given and (called == "MHLJ" or kind == "update" or not inspect.isfunction(make)):
@@ -233,7 +271,9 @@ def _plain_arguments(make: Callable[..., Any]) -> dict[str, Any]:
     hints = hints_of(make)
     found: dict[str, Any] = {}
     for key, parameter in arguments_of(make).items():
-        hint = hints.get(key, type(parameter.default) if parameter.default is not parameter.empty else str)
+        hint = hints.get(
+            key, type(parameter.default) if parameter.default is not parameter.empty else str
+        )
         kinds = [one for one in (get_args(hint) or (hint,)) if one in (bool, int, float, str)]
         if kinds and key != "name":
             found[key] = next(one for one in (bool, int, float, str) if one in kinds)
@@ -244,16 +284,22 @@ def _given_value(kind: str, name: str, known: dict[str, Any], text: str) -> tupl
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals or key not in known:
         takes = ", ".join(f"{one}=…" for one in known) or "no parameters"
-        raise InvalidParameter(f"{kind} {name!r} takes {takes}, got {text!r}{_did_you_mean(key, known)}")
+        raise InvalidParameter(
+            f"{kind} {name!r} takes {takes}, got {text!r}{_did_you_mean(key, known)}"
+        )
     try:
-        return key, {"true": True, "false": False}[value] if known[key] is bool else known[key](value)
+        return key, {"true": True, "false": False}[value] if known[key] is bool else known[key](
+            value
+        )
     except (KeyError, ValueError):
         what = {bool: "true or false", int: "a whole number", float: "a number"}[known[key]]
         raise InvalidParameter(f"{key} of {kind} {name!r} must be {what}, got {value!r}") from None
 
 
 def _did_you_mean(text: str, known: Iterable[str], shown: Callable[[str], str] = str) -> str:
-    """Return a hint where a known word is spelt much like this one, whatever its capitals and dashes."""
+    """Return a hint where a known word is spelt much like this one, whatever its capitals and
+    dashes.
+    """
     plain = {"".join(filter(str.isalnum, word)).lower(): word for word in known}
     near = difflib.get_close_matches("".join(filter(str.isalnum, text)).lower(), plain, n=1)
     return f"; did you mean {shown(plain[near[0]])!r}?" if near else ""
@@ -272,21 +318,31 @@ def step_size_setting(text: str) -> str | float:
     try:
         return checks.positive("step_size", float(text))
     except ValueError:
-        raise InvalidParameter(f"step_size must be 'tuned', 'theory' or a number above 0, got {text!r}") from None
+        raise InvalidParameter(
+            f"step_size must be 'tuned', 'theory' or a number above 0, got {text!r}"
+        ) from None
 
 
 def files_seen_from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the section with its file, named from here, as named from the folder; one named from the root stays."""
+    """Return the section with its file, named from here, as named from the folder; one named from
+    the root stays.
+    """
     if "file" not in settings or Path(settings["file"]).is_absolute():
         return settings
-    return settings | {"file": Path(os.path.relpath(Path(settings["file"]).resolve(), folder.resolve())).as_posix()}
+    return settings | {
+        "file": Path(os.path.relpath(Path(settings["file"]).resolve(), folder.resolve())).as_posix()
+    }
 
 
 def problem_from_smoothness(path: str, n: int) -> Problem:
-    """Read one L per node from a file and return the quadratics ½L_v x² that have them: enough to judge a walk."""
+    """Read one L per node from a file and return the quadratics ½L_v x² that have them: enough to
+    judge a walk.
+    """
     source = Path(path)
     if not source.exists():
-        raise InvalidParameter(f"smoothness must name a file with one number per line, got {path!r}")
+        raise InvalidParameter(
+            f"smoothness must name a file with one number per line, got {path!r}"
+        )
     try:
         values = np.loadtxt(source, dtype=np.float64, ndmin=1)
     except ValueError as error:

@@ -1,7 +1,8 @@
-"""Experiment files: TOML in, a checked `Experiment` out. Unknown keys, wrong types and impossible values are errors.
+"""Experiment files: TOML in, a checked `Experiment` out. Unknown keys, wrong types and impossible
+values are errors.
 
-The sections [network], [problem] and [designs.NAME] are recipes of the registry: what a factory takes as arguments are
-the keys of its section, for the package's own names and for users' alike.
+The sections [network], [problem] and [designs.NAME] are recipes of the registry: what a factory
+takes as arguments are the keys of its section, for the package's own names and for users' alike.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from levywalk.updates import Sgd, Update
 from levywalk.walks import Walk
 
 _PLAIN = (bool, int, float, str, NoneType)
-Method = Walk | tuple[Walk, Update]
+WalkOrPair = Walk | tuple[Walk, Update]
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-# --- sections from the registry --------------------------------------------------------------------------------------
+# --- sections from the registry -------------------------------------------------------------------
 
 
 class _NetworkFile(_Section):
@@ -51,7 +52,10 @@ class _NetworkFile(_Section):
     def build(self, folder: Path) -> Network:
         """Read the file, relative to the experiment's folder."""
         return network.read_network(
-            folder / self.file, format=self.format, self_loops=self.self_loops, largest_component=self.largest_component
+            folder / self.file,
+            format=self.format,
+            self_loops=self.self_loops,
+            largest_component=self.largest_component,
         )
 
 
@@ -64,7 +68,7 @@ class _Family(_Section):
         return made
 
 
-class _Source(_Section):
+class _DataSource(_Section):
     data: str
 
     def build(self, n: int, folder: Path) -> Problem:
@@ -87,8 +91,12 @@ class _DataFile(_Section):
     def build(self, n: int, folder: Path) -> Problem:
         """Read the data and spread it over the nodes."""
         loss = from_dict("loss", {"kind": self.loss} if isinstance(self.loss, str) else self.loss)
-        features, targets = problem.load_dataset(folder / self.file, format=self.format, target=self.target)
-        node = problem.partition(features, targets, n, how=self.partition, seed=self.seed, alpha=self.alpha)
+        features, targets = problem.load_dataset(
+            folder / self.file, format=self.format, target=self.target
+        )
+        node = problem.partition(
+            features, targets, n, how=self.partition, seed=self.seed, alpha=self.alpha
+        )
         return problem_of(features, targets, loss, node, self.ridge)
 
 
@@ -105,7 +113,7 @@ class _Made(_Section):
 class _DesignBase(_Made):
     update: str | dict[str, Any] | None = None  # of this design; the one in [run] if there is none
 
-    def build(self) -> Method:
+    def build(self) -> WalkOrPair:
         """Make the walk, or the pair of a walk and an update."""
         walk: Walk = from_dict("design", self.recipe())
         return walk if self.update is None else (walk, update_of(self.update))
@@ -134,7 +142,9 @@ def update_of(recipe: str | Mapping[str, Any], minibatch: int | None = None) -> 
     return made
 
 
-def _section_of(kind: str, key: str, name: str, make: Callable[..., Any], base: Any, skip: int = 0) -> Any:
+def _section_of(
+    kind: str, key: str, name: str, make: Callable[..., Any], base: Any, skip: int = 0
+) -> Any:
     """Derive a section from the arguments of a factory: one spelling for Python and TOML."""
     hints = hints_of(make)
     fields: dict[str, Any] = {key: (Literal[name], ...)}
@@ -149,7 +159,7 @@ def _section_of(kind: str, key: str, name: str, make: Callable[..., Any], base: 
 def hints_of(make: Callable[..., Any]) -> dict[str, Any]:
     """Return the types of a factory's arguments, as far as they can be looked up."""
     try:
-        return get_type_hints(make.__init__ if inspect.isclass(make) else make)  # type: ignore[misc]
+        return get_type_hints(make.__init__ if inspect.isclass(make) else make)
     except Exception:  # annotations of a user's own may name anything
         return {}
 
@@ -167,12 +177,18 @@ def _field_type(hint: Any) -> Any:
     if any(_is_walk(part) for part in parts):
         return _union("design", "kind", _Made, plain=True)
     if Schedule in parts:
-        return _union("schedule", "kind", _Made) | None if optional else _union("schedule", "kind", _Made)
+        return (
+            _union("schedule", "kind", _Made) | None
+            if optional
+            else _union("schedule", "kind", _Made)
+        )
     return Any
 
 
 @lru_cache(maxsize=32)
-def _unions(kind: str, known: tuple[tuple[str, Any], ...], key: str, base: Any, skip: int, first: Any) -> Any:
+def _unions(
+    kind: str, known: tuple[tuple[str, Any], ...], key: str, base: Any, skip: int, first: Any
+) -> Any:
     sections = [_section_of(kind, key, name, make, base, skip) for name, make in known]
     if first is not None:
         sections.insert(0, first)
@@ -180,17 +196,22 @@ def _unions(kind: str, known: tuple[tuple[str, Any], ...], key: str, base: Any, 
     return Annotated[either, Field(discriminator=key)] if len(sections) > 1 else either
 
 
-def _union(kind: str, key: str, base: Any, skip: int = 0, first: Any = None, plain: bool = False) -> Any:
-    """Return all sections of a kind, users' own included, told apart by a key; ``plain`` ones contain no walks."""
+def _union(
+    kind: str, key: str, base: Any, skip: int = 0, first: Any = None, plain: bool = False
+) -> Any:
+    """Return all sections of a kind, users' own included, told apart by a key; ``plain`` ones
+    contain no walks.
+    """
     known = tuple(
         (name, make)
         for name, make in sorted(names(kind).items())
-        if not plain or not any(_is_walk(hint) for key, hint in hints_of(make).items() if key != "return")
+        if not plain
+        or not any(_is_walk(hint) for key, hint in hints_of(make).items() if key != "return")
     )
     return _unions(kind, known, key, base, skip, first)
 
 
-# --- [run] and [output] ----------------------------------------------------------------------------------------------
+# --- [run] and [output] ---------------------------------------------------------------------------
 
 
 class _Run(_Section):
@@ -209,7 +230,9 @@ class _Run(_Section):
 
     def options(self) -> dict[str, Any]:
         """Return the keyword arguments of `levywalk.compare`."""
-        values = {name: getattr(self, name) for name in type(self).model_fields if name != "minibatch"}
+        values = {
+            name: getattr(self, name) for name in type(self).model_fields if name != "minibatch"
+        }
         if self.update is None:
             return values | {"update": Sgd(self.minibatch)}
         try:
@@ -234,14 +257,17 @@ class Experiment(_Section):
     run: _Run
     output: _Output = _Output()
 
-    def build(self, folder: Path) -> tuple[Network, Problem, dict[str, Method]]:
-        """Make the parts; files are relative to ``folder``. An impossible value names its section."""
+    def build(self, folder: Path) -> tuple[Network, Problem, dict[str, WalkOrPair]]:
+        """Make the parts; files are relative to ``folder``.
+
+        An impossible value names its section.
+        """
         where = "network"
         try:
             graph = self.network.build(folder)
             where = "problem"
             task = self.problem.build(graph.n, folder)
-            made: dict[str, Method] = {}
+            made: dict[str, WalkOrPair] = {}
             for name, section in self.designs.items():
                 where = f"designs.{name}"
                 made[name] = section.build()
@@ -252,12 +278,13 @@ class Experiment(_Section):
 
 def experiment_type() -> type[Experiment]:
     """Return the experiment with the sections of all names that are registered now."""
+    designs: Any = dict[str, _union("design", "kind", _DesignBase)]  # type: ignore[misc]
     made: type[Experiment] = create_model(
         "Experiment",
         __base__=Experiment,
         network=(_union("network", "family", _Family, first=_NetworkFile), ...),
-        problem=(_union("data", "data", _Source, skip=1, first=_DataFile), ...),
-        designs=(dict[str, _union("design", "kind", _DesignBase)], Field(min_length=1)),  # type: ignore[misc]
+        problem=(_union("data", "data", _DataSource, skip=1, first=_DataFile), ...),
+        designs=(designs, Field(min_length=1)),
     )
     return made
 
@@ -312,7 +339,8 @@ def parse_override(text: str) -> dict[str, Any]:
         except tomllib.TOMLDecodeError:
             continue
     raise InvalidSpec(
-        f"--set takes a dotted key, such as run.steps=5000 or 'designs.\"my name\".p_jump=0.2', got {text!r}"
+        "--set takes a dotted key, such as run.steps=5000 or 'designs.\"my name\".p_jump=0.2', "
+        f"got {text!r}"
     )
 
 

@@ -13,7 +13,8 @@ _SUFFIXES = (".npz", ".npz.partial", ".npz.lock")
 
 
 class StateFolder:
-    """State files by design and part, in a folder that is made when the first is asked for.
+    """The state files of a comparison, by design and part, in a folder that is created with the
+    first one.
 
     Examples
     --------
@@ -33,25 +34,34 @@ class StateFolder:
             raise InvalidParameter(f"resume must be a folder, got the file {str(folder)!r}")
 
     def file(self, design: str, part: str) -> Path:
-        """Return the state file of a part of a design's work; no two designs share one."""
+        """Return the state file of one part of a design's work; no two designs share a file."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidParameter(
-                f"resume must be a folder that can be made, got {str(self.folder)!r}: {error.strerror}"
+                f"resume must be a folder that can be created, got {str(self.folder)!r}: "
+                f"{error.strerror}"
             ) from None
         readable = "".join(letter if letter.isalnum() else "-" for letter in design)[:40]
-        return self.folder / f"{readable}-{hashlib.sha256(design.encode()).hexdigest()[:8]}-{part}.npz"
+        return (
+            self.folder / f"{readable}-{hashlib.sha256(design.encode()).hexdigest()[:8]}-{part}.npz"
+        )
 
     def found(self) -> bool:
-        """Return whether anything can be gone on from."""
+        """Return whether there is anything to resume from."""
         return any(self.folder.glob("*.npz"))
 
     def remove(self) -> None:
-        """Remove the state files, and the folder unless it holds something else; refuse while a run is writing."""
+        """Remove the state files, and the folder unless it holds something else; refuse while a run
+        is writing.
+        """
         if not self.folder.is_dir():
             return
-        names = {path.name.partition(".npz")[0] for path in self.folder.iterdir() if path.name.endswith(_SUFFIXES)}
+        names = {
+            path.name.partition(".npz")[0]
+            for path in self.folder.iterdir()
+            if path.name.endswith(_SUFFIXES)
+        }
         for name in sorted(names):
             remove_state(self.folder / f"{name}.npz")
         if not any(self.folder.iterdir()):

@@ -1,1 +1,3 @@
-"""The real nodes: a hand-off that never loses the model, as a pure state machine, and what drives it."""
+"""Fleets of real nodes: the protocol as a pure state machine, and everything that runs and checks
+it.
+"""

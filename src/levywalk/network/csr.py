@@ -1,4 +1,6 @@
-"""Edges to compressed rows: one sort of 64-bit keys ``u << 32 | v``, no division and no Python objects."""
+"""Edges to compressed rows: one sort of 64-bit keys ``u << 32 | v``, no division and no Python
+objects.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def require_size(n: int, entries: int) -> None:
     >>> require_size(10, 20)
     >>> require_size(10**10, 20)
     Traceback (most recent call last):
-    levywalk.errors.TooLarge: a network holds at most 2147483647 nodes and adjacency entries, got ...
+    levywalk.errors.TooLarge: a network holds at most 2147483647 nodes and
+        adjacency entries, got ...
     """
     if max(n, entries) > MAX_ENTRIES:
         raise TooLarge(

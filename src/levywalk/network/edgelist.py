@@ -1,4 +1,6 @@
-"""Edge lists as text: a fast pass with numpy's reader, and a careful one that names the offending line."""
+"""Edge lists as text: a fast pass with numpy's reader, and a careful one that names the offending
+line.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,13 @@ import numpy as np
 from levywalk.arrays import AnyArray, Bools, Ints
 from levywalk.errors import InvalidNetwork
 
-_SHAPE = "a line should hold two node ids, such as '17 42' or '17,42', and perhaps a weight; comments start with # or %"
+_SHAPE = (
+    "a line should hold two node ids, such as '17 42' or '17,42', and perhaps a weight; "
+    "comments start with # or %"
+)
 _HEADER = {
-    "source", "target", "from", "to", "src", "dst", "u", "v", "fromnodeid", "tonodeid", "fromid", "toid",
-    "node1", "node2", "node_1", "node_2", "id1", "id2", "id_1", "id_2",
+    "source", "target", "from", "to", "src", "dst", "u", "v", "fromnodeid", "tonodeid", "fromid",
+    "toid", "node1", "node2", "node_1", "node_2", "id1", "id2", "id_1", "id_2",
 }  # fmt: skip
 _LARGEST = np.iinfo(np.int64).max
 _SHOWN = 60  # characters of an offending line in a message
@@ -81,7 +86,9 @@ def _first_width(plain: str) -> int:
 
 
 def _careful(name: str, text: str) -> tuple[AnyArray, int]:
-    """Read line by line: names as ids, headers, ragged columns; or name the first line that is wrong."""
+    """Read line by line: names as ids, headers, ragged columns; or name the first line that is
+    wrong.
+    """
     pairs: list[tuple[str, str]] = []
     numbers: list[int] = []
     weights = 0
@@ -96,7 +103,9 @@ def _careful(name: str, text: str) -> tuple[AnyArray, int]:
         pairs.append((fields[0], fields[1]))
         numbers.append(number)
     if not pairs:
-        raise InvalidNetwork(f"{name}: no line with an edge, only comments or blank lines; {_SHAPE}")
+        raise InvalidNetwork(
+            f"{name}: no line with an edge, only comments or blank lines; {_SHAPE}"
+        )
     return _ids(name, text, pairs, numbers), weights
 
 
@@ -127,14 +136,21 @@ def _problem(fields: list[str]) -> str | None:
                 return f"the id {field[:_SHOWN]}, which does not fit in 64 bits"
         elif _is_number(field):
             return f"the id {field[:_SHOWN]}, which is not an integer"
-    if not (_is_integer(fields[0]) or len(fields) == 2 or _is_number(fields[2]) or fields[2].startswith("{")):
+    if not (
+        _is_integer(fields[0])
+        or len(fields) == 2
+        or _is_number(fields[2])
+        or fields[2].startswith("{")
+    ):
         return "more than two names"
     return None
 
 
 def _is_integer(field: str) -> bool:
     digits = field[1:] if field[:1] in ("+", "-") else field
-    return digits.isascii() and digits.isdigit() and len(digits) < 4000  # Python refuses longer ones
+    return (
+        digits.isascii() and digits.isdigit() and len(digits) < 4000
+    )  # Python refuses longer ones
 
 
 def _is_number(field: str) -> bool:
@@ -156,7 +172,9 @@ def _is_weight(field: str) -> bool:
 
 
 def _ids(name: str, text: str, pairs: list[tuple[str, str]], numbers: list[int]) -> AnyArray:
-    """Return ids as integers where all are, as text where no line is two integers; a mixture is a mistake."""
+    """Return ids as integers where all are, as text where no line is two integers; a mixture is a
+    mistake.
+    """
     integral = [_is_integer(a) and _is_integer(b) for a, b in pairs]
     if all(integral):
         return np.array([(int(a), int(b)) for a, b in pairs], dtype=np.int64)

@@ -1,4 +1,5 @@
-"""Families of networks, numbered as networkx numbers them and, where random, equal to networkx's in law.
+"""Families of networks, numbered as networkx numbers them and, where random, equal to networkx's in
+law.
 
 What cannot be vectorised (rewiring, attachment) loops over the random choices alone, drawn in bulk.
 """
@@ -85,7 +86,9 @@ def complete(n: int, *, self_loops: str = "none") -> Network:
     column = np.arange(width, dtype=np.int32)
     indices = np.broadcast_to(column, (n, width)) if counted else column + (column >= row)
     indptr = np.arange(n + 1, dtype=np.int64) * width
-    return Network(indptr, indices.astype(np.int32, copy=False).reshape(-1), self_loops, f"complete({n})")
+    return Network(
+        indptr, indices.astype(np.int32, copy=False).reshape(-1), self_loops, f"complete({n})"
+    )
 
 
 def star(n: int, *, self_loops: str = "none") -> Network:
@@ -149,18 +152,21 @@ def erdos_renyi(n: int, p: float, *, seed: int = 0, self_loops: str = "none") ->
 
 
 def watts_strogatz(n: int, k: int, p: float, *, seed: int = 0, self_loops: str = "none") -> Network:
-    """Return a ring with edges to the ``k // 2`` nearest on either side, each rewired with probability p.
+    """Return a ring with edges to the ``k // 2`` nearest on either side, each rewired with
+    probability p.
 
     Examples
     --------
-    >>> watts_strogatz(1000, 4, 0.1).edges
+    >>> watts_strogatz(1000, 4, 0.1).n_edges
     2000
     """
     n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
     k = checks.integer("k", k, low=2)
     p = checks.probability("p", p)
     if k > n:
-        raise InvalidParameter(f"k must be at most n = {n}, got {k}; choose a smaller k or a larger n")
+        raise InvalidParameter(
+            f"k must be at most n = {n}, got {k}; choose a smaller k or a larger n"
+        )
     rng = generator(checks.seed(seed), Domain.NETWORK)
     name = f"watts_strogatz({n}, {k}, {p:g})"
     if k == n:  # networkx: complete, nothing left to rewire to
@@ -187,9 +193,13 @@ def random_regular(n: int, degree: int, *, seed: int = 0, self_loops: str = "non
     n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
     degree = checks.integer("degree", degree, low=1)
     if degree >= n:
-        raise InvalidParameter(f"degree must be below n = {n}, got {degree}; choose a smaller degree")
+        raise InvalidParameter(
+            f"degree must be below n = {n}, got {degree}; choose a smaller degree"
+        )
     if n * degree % 2:
-        raise InvalidParameter(f"n * degree must be even, got {n} * {degree}; change one of them by 1")
+        raise InvalidParameter(
+            f"n * degree must be even, got {n} * {degree}; change one of them by 1"
+        )
     rng = generator(checks.seed(seed), Domain.NETWORK)
     name = f"random_regular({n}, {degree})"
     if degree == n - 1:  # there is only one, and pairing stubs would hardly ever find it
@@ -203,17 +213,20 @@ def random_regular(n: int, degree: int, *, seed: int = 0, self_loops: str = "non
 
 
 def barabasi_albert(n: int, m: int, *, seed: int = 0, self_loops: str = "none") -> Network:
-    """Return a network grown from a star of m + 1 nodes: newcomers join m others in proportion to degree.
+    """Return a network grown from a star of m + 1 nodes: newcomers join m others in proportion to
+    degree.
 
     Examples
     --------
-    >>> barabasi_albert(1000, 2).edges
+    >>> barabasi_albert(1000, 2).n_edges
     1996
     """
     n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
     m = checks.integer("m", m, low=1)
     if m >= n:
-        raise InvalidParameter(f"m must be below n = {n}, got {m}; choose a smaller m or a larger n")
+        raise InvalidParameter(
+            f"m must be below n = {n}, got {m}; choose a smaller m or a larger n"
+        )
     rng = generator(checks.seed(seed), Domain.NETWORK)
     require_size(n, 2 * n * m)
     ends = _attach(rng, n, m)
@@ -231,7 +244,9 @@ def _lattice(name: str, rows: int, cols: int, self_loops: str, *, wrap: bool) ->
     cols = checks.integer("cols", cols, low=1)
     n = rows * cols
     if n < 2:
-        raise InvalidParameter(f"rows * cols must be at least 2, got {rows} * {cols}; choose a larger grid")
+        raise InvalidParameter(
+            f"rows * cols must be at least 2, got {rows} * {cols}; choose a larger grid"
+        )
     require_size(n, 4 * n)
     node = np.arange(n, dtype=np.int32).reshape(rows, cols)
     ends = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]
@@ -262,8 +277,8 @@ def _all_pairs(n: int) -> tuple[Ints, Ints]:
 def _distinct_pairs(rng: np.random.Generator, n: int, count: int) -> Ints:
     """Return a uniform set of ``count`` distinct pairs, as sorted keys.
 
-    Only as many pairs as are missing are drawn, so none is ever thrown away for being one too many: throwing
-    away by order would favour small nodes, while here no step tells one pair from another.
+    Only as many pairs as are missing are drawn, so none is ever thrown away for being one too many:
+    throwing away by order would favour small nodes, while here no step tells one pair from another.
     """
     keys = np.empty(0, dtype=np.int64)
     while keys.size < count:
@@ -285,9 +300,9 @@ def _integers(rng: np.random.Generator, n: int) -> Iterator[int]:
 def _rewire(rng: np.random.Generator, n: int, half: int, coins: Ints) -> Iterator[tuple[int, int]]:
     """Yield (lattice edge, new end) for the edges that the coins rewire, in networkx's order.
 
-    Lattice edge ``(j - 1) * n + u`` joins u and u + j. A new end must differ from u and from u's neighbours
-    at that moment: through lattice edges not yet rewired (``gone``) or through new ones (``fresh``). Where
-    all others are neighbours, the edge stays.
+    Lattice edge ``(j - 1) * n + u`` joins u and u + j. A new end must differ from u and from u's
+    neighbours at that moment: through lattice edges not yet rewired (``gone``) or through new ones
+    (``fresh``). Where all others are neighbours, the edge stays.
     """
     gone = bytearray(n * half)
     fresh: set[int] = set()
@@ -317,7 +332,9 @@ def _rewire(rng: np.random.Generator, n: int, half: int, coins: Ints) -> Iterato
 
 
 def _pair_stubs(rng: np.random.Generator, n: int, degree: int) -> Ints | None:
-    """Pair shuffled stubs, keep what makes a simple graph, shuffle the rest again; None when stuck."""
+    """Pair shuffled stubs, keep what makes a simple graph, shuffle the rest again;
+    None when stuck.
+    """
     edges = np.empty(0, dtype=np.int64)
     stubs = np.tile(np.arange(n, dtype=np.int64), degree)
     while stubs.size:
@@ -343,7 +360,9 @@ def _contains(sorted_keys: Ints, keys: Ints) -> Bools:
 
 
 def _first_of_equals(keys: Ints) -> Bools:
-    """Whether each key is the first of its value; repetitions are few, so only they are put in order."""
+    """Whether each key is the first of its value; repetitions are few, so only they are put in
+    order.
+    """
     first = np.ones(keys.size, dtype=np.bool_)
     ordered = np.sort(keys)
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
@@ -357,8 +376,8 @@ def _first_of_equals(keys: Ints) -> Bools:
 def _suitable(edges: Ints, nodes: list[int]) -> bool:
     """Whether networkx finds two of the nodes that may still be joined.
 
-    The inner swap carries over to the next turn of the inner loop, so networkx does not look at every pair
-    and starts again a little too often. That is part of its law, and is kept.
+    The inner swap carries over to the next turn of the inner loop, so networkx does not look at
+    every pair and starts again a little too often. That is part of its law, and is kept.
     """
     for s1 in nodes:
         for s2 in nodes:
@@ -372,8 +391,11 @@ def _suitable(edges: Ints, nodes: list[int]) -> bool:
 
 
 def _attach(rng: np.random.Generator, n: int, m: int) -> Ints:
-    """Return the m neighbours that each newcomer m+1, ..., n-1 chooses, one newcomer after the other."""
-    # every node as often as it has edges, so that a uniform entry is a node in proportion to its degree
+    """Return the m neighbours that each newcomer m+1, ..., n-1 chooses, one newcomer after the
+    other.
+    """
+    # every node as often as it has edges, so that a uniform entry is a node in proportion to its
+    # degree
     ends = [0] * m + list(range(1, m + 1))
     chosen: list[int] = []
     uniform = _uniforms(rng)

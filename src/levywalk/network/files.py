@@ -29,7 +29,9 @@ _SUFFIXES = {
 }  # fmt: skip
 _FORMATS = ("edges", "mtx", "graphml", "npz")
 _XML_ENCODINGS = {b"utf-8", b"ascii", b"us-ascii", b"iso-8859-1"}
-_MANY_NODES = 10_000_000  # above, a matrix with far more nodes than entries is taken for a damaged header
+_MANY_NODES = (
+    10_000_000  # above, a matrix with far more nodes than entries is taken for a damaged header
+)
 
 
 def read_network(
@@ -41,17 +43,17 @@ def read_network(
 ) -> Network:
     r"""Read a network from a file.
 
-    Loops, duplicates and weights are dropped, with a count in one `DataWarning`. Ids that are not 0..n-1 are
-    renumbered in ascending order (GraphML: in the file's order) and kept in ``labels``.
+    Loops, duplicates and weights are dropped, with a count in one `DataWarning`. Ids that are not
+    0..n-1 are renumbered in ascending order (GraphML: in the file's order) and kept in ``labels``.
 
     Parameters
     ----------
     path : str or Path
         The file; ``.gz`` is decompressed.
     format : {"edges", "mtx", "graphml", "npz"}, optional
-        By default the suffix decides: ``.txt .edges .edgelist .el .csv .tsv`` are edge lists (two ids per
-        line, separated by spaces, tabs or commas; comments start with # or %), ``.mtx`` is Matrix Market,
-        ``.graphml`` GraphML and ``.npz`` a scipy sparse matrix.
+        By default the suffix decides: ``.txt .edges .edgelist .el .csv .tsv`` are edge lists (two
+        ids per line, separated by spaces, tabs or commas; comments start with # or %), ``.mtx`` is
+        Matrix Market, ``.graphml`` GraphML and ``.npz`` a scipy sparse matrix.
     self_loops : {"none", "counted"}
         The policy of the network.
     largest_component : bool
@@ -99,7 +101,9 @@ def _content(file: Path) -> bytes:
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
-            raise InvalidNetwork(f"{file}: damaged or cut off gzip data ({error}); fetch it again") from None
+            raise InvalidNetwork(
+                f"{file}: damaged or cut off gzip data ({error}); fetch it again"
+            ) from None
     if not data.strip():
         raise InvalidNetwork(f"{file}: the file is empty; a network needs at least one edge")
     return data
@@ -110,7 +114,9 @@ def _read_edges(file: Path, data: bytes, self_loops: str) -> Network:
     n = int(max(u.max(), v.max())) + 1
     return _named(
         file,
-        lambda: assemble(n, u, v, self_loops=self_loops, name=file.name, labels=labels, weights=weights),
+        lambda: assemble(
+            n, u, v, self_loops=self_loops, name=file.name, labels=labels, weights=weights
+        ),
     )
 
 
@@ -122,7 +128,9 @@ def _read_mtx(file: Path, data: bytes, self_loops: str) -> Network:
 
 def _read_npz(file: Path, data: bytes, self_loops: str) -> Network:
     # load_npz never unpickles
-    matrix = _parsed(file, "scipy.sparse.save_npz's format", lambda: sparse.load_npz(io.BytesIO(data)))
+    matrix = _parsed(
+        file, "scipy.sparse.save_npz's format", lambda: sparse.load_npz(io.BytesIO(data))
+    )
     _require_plausible(file, max(matrix.shape), matrix.data.size)
     return _named(file, lambda: Network.from_scipy(matrix, self_loops, file.name))
 
@@ -133,7 +141,8 @@ def _read_graphml(file: Path, data: bytes, self_loops: str) -> Network:
         raise InvalidNetwork(f"{file}: GraphML is read in UTF-8 only; save it so")
     if re.search(rb"<!\s*(DOCTYPE|ENTITY)", data, re.IGNORECASE):
         raise InvalidNetwork(
-            f"{file}: a DOCTYPE or ENTITY declaration is refused, because entities can blow up a small file; remove it"
+            f"{file}: a DOCTYPE or ENTITY declaration is refused, because entities can blow up a "
+            "small file; remove it"
         )
     graph = _parsed(file, "GraphML", lambda: nx.read_graphml(io.BytesIO(data)))
     if all(re.fullmatch(r"0|[1-9][0-9]{0,17}", node) for node in graph):
@@ -152,7 +161,9 @@ _READERS: dict[str, Callable[[Path, bytes, str], Network]] = {
 def _require_plausible(file: Path, n: int, entries: int) -> None:
     """Refuse a header that would allocate for nodes which the file cannot connect."""
     if n > _MANY_NODES and n > 100 * entries:
-        raise InvalidNetwork(f"{file}: {n} nodes but only {entries} entries; drop the isolated nodes")
+        raise InvalidNetwork(
+            f"{file}: {n} nodes but only {entries} entries; drop the isolated nodes"
+        )
 
 
 def _parsed(file: Path, what: str, parse: Callable[[], Any]) -> Any:
@@ -163,7 +174,9 @@ def _parsed(file: Path, what: str, parse: Callable[[], Any]) -> Any:
             return parse()
     except Exception as error:  # on hostile bytes the parsers raise nearly any type
         detail = " ".join(str(error).split())[:200]
-        raise InvalidNetwork(f"{file}: not {what}: {type(error).__name__}: {detail}; other formats: format=") from error
+        raise InvalidNetwork(
+            f"{file}: not {what}: {type(error).__name__}: {detail}; other formats: format="
+        ) from error
 
 
 def _named(file: Path, build: Callable[[], Network]) -> Network:

@@ -26,7 +26,11 @@ def edge_pairs(edges: npt.ArrayLike | Iterable[Any]) -> Ints:
         return np.empty((0, 2), dtype=np.int64)
     if raw.ndim != 2 or raw.shape[1] != 2:
         wide = raw.ndim == 2 and raw.shape[1] > 2
-        remedy = "keep the first two columns, weights are not used" if wide else "write [(0, 1), (1, 2), ...]"
+        remedy = (
+            "keep the first two columns, weights are not used"
+            if wide
+            else "write [(0, 1), (1, 2), ...]"
+        )
         raise InvalidNetwork(f"{wanted}, got shape {raw.shape}; {remedy}")
     if raw.dtype.kind not in "iu":
         raise InvalidNetwork(
@@ -34,7 +38,9 @@ def edge_pairs(edges: npt.ArrayLike | Iterable[Any]) -> Ints:
             "(names: Network.from_networkx or read_network)"
         )
     if raw.dtype.kind == "u" and raw.max() > np.iinfo(np.int64).max:
-        raise InvalidNetwork(f"{wanted}, got node {raw.max()}, which does not fit in 64 signed bits")
+        raise InvalidNetwork(
+            f"{wanted}, got node {raw.max()}, which does not fit in 64 signed bits"
+        )
     return raw.astype(np.int64, copy=False)
 
 
@@ -45,22 +51,29 @@ def require_range(pairs: Ints, n: int) -> None:
     row = int(np.argmax(((pairs < 0) | (pairs >= n)).any(axis=1)))
     edge = tuple(pairs[row].tolist())
     raise InvalidNetwork(
-        f"edges must join nodes in [0, {n}), got {edge} at edge {row}; raise n or number the nodes from 0"
+        f"edges must join nodes in [0, {n}), got {edge} at edge {row}; raise n or number the nodes "
+        "from 0"
     )
 
 
 def entries(matrix: Any) -> tuple[int, Ints, Ints, AnyArray]:
     """Return (n, rows, columns, values) of the entries that are not zero."""
-    is_sparse: bool = sparse.issparse(matrix)  # a plain bool: mypy would narrow to a class without shape
+    is_sparse: bool = sparse.issparse(
+        matrix
+    )  # a plain bool: mypy would narrow to a class without shape
     if not is_sparse:
         raise InvalidNetwork(
             f"matrix must be a scipy sparse matrix, got {type(matrix).__name__}; "
             "wrap it in scipy.sparse.csr_array(matrix)"
         )
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise InvalidNetwork(f"matrix must be square (u, v: the edge u-v), got shape {matrix.shape}")
+        raise InvalidNetwork(
+            f"matrix must be square (u, v: the edge u-v), got shape {matrix.shape}"
+        )
     if matrix.dtype.kind not in "biuf":
-        raise InvalidNetwork(f"matrix must hold real numbers or booleans, got {matrix.dtype}; pass != 0")
+        raise InvalidNetwork(
+            f"matrix must hold real numbers or booleans, got {matrix.dtype}; pass != 0"
+        )
     if hasattr(matrix, "check_format"):
         try:
             # an index out of range would make scipy read beyond its arrays
@@ -82,7 +95,9 @@ def entries(matrix: Any) -> tuple[int, Ints, Ints, AnyArray]:
 def are_numbers(nodes: list[Any]) -> bool:
     """Whether the nodes are the integers 0..n-1, in any order."""
     n = len(nodes)
-    return all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) and 0 <= v < n for v in nodes)
+    return all(
+        isinstance(v, (int, np.integer)) and not isinstance(v, bool) and 0 <= v < n for v in nodes
+    )
 
 
 def label_array(nodes: list[Any]) -> AnyArray:

@@ -14,7 +14,9 @@ from scipy import sparse
 from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidNetwork
 
-_BANNER = re.compile(r"%%MatrixMarket\s+matrix\s+(coordinate|array)\s+(\w+)\s+([\w-]+)\s*$", re.IGNORECASE)
+_BANNER = re.compile(
+    r"%%MatrixMarket\s+matrix\s+(coordinate|array)\s+(\w+)\s+([\w-]+)\s*$", re.IGNORECASE
+)
 _SHOWN = 60
 
 
@@ -36,12 +38,16 @@ def parse_matrix(name: str, data: bytes) -> Any:
         )
     layout, field, symmetry = (word.lower() for word in banner.groups())
     if field not in ("pattern", "integer", "real", "double") or symmetry == "hermitian":
-        raise InvalidNetwork(f"{name}: a matrix must hold real numbers or a pattern, got {field} {symmetry}")
+        raise InvalidNetwork(
+            f"{name}: a matrix must hold real numbers or a pattern, got {field} {symmetry}"
+        )
     sizes, number, body = _size_line(name, text, 3 if layout == "coordinate" else 2)
     if sizes[0] != sizes[1]:
         raise InvalidNetwork(f"{name}: the matrix must be square, got {sizes[0]} x {sizes[1]}")
     if max(sizes) > len(data) * 100 + 10_000_000:
-        raise InvalidNetwork(f"{name}, line {number}: {sizes} announced, far more than the file holds")
+        raise InvalidNetwork(
+            f"{name}, line {number}: {sizes} announced, far more than the file holds"
+        )
     if layout == "array":
         return _dense(name, body, number, sizes[0], symmetry)
     return _coordinates(name, body, number, sizes, 2 if field == "pattern" else 3)
@@ -99,12 +105,16 @@ def _table(body: str, row: list[Any]) -> AnyArray | None:
 
 def _require_count(name: str, found: int, announced: int) -> None:
     if found != announced:
-        raise InvalidNetwork(f"{name}: {announced} entries announced, {found} found; the file is cut off")
+        raise InvalidNetwork(
+            f"{name}: {announced} entries announced, {found} found; the file is cut off"
+        )
 
 
 def _bad_line(name: str, body: str, before: int, n: int, columns: int) -> InvalidNetwork:
     """Name the first line that is no entry."""
-    wanted = ("one number", f"two indices in [1, {n}]", f"two indices in [1, {n}] and a number")[columns - 1]
+    wanted = ("one number", f"two indices in [1, {n}]", f"two indices in [1, {n}] and a number")[
+        columns - 1
+    ]
     for number, line in enumerate(io.StringIO(body), start=before + 1):
         fields = line.partition("%")[0].split()
         if fields and not _is_entry(fields, n, columns):
@@ -113,7 +123,9 @@ def _bad_line(name: str, body: str, before: int, n: int, columns: int) -> Invali
 
 
 def _wrong_line(name: str, number: int, line: str, wanted: str) -> InvalidNetwork:
-    return InvalidNetwork(f"{name}, line {number}: should hold {wanted}, got {line.strip()[:_SHOWN]!r}")
+    return InvalidNetwork(
+        f"{name}, line {number}: should hold {wanted}, got {line.strip()[:_SHOWN]!r}"
+    )
 
 
 def _is_entry(fields: list[str], n: int, columns: int) -> bool:
@@ -121,7 +133,9 @@ def _is_entry(fields: list[str], n: int, columns: int) -> bool:
         return False
     if columns == 1:
         return _is_number(fields[0])
-    inside = all(re.fullmatch("[0-9]{1,18}", field) and 1 <= int(field) <= n for field in fields[:2])
+    inside = all(
+        re.fullmatch("[0-9]{1,18}", field) and 1 <= int(field) <= n for field in fields[:2]
+    )
     return inside and (columns == 2 or _is_number(fields[2]))
 
 

@@ -19,7 +19,14 @@ from levywalk import checks
 from levywalk.arrays import AnyArray, Bools, Ints, Ints32
 from levywalk.errors import DataWarning, InvalidNetwork, NotConnected
 from levywalk.network.csr import IntArray, distinct_sorted, pair_keys, require_size, symmetric_csr
-from levywalk.network.inputs import are_numbers, edge_pairs, entries, is_one, label_array, require_range
+from levywalk.network.inputs import (
+    are_numbers,
+    edge_pairs,
+    entries,
+    is_one,
+    label_array,
+    require_range,
+)
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -30,18 +37,21 @@ SELF_LOOPS = ("none", "counted")
 class Network:
     """An undirected, simple, unweighted graph, with a policy for self-loops.
 
-    Build one with a family (`ring`, `grid`, ...), with `read_network`, or with `from_edges`, `from_networkx`
-    and `from_scipy`. The constructor itself takes compressed rows as they are and does not check them.
+    Build one with a family (`ring`, `grid`, ...), with `read_network`, or with `from_edges`,
+    `from_networkx` and `from_scipy`. The constructor itself takes compressed rows as they are and
+    does not check them.
 
-    Under the policy ``"none"`` no node has a loop: degree and neighbours count other nodes only. Under
-    ``"counted"`` every node has exactly one, and it is an edge like any other: in degree, neighbours and CSR.
+    Under the policy ``"none"`` no node has a loop: degree and neighbours count other nodes only.
+    Under ``"counted"`` every node has exactly one, and it is an edge like any other: in degree,
+    neighbours and CSR.
 
     Attributes
     ----------
     n : int
         Number of nodes.
     indptr, indices : arrays
-        The neighbours of v are ``indices[indptr[v]:indptr[v + 1]]``, ascending (int64 and int32, read-only).
+        The neighbours of v are ``indices[indptr[v]:indptr[v + 1]]``, ascending (int64 and int32,
+        read-only).
     degree : array
         Number of neighbours of each node (int64, read-only).
     self_loops : str
@@ -110,18 +120,22 @@ class Network:
         if n is None:
             n = int(pairs.max(initial=-1)) + 1
             if not pairs.size:
-                raise InvalidNetwork("edges must hold at least one pair of nodes, got none; a walk needs one")
+                raise InvalidNetwork(
+                    "edges must hold at least one pair of nodes, got none; a walk needs one"
+                )
         n = checks.integer("n", n)
         require_range(pairs, n)
         return assemble(n, u, v, self_loops=self_loops, name=name)
 
     @classmethod
-    def from_networkx(cls, graph: nx.Graph[Any], self_loops: str = "none", name: str | None = None) -> Network:
+    def from_networkx(
+        cls, graph: nx.Graph[Any], self_loops: str = "none", name: str | None = None
+    ) -> Network:
         """Build a network from any networkx graph, taken undirected, simple and unweighted.
 
-        Nodes that are the integers 0..n-1 keep their numbers; others are numbered in the graph's order and
-        kept in ``labels``. Loops, parallel edges and weights (edge data ``"weight"`` other than 1) are
-        dropped, with a count in a `DataWarning`.
+        Nodes that are the integers 0..n-1 keep their numbers; others are numbered in the graph's
+        order and kept in ``labels``. Loops, parallel edges and weights (edge data ``"weight"``
+        other than 1) are dropped, with a count in a `DataWarning`.
 
         Examples
         --------
@@ -130,7 +144,9 @@ class Network:
         array(['a', 'b', 'c'], dtype='<U1')
         """
         if not isinstance(graph, nx.Graph):
-            raise InvalidNetwork(f"graph must be a networkx graph, got {graph!r:.80}; see Network.from_edges")
+            raise InvalidNetwork(
+                f"graph must be a networkx graph, got {graph!r:.80}; see Network.from_edges"
+            )
         nodes = list(graph)
         n = len(nodes)
         if are_numbers(nodes):
@@ -142,19 +158,28 @@ class Network:
         weighted = sum(not is_one(weight) for _, _, weight in graph.edges(data="weight", default=1))
         title = name if name is not None else (str(graph.name) or "networkx")
         return assemble(
-            n, u, v, self_loops=self_loops, name=title, labels=labels, weights=weighted, directed=graph.is_directed()
+            n,
+            u,
+            v,
+            self_loops=self_loops,
+            name=title,
+            labels=labels,
+            weights=weighted,
+            directed=graph.is_directed(),
         )
 
     @classmethod
     def from_scipy(cls, matrix: Any, self_loops: str = "none", name: str = "matrix") -> Network:
-        """Build a network from a square scipy sparse matrix: an edge where it or its mirror is not zero.
+        """Build a network from a square scipy sparse matrix: an edge where it or its mirror is not
+        zero.
 
-        Diagonal entries, repeated entries and weights (values other than 1) are dropped, with a count.
+        Diagonal entries, repeated entries and weights (values other than 1) are dropped, with a
+        count.
 
         Examples
         --------
         >>> from scipy.sparse import coo_array
-        >>> Network.from_scipy(coo_array(([1, 1], ([0, 1], [1, 2])), shape=(3, 3))).edges
+        >>> Network.from_scipy(coo_array(([1, 1], ([0, 1], [1, 2])), shape=(3, 3))).n_edges
         2
         """
         n, u, v, values = entries(matrix)
@@ -179,7 +204,8 @@ class Network:
         return from_clean(self.n, u, v, self_loops=policy, name=self.name, labels=self.labels)
 
     def largest_component(self) -> Network:
-        """Return the largest connected piece (of equals, the one with the smallest node), renumbered.
+        """Return the largest connected piece (of equals, the one with the smallest node),
+        renumbered.
 
         ``labels`` of the result holds the original ids. A connected network is returned as it is.
 
@@ -215,7 +241,7 @@ class Network:
         return _locked(np.diff(self.indptr))
 
     @property
-    def edges(self) -> int:
+    def n_edges(self) -> int:
         """Number of undirected edges between distinct nodes."""
         return (self.indices.size - (self.n if self.self_loops == "counted" else 0)) // 2
 
@@ -254,11 +280,14 @@ class Network:
         if pieces > 1:
             v = int(np.argmax(self._membership != self._membership[0]))
             raise NotConnected(
-                f"node {v} cannot be reached from node 0 ({pieces} components); keep network.largest_component()"
+                f"node {v} cannot be reached from node 0 ({pieces} components); keep "
+                "network.largest_component()"
             )
 
     def _require_sound(self) -> None:
-        """Refuse compressed rows that are none: the constructor takes them as they are, compiled code trusts them."""
+        """Refuse compressed rows that are none: the constructor takes them as they are, compiled
+        code trusts them.
+        """
         indptr, indices = self.indptr, self.indices
         sound = (
             indptr.dtype == np.int64
@@ -268,11 +297,15 @@ class Network:
             and indptr[0] == 0
             and indptr[-1] == len(indices)
             and bool((np.diff(indptr) >= 0).all())
-            and (not len(indices) or (int(indices.min()) >= 0 and int(indices.max()) < len(indptr) - 1))
+            and (
+                not len(indices)
+                or (int(indices.min()) >= 0 and int(indices.max()) < len(indptr) - 1)
+            )
         )
         if not sound:
             raise InvalidNetwork(
-                "indptr and indices must be compressed rows of a graph (int64 and int32, neighbours in [0, n)); "
+                "indptr and indices must be compressed rows of a graph (int64 and int32, "
+                "neighbours in [0, n)); "
                 "build the network with Network.from_edges or Network.from_scipy, which check them"
             )
 
@@ -290,7 +323,8 @@ class Network:
         return digest.hexdigest()[:16]
 
     def to_networkx(self) -> nx.Graph[Any]:
-        """Return the networkx graph on 0..n-1, with the loops of ``"counted"``; labels in ``"label"``.
+        """Return the networkx graph on 0..n-1, with the loops of ``"counted"``; labels in
+        ``"label"``.
 
         Examples
         --------
@@ -325,7 +359,10 @@ class Network:
         return rows[once], self.indices[once]
 
     def __repr__(self) -> str:
-        return f"Network({self.name!r}, n={self.n}, edges={self.edges}, self_loops={self.self_loops!r})"
+        return (
+            f"Network({self.name!r}, n={self.n}, edges={self.n_edges}, "
+            f"self_loops={self.self_loops!r})"
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Network):
@@ -337,7 +374,7 @@ class Network:
         )
 
     def __hash__(self) -> int:
-        return hash((self.n, self.edges, self.self_loops))
+        return hash((self.n, self.n_edges, self.self_loops))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # through the constructor, so that a copy in another process is read-only too
@@ -347,7 +384,8 @@ class Network:
 def from_clean(
     n: int, u: IntArray, v: IntArray, *, self_loops: str, name: str, labels: AnyArray | None = None
 ) -> Network:
-    """Build a network from edges that are known to be in range, without loops and without repetitions.
+    """Build a network from edges that are known to be in range, without loops and without
+    repetitions.
 
     Examples
     --------
@@ -382,7 +420,7 @@ def assemble(
     if loops:
         u, v = u[~loop], v[~loop]
     network = from_clean(n, u, v, self_loops=self_loops, name=name, labels=labels)
-    repeated = u.size - network.edges
+    repeated = u.size - network.n_edges
     if directed and repeated:
         keys = pair_keys(u, v)
         keys.sort()
@@ -396,7 +434,9 @@ def _warn_dropped(name: str, loops: int, repeated: int, weights: int) -> None:
     counts = ((loops, "self-loop"), (repeated, "duplicate edge"), (weights, "weight"))
     dropped = [f"{count} {what}{'s' if count > 1 else ''}" for count, what in counts if count]
     if dropped:
-        text = f"{name}: dropped {', '.join(dropped)}; a network is undirected, simple and unweighted"
+        text = (
+            f"{name}: dropped {', '.join(dropped)}; a network is undirected, simple and unweighted"
+        )
         warnings.warn(text, DataWarning, stacklevel=4)
 
 
@@ -404,10 +444,13 @@ def _require_some(n: int, edges: int, name: str) -> None:
     """Refuse what no model can walk on."""
     require_size(n, 2 * edges)
     if n < 2:
-        raise InvalidNetwork(f"a network needs at least 2 nodes, got {n}; one node alone is ordinary SGD")
+        raise InvalidNetwork(
+            f"a network needs at least 2 nodes, got {n}; one node alone is ordinary SGD"
+        )
     if edges == 0:
         raise InvalidNetwork(
-            f"{name}: a network needs at least one edge between distinct nodes, got none among {n} nodes; "
+            f"{name}: a network needs at least one edge between distinct nodes, got none among {n} "
+            "nodes; "
             "add edges (a self-loop alone leads nowhere)"
         )
 

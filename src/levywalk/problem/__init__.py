@@ -35,10 +35,3 @@ __all__ = [
     "optimum_of",
     "partition",
 ]
-
-LinearModelProblem = GeneralizedLinear
-
-
-def has_own_losses(problem: object) -> bool:
-    """Temporary."""
-    return is_quadratic(problem) or is_logistic_regression(problem)

@@ -1,7 +1,8 @@
 """The weighted data as one small triangle: rank, null space and least squares at any size.
 
-A QR factorisation of the samples, block after block, needs one pass and the memory of one block, and it is as
-accurate as a factorisation of the whole; normal equations would square the condition number.
+A QR factorisation of the samples, block after block, needs one pass and the memory of one block,
+and it is as accurate as a factorisation of the whole; normal equations would square the condition
+number.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def triangle(features: Floats, targets: Floats, weights: Floats) -> Floats:
 
 
 def solve(factor: Floats, ridge: float) -> tuple[Floats, bool]:
-    """Return the least-norm minimiser of Σ w (y - aᵀx)² + (ridge/2)‖x‖², and whether it is the only one.
+    """Return the least-norm minimiser of Σ w (y - aᵀx)² + (ridge/2)‖x‖², and whether it is the only
+    one.
 
     Examples
     --------
@@ -62,7 +64,8 @@ def solve(factor: Floats, ridge: float) -> tuple[Floats, bool]:
 
 
 def row_space(factor: Floats) -> Floats | None:
-    """Return an orthonormal basis (dim, rank) of the span of the samples, or None when they span everything.
+    """Return an orthonormal basis (dim, rank) of the span of the samples, or None when they span
+    everything.
 
     Examples
     --------
@@ -83,7 +86,8 @@ def row_space(factor: Floats) -> Floats | None:
 
 
 def smallest_singular_value(factor: Floats) -> float:
-    """Return the smallest singular value of the weighted features; exactly 0 when they do not span the space.
+    """Return the smallest singular value of the weighted features; exactly 0 when they do not span
+    the space.
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""Read a data set from a LIBSVM, CSV or npz file; an error names the file, the line and what stands there."""
+"""Read a data set from a LIBSVM, CSV or npz file; an error names the file, the line and what stands
+there.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,11 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def load_dataset(
-    path: str | Path, *, format: str | None = None, target: str | int | None = None, dim: int | None = None
+    path: str | Path,
+    *,
+    format: str | None = None,
+    target: str | int | None = None,
+    dim: int | None = None,
 ) -> tuple[Floats, Floats]:
     r"""Return the features (samples, dim) and the targets of a data file, both float64.
 
@@ -47,19 +53,20 @@ def load_dataset(
     path
         The file; one that is compressed with gzip is read as well.
     format
-        ``"libsvm"``, ``"csv"`` or ``"npz"``; None goes by the suffix: .svm .libsvm .t .txt, .csv .tsv, .npz,
-        each with or without .gz.
+        ``"libsvm"``, ``"csv"`` or ``"npz"``; None goes by the suffix: .svm .libsvm .t .txt, .csv
+        .tsv, .npz, each with or without .gz.
     target
-        CSV: the target's column, by name (when there is a header) or position; None is the last. npz: the
-        name of the target's array; None is ``targets`` or ``y`` beside ``features`` or ``X``.
+        CSV: the target's column, by name (when there is a header) or position; None is the last.
+        npz: the name of the target's array; None is ``targets`` or ``y`` beside ``features`` or
+        ``X``.
     dim
-        The number of features. LIBSVM files omit zeros, so the largest index may fall short of it; other
-        files must have exactly so many.
+        The number of features. LIBSVM files omit zeros, so the largest index may fall short of it;
+        other files must have exactly so many.
 
     Notes
     -----
-    LIBSVM: ``label index:value …`` with indices from 1, increasing; ``#`` starts a comment. CSV: comma, tab
-    or semicolon; a first line without any number is a header.
+    LIBSVM: ``label index:value …`` with indices from 1, increasing; ``#`` starts a comment. CSV:
+    comma, tab or semicolon; a first line without any number is a header.
 
     Examples
     --------
@@ -77,7 +84,9 @@ def load_dataset(
     width = None if dim is None else checks.integer("dim", dim, low=1)
     if kind == "libsvm":
         if target is not None:
-            raise InvalidParameter(f"target must be None for LIBSVM (the label comes first), got {target!r}")
+            raise InvalidParameter(
+                f"target must be None for LIBSVM (the label comes first), got {target!r}"
+            )
         return _read_libsvm(clean, width)
     features, targets = _read_csv(clean, target) if kind == "csv" else _read_npz(clean, target)
     if width is not None and features.shape[1] != width:
@@ -91,7 +100,8 @@ def _format_of(path: Path) -> str:
         suffixes.pop()
     if not suffixes or suffixes[-1] not in _SUFFIXES:
         raise InvalidParameter(
-            f"the format of {path.name!r} is unknown; name it with format= (one of {', '.join(_FORMATS)})"
+            f"the format of {path.name!r} is unknown; name it with format= (one of "
+            f"{', '.join(_FORMATS)})"
         )
     return _SUFFIXES[suffixes[-1]]
 
@@ -103,16 +113,25 @@ def _open(path: Path) -> gzip.GzipFile | IO[bytes]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield every line with its number; what the file system or gzip objects to becomes a clear error."""
+    """Yield every line with its number; what the file system or gzip objects to becomes a clear
+    error.
+    """
     number = 0
     try:
-        with _open(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline=None) as text:
+        with (
+            _open(path) as file,
+            io.TextIOWrapper(file, encoding="utf-8-sig", newline=None) as text,
+        ):
             for number, line in enumerate(text, start=1):
                 yield number, line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InvalidData(f"{path}, after line {number}: damaged gzip ({error}); fetch it again") from None
+        raise InvalidData(
+            f"{path}, after line {number}: damaged gzip ({error}); fetch it again"
+        ) from None
     except UnicodeDecodeError:
-        raise InvalidData(f"{path}, after line {number}: not a text file; is format= right?") from None
+        raise InvalidData(
+            f"{path}, after line {number}: not a text file; is format= right?"
+        ) from None
 
 
 def _bad(path: Path, number: int, line: str, why: str) -> InvalidData:
@@ -132,7 +151,8 @@ def _number(text: str) -> float:
 def _refuse_too_large(path: Path, rows: int, columns: int) -> None:
     if 8 * rows * columns > _LIMIT:
         raise TooLarge(
-            f"{path}: {rows} samples of {columns} features need {8 * rows * columns / 2**30:.1f} GiB as a "
+            f"{path}: {rows} samples of {columns} features need {8 * rows * columns / 2**30:.1f} "
+            "GiB as a "
             f"dense matrix (limit {_LIMIT >> 30} GiB); select samples or features first"
         )
 
@@ -146,7 +166,9 @@ def _read_libsvm(path: Path, dim: int | None) -> tuple[Floats, Floats]:
         try:
             labels.append(_number(fields[0]))
         except ValueError:
-            raise _bad(path, number, line, f"the label {fields[0]!r} is not a finite number") from None
+            raise _bad(
+                path, number, line, f"the label {fields[0]!r} is not a finite number"
+            ) from None
         previous = 0
         for field in fields[1:]:
             previous, value = _libsvm_pair(path, number, line, field, previous)
@@ -166,7 +188,9 @@ def _read_libsvm(path: Path, dim: int | None) -> tuple[Floats, Floats]:
     return features, np.asarray(labels, dtype=np.float64)
 
 
-def _libsvm_pair(path: Path, number: int, line: str, field: str, previous: int) -> tuple[int, float]:
+def _libsvm_pair(
+    path: Path, number: int, line: str, field: str, previous: int
+) -> tuple[int, float]:
     left, colon, right = field.partition(":")
     if not colon:
         raise _bad(path, number, line, f"{field!r} is not index:value")
@@ -190,12 +214,16 @@ def _read_csv(path: Path, target: str | int | None) -> tuple[Floats, Floats]:
         if width == 0:
             width = len(fields)
             if width < 2:
-                raise _bad(path, number, line, "one column; a data set needs a feature and a target")
+                raise _bad(
+                    path, number, line, "one column; a data set needs a feature and a target"
+                )
             if not any(_is_number(field) for field in fields):
                 header = fields
                 continue
         if len(fields) != width:
-            raise _bad(path, number, line, f"{len(fields)} columns where the first line has {width}")
+            raise _bad(
+                path, number, line, f"{len(fields)} columns where the first line has {width}"
+            )
         for column, field in enumerate(fields):
             try:
                 values.append(_number(field))
@@ -234,15 +262,21 @@ def _is_number(field: str) -> bool:
     return True
 
 
-def _target_column(path: Path, target: str | int | None, header: list[str] | None, width: int) -> int:
+def _target_column(
+    path: Path, target: str | int | None, header: list[str] | None, width: int
+) -> int:
     if target is None:
         return width - 1
     if isinstance(target, str):
         if header is None:
-            raise InvalidData(f"{path}: no header to find target = {target!r} in; give the column's position")
+            raise InvalidData(
+                f"{path}: no header to find target = {target!r} in; give the column's position"
+            )
         if header.count(target) != 1:
             found = "twice or more" if target in header else "not"
-            raise InvalidData(f"{path}: the column {target!r} is {found} in the header {_some(header)}")
+            raise InvalidData(
+                f"{path}: the column {target!r} is {found} in the header {_some(header)}"
+            )
         return header.index(target)
     return checks.integer("target", target, low=-width, high=width - 1) % width
 
@@ -259,10 +293,19 @@ def _read_npz(path: Path, target: str | int | None) -> tuple[Floats, Floats]:
         with _open(path) as file:
             archive = np.load(_seekable(file), allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InvalidData(f"{path}: not npz; save it with np.savez(path, features=…, targets=…)")
+                raise InvalidData(
+                    f"{path}: not npz; save it with np.savez(path, features=…, targets=…)"
+                )
             left, right = _npz_names(path, archive.files, target)
             features, targets = _npz_array(path, archive, left), _npz_array(path, archive, right)
-    except (ValueError, OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError) as error:
+    except (
+        ValueError,
+        OSError,
+        EOFError,
+        zlib.error,
+        zipfile.BadZipFile,
+        NotImplementedError,
+    ) as error:
         if isinstance(error, InvalidData | TooLarge):
             raise
         raise InvalidData(f"{path}: not a readable npz archive of plain arrays ({error})") from None
@@ -292,7 +335,9 @@ def _npz_names(path: Path, names: list[str], target: str | None) -> tuple[str, s
 def _npz_array(path: Path, archive: Any, name: str) -> Any:
     size = archive.zip.getinfo(f"{name}.npy").file_size
     if size > _LIMIT:
-        raise TooLarge(f"{path}: the array {name} takes {size / 2**30:.1f} GiB (limit {_LIMIT >> 30} GiB)")
+        raise TooLarge(
+            f"{path}: the array {name} takes {size / 2**30:.1f} GiB (limit {_LIMIT >> 30} GiB)"
+        )
     try:
         return archive[name]
     except MemoryError:

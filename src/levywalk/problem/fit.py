@@ -1,4 +1,6 @@
-"""The minimiser of a problem with any smooth loss, found numerically and checked by its gradient."""
+"""The minimiser of a problem with any smooth loss, found numerically and checked by its
+gradient.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ _NULL = 1e-10  # a curvature below this part of the largest counts as none
 def minimise(problem: GeneralizedLinear) -> tuple[Floats, bool]:
     """Return a minimiser of f and whether it is the only one, or raise `NoMinimiser`.
 
-    L-BFGS comes near; Newton steps with the curvature of the loss by differences of its slope take out what is left. A
-    loss with several outputs is left to L-BFGS alone.
+    L-BFGS comes near; Newton steps with the curvature of the loss by differences of its slope take
+    out what is left. A loss with several outputs is left to L-BFGS alone.
     """
     from scipy.optimize import minimize
 
@@ -50,16 +52,22 @@ def minimise(problem: GeneralizedLinear) -> tuple[Floats, bool]:
         x, unique = _polished(problem, x, gradient)
     scale = float(np.abs(weights).sum() * np.abs(features).max()) or 1.0
     left = float(np.linalg.norm(gradient(x)))
-    if not np.isfinite(x).all() or not left <= _ACCEPTED * scale * max(1.0, float(np.linalg.norm(x))):
+    if not np.isfinite(x).all() or not left <= _ACCEPTED * scale * max(
+        1.0, float(np.linalg.norm(x))
+    ):
         raise NoMinimiser(
-            f"no minimiser of the {problem.kind} loss was found: a gradient of {left:.3g} is left after "
-            f"{_ITERATIONS} iterations; the loss may have none without ridge: add a ridge, for example ridge=1e-3"
+            f"no minimiser of the {problem.kind} loss was found: a gradient of {left:.3g} is left "
+            "after "
+            f"{_ITERATIONS} iterations; the loss may have none without ridge: add a ridge, for "
+            "example ridge=1e-3"
         )
     return x, unique
 
 
 def _polished(problem: GeneralizedLinear, x: Floats, gradient: object) -> tuple[Floats, bool]:
-    """Return x after Newton steps that make the gradient smaller, and whether the curvature is positive everywhere."""
+    """Return x after Newton steps that make the gradient smaller, and whether the curvature is
+    positive everywhere.
+    """
     assert callable(gradient)
     features, y, weights = problem.sorted_features, problem.sorted_targets, problem._weights
     unique = problem.ridge > 0.0
@@ -67,7 +75,9 @@ def _polished(problem: GeneralizedLinear, x: Floats, gradient: object) -> tuple[
         z = features @ x
         slopes = problem._slopes(z + _DIFFERENCE, y) - problem._slopes(z - _DIFFERENCE, y)
         curvature = np.maximum(slopes / (2.0 * _DIFFERENCE), 0.0)
-        hessian = features.T @ (features * (weights * curvature)[:, None]) + problem.ridge * np.eye(problem.dim)
+        hessian = features.T @ (features * (weights * curvature)[:, None]) + problem.ridge * np.eye(
+            problem.dim
+        )
         values, vectors = np.linalg.eigh(hessian)
         kept = values > _NULL * values[-1]
         unique = bool(kept.all())

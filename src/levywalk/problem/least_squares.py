@@ -13,7 +13,8 @@ from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.losses import SquaredError
 from levywalk.problem.samples import read_only
 
-_DENSE_DIM = 2_048  # up to here the excess loss goes through the dim x dim Hessian, above through the samples
+# up to here the excess loss goes through the dim x dim Hessian, above through the samples
+_DENSE_DIM = 2_048
 
 
 class LeastSquares(GeneralizedLinear):
@@ -63,7 +64,8 @@ class LeastSquares(GeneralizedLinear):
         return 2.0 * factor.smallest_singular_value(self._factor) ** 2 + self.ridge
 
     def excess_loss(self, x: Any) -> float:
-        """Return f(x) - f(x*), which is ½(x-x*)ᵀH(x-x*): no cancellation; inf when x has overflowed.
+        """Return f(x) - f(x*), which is ½(x-x*)ᵀH(x-x*): no cancellation; inf when x has
+        overflowed.
 
         Examples
         --------

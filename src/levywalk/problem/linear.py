@@ -1,6 +1,8 @@
-"""Generalised linear problems: the nodes' own samples and a loss, with all that theory asks of them.
+"""Generalised linear problems: the nodes' own samples and a loss, with all that theory asks of
+them.
 
-scipy is imported where it is used: a fleet's node of a least-squares problem, with its own samples alone, needs none.
+scipy is imported where it is used: a fleet's node of a least-squares problem, with its own samples
+alone, needs none.
 """
 
 from __future__ import annotations
@@ -20,16 +22,20 @@ from levywalk.problem.losses import Loss, check_loss
 from levywalk.problem.samples import clean_features, clean_nodes, clean_targets, read_only
 from levywalk.problem.spectra import gram_extremes, node_traces
 
-_SMALLEST = 1e-300  # a node's curvature below is zero for float64: its importance weight would overflow
+_SMALLEST = (
+    1e-300  # a node's curvature below is zero for float64: its importance weight would overflow
+)
 _LARGEST = 1e300
 _BLOCK = 1 << 20  # entries of a block of local gradients: 8 MiB
 
 
 class GeneralizedLinear:
-    """A loss φ(aᵀx, y) per sample; f_v is node v's mean plus (ridge/2)‖x‖², and f is the mean over nodes.
+    """A loss φ(aᵀx, y) per sample; f_v is node v's mean plus (ridge/2)‖x‖², and f is the mean over
+    nodes.
 
-    The base of `LeastSquares` and `Logistic`, which differ in φ and in what is known in closed form. What costs a pass
-    over the data (``smoothness``, ``optimum``, …) is computed when it is first asked for, and kept.
+    The base of `LeastSquares` and `Logistic`, which differ in φ and in what is known in closed
+    form. What costs a pass over the data (``smoothness``, ``optimum``, …) is computed when it is
+    first asked for, and kept.
 
     Parameters
     ----------
@@ -55,7 +61,8 @@ class GeneralizedLinear:
     n, dim, n_samples, ridge
         The number of nodes, of the model's entries and of samples in total; the ridge.
     sorted_features, sorted_targets, offsets
-        The samples in the order of the nodes: node v has the rows ``offsets[v]`` to ``offsets[v + 1] - 1``.
+        The samples in the order of the nodes: node v has the rows ``offsets[v]`` to ``offsets[v +
+        1] - 1``.
 
     Examples
     --------
@@ -65,22 +72,24 @@ class GeneralizedLinear:
     (GeneralizedLinear(n=2, dim=1, samples=2, ridge=0.0), array([2., 8.]))
     """
 
-    def __init__(self, features: Any, targets: Any, loss: Loss, node: Any = None, ridge: float = 0.0) -> None:
+    def __init__(
+        self, features: Any, targets: Any, loss: Loss, node: Any = None, ridge: float = 0.0
+    ) -> None:
         self.sample_loss = check_loss(loss)
         clean = clean_features(features)
         values = self.sample_loss.clean_targets(clean_targets(targets, len(clean)))
         self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
         self.features: Floats = read_only(clean)
         self.targets: Floats = read_only(values)
-        self.samples = len(clean)
+        self.n_samples = len(clean)
         self.dim = clean.shape[1] * self.sample_loss.n_outputs
-        self._assign(None if node is None else clean_nodes(node, self.samples))
+        self._assign(None if node is None else clean_nodes(node, self.n_samples))
         self._check_curvature()
 
     def _assign(self, node: Ints | None) -> None:
         self.sorted_features, self.sorted_targets = self.features, self.targets
         if node is None:
-            self.n = self.samples
+            self.n = self.n_samples
             self.offsets: Ints = read_only(np.arange(self.n + 1))
             self.node: Ints = self.offsets[:-1]
         else:
@@ -100,11 +109,14 @@ class GeneralizedLinear:
             traces = node_traces(self.sorted_features, self.offsets)
         if not (traces < _LARGEST).all():
             v = int(np.argmin(traces < _LARGEST))
-            raise InvalidData(f"features of node {v} are too large to be squared in float64; rescale them")
+            raise InvalidData(
+                f"features of node {v} are too large to be squared in float64; rescale them"
+            )
         if self.ridge < _SMALLEST and not (traces > _SMALLEST).all():
             v = int(np.argmin(traces > _SMALLEST))
             raise InvalidData(
-                f"node {v} has only zero features: its smoothness is 0, importance sampling is impossible; "
+                f"node {v} has only zero features: its smoothness is 0, importance sampling is "
+                "impossible; "
                 "drop its samples or give a ridge above 0"
             )
 
@@ -136,18 +148,27 @@ class GeneralizedLinear:
         return max(value, 0.0) if np.isfinite(value) else float("inf")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(n={self.n}, dim={self.dim}, samples={self.samples}, ridge={self.ridge!r})"
+        return (
+            f"{type(self).__name__}(n={self.n}, dim={self.dim}, samples={self.n_samples}, "
+            f"ridge={self.ridge!r})"
+        )
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that change with the loss, the ridge, the samples or their nodes."""
+        """Return 16 hexadecimal digits that change with the loss, the ridge, the samples or their
+        nodes.
+        """
         return self._fingerprint
 
     @cached_property
     def _fingerprint(self) -> str:
-        digest = hashlib.sha256(f"{self.kind} {self.n} {self.dim} {self.samples} {self.ridge!r}".encode())
+        digest = hashlib.sha256(
+            f"{self.kind} {self.n} {self.dim} {self.n_samples} {self.ridge!r}".encode()
+        )
         for array in (self.sorted_features, self.sorted_targets, self.offsets):
             digest.update(array.data)
-        if type(self.sample_loss).__module__.partition(".")[0] != "levywalk":  # a user's own: by what it answers
+        if (
+            type(self.sample_loss).__module__.partition(".")[0] != "levywalk"
+        ):  # a user's own: by what it answers
             z, y = self.sorted_features[:64].sum(axis=1), self.sorted_targets[:64]
             if self.sample_loss.n_outputs == 1:
                 digest.update(np.ascontiguousarray(self.sample_loss.slope(z, y)).data)
@@ -160,8 +181,8 @@ class GeneralizedLinear:
     @cached_property
     def _weights(self) -> Floats:
         """Each sorted sample's share of f: 1/(n m_v)."""
-        if self.samples == self.n:
-            return np.broadcast_to(1.0 / self.n, self.samples)
+        if self.n_samples == self.n:
+            return np.broadcast_to(1.0 / self.n, self.n_samples)
         return np.repeat(1.0 / (self.n * self._counts), self._counts)
 
     @cached_property
@@ -175,7 +196,9 @@ class GeneralizedLinear:
 
     @cached_property
     def local_strong_convexity(self) -> Floats:
-        """The strong convexity μ_v of every f_v: the ridge where the node's samples do not span the space."""
+        """The strong convexity μ_v of every f_v: the ridge where the node's samples do not span the
+        space.
+        """
         return read_only(self.sample_loss.curvature_min * self._extremes[1] + self.ridge)
 
     @cached_property
@@ -189,7 +212,8 @@ class GeneralizedLinear:
         x, unique = self._minimise()
         if not unique:
             warnings.warn(
-                f"the minimiser is not unique: {self.samples} samples do not span the {self.dim} dimensions; "
+                f"the minimiser is not unique: {self.n_samples} samples do not span the {self.dim} "
+                "dimensions; "
                 "optimum is the one of smallest norm (a ridge above 0 makes it unique)",
                 DataWarning,
                 stacklevel=3,
@@ -229,8 +253,10 @@ class GeneralizedLinear:
         """Return f(x); inf when x has overflowed."""
         model = self._model(x)
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = self._losses(self._predictions(self.sorted_features, model), self.sorted_targets)
-            if self.samples != self.n:
+            losses = self._losses(
+                self._predictions(self.sorted_features, model), self.sorted_targets
+            )
+            if self.n_samples != self.n:
                 losses = np.add.reduceat(losses, self.offsets[:-1]) / self._counts
             value = float(losses.mean() + 0.5 * self.ridge * (model @ model))
         return value if np.isfinite(value) else float("inf")
@@ -238,7 +264,9 @@ class GeneralizedLinear:
     def local_loss(self, v: int, x: Any) -> float:
         """Return f_v(x)."""
         rows, model = self._rows(v), self._model(x)
-        losses = self._losses(self._predictions(self.sorted_features[rows], model), self.sorted_targets[rows])
+        losses = self._losses(
+            self._predictions(self.sorted_features[rows], model), self.sorted_targets[rows]
+        )
         return float(losses.mean() + 0.5 * self.ridge * (model @ model))
 
     def local_gradient(self, v: int, x: Any, samples: Any = None) -> Floats:
@@ -251,8 +279,8 @@ class GeneralizedLinear:
         x
             The model.
         samples
-            Positions 0 to ``sample_count(v) - 1`` among the node's own samples, repeated as often as they
-            count: a minibatch.
+            Positions 0 to ``sample_count(v) - 1`` among the node's own samples, repeated as often
+            as they count: a minibatch.
         """
         rows, model = self._rows(v), self._model(x)
         a, y = self.sorted_features[rows], self.sorted_targets[rows]
@@ -316,7 +344,11 @@ class GeneralizedLinear:
     def _minibatch(samples: Any, count: int, v: int) -> Ints:
         chosen = np.asarray(samples)
         if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or len(chosen) == 0:
-            raise InvalidParameter(f"samples must be a list of at least one position, got {samples!r}")
+            raise InvalidParameter(
+                f"samples must be a list of at least one position, got {samples!r}"
+            )
         if int(chosen.min()) < 0 or int(chosen.max()) >= count:
-            raise InvalidParameter(f"samples of node {v} must lie in [0, {count - 1}], got {samples!r}")
+            raise InvalidParameter(
+                f"samples of node {v} must lie in [0, {count - 1}], got {samples!r}"
+            )
         return chosen.astype(np.int64)

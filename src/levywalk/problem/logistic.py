@@ -31,8 +31,8 @@ class Logistic(GeneralizedLinear):
 
     Notes
     -----
-    When a direction separates the labels, the loss has no minimiser without ridge, and ``optimum`` raises
-    `NoMinimiser`.
+    When a direction separates the labels, the loss has no minimiser without ridge, and ``optimum``
+    raises `NoMinimiser`.
 
     Examples
     --------
@@ -43,7 +43,8 @@ class Logistic(GeneralizedLinear):
     array([0.693147])
     >>> Logistic([[1.0], [2.0]], [1, 1]).optimum
     Traceback (most recent call last):
-    levywalk.errors.NoMinimiser: the logistic loss has no minimiser: ... add a ridge, for example ridge=1e-3
+    levywalk.errors.NoMinimiser: the logistic loss has no minimiser: ...
+        add a ridge, for example ridge=1e-3
     """
 
     def __init__(self, features: Any, targets: Any, node: Any = None, ridge: float = 0.0) -> None:
@@ -52,7 +53,9 @@ class Logistic(GeneralizedLinear):
     def _minimise(self) -> tuple[Floats, bool]:
         from levywalk.problem import logistic_fit
 
-        return logistic_fit.minimise(self.sorted_features, self.sorted_targets, self._weights, self.ridge)
+        return logistic_fit.minimise(
+            self.sorted_features, self.sorted_targets, self._weights, self.ridge
+        )
 
     @cached_property
     def _scores(self) -> Floats:

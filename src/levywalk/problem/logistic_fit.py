@@ -1,7 +1,7 @@
 """The minimiser of a logistic loss, and the proof when there is none.
 
-Labels enter as signs t = 1 - 2y: the loss of a sample is log(1 + e^{t aᵀx}), its slope t·expit(t aᵀx), both
-free of cancellation.
+Labels enter as signs t = 1 - 2y: the loss of a sample is log(1 + e^{t aᵀx}), its slope t·expit(t
+aᵀx), both free of cancellation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from levywalk.problem.samples import row_blocks
 from levywalk.problem.spectra import column_squares, row_squares
 
 _TOLERANCE = 1e-12  # of the gradient, in units of each feature's root mean square
-_ITERATIONS = 200  # separable data loses a factor e of its gradient per step; anything else needs a dozen
+_ITERATIONS = (
+    200  # separable data loses a factor e of its gradient per step; anything else needs a dozen
+)
 _SUSPICIOUS = 1e-4  # least curvature relative to the data's; iterates that run away end far below
 _SERIES = 1e-2  # below this distance the divergence is a series: its closed form cancels
 _FEASIBLE = 1e-9  # margin (of a unit row) that counts as not negative
@@ -53,7 +55,9 @@ class _Objective:
         return gradient, hessian
 
 
-def minimise(features: Floats, labels: Floats, weights: Floats, ridge: float) -> tuple[Floats, bool]:
+def minimise(
+    features: Floats, labels: Floats, weights: Floats, ridge: float
+) -> tuple[Floats, bool]:
     """Return the minimiser of smallest norm and whether it is the only one.
 
     Parameters
@@ -66,7 +70,8 @@ def minimise(features: Floats, labels: Floats, weights: Floats, ridge: float) ->
     Raises
     ------
     NoMinimiser
-        Without ridge, when a direction separates the labels (weakly): the loss falls along it for ever.
+        Without ridge, when a direction separates the labels (weakly): the loss falls along it for
+        ever.
 
     Examples
     --------
@@ -87,16 +92,20 @@ def minimise(features: Floats, labels: Floats, weights: Floats, ridge: float) ->
 
 def _minimise_in_full_rank(objective: _Objective, factor: Floats) -> Floats:
     x, converged = _newton(objective)
-    suspicious = objective.ridge == 0.0 and (not converged or _flattest(objective, factor, x) < _SUSPICIOUS)
+    suspicious = objective.ridge == 0.0 and (
+        not converged or _flattest(objective, factor, x) < _SUSPICIOUS
+    )
     if suspicious and separating_direction(objective.features, objective.signs) is not None:
         same = " (all labels are equal)" if (objective.signs == objective.signs[0]).all() else ""
         raise NoMinimiser(
-            f"the logistic loss has no minimiser: a direction separates the labels{same}, and the loss falls "
+            f"the logistic loss has no minimiser: a direction separates the labels{same}, and the "
+            "loss falls "
             "along it for ever; add a ridge, for example ridge=1e-3"
         )
     if not converged:
         raise InvalidData(
-            "Newton's method did not reach the minimiser: features are too badly scaled for float64; "
+            "Newton's method did not reach the minimiser: features are too badly scaled for "
+            "float64; "
             "standardise them or add a ridge"
         )
     return x
@@ -156,9 +165,9 @@ def _flattest(objective: _Objective, factor: Floats, x: Floats) -> float:
 def separating_direction(features: Floats, signs: Floats) -> Floats | None:
     """Return u with t aᵀu <= 0 for every sample and < 0 for one, or None when there is none.
 
-    The linear program takes all samples when they are few. Otherwise it takes some, and adds those that the
-    direction it finds puts on the wrong side until there are none: every answer is a certificate for the
-    whole data.
+    The linear program takes all samples when they are few. Otherwise it takes some, and adds those
+    that the direction it finds puts on the wrong side until there are none: every answer is a
+    certificate for the whole data.
 
     Examples
     --------
@@ -169,7 +178,9 @@ def separating_direction(features: Floats, signs: Floats) -> Floats | None:
     """
     samples, dim = features.shape
     column = np.sqrt(column_squares(features, np.ones(samples)))
-    squares = np.concatenate([row_squares(features[rows] / column) for rows in row_blocks(samples, dim)])
+    squares = np.concatenate(
+        [row_squares(features[rows] / column) for rows in row_blocks(samples, dim)]
+    )
     turn = -signs / np.sqrt(np.where(squares > 0.0, squares, 1.0))
     total = (turn @ features) / column
     step = 1 if features.size <= _ALL_ROWS else -(-samples // (50 * dim + 1000))
@@ -207,9 +218,11 @@ def _steepest(rows: Floats, total: Floats) -> Floats:
 
 
 def divergence(shift: Floats, z_star: Floats) -> Floats:
-    """Return the Bregman divergence of log(1 + e^z) from z_star to z_star + shift, without cancellation.
+    """Return the Bregman divergence of log(1 + e^z) from z_star to z_star + shift, without
+    cancellation.
 
-    At a minimiser the mean of these divergences is the excess loss, because the linear terms cancel exactly.
+    At a minimiser the mean of these divergences is the excess loss, because the linear terms cancel
+    exactly.
 
     Examples
     --------
@@ -225,7 +238,11 @@ def divergence(shift: Floats, z_star: Floats) -> Floats:
     e = np.where(near, d, 0.0)
     terms = 1 / 2 + e * (
         (1 - 2 * p) / 6
-        + e * ((1 - 6 * q) / 24 + e * ((1 - 2 * p) * (1 - 12 * q) / 120 + e * (1 - 30 * q + 120 * q**2) / 720))
+        + e
+        * (
+            (1 - 6 * q) / 24
+            + e * ((1 - 2 * p) * (1 - 12 * q) / 120 + e * (1 - 30 * q + 120 * q**2) / 720)
+        )
     )
     closed = (
         np.where(

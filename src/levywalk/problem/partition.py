@@ -19,8 +19,11 @@ _BINS = 10
 HOW = ("iid", "label", "dirichlet", "size")
 
 
-def partition(features: Any, targets: Any, n: int, how: str = "iid", seed: int = 0, *, alpha: float = 0.5) -> Ints:
-    """Return each sample's node, for ``LeastSquares(features, targets, node=...)``; every node has a sample.
+def partition(
+    features: Any, targets: Any, n: int, how: str = "iid", seed: int = 0, *, alpha: float = 0.5
+) -> Ints:
+    """Return each sample's node, for ``LeastSquares(features, targets, node=...)``; every node has
+    a sample.
 
     Parameters
     ----------
@@ -29,15 +32,15 @@ def partition(features: Any, targets: Any, n: int, how: str = "iid", seed: int =
     n
         The number of nodes, at most the number of samples.
     how
-        ``"iid"``: a random permutation is dealt out, sizes equal to within one.
-        ``"label"``: the samples sorted by target (ties in random order) are cut into n contiguous shards,
-        sizes equal to within one; the most heterogeneous choice.
-        ``"dirichlet"``: every class draws proportions over the nodes from Dirichlet(alpha, …, alpha), and
-        each of its samples its node from them. Targets that are not whole numbers or have more than 100
-        values are cut into ten classes by their deciles. Then every node left empty, in order, gets one
-        random sample of the node that has most at that moment.
-        ``"size"``: one sample per node, and the others drawn from proportions ~ Dirichlet(alpha, …, alpha);
-        which samples is random, so the nodes differ in size alone.
+        ``"iid"``: a random permutation is dealt out, sizes equal to within one. ``"label"``: the
+        samples sorted by target (ties in random order) are cut into n contiguous shards, sizes
+        equal to within one; the most heterogeneous choice. ``"dirichlet"``: every class draws
+        proportions over the nodes from Dirichlet(alpha, …, alpha), and each of its samples its node
+        from them. Targets that are not whole numbers or have more than 100 values are cut into ten
+        classes by their deciles. Then every node left empty, in order, gets one random sample of
+        the node that has most at that moment. ``"size"``: one sample per node, and the others drawn
+        from proportions ~ Dirichlet(alpha, …, alpha); which samples is random, so the nodes differ
+        in size alone.
     seed
         Same seed, same nodes.
     alpha
@@ -54,9 +57,15 @@ def partition(features: Any, targets: Any, n: int, how: str = "iid", seed: int =
     samples = len(clean_features(features))
     clean = clean_targets(targets, samples)
     n = checks.integer("n", n, low=2)
-    how, seed, alpha = checks.choice("how", how, HOW), checks.seed(seed), checks.positive("alpha", alpha)
+    how, seed, alpha = (
+        checks.choice("how", how, HOW),
+        checks.seed(seed),
+        checks.positive("alpha", alpha),
+    )
     if samples < n:
-        raise InvalidData(f"{samples} samples cannot give each of n = {n} nodes one; use n <= {samples}")
+        raise InvalidData(
+            f"{samples} samples cannot give each of n = {n} nodes one; use n <= {samples}"
+        )
     rng = generator(seed, Domain.PARTITION)
     if how == "iid":
         return rng.permutation(_even(samples, n))

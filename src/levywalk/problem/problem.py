@@ -17,8 +17,9 @@ _REQUIRED = ("n", "dim", "smoothness", "local_loss", "local_gradient")
 class Problem(Protocol):
     """The local losses f_v of n nodes over models of ``dim`` numbers; f is their mean.
 
-    Any object with these five names is a problem. A sixth, ``optimum`` (the minimiser of f, an array of
-    ``dim`` numbers, or None), is optional: without it a run has no error to measure, see `optimum_of`.
+    Any object with these five names is a problem. A sixth, ``optimum`` (the minimiser of f, an
+    array of ``dim`` numbers, or None), is optional: without it a run has no error to measure, see
+    `optimum_of`.
 
     Examples
     --------
@@ -88,14 +89,17 @@ def check_problem(problem: Any) -> None:
         )
     for name in ("local_loss", "local_gradient"):
         if not callable(getattr(problem, name)):
-            raise InvalidData(f"problem.{name} must be a method (v, x), got {getattr(problem, name)!r}")
+            raise InvalidData(
+                f"problem.{name} must be a method (v, x), got {getattr(problem, name)!r}"
+            )
     n = checks.integer("problem.n", problem.n, low=2)
     dim = checks.integer("problem.dim", problem.dim, low=1)
     smoothness = _vector("problem.smoothness", problem.smoothness, n)
     if not (smoothness > 0).all():
         v = int(np.argmin(smoothness > 0))
         raise InvalidData(
-            f"problem.smoothness must be above 0 at every node, got {float(smoothness[v])!r} at node {v}; "
+            f"problem.smoothness must be above 0 at every node, got {float(smoothness[v])!r} at "
+            f"node {v}; "
             "a node without curvature can be given a ridge"
         )
     # One call at the origin finds a wrong shape now rather than in the middle of a run.
@@ -111,5 +115,7 @@ def _vector(name: str, value: Any, length: int) -> Floats:
         raise InvalidData(f"{name} must have shape ({length},), got {clean.shape}")
     if not np.isfinite(clean).all():
         position = int(np.argmin(np.isfinite(clean)))
-        raise InvalidData(f"{name} must be finite, got {float(clean[position])!r} at position {position}")
+        raise InvalidData(
+            f"{name} must be finite, got {float(clean[position])!r} at position {position}"
+        )
     return clean

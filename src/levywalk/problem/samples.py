@@ -1,4 +1,6 @@
-"""Checks of a data set, written once: each returns a clean array or names the bad entry and the remedy."""
+"""Checks of a data set, written once: each returns a clean array or names the bad entry and the
+remedy.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ import numpy as np
 from levywalk.arrays import AnyArray, Floats, Ints
 from levywalk.errors import InvalidData
 
-_BLOCK = 1 << 19  # entries of a temporary: 4 MiB of float64 stay within the cache and far below any data set
+_BLOCK = (
+    1 << 19
+)  # entries of a temporary: 4 MiB of float64 stay within the cache and far below any data set
 _Array = TypeVar("_Array", bound=AnyArray)
 _SHOWN = 5  # offending values listed in a message
 
@@ -23,7 +27,8 @@ def row_blocks(rows: int, width: int) -> Iterator[slice]:
     >>> list(row_blocks(3, 10))
     [slice(0, 3, None)]
     """
-    # Factorisations need blocks at least as tall as wide, or they would redo their work for every row.
+    # Factorisations need blocks at least as tall as wide, or they would redo their work for every
+    # row.
     step = max(_BLOCK // max(width, 1), 2 * width, 1)
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
@@ -57,16 +62,21 @@ def clean_features(features: Any) -> Floats:
             "one feature per sample is features.reshape(-1, 1)"
         )
     if array.ndim != 2:
-        raise InvalidData(f"features must have two dimensions (samples, dim), got shape {array.shape}")
+        raise InvalidData(
+            f"features must have two dimensions (samples, dim), got shape {array.shape}"
+        )
     if 0 in array.shape:
-        raise InvalidData(f"features must have at least one row and one column, got shape {array.shape}")
+        raise InvalidData(
+            f"features must have at least one row and one column, got shape {array.shape}"
+        )
     clean: Floats = np.ascontiguousarray(array, dtype=np.float64)
     for rows in row_blocks(*clean.shape):
         bad = ~np.isfinite(clean[rows])
         if bad.any():
             row, column = np.argwhere(bad)[0] + (rows.start, 0)
             raise InvalidData(
-                f"features must be finite, got {float(clean[row, column])!r} at row {row}, column {column}; "
+                f"features must be finite, got {float(clean[row, column])!r} at row {row}, column "
+                f"{column}; "
                 "drop or impute such rows"
             )
     return clean
@@ -85,12 +95,16 @@ def clean_targets(targets: Any, samples: int) -> Floats:
         remedy = "; pass targets.ravel()" if array.size == samples else ""
         raise InvalidData(f"targets must have one dimension, got shape {array.shape}{remedy}")
     if len(array) != samples:
-        raise InvalidData(f"targets must have one entry per row of features ({samples}), got {len(array)}")
+        raise InvalidData(
+            f"targets must have one entry per row of features ({samples}), got {len(array)}"
+        )
     clean: Floats = np.ascontiguousarray(array, dtype=np.float64)
     finite = np.isfinite(clean)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise InvalidData(f"targets must be finite, got {float(clean[row])!r} at position {row}; drop it")
+        raise InvalidData(
+            f"targets must be finite, got {float(clean[row])!r} at position {row}; drop it"
+        )
     return clean
 
 
@@ -108,9 +122,12 @@ def clean_labels(targets: Floats) -> Floats:
     if (positive | (targets == -1.0)).all():
         return np.asarray(positive, dtype=np.float64)
     found = np.unique(targets)
-    shown = ", ".join(f"{label:g}" for label in found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+    shown = ", ".join(f"{label:g}" for label in found[:_SHOWN]) + (
+        ", …" if len(found) > _SHOWN else ""
+    )
     raise InvalidData(
-        f"targets must be labels in {{0, 1}} or {{-1, 1}}, got {len(found)} distinct values ({shown}); "
+        f"targets must be labels in {{0, 1}} or {{-1, 1}}, got {len(found)} distinct values "
+        f"({shown}); "
         "choose one class against the rest, for example targets == value"
     )
 
@@ -126,17 +143,26 @@ def clean_nodes(node: Any, samples: int) -> Ints:
     """
     array = _real_array("node", node)
     if array.shape != (samples,):
-        raise InvalidData(f"node must have an entry per row of features ({samples}), got shape {array.shape}")
+        raise InvalidData(
+            f"node must have an entry per row of features ({samples}), got shape {array.shape}"
+        )
     if array.dtype.kind not in "iu":
         raise InvalidData(
-            f"node must hold integers, got {array.dtype} (first value {array[0]!s}); pass node.astype(int)"
+            f"node must hold integers, got {array.dtype} (first value {array[0]!s}); pass "
+            "node.astype(int)"
         )
     if int(array.min()) < 0:
         position = int(np.argmax(array < 0))
-        raise InvalidData(f"node must be at least 0, got {int(array[position])} at position {position}")
+        raise InvalidData(
+            f"node must be at least 0, got {int(array[position])} at position {position}"
+        )
     largest = int(array.max())
     # Decided before counting: one absurd id must not allocate as many counters.
-    present = np.unique(array) if largest >= samples else np.flatnonzero(np.bincount(array.astype(np.int64)))
+    present = (
+        np.unique(array)
+        if largest >= samples
+        else np.flatnonzero(np.bincount(array.astype(np.int64)))
+    )
     if len(present) <= largest:
         hole = int(np.argmax(present != np.arange(len(present), dtype=present.dtype)))
         if present[hole] == hole:
@@ -150,7 +176,9 @@ def clean_nodes(node: Any, samples: int) -> Ints:
 
 def _real_array(name: str, value: Any) -> AnyArray:
     if hasattr(value, "toarray"):
-        raise InvalidData(f"{name} must be a dense array, got {type(value).__name__}; pass {name}.toarray()")
+        raise InvalidData(
+            f"{name} must be a dense array, got {type(value).__name__}; pass {name}.toarray()"
+        )
     if np.ma.isMaskedArray(value) and np.ma.getmaskarray(value).any():
         raise InvalidData(f"{name} must have no masked entries; drop or fill them")
     try:
@@ -159,6 +187,7 @@ def _real_array(name: str, value: Any) -> AnyArray:
         raise InvalidData(f"{name} must be an array of numbers: {error}") from None
     if array.dtype.kind not in "biuf":
         raise InvalidData(
-            f"{name} must hold real numbers, got dtype {array.dtype}; convert it, say {name}.astype(float)"
+            f"{name} must hold real numbers, got dtype {array.dtype}; convert it, say "
+            f"{name}.astype(float)"
         )
     return array

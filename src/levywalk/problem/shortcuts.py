@@ -8,11 +8,12 @@ from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.logistic import Logistic
 from levywalk.problem.losses import LogisticLoss, SquaredError
 
-_LOSSES = ("local_loss", "local_gradient", "loss")
+_LOSSES = ("local_loss", "local_gradient", "loss", "_losses", "_slopes", "_predictions")
 
 
 def follows_its_loss(problem: object) -> bool:
-    """Return whether a problem is data and a loss, and no subclass that computes losses or gradients otherwise.
+    """Return whether a problem is data and a loss, and no subclass that computes losses or
+    gradients otherwise.
 
     Examples
     --------
@@ -37,7 +38,8 @@ def is_logistic(problem: object) -> bool:
 
 
 def is_quadratic(problem: object) -> bool:
-    """Return whether a problem is `LeastSquares` in all that closed forms rely on: losses, gradients and Hessian.
+    """Return whether a problem is `LeastSquares` in all that closed forms rely on: losses,
+    gradients and Hessian.
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""Extreme eigenvalues of every node's mean of a aᵀ: what smoothness and strong convexity are made of."""
+"""Extreme eigenvalues of every node's mean of a aᵀ: what smoothness and strong convexity are made
+of.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,17 @@ _BUFFER = 8192  # numbers that einsum sums at once
 
 
 def row_squares(features: Floats) -> Floats:
-    """Return ‖a‖² of every row, without a temporary as large as the data; a row's bits do not depend on the others.
+    """Return ‖a‖² of every row, without a temporary as large as the data; a row's bits do not
+    depend on the others.
 
     Examples
     --------
     >>> row_squares(np.array([[3.0, 4.0]]))
     array([25.])
     """
-    if features.shape[1] > _BUFFER:  # a long row is summed in pieces, which begin where the row before has ended
+    if (
+        features.shape[1] > _BUFFER
+    ):  # a long row is summed in pieces, which begin where the row before has ended
         return np.array([np.einsum("j,j->", row, row) for row in features])
     squares: Floats = np.einsum("ij,ij->i", features, features)
     return squares
@@ -44,8 +49,8 @@ def node_traces(features: Floats, offsets: Ints) -> Floats:
 def gram_extremes(features: Floats, offsets: Ints) -> tuple[Floats, Floats]:
     """Return the largest and the smallest eigenvalue of every node's mean of a aᵀ (dim x dim).
 
-    Nodes with equally many samples are solved together, on the smaller side of their data. The smallest
-    eigenvalue is exactly 0 where the node's samples do not span the space.
+    Nodes with equally many samples are solved together, on the smaller side of their data. The
+    smallest eigenvalue is exactly 0 where the node's samples do not span the space.
 
     Examples
     --------
@@ -53,7 +58,9 @@ def gram_extremes(features: Floats, offsets: Ints) -> tuple[Floats, Floats]:
     (array([8., 2.]), array([2., 0.]))
     """
     n, dim = len(offsets) - 1, features.shape[1]
-    if len(features) == n:  # the paper's case, one sample per node: no grouping over millions of nodes
+    if (
+        len(features) == n
+    ):  # the paper's case, one sample per node: no grouping over millions of nodes
         squares = row_squares(features)
         return squares, squares if dim == 1 else np.zeros(n)
     largest, smallest = np.empty(n), np.zeros(n)

@@ -14,7 +14,8 @@ from levywalk.problem.least_squares import LeastSquares
 from levywalk.problem.samples import read_only
 from levywalk.registry import registered
 
-# Own streams: at one seed both laws share x, ε and the directions of A, and differ in A's scale alone.
+# Own streams: at one seed both laws share x, ε and the directions of A, and differ in A's scale
+# alone.
 _TRUTH, _FEATURES, _NOISE, _IMPORTANT = range(4)
 
 
@@ -32,19 +33,25 @@ class SyntheticLeastSquares(LeastSquares):
 
     Examples
     --------
-    >>> problem = SyntheticLeastSquares([[1.0], [2.0]], [1.0, 2.0], truth=[1.0], important_nodes=[1])
+    >>> problem = SyntheticLeastSquares(
+    ...     [[1.0], [2.0]], [1.0, 2.0], truth=[1.0], important_nodes=[1]
+    ... )
     >>> problem.truth, problem.important_nodes
     (array([1.]), array([1]))
     """
 
-    def __init__(self, features: Any, targets: Any, *, truth: Any, important_nodes: Any = ()) -> None:
+    def __init__(
+        self, features: Any, targets: Any, *, truth: Any, important_nodes: Any = ()
+    ) -> None:
         super().__init__(features, targets)
         self.truth: Floats = read_only(np.asarray(truth, dtype=np.float64))
         self.important_nodes: Ints = read_only(np.asarray(important_nodes, dtype=np.int64))
 
 
 @registered("data")
-def homogeneous(n: int, dim: int = 10, sigma2: float = 1.0, noise: float = 1.0, seed: int = 0) -> SyntheticLeastSquares:
+def homogeneous(
+    n: int, dim: int = 10, sigma2: float = 1.0, noise: float = 1.0, seed: int = 0
+) -> SyntheticLeastSquares:
     """Draw the paper's homogeneous data: A_v ~ N(0, σ² I), x ~ N(0, I), y_v = A_vᵀx + ε_v.
 
     Parameters
@@ -87,10 +94,11 @@ def heterogeneous(
     important: int | None = None,
     seed: int = 0,
 ) -> SyntheticLeastSquares:
-    """Draw the paper's heterogeneous data: few important nodes have features of a far larger variance.
+    """Draw the paper's heterogeneous data: few important nodes have features of a far larger
+    variance.
 
-    Every node is important with probability ``p_high``, independently; A_v ~ N(0, σ²_H I) at important nodes
-    and N(0, σ²_L I) elsewhere. The rest is as in `homogeneous`.
+    Every node is important with probability ``p_high``, independently; A_v ~ N(0, σ²_H I) at
+    important nodes and N(0, σ²_L I) elsewhere. The rest is as in `homogeneous`.
 
     Parameters
     ----------
@@ -111,11 +119,17 @@ def heterogeneous(
     Examples
     --------
     >>> problem = heterogeneous(1000, important=2, seed=1)
-    >>> problem.important_nodes.shape, bool(problem.smoothness.max() > 20 * problem.smoothness.mean())
+    >>> (
+    ...     problem.important_nodes.shape,
+    ...     bool(problem.smoothness.max() > 20 * problem.smoothness.mean()),
+    ... )
     ((2,), True)
     """
     n, dim = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)
-    low, high = checks.positive("sigma2_low", sigma2_low), checks.positive("sigma2_high", sigma2_high)
+    low, high = (
+        checks.positive("sigma2_low", sigma2_low),
+        checks.positive("sigma2_high", sigma2_high),
+    )
     p_high, noise, seed = checks.probability("p_high", p_high), _noise(noise), checks.seed(seed)
     rng = generator(seed, Domain.DATA, _IMPORTANT)
     if important is None:
@@ -131,14 +145,22 @@ def _noise(value: Any) -> float:
 
 
 def _draw(
-    n: int, dim: int, sigma2: float, noise: float, seed: int, important: Ints | None = None, sigma2_high: float = 1.0
+    n: int,
+    dim: int,
+    sigma2: float,
+    noise: float,
+    seed: int,
+    important: Ints | None = None,
+    sigma2_high: float = 1.0,
 ) -> SyntheticLeastSquares:
     truth = generator(seed, Domain.DATA, _TRUTH).standard_normal(dim)
     try:
         features = generator(seed, Domain.DATA, _FEATURES).standard_normal((n, dim))
         targets = generator(seed, Domain.DATA, _NOISE).standard_normal(n)
     except (MemoryError, ValueError):
-        raise TooLarge(f"n = {n} and dim = {dim} need {8.0 * n * dim:.3g} bytes; draw fewer nodes") from None
+        raise TooLarge(
+            f"n = {n} and dim = {dim} need {8.0 * n * dim:.3g} bytes; draw fewer nodes"
+        ) from None
     chosen = np.empty(0, dtype=np.int64) if important is None else important
     rest = features[chosen] * np.sqrt(sigma2_high)
     if sigma2 != 1.0:

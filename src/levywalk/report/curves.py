@@ -1,4 +1,6 @@
-"""Curves thin enough for a page: what the report and its paper figures both draw."""
+"""Curves with few enough points for a page; the report and its figures for a paper both draw
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +11,24 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import Floats, Ints
-from levywalk.trace import Trace
-from levywalk.trace.statistics import mean_over_walks, resampled_means
+from levywalk.trace import Comparison, Trace
+from levywalk.trace.statistics import mean_over_walks, resampled_means, settled_at
 
 MOST_POINTS = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The error of one design at a few checkpoints.
+    """The error (or loss) of one design at a few checkpoints.
 
     Attributes
     ----------
     x
         Mean "steps", "hops" and "transfers" until each point.
     mean, low, high, median
-        Of the error over walks, low and high the 95 % interval of the mean.
+        Mean and median of the error over walks; low and high are the 95 % interval of the mean.
     reached
-        The point from which on the mean stays at the accuracy, or None.
+        The point from which on the mean stays at or below the accuracy, or None.
     """
 
     name: str
@@ -38,7 +40,7 @@ class Curve:
     reached: int | None
 
     def plain(self) -> dict[str, Any]:
-        """Return lists for JSON, seven digits deep; None where there is no number."""
+        """Return lists for JSON, with seven digits; None where there is no finite number."""
         parts = {
             **self.x,
             "mean": self.mean,
@@ -53,22 +55,30 @@ class Curve:
         }
 
 
-def curve(name: str, trace: Trace, accuracy: float) -> Curve:
-    """Return at most `MOST_POINTS` points of a trace, the one where the accuracy is reached among them.
+def curve(name: str, trace: Trace, values: Floats, accuracy: float | None) -> Curve:
+    """Return at most `MOST_POINTS` points of a trace, among them the one where the accuracy is
+    reached.
+
+    ``values`` are the error, or what else is drawn, of each (replica, checkpoint).
 
     Examples
     --------
     >>> import levywalk as lw
-    >>> trace = lw.run(lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=1000, step_size=0.01, record_every=1)
-    >>> points = curve("MHLJ", trace, 0.5)
+    >>> parts = lw.ring(20), lw.homogeneous(20), lw.mhlj()
+    >>> trace = lw.run(*parts, steps=1000, step_size=0.01, record_every=1)
+    >>> points = curve("MHLJ", trace, trace.error, 0.5)
     >>> len(points.mean) <= 200, points.x["steps"][[0, -1]].tolist()
     (True, [0.0, 1000.0])
     """
-    at = trace.steps_to(accuracy)
-    crossing = int(np.searchsorted(trace.step, at)) if math.isfinite(at) else None
+    crossing = None
+    if accuracy is not None:
+        at = float(settled_at(trace.step, mean_over_walks(values)[None], accuracy)[0])
+        crossing = int(np.searchsorted(trace.step, at)) if math.isfinite(at) else None
     keep = _kept(len(trace.step), crossing)
-    errors = trace.error[:, keep]
-    low, high = np.quantile(resampled_means(errors, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf")
+    errors = values[:, keep]
+    low, high = np.quantile(
+        resampled_means(errors, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf"
+    )
     return Curve(
         name=name,
         x={
@@ -84,8 +94,26 @@ def curve(name: str, trace: Trace, accuracy: float) -> Curve:
     )
 
 
+def drawn_quantity(results: Comparison) -> str:
+    """Return what the curves of a comparison show: what it is ranked by, or the loss if that has no
+    curve.
+    """
+    return results.ranking.quantity if results.ranking.is_criterion else "loss"
+
+
+def curves_of(results: Comparison) -> list[Curve]:
+    """Return the curves of all designs."""
+    by_end_alone = not results.ranking.is_criterion
+    return [
+        curve(name, trace, trace.loss if by_end_alone else results.values(name), results.accuracy)
+        for name, trace in results.traces.items()
+    ]
+
+
 def _kept(count: int, also: int | None) -> Ints:
-    """Return which checkpoints to draw: even ones, and closer ones at the beginning for a logarithmic axis."""
+    """Return which checkpoints to draw: even ones, and closer ones at the beginning for a
+    logarithmic axis.
+    """
     if count <= MOST_POINTS:
         return np.arange(count)
     even = np.linspace(0, count - 1, 130)

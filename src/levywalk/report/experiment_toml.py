@@ -13,7 +13,14 @@ def toml(settings: Mapping[str, Any]) -> str:
 
     Examples
     --------
-    >>> print(toml({"network": {"family": "ring", "n": 9}, "designs": {"a b": {"kind": "mhlj", "schedule": None}}}))
+    >>> print(
+    ...     toml(
+    ...         {
+    ...             "network": {"family": "ring", "n": 9},
+    ...             "designs": {"a b": {"kind": "mhlj", "schedule": None}},
+    ...         }
+    ...     )
+    ... )
     [network]
     family = "ring"
     n = 9
@@ -26,7 +33,9 @@ def toml(settings: Mapping[str, Any]) -> str:
         if isinstance(content, dict):
             inner = {f"designs.{_key(name)}": table for name, table in content.items()}
             tables = inner if part == "designs" else {_key(part): content}
-            blocks += [_block(title, table) for title, table in tables.items() if isinstance(table, dict)]
+            blocks += [
+                _block(title, table) for title, table in tables.items() if isinstance(table, dict)
+            ]
     return "\n\n".join(blocks)
 
 
@@ -41,7 +50,9 @@ def _key(text: str) -> str:
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        inside = ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items() if item is not None)
+        inside = ", ".join(
+            f"{_key(key)} = {_toml(item)}" for key, item in value.items() if item is not None
+        )
         return f"{{ {inside} }}"
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in value) + "]"

@@ -1,16 +1,15 @@
-"""A comparison's numbers as text for people."""
+"""The numbers of a comparison as text."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pandas as pd
+from levywalk.trace import Comparison
+from levywalk.trace.ranking import Ranking
 
 
 def whole(value: float) -> str:
-    """Return a count with thin groups, or that it was not reached.
+    """Return a count with thousands separators, or that it was not reached.
 
     Examples
     --------
@@ -33,31 +32,73 @@ def with_interval(value: float, low: float, high: float) -> str:
     return f"{value:,.0f} [{low:,.0f}, {f'{high:,.0f}' if math.isfinite(high) else '∞'}]"
 
 
-def comparison_text(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Return the headers and the cells of ``Comparison.table()`` in words."""
-    accuracies = [
-        name.removeprefix("steps_to_")
-        for name in table.columns
-        if name.startswith("steps_to_") and not name.endswith(("_low", "_high"))
-    ]
-    headers = [
-        "design",
-        "step size (γL*)",
-        *[f"steps to {float(a) * 100:g} %" for a in accuracies],
-        "busiest node: share (target)",
-    ]
-    headers += ["longest dwell"] if "longest_dwell" in table else []
+def percent(share: float | None) -> str:
+    """Return a share as per cent.
+
+    Examples
+    --------
+    >>> percent(0.01), percent(0.000123), percent(None)
+    ('1 %', '0.0123 %', '∞')
+    """
+    if share is None or not math.isfinite(share):
+        return "∞"
+    if 100 * share < 1000:
+        return f"{100 * share:.3g} %"
+    return f"{100 * share:,.0f} %" if share < 1e6 else f"{100 * share:.2e} %"
+
+
+def quantity_text(ranking: Ranking, value: float | None) -> str:
+    """Return a value of what designs are ranked by: per cent of the initial value, or a plain
+    number.
+
+    Examples
+    --------
+    >>> quantity_text(Ranking("distance2", 0.01), 0.25), quantity_text(Ranking("loss", None), 0.25)
+    ('25 %', '0.25')
+    """
+    if ranking.relative:
+        return percent(value)
+    return "∞" if value is None or not math.isfinite(value) else f"{value:.5g}"
+
+
+def title_text(result: Comparison) -> str:
+    """Return the title of a comparison's table."""
+    ranking = result.ranking
+    if ranking.relative:
+        title = f"steps to a share of the initial {ranking.quantity} [95 % interval over walks]"
+    else:
+        title = f"{ranking.quantity} at the end [95 % interval over walks]"
+    if not result.tuned:
+        return f"{title}; step sizes given, not tuned"
+    if result.accuracy is None:
+        return f"{title}; step sizes tuned for the least {ranking.quantity} at the end"
+    return f"{title}; tuned to {quantity_text(ranking, result.accuracy)}"
+
+
+def comparison_text(result: Comparison) -> tuple[list[str], list[list[str]]]:
+    """Return the headers and the cells of a comparison's table as text, one row per design."""
+    ranking, rows = result.ranking, result.rows
+    accuracies = sorted(result.accuracies, reverse=True)
+    visits = any("busiest_node" in row for row in rows.values())
+    dwell = any("longest_dwell" in row for row in rows.values())
+    headers = ["design", "step size (γL*)"]
+    headers += [f"steps to {quantity_text(ranking, accuracy)}" for accuracy in accuracies]
+    headers += [] if ranking.relative else [f"{ranking.quantity} at the end"]
+    headers += ["busiest node: share (target)"] if visits else []
+    headers += ["longest dwell"] if dwell else []
     headers += ["transfers per step"]
-    rows = []
-    for name, row in table.iterrows():
-        cells = [str(name), f"{row['step_size']:.2e} ({row['relative_step_size']:.2g})"]
-        cells += [
-            with_interval(row[f"steps_to_{a}"], row[f"steps_to_{a}_low"], row[f"steps_to_{a}_high"]) for a in accuracies
-        ]
-        cells.append(
-            f"{int(row['busiest_node'])}: {100 * row['busiest_share']:.2f} % ({100 * row['busiest_target']:.2f} %)"
-        )
-        cells += [whole(row["longest_dwell"])] if "longest_dwell" in table else []
+    lines = []
+    for name, row in rows.items():
+        cells = [name, f"{row['step_size']:.2e} ({row['relative_step_size']:.2g})"]
+        cells += [with_interval(*result.steps_interval(name, accuracy)) for accuracy in accuracies]
+        if not ranking.relative:
+            low, high = (row[f"{result.final_column}_{end}"] for end in ("low", "high"))
+            known = "" if math.isnan(low) else f" [{low:.5g}, {high:.5g}]"
+            cells.append(quantity_text(ranking, result.final(name)) + known)
+        if visits:
+            share, target = 100 * row["busiest_share"], 100 * row["busiest_target"]
+            cells.append(f"{row['busiest_node']}: {share:.2f} % ({target:.2f} %)")
+        cells += [whole(row["longest_dwell"])] if dwell else []
         cells.append(f"{row['transfers_per_step']:.2f}")
-        rows.append(cells)
-    return headers, rows
+        lines.append(cells)
+    return headers, lines

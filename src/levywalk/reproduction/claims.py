@@ -1,4 +1,6 @@
-"""The paper's claims, each as a question to the evidence; `judge` has the rules that answer it."""
+"""The paper's claims, each as a question to the evidence; `verdicts` has the rules that answer
+it.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def claim_1(evidence: Evidence) -> Claim:
 
 
 def claim_2(evidence: Evidence) -> Claim:
-    """[hete]: on Erdős-Rényi with heterogeneous data weighting is faster, and jumps are faster still."""
+    """[hete]: on Erdős-Rényi with heterogeneous data weighting is faster, and jumps are faster
+    still.
+    """
     scene = SCENES["er"]
     faster = [
         *evidence.compared(scene, WEIGHT, UNIF, below(1.0)),
@@ -97,7 +101,9 @@ def claim_5(evidence: Evidence) -> Claim:
 
 def _entrapment(evidence: Evidence, number: int, scene: Scene) -> Claim:
     numbers = evidence.theory(scene, "entrapment", paper.METHODS[WEIGHT])
-    dwell = ratio(np.array([n["dwell"] for n in numbers]), np.array([n["iid_dwell"] for n in numbers]))
+    dwell = ratio(
+        np.array([n["dwell"] for n in numbers]), np.array([n["iid_dwell"] for n in numbers])
+    )
     points = [
         ClaimPoint(f"dwell against i.i.d. dwell on {scene.name}", dwell, at_least(10.0)(dwell)),
         *evidence.compared(scene, WEIGHT, IID, above(1.0)),
@@ -105,7 +111,8 @@ def _entrapment(evidence: Evidence, number: int, scene: Scene) -> Claim:
     ]
     return _claim(
         number,
-        "WeightRW is trapped (dwells ten times as long as i.i.d. sampling and is slower), MHLJ is faster",
+        "WeightRW is trapped (dwells ten times as long as i.i.d. sampling and is slower), MHLJ is "
+        "faster",
         points,
     )
 
@@ -124,7 +131,9 @@ def claim_6(evidence: Evidence) -> Claim:
         control = ratio(switching.floor(0), _dropped(evidence, scene, sizes, switching).floor(0))
         points += [
             ClaimPoint(f"floor, switching/MHLJ, on {name}", floor, below(1.0)(floor)),
-            ClaimPoint(f"steps to {accuracy:g}, switching/MHLJ, on {name}", speed, at_most(1.1)(speed)),
+            ClaimPoint(
+                f"steps to {accuracy:g}, switching/MHLJ, on {name}", speed, at_most(1.1)(speed)
+            ),
             ClaimPoint(
                 f"floor, switching/MHLJ with the same drop, on {name}",
                 control,
@@ -132,11 +141,17 @@ def claim_6(evidence: Evidence) -> Claim:
                 primary=False,
             ),
         ]
-    return _claim(6, "Switching to uniform sampling lowers the error floor and loses no speed", points)
+    return _claim(
+        6, "Switching to uniform sampling lowers the error floor and loses no speed", points
+    )
 
 
-def _dropped(evidence: Evidence, scene: Scene, sizes: Sequence[float], switching: ReportedWalks) -> ReportedWalks:
-    """Return MHLJ with the step size of the second phase from when most walks had switched, and no switch."""
+def _dropped(
+    evidence: Evidence, scene: Scene, sizes: Sequence[float], switching: ReportedWalks
+) -> ReportedWalks:
+    """Return MHLJ with the step size of the second phase from when most walks had switched, and no
+    switch.
+    """
     return report(
         scene,
         paper.METHODS[MHLJ],
@@ -148,17 +163,27 @@ def _dropped(evidence: Evidence, scene: Scene, sizes: Sequence[float], switching
 
 
 def claim_7(evidence: Evidence) -> Claim:
-    """[Decay]: decreasing p_jump does not recover the floor; a floor within a tenth is recovered."""
+    """[Decay]: decreasing p_jump does not recover the floor; a floor within a tenth is
+    recovered.
+    """
     points: list[ClaimPoint] = []
     for name in ("er", "ring", "grid", "ws"):
         scene = SCENES[name]
         sizes = evidence.relative(scene, paper.METHODS[MHLJ])[:1]
-        without = report(scene, paper.METHODS[WEIGHT], evidence.effort, sizes, evidence.runner).floor(0)
-        constant = ratio(evidence.walks(scene, paper.METHODS[MHLJ]).floor(0), without)  # what there is to recover
-        points.append(ClaimPoint(f"constant p_jump, on {name}", constant, above(1.1)(constant), primary=False))
+        without = report(
+            scene, paper.METHODS[WEIGHT], evidence.effort, sizes, evidence.runner
+        ).floor(0)
+        constant = ratio(
+            evidence.walks(scene, paper.METHODS[MHLJ]).floor(0), without
+        )  # how much there is to recover
+        points.append(
+            ClaimPoint(f"constant p_jump, on {name}", constant, above(1.1)(constant), primary=False)
+        )
         for design in paper.DECAYS:
             schedule = design["schedule"]
-            found = ratio(report(scene, design, evidence.effort, sizes, evidence.runner).floor(0), without)
+            found = ratio(
+                report(scene, design, evidence.effort, sizes, evidence.runner).floor(0), without
+            )
             where = f"timescale {schedule['timescale']:g}, power {schedule['power']:g}, on {name}"
             points.append(ClaimPoint(where, found, above(1.1)(found)))
     text = "No schedule of decreasing jumps brings the error down to the floor without jumps"
@@ -191,17 +216,28 @@ def claim_8(evidence: Evidence) -> Claim:
                         beside=evidence.beside(scene, mix, design, accuracy, start),
                     )
                 )
-    points += [_moved(evidence, other) for other in (paper.MILD_RING, SCENES["er"], SCENES["grid"], SCENES["ws"])]
-    text = "MixedRW at its best λ beats WeightRW and UnifRW but stays behind MHLJ; the best λ moves with data and graph"
+    points += [
+        _moved(evidence, other)
+        for other in (paper.MILD_RING, SCENES["er"], SCENES["grid"], SCENES["ws"])
+    ]
+    text = (
+        "MixedRW at its best λ beats WeightRW and UnifRW but stays behind MHLJ; "
+        "the best λ moves with data and graph"
+    )
     return _claim(8, text, points)
 
 
 def _moved(evidence: Evidence, scene: Scene) -> ClaimPoint:
     """Compare the λ that is best on the ring with the one that is best on another scene, there."""
     accuracy = evidence.effort.accuracies[0]
-    ours, best = (_best(evidence, tuned_on, MIXED, accuracy) for tuned_on in (SCENES["ring"], scene))
+    ours, best = (
+        _best(evidence, tuned_on, MIXED, accuracy) for tuned_on in (SCENES["ring"], scene)
+    )
     found = evidence.ratio(scene, ours, best, accuracy, "uniform")
-    where = f"the ring's best λ ({ours['mix']:g})/the best λ ({best['mix']:g}) on {scene.title} to {accuracy:g}"
+    where = (
+        f"the ring's best λ ({ours['mix']:g})/the best λ ({best['mix']:g}) on {scene.title} to "
+        f"{accuracy:g}"
+    )
     return ClaimPoint(where, found, above(1.0)(found))
 
 
@@ -221,11 +257,15 @@ def claim_9(evidence: Evidence) -> Claim:
     points: list[ClaimPoint] = []
     for name in ("er", "ring", "grid", "ws"):
         scene = SCENES[name]
-        jumping, weighted = (evidence.walks(scene, paper.METHODS[method]) for method in (MHLJ, WEIGHT))
+        jumping, weighted = (
+            evidence.walks(scene, paper.METHODS[method]) for method in (MHLJ, WEIGHT)
+        )
         steps = np.full(len(jumping.numbers), float(jumping.step[-1]))
         hops = ratio(jumping.curves["hops"][:, 0, -1], steps)
         points.append(ClaimPoint(f"hops per update on {name}", hops, at_most(1.1)(hops)))
-        transfers = ratio(jumping.curves["transfers"][:, 0, -1], weighted.curves["transfers"][:, 0, -1])
+        transfers = ratio(
+            jumping.curves["transfers"][:, 0, -1], weighted.curves["transfers"][:, 0, -1]
+        )
         points.append(
             ClaimPoint(
                 f"transfers, MHLJ/WeightRW, on {name}",
@@ -240,7 +280,7 @@ def claim_9(evidence: Evidence) -> Claim:
 def claim_10(evidence: Evidence) -> Claim:
     """Jumps make the walk converge to another point, the one that ruling 15's recursion gives.
 
-    A constant step size does so too, without jumps: WeightRW stands beside as a secondary point.
+    A constant step size does so too, without jumps: WeightRW is added as a secondary point.
     """
     points: list[ClaimPoint] = []
     dim = paper.SMALL_DATA["dim"]
@@ -284,7 +324,9 @@ def claim_10(evidence: Evidence) -> Claim:
                 optimum,
                 above(largest)(optimum),
             ),
-            ClaimPoint(f"relative error at the end without noise, {title}", still, below(1e-9)(still)),
+            ClaimPoint(
+                f"relative error at the end without noise, {title}", still, below(1e-9)(still)
+            ),
             ClaimPoint(
                 f"without jumps (WeightRW): mean model to the optimum, squared, in errors, {title}",
                 control,
@@ -334,12 +376,20 @@ def claim_12(evidence: Evidence) -> Claim:
     one = np.ones(1)
     for form, rule in (("printed", above(1.0)), ("corrected", above(1.0))):
         found = ratio(one * refuted[form] / refuted["exact"], one)
-        points.append(ClaimPoint(f"{form} bound/exact error, the counterexample", found, rule(found)))
+        points.append(
+            ClaimPoint(f"{form} bound/exact error, the counterexample", found, rule(found))
+        )
     for method in (UNIF, WEIGHT, MHLJ):
         numbers = _asked(evidence, "bounds", paper.METHODS[method], paper.SMALL_DATA)
         for form in ("printed", "corrected"):
-            found = ratio(np.array([n[form] for n in numbers]), np.array([n["exact"] for n in numbers]))
-            points.append(ClaimPoint(f"{form} bound/exact error, {method} on Ring(30)", found, above(1.0)(found)))
+            found = ratio(
+                np.array([n[form] for n in numbers]), np.array([n["exact"] for n in numbers])
+            )
+            points.append(
+                ClaimPoint(
+                    f"{form} bound/exact error, {method} on Ring(30)", found, above(1.0)(found)
+                )
+            )
     return _claim(12, "The theorems' bounds are bounds", points)
 
 
@@ -348,13 +398,22 @@ def claim_11(evidence: Evidence) -> Claim:
     points: list[ClaimPoint] = []
     for name in ("ring", "grid", "ws"):
         scene = SCENES[name]
-        gaps = {method: evidence.theory(scene, "gaps", paper.METHODS[method]) for method in (UNIF, WEIGHT, MHLJ)}
+        gaps = {
+            method: evidence.theory(scene, "gaps", paper.METHODS[method])
+            for method in (UNIF, WEIGHT, MHLJ)
+        }
         for kind in ("right", "absolute", "singular"):
-            values = {method: np.array([n[kind] for n in numbers]) for method, numbers in gaps.items()}
+            values = {
+                method: np.array([n[kind] for n in numbers]) for method, numbers in gaps.items()
+            }
             for other in (WEIGHT, UNIF):
                 found = ratio(values[MHLJ], values[other])
                 primary = kind == "right" and other == WEIGHT
-                points.append(ClaimPoint(f"{kind} gap, MHLJ/{other}, on {name}", found, above(1.0)(found), primary))
+                points.append(
+                    ClaimPoint(
+                        f"{kind} gap, MHLJ/{other}, on {name}", found, above(1.0)(found), primary
+                    )
+                )
     return _claim(11, "Jumps raise the spectral gap on sparse graphs", points)
 
 

@@ -1,4 +1,4 @@
-"""The walks and the theory that claims and figures ask for: each is run once, whoever asks."""
+"""The walks and the theory that claims and figures need; each is computed once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TWO = 2  # important nodes of the secondary data
 
 @dataclass
 class Evidence:
-    """Runs what a claim asks for, once."""
+    """Computes what claims and figures need, each only once."""
 
     effort: Effort
     runner: Runner
@@ -57,7 +57,9 @@ class Evidence:
         start: str,
         important: int | None = None,
     ) -> Floats:
-        """Return the steps that a design needs, by instance, at the step size tuned for this accuracy."""
+        """Return the steps that a design needs, by instance, at the step size tuned for this
+        accuracy.
+        """
         walks = self.walks(scene, design, start, important)
         return walks.steps_to(accuracy, self.effort.accuracies.index(accuracy))
 
@@ -70,14 +72,18 @@ class Evidence:
         start: str,
         important: int | None = None,
     ) -> dict[str, Ratio]:
-        """Compare two designs by other measures: excess loss, the median over walks, and transfers instead of steps."""
+        """Compare two designs by other measures: excess loss, the median over walks, and transfers
+        instead of steps.
+        """
         size = self.effort.accuracies.index(accuracy)
         one, other = (self.walks(scene, design, start, important) for design in (a, b))
         found = {
             name: ratio(one.steps_to(accuracy, size, curve), other.steps_to(accuracy, size, curve))
             for name, curve in (("excess loss", "excess"), ("median", "median"))
         }
-        return found | {"transfers": ratio(one.transfers_to(accuracy, size), other.transfers_to(accuracy, size))}
+        return found | {
+            "transfers": ratio(one.transfers_to(accuracy, size), other.transfers_to(accuracy, size))
+        }
 
     def ratio(
         self,
@@ -101,7 +107,9 @@ class Evidence:
         starts: Sequence[str] = STARTS,
         secondary: bool = True,
     ) -> Iterator[ClaimPoint]:
-        """Yield T(a)/T(b) at every accuracy and start; with two important nodes as secondary points."""
+        """Yield T(a)/T(b) at every accuracy and start; instances with two important nodes are
+        secondary points.
+        """
         kinds: list[int | None] = [None]
         if secondary and scene.problem["data"] == "heterogeneous":
             kinds.append(TWO)
@@ -117,5 +125,8 @@ class Evidence:
 
     def theory(self, scene: Scene, question: str, design: Section) -> list[Mapping[str, Any]]:
         """Return what theory answers about a design on each reported instance."""
-        asked = [paper.instance(scene, seed) | {"design": dict(design), "ask": question} for seed in self.effort.seeds]
+        asked = [
+            paper.instance(scene, seed) | {"design": dict(design), "ask": question}
+            for seed in self.effort.seeds
+        ]
         return [numbers for _, numbers in self.runner(asked)]

@@ -1,8 +1,10 @@
-"""What each figure of the paper shows: curves and numbers gathered through the evidence, as plates to be drawn.
+"""What each figure of the paper shows: its curves and numbers, taken from the evidence, ready to be
+drawn.
 
-A line is the median over instances of the mean over walks; its band is what the middle 80 % of the instances do, so it
-says how much instances differ, not how well the median is known. Walks that a claim asks for are not run again; what
-only a figure shows is run on the first `paper.DRAWN` reported instances.
+A line is the median over instances of the mean over walks; its band is what the middle 80 % of the
+instances do, so it says how much instances differ, not how well the median is known. Walks that a
+claim asks for are not run again; what only a figure shows is run on the first `paper.DRAWN`
+reported instances.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ import numpy as np
 
 from levywalk import walks as designs
 from levywalk.arrays import Floats, Ints
+from levywalk.experiments.tuning import GRID, relative_sizes
 from levywalk.network import ring
 from levywalk.problem import LeastSquares
-from levywalk.report.figures.figure_data import Line, Mark, Panel, Plate, Table
+from levywalk.report.figures.figure_data import FigureData, Line, Mark, Panel, Table
 from levywalk.reproduction import paper
 from levywalk.reproduction.evidence import Evidence
 from levywalk.reproduction.paper import (
@@ -39,13 +42,13 @@ from levywalk.reproduction.tuning import most
 from levywalk.theory import transition
 from levywalk.trace.statistics import settled_at
 
-POINTS = 140  # of the curves of a panel
+POINTS = 140  # number of points of all curves of a panel
 FROM = 10  # the first step that is drawn
-DIVERGED = 1e3  # relative to the start
-CAP = 100.0  # where the stability's picture ends
+DIVERGED = 1e3  # an error this many times the initial one counts as diverged
+CAP = 100.0  # upper end of the figure of stability
 DEFAULT = 0.1  # MHLJ's p_jump
 AXES = ("steps", "hops", "transfers")
-TOP = 5.0  # of the pictures of errors; what is higher leaves them
+TOP = 5.0  # upper end of the figures of errors
 ERROR = "relative error"
 BAND = "Line: median over instances of the mean over walks; band: 10 to 90 % of instances"
 _LOOKS = {
@@ -56,15 +59,15 @@ _LOOKS = {
     "p_jump = 0.1 (MHLJ)": 2,
     "no jumps (WeightRW)": 1,
 }
-_FIRST_LOOK = 4  # of what has none of its own
+_FIRST_LOOK = 4  # for lines without a look of their own
 
-Shown = tuple[ReportedWalks, int]  # walks, and which of their step sizes
+Shown = tuple[ReportedWalks, int]  # walks, and the index of a step size
 
 
 def write_figures(
     evidence: Evidence, labels: Sequence[str], folder: str | Path, formats: Sequence[str] = ("svg",)
 ) -> list[Path]:
-    """Draw the figures that some labels ask for, all of them if there are none, into a folder; return the files.
+    """Draw the figures of some labels (all, if there are none) into a folder; return the files.
 
     Parameters
     ----------
@@ -81,23 +84,29 @@ def write_figures(
     --------
     >>> import tempfile
     >>> from levywalk.reproduction.measurement import measure
-    >>> evidence = Evidence(paper.QUICK, lambda asked: [measure(description) for description in asked])
+    >>> evidence = Evidence(
+    ...     paper.QUICK, lambda asked: [measure(description) for description in asked]
+    ... )
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     [path.name for path in write_figures(evidence, ["ringMC"], folder)]
     ['ringmc.svg']
     """
-    from levywalk.report.figures.paper import write_plate
+    from levywalk.report.figures.paper import write_figure
 
     names = paper.figures_of(labels)
-    return [path for name in names for path in write_plate(plate(evidence, name), Path(folder), formats)]
+    return [
+        path
+        for name in names
+        for path in write_figure(figure_data(evidence, name), Path(folder), formats)
+    ]
 
 
-def plate(evidence: Evidence, name: str) -> Plate:
-    """Gather what one figure shows.
+def figure_data(evidence: Evidence, name: str) -> FigureData:
+    """Collect what one figure shows.
 
     Examples
     --------
-    >>> toy = plate(Evidence(paper.QUICK, lambda asked: []), "ringmc")
+    >>> toy = figure_data(Evidence(paper.QUICK, lambda asked: []), "ringmc")
     >>> toy.rows[0][0].text[0]
     ('99/100', '1/200', '0', '0', '1/200')
     """
@@ -105,7 +114,7 @@ def plate(evidence: Evidence, name: str) -> Plate:
 
 
 def drawn(effort: Effort) -> Effort:
-    """Return the effort for walks that only figures show: fewer instances, the first of those reported.
+    """Return the effort for walks that only figures show: the first few of the reported instances.
 
     Examples
     --------
@@ -116,20 +125,23 @@ def drawn(effort: Effort) -> Effort:
 
 
 def swept(effort: Effort) -> Effort:
-    """Return the effort for sweeps, which take many short walks: half of the instances, fewer walks.
+    """Return the effort for sweeps, which take many short walks: half of the instances, fewer
+    walks.
 
     Examples
     --------
     >>> swept(paper.QUICK).instances, swept(paper.FULL).walks
     (3, 32)
     """
-    return replace(effort, instances=-(-effort.instances // 2), walks=min(effort.walks, paper.SWEPT_WALKS))
+    return replace(
+        effort, instances=-(-effort.instances // 2), walks=min(effort.walks, paper.SWEPT_WALKS)
+    )
 
 
-# ---- error against steps, hops and transfers -------------------------------------------------------------------------
+# ---- error against steps, hops and transfers -----------------------------------------------------
 
 
-def _walks(evidence: Evidence, recipe: Recipe) -> Plate:
+def _walks(evidence: Evidence, recipe: Recipe) -> FigureData:
     """Show methods, each tuned, at the theory's step size, and at a common one."""
     scene = SCENES[recipe.scenes[0]]
     few = drawn(evidence.effort)
@@ -157,15 +169,21 @@ def _walks(evidence: Evidence, recipe: Recipe) -> Plate:
         }
 
     columns = {
-        f"tuned for error {accuracy:g}": {name: tuned(design) for name, design in recipe.designs.items()},
+        f"tuned for error {accuracy:g}": {
+            name: tuned(design) for name, design in recipe.designs.items()
+        },
         "theory’s: γL* = 1": at(1.0),
         f"common: γL̄ = {paper.COMMON:g}": at(paper.COMMON, of="mean"),
     }
-    return _against_all(recipe, columns, f"{recipe.start.capitalize()} start. Step sizes by column.")
+    return _against_all(
+        recipe, columns, f"{recipe.start.capitalize()} start. Step sizes by column."
+    )
 
 
-def _floors(evidence: Evidence, recipe: Recipe) -> Plate:
-    """Show variants of MHLJ, all at the same step sizes: MHLJ's tuned one, the theory's, and the common one."""
+def _floors(evidence: Evidence, recipe: Recipe) -> FigureData:
+    """Show variants of MHLJ, all at the same step sizes: MHLJ's tuned one, the theory's, and the
+    common one.
+    """
     scene = SCENES[recipe.scenes[0]]
     few = drawn(evidence.effort)
     accuracy = evidence.effort.accuracies[0]
@@ -174,7 +192,11 @@ def _floors(evidence: Evidence, recipe: Recipe) -> Plate:
     def at(effort: Effort, sizes: Sequence[float], **more: Any) -> dict[str, Shown]:
         found: dict[str, Shown] = {}
         for name, design in recipe.designs.items():
-            drop: dict[str, Any] = {"drop_at": list(found.values())[-1][0].switched_at()} if "same drop" in name else {}
+            drop: dict[str, Any] = (
+                {"drop_at": list(found.values())[-1][0].switched_at()}
+                if "same drop" in name
+                else {}
+            )
             if sizes is size and design is METHODS[MHLJ] and not drop:
                 found[name] = evidence.walks(scene, design), 0
             else:
@@ -192,7 +214,9 @@ def _floors(evidence: Evidence, recipe: Recipe) -> Plate:
     return _against_all(recipe, columns, "In each column all lines begin with the same step size.")
 
 
-def _against_all(recipe: Recipe, columns: Mapping[str, Mapping[str, Shown]], remark: str) -> Plate:
+def _against_all(
+    recipe: Recipe, columns: Mapping[str, Mapping[str, Shown]], remark: str
+) -> FigureData:
     looks, points = looks_of(recipe.designs), POINTS // len(recipe.designs)
     rows = tuple(
         tuple(
@@ -200,7 +224,9 @@ def _against_all(recipe: Recipe, columns: Mapping[str, Mapping[str, Shown]], rem
                 title if axis == AXES[0] else "",
                 axis,
                 ERROR,
-                tuple(curve(name, looks[name], *shown, axis, points) for name, shown in lines.items()),
+                tuple(
+                    curve(name, looks[name], *shown, axis, points) for name, shown in lines.items()
+                ),
                 top=TOP,
             )
             for title, lines in columns.items()
@@ -211,11 +237,12 @@ def _against_all(recipe: Recipe, columns: Mapping[str, Mapping[str, Shown]], rem
     scene = SCENES[recipe.scenes[0]]
     label, what = recipe.title.split("] ")
     note = f"{BAND} ({', '.join(map(str, counts))} instances by column). {remark}"
-    return Plate(recipe.name, f"{label}] {scene.title}: {what}", note, rows)
+    return FigureData(recipe.name, f"{label}] {scene.title}: {what}", note, rows)
 
 
 def looks_of(names: Mapping[str, Any]) -> dict[str, int]:
-    """Return a look for each line: a method's own, or the next that none has.
+    """Return a look (colour, dashes, marks) for each line: that of its method, or the next free
+    one.
 
     Examples
     --------
@@ -223,20 +250,33 @@ def looks_of(names: Mapping[str, Any]) -> dict[str, int]:
     {'MHLJ': 2, 'MixedRW, λ = 0.1': 4, 'MixedRW, λ = 0.4': 5}
     """
     others = [name for name in names if name not in _LOOKS]
-    return {name: _LOOKS[name] if name in _LOOKS else _FIRST_LOOK + others.index(name) for name in names}
+    return {
+        name: _LOOKS[name] if name in _LOOKS else _FIRST_LOOK + others.index(name) for name in names
+    }
 
 
-def curve(name: str, look: int, walks: ReportedWalks, size: int, axis: str, points: int = POINTS) -> Line:
-    """Return the error of some walks against steps, hops or transfers, at some of the checkpoints."""
+def curve(
+    name: str, look: int, walks: ReportedWalks, size: int, axis: str, points: int = POINTS
+) -> Line:
+    """Return the error of some walks against steps, hops or transfers, at some of the
+    checkpoints.
+    """
     keep = _kept(walks.step, points)
-    where = walks.step.astype(np.float64) if axis == "steps" else np.median(walks.curves[axis][:, size], axis=0)
+    where = (
+        walks.step.astype(np.float64)
+        if axis == "steps"
+        else np.median(walks.curves[axis][:, size], axis=0)
+    )
     low, middle, high = over_instances(walks.curves["distance"][:, size])
     diverges = not middle[-1] < DIVERGED
-    return Line(name, look, where[keep], middle[keep], low[keep], high[keep], "diverges" if diverges else "")
+    return Line(
+        name, look, where[keep], middle[keep], low[keep], high[keep], "diverges" if diverges else ""
+    )
 
 
 def over_instances(values: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return what 10 %, half and 90 % of the rows do not exceed: order statistics, since some are infinite.
+    """Return the 10 %, 50 % and 90 % quantiles over rows, as order statistics, because some are
+    infinite.
 
     Examples
     --------
@@ -252,54 +292,68 @@ def _kept(step: Ints, points: int) -> Ints:
     return np.unique(np.round(np.linspace(first, len(step) - 1, points)).astype(np.int64))
 
 
-# ---- the toy chain ---------------------------------------------------------------------------------------------------
+# ---- the toy chain -------------------------------------------------------------------------------
 
 
-def _toy(_: Evidence, recipe: Recipe) -> Plate:
-    """Show the chain of [fivring] as [impmh] gives it, under both policies of self-loops, beside the printed one."""
+def _toy(_: Evidence, recipe: Recipe) -> FigureData:
+    """Show the chain of [fivring] as [impmh] gives it, under both policies of self-loops, beside
+    the printed one.
+    """
     smoothness = np.array([100.0, 1.0, 1.0, 1.0, 1.0])
     problem = LeastSquares(np.sqrt(smoothness / 2.0)[:, None], np.zeros(len(smoothness)))
     tables = []
     for loops in ("none", "counted"):
         matrix = transition(ring(5, self_loops=loops), problem, designs.weight_rw()).toarray()
-        text = tuple(tuple(str(Fraction(p).limit_denominator(1000)) for p in row) for row in matrix.tolist())
+        text = tuple(
+            tuple(str(Fraction(p).limit_denominator(1000)) for p in row) for row in matrix.tolist()
+        )
         stay = f"leaves node 1 once in {1.0 / (1.0 - matrix[0, 0]):.0f} steps"
         tables.append(Table(f"[impmh], self-loops {loops}", matrix, text, stay))
     printed = {(0, 0): "50/51", (0, 1): "1/102", (1, 1): "0", (1, 2): "1/2", (2, 2): "1/2"}
     text = tuple(tuple(printed.get((v, u), "") for u in range(5)) for v in range(5))
-    values = np.array([[float(Fraction(entry)) if entry else np.nan for entry in row] for row in text])
+    values = np.array(
+        [[float(Fraction(entry)) if entry else np.nan for entry in row] for row in text]
+    )
     tables.append(Table("as printed in [ringMC]", values, text, "no self-loop policy gives these"))
     note = "P(from, to) with L₁ = 100 and L = 1 elsewhere. Empty: the paper prints no number."
-    return Plate(recipe.name, recipe.title, note, (tuple(tables),))
+    return FigureData(recipe.name, recipe.title, note, (tuple(tables),))
 
 
-# ---- beyond the paper ------------------------------------------------------------------------------------------------
+# ---- beyond the paper ----------------------------------------------------------------------------
 
 
-def _accuracy(evidence: Evidence, recipe: Recipe) -> Plate:
-    """Show steps and transfers to each accuracy, at the step size that tuning finds best for that accuracy."""
+def _accuracy(evidence: Evidence, recipe: Recipe) -> FigureData:
+    """Show steps and transfers to each accuracy, at the step size that tuning finds best for that
+    accuracy.
+    """
     looks = looks_of(recipe.designs)
     rows: list[list[Panel]] = [[], []]
     for name in recipe.scenes:
-        costs = {method: costs_of(evidence, name, design) for method, design in recipe.designs.items()}
-        for row, (what, label) in zip(rows, (("steps", "steps to ε"), ("transfers", "transfers to ε")), strict=True):
+        costs = {
+            method: costs_of(evidence, name, design) for method, design in recipe.designs.items()
+        }
+        for row, (what, label) in zip(
+            rows, (("steps", "steps to ε"), ("transfers", "transfers to ε")), strict=True
+        ):
             lines = tuple(replace(found[what], name=m, look=looks[m]) for m, found in costs.items())
             title = SCENES[name].title.replace(", h", "\nh") if what == "steps" else ""
             row.append(Panel(title, "accuracy ε", label, lines, falling_x=True))
     few = swept(evidence.effort)
     note = (
-        f"Until the mean over {few.walks} walks stays below ε. Step sizes: those that tuning, on others, finds "
-        f"best for one of these ε; of them the one with the least median here. {BAND} ({few.instances} instances). "
+        f"Until the mean over {few.walks} walks stays below ε. Step sizes: those that tuning, on "
+        f"others, finds "
+        f"best for one of these ε; of them the one with the least median here. {BAND} "
+        f"({few.instances} instances). "
         "A line ends (×) where half of the instances do not get there with any of them."
     )
-    return Plate(recipe.name, recipe.title, note, tuple(tuple(row) for row in rows))
+    return FigureData(recipe.name, recipe.title, note, tuple(tuple(row) for row in rows))
 
 
 def costs_of(evidence: Evidence, name: str, design: Section) -> dict[str, Line]:
     """Return "steps" and "transfers" to each of `paper.EPSILONS`, as lines.
 
-    The step sizes are those that tuning finds best for one of these accuracies; of them, for each accuracy, the one
-    whose median over the reported instances is least.
+    The step sizes are those that tuning finds best for one of these accuracies; of them, for each
+    accuracy, the one whose median over the reported instances is least.
     """
     tried = tuning_curves(evidence, name, design)
     sizes = sorted({best_size(tried, accuracy) for accuracy in paper.EPSILONS})
@@ -313,20 +367,25 @@ def costs_of(evidence: Evidence, name: str, design: Section) -> dict[str, Line]:
     return {what: _to_accuracy(np.array(costs)) for what, costs in found.items()}
 
 
-def tuning_curves(evidence: Evidence, name: str, design: Section) -> list[tuple[float, Ints, Floats]]:
+def tuning_curves(
+    evidence: Evidence, name: str, design: Section
+) -> list[tuple[float, Ints, Floats]]:
     """Return what tuning tried: γL*, checkpoints and errors (tuning instances, checkpoints)."""
-    beyond = [(k,) for k in evidence.tuned(SCENES[name], design).exponents if k not in paper.GRID]
+    beyond = [(k,) for k in evidence.tuned(SCENES[name], design).exponents if k not in GRID]
     tried = []
-    for exponents in (paper.GRID, *beyond):
-        outcomes = evidence.runner(list(paper.tuning(SCENES[name], design, evidence.effort, exponents)))
+    for exponents in (GRID, *beyond):
+        outcomes = evidence.runner(
+            list(paper.tuning(SCENES[name], design, evidence.effort, exponents))
+        )
         errors = np.array([arrays["distance"] for arrays, _ in outcomes])
-        sizes = [10.0 ** (k / paper.PER_DECADE) for k in exponents]
+        sizes = relative_sizes(exponents)
         tried += [(size, outcomes[0][0]["step"], errors[:, i]) for i, size in enumerate(sizes)]
     return tried
 
 
 def best_size(tried: Sequence[tuple[float, Ints, Floats]], accuracy: float) -> float:
-    """Return the γL* with which the fewest steps suffice on four of five tuning instances, then the least error.
+    """Return the γL* with which the fewest steps suffice on four of five tuning instances, then the
+    least error.
 
     Examples
     --------
@@ -335,7 +394,10 @@ def best_size(tried: Sequence[tuple[float, Ints, Floats]], accuracy: float) -> f
     >>> best_size([(0.1, step, slow), (1.0, step, fast)], 0.2)
     1.0
     """
-    order = [(most(settled_at(step, e, accuracy)), float(np.median(e[:, -1])), size) for size, step, e in tried]
+    order = [
+        (most(settled_at(step, e, accuracy)), float(np.median(e[:, -1])), size)
+        for size, step, e in tried
+    ]
     return min(order)[2]
 
 
@@ -345,7 +407,7 @@ def _to_accuracy(costs: Floats) -> Line:
     return Line("", 0, np.array(paper.EPSILONS), middle, low, high, fate)
 
 
-def _p_jump(evidence: Evidence, recipe: Recipe) -> Plate:
+def _p_jump(evidence: Evidence, recipe: Recipe) -> FigureData:
     """Show the error that is left at the end, and the spectral gap, against p_jump."""
     errors, gaps = [], []
     few = swept(evidence.effort)
@@ -354,19 +416,23 @@ def _p_jump(evidence: Evidence, recipe: Recipe) -> Plate:
         methods: dict[str | float, Section] = {WEIGHT: METHODS[WEIGHT]}
         methods |= {p: _jumping(p) for p in swept_p_jumps(evidence.effort)}
         left = {
-            key: report(scene, design, few, [paper.COMMON], evidence.runner).floor(0) for key, design in methods.items()
+            key: report(scene, design, few, [paper.COMMON], evidence.runner).floor(0)
+            for key, design in methods.items()
         }
         errors.append(
-            _over_p_jump(scene.title.replace(", h", "\nh"), f"error at the end, γL* = {paper.COMMON:g}", left)
+            _over_p_jump(
+                scene.title.replace(", h", "\nh"), f"error at the end, γL* = {paper.COMMON:g}", left
+            )
         )
         methods |= {UNIF: METHODS[UNIF]}
         found = {key: gaps_of(evidence, name, design) for key, design in methods.items()}
         gaps.append(_over_p_jump("", "spectral gap 1 − λ₂", found))
     note = (
-        f"Error: mean over the last tenth of {few.walks} walks, median and 10 to 90 % of {few.instances} instances. "
+        f"Error: mean over the last tenth of {few.walks} walks, median and 10 to 90 % of "
+        f"{few.instances} instances. "
         f"Gap: the first {_gap_instances(evidence.effort)} of them. The y axes differ."
     )
-    return Plate(recipe.name, recipe.title, note, (tuple(errors), tuple(gaps)), shared=False)
+    return FigureData(recipe.name, recipe.title, note, (tuple(errors), tuple(gaps)), shared=False)
 
 
 def _jumping(p_jump: float) -> Section:
@@ -388,7 +454,10 @@ def gaps_of(evidence: Evidence, name: str, design: Section) -> Floats:
     asked_by_claims = name != "er" and design in METHODS.values()
     question = "gaps" if asked_by_claims else "right_gap"
     seeds = evidence.effort.seeds[: _gap_instances(evidence.effort)]
-    asked = [paper.instance(SCENES[name], seed) | {"design": dict(design), "ask": question} for seed in seeds]
+    asked = [
+        paper.instance(SCENES[name], seed) | {"design": dict(design), "ask": question}
+        for seed in seeds
+    ]
     return np.array([numbers["right"] for _, numbers in evidence.runner(asked)])
 
 
@@ -403,7 +472,7 @@ def _over_p_jump(title: str, label: str, values: Mapping[str | float, Floats]) -
     return Panel(title, "p_jump", label, tuple(lines))
 
 
-def _stability(evidence: Evidence, recipe: Recipe) -> Plate:
+def _stability(evidence: Evidence, recipe: Recipe) -> FigureData:
     """Show the error after some steps against the step size: where it blows up."""
     few = swept(evidence.effort)
     steps = paper.STABILITY_STEPS // evidence.effort.shorter
@@ -411,18 +480,24 @@ def _stability(evidence: Evidence, recipe: Recipe) -> Plate:
     for name in recipe.scenes:
         lines, edge = [], 1.0
         for method, design in recipe.designs.items():
-            walks = report(SCENES[name], design, few, paper.STABILITY, evidence.runner, of="mean", steps=steps)
+            walks = report(
+                SCENES[name], design, few, paper.STABILITY, evidence.runner, of="mean", steps=steps
+            )
             low, middle, high = over_instances(walks.curves["distance"][:, :, -1])
             lines.append(Line(method, _LOOKS[method], np.array(paper.STABILITY), middle, low, high))
-            edge = float(np.median([n["mean_smoothness"] / n["largest_smoothness"] for n in walks.numbers]))
+            edge = float(
+                np.median([n["mean_smoothness"] / n["largest_smoothness"] for n in walks.numbers])
+            )
         marks = Mark(edge, "1/L_max"), Mark(1.0, "1/L̄")
         label = f"error after {steps:,} steps"
-        panels.append(Panel(SCENES[name].title, "step size γL̄", label, tuple(lines), marks, CAP, True))
+        panels.append(
+            Panel(SCENES[name].title, "step size γL̄", label, tuple(lines), marks, CAP, True)
+        )
     note = f"{BAND} ({few.instances}, {few.walks} walks). At the upper edge: larger, or not finite."
-    return Plate(recipe.name, recipe.title, note, (tuple(panels),))
+    return FigureData(recipe.name, recipe.title, note, (tuple(panels),))
 
 
-_KINDS: Mapping[str, Callable[[Evidence, Recipe], Plate]] = {
+_KINDS: Mapping[str, Callable[[Evidence, Recipe], FigureData]] = {
     "walks": _walks,
     "floors": _floors,
     "toy": _toy,

@@ -1,9 +1,10 @@
-"""One instance of an experiment as plain data, and what is measured of it: the unit that is stored and never run twice.
+"""One instance of an experiment as plain data, and what is measured on it: the task that is stored.
 
-A description holds the sections of an experiment file (``network``, ``problem``, ``design``) and how to walk. `measure`
-turns it into curves: the error's mean and median over the walks, at checkpoints a few per cent apart, for every
-step size asked for. Step sizes are relative, γL*, so that one number serves all instances of a family; with
-``"of": "mean"`` they are γL̄, the same γ for all methods.
+A description holds the sections of an experiment file (``network``, ``problem``, ``design``) and
+how to walk. `measure` turns it into curves: the error's mean and median over the walks, at
+checkpoints a few per cent apart, for every step size asked for. Step sizes are relative, γL*, so
+that one number serves all instances of a family; with ``"of": "mean"`` they are γL̄, the same γ for
+all methods.
 """
 
 from __future__ import annotations
@@ -16,24 +17,28 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import AnyArray, Floats, Ints
-from levywalk.engine import run, run_step_sizes
+from levywalk.engine import run
 from levywalk.errors import DivergedWarning, InvalidSpec, NotConnected
 from levywalk.experiments.spec import check_experiment
+from levywalk.experiments.tuning import mean_values
 from levywalk.network import Network
 from levywalk.problem import LeastSquares, Problem
 from levywalk.schedule import Dropping, Schedule
 from levywalk.theory import bounds, entrapment, error_floor, spectral_gap, transition
-from levywalk.walks import AnyDesign, Design, Switching
+from levywalk.trace.ranking import Criterion, Ranking
+from levywalk.walks import Design, Walk
 
 PER_DECADE = 100  # checkpoints: 2.3 % apart
 _LONG = 20_000  # steps of the bounds
 _SETTLED, _MANY = 4_000, 4_000  # steps and walks whose mean is compared with its limit
 _MOST_REDRAWS = 100
-_REDRAWN = 1_000_003  # seeds of redrawn networks are so far apart that no other instance has them
+_REDRAWN = (
+    1_000_003  # distance of the seeds of redrawn networks, so that no other instance has them
+)
 
 
 def geometric_checkpoints(steps: int) -> Ints:
-    """Return steps that are a few per cent apart, all of them at first.
+    """Return checkpoints that are a few per cent apart; the first ones are one step apart.
 
     Examples
     --------
@@ -44,13 +49,16 @@ def geometric_checkpoints(steps: int) -> Ints:
     return np.unique(np.append(np.round(np.geomspace(1, steps, count)).astype(np.int64), steps))
 
 
-def build(description: Mapping[str, Any]) -> tuple[Network, Problem, AnyDesign, int]:
-    """Make network, problem and design; redraw a random network that is not connected, and count how often.
+def build(description: Mapping[str, Any]) -> tuple[Network, Problem, Walk, int]:
+    """Build network, problem and design; redraw a random network that is not connected, and count
+    how often.
 
     Examples
     --------
     >>> sparse = {"family": "erdos_renyi", "n": 30, "p": 0.08, "seed": 0}
-    >>> build({"network": sparse, "problem": {"data": "homogeneous"}, "design": {"kind": "unif_rw"}})[3]
+    >>> build(
+    ...     {"network": sparse, "problem": {"data": "homogeneous"}, "design": {"kind": "unif_rw"}}
+    ... )[3]
     8
     """
     section = dict(description["network"])
@@ -69,21 +77,23 @@ def build(description: Mapping[str, Any]) -> tuple[Network, Problem, AnyDesign, 
             if not seed:
                 break
         else:
-            return network, problem, designs["design"], redraws
+            walk = designs["design"]
+            assert isinstance(walk, Walk)
+            return network, problem, walk, redraws
     raise InvalidSpec(f"network {section!r} is not connected; give it more edges")
 
 
 def measure(description: Mapping[str, Any]) -> tuple[dict[str, AnyArray], dict[str, Any]]:
-    """Walk on one instance; return the curves and a few numbers.
+    """Run the walks of one instance; return their curves and a few numbers.
 
-    ``distance`` and ``excess`` are the relative errors' means over walks, ``median`` the distance's median; of tuning
-    walks the distance's mean alone. All are (step sizes, checkpoints); so are ``hops`` and ``transfers``.
+    ``distance`` and ``excess`` are the relative errors' means over walks, ``median`` the distance's
+    median; of tuning walks the distance's mean alone. All are (step sizes, checkpoints); so are
+    ``hops`` and ``transfers``.
     """
     network, problem, design, redraws = build(description)
     if "ask" in description:
         return {}, _ANSWERS[description["ask"]](network, problem, design) | {"redraws": redraws}
-    first = design.first if isinstance(design, Switching) else design
-    bound = first.bind(network, problem)
+    bound = design.phases[0].bind(network, problem)
     common: dict[str, Any] = {
         "steps": description["steps"],
         "replicas": description["walks"],
@@ -112,22 +122,23 @@ def measure(description: Mapping[str, Any]) -> tuple[dict[str, AnyArray], dict[s
         warnings.simplefilter("ignore", DivergedWarning)  # counted as infinite
         if description.get("tuning", False):
             return _tuning_curves(network, problem, design, sizes, common), numbers
-        return _curves(network, problem, design, sizes, common, numbers, description.get("drop_at")), numbers
+        return _curves(
+            network, problem, design, sizes, common, numbers, description.get("drop_at")
+        ), numbers
 
 
 def _tuning_curves(
-    network: Network, problem: Problem, design: AnyDesign, sizes: Floats, common: dict[str, Any]
+    network: Network, problem: Problem, design: Walk, sizes: Floats, common: dict[str, Any]
 ) -> dict[str, AnyArray]:
-    errors = run_step_sizes(network, problem, design, sizes, **common)
-    with np.errstate(over="ignore"):
-        step = np.append(0, common["record_every"])
-        return {"step": step, "distance": errors.mean(axis=1)}
+    by_distance = Ranking(Criterion.DISTANCE2, None)
+    means = mean_values(network, problem, design, sizes, by_distance, **common)
+    return {"step": np.append(0, common["record_every"]), "distance": means}
 
 
 def _curves(
     network: Network,
     problem: Problem,
-    design: AnyDesign,
+    design: Walk,
     sizes: Floats,
     common: dict[str, Any],
     numbers: dict[str, Any],
@@ -139,8 +150,12 @@ def _curves(
     switched = []
     for size in sizes:
         step_size: float | Schedule = float(size)
-        if drop_at is not None:  # to what is stable for uniform sampling, as after a switch
-            step_size = Dropping(float(size), drop_at, min(float(size), 1.0 / float(np.max(problem.smoothness))))
+        if (
+            drop_at is not None
+        ):  # to a step size that is stable for uniform sampling, as after a switch
+            step_size = Dropping(
+                float(size), drop_at, min(float(size), 1.0 / float(np.max(problem.smoothness)))
+            )
         trace = run(network, problem, design, step_size=step_size, record_visits=False, **common)
         with np.errstate(over="ignore", invalid="ignore"):
             rows["distance"].append(trace.error.mean(axis=0))
@@ -150,24 +165,26 @@ def _curves(
         rows["transfers"].append(trace.transfers.mean(axis=0))
         when = np.where(trace.switched_at >= 0, trace.switched_at, common["steps"])
         switched.append(int(np.quantile(when, 0.5, method="inverted_cdf")))
-    numbers["switched_at"] = switched  # the median over walks, the last step if most have not
+    numbers["switched_at"] = (
+        switched  # the median over walks; the last step if most have not switched
+    )
     return {"step": step, **{name: np.array(values) for name, values in rows.items()}}
 
 
-def _gaps(network: Network, problem: Problem, design: AnyDesign) -> dict[str, Any]:
+def _gaps(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
     """Return the spectral gaps of a design's chain, of every kind."""
     assert isinstance(design, Design)
     P = transition(network, problem, design)
     return {kind: spectral_gap(P, kind).value for kind in ("right", "absolute", "singular")}
 
 
-def _right_gap(network: Network, problem: Problem, design: AnyDesign) -> dict[str, Any]:
-    """Return the right spectral gap 1 - λ₂ alone: a third of the time of all kinds."""
+def _right_gap(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
+    """Return only the right spectral gap 1 - λ₂, which takes a third of the time of all kinds."""
     assert isinstance(design, Design)
     return {"right": spectral_gap(transition(network, problem, design), "right").value}
 
 
-def _entrapment(network: Network, problem: Problem, design: AnyDesign) -> dict[str, Any]:
+def _entrapment(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
     """Return how long the walk stays in its worst region, and how long i.i.d. sampling would."""
     assert isinstance(design, Design)
     regions = entrapment(network, problem, design).regions
@@ -175,10 +192,12 @@ def _entrapment(network: Network, problem: Problem, design: AnyDesign) -> dict[s
     return {"dwell": worst.dwell, "iid_dwell": worst.iid_dwell}
 
 
-def _limit(network: Network, problem: Problem, design: AnyDesign) -> dict[str, Any]:
-    """Compare the mean of many long walks' models with the limit that theory gives, and with the optimum.
+def _limit(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
+    """Compare the mean of many long walks' models with the limit that theory gives, and with the
+    optimum.
 
-    The figures are squared distances in standard errors, over the dimension: about 1 if the mean is that point's.
+    The figures are squared distances in standard errors, over the dimension: about 1 if the mean is
+    that point's.
     """
     assert isinstance(design, Design)
     assert isinstance(problem, LeastSquares)
@@ -210,8 +229,10 @@ def _limit(network: Network, problem: Problem, design: AnyDesign) -> dict[str, A
     }
 
 
-def _bounds(network: Network, problem: Problem, design: AnyDesign) -> dict[str, Any]:
-    """Return the exact error after many steps and the theorems' bounds of it, with a ridge that makes them apply."""
+def _bounds(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
+    """Return the exact error after many steps and the theorems' bounds of it, with a ridge that
+    makes them apply.
+    """
     assert isinstance(design, Design)
     assert isinstance(problem, LeastSquares)
     convex = LeastSquares(problem.features, problem.targets, ridge=1.0)
@@ -220,15 +241,19 @@ def _bounds(network: Network, problem: Problem, design: AnyDesign) -> dict[str, 
     return {"exact": found.exact} | {name: form.total for name, form in found.forms.items()}
 
 
-def _counterexample(network: Network, problem: Problem, design: AnyDesign) -> dict[str, Any]:
-    """Return the exact error and the printed bound where a trapped walk refutes it: no noise, one important node."""
+def _counterexample(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
+    """Return the exact error and the printed bound where a trapped walk refutes it: no noise, one
+    important node.
+    """
     assert isinstance(design, Design)
     curvature = np.ones(network.n)
     curvature[0] = 1e4
     features = np.zeros((2 * network.n, 2))
     features[::2, 0], features[1::2, 1] = np.sqrt(curvature), 1.0
     bowls = LeastSquares(features, np.zeros(2 * network.n), node=np.repeat(np.arange(network.n), 2))
-    found = bounds(network, bowls, design, steps=10_000, step_size=0.999 / curvature.mean(), x0=[0.0, 1.0])
+    found = bounds(
+        network, bowls, design, steps=10_000, step_size=0.999 / curvature.mean(), x0=[0.0, 1.0]
+    )
     return {"exact": found.exact} | {name: form.total for name, form in found.forms.items()}
 
 

@@ -1,18 +1,22 @@
-"""The paper's experiments as data: networks, data sets, methods, and what is run for each figure and claim.
+"""The paper's experiments as data: networks, data sets, methods, and what is run for each figure
+and claim.
 
 Everything here was decided before any reported run, and is the same for all methods:
 
-- an instance is a network, a data set and walks, all of one seed; step sizes are tuned on instances that are not
-  reported;
-- a method has one step size for a network family, a data set and an accuracy: the relative γL* on one log grid with
-  which the fewest steps suffice on four of five tuning instances; the grid is extended while the winner is at its edge;
-  tuning walks start uniformly on data as drawn, and what they choose serves stationary starts and two important nodes;
-- steps to an accuracy are the first checkpoint after which the mean over walks stays at or below it; not reached and
-  diverged are infinite;
-- the primary data are as drawn (13.5 % of instances have no important node); with exactly two, they are secondary.
+- an instance is a network, a data set and walks, all of one seed; step sizes are tuned on instances
+  that are not reported;
+- a method has one step size for a network family, a data set and an accuracy: the relative γL* on
+  one log grid with which the fewest steps suffice on four of five tuning instances; the grid is
+  extended while the winner is at its edge; tuning walks start uniformly on data as drawn, and what
+  they choose serves stationary starts and two important nodes;
+- steps to an accuracy are the first checkpoint after which the mean over walks stays at or below
+  it; not reached and diverged are infinite;
+- the primary data are as drawn (13.5 % of instances have no important node); with exactly two, they
+  are secondary.
 
-The grid has four step sizes per decade, so near a noise floor a method may have to take one that is up to 1.8 times too
-small: a ratio between 0.6 and 1.8 can change with the grid (docs/paper.md says where it was found to).
+The grid has four step sizes per decade, so near a noise floor a method may have to take one that is
+up to 1.8 times too small: a ratio between 0.6 and 1.8 can change with the grid (docs/paper.md says
+where it was found to).
 """
 
 from __future__ import annotations
@@ -22,12 +26,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from levywalk.errors import InvalidParameter
+from levywalk.experiments.tuning import PER_DECADE, relative_sizes
 
 Section = Mapping[str, Any]
 
 ACCURACIES = (0.1, 0.03, 0.01)
-PER_DECADE = 4
-GRID = tuple(range(-2 * PER_DECADE, 2))  # γL* = 10^(k/4)
 STARTS = ("uniform", "stationary")
 COMMON = 0.1  # the common step size, as γL̄ with L̄ the mean of L_v
 
@@ -203,12 +206,16 @@ def instance(scene: Scene, seed: int, important: int | None = None) -> dict[str,
     }
 
 
-def tuning(scene: Scene, design: Section, effort: Effort, exponents: tuple[int, ...]) -> Iterator[dict[str, Any]]:
-    """Yield the descriptions of the walks that a design's step size is tuned on, one per tuning instance."""
+def tuning(
+    scene: Scene, design: Section, effort: Effort, exponents: tuple[int, ...]
+) -> Iterator[dict[str, Any]]:
+    """Yield the descriptions of the walks that a design's step size is tuned on, one per tuning
+    instance.
+    """
     for seed in effort.tuning_seeds:
         yield instance(scene, seed) | {
             "design": dict(design),
-            "relative": [10.0 ** (k / PER_DECADE) for k in exponents],
+            "relative": relative_sizes(exponents),
             "steps": effort.steps(scene),
             "walks": effort.tuning_walks,
             "start": "uniform",
@@ -237,7 +244,7 @@ def reported(
         }
 
 
-# ---- figures ---------------------------------------------------------------------------------------------------------
+# ---- figures -------------------------------------------------------------------------------------
 
 DRAWN = 10  # instances of walks that only a figure asks for; the others have all of the effort's
 SWEPT_WALKS = 32  # walks of sweeps over accuracies, p_jump and step sizes
@@ -274,7 +281,9 @@ _FADING = {
 FIGURES = {
     recipe.name: recipe
     for recipe in (
-        Recipe("homo", ("homo",), "walks", "[homo] the methods are alike", ("er-homogeneous",), _THREE),
+        Recipe(
+            "homo", ("homo",), "walks", "[homo] the methods are alike", ("er-homogeneous",), _THREE
+        ),
         Recipe(
             "hete",
             ("hete",),
@@ -308,7 +317,8 @@ FIGURES = {
             "floors",
             "[switch] MHLJ, and uniform sampling once it has settled",
             ("ring",),
-            _some(MHLJ) | {"MHLJ, then UnifRW": SWITCHING, "MHLJ, same drop of the step size": METHODS[MHLJ]},
+            _some(MHLJ)
+            | {"MHLJ, then UnifRW": SWITCHING, "MHLJ, same drop of the step size": METHODS[MHLJ]},
         ),
         Recipe(
             "decay",
@@ -316,7 +326,8 @@ FIGURES = {
             "floors",
             "[Decay] jumps that become rarer",
             ("ring",),
-            {"no jumps (WeightRW)": METHODS[WEIGHT], "p_jump = 0.1 (MHLJ)": METHODS[MHLJ]} | _FADING,
+            {"no jumps (WeightRW)": METHODS[WEIGHT], "p_jump = 0.1 (MHLJ)": METHODS[MHLJ]}
+            | _FADING,
         ),
         Recipe(
             "mixeddist",
@@ -324,7 +335,10 @@ FIGURES = {
             "walks",
             "[fig:mixeddist] mixed targets against jumps",
             ("ring",),
-            _THREE | {f"MixedRW, λ = {mix:g}": {"kind": "mixed_rw", "mix": mix} for mix in (0.1, 0.6, 0.9)},
+            _THREE
+            | {
+                f"MixedRW, λ = {mix:g}": {"kind": "mixed_rw", "mix": mix} for mix in (0.1, 0.6, 0.9)
+            },
         ),
         Recipe(
             "erimp",
@@ -357,7 +371,9 @@ FIGURES = {
             ("ring", "grid", "ws", "er"),
             _some(MHLJ),
         ),
-        Recipe("stability", (), "stability", "How large a step size may be", ("er", "ring"), _THREE),
+        Recipe(
+            "stability", (), "stability", "How large a step size may be", ("er", "ring"), _THREE
+        ),
     )
 }
 
@@ -365,14 +381,17 @@ FIGURES = {
 def figures_of(labels: Sequence[str]) -> list[str]:
     """Return the names of the figures that some labels ask for, all of them if there are none.
 
-    A label is one of `LABELS` (some of which have no figure), a figure's name, or the paper's own where it has two.
+    A label is one of `LABELS` (some of which have no figure), a figure's name, or the paper's own
+    where it has two.
 
     Examples
     --------
     >>> figures_of(["grid", "fig:mixeddist", "bounds", "gap"])
     ['grid', 'mixeddist', 'p_jump']
     """
-    known = {label for recipe in FIGURES.values() for label in (recipe.name, *recipe.labels)} | set(LABELS)
+    known = {label for recipe in FIGURES.values() for label in (recipe.name, *recipe.labels)} | set(
+        LABELS
+    )
     for label in labels:
         if label not in known:
             raise InvalidParameter(f"label must be of {', '.join(sorted(known))}, got {label!r}")

@@ -15,7 +15,9 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Ratio:
-    """The median over instances of a ratio, its 95 % bootstrap interval over instances, and how many are undefined."""
+    """The median over instances of a ratio, its 95 % bootstrap interval over instances, and how
+    many are undefined.
+    """
 
     effect: float
     low: float
@@ -25,7 +27,7 @@ class Ratio:
 
 
 def ratio(above: Floats, below: Floats, seed: int = 0) -> Ratio:
-    """Compare two costs instance by instance; where both are infinite, nothing can be said.
+    """Compare two costs instance by instance; the ratio is undefined if both are infinite.
 
     Examples
     --------
@@ -39,7 +41,11 @@ def ratio(above: Floats, below: Floats, seed: int = 0) -> Ratio:
     if not len(values):
         return Ratio(math.nan, math.nan, math.nan, undefined, len(above))
     rng = generator(seed, Domain.BOOTSTRAP)
-    # An order statistic, since interpolation between a number and infinity is neither.
-    drawn = np.sort(values[rng.integers(0, len(values), (RESAMPLES, len(values)))], axis=1)[:, (len(values) - 1) // 2]
+    # An order statistic, because there is nothing between a number and infinity.
+    drawn = np.sort(values[rng.integers(0, len(values), (RESAMPLES, len(values)))], axis=1)[
+        :, (len(values) - 1) // 2
+    ]
     low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf")
-    return Ratio(float(values[(len(values) - 1) // 2]), float(low), float(high), undefined, len(above))
+    return Ratio(
+        float(values[(len(values) - 1) // 2]), float(low), float(high), undefined, len(above)
+    )

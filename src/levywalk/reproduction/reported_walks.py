@@ -1,4 +1,6 @@
-"""The walks of the reported instances: their curves, by instance, and the steps that they needed."""
+"""The walks of the reported instances: their curves, by instance, and the steps that they
+needed.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class ReportedWalks:
         return np.where(np.isfinite(steps), sent, np.inf)
 
     def switched_at(self) -> int:
-        """Return when most walks had switched, in the median over instances, at the first step size."""
+        """Return when most walks had switched, in the median over instances, at the first step
+        size.
+        """
         when = [float(numbers["switched_at"][0]) for numbers in self.numbers]
         return int(np.quantile(when, 0.5, method="inverted_cdf"))
 
@@ -58,7 +62,9 @@ def report(
     **more: Any,
 ) -> ReportedWalks:
     """Run the reported instances of a design at some relative step sizes."""
-    descriptions = [d | more for d in reported(scene, design, effort, list(relative), start, important)]
+    descriptions = [
+        d | more for d in reported(scene, design, effort, list(relative), start, important)
+    ]
     outcomes = runner(descriptions)
     names = [name for name in outcomes[0][0] if name != "step"]
     return ReportedWalks(

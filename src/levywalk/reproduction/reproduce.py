@@ -1,4 +1,6 @@
-"""Reproduce the paper: ask every claim, draw every figure, say what became of it and whether that was expected."""
+"""Reproduce the paper: check every claim, draw every figure, and compare the verdicts with the
+expected ones.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ import numpy as np
 
 from levywalk.errors import InvalidParameter
 from levywalk.experiments.folder_report import write_report
+from levywalk.notebook import table_html
 from levywalk.report.page.claims import answers_text, besides, effect_text
 from levywalk.reproduction.claims import CLAIMS
 from levywalk.reproduction.evidence import Evidence
@@ -36,19 +39,31 @@ FORMATS = ("png", "pdf")
 Tell = Callable[[Sequence[Mapping[str, Any]], int, float], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reproduction:
-    """What was found: the claims, and by name the files of the figures."""
+    """The result of `levywalk reproduce`: the claims, and the files of the figures by name."""
 
     command: str
     effort: Effort
     claims: tuple[Claim, ...]
     figures: Mapping[str, Sequence[Path]]
     seconds: float
-    networks: Mapping[str, int]  # that were random: how often each was drawn again, as it was not connected
+    networks: Mapping[
+        str, int
+    ]  # random networks, and how often each was drawn again because it was not connected
+
+    def __repr__(self) -> str:
+        verdicts = ", ".join(f"{claim.label} {claim.verdict}" for claim in self.claims)
+        return f"Reproduction({verdicts or 'no claims'}; {len(self.figures)} figures)"
+
+    def _repr_html_(self) -> str:
+        lines = [
+            (f"{claim.id} [{claim.label}] {claim.text}", claim.verdict) for claim in self.claims
+        ]
+        return table_html(lines, f"Claims of the paper, {self.effort.name} effort")
 
     def document(self, folder: Path) -> dict[str, Any]:
-        """Return everything in plain numbers; files are relative to the folder."""
+        """Return everything as plain JSON; files are relative to the folder."""
         return {
             "claims": [claim.as_json() for claim in self.claims],
             "figures": [
@@ -85,19 +100,23 @@ def reproduce(
     figures: bool = True,
     progress: bool | None = None,
 ) -> Reproduction:
-    """Ask the claims of some labels, all if there are none, and draw their figures into the folder.
+    """Check the claims of some labels (all, if there are none) and draw their figures into the
+    folder.
 
     Parameters
     ----------
     workers, scheduler
-        As in `levywalk.sweeps.jobs.run_all`; the same serve until the end. Results are the same to the bit.
+        As in `levywalk.sweeps.jobs.run_all`. The results are the same to the bit, whatever is used.
     progress
-        Whether to show a bar with the time left; by default where stderr is a terminal.
+        Whether to show a progress bar with the time left; default: only if stderr is a terminal.
     """
     claims = chosen(labels)
     names = figures_of(spelled(labels)) if figures else []
     if not (claims or names):
-        raise InvalidParameter(f"{', '.join(labels)} have figures alone, and these are left out")
+        raise InvalidParameter(
+            f"{', '.join(labels)} have only figures, and figures are switched off; leave "
+            f"--no-figures out"
+        )
     questions: dict[str, Question] = dict(claims)
     questions |= {f"figure {name}": partial(_gathered, name=name) for name in names}
     began = time.perf_counter()
@@ -108,19 +127,24 @@ def reproduce(
         TimeEstimateBar(questions, effort, show=progress) as bar,
         Workers(workers, scheduler) as crew,
     ):
-        evidence = Evidence(effort, counted(stored(ResultStore(folder / STORE), crew, bar.answered), networks))
+        evidence = Evidence(
+            effort, counted(stored(ResultStore(folder / STORE), crew, bar.answered), networks)
+        )
         for label, ask in claims.items():
             bar.begin(label)
             found.append(ask(evidence))
         for name in names:
             bar.begin(f"figure {name}")
             files[name] = _drawn(evidence, name, folder)
-    command = f"levywalk reproduce {' '.join(labels) or '--all'}{' --quick' if effort.name == 'quick' else ''}"
+    command = (
+        f"levywalk reproduce {' '.join(labels) or '--all'}"
+        f"{' --quick' if effort.name == 'quick' else ''}"
+    )
     return Reproduction(command, effort, tuple(found), files, time.perf_counter() - began, networks)
 
 
 def counted(runner: Runner, networks: dict[str, int]) -> Runner:
-    """Return the runner, which also notes how often each random network had to be drawn again."""
+    """Return the runner; it also counts how often each random network had to be drawn again."""
 
     def run(descriptions: Sequence[Mapping[str, Any]]) -> list[Outcome]:
         outcomes = runner(descriptions)
@@ -133,9 +157,9 @@ def counted(runner: Runner, networks: dict[str, int]) -> Runner:
 
 
 def _gathered(evidence: Evidence, name: str) -> object:
-    from levywalk.reproduction.figure_contents import plate
+    from levywalk.reproduction.figure_contents import figure_data
 
-    return plate(evidence, name)
+    return figure_data(evidence, name)
 
 
 def _drawn(evidence: Evidence, name: str, folder: Path) -> list[Path]:
@@ -144,10 +168,14 @@ def _drawn(evidence: Evidence, name: str, folder: Path) -> list[Path]:
     return write_figures(evidence, [name], folder / DRAWN, FORMATS)
 
 
-def stored(store: ResultStore, workers: int | Workers | None = None, tell: Tell | None = None) -> Runner:
-    """Return what carries out descriptions, each once: what the store holds is read.
+def stored(
+    store: ResultStore, workers: int | Workers | None = None, tell: Tell | None = None
+) -> Runner:
+    """Return a function that computes descriptions, each once; results that the store holds are
+    read.
 
-    ``tell`` is called with what was asked for, how many pieces of it were computed, and the seconds that this took.
+    ``tell`` is called with the descriptions, the number of them that were computed, and the seconds
+    that took.
     """
 
     def run(descriptions: Sequence[Mapping[str, Any]]) -> list[Outcome]:
@@ -158,13 +186,16 @@ def stored(store: ResultStore, workers: int | Workers | None = None, tell: Tell 
             tell(descriptions, missing, time.perf_counter() - began)
         results = [store.load(key) for key in keys]
         assert all(result is not None for result in results)
-        return [(dict(result.arrays), dict(result.numbers)) for result in results if result is not None]
+        return [
+            (dict(result.arrays), dict(result.numbers)) for result in results if result is not None
+        ]
 
     return run
 
 
 def spelled(labels: Sequence[str]) -> list[str]:
-    """Return the labels as claims and figures have them: capitals and the prefix "fig:" may be left out.
+    """Return the labels as claims and figures spell them; a user may leave out capitals and the
+    prefix "fig:".
 
     Examples
     --------
@@ -172,7 +203,7 @@ def spelled(labels: Sequence[str]) -> list[str]:
     ['Decay', 'decay', 'gap']
     >>> spelled(["rings"])
     Traceback (most recent call last):
-    levywalk.errors.InvalidParameter: label must be of homo, hete, ...; got 'rings'
+    levywalk.errors.InvalidParameter: label must be one of homo, hete, ...; got 'rings'
     """
     known = dict.fromkeys(LABELS)
     for name, recipe in FIGURES.items():
@@ -183,7 +214,7 @@ def spelled(labels: Sequence[str]) -> list[str]:
         if not same:
             named = {_bare(other): other for other in reversed(known)}
             shown = ", ".join(other for other in known if other in named.values())
-            raise InvalidParameter(f"label must be of {shown}; got {label!r}")
+            raise InvalidParameter(f"label must be one of {shown}; got {label!r}")
         found += same
     return found
 
@@ -193,7 +224,7 @@ def _bare(label: str) -> str:
 
 
 def chosen(labels: Sequence[str]) -> dict[str, Callable[[Evidence], Claim]]:
-    """Return the claims of some labels, all of them if there are none.
+    """Return the claims of some labels (all, if there are none).
 
     Examples
     --------
@@ -201,19 +232,25 @@ def chosen(labels: Sequence[str]) -> dict[str, Callable[[Evidence], Claim]]:
     ['claim_1', 'claim_4']
     """
     asked = spelled(labels)
-    return {label: claim for label, claim in zip(LABELS, CLAIMS, strict=True) if not labels or label in asked}
+    return {
+        label: claim
+        for label, claim in zip(LABELS, CLAIMS, strict=True)
+        if not labels or label in asked
+    }
 
 
 def expected_verdicts(effort: Effort) -> dict[str, str]:
     """Return the verdicts that an earlier run of this effort found, by claim."""
     known: dict[str, dict[str, str]] = json.loads(EXPECTED.read_text())
     if effort.name not in known:
-        raise InvalidParameter(f"check must be of an effort whose verdicts are known: {', '.join(known)}; give --quick")
+        raise InvalidParameter(
+            f"--check needs an effort whose verdicts are known: {', '.join(known)}; give --quick"
+        )
     return known[effort.name]
 
 
 def surprises(claims: Sequence[Claim], effort: Effort) -> list[str]:
-    """Return, in words, the verdicts that differ from those expected."""
+    """Return, as text, the verdicts that differ from the expected ones."""
     expected = expected_verdicts(effort)
     return [
         f"claim {claim.id} [{claim.label}]: {claim.verdict}, expected: {expected[str(claim.id)]}"
@@ -223,7 +260,9 @@ def surprises(claims: Sequence[Claim], effort: Effort) -> list[str]:
 
 
 def write_reproduction(found: Reproduction, folder: Path) -> list[Path]:
-    """Write the claims as JSON, as text and as a page with the figures in it; return these files."""
+    """Write the claims as JSON, as Markdown and as a page that contains the figures; return these
+    files.
+    """
     document = found.document(folder)
     numbers, text = folder / "claims.json", folder / "claims.md"
     numbers.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -232,34 +271,17 @@ def write_reproduction(found: Reproduction, folder: Path) -> list[Path]:
 
 
 def markdown(document: Mapping[str, Any]) -> str:
-    """Return what claims.json holds as a page to read, with links to the figures.
+    """Return the content of claims.json as Markdown, with links to the figures.
 
     Examples
     --------
     >>> from levywalk.reproduction.paper import QUICK
-    >>> markdown(Reproduction("levywalk reproduce", QUICK, (), {}, 1.0, {}).document(Path())).splitlines()[0]
+    >>> markdown(
+    ...     Reproduction("levywalk reproduce", QUICK, (), {}, 1.0, {}).document(Path())
+    ... ).splitlines()[0]
     '# The paper, claim by claim'
     """
-    seeds = document["instances"]
-    lines = [
-        "# The paper, claim by claim",
-        "",
-        f"Written by `{document['command']}` in {document['seconds'] / 60:.1f} minutes: {len(seeds)} instances (seeds "
-        f"{seeds[0]} to {seeds[-1]}) of {document['walks']} walks, step sizes tuned on "
-        f"{len(document['tuning_instances'])} others. Data are as drawn, with any number of important nodes; points "
-        f"with exactly two are secondary. Of {document['networks']} random networks {document['redrawn']} were not "
-        "connected and drawn again. What was decided beforehand is in `reproduction/paper.py`, the rules are in "
-        "`reproduction/verdicts.py`.",
-        "",
-        "- T is the number of steps to an accuracy (relative ‖x − x*‖², the mean over walks). `A/B on ring to 0.03` is "
-        "T(A)/T(B) there, so below 1 A is faster.",
-        "- Effects are medians over instances, with 95 % bootstrap intervals over instances. *Undefined* are instances "
-        "on which neither method gets there.",
-        "- A point says yes or no only if its whole interval does. A claim **holds** if all its primary points say "
-        "yes, **in part** if some do. Secondary points change no verdict.",
-        "- The columns after the answer repeat the comparison by another measure, which changes no verdict either.",
-        "",
-    ]
+    lines = ["# The paper, claim by claim", "", *_introduction(document), ""]
     claims, figures = document["claims"], document["figures"]
     if claims:
         lines += _table(
@@ -284,7 +306,9 @@ def markdown(document: Mapping[str, Any]) -> str:
             "",
             *_points(claim["points"]),
         ]
-        lines += [line for figure in figures if _shows(figure, claim) for line in ("", *_figure(figure))]
+        lines += [
+            line for figure in figures if _shows(figure, claim) for line in ("", *_figure(figure))
+        ]
     others = [figure for figure in figures if not any(_shows(figure, claim) for claim in claims)]
     if others:
         lines += ["", "## More figures" if claims else "## Figures"]
@@ -292,8 +316,34 @@ def markdown(document: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _introduction(document: Mapping[str, Any]) -> list[str]:
+    """Return how the claims were checked, one sentence a line."""
+    seeds, others = document["instances"], document["tuning_instances"]
+    return [
+        f"Written by `{document['command']}` in {document['seconds'] / 60:.1f} minutes.",
+        f"There are {len(seeds)} instances (seeds {seeds[0]} to {seeds[-1]}) of "
+        f"{document['walks']} walks; step sizes were tuned on {len(others)} other instances.",
+        "The data are as drawn, with any number of important nodes; "
+        "points with exactly two important nodes are secondary.",
+        f"Of {document['networks']} random networks {document['redrawn']} were not connected and "
+        "were drawn again.",
+        "What was decided beforehand is in `reproduction/paper.py`; "
+        "the rules are in `reproduction/verdicts.py`.",
+        "",
+        "- T is the number of steps to an accuracy (relative ‖x − x*‖², the mean over walks). "
+        "`A/B on ring to 0.03` is T(A)/T(B) there, so A is faster if it is below 1.",
+        "- Effects are medians over instances, with 95 % bootstrap intervals over instances. "
+        "An instance is *undefined* if neither method reaches the accuracy on it.",
+        "- A point says yes or no only if its whole interval does. A claim **holds** if all its "
+        "primary points say yes, and **holds in part** if some do. "
+        "Secondary points change no verdict.",
+        "- The columns after the answer repeat the comparison by another measure. "
+        "They change no verdict either.",
+    ]
+
+
 def _shows(figure: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
-    """Say whether a figure belongs to a claim."""
+    """Return whether a figure belongs to a claim."""
     return figure["name"] in FIGURES and claim["label"] in FIGURES[figure["name"]].labels
 
 
@@ -303,7 +353,9 @@ def _name(claim: Mapping[str, Any]) -> str:
 
 def _points(points: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the primary points as a table, and the secondary ones as another, to be opened."""
-    primary, secondary = ([point for point in points if point["primary"] == kind] for kind in (True, False))
+    primary, secondary = (
+        [point for point in points if point["primary"] == kind] for kind in (True, False)
+    )
     lines = _answers(primary)
     if secondary:
         summary = f"{len(secondary)} secondary point{'s' if len(secondary) > 1 else ''}"

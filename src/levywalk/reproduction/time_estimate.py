@@ -1,4 +1,6 @@
-"""How long `levywalk reproduce` will take: its questions are asked beforehand, with made-up answers, and counted."""
+"""How long `levywalk reproduce` will take: its questions are asked beforehand, with invented
+answers, and counted.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,13 @@ from levywalk.sweeps.store import canonical
 
 Question = Callable[[Evidence], Any]
 
-# Seconds on one core, measured once; only their proportions matter, since the speed is observed.
-_PIECE, _UPDATE, _THEORY = 0.02, 15e-9, 0.7
+# Seconds on one core, measured once; only their ratios matter, because the speed is observed.
+_TASK, _UPDATE, _THEORY = 0.02, 15e-9, 0.7
 _CURVES = ("distance", "median", "excess", "hops", "transfers")
 
 
 def cost(description: Mapping[str, Any]) -> float:
-    """Return about how many seconds a piece of work takes.
+    """Return about how many seconds a task takes.
 
     Examples
     --------
@@ -34,11 +36,15 @@ def cost(description: Mapping[str, Any]) -> float:
     """
     if "ask" in description:
         return _THEORY
-    return _PIECE + _UPDATE * float(description["steps"] * description["walks"] * len(description["relative"]))
+    return _TASK + _UPDATE * float(
+        description["steps"] * description["walks"] * len(description["relative"])
+    )
 
 
-def made_up(description: Mapping[str, Any]) -> Outcome:
-    """Return what `study.measure` might answer: the middle one of several step sizes is the best."""
+def invented(description: Mapping[str, Any]) -> Outcome:
+    """Return an invented answer of `measurement.measure`, in which the middle one of several step
+    sizes is best.
+    """
     numbers: dict[str, Any] = defaultdict(lambda: 1.0)
     if "ask" in description:
         return {}, numbers
@@ -52,27 +58,29 @@ def made_up(description: Mapping[str, Any]) -> Outcome:
 
 @dataclass
 class TimeEstimate:
-    """What questions will ask for, one after the other, and how far they are.
+    """The tasks that questions will need, one question after the other, and how many are done.
 
     Examples
     --------
     >>> from levywalk.reproduction import paper
     >>> from levywalk.reproduction.claims import CLAIMS
-    >>> outlook = TimeEstimate({"homo": CLAIMS[0], "limit": CLAIMS[9]}, paper.QUICK)
-    >>> outlook.pieces > 50, outlook.left()
+    >>> estimate = TimeEstimate({"homo": CLAIMS[0], "limit": CLAIMS[9]}, paper.QUICK)
+    >>> estimate.tasks > 50, estimate.left()
     (True, None)
     """
 
     questions: Mapping[str, Question]
     effort: Effort
-    pieces: int = 0  # that will be asked for, about: a grid may be extended
+    tasks: int = 0  # approximate number of tasks: a grid may be extended
     done: int = 0
     now: str = ""
     _seen: set[str] = field(default_factory=set)
-    _ends: dict[str, float] = field(default_factory=dict)  # the cost of all up to a question
-    _at: float = 0.0  # cost so far
-    _computed: float = 0.0  # cost of what was not read
-    _seconds: float = 0.0  # spent on that
+    _ends: dict[str, float] = field(
+        default_factory=dict
+    )  # the cost of all questions up to this one
+    _at: float = 0.0  # the cost of what is done
+    _computed: float = 0.0  # the cost of what was computed, and not read
+    _seconds: float = 0.0  # seconds spent on that
     _since: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -80,29 +88,33 @@ class TimeEstimate:
         for name, question in self.questions.items():
             question(counted)
             self._ends[name] = self._at
-        self.pieces, self._at = len(self._seen), 0.0
+        self.tasks, self._at = len(self._seen), 0.0
         self._seen.clear()
 
     def _counted(self, descriptions: Sequence[Mapping[str, Any]]) -> list[Outcome]:
         self._at += sum(cost(description) for description in self._fresh(descriptions))
-        return [made_up(description) for description in descriptions]
+        return [invented(description) for description in descriptions]
 
     def _fresh(self, descriptions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Return the descriptions that were not met before."""
+        """Return the descriptions that are new."""
         met = {canonical(description): description for description in descriptions}
         fresh = [description for text, description in met.items() if text not in self._seen]
         self._seen.update(met)
         return fresh
 
     def begin(self, name: str) -> None:
-        """Say which question is asked now; those before it are done, whatever was planned."""
+        """Set the question that is asked now; those before it are done, whatever was estimated."""
         names = list(self.questions)
         before = names.index(name)
         self._at = self._ends[names[before - 1]] if before else 0.0
         self.now = f"[{name}] {before + 1} of {len(names)}"
 
-    def answered(self, descriptions: Sequence[Mapping[str, Any]], computed: int, seconds: float) -> None:
-        """Say that some pieces were asked for, how many of them were computed and not read, and how long it took."""
+    def answered(
+        self, descriptions: Sequence[Mapping[str, Any]], computed: int, seconds: float
+    ) -> None:
+        """Count tasks as done: how many of them were computed and not read, and the seconds that
+        took.
+        """
         fresh = self._fresh(descriptions)
         self.done += len(fresh)
         self._at += sum(cost(description) for description in fresh)
@@ -127,7 +139,8 @@ class TimeEstimate:
 
 
 class TimeEstimateBar(Bar):
-    """Shows the question, the pieces of work and the time left; where nothing is shown, nothing is counted.
+    """Shows the question, the number of tasks and the time left; if nothing is shown, nothing is
+    counted.
 
     Examples
     --------
@@ -136,28 +149,32 @@ class TimeEstimateBar(Bar):
     ...     bar.begin("homo")
     """
 
-    def __init__(self, questions: Mapping[str, Question], effort: Effort, show: bool | None = None) -> None:
+    def __init__(
+        self, questions: Mapping[str, Question], effort: Effort, show: bool | None = None
+    ) -> None:
         super().__init__("counting the work", 1.0, show=show, patience=0.0)
-        self.outlook: TimeEstimate | None = None
+        self.estimate: TimeEstimate | None = None
         if self.show:
             self.advance(0)
-            self.outlook = TimeEstimate(questions, effort)
+            self.estimate = TimeEstimate(questions, effort)
 
     def begin(self, name: str) -> None:
-        """Say which question is asked now."""
-        if self.outlook is not None:
-            self.outlook.begin(name)
-            self._update(self.outlook)
+        """Set the question that is asked now."""
+        if self.estimate is not None:
+            self.estimate.begin(name)
+            self._update(self.estimate)
 
-    def answered(self, descriptions: Sequence[Mapping[str, Any]], computed: int, seconds: float) -> None:
-        """Say that some pieces of work are done; see `TimeEstimate.answered`."""
-        if self.outlook is not None:
-            self.outlook.answered(descriptions, computed, seconds)
-            self._update(self.outlook)
+    def answered(
+        self, descriptions: Sequence[Mapping[str, Any]], computed: int, seconds: float
+    ) -> None:
+        """Count tasks as done; see `TimeEstimate.answered`."""
+        if self.estimate is not None:
+            self.estimate.answered(descriptions, computed, seconds)
+            self._update(self.estimate)
 
-    def _update(self, outlook: TimeEstimate) -> None:
-        self.title = f"{outlook.now}, {outlook.done:,} of about {outlook.pieces:,} pieces of work"
-        self.advance(outlook.share - self._done)
+    def _update(self, estimate: TimeEstimate) -> None:
+        self.title = f"{estimate.now}, {estimate.done:,} of about {estimate.tasks:,} tasks"
+        self.advance(estimate.share - self._done)
 
     def columns(self) -> list[Any]:
         """Return what the bar shows."""
@@ -166,13 +183,13 @@ class TimeEstimateBar(Bar):
 
         class Left(ProgressColumn):
             def render(_, task: Task) -> Text:  # noqa: N805 (self is the bar)
-                return Text("" if self.outlook is None else in_words(self.outlook.left()))
+                return Text("" if self.estimate is None else in_words(self.estimate.left()))
 
         return [TextColumn("{task.description}", markup=False), BarColumn(bar_width=20), Left()]
 
 
 def in_words(seconds: float | None) -> str:
-    """Return a time that is left as people say it.
+    """Return the time left as text.
 
     Examples
     --------
@@ -185,5 +202,11 @@ def in_words(seconds: float | None) -> str:
     if seconds < 15.0:
         return "a few seconds left"
     if minutes < 2:
-        return f"about {10 * round(seconds / 10.0)} s left" if seconds < 85.0 else "about 1 min left"
-    return f"about {minutes} min left" if minutes < 60 else f"about {minutes // 60} h {minutes % 60} min left"
+        return (
+            f"about {10 * round(seconds / 10.0)} s left" if seconds < 85.0 else "about 1 min left"
+        )
+    return (
+        f"about {minutes} min left"
+        if minutes < 60
+        else f"about {minutes // 60} h {minutes % 60} min left"
+    )

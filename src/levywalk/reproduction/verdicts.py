@@ -1,12 +1,13 @@
-"""How a claim is judged: points, the answer at a point, the verdict of all of them.
+"""How a claim is judged: its points, the answer at each point, and the verdict over all points.
 
-A claim is judged at several points: accuracies, starts, pairs of methods. At a point the effect is a median over
-instances, with a 95 % bootstrap interval over instances. The answer is *yes* if the whole interval supports the claim,
-*no* if the whole interval contradicts it, and *unclear* otherwise. The claim **holds** if all primary points say yes,
-**holds in part** if some do, and **does not hold** if none does. Points with exactly two important nodes are secondary:
-they are reported and change no verdict. An instance on which neither method gets to the accuracy says nothing about
-their ratio: it is left out and counted as undefined, and a point with more than half of them undefined is unclear.
-These rules were written before the reported instances were run.
+A claim is judged at several points: accuracies, starts, pairs of methods. At a point the effect is
+a median over instances, with a 95 % bootstrap interval over instances. The answer is *yes* if the
+whole interval supports the claim, *no* if the whole interval contradicts it, and *unclear*
+otherwise. The claim **holds** if all primary points say yes, **holds in part** if some do, and
+**does not hold** if none does. Points with exactly two important nodes are secondary: they are
+reported and change no verdict. An instance on which neither method gets to the accuracy says
+nothing about their ratio: it is left out and counted as undefined, and a point with more than half
+of them undefined is unclear. These rules were written before the reported instances were run.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from levywalk.notebook import table_html
 from levywalk.reproduction.ratios import Ratio
 
 
@@ -41,18 +43,20 @@ _SHOWN = 4  # points, where a line is all there is
 
 @dataclass(frozen=True)
 class ClaimPoint:
-    """One comparison: what, the effect with its interval, and the answer."""
+    """One comparison: what is compared, the effect with its interval, and the answer."""
 
     where: str
     ratio: Ratio
     answer: PointAnswer
     primary: bool = True
-    beside: Mapping[str, Ratio] = field(default_factory=dict)  # the same by other measures; changes no verdict
+    beside: Mapping[str, Ratio] = field(
+        default_factory=dict
+    )  # the same comparison by other measures; it changes no verdict
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Claim:
-    """A claim and what became of it."""
+    """A claim of the paper, its points and its verdict."""
 
     id: int
     label: str
@@ -62,32 +66,57 @@ class Claim:
 
     @property
     def leading(self) -> Ratio:
-        """The effect to show: the first primary point's."""
+        """The effect to show: that of the first primary point."""
         return next(point.ratio for point in self.points if point.primary)
 
     @property
     def where(self) -> str:
-        """Where it holds and where not, in words."""
+        """Where the claim holds and where it does not, in words."""
         if self.verdict == Verdict.HOLDS:
             return "everywhere"
         names = {
-            answer: [point.where for point in self.points if point.primary and point.answer == answer]
+            answer: [
+                point.where for point in self.points if point.primary and point.answer == answer
+            ]
             for answer in (PointAnswer.YES, PointAnswer.UNCLEAR, PointAnswer.NO)
         }
-        told = "; ".join(f"{answer}: {', '.join(points)}" for answer, points in names.items() if points)
-        return told if names[PointAnswer.YES] or names[PointAnswer.NO] else f"neither shown nor refuted; {told}"
+        told = "; ".join(
+            f"{answer}: {', '.join(points)}" for answer, points in names.items() if points
+        )
+        return (
+            told
+            if names[PointAnswer.YES] or names[PointAnswer.NO]
+            else f"neither shown nor refuted; {told}"
+        )
 
     @property
     def tally(self) -> str:
-        """How many primary points say what, and of those that do not say yes the first few."""
+        """How many primary points say what, and the first few of those that do not say yes."""
         primary = [point for point in self.points if point.primary]
-        told = f"yes at {sum(point.answer == PointAnswer.YES for point in primary)} of {len(primary)} points"
+        told = (
+            f"yes at {sum(point.answer == PointAnswer.YES for point in primary)} of "
+            f"{len(primary)} points"
+        )
         for answer in (PointAnswer.NO, PointAnswer.UNCLEAR):
             names = [point.where for point in primary if point.answer == answer]
             if names:
                 more = f"; and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
                 told += f"\n{answer} at {len(names)}: {'; '.join(names[:_SHOWN])}{more}"
         return told
+
+    def __repr__(self) -> str:
+        return f"Claim({self.id} [{self.label}] {self.verdict}: {len(self.points)} points)"
+
+    def _repr_html_(self) -> str:
+        lines = [
+            (
+                point.where,
+                f"{point.ratio.effect:.3g} [{point.ratio.low:.3g}, {point.ratio.high:.3g}]: "
+                f"{point.answer}",
+            )
+            for point in self.points
+        ]
+        return table_html(lines, f"{self.id} [{self.label}] {self.text}: {self.verdict}")
 
     def as_json(self) -> dict[str, Any]:
         """Return the claim as plain JSON."""
@@ -142,7 +171,7 @@ def verdict(points: Sequence[ClaimPoint]) -> Verdict:
     return Verdict.IN_PART if PointAnswer.YES in answers else Verdict.FAILS
 
 
-# ---- answers ---------------------------------------------------------------------------------------------------------
+# ---- answers -------------------------------------------------------------------------------------
 
 Rule = Callable[[Ratio], PointAnswer]
 

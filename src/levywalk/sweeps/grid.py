@@ -45,7 +45,9 @@ class GridPoint:
 
 
 def read_grid(path: Path) -> tuple[tuple[Axis, ...], tuple[GridPoint, ...]]:
-    """Read the axes and all points of an experiment file with a table ``[sweep]``; check every key and value."""
+    """Read the axes and all points of an experiment file with a table ``[sweep]``; check every key
+    and value.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         content = tomllib.loads(text)
@@ -56,7 +58,8 @@ def read_grid(path: Path) -> tuple[tuple[Axis, ...], tuple[GridPoint, ...]]:
     table = content.pop("sweep", None)
     if not isinstance(table, dict) or not table:
         raise InvalidSpec(
-            f'{path} has no table [sweep] of keys and lists of values, such as "network.n" = [100, 1000]; '
+            f"{path} has no table [sweep] of keys and lists of values, "
+            'such as "network.n" = [100, 1000]; '
             "`levywalk sweep --example` prints a commented example"
         )
     source = _Source(str(path), text)
@@ -66,13 +69,13 @@ def read_grid(path: Path) -> tuple[tuple[Axis, ...], tuple[GridPoint, ...]]:
 
 @dataclass(frozen=True)
 class _Source:
-    """A file, to say where in it something is."""
+    """An experiment file, to find the line of a key for error messages."""
 
     name: str
     text: str
 
     def at(self, axis: str) -> str:
-        """Return the file, the line of a swept key if it can be told, and the key."""
+        """Return the file, the line of a swept key if it can be found, and the key."""
         lines = self.text.splitlines()
         begins = next((i for i, line in enumerate(lines) if line.strip().startswith("[sweep]")), 0)
         bare = re.sub(r"[\"'\s]", "", axis)
@@ -90,20 +93,30 @@ def _axes(table: Mapping[str, Any], content: Mapping[str, Any], source: _Source)
             raise InvalidSpec(f"{where} must be a list of at least one value, got {values!r}")
         texts = [canonical(_plain_toml(value, where)) for value in values]
         if len(set(texts)) < len(texts):
-            twice = next(value for value, text in zip(values, texts, strict=True) if texts.count(text) > 1)
-            raise InvalidSpec(f"{where} has {twice!r} twice; a value once is enough")
+            twice = next(
+                value for value, text in zip(values, texts, strict=True) if texts.count(text) > 1
+            )
+            raise InvalidSpec(f"{where} has {twice!r} twice; give each value once")
         if dotted(path) in _CHANGES_NOTHING or path[0] in _CHANGES_NOTHING:
-            raise InvalidSpec(f"{where} changes no result, so there is nothing to sweep; set it outside [sweep]")
+            raise InvalidSpec(
+                f"{where} changes no result, so there is nothing to sweep; set it outside [sweep]"
+            )
         for other in seen:
             if path[: len(other)] == other or other[: len(path)] == path:
-                raise InvalidSpec(f"{where} and {dotted(other)} set the same thing; keep one of them")
+                raise InvalidSpec(
+                    f"{where} and {dotted(other)} set the same thing; keep one of them"
+                )
         _check_place(path, content, where)
         seen.append(path)
         yield Axis(path, tuple(values))
 
 
-def _flat(table: Mapping[str, Any], before: tuple[str, ...], source: _Source) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Return paths and values: a key of [sweep] is a dotted path in quotes, or without them as TOML's own."""
+def _flat(
+    table: Mapping[str, Any], before: tuple[str, ...], source: _Source
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield paths and values; a key of [sweep] is a dotted path in quotes, or TOML's own dotted
+    key.
+    """
     for key, value in table.items():
         path = before + (_parsed(key, source) if not before else (key,))
         if isinstance(value, dict):
@@ -117,7 +130,8 @@ def _parsed(key: str, source: _Source) -> tuple[str, ...]:
         inner: Any = tomllib.loads(f"{key} = 0")
     except tomllib.TOMLDecodeError:
         raise InvalidSpec(
-            f'{source.at(key)} is not a dotted key, such as "network.n" or \'designs."my name".p_jump\''
+            f"{source.at(key)} is not a dotted key, "
+            'such as "network.n" or \'designs."my name".p_jump\''
         ) from None
     path: list[str] = []
     while isinstance(inner, dict):
@@ -127,23 +141,28 @@ def _parsed(key: str, source: _Source) -> tuple[str, ...]:
 
 
 def _plain_toml(value: Any, where: str) -> Any:
-    """Refuse the one kind of TOML value that no key takes: a date or time."""
+    """Refuse dates and times, the only kind of TOML value that no key takes."""
     try:
         return json.loads(json.dumps(value))
     except TypeError:
-        raise InvalidSpec(f"{where} must be numbers, texts, lists or tables, got {value!r}") from None
+        raise InvalidSpec(
+            f"{where} must be numbers, texts, lists or tables, got {value!r}"
+        ) from None
 
 
 def _check_place(path: tuple[str, ...], content: Mapping[str, Any], where: str) -> None:
-    """Check that every table on the way is in the file; the last key is checked with its values."""
+    """Check that every table of the path is in the file; the last key is checked with its
+    values.
+    """
     table: Mapping[str, Any] = content
     for i, part in enumerate(path[:-1]):
         inner = table.get(part)
         if not isinstance(inner, Mapping):
-            what = "is no table" if part in table else "is not there"
+            what = "is not a table" if part in table else "does not exist"
             there = ", ".join(dotted((name,)) for name in table)
             raise InvalidSpec(
-                f"{where}: {dotted(path[: i + 1])} {what}; {dotted(path[:i]) or 'the file'} has: {there or 'nothing'}"
+                f"{where}: {dotted(path[: i + 1])} {what}; {dotted(path[:i]) or 'the file'} has: "
+                f"{there or 'nothing'}"
             )
         table = inner
 
@@ -156,7 +175,9 @@ def dotted(path: tuple[str, ...]) -> str:
     >>> dotted(("designs", "my walk", "p_jump"))
     'designs."my walk".p_jump'
     """
-    return ".".join(part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part) for part in path)
+    return ".".join(
+        part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part) for part in path
+    )
 
 
 def cell(value: Any) -> Any:
@@ -165,7 +186,7 @@ def cell(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """Return a value as people read it.
+    """Return a value as text.
 
     Examples
     --------
@@ -175,14 +196,18 @@ def shown(value: Any) -> str:
     return str(cell(value))
 
 
-def _points(axes: tuple[Axis, ...], content: dict[str, Any], source: _Source, folder: Path) -> tuple[GridPoint, ...]:
+def _points(
+    axes: tuple[Axis, ...], content: dict[str, Any], source: _Source, folder: Path
+) -> tuple[GridPoint, ...]:
     count = math.prod(len(axis.values) for axis in axes)
     if count > _MOST_POINTS:
         raise InvalidSpec(
-            f"{source.name}: [sweep] makes {count:,} points, more than {_MOST_POINTS:,}; give fewer values"
+            f"{source.name}: [sweep] makes {count:,} points, more than {_MOST_POINTS:,}; give "
+            f"fewer values"
         )
     first = [axis.values[0] for axis in axes]
-    # Each value alone first, the others at their first: a mistake is named once, and by its key.
+    # First each value alone, with the first values of the other keys: a mistake is reported once,
+    # with its key.
     _try(_experiment(axes, tuple(first), content, source.name), folder, source.name, whole=True)
     for i, axis in enumerate(axes):
         for value in axis.values[1:]:
@@ -193,11 +218,15 @@ def _points(axes: tuple[Axis, ...], content: dict[str, Any], source: _Source, fo
     for values in itertools.product(*(axis.values for axis in axes)):
         named = {axis.key: value for axis, value in zip(axes, values, strict=True)}
         where = ", ".join(f"{key} = {shown(value)}" for key, value in named.items())
-        points.append(GridPoint(named, _experiment(axes, values, content, f"{source.name} with {where}")))
+        points.append(
+            GridPoint(named, _experiment(axes, values, content, f"{source.name} with {where}"))
+        )
     return tuple(points)
 
 
-def _experiment(axes: tuple[Axis, ...], values: tuple[Any, ...], content: dict[str, Any], where: str) -> Experiment:
+def _experiment(
+    axes: tuple[Axis, ...], values: tuple[Any, ...], content: dict[str, Any], where: str
+) -> Experiment:
     changed = copy.deepcopy(content)
     for axis, value in zip(axes, values, strict=True):
         table = changed
@@ -208,7 +237,11 @@ def _experiment(axes: tuple[Axis, ...], values: tuple[Any, ...], content: dict[s
 
 
 def _try(experiment: Experiment, folder: Path, where: str, whole: bool) -> None:
-    """Build the parts, so that an impossible value is met before anything runs; large ones where they can differ."""
+    """Build the experiment, to find impossible values before anything runs.
+
+    If ``whole`` is false, network and problem are the same as before, and small ones are built
+    instead.
+    """
     try:
         run = experiment.run
         check_sizes(run.steps, run.replicas, run.record_every)
@@ -217,14 +250,17 @@ def _try(experiment: Experiment, folder: Path, where: str, whole: bool) -> None:
         if isinstance(run.step_size, dict):
             missing = [name for name in experiment.designs if name not in run.step_size]
             if missing:
-                raise InvalidSpec(f"[run] step_size must give a number for each design, got none for {missing[0]!r}")
+                raise InvalidSpec(
+                    f"[run] step_size must give a number for each design, got none for "
+                    f"{missing[0]!r}"
+                )
         (experiment if whole else experiment.model_copy(update=_stand_in())).build(folder)
     except LevywalkError as error:
         raise InvalidSpec(f"{where}: {error}") from None
 
 
 def _stand_in() -> dict[str, Any]:
-    """Return a network and a problem that cost nothing."""
+    """Return a tiny network and a tiny problem."""
     small = check_experiment(
         {
             "network": {"family": "ring", "n": 3},

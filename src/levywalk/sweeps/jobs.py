@@ -1,8 +1,9 @@
 """`run_all`: compute many tasks, each once, on all cores or on a Dask cluster.
 
-A task is a plain description and the name of a function that turns it into arrays and numbers. A worker
-gets both as text and returns the bytes of the result's file; only the process that asked writes files. So
-a result does not depend on where it was computed, and a worker needs nothing from this machine.
+A task is a plain description and the name of a function that turns it into arrays and numbers. A
+worker gets both as text and returns the bytes of the result's file; only the process that asked
+writes files. So a result does not depend on where it was computed, and a worker needs nothing from
+this machine.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ def run_all(
     descriptions
         Plain dicts; each holds everything that decides its result.
     work
-        A module-level function or its name, "package.module:function". ``work(description, **given)``
-        returns a dict of arrays and a dict of plain numbers. The hash of a result covers this name, the
-        source of its module and the sources of levywalk: a result that was computed with another version
-        of the code is never used.
+        A module-level function or its name, "package.module:function". ``work(description,
+        **given)`` returns a dict of arrays and a dict of plain numbers. The hash of a result covers
+        this name, the source of its module and the sources of levywalk: a result that was computed
+        with another version of the code is never used.
     store
         Where each result is written as soon as it is finished.
     workers
@@ -51,15 +52,16 @@ def run_all(
     names
         What error messages call the descriptions; default: their JSON.
     given
-        More plain arguments of ``work`` that change no result, such as the folder to read files from.
+        More plain arguments of ``work`` that change no result, such as the folder to read files
+        from.
 
     Raises
     ------
     JobsFailed
         At the end, if some tasks failed, or killed their worker again when they ran alone.
     ResultStoreError
-        If results cannot be written. No new task is started then; running tasks are finished and their
-        results are written if possible.
+        If results cannot be written. No new task is started then; running tasks are finished and
+        their results are written if possible.
     KeyboardInterrupt
         Soon after Ctrl-C. What is finished is stored, and the same call computes the rest.
 
@@ -95,7 +97,8 @@ def keys_of(descriptions: Sequence[Mapping[str, Any]], work: str | Callable[...,
 
 
 def squares(description: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the squares below n² and their sum: a tiny task for examples and for trying out a cluster.
+    """Return the squares below n² and their sum: a tiny task for examples and for trying out a
+    cluster.
 
     Examples
     --------
@@ -109,7 +112,9 @@ def squares(description: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 
 class _Countdown(Bar):
-    """A bar for a few long tasks: it counts them and estimates the time left from all finished ones."""
+    """A bar for a few long tasks: it counts them and estimates the time left from all finished
+    ones.
+    """
 
     speed_over = math.inf
 

@@ -1,4 +1,6 @@
-"""Where tasks are carried out: in this process, in processes on this machine, or on a Dask cluster."""
+"""Where tasks are carried out: in this process, in processes on this machine, or on a Dask
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,9 @@ class InThisProcess:
 
 
 def _start_worker() -> None:
-    """Make a worker process ignore Ctrl-C, which a terminal sends to all processes, and end with its parent."""
+    """Make a worker process ignore Ctrl-C, which a terminal sends to all processes, and end with
+    its parent.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getppid()
 
@@ -116,7 +120,9 @@ class LocalProcesses:
 
     def submit(self, task: Task) -> Future[Answer]:
         """Start a task in one of the processes."""
-        future: Future[Answer] = self._executor.submit(carry_out, canonical(task.content), task.given)
+        future: Future[Answer] = self._executor.submit(
+            carry_out, canonical(task.content), task.given
+        )
         return future
 
     def renew(self) -> None:
@@ -133,7 +139,9 @@ class LocalProcesses:
 
 
 class DaskCluster:
-    """The workers of a Dask scheduler, which repeats a task by itself a few times when a worker dies."""
+    """The workers of a Dask scheduler, which repeats a task by itself a few times when a worker
+    dies.
+    """
 
     kills = 1
     listens = True
@@ -143,13 +151,15 @@ class DaskCluster:
             distributed = importlib.import_module("distributed")
         except ImportError:
             raise InvalidParameter(
-                f"scheduler {address!r} needs Dask, which is not installed: pip install 'levywalk[cluster]'"
+                f"scheduler {address!r} needs Dask, which is not installed: pip install "
+                "'levywalk[cluster]'"
             ) from None
         self.address = address
         self.killed: tuple[type[BaseException], ...] = (distributed.KilledWorker,)
         self.ahead = 1 << 30  # the scheduler distributes all tasks by itself
         try:
-            # Dask's client prints errors when it is deleted after a malformed address: check it first.
+            # Dask's client prints errors when it is deleted after a malformed address: check it
+            # first.
             importlib.import_module("distributed.comm").get_address_host_port(address)
             self._client = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
@@ -163,7 +173,9 @@ class DaskCluster:
     def submit(self, task: Task) -> Future[Answer]:
         """Start a task on the cluster."""
         self._workers_seen = time.monotonic()  # the time without workers counts from here
-        future: Future[Answer] = self._executor.submit(carry_out, canonical(task.content), task.given)
+        future: Future[Answer] = self._executor.submit(
+            carry_out, canonical(task.content), task.given
+        )
         return future
 
     def renew(self) -> None:

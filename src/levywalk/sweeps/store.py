@@ -1,8 +1,9 @@
-"""Results on disk, each under a hash of what it is the result of: nothing is computed twice, nothing finished is lost.
+"""Results on disk, each under a hash of its description: nothing is computed twice, and nothing
+finished is lost.
 
-A result is one numpy archive without pickle: its arrays, and as JSON its description, its numbers and the version that
-made them. It is written beside, synced and put in place as a whole, and the same result is the same bytes: two writers
-of one key do each other no harm.
+A result is one numpy archive without pickle: its arrays, and as JSON its description, its numbers
+and the version of levywalk. It is written to a temporary file, synced and renamed, so a reader sees
+all of it or nothing. The same result has the same bytes, so two processes may write the same key.
 """
 
 from __future__ import annotations
@@ -22,28 +23,30 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import AnyArray
-from levywalk.durable import sync_folder
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.version import __version__
+from levywalk.whole_files import sync_folder
 
 FORMAT = 1
 _ABOUT = "about"
 _SUFFIX = ".npz"
 _PARTIAL = ".partial"
-_DATE = (1980, 1, 1, 0, 0, 0)  # of every member: the bytes do not depend on when they were written
+_DATE = (1980, 1, 1, 0, 0, 0)  # of every member, so that the bytes do not depend on the time
 
 
 class ResultStoreError(LevywalkError, OSError):
-    """A result could not be written; what was stored before is unharmed."""
+    """A result could not be read or written; results that were stored before are not affected."""
 
 
 class ResultStoreWarning(UserWarning):
-    """A stored result is damaged or in the wrong place, and counts as missing."""
+    """A stored result is damaged or has the wrong file name, and is treated as missing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What was computed: the description of the work, its arrays and its numbers (plain JSON; infinity allowed)."""
+    """A stored result: the description of the task, its arrays and its numbers (plain JSON;
+    infinity is allowed).
+    """
 
     description: dict[str, Any]
     arrays: dict[str, AnyArray]
@@ -51,7 +54,8 @@ class Result:
 
 
 def plain(value: Any, where: str = "description") -> Any:
-    """Return the value as plain JSON: None, bools, ints, floats, strings, lists and dicts; refuse anything else.
+    """Return the value as plain JSON: None, bools, ints, floats, strings, lists and dicts; refuse
+    anything else.
 
     Examples
     --------
@@ -59,7 +63,8 @@ def plain(value: Any, where: str = "description") -> Any:
     {'n': 5, 'sizes': [0.1, 0.2]}
     >>> plain({"run": {"seed": {1, 2}}})
     Traceback (most recent call last):
-    levywalk.errors.InvalidParameter: description.run.seed must be a number, text, list or dict, got {1, 2}
+    levywalk.errors.InvalidParameter: description.run.seed must be a number, text,
+        list or dict, got {1, 2}
     """
     if isinstance(value, (np.bool_, np.integer, np.floating)):
         value = bool(value) if isinstance(value, np.bool_) else _python_number(value)
@@ -80,7 +85,7 @@ def _python_number(value: np.integer[Any] | np.floating[Any]) -> int | float:
 
 
 def canonical(value: Any) -> str:
-    """Return the one JSON text of a plain value: keys sorted, floats by repr, no spaces.
+    """Return the canonical JSON of a plain value: sorted keys, floats by repr, no spaces.
 
     Examples
     --------
@@ -104,7 +109,9 @@ def key_of(description: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def pack(description: Mapping[str, Any], arrays: Mapping[str, AnyArray], numbers: Mapping[str, Any]) -> bytes:
+def pack(
+    description: Mapping[str, Any], arrays: Mapping[str, AnyArray], numbers: Mapping[str, Any]
+) -> bytes:
     """Return a result as the bytes of its file: the same result, the same bytes."""
     about = {
         "format": FORMAT,
@@ -116,18 +123,22 @@ def pack(description: Mapping[str, Any], arrays: Mapping[str, AnyArray], numbers
     members = {_ABOUT: np.frombuffer(canonical(about).encode(), np.uint8)}
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or array.dtype.hasobject or name == _ABOUT:
-            raise InvalidParameter(f"arrays must be numpy arrays of numbers, none named {_ABOUT!r}; got {name!r}")
+            raise InvalidParameter(
+                f"arrays must be numpy arrays of numbers, none named {_ABOUT!r}; got {name!r}"
+            )
         members[name] = array
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in members.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy", _DATE), "w", force_zip64=True) as member:
+            with archive.open(
+                zipfile.ZipInfo(f"{name}.npy", _DATE), "w", force_zip64=True
+            ) as member:
                 np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
     return file.getvalue()
 
 
 def unpack(content: bytes) -> Result:
-    """Return the result in the bytes of a file; whatever is wrong with them raises an exception of some kind."""
+    """Return the result in the bytes of a file; damaged bytes raise an exception of any kind."""
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         about = json.loads(archive[_ABOUT].tobytes())
         arrays = {name: archive[name] for name in archive.files if name != _ABOUT}
@@ -139,7 +150,7 @@ def unpack(content: bytes) -> Result:
 
 
 class ResultStore:
-    """A folder of results, made when the first is written.
+    """A folder of results, which is created when the first one is written.
 
     Examples
     --------
@@ -163,17 +174,18 @@ class ResultStore:
     key = staticmethod(key_of)
 
     def path(self, key: str) -> Path:
-        """Return where the result of a key lies, or will."""
+        """Return the file of a key's result, whether it exists or not."""
         return self.folder / f"{key}{_SUFFIX}"
 
     def has(self, key: str) -> bool:
-        """Return whether `load` would find the result, whole."""
+        """Return whether `load` would find an undamaged result."""
         return self.load(key) is not None
 
     def load(self, key: str, description: Mapping[str, Any] | None = None) -> Result | None:
-        """Return the result of a key, or None; a damaged one, or another's, is reported and counts as missing.
+        """Return the result of a key, or None; a damaged or misplaced one gives a warning and is
+        treated as missing.
 
-        With a description, also compare it with the stored one.
+        A description, if given, is compared with the stored one.
         """
         path = self.path(key)
         try:
@@ -181,14 +193,18 @@ class ResultStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise ResultStoreError(f"{path} cannot be read: {error.strerror or error}; check its permissions") from None
+            raise ResultStoreError(
+                f"{path} cannot be read: {error.strerror or error}; check its permissions"
+            ) from None
         try:
             found = unpack(content)
             whose = key_of(found.description)
-        except Exception as error:  # zipfile, json and numpy raise whatever a damaged file makes them meet
+        except Exception as error:  # a damaged file makes zipfile, json and numpy raise anything
             _report(path, f"is damaged ({type(error).__name__}: {error})")
             return None
-        if whose != key or (description is not None and canonical(description) != canonical(found.description)):
+        if whose != key or (
+            description is not None and canonical(description) != canonical(found.description)
+        ):
             _report(path, "holds the result of something else")
             return None
         return found
@@ -200,17 +216,21 @@ class ResultStore:
         arrays: Mapping[str, AnyArray],
         numbers: Mapping[str, Any],
     ) -> None:
-        """ResultStore a result under its key, in place of what was there."""
+        """Store a result under its key; it replaces an earlier one."""
         if key_of(description) != key:
             raise InvalidParameter(f"key must be store.key(description), got {key!r}")
         self.put(key, pack(description, arrays, numbers))
 
     def put(self, key: str, content: bytes) -> None:
-        """ResultStore the bytes that `pack` made; a reader sees nothing or all of them, also after a power cut."""
+        """Store the bytes that `pack` made; a reader sees all of them or nothing, also after a
+        power cut.
+        """
         path, partial = self.path(key), None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            number, partial = tempfile.mkstemp(prefix=f"{key[:16]}-", suffix=_PARTIAL, dir=self.folder)
+            number, partial = tempfile.mkstemp(
+                prefix=f"{key[:16]}-", suffix=_PARTIAL, dir=self.folder
+            )
             with os.fdopen(number, "wb") as file:
                 file.write(content)
                 file.flush()
@@ -220,21 +240,22 @@ class ResultStore:
             sync_folder(self.folder)
         except OSError as error:
             raise ResultStoreError(
-                f"{path} could not be written: {error.strerror or error}; what was stored before is unharmed: "
-                "make room there, or give another folder"
+                f"{path} could not be written: {error.strerror or error}; results that were stored "
+                f"before are "
+                "not affected: make room there, or give another folder"
             ) from None
         finally:
             if partial is not None:
                 Path(partial).unlink(missing_ok=True)
 
     def remove(self, key: str) -> None:
-        """Forget the result of a key, if there is one."""
+        """Delete the result of a key, if there is one."""
         self.path(key).unlink(missing_ok=True)
 
 
 def _report(path: Path, what: str) -> None:
     warnings.warn(
-        f"{path} {what}: it counts as missing and will be replaced",
+        f"{path} {what}: it is treated as missing and will be replaced",
         ResultStoreWarning,
         stacklevel=3,
     )

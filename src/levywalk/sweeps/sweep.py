@@ -1,8 +1,9 @@
-"""Sweeps: an experiment file with a table ``[sweep]``; every combination of its values is run, once.
+"""Sweeps: an experiment file with a table ``[sweep]``; every combination of its values is run,
+once.
 
-A run of a sweep is one design at one point of the grid. `compare` treats every design separately, so the
-result equals that of ``levywalk run`` at that point, and a design that a swept key does not change is run
-only once.
+A run of a sweep is one design at one point of the grid. `compare` treats every design separately,
+so the result equals that of ``levywalk run`` at that point, and a design that a swept key does not
+change is run only once.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from levywalk import checks
 from levywalk.errors import DataWarning, DivergedWarning, InvalidData
-from levywalk.experiments.execute import execute, finite
+from levywalk.experiments.execute import execute
 from levywalk.experiments.spec import Experiment, check_experiment
+from levywalk.json_values import finite
+from levywalk.notebook import table_html
+from levywalk.report.tables import with_interval
 from levywalk.sweeps.grid import Axis, GridPoint, cell, read_grid, shown
 from levywalk.sweeps.jobs import keys_of, run_all
 from levywalk.sweeps.store import ResultStore
@@ -40,7 +44,7 @@ _PER_RUN = (
 
 @dataclass(frozen=True)
 class SweepRun:
-    """One design at one point: what is computed and stored."""
+    """One design at one point of the grid: what is computed and stored."""
 
     point: GridPoint
     design: str
@@ -48,13 +52,15 @@ class SweepRun:
 
     @property
     def name(self) -> str:
-        """What errors call it."""
-        return ", ".join([*(f"{key} = {shown(value)}" for key, value in self.point.values.items()), self.design])
+        """What error messages call the run."""
+        return ", ".join(
+            [*(f"{key} = {shown(value)}" for key, value in self.point.values.items()), self.design]
+        )
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A checked sweep: its axes and all points; files named in it are relative to ``folder``.
+    """A checked sweep: its axes and all points; files that it names are relative to ``folder``.
 
     Examples
     --------
@@ -76,23 +82,44 @@ class Sweep:
         return keys_of([run.description for run in self.runs], _WORK)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SweepResult:
-    """What a sweep found: one row per point and design, and what failed.
+    """The result of a sweep: one row per point and design, and the runs that failed.
 
     Attributes
     ----------
     rows
-        The swept values by key, the design, the accuracy tuned for, the steps to it with a 95 % interval over walks,
-        and the other columns of ``Comparison.table()``.
+        The swept values by key, the design, the accuracy tuned for, the steps to it with a 95 %
+        interval over walks, and the other columns of ``Comparison.table()``.
     """
 
     sweep: Sweep
     rows: list[dict[str, Any]]
     failures: tuple[Failure, ...] = ()
 
+    def __repr__(self) -> str:
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        keys = ", ".join(axis.key for axis in self.sweep.axes)
+        return f"SweepResult({keys}: {len(self.rows)} rows{failed})"
+
+    def _repr_html_(self) -> str:
+        lines = [
+            (
+                ", ".join(
+                    [
+                        *(f"{axis.key} = {shown(row[axis.key])}" for axis in self.sweep.axes),
+                        row["design"],
+                    ]
+                ),
+                with_interval(row["steps_to"], row["steps_to_low"], row["steps_to_high"]),
+            )
+            for row in self.rows
+        ]
+        lines += [(failure.name, f"failed: {failure.why}") for failure in self.failures]
+        return table_html(lines, "Sweep: steps to the accuracy [95 % interval over walks]")
+
     def table(self) -> pd.DataFrame:
-        """Return the rows as a table; a swept table or list is JSON text there."""
+        """Return the rows as a table; swept tables and lists are JSON text in it."""
         import pandas as pd
 
         keys = [axis.key for axis in self.sweep.axes]
@@ -104,7 +131,9 @@ class SweepResult:
             {
                 "axes": {axis.key: list(axis.values) for axis in self.sweep.axes},
                 "rows": self.rows,
-                "failures": [{"run": failure.name, "why": failure.why} for failure in self.failures],
+                "failures": [
+                    {"run": failure.name, "why": failure.why} for failure in self.failures
+                ],
                 "settings": self.sweep.points[0].experiment.model_dump(mode="json"),
             }
         )
@@ -112,7 +141,9 @@ class SweepResult:
 
 
 def read_sweep(path: str | Path) -> Sweep:
-    """Read an experiment file with a table ``[sweep]``; check every key and every value before anything runs."""
+    """Read an experiment file with a table ``[sweep]``; check every key and every value before
+    anything runs.
+    """
     path = checks.existing_file(path)
     axes, points = read_grid(path)
     return Sweep(axes, points, path.parent)
@@ -133,7 +164,9 @@ def _runs(points: tuple[GridPoint, ...], folder: Path) -> Iterator[SweepRun]:
 
 
 def _files(experiment: Experiment, folder: Path, known: dict[Path, str]) -> dict[str, str]:
-    """Return a digest of each file that the experiment reads: another content is another experiment."""
+    """Return a digest of each file that the experiment reads: with other contents it is another
+    experiment.
+    """
     named = {
         "network": getattr(experiment.network, "file", None),
         "problem": getattr(experiment.problem, "file", None),
@@ -148,17 +181,20 @@ def _files(experiment: Experiment, folder: Path, known: dict[Path, str]) -> dict
     return found
 
 
-def compare_one(description: dict[str, Any], folder: str = ".") -> tuple[dict[str, Any], dict[str, Any]]:
-    """Carry out one run of a sweep: one design at one point, on one thread."""
+def compare_one(
+    description: dict[str, Any], folder: str = "."
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Compute one run of a sweep: one design at one point, on one thread."""
     content = description["experiment"]
     experiment = check_experiment(content | {"run": content["run"] | {"threads": 1}})
     if _files(experiment, Path(folder), {}) != description["files"]:
         raise InvalidData(
-            f"a file in {folder!r} is not the one that the sweep was begun with; restore it, or begin again"
+            f"a file in {folder!r} is not the one that the sweep was started with; restore it, or "
+            f"start again"
         )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DivergedWarning)  # the table counts them
-        warnings.simplefilter("ignore", DataWarning)  # said when the file was checked
+        warnings.simplefilter("ignore", DivergedWarning)  # the table has their number
+        warnings.simplefilter("ignore", DataWarning)  # was shown when the file was checked
         result = execute(experiment, Path(folder), progress=False)
     (name,) = experiment.designs
     trace = result.traces[name]
@@ -170,12 +206,14 @@ def compare_one(description: dict[str, Any], folder: str = ".") -> tuple[dict[st
         "excess_loss": trace.excess_loss,
         "transfers": trace.transfers,
     }
-    row = result.table().to_dict(orient="index")[name]
+    row = result.rows[name]
     numbers = {
-        "columns": [str(column) for column in row],  # in their order, which JSON's sorted keys would lose
+        "columns": [str(column) for column in row],  # in order, because JSON's keys are sorted
         "row": row,
         "trials": [asdict(trial) for trial in result.sweep[name]],
-        "provenance": {key: value for key, value in trace.provenance.items() if key not in _PER_RUN},
+        "provenance": {
+            key: value for key, value in trace.provenance.items() if key not in _PER_RUN
+        },
     }
     return arrays, numbers
 
@@ -188,7 +226,8 @@ def run_sweep(
     scheduler: str | None = None,
     progress: bool | None = None,
 ) -> SweepResult:
-    """SweepRun what the store lacks of a sweep, and return all of it; runs that fail are among the result.
+    """Compute the runs of a sweep that the store lacks, and return all; the result lists runs that
+    failed.
 
     Parameters
     ----------
@@ -215,13 +254,17 @@ def run_sweep(
         if key not in failed:
             found = store.load(key)
             assert found is not None
-            rows.append(_row(run, {name: found.numbers["row"][name] for name in found.numbers["columns"]}))
+            rows.append(
+                _row(run, {name: found.numbers["row"][name] for name in found.numbers["columns"]})
+            )
     return SweepResult(sweep, rows, failures)
 
 
 def _row(run: SweepRun, found: Mapping[str, Any]) -> dict[str, Any]:
     accuracy = run.point.experiment.run.accuracy
-    steps = {f"steps_to{end}": found[f"steps_to_{accuracy:g}{end}"] for end in ("", "_low", "_high")}
+    steps = {
+        f"steps_to{end}": found[f"steps_to_{accuracy:g}{end}"] for end in ("", "_low", "_high")
+    }
     head = {"design": run.design, "steps": run.point.experiment.run.steps, "accuracy": accuracy}
     return run.point.values | head | steps | dict(found)
 
@@ -239,5 +282,7 @@ def write_sweep(swept: SweepResult, folder: Path) -> list[Path]:
         path = folder / f"figure.{output.figure}"
         plot_sweep(swept.rows, [axis.key for axis in swept.sweep.axes], path=path)
         written.append(path)
-    (folder / "result.json").write_text(json.dumps(swept.document(), indent=2) + "\n", encoding="utf-8")
+    (folder / "result.json").write_text(
+        json.dumps(swept.document(), indent=2) + "\n", encoding="utf-8"
+    )
     return [*written, folder / "result.json"]

@@ -1,4 +1,6 @@
-"""One piece of work: a plain description and the name of a function, which any process can carry out."""
+"""One piece of work: a plain description and the name of a function, which any process can carry
+out.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from levywalk.errors import InvalidParameter, LevywalkError
+from levywalk.registry import loaded_files
 from levywalk.sweeps.store import canonical, key_of, pack, plain, unpack
 from levywalk.version import source_digest
 
@@ -21,7 +24,9 @@ Answer = bytes | str  # the bytes of the result's file, or the reason why there 
 DECISIVE_SOURCES = (
     *(
         "draws.py",
+        "memory.py",
         "schedule.py",
+        "step.py",
         "network",
         "problem",
         "walks",
@@ -31,6 +36,7 @@ DECISIVE_SOURCES = (
         "engine",
     ),
     *("experiments/spec.py", "experiments/compare.py", "experiments/execute.py"),
+    "experiments/tuning.py",
 )
 
 
@@ -45,7 +51,8 @@ class Task:
     name
         What errors call the task.
     content
-        What the store hashes: the description, the name of the function and the digest of its sources.
+        What the store hashes: the description, the name of the function and the digest of its
+        sources.
     given
         More arguments of the function, as JSON; they change no result.
     """
@@ -64,7 +71,9 @@ def tasks_of(
 ) -> list[Task]:
     """Return one task per description."""
     if names is not None and len(names) != len(descriptions):
-        raise InvalidParameter(f"names must be one per description, got {len(names)} for {len(descriptions)}")
+        raise InvalidParameter(
+            f"names must be one per description, got {len(names)} for {len(descriptions)}"
+        )
     function = name_of(work)
     arguments = json.dumps(plain(given or {}, "given"))
     tasks = []
@@ -97,7 +106,9 @@ def name_of(work: str | Callable[..., Any]) -> str:
     except InvalidParameter:
         found = None
     if found is not work or name.startswith("__main__:"):
-        raise InvalidParameter(f"work must be a function of a module that workers can import, got {work!r}")
+        raise InvalidParameter(
+            f"work must be a function of a module that workers can import, got {work!r}"
+        )
     return name
 
 
@@ -117,7 +128,8 @@ def find(name: str) -> Callable[..., Any]:
 
 @cache
 def source_of(name: str) -> str:
-    """Return a digest of the sources that decide a function's result: its own module and parts of levywalk.
+    """Return a digest of the sources that decide a function's result: its own module and parts of
+    levywalk.
 
     Examples
     --------
@@ -126,15 +138,19 @@ def source_of(name: str) -> str:
     """
     file = getattr(importlib.import_module(name.partition(":")[0]), "__file__", None)
     own = Path(file).read_bytes() if file is not None and Path(file).exists() else b""
-    return hashlib.sha256(source_digest(*DECISIVE_SOURCES).encode() + own).hexdigest()
+    loaded = "".join(
+        sorted(loaded_files().values())
+    ).encode()  # users' own methods decide numbers too
+    return hashlib.sha256(source_digest(*DECISIVE_SOURCES).encode() + own + loaded).hexdigest()
 
 
 def carry_out(content: str, given: str, here: bool = False) -> Answer:
-    """Carry out one task in any process; return the bytes of the result's file, or why there is none.
+    """Carry out one task in any process; return the bytes of the result's file, or why there is
+    none.
 
     Linear algebra uses one thread everywhere, because the number of its threads changes the last
-    digits. A worker process keeps that limit: several threads may be at work there, and none of them
-    should remove the limit of another. ``here`` restores it, in the process that asked.
+    digits. A worker process keeps that limit: several threads may be at work there, and none of
+    them should remove the limit of another. ``here`` restores it, in the process that asked.
     """
     import scipy.linalg  # noqa: F401 (it has a BLAS of its own, which must be loaded before the limit)
     from threadpoolctl import threadpool_limits
@@ -161,7 +177,9 @@ def carry_out(content: str, given: str, here: bool = False) -> Answer:
 
 
 def _place(error: BaseException) -> str:
-    """Return the file and line of an unexpected error, because its traceback stays in the worker."""
+    """Return the file and line of an unexpected error, because its traceback stays in the
+    worker.
+    """
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

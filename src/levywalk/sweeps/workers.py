@@ -1,4 +1,6 @@
-"""`Workers`: processes or a cluster that compute tasks, and store each result as soon as it is finished."""
+"""`Workers`: processes or a cluster that compute tasks, and store each result as soon as it is
+finished.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Failure:
 
 
 class JobsFailed(LevywalkError):
-    """Some tasks failed; the results of all others are stored. ``failures`` lists which failed and why."""
+    """Some tasks failed; the results of all others are stored. ``failures`` lists which failed and
+    why.
+    """
 
     def __init__(self, failures: Sequence[Failure], total: int) -> None:
         self.failures = tuple(failures)
@@ -54,9 +58,9 @@ class JobsFailed(LevywalkError):
 class Workers:
     """Compute tasks in processes on this machine, in this process, or on a Dask cluster.
 
-    They are started when they are first needed and kept until the end of the ``with`` block, so only
-    the first of several `run_all` pays the seconds that starting a process takes. A process that dies
-    is replaced.
+    They are started when they are first needed and kept until the end of the ``with`` block, so
+    only the first of several `run_all` pays the seconds that starting a process takes. A process
+    that dies is replaced.
 
     Parameters
     ----------
@@ -80,10 +84,13 @@ class Workers:
         self.scheduler = scheduler
         if count is not None and scheduler is not None:
             raise InvalidParameter(
-                f"give workers (processes on this machine) or a scheduler, got {count} and the scheduler {scheduler!r}"
+                f"give workers (processes on this machine) or a scheduler, "
+                f"got {count} and the scheduler {scheduler!r}"
             )
         self._pool: Pool | None = None
-        self._most: int | None = None  # how many processes can have something to do, if that is known
+        self._most: int | None = (
+            None  # how many processes can have something to do, if that is known
+        )
 
     def compute(self, tasks: list[Task], store: ResultStore, bar: Bar) -> None:
         """Compute all tasks and store each result; raise an error at the end if some failed."""
@@ -133,11 +140,17 @@ class Workers:
         self.close(now=error is not None)
 
 
-def workers_for(workers: int | Workers | None, scheduler: str | None, tasks: int) -> AbstractContextManager[Workers]:
-    """Return the workers to use: the given ones, which stay open, or new ones for this call alone."""
+def workers_for(
+    workers: int | Workers | None, scheduler: str | None, tasks: int
+) -> AbstractContextManager[Workers]:
+    """Return the workers to use: the given ones, which stay open, or new ones for this call
+    alone.
+    """
     if isinstance(workers, Workers):
         if scheduler is not None:
-            raise InvalidParameter(f"give the scheduler to Workers, not beside it, got Workers and {scheduler!r}")
+            raise InvalidParameter(
+                f"give the scheduler to Workers, not beside it, got Workers and {scheduler!r}"
+            )
         return nullcontext(workers)
     own = Workers(workers, scheduler)
     own._most = tasks
@@ -145,7 +158,9 @@ def workers_for(workers: int | Workers | None, scheduler: str | None, tasks: int
 
 
 class _TaskQueue:
-    """Tasks that wait, run, or may have killed a worker; and results that wait for space on the disk."""
+    """Tasks that wait, run, or may have killed a worker; and results that wait for space on the
+    disk.
+    """
 
     def __init__(self, tasks: list[Task], store: ResultStore, pool: Pool, bar: Bar) -> None:
         self.store, self.pool, self.bar = store, pool, bar
@@ -202,7 +217,8 @@ class _TaskQueue:
             return
         except CancelledError:
             raise ClusterLost(
-                f"the scheduler dropped {task.name}: it was stopped, or another client cancelled the work; {RESUME}"
+                f"the scheduler dropped {task.name}: it was stopped, or another client cancelled "
+                f"the work; {RESUME}"
             ) from None
         except Exception as error:  # the function or its result could not be transferred
             answer = f"{type(error).__name__}: {error}"
@@ -230,7 +246,9 @@ class _TaskQueue:
         self.bar.advance(1)
 
     def _write(self, last: bool) -> None:
-        """Write finished results; if there is no space, keep them and try again while tasks are running."""
+        """Write finished results; if there is no space, keep them and try again while tasks are
+        running.
+        """
         while self.unsaved:
             try:
                 with Interruptible() as interrupt:
@@ -245,13 +263,19 @@ class _TaskQueue:
                 raise KeyboardInterrupt
 
     def _rescue(self) -> str:
-        """Write the results that the store has no space for into another folder, and return which."""
+        """Write the results that the store has no space for into another folder, and return
+        which.
+        """
         elsewhere = ResultStore(tempfile.mkdtemp(prefix="levywalk-"))
         try:
             for key, content in self.unsaved:
                 elsewhere.put(key, content)
         except ResultStoreError:
-            return f"{len(self.unsaved)} finished results are lost, because there was no space elsewhere either"
+            return (
+                f"{len(self.unsaved)} finished results are lost, because there was no space "
+                "elsewhere either"
+            )
         return (
-            f"{len(self.unsaved)} finished results are in {elsewhere.folder}: move these files into the store as well"
+            f"{len(self.unsaved)} finished results are in {elsewhere.folder}: "
+            "move these files into the store as well"
         )

@@ -1,4 +1,4 @@
-"""The chain that a design induces; the engine's independent judge."""
+"""The Markov chain of a walk and what follows from it, computed without the engine."""
 
 from levywalk.theory.chain.gap_result import SpectralGap
 from levywalk.theory.chain.reversibility import detailed_balance_violation, is_reversible

@@ -1,6 +1,7 @@
 """The record of runs: what simulation and fleet both produce. `files` reads and writes it."""
 
+from levywalk.trace.comparison import Comparison, Trial
 from levywalk.trace.trace import Trace
-from levywalk.trace.walks import Correlation, Walks
+from levywalk.trace.walk_record import Correlation, WalkRecord
 
-__all__ = ["Correlation", "Trace", "Walks"]
+__all__ = ["Comparison", "Correlation", "Trace", "Trial", "WalkRecord"]

@@ -1,4 +1,4 @@
-"""Traces as netCDF files; what comes from a file is checked before it becomes a Trace."""
+"""Traces as netCDF files; the content of a file is checked before it becomes a Trace."""
 
 from __future__ import annotations
 
@@ -63,18 +63,21 @@ def to_xarray(trace: Trace) -> xr.Dataset:
 
 
 def save_trace(trace: Trace, path: str | Path) -> Path:
-    """Write a netCDF file: whole or not at all."""
+    """Write a netCDF file; after an error there is no incomplete file."""
     path = Path(path)
     if not path.parent.is_dir():
         raise InvalidParameter(
-            f"path must lie in a folder that exists, got {str(path)!r}; create {str(path.parent)!r} first"
+            f"path must lie in a folder that exists, got {str(path)!r}; create "
+            f"{str(path.parent)!r} first"
         )
     if path.is_dir():
         raise InvalidParameter(f"path must name a file, got the folder {str(path)!r}")
     partial = path.with_name(path.name + ".partial")
     dataset = to_xarray(trace)
     packing = {
-        name: {"zlib": True, "complevel": 1} for name in ("visits", "walk") if name in dataset and dataset[name].size
+        name: {"zlib": True, "complevel": 1}
+        for name in ("visits", "walk")
+        if name in dataset and dataset[name].size
     }
     try:
         dataset.to_netcdf(partial, engine="h5netcdf", encoding=packing)
@@ -100,21 +103,28 @@ def load_trace(path: str | Path) -> Trace:
     try:
         with xr.open_dataset(path, engine="h5netcdf") as dataset:
             dataset.load()
-    except Exception as error:  # h5py and xarray raise whatever a damaged file makes them meet
-        raise InvalidTrace(f"{path} is not a trace: {error}; traces are written by Trace.save") from None
+    except Exception as error:  # a damaged file makes h5py and xarray raise anything
+        raise InvalidTrace(
+            f"{path} is not a trace: {error}; traces are written by Trace.save"
+        ) from None
     if str(dataset.attrs.get("format")) != _FORMAT:
         raise InvalidTrace(
-            f"{path} is a netCDF file but not a trace of format {_FORMAT!r}; traces are written by Trace.save"
+            f"{path} is a netCDF file but not a trace of format {_FORMAT!r}; traces are written by "
+            f"Trace.save"
         )
     try:
         provenance = json.loads(dataset.attrs["provenance"])
         str(provenance["design"]["name"])
-        how = provenance.get("loss", {"kind": "exact", "nodes": 0, "of": 0})  # earlier files have exact ones only
+        how = provenance.get(
+            "loss", {"kind": "exact", "nodes": 0, "of": 0}
+        )  # earlier files have exact losses only
         str(how["kind"]), int(how["nodes"]), int(how["of"])
     except (KeyError, TypeError, ValueError):
         raise InvalidTrace(f"{path} has no readable provenance; the file is damaged") from None
     remembered = {
-        str(name).removeprefix(_MEMORY): dataset[name].values for name in dataset if str(name).startswith(_MEMORY)
+        str(name).removeprefix(_MEMORY): dataset[name].values
+        for name in dataset
+        if str(name).startswith(_MEMORY)
     }
     trace = Trace(
         **{name: _array(dataset, name, path) for name in ("step", *_DIMS)},
@@ -128,7 +138,9 @@ def load_trace(path: str | Path) -> Trace:
 def _check_contents(trace: Trace, path: Path) -> None:
     """Refuse numbers that no run could have written."""
     n, step = len(trace.target), trace.step
-    nodes: list[AnyArray] = [trace.final_node] if trace.walk is None else [trace.final_node, trace.walk]
+    nodes: list[AnyArray] = (
+        [trace.final_node] if trace.walk is None else [trace.final_node, trace.walk]
+    )
     wrong = (
         not len(step)
         or step[0] != 0
@@ -139,7 +151,9 @@ def _check_contents(trace: Trace, path: Path) -> None:
         or not np.isfinite(trace.model).all()
     )
     if wrong:
-        raise InvalidTrace(f"{path} contradicts itself (steps, nodes, visits or models); the file is damaged")
+        raise InvalidTrace(
+            f"{path} contradicts itself (steps, nodes, visits or models); the file is damaged"
+        )
 
 
 def _array(dataset: xr.Dataset, name: str, path: Path) -> Any:
@@ -152,6 +166,9 @@ def _array(dataset: xr.Dataset, name: str, path: Path) -> Any:
     kinds = "iu" if name in _WHOLE else "f"
     if dataset[name].dims != wanted or values.dtype.kind not in kinds:
         raise InvalidTrace(
-            f"{path}: {name!r} has dimensions {dataset[name].dims} and type {values.dtype}; the file is damaged"
+            f"{path}: {name!r} has dimensions {dataset[name].dims} and type {values.dtype}; the "
+            f"file is damaged"
         )
-    return np.asarray(values, dtype=np.int32 if name == "walk" else np.int64 if name in _WHOLE else np.float64)
+    return np.asarray(
+        values, dtype=np.int32 if name == "walk" else np.int64 if name in _WHOLE else np.float64
+    )

@@ -1,4 +1,4 @@
-"""What ran, as a trace tells it: for simulations and fleets alike."""
+"""What was run, as a trace records it; simulations and fleets use the same."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def told(
     'ring(5)'
     """
     fingerprint = getattr(problem, "fingerprint", None)
+    arrays = getattr(problem, "arrays", None)  # of a model that is several named arrays
     return {
         "levywalk": __version__,
         "numpy": np.__version__,
@@ -51,13 +52,16 @@ def told(
         "network": {
             "name": network.name,
             "n": network.n,
-            "edges": network.edges,
+            "edges": network.n_edges,
             "self_loops": network.self_loops,
             "fingerprint": network.fingerprint(),
         },
         "problem": {
-            "kind": type(problem).__name__,
+            "kind": type(getattr(problem, "named", problem)).__name__,
             "dim": problem.dim,
+            "arrays": None
+            if arrays is None
+            else {key: list(shape) for key, shape in arrays.shapes.items()},
             "fingerprint": fingerprint() if fingerprint else None,
         },
         "design": design.describe(),

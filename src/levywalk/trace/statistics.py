@@ -1,4 +1,4 @@
-"""Means, settling times and their bootstrap intervals; an infinite error counts as infinite everywhere."""
+"""Means, settling times and their bootstrap intervals; an infinite error makes a mean infinite."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RESAMPLES = 1000
 
 
 def mean_over_walks(errors: Floats) -> Floats:
-    """Return the mean over rows; infinite where any walk's error is.
+    """Return the mean over rows; it is infinite where any walk's error is infinite.
 
     Examples
     --------
@@ -24,11 +24,14 @@ def mean_over_walks(errors: Floats) -> Floats:
 
 
 def settled_at(step: Ints, curves: Floats, accuracy: float) -> Floats:
-    """Return, for each curve, the first checkpoint after which it stays at or below ``accuracy``; infinity if none.
+    """Return, for each curve, the first checkpoint after which it stays at or below ``accuracy``,
+    or infinity.
 
     Examples
     --------
-    >>> settled_at(np.array([0, 10, 20, 30]), np.array([[1.0, 0.1, 0.3, 0.1], [1.0, 0.1, 0.1, 0.2]]), 0.2)
+    >>> settled_at(
+    ...     np.array([0, 10, 20, 30]), np.array([[1.0, 0.1, 0.3, 0.1], [1.0, 0.1, 0.1, 0.2]]), 0.2
+    ... )
     array([30., 10.])
     >>> settled_at(np.array([0, 10]), np.array([[1.0, 0.3]]), 0.2)
     array([inf])
@@ -51,18 +54,25 @@ def resampled_means(values: Floats, seed: int) -> Floats:
     return np.asarray(means)
 
 
-def bootstrap_steps(step: Ints, errors: Floats, accuracy: float, level: float, seed: int) -> tuple[float, float]:
+def bootstrap_steps(
+    step: Ints, errors: Floats, accuracy: float, level: float, seed: int
+) -> tuple[float, float]:
     """Return the percentile interval of the settling time of the mean over walks."""
-    level = checks.real("level", level, "in (0, 1)", low=0.0, high=1.0, low_open=True, high_open=True)
+    level = checks.real(
+        "level", level, "in (0, 1)", low=0.0, high=1.0, low_open=True, high_open=True
+    )
     times = settled_at(step, resampled_means(errors, seed), accuracy)
     tail = (1.0 - level) / 2.0
-    # An order statistic, since interpolation between a number and infinity is neither.
+    # An order statistic, because there is nothing between a number and infinity.
     low, high = np.quantile(times, [tail, 1.0 - tail], method="inverted_cdf")
     return float(low), float(high)
 
 
-def bootstrap_mean(values: Floats, level: float = 0.95, seed: int = 0) -> tuple[float, float] | None:
-    """Return the percentile interval of the mean, or None for a single value and for unknown ones (NaN).
+def bootstrap_mean(
+    values: Floats, level: float = 0.95, seed: int = 0
+) -> tuple[float, float] | None:
+    """Return the percentile interval of the mean, or None for a single value and for unknown ones
+    (NaN).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Trace: the record of runs, as arrays with their provenance."""
+"""Trace: the record of a run, as arrays with their provenance."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import numpy as np
 from levywalk import checks
 from levywalk.arrays import AnyArray, Floats, Ints, Ints32
 from levywalk.errors import InvalidParameter
+from levywalk.notebook import table_html
+from levywalk.problem.named import ModelArrays
 from levywalk.trace.statistics import bootstrap_mean, bootstrap_steps, mean_over_walks, settled_at
 
 if TYPE_CHECKING:
@@ -21,32 +23,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What happened in a run of several replicas.
+    """The record of a run of several replicas.
 
     Attributes
     ----------
     step
         The checkpoints, in updates done: 0, …, steps.
     distance2, excess_loss, loss
-        ‖x - x*‖², f(x) - f(x*) and f(x) of each (replica, checkpoint). ``sampled_loss`` says whether f is the mean over
-        a sample of the nodes; f(x) - f(x*) can then be a little below 0.
+        ‖x - x*‖², f(x) - f(x*) and f(x) of each (replica, checkpoint). ``sampled_loss`` says
+        whether f is the mean over a sample of the nodes; f(x) - f(x*) can then be a little below 0.
     hops, transfers, bytes
-        Until each (replica, checkpoint): decisions and passes (a stay is one, a jump of distance d is d), messages
-        between two distinct nodes, and what these messages carry: the model and the token's memory.
+        Until each (replica, checkpoint): decisions and passes (a stay is one, a jump of distance d
+        is d), messages between two distinct nodes, and what these messages carry: the model and the
+        token's memory.
     small_messages
-        Until each (replica, checkpoint): messages without a model, which are questions to neighbours and answers.
+        Until each (replica, checkpoint): messages without a model, which are questions to
+        neighbours and answers.
     visits
         Updates done at each (replica, node), or None.
     walk
         The node of each (replica, update), or None.
     final_node, model
-        Where the model is after the last move, and the model, by replica.
+        The node that holds the model after the last move, and the model, by replica.
     diverged_at
         The step whose update overflowed, by replica; -1 if none did.
     switched_at
         The step after whose update a switching design switched, by replica; -1 if it did not.
     memory
-        What tokens and nodes remember at the end, by name, one row per replica; None unless it was asked for.
+        What tokens and nodes remember at the end, by name, one row per replica; None unless it was
+        asked for.
     target
         The law π that the walk aimed at.
     optimum
@@ -57,7 +62,9 @@ class Trace:
     Examples
     --------
     >>> import levywalk as lw
-    >>> trace = lw.run(lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=100, step_size=0.01, replicas=2)
+    >>> trace = lw.run(
+    ...     lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=100, step_size=0.01, replicas=2
+    ... )
     >>> trace
     Trace(MHLJ: 2 replicas x 100 steps)
     >>> trace.visits.sum(axis=1)
@@ -85,7 +92,7 @@ class Trace:
 
     @property
     def replicas(self) -> int:
-        """How many walks."""
+        """The number of walks."""
         return len(self.model)
 
     @property
@@ -99,7 +106,8 @@ class Trace:
         first = self.distance2[:, :1]
         if not ((first > 0) & np.isfinite(first)).all():
             raise InvalidParameter(
-                "the relative error is undefined: x0 is the optimum or too far from it, or the optimum is unknown; "
+                "the relative error is undefined: x0 is the optimum or too far from it, or the "
+                "optimum is unknown; "
                 "give another x0, or read distance2 and loss"
             )
         with np.errstate(over="ignore"):
@@ -107,7 +115,8 @@ class Trace:
 
     @property
     def sampled_loss(self) -> str:
-        """How f was measured, if not exactly, such as "149 of 1000 nodes"; else empty.
+        """The sample of nodes on which f was measured, such as "149 of 1000 nodes"; empty if it was
+        exact.
 
         Examples
         --------
@@ -119,27 +128,53 @@ class Trace:
         how = self.provenance.get("loss", {"kind": "exact"})
         return "" if how["kind"] == "exact" else f"{how['nodes']} of {how['of']} nodes"
 
-    def steps_to(self, accuracy: float) -> float:
-        """Return the first checkpoint after which the error's mean over walks stays at or below ``accuracy``; else
-        infinity.
+    def named_models(self) -> dict[str, Floats]:
+        """Return the final models as named arrays, one per replica.
 
         Examples
         --------
         >>> import levywalk as lw
-        >>> trace = lw.run(lw.complete(20), lw.homogeneous(20), lw.unif_rw(), steps=400, step_size=0.01, replicas=8)
+        >>> trace = lw.run(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=9, step_size=0.01)
+        >>> list(trace.named_models())  # a problem without named arrays has one vector
+        ['model']
+        """
+        shapes = self.provenance.get("problem", {}).get("arrays")
+        return {"model": self.model} if shapes is None else ModelArrays(shapes).unpack(self.model)
+
+    def steps_to(self, accuracy: float) -> float:
+        """Return the first checkpoint after which the error's mean over walks stays at or below
+        ``accuracy``; else infinity.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> trace = lw.run(
+        ...     lw.complete(20),
+        ...     lw.homogeneous(20),
+        ...     lw.unif_rw(),
+        ...     steps=400,
+        ...     step_size=0.01,
+        ...     replicas=8,
+        ... )
         >>> trace.steps_to(2.0)  # the error starts at 1
         0.0
         """
         accuracy = checks.positive("accuracy", accuracy)
         return float(settled_at(self.step, mean_over_walks(self.error)[None], accuracy)[0])
 
-    def steps_to_interval(self, accuracy: float, level: float = 0.95, seed: int = 0) -> tuple[float, float]:
-        """Return the interval of `steps_to` when the walks are drawn again (bootstrap); infinite ends are honest."""
+    def steps_to_interval(
+        self, accuracy: float, level: float = 0.95, seed: int = 0
+    ) -> tuple[float, float]:
+        """Return the interval of `steps_to` if the walks are drawn again (bootstrap); its ends can
+        be infinite.
+        """
         accuracy = checks.positive("accuracy", accuracy)
         return bootstrap_steps(self.step, self.error, accuracy, level, seed)
 
     def longest_dwell(self) -> tuple[Ints, Ints]:
-        """Return, by replica, the most consecutive updates at one node, and that node; needs ``record_walk=True``."""
+        """Return, by replica, the most consecutive updates at one node, and that node; needs
+        ``record_walk=True``.
+        """
         length, node = self._longest_dwell
         return length.copy(), node.copy()
 
@@ -159,7 +194,9 @@ class Trace:
         return length, node
 
     def busiest(self) -> tuple[int, float, float]:
-        """Return the node with the most updates, its share of them, and its share under the target."""
+        """Return the node with the most updates, its share of them, and its share under the
+        target.
+        """
         if self.visits is None:
             raise InvalidParameter("shares of visits need record_visits=True")
         total = self.visits.sum(axis=0)
@@ -172,7 +209,9 @@ class Trace:
         Examples
         --------
         >>> import levywalk as lw
-        >>> trace = lw.run(lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=400, step_size=0.01, replicas=8)
+        >>> trace = lw.run(
+        ...     lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=400, step_size=0.01, replicas=8
+        ... )
         >>> sorted(trace.summary())[:3]
         ['busiest_node', 'busiest_share', 'busiest_target']
         """
@@ -221,7 +260,9 @@ class Trace:
         Examples
         --------
         >>> import levywalk as lw
-        >>> trace = lw.run(lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=100, step_size=0.01, replicas=2)
+        >>> trace = lw.run(
+        ...     lw.ring(20), lw.homogeneous(20), lw.mhlj(), steps=100, step_size=0.01, replicas=2
+        ... )
         >>> len(trace.to_dataframe())
         202
         """
@@ -249,3 +290,18 @@ class Trace:
         diverged = int((self.diverged_at >= 0).sum())
         tail = f", {diverged} diverged" if diverged else ""
         return f"Trace({self.name}: {self.replicas} replicas x {int(self.step[-1])} steps{tail})"
+
+    def _repr_html_(self) -> str:
+        shown = {
+            "steps": f"{int(self.step[-1]):,}",
+            "replicas": self.replicas,
+            "nodes": f"{len(self.target):,}",
+            "‖x - x*‖² at the end": f"{mean_over_walks(self.distance2)[-1]:.4g}",
+            "f(x) at the end": f"{mean_over_walks(self.loss)[-1]:.4g}",
+            "hops per step": f"{self.hops[:, -1].mean() / max(int(self.step[-1]), 1):.3g}",
+            "transfers per step": (
+                f"{self.transfers[:, -1].mean() / max(int(self.step[-1]), 1):.3g}"
+            ),
+            "diverged": int((self.diverged_at >= 0).sum()),
+        }
+        return table_html(list(shown.items()), f"Trace of {self.name} (means over replicas)")

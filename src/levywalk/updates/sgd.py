@@ -25,8 +25,8 @@ class Sgd(Update):
     Parameters
     ----------
     minibatch
-        How many of its samples a node draws for one update, uniformly with replacement; None, and a node that has no
-        more than that, takes them all.
+        How many of its samples a node draws for one update, uniformly with replacement; None, and a
+        node that has no more than that, takes them all.
 
     Examples
     --------
@@ -46,7 +46,8 @@ class Sgd(Update):
         """Refuse minibatches of a problem that has no samples to draw from."""
         if self.minibatch is not None and not isinstance(problem, GeneralizedLinear):
             raise InvalidParameter(
-                f"minibatch must be None for a {type(problem).__name__}: only problems made of samples and a loss, "
+                f"minibatch must be None for a {type(problem).__name__}: only problems made of "
+                "samples and a loss, "
                 "such as LeastSquares and Logistic, have samples to draw from"
             )
 
@@ -60,7 +61,9 @@ class Sgd(Update):
         samples = [split(word(MINIBATCH + j), count)[0] for j in range(self.minibatch)]
         return problem.local_gradient(v, x, samples=np.array(samples))
 
-    def direction(self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words) -> Floats:
+    def direction(
+        self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words
+    ) -> Floats:
         """Return w(v) ∇f_v(x)."""
         direction: Floats = weight * self.gradient(local.problem, local.index, model, words)
         return direction

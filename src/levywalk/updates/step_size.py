@@ -20,5 +20,7 @@ def as_step_size(value: object, default: float) -> Schedule:
     if isinstance(value, str):
         if value == "theory":
             return Constant(default)
-        raise InvalidParameter(f"step_size must be a number above 0, 'theory' or a schedule, got {value!r}")
+        raise InvalidParameter(
+            f"step_size must be a number above 0, 'theory' or a schedule, got {value!r}"
+        )
     return Constant(checks.positive("step_size", value))

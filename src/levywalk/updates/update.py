@@ -42,7 +42,9 @@ class LocalData:
         self.n_samples = 1 if count is None else count(index)
 
     def gradient(self, model: Floats, samples: Ints | None = None) -> Floats:
-        """Return the gradient of f_v, over all of the node's samples or those at the given positions."""
+        """Return the gradient of f_v, over all of the node's samples or those at the given
+        positions.
+        """
         if samples is None:
             return np.asarray(self._problem.local_gradient(self._index, model), dtype=np.float64)
         return self._problem.local_gradient(self._index, model, samples=samples)  # type: ignore[call-arg]
@@ -61,13 +63,17 @@ class LocalData:
         """The node's features and targets, if the problem has them."""
         own = getattr(self._problem, "node_samples", None)
         if own is None:
-            raise InvalidParameter(f"a {type(self._problem).__name__} has no samples that an update could look at")
+            raise InvalidParameter(
+                f"a {type(self._problem).__name__} has no samples that an update could look at"
+            )
         features, targets = own(self._index)
         return features, targets
 
     @property
     def problem(self) -> Problem:
-        """The problem that the node's losses belong to; on a real node it holds that node's samples alone."""
+        """The problem that the node's losses belong to; on a real node it holds that node's samples
+        alone.
+        """
         return self._problem
 
     @property
@@ -77,9 +83,11 @@ class LocalData:
 
 
 class Update:
-    """What a visited node does: a new model from the old one, the node's own data and what is remembered.
+    """What a visited node does: a new model from the old one, the node's own data and what is
+    remembered.
 
-    A subclass has a ``name`` and implements either `direction` (the model then moves by -γ times it) or `apply`.
+    A subclass has a ``name`` and implements either `direction` (the model then moves by -γ times
+    it) or `apply`.
 
     Attributes
     ----------
@@ -97,7 +105,9 @@ class Update:
     ...     name = "signed_sgd"
     ...     def direction(self, model, memory, local, weight, words):
     ...         return weight * np.sign(local.gradient(model))
-    >>> trace = lw.run(lw.ring(5), lw.homogeneous(5), lw.unif_rw(), steps=9, step_size=0.5, update=SignedSgd())
+    >>> trace = lw.run(
+    ...     lw.ring(5), lw.homogeneous(5), lw.unif_rw(), steps=9, step_size=0.5, update=SignedSgd()
+    ... )
     >>> set((trace.model[0] % 0.5).tolist())
     {0.0}
     """
@@ -107,12 +117,20 @@ class Update:
     token_memory: Mapping[str, Kind] = {}
     local: bool = True
 
-    def direction(self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words) -> Floats:
+    def direction(
+        self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words
+    ) -> Floats:
         """Return the direction g of the step x ← x - γ g."""
         raise InvalidParameter(f"update {type(self).__name__} must implement direction or apply")
 
     def apply(
-        self, model: Floats, memory: Memory, local: LocalData, weight: float, step_size: float, words: Words
+        self,
+        model: Floats,
+        memory: Memory,
+        local: LocalData,
+        weight: float,
+        step_size: float,
+        words: Words,
     ) -> Floats:
         """Return the new model. The old one must not be changed in place; the memory may be.
 
@@ -141,7 +159,9 @@ class Update:
         return 1.0 / largest
 
     def compiled(self) -> Callable[..., Any] | None:
-        """Return a numba-compiled twin of `apply`, or None; docs/extending.md says what it is given."""
+        """Return a numba-compiled twin of `apply`, or None; docs/extending.md says what it is
+        given.
+        """
         return None
 
     def __repr__(self) -> str:
@@ -152,7 +172,8 @@ def check_update(update: Any, problem: Problem) -> None:
     """Refuse an update whose declarations make no sense, or that does not fit the problem."""
     if not isinstance(update, Update):
         raise InvalidParameter(
-            f"update must be an Update such as lw.sgd() or lw.sgd(minibatch=8), or a registered name, got {update!r}"
+            "update must be an Update such as lw.sgd() or lw.sgd(minibatch=8), or a registered "
+            f"name, got {update!r}"
         )
     owner = type(update).__name__
     check_declaration(owner, "node_memory", update.node_memory)

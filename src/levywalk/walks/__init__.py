@@ -8,6 +8,7 @@ from levywalk.walks.designs import (
     custom,
     iid_uniform,
     iid_weighted,
+    is_plain_design,
     mhlj,
     mixed_rw,
     paper_designs,
@@ -17,17 +18,21 @@ from levywalk.walks.designs import (
     weight_rw,
 )
 from levywalk.walks.detector import BoundDetector, Detector, DetectorState
-from levywalk.walks.jump import DistanceLaw, FixedDistance, JumpLaw, PowerLaw, TruncatedGeometric, jump_distance
+from levywalk.walks.jump import (
+    DistanceLaw,
+    FixedDistance,
+    JumpLaw,
+    PowerLaw,
+    TruncatedGeometric,
+    jump_distance,
+)
 from levywalk.walks.rule import hop, metropolis_hastings
 from levywalk.walks.target import Degree, Importance, Mixed, Scores, Target, Uniform, as_target
 from levywalk.walks.view import Decision, LocalView, Server
 from levywalk.walks.walk import Walk, check_fit
 
-AnyDesign = Walk
-
 __all__ = [
     "AliasTable",
-    "AnyDesign",
     "Bound",
     "BoundDetector",
     "Decision",
@@ -55,6 +60,7 @@ __all__ = [
     "hop",
     "iid_uniform",
     "iid_weighted",
+    "is_plain_design",
     "jump_distance",
     "metropolis_hastings",
     "mhlj",

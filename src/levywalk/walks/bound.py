@@ -1,4 +1,6 @@
-"""A walk that is bound to a network and a problem: every node's score, weight and law, as arrays."""
+"""A walk that is bound to a network and a problem:
+every node's score, weight and law, as arrays.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ class Bound:
 
     @property
     def ratio(self) -> Floats:
-        """t_v / d_v: a proposal from v to u is accepted with probability min(1, ratio_u / ratio_v)."""
+        """t_v / d_v: a proposal from v to u is accepted with probability
+        min(1, ratio_u / ratio_v).
+        """
         return np.asarray(self.scores / self.network.degree)
 
     def view(self, v: int) -> LocalView:

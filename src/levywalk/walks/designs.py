@@ -1,4 +1,6 @@
-"""Designs: the walks that the paper compares, and their free composition from a target and a jump law."""
+"""Designs: the walks that the paper compares, and their free composition from a target and a jump
+law.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from levywalk import checks
 from levywalk.arrays import Floats
+from levywalk.contracts import keeps
 from levywalk.draws import HOP, JUMP, Words, unit
 from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.memory import Memory
@@ -44,11 +47,13 @@ class Design(Walk):
     Parameters
     ----------
     target
-        The law π that the walk aims at: "uniform", "importance", "degree", ``Mixed(mix)`` or one score per node.
+        The law π that the walk aims at: "uniform", "importance", "degree", ``Mixed(mix)`` or one
+        score per node.
     jump
         A `JumpLaw`, or None for none.
     moves
-        "walk": Metropolis-Hastings to neighbours. "iid": each node drawn from π afresh, as only a server could.
+        "walk": Metropolis-Hastings to neighbours. "iid": each node drawn from π afresh, as only a
+        server could.
     reweight
         Whether an update at v is weighted by w(v) = 1/(nπ(v)), which makes it unbiased; else w = 1.
     name
@@ -57,7 +62,11 @@ class Design(Walk):
     Examples
     --------
     >>> import levywalk as lw
-    >>> lw.Design(target="importance", jump=lw.JumpLaw(0.05, lw.PowerLaw(1.5, max_hops=20)), name="heavy tail").name
+    >>> lw.Design(
+    ...     target="importance",
+    ...     jump=lw.JumpLaw(0.05, lw.PowerLaw(1.5, max_hops=20)),
+    ...     name="heavy tail",
+    ... ).name
     'heavy tail'
     """
 
@@ -72,10 +81,13 @@ class Design(Walk):
         checks.choice("moves", self.moves, MOVES)
         if self.jump is not None and not isinstance(self.jump, JumpLaw):
             raise InvalidParameter(
-                f"jump must be a JumpLaw or None, got {self.jump!r}; write JumpLaw(p_jump, distance)"
+                f"jump must be a JumpLaw or None, got {self.jump!r}; write JumpLaw(p_jump, "
+                "distance)"
             )
         if self.jump is not None and self.moves == "iid":
-            raise InvalidParameter("jump must be None when moves is 'iid': i.i.d. sampling has nowhere to jump from")
+            raise InvalidParameter(
+                "jump must be None when moves is 'iid': i.i.d. sampling has nowhere to jump from"
+            )
 
     @cached_property
     def _cumulative(self) -> Floats:
@@ -84,7 +96,9 @@ class Design(Walk):
         return self.jump.cumulative()
 
     def decide(self, view: LocalView, memory: Memory, words: Words) -> Decision:
-        """Jump with probability p_jump, else propose a neighbour and accept or stay: Algorithm [alg:jump]."""
+        """Jump with probability p_jump, else propose a neighbour and accept or stay: Algorithm
+        [alg:jump].
+        """
         if view.server is not None:
             return Decision(view.server.table.pick(words(HOP)))
         if view.hops_left:
@@ -117,7 +131,8 @@ class Design(Walk):
 @registered("design", "custom_switching")
 @dataclass(frozen=True)
 class Switching(Walk):
-    """Walk by ``first`` until the detector says that the model has settled, then by ``then``; see `switching`.
+    """Walk by ``first`` until the detector says that the model has settled, then by ``then``; see
+    `switching`.
 
     Examples
     --------
@@ -135,15 +150,23 @@ class Switching(Walk):
     def __post_init__(self) -> None:
         for label, walk in (("first", self.first), ("then", self.then)):
             if not isinstance(walk, Walk) or len(walk.phases) != 1:
-                raise InvalidParameter(f"{label} must be a walk such as mhlj() or unif_rw(), got {walk!r}")
+                raise InvalidParameter(
+                    f"{label} must be a walk such as mhlj() or unif_rw(), got {walk!r}"
+                )
             if not walk.local:
-                raise InvalidParameter(f"{label} must walk; i.i.d. sampling cannot be switched to or from")
+                raise InvalidParameter(
+                    f"{label} must walk; i.i.d. sampling cannot be switched to or from"
+                )
         if not isinstance(self.detector, Detector):
-            raise InvalidParameter(f"detector must be a Detector(threshold, window, patience), got {self.detector!r}")
+            raise InvalidParameter(
+                f"detector must be a Detector(threshold, window, patience), got {self.detector!r}"
+            )
         if isinstance(self.step_size, str):
             checks.choice("step_size of the second phase", self.step_size, (AUTO, "theory"))
         else:
-            object.__setattr__(self, "step_size", checks.positive("step_size of the second phase", self.step_size))
+            object.__setattr__(
+                self, "step_size", checks.positive("step_size of the second phase", self.step_size)
+            )
 
     @property
     def phases(self) -> tuple[Walk, ...]:
@@ -152,7 +175,9 @@ class Switching(Walk):
 
     def decide(self, view: LocalView, memory: Memory, words: Words) -> Decision:
         """Refuse: each phase decides by itself."""
-        raise InvalidParameter("a switching walk decides by the walk of its phase: see Switching.phases")
+        raise InvalidParameter(
+            "a switching walk decides by the walk of its phase: see Switching.phases"
+        )
 
     def bind(self, network: Network, problem: Problem) -> Bound:
         """Refuse: each phase is bound by itself."""
@@ -171,7 +196,11 @@ def simple_rw(reweight: bool = False) -> Design:
     >>> lw.simple_rw().name
     'SimpleRW'
     """
-    return Design(target=Degree(), reweight=bool(reweight), name="SimpleRW (reweighted)" if reweight else "SimpleRW")
+    return Design(
+        target=Degree(),
+        reweight=bool(reweight),
+        name="SimpleRW (reweighted)" if reweight else "SimpleRW",
+    )
 
 
 @registered("design")
@@ -202,7 +231,8 @@ def weight_rw() -> Design:
 
 @registered("design")
 def mixed_rw(mix: float) -> Design:
-    """Walk by Metropolis-Hastings to π_λ = λ/n + (1-λ)π_IS; ``mix`` = λ is the uniform law's share: MixedRW.
+    """Walk by Metropolis-Hastings to π_λ = λ/n + (1-λ)π_IS; ``mix`` = λ is the uniform law's share:
+    MixedRW.
 
     Examples
     --------
@@ -215,7 +245,12 @@ def mixed_rw(mix: float) -> Design:
 
 
 @registered("design")
-def mhlj(p_jump: float = 0.1, p_distance: float = 0.5, max_hops: int = 3, schedule: Schedule | None = None) -> Design:
+def mhlj(
+    p_jump: float = 0.1,
+    p_distance: float = 0.5,
+    max_hops: int = 3,
+    schedule: Schedule | None = None,
+) -> Design:
     """Metropolis-Hastings with Lévy jumps, Algorithm [alg:jump].
 
     Parameters
@@ -225,8 +260,9 @@ def mhlj(p_jump: float = 0.1, p_distance: float = 0.5, max_hops: int = 3, schedu
     p_distance, max_hops
         p_d and r of the truncated geometric law of the jump's distance.
     schedule
-        p_J as a function of the step, such as ``Decaying(0.1)``; replaces ``p_jump`` when given. It removes the bias
-        of jumps, which at tuned step sizes is far below the noise: to end lower, use `switching` or smaller steps.
+        p_J as a function of the step, such as ``Decaying(0.1)``; replaces ``p_jump`` when given. It
+        removes the bias of jumps, which at tuned step sizes is far below the noise: to end lower,
+        use `switching` or smaller steps.
 
     Examples
     --------
@@ -235,7 +271,9 @@ def mhlj(p_jump: float = 0.1, p_distance: float = 0.5, max_hops: int = 3, schedu
     JumpLaw(p_jump=0.05, distance=TruncatedGeometric(p_distance=0.5, max_hops=3))
     """
     if schedule is not None and not is_schedule(schedule):
-        raise InvalidParameter(f"schedule must have values(start, stop), such as Decaying(0.1, 1000); got {schedule!r}")
+        raise InvalidParameter(
+            f"schedule must have values(start, stop), such as Decaying(0.1, 1000); got {schedule!r}"
+        )
     distance: DistanceLaw = TruncatedGeometric(p_distance, max_hops)
     jump = JumpLaw(checks.probability("p_jump", p_jump) if schedule is None else schedule, distance)
     return Design(target=Importance(), jump=jump, name="MHLJ")
@@ -256,7 +294,8 @@ def iid_uniform() -> Design:
 
 @registered("design")
 def iid_weighted() -> Design:
-    """Draw each node from π ∝ L_v, independently: weighted sampling as a server could do it, Eq. [wsgd].
+    """Draw each node from π ∝ L_v, independently: weighted sampling as a server could do it, Eq.
+    [wsgd].
 
     Examples
     --------
@@ -279,21 +318,23 @@ def switching(
 ) -> Switching:
     """Walk by ``first`` until the model has settled, then by ``then``: the paper's [switch].
 
-    The defaults are meant to be left alone: on the paper's networks, at any step size that was tried, they switched
-    when the error was at its floor, after about eleven times dim/(γL̄) updates; docs/paper.md has the numbers.
-    The exception is a problem whose features are far from evenly spread, where they switch early: give a ``window``.
+    The defaults are meant to be left alone: on the paper's networks, at any step size that was
+    tried, they switched when the error was at its floor, after about eleven times dim/(γL̄)
+    updates; docs/paper.md has the numbers. The exception is a problem whose features are far from
+    evenly spread, where they switch early: give a ``window``.
 
     Parameters
     ----------
     first, then
         Usually ``mhlj()`` and ``unif_rw()``.
     threshold, window, patience
-        Of the `Detector` that travels with the model; "auto" follows the problem's dimension and the step size. A
-        smaller ``threshold`` or a larger ``window`` switches later.
+        Of the `Detector` that travels with the model; "auto" follows the problem's dimension and
+        the step size. A smaller ``threshold`` or a larger ``window`` switches later.
     step_size
-        γ₂ of the second phase. "auto" is the first phase's, schedule or not, but never above 1/L*, L* = max w(v)L_v of
-        ``then`` (L_max for the uniform law): it cannot raise the noise. "theory" is 1/L* itself, which can, on a
-        network that calls for steps far below 1/L*. A smaller number ends lower, after proportionally more updates.
+        γ₂ of the second phase. "auto" is the first phase's, schedule or not, but never above 1/L*,
+        L* = max w(v)L_v of ``then`` (L_max for the uniform law): it cannot raise the noise.
+        "theory" is 1/L* itself, which can, on a network that calls for steps far below 1/L*. A
+        smaller number ends lower, after proportionally more updates.
 
     Examples
     --------
@@ -320,8 +361,8 @@ def custom(
 ) -> Design:
     """Compose a `Design` from plain values, as an experiment file can write them.
 
-    ``target`` is "uniform", "importance", "degree" or "mixed" (with ``mix``); ``distance`` is "geometric", "fixed" or
-    "power".
+    ``target`` is "uniform", "importance", "degree" or "mixed" (with ``mix``); ``distance`` is
+    "geometric", "fixed" or "power".
 
     Examples
     --------
@@ -331,7 +372,9 @@ def custom(
     checks.choice("target", target, ("uniform", "importance", "degree", "mixed"))
     checks.choice("distance", distance, ("geometric", "fixed", "power"))
     if (target == "mixed") != (mix is not None):
-        raise InvalidSpec(f'mix belongs to target = "mixed" alone, got target = {target!r}, mix = {mix!r}')
+        raise InvalidSpec(
+            f'mix belongs to target = "mixed" alone, got target = {target!r}, mix = {mix!r}'
+        )
     law: DistanceLaw = TruncatedGeometric(p_distance, max_hops)
     if distance == "fixed":
         law = FixedDistance(max_hops)
@@ -342,8 +385,32 @@ def custom(
     return Design(Mixed(mix) if mix is not None else target, jump, reweight=reweight)
 
 
+def is_plain_design(walk: object) -> bool:
+    """Return whether a walk is a `Design` that moves by the rule, and no subclass that decides
+    otherwise.
+
+    Kernels and theory know plain designs by themselves and ask every other walk for its twin or its
+    chain.
+
+    Examples
+    --------
+    >>> class Stubborn(Design):
+    ...     def decide(self, view, memory, words):
+    ...         return Decision(view.node)
+    >>> is_plain_design(mhlj()), is_plain_design(Stubborn())
+    (True, False)
+    """
+    return (
+        isinstance(walk, Design)
+        and keeps(walk, Design, "decide", "bind", "schedules")
+        and not walk.token_memory
+        and not walk.node_memory
+    )
+
+
 def paper_designs() -> Mapping[str, Design]:
-    """Return what the paper's figures compare, by name, with weighted i.i.d. sampling as the yardstick.
+    """Return what the paper's figures compare, by name, with weighted i.i.d. sampling as the
+    yardstick.
 
     Examples
     --------

@@ -22,23 +22,26 @@ WHOLE = 1.0 - 1e-9  # of a window: rounding must not decide between two updates
 class Detector:
     """Switch when the averaged update has nearly vanished against the size of single updates.
 
-    The token carries exponential averages over about ``window`` updates: m of the scaled gradients g = w∇f, s of
-    ‖g‖², and their common mass c that corrects the start at zero. While the model still travels, gradients agree
-    and ‖m‖²/s is of the order of 1/dim; near the limit they cancel. The switch comes when ‖m/c‖² < threshold · s/c held
-    for ``patience`` updates in a row. With "auto" all three follow from what every node of a run knows: the
-    dimension, the step size γ and the mean L̄ of the smoothness constants.
+    The token carries exponential averages over about ``window`` updates: m of the scaled gradients
+    g = w∇f, s of ‖g‖², and their common mass c that corrects the start at zero. While the model
+    still travels, gradients agree and ‖m‖²/s is of the order of 1/dim; near the limit they cancel.
+    The switch comes when ‖m/c‖² < threshold · s/c held for ``patience`` updates in a row. With
+    "auto" all three follow from what every node of a run knows: the dimension, the step size γ and
+    the mean L̄ of the smoothness constants.
 
     Parameters
     ----------
     threshold
-        In (0, 1). "auto" is 0.1/dim: a tenth of what gradients of evenly spread features show on the way. Lower it to
-        switch later. It must stay above the averages' own noise or the switch never comes; over the default window
-        that is about 0.01/dim to 0.04/dim on all of the paper's networks, and over a shorter one more.
+        In (0, 1). "auto" is 0.1/dim: a tenth of what gradients of evenly spread features show on
+        the way. Lower it to switch later. It must stay above the averages' own noise or the switch
+        never comes; over the default window that is about 0.01/dim to 0.04/dim on all of the
+        paper's networks, and over a shorter one more.
     window
-        In updates. "auto" is 5·dim/(γL̄), five relaxation times of a well-conditioned problem: over less, a model that
-        is held back by a slow walk looks like one that travels; over more, the way there is remembered for too long. It
-        follows γ from step to step, so schedules need no other value. If features are far from evenly spread, so
-        that dim/L̄ is far below 1/μ, give 5/(γμ).
+        In updates. "auto" is 5·dim/(γL̄), five relaxation times of a well-conditioned problem: over
+        less, a model that is held back by a slow walk looks like one that travels; over more, the
+        way there is remembered for too long. It follows γ from step to step, so schedules need no
+        other value. If features are far from evenly spread, so that dim/L̄ is far below 1/μ, give
+        5/(γμ).
     patience
         In updates. "auto" is one window, so that no model is switched before five relaxation times.
 
@@ -55,10 +58,22 @@ class Detector:
     def __post_init__(self) -> None:
         if self.threshold != AUTO:
             domain = "in (0, 1), or 'auto'"
-            clean = checks.real("threshold", self.threshold, domain, low=0.0, high=1.0, low_open=True, high_open=True)
+            clean = checks.real(
+                "threshold",
+                self.threshold,
+                domain,
+                low=0.0,
+                high=1.0,
+                low_open=True,
+                high_open=True,
+            )
             object.__setattr__(self, "threshold", clean)
         if self.window != AUTO:
-            object.__setattr__(self, "window", checks.real("window", self.window, "of at least 1, or 'auto'", low=1.0))
+            object.__setattr__(
+                self,
+                "window",
+                checks.real("window", self.window, "of at least 1, or 'auto'", low=1.0),
+            )
         if self.patience != AUTO:
             object.__setattr__(self, "patience", checks.integer("patience", self.patience, low=1))
 
@@ -68,7 +83,9 @@ class Detector:
         if not isinstance(self.window, str):
             steady, rate = 1.0 / self.window, 0.0
         threshold = SHARE / dim if isinstance(self.threshold, str) else self.threshold
-        return BoundDetector(threshold, steady, rate, 0 if isinstance(self.patience, str) else self.patience)
+        return BoundDetector(
+            threshold, steady, rate, 0 if isinstance(self.patience, str) else self.patience
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +95,8 @@ class BoundDetector:
     Attributes
     ----------
     steady, rate
-        A new gradient's share in the averages at step size γ is steady + rate·γ: one of the two is 0.
+        A new gradient's share in the averages at step size γ is steady + rate·γ: one of the two is
+        0.
     patience
         In updates; 0 is one window.
 
@@ -87,7 +105,11 @@ class BoundDetector:
     >>> detector = BoundDetector(threshold=0.05, steady=0.1, rate=0.0, patience=3)
     >>> state = DetectorState.new(dim=1)
     >>> signs = [1.0] * 10 + [-1.0, 1.0] * 40
-    >>> [t for t, g in enumerate(signs) if detector.observe(state, np.array([g]), step_size=0.01)][0]
+    >>> [
+    ...     t
+    ...     for t, g in enumerate(signs)
+    ...     if detector.observe(state, np.array([g]), step_size=0.01)
+    ... ][0]
     24
     """
 
@@ -97,14 +119,18 @@ class BoundDetector:
     patience: int
 
     def observe(self, state: DetectorState, gradient: Floats, step_size: float) -> bool:
-        """Take in one scaled gradient and the step size it was used with; return whether it is time to switch."""
+        """Take in one scaled gradient and the step size it was used with; return whether it is time
+        to switch.
+        """
         fresh = min(1.0, self.steady + self.rate * step_size)
         beta = 1.0 - fresh
         state.mean = beta * state.mean + fresh * gradient
         state.power = beta * state.power + fresh * float(gradient @ gradient)
         state.mass = beta * state.mass + fresh
         # An infinite power is a model on its way out, not one that has settled.
-        quiet = float(state.mean @ state.mean) < self.threshold * state.power * state.mass < math.inf
+        quiet = (
+            float(state.mean @ state.mean) < self.threshold * state.power * state.mass < math.inf
+        )
         state.streak = state.streak + 1 if quiet else 0
         return state.streak >= self.patience if self.patience else state.streak * fresh >= WHOLE
 

@@ -43,9 +43,13 @@ class TruncatedGeometric:
     max_hops: int = 3
 
     def __post_init__(self) -> None:
-        clean = checks.real("p_distance", self.p_distance, "in (0, 1]", low=0.0, high=1.0, low_open=True)
+        clean = checks.real(
+            "p_distance", self.p_distance, "in (0, 1]", low=0.0, high=1.0, low_open=True
+        )
         object.__setattr__(self, "p_distance", clean)
-        object.__setattr__(self, "max_hops", checks.integer("max_hops", self.max_hops, low=1, high=MOST_HOPS))
+        object.__setattr__(
+            self, "max_hops", checks.integer("max_hops", self.max_hops, low=1, high=MOST_HOPS)
+        )
 
     def probabilities(self) -> Floats:
         """Return the geometric law cut at max_hops."""
@@ -96,8 +100,12 @@ class PowerLaw:
     max_hops: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "exponent", checks.real("exponent", self.exponent, "at least 0", low=0.0))
-        object.__setattr__(self, "max_hops", checks.integer("max_hops", self.max_hops, low=1, high=MOST_HOPS))
+        object.__setattr__(
+            self, "exponent", checks.real("exponent", self.exponent, "at least 0", low=0.0)
+        )
+        object.__setattr__(
+            self, "max_hops", checks.integer("max_hops", self.max_hops, low=1, high=MOST_HOPS)
+        )
 
     def probabilities(self) -> Floats:
         """Return the power law cut at max_hops."""
@@ -108,7 +116,8 @@ class PowerLaw:
 @registered("jump", "jump")
 @dataclass(frozen=True, slots=True)
 class JumpLaw:
-    """With probability ``p_jump`` (a number or a schedule) the model jumps a distance drawn from ``distance``.
+    """With probability ``p_jump`` (a number or a schedule) the model jumps a distance drawn from
+    ``distance``.
 
     Examples
     --------
@@ -124,7 +133,8 @@ class JumpLaw:
             object.__setattr__(self, "p_jump", checks.probability("p_jump", self.p_jump))
         if not isinstance(self.distance, DistanceLaw):
             raise InvalidParameter(
-                f"distance must be TruncatedGeometric(p_distance, max_hops), FixedDistance(hops) or "
+                "distance must be TruncatedGeometric(p_distance, max_hops), FixedDistance(hops) "
+                "or "
                 f"PowerLaw(exponent, max_hops), got {self.distance!r}"
             )
 
@@ -136,7 +146,12 @@ class JumpLaw:
     def cumulative(self) -> Floats:
         """Return P(d ≤ 1), …, P(d ≤ max_hops), the last exactly 1."""
         law = np.asarray(self.distance.probabilities(), dtype=np.float64)
-        if law.ndim != 1 or not law.size or not (law >= 0).all() or not abs(law.sum() - 1.0) <= 1e-9:
+        if (
+            law.ndim != 1
+            or not law.size
+            or not (law >= 0).all()
+            or not abs(law.sum() - 1.0) <= 1e-9
+        ):
             raise InvalidParameter(f"distance must give probabilities that sum to 1, got {law!r}")
         cumulative = np.cumsum(law)
         cumulative[-1] = 1.0
@@ -151,7 +166,8 @@ class JumpLaw:
 def jump_distance(uniform: float, p_jump: float, cumulative: Floats) -> int:
     """Return how many hops to jump, 0 for a Metropolis-Hastings decision; one uniform decides both.
 
-    The distance is d with probability p_jump · P(d): the uniform falls below ``p_jump * cumulative[d - 1]``.
+    The distance is d with probability p_jump · P(d): the uniform falls below ``p_jump *
+    cumulative[d - 1]``.
 
     Examples
     --------

@@ -1,8 +1,9 @@
 """What one node decides, from what it may know.
 
-A node knows its own degree and score, its neighbours' degrees and scores, and the run's published constants. It is
-given random words (`levywalk.draws`) and answers with a neighbour or with itself. The reference backend and the fleet
-call these functions; the kernels are their compiled twins; theory never calls them, because it is their judge.
+A node knows its own degree and score, its neighbours' degrees and scores, and the run's published
+constants. It is given random words (`levywalk.draws`) and answers with a neighbour or with itself.
+The reference backend and the fleet call these functions; the kernels are their compiled twins;
+theory never calls them, because it is their judge.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ def metropolis_hastings(view: LocalView, word: int) -> int:
 
     .. math:: P(v,u) = \frac{1}{d_v} \min\Bigl\{1, \frac{t_u / d_u}{t_v / d_v}\Bigr\}, \quad u \ne v
 
-    A proposal to a dead neighbour becomes a stay, and so does a decision at a node none of whose edges counts yet.
+    A proposal to a dead neighbour becomes a stay, and so does a decision at a node none of whose
+    edges counts yet.
 
     Examples
     --------
@@ -37,7 +39,8 @@ def metropolis_hastings(view: LocalView, word: int) -> int:
 
 
 def hop(view: LocalView, word: int) -> int:
-    """Pass the model to a uniform live neighbour: one hop of a jump. A node that has none keeps the model.
+    """Pass the model to a uniform live neighbour: one hop of a jump. A node that has none keeps the
+    model.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Targets: the law π that a walk aims at, as a score that each node can compute of itself.
 
-A score is known only up to a common factor: π(v) = t_v / Σt. A node computes its own score from its degree, its
-smoothness constant L_v and the published mean L̄; it never needs another node's data.
+A score is known only up to a common factor: π(v) = t_v / Σt. A node computes its own score from its
+degree, its smoothness constant L_v and the published mean L̄; it never needs another node's data.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ class Mixed:
 
     def scores(self, degree: Ints, smoothness: Floats, mean_smoothness: float) -> Floats:
         """Return λL̄ + (1-λ)L_v."""
-        return self.mix * mean_smoothness + (1.0 - self.mix) * np.asarray(smoothness, dtype=np.float64)
+        return self.mix * mean_smoothness + (1.0 - self.mix) * np.asarray(
+            smoothness, dtype=np.float64
+        )
 
 
 @registered("target", "degree")
@@ -113,7 +115,9 @@ class Scores:
                 "target scores must be positive and finite, got an integer too large for a float"
             ) from None
         if clean.ndim != 1:
-            raise InvalidParameter(f"target scores must be one number per node, got an array of shape {clean.shape}")
+            raise InvalidParameter(
+                f"target scores must be one number per node, got an array of shape {clean.shape}"
+            )
         bad = np.flatnonzero(~(np.isfinite(clean) & (clean > 0)))
         if bad.size:
             v = int(bad[0])
@@ -128,7 +132,8 @@ class Scores:
         """Return the given scores, if there is one per node."""
         if len(self.values) != len(degree):
             raise InvalidParameter(
-                f"target has {len(self.values)} scores but the network has {len(degree)} nodes; give one per node"
+                f"target has {len(self.values)} scores but the network has {len(degree)} nodes; "
+                "give one per node"
             )
         return self.values
 
@@ -144,7 +149,11 @@ def as_target(value: object) -> Target:
     >>> as_target("importance")
     Importance()
     """
-    named: dict[str, Target] = {"uniform": Uniform(), "importance": Importance(), "degree": Degree()}
+    named: dict[str, Target] = {
+        "uniform": Uniform(),
+        "importance": Importance(),
+        "degree": Degree(),
+    }
     if isinstance(value, str):
         return named[checks.choice("target", value, named)]
     if isinstance(value, Target):
@@ -155,5 +164,6 @@ def as_target(value: object) -> Target:
         if isinstance(error, InvalidParameter):
             raise
         raise InvalidParameter(
-            f"target must be 'uniform', 'importance', 'degree', Mixed(mix) or one score per node, got {value!r}"
+            "target must be 'uniform', 'importance', 'degree', Mixed(mix) or one score per node, "
+            f"got {value!r}"
         ) from None

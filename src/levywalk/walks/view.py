@@ -28,7 +28,9 @@ class Decision(NamedTuple):
 
 
 class Server:
-    """What only a server knows: the whole network and the whole target law. Walks with ``local = False`` see it."""
+    """What only a server knows: the whole network and the whole target law. Walks with ``local =
+    False`` see it.
+    """
 
     def __init__(self, network: Network, law: Floats) -> None:
         self.network, self.law = network, law
@@ -58,13 +60,13 @@ class LocalView:
     step
         t, the number of the update that has just been made.
     hop, hops_left
-        During a move of several hops: how many have been made, and how many are left to make, this one included. Both
-        are 0 when the step's move begins.
+        During a move of several hops: how many have been made, and how many are left to make, this
+        one included. Both are 0 when the step's move begins.
     scheduled
         The values at this step of the numbers that the walk declares in ``schedules``.
     answers
-        What neighbours answered, for each name in the walk's ``asks_neighbours``: one value per neighbour, None from
-        a dead one.
+        What neighbours answered, for each name in the walk's ``asks_neighbours``: one value per
+        neighbour, None from a dead one.
     server
         What only a server knows; None for a walk that is ``local``.
 
@@ -98,5 +100,7 @@ class LocalView:
         return [u for u, up in zip(self.neighbours, self.alive, strict=True) if up]
 
     def reaches(self, u: int) -> bool:
-        """Return whether the model can be passed to u: to a live neighbour, or to the node itself."""
+        """Return whether the model can be passed to u:
+        to a live neighbour, or to the node itself.
+        """
         return u == self.node or u in self.live

@@ -1,10 +1,13 @@
-"""The contract of a walk: how the model moves. One class in a file of your own is enough; see docs/extending.md."""
+"""The contract of a walk: how the model moves. One class in a file of your own is enough; see
+docs/extending.md.
+"""
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
 
 
 class Walk(ABC):
-    """How the model moves: what a node decides from its local view, its memory and the step's random words.
+    """How the model moves: what a node decides from its local view, its memory and the step's
+    random words.
 
     A subclass has a ``name`` and implements `decide`; everything else has a default.
 
@@ -34,17 +38,19 @@ class Walk(ABC):
     name
         How tables, figures and files call the walk.
     target
-        The law π that the walk aims at; it decides the scores in the view and the weights of updates.
+        The law π that the walk aims at; it decides the scores in the view and the weights of
+        updates.
     reweight
-        Whether an update at v is weighted by w(v) = 1/(nπ(v)), which makes it unbiased if the walk's law is π.
+        Whether an update at v is weighted by w(v) = 1/(nπ(v)), which makes it unbiased if the
+        walk's law is π.
     node_memory, token_memory
         What the walk remembers at a node and in the token: name to kind, see `levywalk.memory`.
     asks_neighbours
-        The names of entries of ``node_memory`` that a node asks its neighbours for before it decides. Each question
-        and each answer is a small message.
+        The names of entries of ``node_memory`` that a node asks its neighbours for before it
+        decides. Each question and each answer is a small message.
     local
-        Whether local knowledge is enough, so that the walk can run in a fleet. A walk with ``local = False`` finds the
-        whole network in ``view.server``.
+        Whether local knowledge is enough, so that the walk can run in a fleet. A walk with ``local
+        = False`` finds the whole network in ``view.server``.
     max_hops
         The longest move in hops: 1 for a walk that never returns a `Decision` with hops left.
 
@@ -77,15 +83,18 @@ class Walk(ABC):
         """
 
     def chain(self, network: Network, problem: Problem) -> Any:
-        """Return the walk's transition matrix for theory, or None if it is no Markov chain that theory can use.
+        """Return the walk's transition matrix for theory, or None if it is no Markov chain that
+        theory can use.
 
-        A sparse matrix with one row per node is a chain on nodes; one with a row per entry of ``network.indices`` is a
-        chain on directed edges.
+        A sparse matrix with one row per node is a chain on nodes; one with a row per entry of
+        ``network.indices`` is a chain on directed edges.
         """
         return None
 
     def compiled(self) -> Callable[..., Any] | None:
-        """Return a numba-compiled twin of `decide`, or None; docs/extending.md says what it is given."""
+        """Return a numba-compiled twin of `decide`, or None; docs/extending.md says what it is
+        given.
+        """
         return None
 
     @property
@@ -112,13 +121,32 @@ class Walk(ABC):
         check_walk(self)
         smoothness = np.asarray(problem.smoothness, dtype=np.float64)
         target = as_target(self.target)
-        scores = np.asarray(target.scores(network.degree, smoothness, float(smoothness.mean())), dtype=np.float64)
+        scores = np.asarray(
+            target.scores(network.degree, smoothness, float(smoothness.mean())), dtype=np.float64
+        )
         if scores.shape != (network.n,) or not np.isfinite(scores).all() or (scores <= 0).any():
-            raise InvalidParameter(f"target {target!r} must give one positive finite score per node")
+            raise InvalidParameter(
+                f"target {target!r} must give one positive finite score per node"
+            )
         return Bound.of(network, self, scores, smoothness)
 
+    def called(self, name: str) -> Self:
+        """Return the same walk under another name.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> lw.mhlj().called("ours").name
+        'ours'
+        """
+        made = copy.copy(self)
+        object.__setattr__(made, "name", name)
+        return made
+
     def describe(self) -> dict[str, Any]:
-        """Return what the walk is, as plain data for provenance: its name and its recipe, if it is registered."""
+        """Return what the walk is, as plain data for provenance: its name and its recipe, if it is
+        registered.
+        """
         return {"name": self.name, "recipe": to_dict("design", self, strict=False)}
 
 
@@ -129,13 +157,17 @@ def check_walk(walk: Walk) -> None:
     check_declaration(owner, "token_memory", walk.token_memory)
     unknown = [name for name in walk.asks_neighbours if name not in declared]
     if unknown:
-        raise InvalidParameter(f"asks_neighbours of {owner} must name entries of its node_memory, got {unknown[0]!r}")
+        raise InvalidParameter(
+            f"asks_neighbours of {owner} must name entries of its node_memory, got {unknown[0]!r}"
+        )
     checks.integer(f"max_hops of {owner}", walk.max_hops, low=1)
 
 
 def check_fit(network: Network, problem: Problem) -> None:
     """Refuse a network and a problem that cannot be bound, with the remedy."""
-    from levywalk.network import Network  # with scipy and networkx, which a fleet's node does without
+    from levywalk.network import (
+        Network,  # with scipy and networkx, which a fleet's node does without
+    )
 
     check_problem(problem)
     if not isinstance(network, Network):
@@ -145,6 +177,7 @@ def check_fit(network: Network, problem: Problem) -> None:
         )
     if problem.n != network.n:
         raise InvalidParameter(
-            f"network has {network.n} nodes but problem has {problem.n}; give each node its data (see lw.partition)"
+            f"network has {network.n} nodes but problem has {problem.n}; give each node its data "
+            "(see lw.partition)"
         )
     network.require_connected()

@@ -1,4 +1,6 @@
-"""``levywalk compare`` as a user types it; what it writes, `levywalk run` runs to the same numbers."""
+"""``levywalk compare`` as a user types it;
+what it writes, `levywalk run` runs to the same numbers.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from typer.testing import CliRunner
 
 import levywalk as lw
 from levywalk.cli.main import app
-from tests.unit.cli.test_command import levywalk
+from tests.forked import levywalk
 
 RUNNER = CliRunner()
 QUICK = ["--steps", "400", "--replicas", "3", "--accuracy", "0.3"]
@@ -28,7 +30,9 @@ def numbers(folder: Path) -> dict[str, Any]:
     """Return result.json without what says how it came about."""
     document: dict[str, Any] = json.loads((folder / "result.json").read_text())
     for row in document["designs"].values():
-        row["provenance"] = {key: row["provenance"][key] for key in ("network", "problem", "design", "seed", "start")}
+        row["provenance"] = {
+            key: row["provenance"][key] for key in ("network", "problem", "design", "seed", "start")
+        }
     return {key: document[key] for key in ("accuracy", "designs", "settings")}
 
 
@@ -53,15 +57,31 @@ def test_it_writes_all_and_its_experiment_file_gives_the_same_results(
     wanted = {"table.csv", "figure.png", "result.json", "report.html", "experiment.toml"}
     assert {path.name for path in out.iterdir()} >= wanted
     assert not (out / "unfinished").exists()
-    for text in ("UnifRW", "MHLJ(p_jump=0.2, max_hops=2)", "MixedRW(0.1)", "tuned to 30 %", "% of the initial error"):
+    for text in (
+        "UnifRW",
+        "MHLJ(p_jump=0.2, max_hops=2)",
+        "MixedRW(0.1)",
+        "tuned to 30 %",
+        "% of the initial error",
+    ):
         assert text in done.stdout
     again = RUNNER.invoke(app, ["run", "levywalk-compare/experiment.toml", "--out", "again"])
     assert again.exit_code == 0, again.output
     assert_same(out, tmp_path / "again")
     found = json.loads((out / "result.json").read_text())["designs"]
-    network, problem = lw.watts_strogatz(40, 4, 0.1, seed=5), lw.heterogeneous(40, important=2, seed=5)
+    network, problem = (
+        lw.watts_strogatz(40, 4, 0.1, seed=5),
+        lw.heterogeneous(40, important=2, seed=5),
+    )
     by_hand = lw.compare(
-        network, problem, {"UnifRW": lw.unif_rw()}, steps=400, replicas=3, accuracy=0.3, seed=5, record_every=1
+        network,
+        problem,
+        {"UnifRW": lw.unif_rw()},
+        steps=400,
+        replicas=3,
+        accuracy=0.3,
+        seed=5,
+        record_every=1,
     )
     assert found["UnifRW"]["step_size"] == by_hand.step_size["UnifRW"]
     assert found["UnifRW"]["final_error"] == by_hand.table().loc["UnifRW", "final_error"]
@@ -80,7 +100,9 @@ def test_the_page_says_what_was_typed(tmp_path: Path) -> None:
     assert "step sizes given, not tuned" in done.stdout
 
 
-def test_own_files_are_found_from_the_experiment_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_files_are_found_from_the_experiment_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = tmp_path / "mine"
     place.mkdir()
     (place / "graph.edges").write_text("\n".join(f"{i} {(i + 1) % 10}" for i in range(10)))
@@ -88,7 +110,17 @@ def test_own_files_are_found_from_the_experiment_file(tmp_path: Path, monkeypatc
     rows = np.column_stack([rng.standard_normal((40, 2)), rng.integers(0, 2, 40)])
     np.savetxt(place / "data.csv", rows, delimiter=",")
     monkeypatch.chdir(place)
-    own = ["graph.edges", "--data", "data.csv", "--loss", "logistic", "--ridge", "0.1", "--partition", "label"]
+    own = [
+        "graph.edges",
+        "--data",
+        "data.csv",
+        "--loss",
+        "logistic",
+        "--ridge",
+        "0.1",
+        "--partition",
+        "label",
+    ]
     done = compare(*own, "--designs", "unif_rw", *QUICK, "--out", "deep/out")
     assert done.exit_code == 0, done.output
     assert 'file = "../../graph.edges"' in (place / "deep" / "out" / "experiment.toml").read_text()
@@ -109,7 +141,10 @@ def test_json_is_alone_on_stdout(tmp_path: Path) -> None:
 
 
 def test_an_experiment_file_changed_by_hand_is_never_lost(tmp_path: Path) -> None:
-    out, arguments = tmp_path / "out", ["ring:20", "--designs", "unif_rw", *QUICK, "--out", str(tmp_path / "out")]
+    out, arguments = (
+        tmp_path / "out",
+        ["ring:20", "--designs", "unif_rw", *QUICK, "--out", str(tmp_path / "out")],
+    )
     assert compare(*arguments).exit_code == 0
     assert compare(*arguments, "--seed", "1").exit_code == 0  # its own file is written anew
     changed = (out / "experiment.toml").read_text().replace("steps = 400", "steps = 500")
@@ -132,7 +167,9 @@ def test_very_long_walks_are_not_kept() -> None:
         "designs": {"a": {"kind": "mhlj"}},
     }
     kept = [
-        written_experiment(**parts, run={"steps": steps, "replicas": 10}, folder=Path("out"))[1].run.record_walk
+        written_experiment(**parts, run={"steps": steps, "replicas": 10}, folder=Path("out"))[
+            1
+        ].run.record_walk
         for steps in (1_000_000, 100_000_000)
     ]
     assert kept == [True, False]
@@ -149,7 +186,10 @@ def test_very_long_walks_are_not_kept() -> None:
         (["none.edges"], ["none.edges"]),
         (["ring:20", "--data", "heterogenous"], ["'heterogenous'", "did you mean 'heterogeneous'"]),
         (["ring:20", "--data", "none.csv"], ["none.csv"]),
-        (["ring:20", "--data", "homogeneous", "--important", "2"], ["important", "'heterogeneous'"]),
+        (
+            ["ring:20", "--data", "homogeneous", "--important", "2"],
+            ["important", "'heterogeneous'"],
+        ),
         (["ring:20", "--loss", "logistic"], ["loss", "data file"]),
         (["ring:20", "--ridge", "0.1"], ["ridge", "data file"]),
         (["ring:20", "--partition", "lable"], ["partition", "'label'", "'lable'"]),
@@ -177,7 +217,9 @@ def test_bad_input_is_named_with_its_remedy(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     done = compare(*arguments)
-    assert isinstance(done.exception, lw.LevywalkError), done.output  # `main` prints it and exits with 2
+    assert isinstance(done.exception, lw.LevywalkError), (
+        done.output
+    )  # `main` prints it and exits with 2
     for word in words:
         assert word in str(done.exception)
     assert not list(tmp_path.glob("levywalk-compare/*"))

@@ -18,15 +18,27 @@ runner = CliRunner()
 def test_terminal_report_names_designs_sentence_and_assumptions() -> None:
     done = runner.invoke(app, ["inspect", "ring:60", "--important", "1"])
     assert done.exit_code == 0, done.output
-    for word in ("UnifRW", "WeightRW", "MHLJ", "steps per visit at node", "Assumption 4", "predicted steps to 1 %"):
+    for word in (
+        "UnifRW",
+        "WeightRW",
+        "MHLJ",
+        "steps per visit at node",
+        "Assumption 4",
+        "predicted steps to 1 %",
+    ):
         assert word in done.output
 
 
 def test_json_is_alone_and_equals_the_library() -> None:
-    done = runner.invoke(app, ["inspect", "ws:60,4,0.1", "--important", "2", "--seed", "3", "--json"])
+    done = runner.invoke(
+        app, ["inspect", "ws:60,4,0.1", "--important", "2", "--seed", "3", "--json"]
+    )
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
-    network, problem = lw.watts_strogatz(60, 4, 0.1, seed=3), lw.heterogeneous(60, important=2, seed=3)
+    network, problem = (
+        lw.watts_strogatz(60, 4, 0.1, seed=3),
+        lw.heterogeneous(60, important=2, seed=3),
+    )
     report = lw.entrapment(network, problem, lw.weight_rw())
     row = next(row for row in document["designs"] if row["design"] == "WeightRW")
     assert row["score"] == pytest.approx(report.score)
@@ -49,7 +61,14 @@ def test_own_files_and_figure(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.standard_normal((40, 2)), rng.integers(0, 2, 40)])
     np.savetxt(tmp_path / "data.csv", rows, delimiter=",")
-    arguments = ["inspect", str(tmp_path / "graph.edges"), "--data", str(tmp_path / "data.csv"), "--loss", "logistic"]
+    arguments = [
+        "inspect",
+        str(tmp_path / "graph.edges"),
+        "--data",
+        str(tmp_path / "data.csv"),
+        "--loss",
+        "logistic",
+    ]
     done = runner.invoke(app, [*arguments, "--ridge", "0.1", "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
     assert (tmp_path / "out" / "inspect.png").stat().st_size > 1000

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.test_command import SMALL, levywalk
+from tests.forked import levywalk
+from tests.unit.cli.test_command import SMALL
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,12 @@ def test_report_writes_one_page_into_the_folder(place: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"Written: {Path('out') / 'report.html'}\n"
     page = (place / "out" / "report.html").read_text()
-    for text in ("Verdict", "copy as LaTeX", "right spectral gap", "levywalk run experiment.toml --out out"):
+    for text in (
+        "Verdict",
+        "copy as LaTeX",
+        "right spectral gap",
+        "levywalk run experiment.toml --out out",
+    ):
         assert text in page
     assert str(place) not in page
 
@@ -46,7 +52,9 @@ def test_report_elsewhere_with_figures(place: Path, tmp_path: Path) -> None:
         ([], ["DIR"]),
     ],
 )
-def test_bad_input_names_the_value_and_the_remedy(place: Path, arguments: list[str], words: list[str]) -> None:
+def test_bad_input_names_the_value_and_the_remedy(
+    place: Path, arguments: list[str], words: list[str]
+) -> None:
     done = levywalk("report", *arguments, cwd=place)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
@@ -63,14 +71,18 @@ def test_a_damaged_result_is_named(place: Path, tmp_path: Path) -> None:
     assert "damaged" in done.stderr
 
 
-def test_the_demos_folder_is_reported_as_the_demo_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demos_folder_is_reported_as_the_demo_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from typer.testing import CliRunner
 
     from levywalk.cli.main import app
     from levywalk.experiments import demo
 
     whole = demo.demo_experiment
-    monkeypatch.setattr(demo, "demo_experiment", lambda seed, **_: whole(seed, steps=2000, replicas=3))
+    monkeypatch.setattr(
+        demo, "demo_experiment", lambda seed, **_: whole(seed, steps=2000, replicas=3)
+    )
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["demo", "--seed", "7"])
     assert done.exit_code == 0, done.output
@@ -89,4 +101,7 @@ def test_the_demos_folder_is_reported_as_the_demo_did(tmp_path: Path, monkeypatc
 def test_the_page_of_a_run_names_no_other_command(place: Path) -> None:
     assert levywalk("report", "out", cwd=place).returncode == 0
     page = (place / "out" / "report.html").read_text()
-    assert '<p>Save this as <code>experiment.toml</code> and type <code id="command">levywalk run' in page
+    assert (
+        '<p>Save this as <code>experiment.toml</code> and type <code id="command">levywalk run'
+        in page
+    )

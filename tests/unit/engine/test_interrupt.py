@@ -29,6 +29,7 @@ def interrupt_after(monkeypatch):
 
     def arrange(pieces, presses=1):
         monkeypatch.setattr(ENGINE, "_PIECE", 10)
+        monkeypatch.setattr(ENGINE, "_PIECE_SECONDS", 1e6)  # pieces of a slow machine are as long
         count = 0
 
         class Pressing(ENGINE.Bar):

@@ -1,4 +1,6 @@
-"""What a checkpoint measures: distances always exact, losses exact where cheap, else on a labelled sample of nodes."""
+"""What a checkpoint measures: distances always exact, losses exact where cheap, else on a labelled
+sample of nodes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ N = 600
 FEATURES = RNG.normal(size=(N, 4))
 LABELS = (RNG.random(N) < 0.5).astype(float)
 LOGISTIC = lw.Logistic(FEATURES, LABELS, ridge=0.05)
-UNEVEN = lw.Logistic(FEATURES, LABELS, ridge=0.05, node=np.append(np.arange(300), RNG.integers(0, 300, N - 300)))
+UNEVEN = lw.Logistic(
+    FEATURES, LABELS, ridge=0.05, node=np.append(np.arange(300), RNG.integers(0, 300, N - 300))
+)
 SQUARES = lw.LeastSquares(FEATURES, LABELS, ridge=0.05)
 
 
@@ -22,35 +26,45 @@ def go(problem=LOGISTIC, **options):
     return lw.run(lw.ring(problem.n), problem, lw.unif_rw(), **arguments)
 
 
-def nodes_of(problem, seed=0, loss="auto", steps=2000, checkpoints=201, update=None):
-    return loss_nodes(loss, problem, update or lw.Sgd(), steps, checkpoints, seed)
+def nodes_of(problem, seed=0, measure_loss="auto", steps=2000, checkpoints=201, update=None):
+    return loss_nodes(measure_loss, problem, update or lw.Sgd(), steps, checkpoints, seed)
 
 
-@pytest.mark.parametrize("problem", [LOGISTIC, UNEVEN, SQUARES], ids=["logistic", "uneven", "squares"])
+@pytest.mark.parametrize(
+    "problem", [LOGISTIC, UNEVEN, SQUARES], ids=["logistic", "uneven", "squares"]
+)
 @pytest.mark.parametrize("loss", ["exact", 40])
 def test_the_measured_loss_is_the_mean_over_the_nodes_that_it_names(problem, loss):
-    trace = go(problem, loss=loss, steps=300)
-    nodes = range(problem.n) if loss == "exact" else nodes_of(problem, loss=loss)
-    for x, value, excess in zip(trace.model, trace.loss[:, -1], trace.excess_loss[:, -1], strict=True):
-        mean, least = (np.mean([problem.local_loss(v, y) for v in nodes]) for y in (x, problem.optimum))
+    trace = go(problem, measure_loss=loss, steps=300)
+    nodes = range(problem.n) if loss == "exact" else nodes_of(problem, measure_loss=loss)
+    for x, value, excess in zip(
+        trace.model, trace.loss[:, -1], trace.excess_loss[:, -1], strict=True
+    ):
+        mean, least = (
+            np.mean([problem.local_loss(v, y) for v in nodes]) for y in (x, problem.optimum)
+        )
         assert value == pytest.approx(mean, rel=1e-11)
         assert excess == pytest.approx(mean - least, rel=1e-7, abs=1e-11)
 
 
 def test_distances_do_not_depend_on_how_the_loss_is_measured():
-    sampled, exact = go(loss=10), go(loss="exact")
+    sampled, exact = go(measure_loss=10), go(measure_loss="exact")
     assert np.array_equal(sampled.distance2, exact.distance2)
     assert np.array_equal(sampled.model, exact.model)
     assert not np.array_equal(sampled.loss, exact.loss)
 
 
 def far_off(problem, nodes, models):
-    """Whether the mean over the nodes leaves Bernstein's interval, which holds for sampling without replacement too."""
+    """Whether the mean over the nodes leaves Bernstein's interval, which holds for sampling without
+    replacement too.
+    """
     k, alarm = len(nodes), np.log(2 * len(models) / 1e-9)
     wrong = False
     for x in models:
         local = np.array([problem.local_loss(v, x) for v in range(problem.n)])
-        width = np.sqrt(2 * local.var() * alarm / k) + 2 * np.abs(local - local.mean()).max() * alarm / (3 * k)
+        width = np.sqrt(2 * local.var() * alarm / k) + 2 * np.abs(
+            local - local.mean()
+        ).max() * alarm / (3 * k)
         wrong |= abs(local[nodes].mean() - local.mean()) > width
     return bool(wrong)
 
@@ -60,13 +74,15 @@ def test_the_sampled_loss_is_near_the_exact_one_and_a_sample_of_the_first_nodes_
     scale = np.where(np.arange(n) < n // 2, 0.05, 3.0)[:, None]
     problem = lw.Logistic(scale * rng.normal(size=(n, 4)), rng.random(n) < 0.5, ridge=0.05)
     models = rng.normal(size=(4, 4))
-    assert not far_off(problem, nodes_of(problem, loss=n // 2), models)
+    assert not far_off(problem, nodes_of(problem, measure_loss=n // 2), models)
     assert far_off(problem, np.arange(n // 2), models)
 
 
 def test_the_sample_is_uniform_over_seeds():
     seeds, k = 400, 60
-    times = np.bincount(np.concatenate([nodes_of(LOGISTIC, seed, k) for seed in range(seeds)]), minlength=N)
+    times = np.bincount(
+        np.concatenate([nodes_of(LOGISTIC, seed, k) for seed in range(seeds)]), minlength=N
+    )
     expected = seeds * k / N
     # A binomial count of mean 40: beyond 7 standard deviations once in 10^9 for any of the nodes.
     assert np.abs(times - expected).max() < 7 * np.sqrt(expected)
@@ -78,7 +94,9 @@ def test_the_sample_belongs_to_the_seed_and_not_to_replicas_or_backend():
     assert one.sampled_loss == "64 of 600 nodes"
     assert np.array_equal(one.loss[0], many.loss[0])
     assert not np.array_equal(nodes_of(LOGISTIC, 0), nodes_of(LOGISTIC, 1))
-    kernel, reference = (go(replicas=1, steps=150, backend=name) for name in ("kernel", "reference"))
+    kernel, reference = (
+        go(replicas=1, steps=150, backend=name) for name in ("kernel", "reference")
+    )
     assert np.allclose(kernel.loss, reference.loss, rtol=1e-9)
 
 
@@ -95,13 +113,17 @@ def test_the_sample_belongs_to_the_seed_and_not_to_replicas_or_backend():
         (SQUARES, 1, None, None),  # through the Hessian
     ],
 )
-def test_the_rule_counts_samples_and_is_exact_where_that_costs_a_tenth(problem, steps, update, count):
+def test_the_rule_counts_samples_and_is_exact_where_that_costs_a_tenth(
+    problem, steps, update, count
+):
     nodes = nodes_of(problem, steps=steps, update=update)
     assert (None if nodes is None else len(nodes)) == count
 
 
 def test_small_minibatches_buy_fewer_nodes():
-    heavy = lw.Logistic(np.tile(FEATURES, (10, 1)), np.tile(LABELS, 10), ridge=0.1, node=np.tile(np.arange(N), 10))
+    heavy = lw.Logistic(
+        np.tile(FEATURES, (10, 1)), np.tile(LABELS, 10), ridge=0.1, node=np.tile(np.arange(N), 10)
+    )
     assert len(nodes_of(heavy, steps=1_000_000)) == 497
     assert len(nodes_of(heavy, steps=1_000_000, update=lw.Sgd(minibatch=5))) == 248
     assert len(nodes_of(heavy, steps=1_000_000, update=lw.Sgd(minibatch=50))) == 497
@@ -110,11 +132,11 @@ def test_small_minibatches_buy_fewer_nodes():
 def test_a_few_nodes_are_always_measured_exactly():
     problem = lw.Logistic(FEATURES[:64], LABELS[:64], ridge=0.1)
     assert go(problem, steps=5).provenance["loss"] == {"kind": "exact", "nodes": 64, "of": 64}
-    assert go(problem, steps=5, loss=64).provenance["loss"]["kind"] == "exact"
+    assert go(problem, steps=5, measure_loss=64).provenance["loss"]["kind"] == "exact"
 
 
 def test_a_sampled_loss_is_labelled_everywhere(tmp_path):
-    trace = go(loss=30)
+    trace = go(measure_loss=30)
     assert trace.provenance["loss"] == {"kind": "sampled", "nodes": 30, "of": 600}
     assert trace.summary()["loss_measured"] == "sampled: 30 of 600 nodes"
     again = lw.load_trace(trace.save(tmp_path / "trace.nc"))
@@ -124,7 +146,7 @@ def test_a_sampled_loss_is_labelled_everywhere(tmp_path):
         assert label.startswith("sampled f(x)")
         assert "30 of 600 nodes" in label
     assert "sampled" not in lw.plot(again, x="steps", y="distance2").axes[0].get_ylabel()
-    exact = go(loss="exact")
+    exact = go(measure_loss="exact")
     assert exact.summary()["loss_measured"] == "exact"
     assert "sampled" not in lw.plot(exact, x="steps", y="loss").axes[0].get_ylabel()
 
@@ -150,14 +172,23 @@ def test_problems_of_ones_own_are_sampled_too():
 @pytest.mark.parametrize("bad", ["sampled", 0, -3, 2.5, True, None])
 def test_a_bad_loss_is_named(bad):
     with pytest.raises(lw.InvalidParameter, match="loss must be"):
-        go(loss=bad, steps=5)
+        go(measure_loss=bad, steps=5)
 
 
 def test_far_out_errors_are_infinite_not_unknown():
     x0 = np.full((2, 4), 1e200)
     x0[0] = 0.0
     for problem in (SQUARES, LOGISTIC):
-        trace = lw.run(lw.ring(N), problem, lw.unif_rw(), steps=1, step_size=1e-12, replicas=2, x0=x0, loss="exact")
+        trace = lw.run(
+            lw.ring(N),
+            problem,
+            lw.unif_rw(),
+            steps=1,
+            step_size=1e-12,
+            replicas=2,
+            x0=x0,
+            measure_loss="exact",
+        )
         for values in (trace.distance2, trace.excess_loss, trace.loss):
             assert np.isfinite(values[0]).all()
             assert not np.isnan(values[1]).any()

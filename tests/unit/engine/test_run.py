@@ -1,4 +1,6 @@
-"""`run` keeps its contracts: shapes, sums, starts, checkpoints, reproducibility, and honest refusals."""
+"""`run` keeps its contracts: shapes, sums, starts, checkpoints, reproducibility, and honest
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def test_arrays_have_the_shapes_and_types_of_the_contract():
 def test_visits_count_the_walk_and_sum_to_the_steps():
     trace = go(replicas=4)
     assert (trace.visits.sum(axis=1) == 100).all()
-    assert trace.visits.tolist() == [np.bincount(walk, minlength=20).tolist() for walk in trace.walk]
+    assert trace.visits.tolist() == [
+        np.bincount(walk, minlength=20).tolist() for walk in trace.walk
+    ]
 
 
 def test_the_walk_follows_edges_from_the_start_to_the_final_node():
@@ -80,7 +84,9 @@ def test_the_walk_follows_edges_from_the_start_to_the_final_node():
     assert trace.walk[:, 0].tolist() == [0, 3, 5, 5]
     graph = NETWORK.to_networkx()
     for walk, last in zip(trace.walk.tolist(), trace.final_node.tolist(), strict=True):
-        assert all(a == b or graph.has_edge(a, b) for a, b in zip(walk, [*walk[1:], last], strict=True))
+        assert all(
+            a == b or graph.has_edge(a, b) for a, b in zip(walk, [*walk[1:], last], strict=True)
+        )
 
 
 def test_without_jumps_hops_count_decisions_and_transfers_count_moves():
@@ -107,7 +113,9 @@ def test_bytes_are_eight_per_number_of_the_token():
     plain = go()
     assert (plain.bytes == plain.transfers * 8 * 3).all()
     switching = go(lw.switching(lw.mhlj(), lw.unif_rw()))
-    assert (switching.bytes == switching.transfers * (8 * 3 + 8 * (3 + 3))).all()  # the average and three numbers
+    assert (
+        switching.bytes == switching.transfers * (8 * 3 + 8 * (3 + 3))
+    ).all()  # the average and three numbers
 
 
 @pytest.mark.parametrize(
@@ -133,18 +141,25 @@ def test_by_default_there_are_about_two_hundred_even_checkpoints(steps):
 
 
 @pytest.mark.parametrize(
-    "design", [lw.mhlj(), lw.iid_weighted(), lw.switching(lw.mhlj(), lw.unif_rw(), window=5, patience=2)]
+    "design",
+    [lw.mhlj(), lw.iid_weighted(), lw.switching(lw.mhlj(), lw.unif_rw(), window=5, patience=2)],
 )
 @pytest.mark.parametrize("backend", ["kernel", "reference"])
 def test_replica_i_has_the_same_bits_alone_and_among_many_on_any_number_of_threads(design, backend):
     many = go(design, replicas=8, threads=1, backend=backend)
     for replicas, threads in [(1, 1), (3, 2), (8, 5), (8, 1000)]:
-        same_bits(go(design, replicas=replicas, threads=threads, backend=backend), many, slice(0, replicas))
+        same_bits(
+            go(design, replicas=replicas, threads=threads, backend=backend),
+            many,
+            slice(0, replicas),
+        )
 
 
 def test_a_logistic_problem_has_the_same_bits_for_any_replicas_and_threads():
     rng = np.random.default_rng(0)
-    problem = lw.Logistic(rng.normal(size=(60, 33)), rng.integers(0, 2, 60), np.repeat(np.arange(20), 3), ridge=0.1)
+    problem = lw.Logistic(
+        rng.normal(size=(60, 33)), rng.integers(0, 2, 60), np.repeat(np.arange(20), 3), ridge=0.1
+    )
     many = go(problem=problem, replicas=5, threads=1, update=lw.Sgd(2))
     same_bits(go(problem=problem, replicas=2, threads=2, update=lw.Sgd(2)), many, slice(0, 2))
 
@@ -166,7 +181,11 @@ def test_recording_less_changes_nothing_else():
 
 @pytest.mark.parametrize("start", ["uniform", "target", "stationary"])
 def test_starts_are_drawn_from_the_law_that_is_named(start):
-    network, problem, design = lw.star(5), lw.heterogeneous(5, dim=2, sigma2_high=5.0, important=1), lw.mhlj(p_jump=0.5)
+    network, problem, design = (
+        lw.star(5),
+        lw.heterogeneous(5, dim=2, sigma2_high=5.0, important=1),
+        lw.mhlj(p_jump=0.5),
+    )
     law = {
         "uniform": np.full(5, 0.2),
         "target": problem.smoothness / problem.smoothness.sum(),
@@ -200,7 +219,9 @@ def test_the_first_model_is_zero_or_what_is_given():
     assert np.array_equal(rows, [[0.0, 0.0, 1.0], [5.0, 0.0, 0.0]])
 
 
-@pytest.mark.parametrize("design", [lw.unif_rw(), lw.weight_rw(), lw.mixed_rw(0.5), lw.simple_rw(), lw.simple_rw(True)])
+@pytest.mark.parametrize(
+    "design", [lw.unif_rw(), lw.weight_rw(), lw.mixed_rw(0.5), lw.simple_rw(), lw.simple_rw(True)]
+)
 def test_theorys_step_size_is_one_over_the_largest_weighted_smoothness(design):
     L, degree = PROBLEM.smoothness, NETWORK.degree
     weights = {
@@ -215,7 +236,9 @@ def test_theorys_step_size_is_one_over_the_largest_weighted_smoothness(design):
     assert go(design).provenance["largest_weighted_smoothness"] == pytest.approx(1 / size)
 
 
-@pytest.mark.parametrize("size", [0.004, lw.Decaying(0.004, timescale=20), lw.Dropping(0.004, at=50, then=0.0)])
+@pytest.mark.parametrize(
+    "size", [0.004, lw.Decaying(0.004, timescale=20), lw.Dropping(0.004, at=50, then=0.0)]
+)
 @pytest.mark.parametrize("design", [lw.mhlj(), lw.iid_weighted(), lw.simple_rw()])
 def test_the_model_can_be_recomputed_from_the_walk(design, size):
     trace = go(design, replicas=2, step_size=size, x0=[1.0, -1.0, 2.0], record_every=1)
@@ -229,12 +252,16 @@ def test_the_model_can_be_recomputed_from_the_walk(design, size):
     for r in range(2):
         x = np.array([1.0, -1.0, 2.0])
         for t, v in enumerate(trace.walk[r]):
-            assert trace.distance2[r, t] == pytest.approx(((x - PROBLEM.optimum) ** 2).sum(), rel=1e-9)
+            assert trace.distance2[r, t] == pytest.approx(
+                ((x - PROBLEM.optimum) ** 2).sum(), rel=1e-9
+            )
             a, y = PROBLEM.features[v], PROBLEM.targets[v]
             x = x - sizes[t] * weight[v] * 2.0 * (a @ x - y) * a
         assert trace.model[r] == pytest.approx(x, rel=1e-9)
         assert trace.loss[r, -1] == pytest.approx(PROBLEM.loss(x), rel=1e-9)
-        assert trace.excess_loss[r, -1] == pytest.approx(PROBLEM.loss(x) - PROBLEM.loss(PROBLEM.optimum), rel=1e-7)
+        assert trace.excess_loss[r, -1] == pytest.approx(
+            PROBLEM.loss(x) - PROBLEM.loss(PROBLEM.optimum), rel=1e-7
+        )
 
 
 @pytest.mark.parametrize("backend", ["kernel", "reference"])
@@ -242,7 +269,9 @@ def test_a_diverging_run_is_reported_and_holds_no_nan(backend):
     design = lw.unif_rw()
     size = 30.0 / design.bind(NETWORK, PROBLEM).largest
     with pytest.warns(lw.DivergedWarning, match=r"3 of 3 replicas diverged.*smaller step_size"):
-        trace = go(design, steps=3000, step_size=size, replicas=3, backend=backend, record_every=100)
+        trace = go(
+            design, steps=3000, step_size=size, replicas=3, backend=backend, record_every=100
+        )
     assert (trace.diverged_at > 0).all()
     assert (trace.visits.sum(axis=1) == 3000).all()
     assert np.array_equal(trace.walk, go(design, steps=3000, replicas=3).walk)
@@ -357,7 +386,7 @@ BAD = {
     "x0": [[0.0], "zero", [np.nan, 0, 0], [np.inf, 0, 0], np.zeros((2, 3)), np.zeros((1, 3, 1))],
     "threads": [0, -1, 1.5],
     "backend": ["gpu", None, 3],
-    "update": ["sgd", 5],
+    "update": ["no such update", 5],
 }
 
 
@@ -370,7 +399,9 @@ def test_listed_checkpoints_are_those_of_a_run_that_measures_always(backend):
         assert np.array_equal(getattr(listed, name), getattr(always, name)[:, listed.step]), name
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in BAD.items() for value in values])
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in BAD.items() for value in values]
+)
 def test_a_bad_argument_is_named(name, value):
     with pytest.raises(lw.LevywalkError, match=name) as caught:
         go(**{name: value})
@@ -380,11 +411,16 @@ def test_a_bad_argument_is_named(name, value):
 @pytest.mark.parametrize(
     ("design", "network", "problem", "match"),
     [
-        ("mhlj", NETWORK, PROBLEM, "design must be a Design"),
+        ("mhlj", NETWORK, PROBLEM, "design must be a Walk"),
         (lw.mhlj(), "ring", PROBLEM, "network must be a levywalk Network"),
         (lw.mhlj(), lw.ring(19), PROBLEM, "19 nodes but problem has 20"),
         (lw.mhlj(), NETWORK, "data", "problem .* lacks n, dim"),
-        (lw.mhlj(), lw.Network.from_edges([(2 * i, 2 * i + 1) for i in range(10)]), PROBLEM, r"largest_component\(\)"),
+        (
+            lw.mhlj(),
+            lw.Network.from_edges([(2 * i, 2 * i + 1) for i in range(10)]),
+            PROBLEM,
+            r"largest_component\(\)",
+        ),
         (lw.Design(target=[1.0, 2.0]), NETWORK, PROBLEM, "2 scores but the network has 20 nodes"),
     ],
 )
@@ -401,7 +437,9 @@ def test_kernels_and_minibatches_are_refused_for_a_problem_of_ones_own():
 
 
 def test_a_problem_without_a_minimiser_says_so():
-    problem = lw.Logistic(np.linspace(-1, 1, 20)[:, None], (np.linspace(-1, 1, 20) > 0).astype(float))
+    problem = lw.Logistic(
+        np.linspace(-1, 1, 20)[:, None], (np.linspace(-1, 1, 20) > 0).astype(float)
+    )
     with pytest.raises(lw.NoMinimiser):
         go(problem=problem)
 
@@ -410,12 +448,18 @@ def test_replicas_lie_apart_in_memory() -> None:
     """Side by side, two threads would write into one cache line."""
     import numpy as np
 
-    from levywalk.engine.run_state import RunState
     from levywalk.engine.prepare import prepare
+    from levywalk.engine.run_state import RunState
 
     network, problem = lw.ring(10), lw.homogeneous(10, dim=3)
     keys = np.zeros((4, 2), np.uint64)
-    options = {"record_every": None, "record_walk": False, "record_visits": True, "threads": None, "backend": "auto"}
+    options = {
+        "record_every": None,
+        "record_walk": False,
+        "record_visits": True,
+        "threads": None,
+        "backend": "auto",
+    }
     job = prepare(
         network,
         problem,
@@ -441,7 +485,12 @@ def test_the_second_phase_takes_the_first_ones_step_size_up_to_its_own_limit(sha
     detector = {"threshold": 0.9, "window": 3, "patience": 2}
     auto = lw.run(network, problem, lw.switching(lw.mhlj(), lw.unif_rw(), **detector), **options)
     second = min(share, 1.0) * limit
-    given = lw.run(network, problem, lw.switching(lw.mhlj(), lw.unif_rw(), step_size=second, **detector), **options)
+    given = lw.run(
+        network,
+        problem,
+        lw.switching(lw.mhlj(), lw.unif_rw(), step_size=second, **detector),
+        **options,
+    )
     assert (auto.switched_at >= 0).all()
     assert np.array_equal(auto.model, given.model)
     assert np.array_equal(auto.distance2, given.distance2)

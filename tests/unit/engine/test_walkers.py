@@ -1,4 +1,6 @@
-"""Walkers side by side: the same numbers however many there are, and exact where 32 bits do not settle a decision."""
+"""Walkers side by side: the same numbers however many there are, and exact where 32 bits do not
+settle a decision.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ import pytest
 import levywalk as lw
 from levywalk.draws import HOP, Domain, Key, unit
 from levywalk.engine.kernels import tables
+from tests.limits import mostly_more
 
+QUICK = ("one sample", "many samples, logistic")  # each case takes ten seconds to compile
 EXACT = ("walk", "visits", "hops", "transfers", "final_node", "model", "distance2", "diverged_at")
 
 
@@ -22,32 +26,53 @@ def problems():
     features, targets, node = many_samples(12, 5, rng)
     return {
         "one sample": lw.LeastSquares(rng.normal(size=(12, 10)), rng.normal(size=12)),
-        "one sample, ridge": lw.LeastSquares(rng.normal(size=(12, 10)), rng.normal(size=12), ridge=0.3),
+        "one sample, ridge": lw.LeastSquares(
+            rng.normal(size=(12, 10)), rng.normal(size=12), ridge=0.3
+        ),
         "logistic": lw.Logistic(rng.normal(size=(12, 3)), [0, 1] * 6, ridge=0.1),
         "many samples": lw.LeastSquares(features, targets, node),
         "many samples, logistic": lw.Logistic(features, (targets > 0).astype(int), node, ridge=0.1),
         "long records": lw.LeastSquares(rng.normal(size=(12, 90)), rng.normal(size=12), ridge=0.1),
-        "records too long for groups": lw.LeastSquares(rng.normal(size=(12, 300)), rng.normal(size=12), ridge=0.1),
+        "records too long for groups": lw.LeastSquares(
+            rng.normal(size=(12, 300)), rng.normal(size=12), ridge=0.1
+        ),
     }
 
 
-@pytest.mark.parametrize(("name", "minibatch"), [*((name, None) for name in problems()), ("many samples", 2)])
-def test_a_replica_has_the_same_bits_in_a_group_and_alone(name, minibatch):
-    problem, update = problems()[name], lw.Sgd(minibatch)
-    arguments = {"steps": 150, "step_size": "theory", "record_walk": True, "update": update, "record_every": 40}
+@pytest.mark.parametrize(
+    "case",
+    mostly_more(
+        [*((name, None) for name in problems()), ("many samples", 2)], lambda case: case[0] in QUICK
+    ),
+    ids=lambda case: f"{case[0]}-{case[1]}",
+)
+def test_a_replica_has_the_same_bits_in_a_group_and_alone(case):
+    problem, update = problems()[case[0]], lw.Sgd(case[1])
+    arguments = {
+        "steps": 150,
+        "step_size": "theory",
+        "record_walk": True,
+        "update": update,
+        "record_every": 40,
+    }
 
     def run(replicas, threads=1):
-        return lw.run(lw.ring(12), problem, lw.mhlj(), replicas=replicas, threads=threads, **arguments)
+        return lw.run(
+            lw.ring(12), problem, lw.mhlj(), replicas=replicas, threads=threads, **arguments
+        )
 
     whole = run(19)
     for part in (run(1), run(5), run(8), run(16), run(19, threads=2)):
         for field in EXACT:
-            assert np.array_equal(getattr(part, field), getattr(whole, field)[: part.replicas]), field
+            assert np.array_equal(getattr(part, field), getattr(whole, field)[: part.replicas]), (
+                field
+            )
 
 
 @pytest.mark.parametrize("replicas", [1, 8])
 def test_a_decision_that_32_bits_do_not_settle_is_made_by_the_ratios(replicas):
-    # On two nodes the word's upper 53 bits are the acceptance uniform U; scores (1, U ± a little) are a close call.
+    # On two nodes the word's upper 53 bits are the acceptance uniform U; scores (1, U ± a little)
+    # are a close call.
     network, problem = lw.path(2), lw.homogeneous(2, dim=1)
     decided = set()
     for replica in range(replicas):
@@ -57,7 +82,8 @@ def test_a_decision_that_32_bits_do_not_settle_is_made_by_the_ratios(replicas):
             design = lw.Design(target=lw.Scores([1.0, score]))
             arguments = {"steps": 1, "step_size": 0.01, "replicas": replicas, "start": 0}
             kernel, reference = (
-                lw.run(network, problem, design, backend=name, **arguments) for name in ("kernel", "reference")
+                lw.run(network, problem, design, backend=name, **arguments)
+                for name in ("kernel", "reference")
             )
             assert np.array_equal(kernel.final_node, reference.final_node), (replica, shift)
             assert reference.final_node[replica] == int(unit(word) < score)
@@ -65,14 +91,19 @@ def test_a_decision_that_32_bits_do_not_settle_is_made_by_the_ratios(replicas):
     assert {(-(2.0**-36), 0), (0.0, 0), (2.0**-36, 1)} <= decided
 
 
-@pytest.mark.parametrize("design", [lw.mhlj(), lw.iid_weighted(), lw.unif_rw()], ids=lambda design: design.name)
+@pytest.mark.parametrize(
+    "design",
+    mostly_more([lw.mhlj(), lw.iid_weighted(), lw.unif_rw()], lambda design: design.moves != "iid"),
+    ids=lambda design: design.name,
+)
 def test_tables_beyond_the_cache_give_the_same_walks(design):
     network, problem = lw.watts_strogatz(20_000, 4, 0.1), lw.heterogeneous(20_000)
     _, far = tables.pack(network, design.bind(network, problem), problem, None)
     assert far
     arguments = {"steps": 40, "step_size": "theory", "replicas": 9, "record_walk": True}
     kernel, reference = (
-        lw.run(network, problem, design, backend=name, **arguments) for name in ("kernel", "reference")
+        lw.run(network, problem, design, backend=name, **arguments)
+        for name in ("kernel", "reference")
     )
     for field in ("walk", "hops", "transfers", "final_node"):
         assert np.array_equal(getattr(kernel, field), getattr(reference, field)), field
@@ -99,14 +130,22 @@ def test_scores_too_small_for_a_ratio_are_walked_as_by_the_oracle():
     design = lw.Design(target=lw.Scores([5e-324, 5e-324, 1.0, 1e-300, 5e-324]), reweight=False)
     arguments = {"steps": 200, "step_size": 0.01, "replicas": 9, "record_walk": True}
     kernel, reference = (
-        lw.run(network, problem, design, backend=name, **arguments) for name in ("kernel", "reference")
+        lw.run(network, problem, design, backend=name, **arguments)
+        for name in ("kernel", "reference")
     )
     assert np.array_equal(kernel.walk, reference.walk)
 
 
-@pytest.mark.parametrize("name", ["one sample", "many samples", "long records", "records too long for groups"])
+@pytest.mark.parametrize(
+    "name",
+    mostly_more(
+        ["one sample", "many samples", "long records", "records too long for groups"],
+        lambda name: name in QUICK,
+    ),
+)
 def test_a_model_that_overflows_leaves_the_others_alone(name):
-    # More replicas than take turns, so that healthy ones come into the places of those that have overflowed.
+    # More replicas than take turns, so that healthy ones come into the places of those that have
+    # overflowed.
     problem = problems()[name]
     x0 = np.zeros((70, problem.dim))
     x0[[0, 9, 33]] = 1.7e308
@@ -133,7 +172,8 @@ def test_a_subclass_with_its_own_gradient_is_not_compiled_away():
     problem = Clipped(rng.normal(size=(6, 2)), rng.normal(size=6))
     arguments = {"steps": 20, "step_size": 0.1, "replicas": 2}
     auto, reference = (
-        lw.run(lw.ring(6), problem, lw.unif_rw(), backend=name, **arguments) for name in ("auto", "reference")
+        lw.run(lw.ring(6), problem, lw.unif_rw(), backend=name, **arguments)
+        for name in ("auto", "reference")
     )
     assert auto.provenance["backend"] == "reference"
     assert np.array_equal(auto.model, reference.model)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from levywalk.experiments.compare import Comparison
+from levywalk import Comparison
 from levywalk.experiments.demo import demo, demo_experiment, sentence
 from levywalk.experiments.execute import execute
 from levywalk.walks import paper_designs

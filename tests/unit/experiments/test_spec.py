@@ -29,7 +29,9 @@ def test_example_ships_with_the_package_and_is_valid() -> None:
 def test_defaults_of_the_file_are_those_of_python() -> None:
     _, _, designs = spec.check_experiment(with_design(kind="mhlj")).build(Path())
     assert designs["walk"] == lw.mhlj()
-    _, problem, _ = spec.check_experiment({**MINIMAL, "problem": {"data": "heterogeneous"}}).build(Path())
+    _, problem, _ = spec.check_experiment({**MINIMAL, "problem": {"data": "heterogeneous"}}).build(
+        Path()
+    )
     assert problem.fingerprint() == lw.heterogeneous(8).fingerprint()
 
 
@@ -44,7 +46,13 @@ def test_defaults_of_the_file_are_those_of_python() -> None:
             lw.mhlj(schedule=lw.Decaying(0.2, 50.0)),
         ),
         (
-            {"kind": "custom", "target": "degree", "p_jump": 0.3, "distance": "fixed", "max_hops": 2},
+            {
+                "kind": "custom",
+                "target": "degree",
+                "p_jump": 0.3,
+                "distance": "fixed",
+                "max_hops": 2,
+            },
             lw.Design("degree", lw.JumpLaw(0.3, lw.FixedDistance(2))),
         ),
         (
@@ -90,9 +98,12 @@ def test_all_mistakes_are_told_at_once() -> None:
 
 
 def test_mistakes_inside_unions_name_the_key_as_written() -> None:
-    wrong = with_design(kind="switching", first={"kind": "mhlj", "p_jmup": 1}, then={"kind": "unif_rw"})
+    wrong = with_design(
+        kind="switching", first={"kind": "mhlj", "p_jmup": 1}, then={"kind": "unif_rw"}
+    )
     with pytest.raises(
-        lw.InvalidSpec, match=r"designs\.walk\.first\.p_jmup: unknown key \(value 1\); did you mean 'p_jump'"
+        lw.InvalidSpec,
+        match=r"designs\.walk\.first\.p_jmup: unknown key \(value 1\); did you mean 'p_jump'",
     ):
         spec.check_experiment(wrong)
 
@@ -120,7 +131,9 @@ def test_overrides_reach_names_with_spaces_and_dots() -> None:
     assert spec.parse_override('designs."i.i.d. weighted".kind=iid_weighted') == {
         "designs": {"i.i.d. weighted": {"kind": "iid_weighted"}}
     }
-    assert spec.merge_overrides(["run.steps=5", "run.seed=2", "run.steps=6"]) == {"run": {"steps": 6, "seed": 2}}
+    assert spec.merge_overrides(["run.steps=5", "run.seed=2", "run.steps=6"]) == {
+        "run": {"steps": 6, "seed": 2}
+    }
 
 
 @pytest.mark.parametrize("text", ["run.steps", "=5", "a b=5", "run..steps=5"])

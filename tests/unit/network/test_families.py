@@ -64,12 +64,14 @@ def test_the_seed_decides_everything(family):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_families_keep_what_their_definition_fixes(seed):
-    assert lw.watts_strogatz(50, 6, 0.5, seed=seed).edges == 150
-    assert lw.watts_strogatz(8, 6, 1.0, seed=seed).edges == 24  # nearly complete: rewirings without place
+    assert lw.watts_strogatz(50, 6, 0.5, seed=seed).n_edges == 150
+    assert (
+        lw.watts_strogatz(8, 6, 1.0, seed=seed).n_edges == 24
+    )  # nearly complete: rewirings without place
     assert set(lw.random_regular(50, 5, seed=seed).degree.tolist()) == {5}
     assert set(lw.random_regular(12, 10, seed=seed).degree.tolist()) == {10}
     grown = lw.barabasi_albert(50, 3, seed=seed)
-    assert grown.edges == 3 + 46 * 3
+    assert grown.n_edges == 3 + 46 * 3
     assert grown.degree.min() >= 1
     assert grown.components() == 1
     assert all((grown.neighbours(v) < v).sum() == 3 for v in range(4, 50))
@@ -140,7 +142,9 @@ def test_arguments_outside_their_domain_are_named(build, message):
 
 
 def test_a_random_network_without_edges_is_refused():
-    with pytest.raises(InvalidNetwork, match="at least one edge between distinct nodes, got none among 10"):
+    with pytest.raises(
+        InvalidNetwork, match="at least one edge between distinct nodes, got none among 10"
+    ):
         lw.erdos_renyi(10, 0.0)
 
 

@@ -125,7 +125,11 @@ def test_a_bad_line_is_named_by_number_and_content(write, content, line, problem
         (b"not gzip", "net.txt.gz", "damaged or cut off gzip"),
         (gzip.compress(b"0 1\n" * 1000, mtime=0)[:-12], "net.txt.gz", "damaged or cut off gzip"),
         (b"garbage", "net.mtx", "not a Matrix Market file"),
-        (MTX + b"3 3 2\n1 2\n9 1\n", "net.mtx", r"line 4: should hold two indices in \[1, 3\], got '9 1'"),
+        (
+            MTX + b"3 3 2\n1 2\n9 1\n",
+            "net.mtx",
+            r"line 4: should hold two indices in \[1, 3\], got '9 1'",
+        ),
         (MTX + b"% c\n3 3 2\n1 2\n2 3 4\n", "net.mtx", "line 5: should hold two indices"),
         (MTX + b"3 3\n", "net.mtx", "line 2: should hold rows, columns and entries, got '3 3'"),
         (MTX + b"3 3 5\n1 2\n", "net.mtx", "5 entries announced, 1 found"),
@@ -135,9 +139,17 @@ def test_a_bad_line_is_named_by_number_and_content(write, content, line, problem
         (MTX + b"3 3 999999999999\n1 2\n", "net.mtx", "far more than the file holds"),
         (MTX + b"2000000000 2000000000 1\n1 2\n", "net.mtx", "far more than the file holds"),
         (MTX + b"2 3 1\n1 2\n", "net.mtx", "must be square, got 2 x 3"),
-        (MTX.replace(b"pattern", b"complex") + b"2 2 1\n1 2 1 1\n", "net.mtx", "got complex general"),
+        (
+            MTX.replace(b"pattern", b"complex") + b"2 2 1\n1 2 1 1\n",
+            "net.mtx",
+            "got complex general",
+        ),
         (MTX.replace(b"pattern", b"real") + b"2 2 1\n1 2 nan\n", "net.mtx", "NaN"),
-        (MTX.replace(b"pattern", b"real") + b"2 2 1\n1 2 x\n", "net.mtx", "and a number, got '1 2 x'"),
+        (
+            MTX.replace(b"pattern", b"real") + b"2 2 1\n1 2 x\n",
+            "net.mtx",
+            "and a number, got '1 2 x'",
+        ),
         (DENSE + b"2 2\n0\n1\nx\n0\n", "net.mtx", "line 5: should hold one number"),
         (b"<graphml><oops>", "net.graphml", "not GraphML"),
         (b"garbage", "net.graphml", "not GraphML"),
@@ -174,7 +186,9 @@ class _Trap:
 def test_an_npz_file_is_never_unpickled(write):
     buffer = io.BytesIO()
     trap = np.array([_Trap()])
-    np.savez(buffer, format=np.array(b"csr"), shape=[2, 2], data=trap, indices=[0], indptr=[0, 1, 1])
+    np.savez(
+        buffer, format=np.array(b"csr"), shape=[2, 2], data=trap, indices=[0], indptr=[0, 1, 1]
+    )
     for content in (buffer.getvalue(), pickle.dumps(_Trap())):
         with pytest.raises(InvalidNetwork, match=r"not scipy\.sparse"):
             read_network(write(content, "net.npz"))
@@ -182,7 +196,9 @@ def test_an_npz_file_is_never_unpickled(write):
 
 def test_an_npz_file_with_indices_out_of_range_is_refused(write):
     buffer = io.BytesIO()
-    np.savez(buffer, format=np.array(b"csr"), shape=[2, 2], data=[1.0], indices=[10**6], indptr=[0, 1, 1])
+    np.savez(
+        buffer, format=np.array(b"csr"), shape=[2, 2], data=[1.0], indices=[10**6], indptr=[0, 1, 1]
+    )
     with pytest.raises(InvalidNetwork):
         read_network(write(buffer.getvalue(), "net.npz"))
     np.savez(buffer := io.BytesIO(), a=[1])
@@ -241,10 +257,14 @@ def test_dense_and_symmetric_matrix_market_files_are_read(tmp_path):
 
 
 def test_the_format_follows_the_suffix_unless_named(write):
-    with pytest.raises(InvalidParameter, match=r"path must end in one of .*, got 'net.dat'; name the format"):
+    with pytest.raises(
+        InvalidParameter, match=r"path must end in one of .*, got 'net.dat'; name the format"
+    ):
         read_network(write("0 1\n", "net.dat"))
     assert read_network(write("0 1\n1 2\n", "net.dat"), format="edges") == path(3)
-    assert read_network(write(gzip.compress(b"0 1\n1 2\n", mtime=0), "noext"), format="edges") == path(3)
+    assert read_network(
+        write(gzip.compress(b"0 1\n1 2\n", mtime=0), "noext"), format="edges"
+    ) == path(3)
     with pytest.raises(InvalidParameter, match=r"format must be one of 'edges', .*, got 'gml'"):
         read_network(write("0 1\n"), format="gml")
 
@@ -258,8 +278,8 @@ def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
 
 def test_a_real_peer_to_peer_network_is_read():
     network = read_network(GNUTELLA)
-    assert (network.n, network.edges, network.components()) == (6301, 20777, 2)
+    assert (network.n, network.n_edges, network.components()) == (6301, 20777, 2)
     largest = read_network(GNUTELLA, largest_component=True)
-    assert (largest.n, largest.edges, largest.components()) == (6299, 20776, 1)
+    assert (largest.n, largest.n_edges, largest.components()) == (6299, 20776, 1)
     assert largest == network.largest_component()
     largest.require_connected()

@@ -21,7 +21,7 @@ def test_rows_are_sorted_symmetric_and_typed():
     assert network.indptr.dtype == network.degree.dtype == np.int64
     assert network.indices.dtype == np.int32
     assert network.degree.tolist() == [2, 1, 1, 2]
-    assert network.edges == 3
+    assert network.n_edges == 3
     assert network.labels is None
 
 
@@ -29,7 +29,7 @@ def test_counted_policy_puts_one_loop_per_node_into_the_rows():
     network = Network.from_edges([(0, 1), (1, 2)], self_loops="counted")
     assert network.indices.tolist() == [0, 1, 0, 1, 2, 1, 2]
     assert network.degree.tolist() == [2, 3, 2]
-    assert network.edges == 2
+    assert network.n_edges == 2
     assert network.neighbours(1).tolist() == [0, 1, 2]
 
 
@@ -82,7 +82,10 @@ def test_clean_input_of_every_kind_gives_no_warning_and_the_same_network():
     assert Network.from_networkx(graph) == expected
     assert Network.from_networkx(graph.to_directed()) == expected
     for kind in ("coo", "csr", "csc", "lil", "dok"):
-        assert Network.from_scipy(nx.to_scipy_sparse_array(graph, format=kind, weight=None)) == expected
+        assert (
+            Network.from_scipy(nx.to_scipy_sparse_array(graph, format=kind, weight=None))
+            == expected
+        )
     assert Network.from_edges(iter(graph.edges)) == expected
     assert Network.from_edges(np.array(graph.edges, dtype=np.uint16)) == expected
 
@@ -125,7 +128,9 @@ def test_bad_edges_are_refused_with_the_reason(edges, n, message):
 
 
 def test_bad_arguments_are_refused():
-    with pytest.raises(InvalidParameter, match="self_loops must be one of 'none', 'counted', got 'some'"):
+    with pytest.raises(
+        InvalidParameter, match="self_loops must be one of 'none', 'counted', got 'some'"
+    ):
         Network.from_edges([(0, 1)], self_loops="some")
     with pytest.raises(InvalidParameter, match=r"n must be an integer, got 2\.5"):
         Network.from_edges([(0, 1)], n=2.5)
@@ -213,12 +218,17 @@ def test_largest_component_keeps_original_ids_policy_and_structure():
     assert piece == path(3, self_loops="counted")
     assert piece.labels.tolist() == [3, 4, 5]
     assert piece.largest_component() is piece
-    named = Network.from_networkx(nx.Graph([("a", "b"), ("c", "d"), ("d", "e")])).largest_component()
+    named = Network.from_networkx(
+        nx.Graph([("a", "b"), ("c", "d"), ("d", "e")])
+    ).largest_component()
     assert named.labels.tolist() == ["c", "d", "e"]
 
 
 def test_of_equal_components_the_one_with_the_smallest_node_is_kept():
-    assert Network.from_edges([(1, 4), (0, 3), (2, 5)]).largest_component().labels.tolist() == [0, 3]
+    assert Network.from_edges([(1, 4), (0, 3), (2, 5)]).largest_component().labels.tolist() == [
+        0,
+        3,
+    ]
 
 
 def test_fingerprint_follows_structure_and_policy_but_not_the_name():
@@ -230,7 +240,9 @@ def test_fingerprint_follows_structure_and_policy_but_not_the_name():
 
 
 def test_to_networkx_shows_the_loops_of_the_policy():
-    assert nx.utils.graphs_equal(nx.Graph(ring(5).to_networkx().edges), nx.Graph(nx.cycle_graph(5).edges))
+    assert nx.utils.graphs_equal(
+        nx.Graph(ring(5).to_networkx().edges), nx.Graph(nx.cycle_graph(5).edges)
+    )
     assert nx.number_of_selfloops(ring(5, self_loops="counted").to_networkx()) == 5
     assert repr(ring(5)) == "Network('ring(5)', n=5, edges=5, self_loops='none')"
 

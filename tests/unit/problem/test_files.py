@@ -37,14 +37,18 @@ def test_random_libsvm_files_are_read_as_sklearn_reads_them(tmp_path):
     rng = np.random.default_rng(0)
     features = rng.normal(size=(30, 7)) * (rng.random((30, 7)) < 0.4)
     path = tmp_path / "random.libsvm"
-    dump_svmlight_file(features, rng.normal(size=30), str(path), zero_based=False, comment="a comment")
+    dump_svmlight_file(
+        features, rng.normal(size=30), str(path), zero_based=False, comment="a comment"
+    )
     expected, labels = load_svmlight_file(str(path), n_features=7)
     read, targets = load_dataset(path, dim=7)
     np.testing.assert_array_equal(read, expected.toarray())
     np.testing.assert_array_equal(targets, labels)
 
 
-@pytest.mark.parametrize("name", ["a.svm", "a.libsvm", "a.t", "a.txt", "A.SVM", "a.svm.gz", "a.b.t.gz"])
+@pytest.mark.parametrize(
+    "name", ["a.svm", "a.libsvm", "a.t", "a.txt", "A.SVM", "a.svm.gz", "a.b.t.gz"]
+)
 def test_libsvm_suffixes_comments_blank_lines_and_line_ends(tmp_path, name):
     path = written(tmp_path, name, "# head\r\n+1 1:0.5 3:-2e1 # tail\r\n\r\n-1\r\n")
     features, targets = load_dataset(path)
@@ -62,7 +66,9 @@ def test_csv_takes_the_last_column_with_or_without_header(tmp_path, name, header
 
 @pytest.mark.parametrize("target", ["a", 0, -3])
 def test_csv_target_by_name_or_position(tmp_path, target):
-    features, targets = load_dataset(written(tmp_path, "a.tsv", "a\tb\ty\n1\t2\t3\n4\t5\t6\n"), target=target)
+    features, targets = load_dataset(
+        written(tmp_path, "a.tsv", "a\tb\ty\n1\t2\t3\n4\t5\t6\n"), target=target
+    )
     np.testing.assert_array_equal(features, [[2, 3], [5, 6]])
     np.testing.assert_array_equal(targets, [1, 4])
 
@@ -103,7 +109,11 @@ def test_npz_never_unpickles(tmp_path):
 
 
 BAD = [
-    ("a.svm", "1 1:1\nx 1:1\n", "line 2: the label 'x' is not a finite number; the line is 'x 1:1'"),
+    (
+        "a.svm",
+        "1 1:1\nx 1:1\n",
+        "line 2: the label 'x' is not a finite number; the line is 'x 1:1'",
+    ),
     ("a.svm", "1 1:1\n\n1 0:1\n", "line 3: index 0; LIBSVM indices start at 1"),
     ("a.svm", "1 2:1 2:1\n", "line 1: index 2 after 2; indices must increase"),
     ("a.svm", "1 3:1 2:1\n", "line 1: index 2 after 3"),
@@ -133,7 +143,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "message"), BAD, ids=[message[:40] for *_, message in BAD])
+@pytest.mark.parametrize(
+    ("name", "text", "message"), BAD, ids=[message[:40] for *_, message in BAD]
+)
 def test_flaws_are_named_with_their_line(tmp_path, name, text, message):
     with pytest.raises(InvalidData, match=message):
         load_dataset(written(tmp_path, name, text))

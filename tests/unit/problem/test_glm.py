@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 from levywalk.errors import DataWarning, InvalidData, InvalidParameter, NoMinimiser
 from levywalk.problem import (
-    LeastSquares,
     GeneralizedLinear,
+    LeastSquares,
     Logistic,
     Problem,
     check_problem,
@@ -70,7 +70,12 @@ def test_logistic_optimum_on_unscaled_real_data_has_a_vanishing_gradient():
 @pytest.mark.parametrize(("kind", "targets"), KINDS)
 def test_blocks_change_nothing(kind, targets, small_blocks, monkeypatch):
     blocked = kind(X, targets, node=NODE, ridge=0.1)
-    values = blocked.optimum, blocked.smoothness, blocked.local_gradients(np.ones(4)), blocked.sigma_star2
+    values = (
+        blocked.optimum,
+        blocked.smoothness,
+        blocked.local_gradients(np.ones(4)),
+        blocked.sigma_star2,
+    )
     monkeypatch.undo()
     whole = kind(X, targets, node=NODE, ridge=0.1)
     expected = whole.optimum, whole.smoothness, whole.local_gradients(np.ones(4)), whole.sigma_star2
@@ -157,7 +162,9 @@ def test_many_samples_per_node_give_the_extreme_eigenvalues():
         low = 0.25 if len(a) < 4 else 2 * eigenvalues[0] + 0.25
         assert problem.local_strong_convexity[v] == pytest.approx(low, rel=1e-10)
     logistic = Logistic(X, LABELS, node=NODE, ridge=0.25)
-    np.testing.assert_allclose(logistic.smoothness - 0.25, (problem.smoothness - 0.25) / 8, rtol=1e-12)
+    np.testing.assert_allclose(
+        logistic.smoothness - 0.25, (problem.smoothness - 0.25) / 8, rtol=1e-12
+    )
     assert (logistic.local_strong_convexity == 0.25).all()
 
 
@@ -165,14 +172,18 @@ def test_one_sample_per_node_gives_the_papers_constants():
     problem = LeastSquares(X, Y)
     np.testing.assert_allclose(problem.smoothness, 2 * (X**2).sum(axis=1), rtol=1e-14)
     assert (problem.local_strong_convexity == 0).all()
-    assert problem.strong_convexity == pytest.approx(np.linalg.eigvalsh(2 * X.T @ X / 60)[0], rel=1e-12)
+    assert problem.strong_convexity == pytest.approx(
+        np.linalg.eigvalsh(2 * X.T @ X / 60)[0], rel=1e-12
+    )
     np.testing.assert_allclose(problem.hessian, 2 * X.T @ X / 60, rtol=1e-12, atol=1e-14)
 
 
 def test_sigmas_are_mean_and_maximum_of_squared_local_gradients_at_the_optimum():
     for kind, targets in KINDS:
         problem = kind(X, targets, node=NODE)
-        squares = [np.sum(problem.local_gradient(v, problem.optimum) ** 2) for v in range(problem.n)]
+        squares = [
+            np.sum(problem.local_gradient(v, problem.optimum) ** 2) for v in range(problem.n)
+        ]
         assert problem.sigma_star2 == pytest.approx(np.mean(squares), rel=1e-12)
         assert problem.sigma_max2 == pytest.approx(np.max(squares), rel=1e-12)
 
@@ -183,7 +194,8 @@ def test_excess_loss_is_exact_far_from_and_near_the_optimum(kind, targets):
     u = np.array([1.0, -1.0, 2.0, 0.5])
     far = problem.loss(problem.optimum + u) - problem.loss(problem.optimum)
     assert problem.excess_loss(problem.optimum + u) == pytest.approx(far, rel=1e-11)
-    # Near the optimum f is quadratic: the ratio of tiny errors is known although f cannot resolve them.
+    # Near the optimum f is quadratic: the ratio of tiny errors is known although f cannot resolve
+    # them.
     near = [problem.excess_loss(problem.optimum + scale * u) for scale in (2.0**-24, 2.0**-23)]
     assert near[0] > 0
     assert near[1] / near[0] == pytest.approx(4.0, rel=1e-6)
@@ -272,7 +284,10 @@ BAD = [
     ((X, Y[:-1]), r"targets must have one entry per row of features \(60\), got 59"),
     ((X, Y[:, None]), r"targets must have one dimension.*ravel"),
     ((np.where(np.arange(240).reshape(60, 4) == 13, np.nan, X), Y), "got nan at row 3, column 1"),
-    ((X, np.where(np.arange(60) == 4, -np.inf, Y)), "targets must be finite, got -inf at position 4"),
+    (
+        (X, np.where(np.arange(60) == 4, -np.inf, Y)),
+        "targets must be finite, got -inf at position 4",
+    ),
     ((X + 0j, Y), "features must hold real numbers, got dtype complex128"),
     ((X.astype(object), Y), "got dtype object"),
     ((X.astype(str), Y), "features must hold real numbers"),
@@ -369,7 +384,10 @@ def test_foreign_objects_are_problems_when_they_have_the_names():
         ({"smoothness": np.array([1.0, np.nan, 1.0])}, "finite, got nan at position 1"),
         ({"smoothness": "L"}, "must be an array of 3 numbers"),
         ({"local_loss": 3}, "problem.local_loss must be a method"),
-        ({"local_gradient": lambda v, x: x[:1]}, r"local_gradient\(0, zeros\) must have shape \(2,\)"),
+        (
+            {"local_gradient": lambda v, x: x[:1]},
+            r"local_gradient\(0, zeros\) must have shape \(2,\)",
+        ),
     ],
 )
 def test_foreign_objects_with_a_flaw_are_refused_by_name(changes, message):

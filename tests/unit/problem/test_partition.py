@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from levywalk.errors import InvalidData, InvalidParameter
 from levywalk.problem import LeastSquares, partition
+from tests.limits import examples
 
 HOWS = ["iid", "label", "dirichlet", "size"]
 
@@ -18,7 +19,7 @@ def data(samples, classes=3, seed=0):
     return rng.normal(size=(samples, 2)), rng.integers(0, classes, samples).astype(float)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     n=st.integers(2, 40),
     extra=st.integers(0, 60),
@@ -98,7 +99,9 @@ def test_size_makes_sizes_uneven_and_content_alike():
 
 def test_seeds_differ_and_the_result_is_a_problem():
     features, targets = data(60)
-    assert (partition(features, targets, 6, seed=0) != partition(features, targets, 6, seed=1)).any()
+    assert (
+        partition(features, targets, 6, seed=0) != partition(features, targets, 6, seed=1)
+    ).any()
     assert LeastSquares(features, targets, node=partition(features, targets, 6)).n == 6
 
 
@@ -107,7 +110,11 @@ def test_seeds_differ_and_the_result_is_a_problem():
     [
         ((*data(5), 6), InvalidData, "5 samples cannot give each of n = 6 nodes one; use n <= 5"),
         ((*data(5), 1), InvalidParameter, "n must be an integer of at least 2"),
-        ((*data(5), 2, "random"), InvalidParameter, "how must be one of 'iid', 'label', 'dirichlet', 'size'"),
+        (
+            (*data(5), 2, "random"),
+            InvalidParameter,
+            "how must be one of 'iid', 'label', 'dirichlet', 'size'",
+        ),
         ((data(5)[0], [1, 2], 2), InvalidData, "targets must have one entry per row"),
     ],
 )

@@ -1,4 +1,6 @@
-"""A node that has its own samples alone must find the same L_v, to the bit, as whoever has all of them."""
+"""A node that has its own samples alone must find the same L_v, to the bit, as whoever has all of
+them.
+"""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_wrong_arguments_are_named(comparison: lw.Comparison, tmp_path: Path) ->
 def test_table_text_has_a_row_per_design_and_never_drops_what_was_not_reached(
     comparison: lw.Comparison,
 ) -> None:
-    headers, rows = comparison_text(comparison.table())
+    headers, rows = comparison_text(comparison)
     assert [row[0] for row in rows] == list(comparison.traces)
     assert all(len(row) == len(headers) for row in rows)
     assert with_interval(float("inf"), 700.0, float("inf")) == "not reached [700, ∞]"

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import tomllib
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ import numpy as np
 import pytest
 
 import levywalk as lw
+from levywalk import Comparison
 from levywalk.errors import InvalidTrace, MissingFile
-from levywalk.experiments import Comparison
-from levywalk.experiments.execute import as_json, write_results
+from levywalk.experiments.execute import write_results
 from levywalk.experiments.folder_report import write_report
 from levywalk.experiments.spec import check_experiment
 from levywalk.report.curves import MOST_POINTS, curve
@@ -22,7 +23,6 @@ from levywalk.report.experiment_toml import toml
 from levywalk.report.page.build import claims_page, html_page
 from levywalk.report.page.summary import csv_lines, latex, latex_lines
 from levywalk.report.page.verdict import ratio_interval, transfers_to, verdict
-from levywalk.report.results import Results, read_results, results_of
 
 HOSTILE = '</script><img src=x onerror="alert(1)"> {{script}} & \\end{tabular} \ud800'
 DESIGNS = {"UnifRW": lw.unif_rw(), "MHLJ": lw.mhlj(), "server": lw.iid_weighted()}
@@ -49,11 +49,6 @@ def compared(**changes: Any) -> Comparison:
     return lw.compare(lw.ring(40), lw.heterogeneous(40, important=1, dim=3), designs, **options)
 
 
-def results(**changes: Any) -> Results:
-    found = compared(**changes)
-    return results_of(as_json(found), found.traces)
-
-
 @pytest.fixture(scope="module")
 def found() -> Comparison:
     return compared()
@@ -62,7 +57,7 @@ def found() -> Comparison:
 @pytest.fixture
 def folder(found: Comparison, tmp_path: Path) -> Path:
     settings = check_experiment(SETTINGS).model_dump(mode="json")
-    write_results(found, tmp_path, figure="none", settings=settings)
+    write_results(replace(found, settings=settings), tmp_path, figure="none")
     return tmp_path
 
 
@@ -150,7 +145,7 @@ def test_long_curves_are_thinned_and_keep_their_ends_and_the_crossing() -> None:
     trace = compared(record_every=1, designs={"server": lw.iid_weighted()}, step_size=1e-3).traces[
         "server"
     ]
-    points = curve("server", trace, 0.3)
+    points = curve("server", trace, trace.error, 0.3)
     assert len(points.mean) <= MOST_POINTS
     assert points.x["steps"][0] == 0
     assert points.x["steps"][-1] == 2000
@@ -160,17 +155,18 @@ def test_long_curves_are_thinned_and_keep_their_ends_and_the_crossing() -> None:
 
 @pytest.mark.filterwarnings("ignore::levywalk.errors.DivergedWarning")
 def test_a_diverged_design_is_infinite_and_said_to_be() -> None:
-    mine = results(step_size={"UnifRW": 1e-3, "MHLJ": 1e3, "server": 1e-3}, accuracy=0.9)
+    mine = compared(step_size={"UnifRW": 1e-3, "MHLJ": 1e3, "server": 1e-3}, accuracy=0.9)
     page = html_page(mine, command="x")
     line = next(line for line in data_of(page)["curves"] if line["name"] == "MHLJ")
     assert line["mean"][-1] is None
     assert any("6 of 6 walks of MHLJ diverged" in sentence for sentence in verdict(mine))
 
 
-# --- the verdict -----------------------------------------------------------------------------------------------------
+# --- the verdict ----------------------------------------------------------------------------------
 
 
-def with_steps(mine: Results, **steps: tuple[float | None, float | None, float | None]) -> Results:
+def with_steps(mine: Comparison, **steps: tuple[float, float, float]) -> Comparison:
+    """The same comparison, had it taken these steps."""
     rows = {
         name: row
         | dict(
@@ -178,12 +174,14 @@ def with_steps(mine: Results, **steps: tuple[float | None, float | None, float |
         )
         for name, row in mine.rows.items()
     }
-    return Results(mine.accuracy, rows, mine.traces)
+    mine = replace(mine)
+    mine.__dict__["rows"] = rows
+    return mine
 
 
 def test_verdict_names_the_first_walk_and_the_server_apart() -> None:
     mine = with_steps(
-        results(),
+        compared(),
         UnifRW=(400.0, 350.0, 450.0),
         MHLJ=(200.0, 150.0, 250.0),
         server=(50.0, 50.0, 60.0),
@@ -199,7 +197,7 @@ def test_verdict_names_the_first_walk_and_the_server_apart() -> None:
 
 def test_verdict_says_when_the_intervals_overlap() -> None:
     mine = with_steps(
-        results(),
+        compared(),
         UnifRW=(210.0, 150.0, 450.0),
         MHLJ=(200.0, 150.0, 250.0),
         server=(50.0, 50.0, 60.0),
@@ -208,22 +206,22 @@ def test_verdict_says_when_the_intervals_overlap() -> None:
 
 
 def test_verdict_is_honest_about_what_was_not_reached() -> None:
-    never = (None, None, None)
-    mine = with_steps(results(), UnifRW=never, MHLJ=(200.0, 150.0, None), server=never)
+    never = (math.inf, math.inf, math.inf)
+    mine = with_steps(compared(), UnifRW=never, MHLJ=(200.0, 150.0, math.inf), server=never)
     text = " ".join(verdict(mine))
     assert (
-        "MHLJ reached 30 % of the initial error first, after 200 [150, ∞] steps; no other walk reached it"
-        in text
+        "MHLJ reached 30 % of the initial error first, after 200 [150, ∞] steps; no other walk "
+        "reached it" in text
     )
     assert "Not reached within 2,000 steps: UnifRW (" in text
     assert "(server) did not reach it within 2,000 steps" in text
-    nobody = verdict(with_steps(results(), UnifRW=never, MHLJ=never, server=never))
+    nobody = verdict(with_steps(compared(), UnifRW=never, MHLJ=never, server=never))
     assert nobody[0].startswith("No walk reached 30 % of the initial error within 2,000 steps; ")
 
 
 def test_verdict_of_one_walk_claims_no_interval() -> None:
     mine = with_steps(
-        results(replicas=1),
+        compared(replicas=1),
         UnifRW=(400.0, 400.0, 400.0),
         MHLJ=(200.0, 200.0, 200.0),
         server=(5.0, 5.0, 5.0),
@@ -237,32 +235,32 @@ def test_verdict_of_one_walk_claims_no_interval() -> None:
 def test_the_factor_of_a_design_over_itself_is_one(found: Comparison) -> None:
     trace = found.traces["server"]
     assert math.isfinite(trace.steps_to(0.3))
-    assert ratio_interval(trace, trace, 0.3) == (1.0, 1.0)
+    curve = trace.step, trace.error
+    assert ratio_interval(curve, curve, 0.3) == (1.0, 1.0)
 
 
 def test_a_factor_that_no_walk_defines_is_unbounded(found: Comparison) -> None:
     trace = found.traces["server"]
-    assert ratio_interval(trace, trace, 1e-30) == (0.0, math.inf)
+    curve = trace.step, trace.error
+    assert ratio_interval(curve, curve, 1e-30) == (0.0, math.inf)
 
 
 def test_transfers_to_an_accuracy_are_those_at_its_checkpoint(found: Comparison) -> None:
     trace = found.traces["server"]
     at = list(trace.step).index(trace.steps_to(0.3))
-    assert transfers_to(trace, 0.3) == trace.transfers[:, at].mean()
-    assert transfers_to(trace, 1e-30) == math.inf
+    assert transfers_to(found, "server") == trace.transfers[:, at].mean()
+    assert transfers_to(replace(found, accuracy=1e-30), "server") == math.inf
 
 
-# --- hostile and damaged input ---------------------------------------------------------------------------------------
+# --- hostile and damaged input --------------------------------------------------------------------
 
 
 def test_hostile_names_stay_text_everywhere() -> None:
-    mine = results(designs={HOSTILE: lw.mhlj(), "plain": lw.unif_rw()})
+    mine = compared(designs={HOSTILE: lw.mhlj(), "plain": lw.unif_rw()})
     keys = ("id", "label", "verdict", "effect", "interval", "where")
     claims: list[dict[str, Any]] = [dict.fromkeys(keys, HOSTILE)]
     settings = {"designs": {HOSTILE: {"kind": HOSTILE}}, HOSTILE: {HOSTILE: HOSTILE}}
-    page = html_page(
-        Results(mine.accuracy, mine.rows, mine.traces, settings, claims), command=HOSTILE
-    )
+    page = html_page(replace(mine, settings=settings), command=HOSTILE, claims=claims)
     elements = Elements(page)
     assert "img" not in {tag for tag, _ in elements.tags}
     assert [tag for tag, _ in elements.tags].count("script") == 2
@@ -274,7 +272,7 @@ def test_hostile_names_stay_text_everywhere() -> None:
 
 
 def test_latex_and_csv_of_a_hostile_name_keep_their_shape() -> None:
-    mine = results(designs={'a,b\n"c" & 50 %_$#{}~^\\': lw.mhlj(), "plain": lw.unif_rw()})
+    mine = compared(designs={'a,b\n"c" & 50 %_$#{}~^\\': lw.mhlj(), "plain": lw.unif_rw()})
     table = latex_lines(mine)
     columns = table["head"].split("{")[2].split("}")[0].count("r") + 1
     for row in table["rows"]:
@@ -293,7 +291,7 @@ def test_latex_escapes_every_special_sign() -> None:
 
 
 def test_csv_equals_table_csv(found: Comparison) -> None:
-    lines = csv_lines(results_of(as_json(found), found.traces))
+    lines = csv_lines(found)
     assert lines["head"] + "".join(lines["rows"]) == found.table().to_csv()
 
 
@@ -328,7 +326,7 @@ def test_a_damaged_folder_is_refused_with_what_is_wrong(
 ) -> None:
     damage(folder)
     with pytest.raises((InvalidTrace, MissingFile)) as caught:
-        read_results(folder)
+        write_report(folder)
     for word in words:
         assert word in str(caught.value)
 
@@ -341,19 +339,19 @@ def test_a_result_that_holds_no_numbers_is_refused(folder: Path, key: str, value
     document["designs"]["MHLJ"][key] = value
     (folder / "result.json").write_text(json.dumps(document))
     with pytest.raises(InvalidTrace, match=re.escape(key)):
-        read_results(folder)
+        Comparison.load(folder)
 
 
 def test_a_trace_of_another_run_is_refused_and_others_are_ignored(folder: Path) -> None:
     other = compared(seed=5)
     other.traces["UnifRW"].save(folder / "older.nc")
-    assert isinstance(read_results(folder), Results)
+    assert isinstance(Comparison.load(folder), Comparison)
     other.traces["MHLJ"].save(folder / "MHLJ.nc")
     with pytest.raises(InvalidTrace, match="another run"):
-        read_results(folder)
+        Comparison.load(folder)
 
 
-# --- theory, claims, figures -----------------------------------------------------------------------------------------
+# --- theory, claims, figures ----------------------------------------------------------------------
 
 
 def test_theory_stands_beside_the_numbers_where_the_settings_are_there(folder: Path) -> None:

@@ -1,4 +1,6 @@
-"""What the figures show is what was run: the numbers in the panels are those of the runner's curves."""
+"""What the figures show is what was run: the numbers in the panels are those of the runner's
+curves.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def evidence():
 
 @pytest.fixture(scope="module")
 def ring(evidence):
-    return figure_contents.plate(evidence, "simentrap")
+    return figure_contents.figure_data(evidence, "simentrap")
 
 
 def line_of(panel, name):
@@ -140,25 +142,27 @@ def test_the_common_step_size_is_the_same_for_all_methods():
 
 def test_tuned_walks_are_not_run_again(evidence, ring):
     before = len(evidence.runner.known)
-    figure_contents.plate(evidence, "simentrap")
+    figure_contents.figure_data(evidence, "simentrap")
     assert len(evidence.runner.known) == before
 
 
 def test_the_control_of_switching_drops_when_most_walks_have_switched(evidence):
-    plate = figure_contents.plate(evidence, "switch")
+    shown = figure_contents.figure_data(evidence, "switch")
     names = list(FIGURES["switch"].designs)
-    assert [line.name for line in plate.rows[0][0].lines] == names
+    assert [line.name for line in shown.rows[0][0].lines] == names
     scene, size = SCENES["ring"], evidence.relative(SCENES["ring"], METHODS[MHLJ])[:1]
     switching = report(scene, paper.SWITCHING, TINY, size, evidence.runner)
     when = min(numbers["switched_at"][0] for numbers in switching.numbers)  # the lower of two
     control = report(scene, METHODS[MHLJ], TINY, size, evidence.runner, drop_at=when)
-    line = line_of(plate.rows[0][0], names[-1])
+    line = line_of(shown.rows[0][0], names[-1])
     assert line.y[-1] == min(control.curves["distance"][:, 0, -1])
     assert {d["drop_at"] for d in evidence.runner.asked if "drop_at" in d} >= {when}
 
 
 def test_the_toy_chain_is_that_of_the_ruling():
-    none, counted, printed = figure_contents.plate(Evidence(TINY, Counting()), "ringmc").rows[0]
+    none, counted, printed = figure_contents.figure_data(Evidence(TINY, Counting()), "ringmc").rows[
+        0
+    ]
     assert none.text[0] == ("99/100", "1/200", "0", "0", "1/200")
     assert counted.text[0][1] == "1/300"
     assert counted.text[2][2] == "1/3"
@@ -178,7 +182,7 @@ def test_costs_fall_with_looser_accuracies_and_end_where_the_floor_is(evidence):
 
 
 def test_stability_shows_where_uniform_sampling_blows_up(evidence):
-    stable = figure_contents.plate(evidence, "stability").rows[0][1]
+    stable = figure_contents.figure_data(evidence, "stability").rows[0][1]
     assert stable.marks[1].at == 1.0
     assert 0.0 < stable.marks[0].at < 1.0
     line = line_of(stable, UNIF)

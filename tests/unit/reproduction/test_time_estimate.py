@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from levywalk.experiments.tuning import GRID
 from levywalk.reproduction import paper
 from levywalk.reproduction.claims import CLAIMS
 from levywalk.reproduction.evidence import Evidence
-from levywalk.reproduction.figure_contents import plate
-from levywalk.reproduction.time_estimate import TimeEstimate, TimeEstimateBar, cost, made_up
+from levywalk.reproduction.figure_contents import figure_data
+from levywalk.reproduction.time_estimate import TimeEstimate, TimeEstimateBar, cost, invented
 from levywalk.sweeps.store import canonical
 
 HOMO = {"homo": CLAIMS[0]}
@@ -19,45 +20,43 @@ HOMO = {"homo": CLAIMS[0]}
 def test_every_claim_and_figure_can_be_counted() -> None:
     questions: dict[str, Any] = dict(zip(paper.LABELS, CLAIMS, strict=True))
     questions |= {
-        f"figure {name}": lambda evidence, name=name: plate(evidence, name)
+        f"figure {name}": lambda evidence, name=name: figure_data(evidence, name)
         for name in paper.FIGURES
     }
-    outlook = TimeEstimate(questions, paper.QUICK)
-    assert outlook.pieces > 1000
-    assert outlook.share == 0.0
+    estimate = TimeEstimate(questions, paper.QUICK)
+    assert estimate.tasks > 1000
+    assert estimate.share == 0.0
 
 
 def test_what_is_asked_is_what_was_counted() -> None:
-    outlook = TimeEstimate(HOMO, paper.QUICK)
-    outlook.begin("homo")
+    estimate = TimeEstimate(HOMO, paper.QUICK)
+    estimate.begin("homo")
     asked = set()
 
     def runner(descriptions: Any) -> Any:
         asked.update(canonical(description) for description in descriptions)
-        outlook.answered(descriptions, len(descriptions), 1.0)
-        return [made_up(description) for description in descriptions]
+        estimate.answered(descriptions, len(descriptions), 1.0)
+        return [invented(description) for description in descriptions]
 
     CLAIMS[0](Evidence(paper.QUICK, runner))
-    assert outlook.done == outlook.pieces == len(asked)
-    assert outlook.share == pytest.approx(1.0)
-    assert outlook.left() == 0.0
+    assert estimate.done == estimate.tasks == len(asked)
+    assert estimate.share == pytest.approx(1.0)
+    assert estimate.left() == 0.0
 
 
 def test_the_time_left_follows_what_was_computed_and_not_what_was_read() -> None:
-    outlook = TimeEstimate(HOMO, paper.QUICK)
-    outlook.begin("homo")
+    estimate = TimeEstimate(HOMO, paper.QUICK)
+    estimate.begin("homo")
     pieces = list(
-        paper.tuning(
-            paper.SCENES["er-homogeneous"], paper.METHODS[paper.UNIF], paper.QUICK, paper.GRID
-        )
+        paper.tuning(paper.SCENES["er-homogeneous"], paper.METHODS[paper.UNIF], paper.QUICK, GRID)
     )
-    outlook.answered(pieces[:1], 0, 0.001)  # read
-    assert outlook.left() is None
-    outlook.answered(pieces[1:2], 1, 10 * cost(pieces[1]))
-    first = outlook.left()
+    estimate.answered(pieces[:1], 0, 0.001)  # read
+    assert estimate.left() is None
+    estimate.answered(pieces[1:2], 1, 10 * cost(pieces[1]))
+    first = estimate.left()
     assert first is not None
     assert first == pytest.approx(
-        10 * (outlook._ends["homo"] - cost(pieces[0]) - cost(pieces[1])), abs=0.5
+        10 * (estimate._ends["homo"] - cost(pieces[0]) - cost(pieces[1])), abs=0.5
     )
 
 
@@ -67,20 +66,18 @@ def test_the_bar_says_what_is_asked_how_much_is_done_and_how_long_it_will_take(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
     pieces = list(
-        paper.tuning(
-            paper.SCENES["er-homogeneous"], paper.METHODS[paper.UNIF], paper.QUICK, paper.GRID
-        )
+        paper.tuning(paper.SCENES["er-homogeneous"], paper.METHODS[paper.UNIF], paper.QUICK, GRID)
     )
     with TimeEstimateBar(HOMO, paper.QUICK, show=True) as bar:
         bar.begin("homo")
         bar.answered(pieces, len(pieces), 100.0)
     shown = capfd.readouterr().err
-    for words in ("[homo] 1 of 1", "5 of about", "pieces of work", "min left"):
+    for words in ("[homo] 1 of 1", "5 of about", "tasks", "min left"):
         assert words in shown
 
 
 def test_nothing_is_counted_where_nothing_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
     with TimeEstimateBar(HOMO, paper.QUICK) as bar:
         bar.begin("homo")
-    assert bar.outlook is None
+    assert bar.estimate is None
     assert capfd.readouterr().err == ""

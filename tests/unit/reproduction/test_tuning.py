@@ -10,6 +10,7 @@ from levywalk.reproduction.ratios import Ratio, ratio
 from levywalk.reproduction.reported_walks import report
 from levywalk.reproduction.tuning import tune
 from levywalk.reproduction.verdicts import (
+    Claim,
     ClaimPoint,
     PointAnswer,
     Verdict,
@@ -119,3 +120,11 @@ def test_answers_need_the_whole_interval():
         verdict([ClaimPoint("a", small, PointAnswer.YES), ClaimPoint("b", small, PointAnswer.NO)])
         == Verdict.IN_PART
     )
+
+
+def test_a_claim_is_shown_short_and_in_a_notebook():
+    point = ClaimPoint("a<b", Ratio(2.0, 1.0, 3.0, 0, 9), PointAnswer.YES)
+    claim = Claim(1, "homo", "The methods are alike", Verdict.HOLDS, (point,))
+    assert repr(claim) == "Claim(1 [homo] holds: 1 points)"
+    assert "a&lt;b" in claim._repr_html_()
+    assert "2 [1, 3]: yes" in claim._repr_html_()

@@ -1,4 +1,6 @@
-"""The store: one content, one key, one file; nothing half-written, nothing believed that does not fit."""
+"""The store: one content, one key, one file; nothing half-written, nothing believed that does not
+fit.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +32,7 @@ from levywalk.sweeps.store import (
     pack,
     plain,
 )
+from tests.limits import PATIENCE
 
 ARRAYS = {"error": np.array([[1.0, 0.5], [1.0, np.inf]]), "step": np.array([0, 10])}
 NUMBERS = {"steps_to": float("inf"), "design": "MHLJ", "none": None, "list": [1, 2.5]}
@@ -47,7 +50,7 @@ def filled(store: ResultStore) -> str:
     return key
 
 
-# --- keys ------------------------------------------------------------------------------------------------------------
+# --- keys -----------------------------------------------------------------------------------------
 
 
 def test_a_key_is_the_same_for_any_order_and_for_numpy_numbers(store: ResultStore) -> None:
@@ -117,7 +120,7 @@ def test_canonical_text_says_it_all_and_is_a_fixed_point(value: dict[str, object
     assert canonical(json.loads(text)) == text
 
 
-# --- files -----------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 def test_what_is_saved_is_loaded_to_the_bit(store: ResultStore) -> None:
@@ -169,7 +172,7 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
         ResultStore(tmp_path / "file")
 
 
-# --- damage ----------------------------------------------------------------------------------------------------------
+# --- damage ---------------------------------------------------------------------------------------
 
 
 def test_a_flipped_byte_is_noticed_or_harmless(store: ResultStore) -> None:
@@ -238,12 +241,14 @@ def test_nothing_is_ever_unpickled(store: ResultStore, tmp_path: Path) -> None:
     assert not (tmp_path / "exploded").exists()
 
 
-# --- disks and other processes ---------------------------------------------------------------------------------------
+# --- disks and other processes --------------------------------------------------------------------
 
 
 @contextmanager
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every new file is /dev/full, which the kernel refuses to fill: a real ENOSPC in the real writer."""
+    """Every new file is /dev/full, which the kernel refuses to fill: a real ENOSPC in the real
+    writer.
+    """
     real = module.tempfile.mkstemp
 
     def mkstemp(**options: object) -> tuple[int, str]:
@@ -318,7 +323,9 @@ def test_killed_while_writing_leaves_the_old_result(store: ResultStore) -> None:
         "module.os.fsync = lambda number: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"module.ResultStore(sys.argv[1]).put({key!r}, b'half of someth')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(store.folder)], timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(store.folder)], timeout=PATIENCE, check=False
+    )
     assert done.returncode == -9
     found = store.load(key, ABOUT)
     assert found is not None

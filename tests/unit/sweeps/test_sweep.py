@@ -41,7 +41,7 @@ def sweep_of(folder: Path, table: str, base: str = BASE) -> Sweep:
     return read_sweep(path)
 
 
-# --- the grid --------------------------------------------------------------------------------------------------------
+# --- the grid -------------------------------------------------------------------------------------
 
 
 def test_the_grid_is_the_product_in_the_order_of_the_file(tmp_path: Path) -> None:
@@ -90,10 +90,10 @@ def test_a_key_that_the_file_leaves_out_and_whole_tables_can_be_swept(tmp_path: 
         ('"network.m" = [1, 2]', ["network.m", "unknown key", "known here", "self_loops"]),
         (
             '"netwrk.n" = [1, 2]',
-            ["line 19", "netwrk is not there", "network, problem, run, designs"],
+            ["line 19", "netwrk does not exist", "network, problem, run, designs"],
         ),
-        ('"designs.MHLJ.p_jump" = [0.1]', ["designs.MHLJ is not there", 'UnifRW, "my walk"']),
-        ('"network.n.m" = [1]', ["network.n is no table", "network has: family, n"]),
+        ('"designs.MHLJ.p_jump" = [0.1]', ["designs.MHLJ does not exist", 'UnifRW, "my walk"']),
+        ('"network.n.m" = [1]', ["network.n is not a table", "network has: family, n"]),
         ('"network.n" = [20, 0]', ["line 19", "network.n = 0", "[network]", "got 0"]),
         ('"network.n" = [20, "many"]', ["line 19", "network.n = many", "integer", "'many'"]),
         ("'designs.\"my walk\".p_jump' = [0.1, 1.5]", ["line 19", "p_jump = 1.5", "[0, 1]"]),
@@ -145,12 +145,14 @@ def test_the_example_is_a_sweep() -> None:
     assert len(read_sweep(EXAMPLE).points) == 12
 
 
-# --- what is run -----------------------------------------------------------------------------------------------------
+# --- what is run ----------------------------------------------------------------------------------
 
 
 def test_every_row_is_that_of_a_comparison_of_all_designs(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, '"run.seed" = [0, 1]\n"run.step_size" = ["theory", "tuned"]')
     swept = run_sweep(sweep, ResultStore(tmp_path / "store"), workers=0)
+    assert repr(swept).startswith("SweepResult(")
+    assert swept._repr_html_().count("<tr>") == len(swept.rows)
     assert len(swept.rows) == 8
     for point in sweep.points:
         network, problem, designs = point.experiment.build(tmp_path)
@@ -201,7 +203,8 @@ def test_an_extended_sweep_runs_only_what_is_new(
 
 
 def test_one_failing_point_leaves_the_others(tmp_path: Path) -> None:
-    graphs = '[{ family = "ring", n = 20 }, { family = "erdos_renyi", n = 40, p = 0.01 }]'  # the second is in pieces
+    # the second is in pieces
+    graphs = '[{ family = "ring", n = 20 }, { family = "erdos_renyi", n = 40, p = 0.01 }]'
     swept = run_sweep(
         sweep_of(tmp_path, f'"network" = {graphs}'), ResultStore(tmp_path / "store"), workers=0
     )
@@ -234,7 +237,7 @@ def test_another_content_of_a_file_is_another_run(tmp_path: Path) -> None:
     for key in first.keys():  # noqa: SIM118 (a list of keys)
         store.remove(key)
     swept = run_sweep(first, store, workers=0)
-    assert "not the one that the sweep was begun with" in swept.failures[0].why
+    assert "not the one that the sweep was started with" in swept.failures[0].why
 
 
 def test_results_are_the_same_bytes_in_this_process_and_in_others(tmp_path: Path) -> None:
@@ -265,7 +268,7 @@ def test_an_interrupted_run_is_never_taken_for_a_finished_one(
     assert not (tmp_path / "store").exists()
 
 
-# --- what is written -------------------------------------------------------------------------------------------------
+# --- what is written ------------------------------------------------------------------------------
 
 
 def test_table_figure_and_json_are_written_and_agree(tmp_path: Path) -> None:

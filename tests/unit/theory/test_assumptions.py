@@ -15,7 +15,7 @@ def test_the_papers_own_data_break_assumption_two_and_hetedata() -> None:
     assert [a.name for a in found] == NAMES
     assert found["Assumption 1"].holds
     assert found["Assumption 2"].holds is False
-    assert found["Assumption 2"].numbers["flat_nodes"] == 1000
+    assert found["Assumption 2"].numbers["n_flat_nodes"] == 1000
     assert found["Assumption 2"].numbers["mu_global"] > 0
     assert "ridge" in found["Assumption 2"].why
     assert found["Assumption 3"].holds
@@ -45,7 +45,9 @@ def test_a_ridge_makes_assumption_two_true() -> None:
         (lw.ring(10), lw.Design(jump=lw.JumpLaw(0.1, lw.FixedDistance(2))), 1),
     ],
 )
-def test_assumption_four_counts_the_period(network: lw.Network, design: lw.Design, period: int) -> None:
+def test_assumption_four_counts_the_period(
+    network: lw.Network, design: lw.Design, period: int
+) -> None:
     found = lw.assumptions(network, lw.homogeneous(network.n, dim=2), design)["Assumption 4"]
     assert found.numbers["period"] == period
     assert found.holds is (period == 1)

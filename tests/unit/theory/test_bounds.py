@@ -1,4 +1,6 @@
-"""The terms of the bounds against the formulas written out by hand, and the corollaries against the bounds."""
+"""The terms of the bounds against the formulas written out by hand, and the corollaries against the
+bounds.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def noisy(n: int = 8, dim: int = 2, ridge: float = 0.5, seed: int = 0) -> lw.Lea
     rng = np.random.default_rng(seed)
     features = rng.standard_normal((3 * n, dim))
     features[:3] *= 4.0
-    return lw.LeastSquares(features, rng.standard_normal(3 * n), node=np.repeat(np.arange(n), 3), ridge=ridge)
+    return lw.LeastSquares(
+        features, rng.standard_normal(3 * n), node=np.repeat(np.arange(n), 3), ridge=ridge
+    )
 
 
 def test_terms_are_the_papers_formulas_with_jumps() -> None:
@@ -43,7 +47,9 @@ def test_terms_are_the_papers_formulas_with_jumps() -> None:
     printed = result.forms["printed"]
     assert printed.label == "thmhlj"
     assert printed.transient == pytest.approx(2 * (1 - 0.01 * mu) ** T * e0)
-    assert printed.variance == pytest.approx(0.01 * mean * problem.sigma_max2 / (eta * mu**2), rel=1e-6)
+    assert printed.variance == pytest.approx(
+        0.01 * mean * problem.sigma_max2 / (eta * mu**2), rel=1e-6
+    )
     third = mean**3 * tv**2 * problem.sigma_max2 / (mu**3 * low**2)
     assert printed.bias == pytest.approx(0.2**2 * third)
     proof = result.forms["printed-proof"]
@@ -60,7 +66,9 @@ def test_terms_are_the_papers_formulas_with_jumps() -> None:
     assert ours.transient == pytest.approx(2 * q**T * e0)
     assert ours.variance == pytest.approx(2 * 0.01 * L_star * V / (eta * mu_w**2), rel=1e-6)
     assert ours.bias == pytest.approx(2 * L_star * (m @ m) / mu_w**3)
-    assert ours.remainder == pytest.approx(2 * 0.01**2 * q**T * (2 * V * T / eta + T**2 * (m @ m)), rel=1e-6)
+    assert ours.remainder == pytest.approx(
+        2 * 0.01**2 * q**T * (2 * V * T / eta + T**2 * (m @ m)), rel=1e-6
+    )
     assert ours.total == pytest.approx(ours.transient + ours.variance + ours.bias + ours.remainder)
 
 
@@ -74,7 +82,9 @@ def test_terms_are_the_papers_formulas_without_jumps() -> None:
     assert c.spectral_gap == pytest.approx(eta, rel=1e-6)
     printed = result.forms["printed"]
     assert printed.label == "thmnojump"
-    assert printed.variance == pytest.approx(0.01 * L.mean() ** 2 * problem.sigma_star2 / (L.min() * eta * mu**2))
+    assert printed.variance == pytest.approx(
+        0.01 * L.mean() ** 2 * problem.sigma_star2 / (L.min() * eta * mu**2)
+    )
     assert printed.bias == 0.0
     assert result.forms["corrected"].bias == pytest.approx(0.0, abs=1e-20)
     assert c.total_variation == 0.0
@@ -82,13 +92,17 @@ def test_terms_are_the_papers_formulas_without_jumps() -> None:
 
 def test_form_chooses_what_is_computed() -> None:
     network, problem = lw.ring(8), noisy()
-    assert set(lw.bounds(network, problem, lw.mhlj(), steps=9, form="corrected").forms) == {"corrected"}
+    assert set(lw.bounds(network, problem, lw.mhlj(), steps=9, form="corrected").forms) == {
+        "corrected"
+    }
     assert "corrected" not in lw.bounds(network, problem, lw.mhlj(), steps=9, form="printed").forms
     with pytest.raises(lw.InvalidParameter, match="form"):
         lw.bounds(network, problem, lw.mhlj(), steps=9, form="right")
 
 
-@pytest.mark.parametrize("design", [lw.weight_rw(), lw.mhlj(), lw.unif_rw(), lw.iid_weighted()], ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "design", [lw.weight_rw(), lw.mhlj(), lw.unif_rw(), lw.iid_weighted()], ids=lambda d: d.name
+)
 def test_the_corrected_corollary_reaches_its_accuracy(design: lw.Design) -> None:
     network, problem = lw.ring(8), noisy()
     result = lw.bounds(network, problem, design, steps=10, accuracy=0.1)
@@ -100,16 +114,23 @@ def test_the_corrected_corollary_reaches_its_accuracy(design: lw.Design) -> None
         assert terms.total <= promise.error * (1 + 1e-12)
     before = corrected(result.constants, promise.step_size, promise.steps - 1)
     slack = before.transient + before.remainder > 0.5 * target
-    assert slack or promise.steps == math.ceil(2 / (promise.step_size * result.constants.mu_weighted))
+    assert slack or promise.steps == math.ceil(
+        2 / (promise.step_size * result.constants.mu_weighted)
+    )
     assert promise.step_size <= 1 / setting.bound.largest
     if moments.affordable(setting, int(promise.steps)):
-        truth = moments.recur(setting, np.array([int(promise.steps)]), np.zeros(2), setting.law).error2[0]
+        truth = moments.recur(
+            setting, np.array([int(promise.steps)]), np.zeros(2), setting.law
+        ).error2[0]
         assert truth <= promise.error
 
 
 def test_printed_corollaries_and_the_centralised_comparison_are_as_printed() -> None:
     network, problem = lw.ring(8), noisy()
-    for design, label, factor in ((lw.weight_rw(), "coro:ratenojump", 2.0), (lw.mhlj(), "CompMHLJ", 1.0)):
+    for design, label, factor in (
+        (lw.weight_rw(), "coro:ratenojump", 2.0),
+        (lw.mhlj(), "CompMHLJ", 1.0),
+    ):
         result = lw.bounds(network, problem, design, steps=10, accuracy=0.1)
         c, found = result.constants, result.complexity["printed"]
         eps = 0.1 * c.initial2
@@ -117,7 +138,9 @@ def test_printed_corollaries_and_the_centralised_comparison_are_as_printed() -> 
         assert found.label == label
         assert found.step_size == pytest.approx(min(1 / c.L_mean, eps * c.mu**2 / (2 * noise)))
         assert found.steps == math.ceil(math.log(4 / 0.1) * factor * noise / (eps * c.mu**3))
-        extra = c.L_mean**3 * c.p_jump**2 * c.total_variation**2 * c.sigma_max2 / (c.L_min**2 * c.mu**4)
+        extra = (
+            c.L_mean**3 * c.p_jump**2 * c.total_variation**2 * c.sigma_max2 / (c.L_min**2 * c.mu**4)
+        )
         assert found.error == pytest.approx(eps + extra)
         central = result.complexity["centralised"]
         inner = c.L_mean / c.mu_global + c.L_mean / c.L_min * c.sigma_star2 / (c.mu_global**2 * eps)
@@ -156,7 +179,9 @@ def test_a_step_size_beyond_the_theorems_is_infinite_and_says_so() -> None:
     assert "exceeds 1/L*" in result.notes[0]
 
 
-def test_an_untrusted_spectral_gap_makes_the_bounds_untrusted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_untrusted_spectral_gap_makes_the_bounds_untrusted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     network, problem = lw.ring(8), noisy()
     assert lw.bounds(network, problem, lw.mhlj(), steps=9).trusted
     doubtful = SimpleNamespace(value=0.1, trusted=False)
@@ -200,4 +225,6 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(lw.InvalidParameter, match="initial error"):
         lw.bounds(network, problem, lw.mhlj(), steps=9, accuracy=0.1, x0=problem.optimum)
     with pytest.raises(lw.NotConnected):
-        lw.bounds(lw.Network.from_edges([(0, 1), (2, 3), (4, 5), (6, 7)]), problem, lw.mhlj(), steps=9)
+        lw.bounds(
+            lw.Network.from_edges([(0, 1), (2, 3), (4, 5), (6, 7)]), problem, lw.mhlj(), steps=9
+        )

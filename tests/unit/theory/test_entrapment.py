@@ -35,7 +35,11 @@ def test_iid_sampling_is_not_trapped_by_definition() -> None:
 
 
 def test_escape_equals_the_mean_of_a_brute_force_absorbing_chain() -> None:
-    network, problem, design = lw.watts_strogatz(80, 4, 0.1), lw.heterogeneous(80, important=1), lw.mhlj()
+    network, problem, design = (
+        lw.watts_strogatz(80, 4, 0.1),
+        lw.heterogeneous(80, important=1),
+        lw.mhlj(),
+    )
     report = lw.entrapment(network, problem, design, radius=2)
     (region,) = report.regions
     P = lw.transition(network, problem, design).toarray()
@@ -70,28 +74,43 @@ def test_neighbouring_important_nodes_form_one_region_and_dwell_is_mass_over_flo
 
 def test_theory_and_run_lie_side_by_side() -> None:
     network, problem, design = lw.ring(100), lw.heterogeneous(100, important=1), lw.weight_rw()
-    trace = lw.run(network, problem, design, steps=100_000, step_size=1e-4, replicas=8, record_walk=True)
+    trace = lw.run(
+        network, problem, design, steps=100_000, step_size=1e-4, replicas=8, record_walk=True
+    )
     (region,) = lw.entrapment(network, problem, design, trace=trace).regions
     seen = region.observed
     assert seen is not None
-    # Stays are geometric, so their standard deviation is below their mean; six standard errors are a 1e-8 event.
-    assert abs(seen.dwell - region.dwell) < 6 * region.dwell / np.sqrt(seen.stays)
-    assert seen.effective_size < seen.updates / region.dwell  # correlated visits are worth far fewer independent ones
-    assert seen.updates == 800_000
+    # Stays are geometric, so their standard deviation is below their mean; six standard errors are
+    # a 1e-8 event.
+    assert abs(seen.dwell - region.dwell) < 6 * region.dwell / np.sqrt(seen.n_stays)
+    assert (
+        seen.effective_size < seen.n_updates / region.dwell
+    )  # correlated visits are worth far fewer independent ones
+    assert seen.n_updates == 800_000
 
 
 def test_independent_visits_are_worth_about_their_number() -> None:
     network, problem, design = lw.ring(50), lw.heterogeneous(50, important=1), lw.iid_weighted()
-    trace = lw.run(network, problem, design, steps=5000, step_size=1e-4, replicas=4, record_walk=True)
+    trace = lw.run(
+        network, problem, design, steps=5000, step_size=1e-4, replicas=4, record_walk=True
+    )
     (region,) = lw.entrapment(network, problem, design, trace=trace).regions
     assert region.observed is not None
-    assert 0.8 < region.observed.effective_size / region.observed.updates < 1.25
+    assert 0.8 < region.observed.effective_size / region.observed.n_updates < 1.25
 
 
 def test_correlation_of_updates_equals_the_chains_own() -> None:
     network, problem, design = lw.ring(20), lw.homogeneous(20, dim=3), lw.unif_rw()
     network = network.with_self_loops("counted")
-    trace = lw.run(network, problem, design, steps=400_000, step_size=1e-4, record_walk=True, start="stationary")
+    trace = lw.run(
+        network,
+        problem,
+        design,
+        steps=400_000,
+        step_size=1e-4,
+        record_walk=True,
+        start="stationary",
+    )
     measured = lw.update_correlation(trace, problem, lags=5)
     P = lw.transition(network, problem, design).toarray()
     pulls = problem.local_gradients(problem.optimum)

@@ -1,70 +1,64 @@
-"""Theory asks a problem whether a closed form holds for it: other losses, and subclasses with their own gradient."""
+"""Theory asks a problem whether a closed form holds for it."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 import levywalk as lw
-from levywalk.problem import LinearModelProblem
 from levywalk.theory.judge.assumptions import assumptions
 from levywalk.theory.judge.moments import exact_moments
 from levywalk.theory.judge.predict import asymptotic_covariance
 
 N, DIM = 12, 2
-UNBIASED = [lw.unif_rw(), lw.weight_rw(), lw.mixed_rw(0.4), lw.iid_weighted(), lw.simple_rw(reweight=True)]
+UNBIASED = [
+    lw.unif_rw(),
+    lw.weight_rw(),
+    lw.mixed_rw(0.4),
+    lw.iid_weighted(),
+    lw.simple_rw(reweight=True),
+]
 
 
-class OwnLinearModel(LinearModelProblem):
-    """What a user writes who has a loss of their own: three methods and the bounds of the curvature."""
+class PseudoHuberLoss(lw.Loss):
+    name = "pseudo_huber_of_a_test"
+    curvature_max = 1.0
 
-    def _minimise(self) -> tuple[np.ndarray, bool]:
-        def mean_gradient(x: np.ndarray) -> np.ndarray:
-            return self.local_gradients(x).mean(axis=0)
-
-        found = minimize(self.loss, np.zeros(self.dim), jac=mean_gradient, method="BFGS", options={"gtol": 1e-12})
-        x = found.x
-        for _ in range(5):  # Newton's method to the last digit
-            steps = 1e-5 * np.eye(self.dim)
-            columns = [(mean_gradient(x + step) - mean_gradient(x - step)) / 2e-5 for step in steps]
-            x = x - np.linalg.solve(np.array(columns), mean_gradient(x))
-        return x, True
-
-    def excess_loss(self, x: Any) -> float:
-        return self.loss(x) - self.loss(self.optimum)
-
-
-class PseudoHuber(OwnLinearModel):
-    kind: ClassVar[str] = "pseudo_huber"
-    _curvature_max: ClassVar[float] = 1.0
-    _curvature_min: ClassVar[float] = 0.0
-
-    def _losses(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def value(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.sqrt(1.0 + np.square(z - y)) - 1.0
 
-    def _slopes(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def slope(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         return (z - y) / np.sqrt(1.0 + np.square(z - y))
 
 
-class SquaresAnew(OwnLinearModel):
-    """Least squares, written by a user: theory cannot know that, and must find the same numbers another way."""
+class SquaresAnewLoss(lw.Loss):
+    """Least squares, written by a user: theory must find the same numbers in another way."""
 
-    kind: ClassVar[str] = "squares_anew"
-    _curvature_max: ClassVar[float] = 2.0
-    _curvature_min: ClassVar[float] = 2.0
+    name = "squares_anew"
+    curvature_max = 2.0
+    curvature_min = 2.0
 
-    def _losses(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def value(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.square(z - y)
 
-    def _slopes(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def slope(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         return 2.0 * (z - y)
 
 
+class PseudoHuber(lw.GeneralizedLinear):
+    def __init__(self, features: Any, targets: Any, node: Any, ridge: float) -> None:
+        super().__init__(features, targets, PseudoHuberLoss(), node, ridge)
+
+
+class SquaresAnew(lw.GeneralizedLinear):
+    def __init__(self, features: Any, targets: Any, node: Any, ridge: float) -> None:
+        super().__init__(features, targets, SquaresAnewLoss(), node, ridge)
+
+
 class Tripled(lw.LeastSquares):
-    """Three times the loss of least squares, so that the optimum is the same and every gradient is not."""
+    """Three times the loss of least squares: the same optimum, other gradients."""
 
     def local_loss(self, v: int, x: Any) -> float:
         return 3.0 * super().local_loss(v, x)
@@ -84,7 +78,7 @@ class OwnSlopes(lw.LeastSquares):
 
 
 class Pulled(lw.LeastSquares):
-    """A gradient of its own, with the optimum of least squares inherited, which is not its own."""
+    """A gradient of its own, with the inherited optimum of least squares, which is wrong."""
 
     def local_gradient(self, v: int, x: Any, samples: Any = None) -> np.ndarray:
         return super().local_gradient(v, x, samples) + 5.0
@@ -94,7 +88,11 @@ def samples(seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     features = rng.standard_normal((2 * N, DIM))
     features[:2] *= 4.0
-    return features, features @ [1.0, -2.0] + 3.0 * rng.standard_normal(2 * N), np.repeat(np.arange(N), 2)
+    return (
+        features,
+        features @ [1.0, -2.0] + 3.0 * rng.standard_normal(2 * N),
+        np.repeat(np.arange(N), 2),
+    )
 
 
 def made(kind: type[Any], ridge: float = 0.1) -> Any:
@@ -127,13 +125,17 @@ def test_an_unbiased_walk_has_no_bias_with_a_third_loss(design: lw.Design) -> No
     assert lw.predict(lw.ring(N), problem, design, accuracy=0.1).bias2 < 1e-15
 
 
-@pytest.mark.parametrize("design", [lw.mhlj(p_jump=0.3), lw.simple_rw()], ids=lambda design: design.name)
+@pytest.mark.parametrize(
+    "design", [lw.mhlj(p_jump=0.3), lw.simple_rw()], ids=lambda design: design.name
+)
 def test_the_fixed_point_of_a_third_loss_solves_its_equation(design: lw.Design) -> None:
     network, problem = lw.star(N), made(PseudoHuber)
     floor = lw.error_floor(network, problem, design)
     law = lw.stationary(lw.transition(network, problem, design))
     mass = law * design.bind(network, problem).weights
-    assert mass @ problem.local_gradients(floor.fixed_point) == pytest.approx(np.zeros(DIM), abs=1e-9)
+    assert mass @ problem.local_gradients(floor.fixed_point) == pytest.approx(
+        np.zeros(DIM), abs=1e-9
+    )
     assert floor.bias2 > 1e-6
     assert floor.floor is None
     assert floor.limit_mean is None
@@ -156,7 +158,9 @@ def test_the_noise_of_a_third_loss_is_that_of_its_own_curvature() -> None:
     assert found.curvature == "finite differences"
 
 
-@pytest.mark.parametrize("design", [lw.unif_rw(), lw.mhlj(p_jump=0.3)], ids=lambda design: design.name)
+@pytest.mark.parametrize(
+    "design", [lw.unif_rw(), lw.mhlj(p_jump=0.3)], ids=lambda design: design.name
+)
 def test_least_squares_written_anew_gets_the_numbers_of_least_squares(design: lw.Design) -> None:
     network, ours, theirs = lw.ring(N), made(lw.LeastSquares), made(SquaresAnew)
     assert theirs.optimum == pytest.approx(ours.optimum, rel=1e-9)
@@ -178,7 +182,9 @@ def test_a_subclass_with_its_own_gradient_is_judged_by_that_gradient(kind: type[
     base = made(lw.LeastSquares, ridge=0.0)
     ours, theirs = (lw.predict(network, p, design, accuracy=0.5) for p in (problem, base))
     assert ours.curvature == "finite differences"
-    assert ours.noise == pytest.approx(3.0 * theirs.noise, rel=1e-6)  # Σ is nine times as large, H three times
+    assert ours.noise == pytest.approx(
+        3.0 * theirs.noise, rel=1e-6
+    )  # Σ is nine times as large, H three times
     floor = lw.error_floor(network, problem, design)
     assert floor.bias2 < 1e-15
     assert floor.floor is None
@@ -188,14 +194,18 @@ def test_a_subclass_with_its_own_gradient_is_judged_by_that_gradient(kind: type[
 
 
 @pytest.mark.parametrize("kind", [Tripled, OwnSlopes])
-def test_constants_of_the_base_class_are_not_taken_for_a_subclass_with_its_own_gradient(kind: type[Any]) -> None:
+def test_constants_of_the_base_class_are_not_taken_for_a_subclass_with_its_own_gradient(
+    kind: type[Any],
+) -> None:
     network, problem = lw.ring(N), made(kind, ridge=0.0)
     found = assumptions(network, problem, lw.unif_rw())
     assert found["Assumption 1"].holds is None
     assert found["Assumption 2"].holds is None
     assert kind.__name__ in found["Assumption 2"].why
     gradients = np.array([problem.local_gradient(v, problem.optimum) for v in range(N)])
-    assert found["Assumption 3"].numbers["sigma_max2"] == pytest.approx(np.square(gradients).sum(axis=1).max())
+    assert found["Assumption 3"].numbers["sigma_max2"] == pytest.approx(
+        np.square(gradients).sum(axis=1).max()
+    )
     result = lw.bounds(network, problem, lw.unif_rw(), steps=100)
     assert result.exact is None
     assert all(terms.total == np.inf for terms in result.forms.values())
@@ -297,7 +307,9 @@ def test_a_flat_problem_is_refused_with_the_remedy() -> None:
 
 def test_logistic_regression_keeps_its_closed_form() -> None:
     features, _, node = samples()
-    problem = lw.Logistic(features, (features[:, 0] > 0.3 * features[:, 1]).astype(float), node=node, ridge=0.05)
+    problem = lw.Logistic(
+        features, (features[:, 0] > 0.3 * features[:, 1]).astype(float), node=node, ridge=0.05
+    )
     found = lw.predict(lw.ring(N), problem, lw.mhlj(), accuracy=0.5)
     assert found.curvature == "closed form"
     assert lw.error_floor(lw.ring(N), problem, lw.mhlj()).method == "newton"

@@ -38,12 +38,13 @@ def lazy_ring() -> np.ndarray:
         lw.error_floor,
         lw.entrapment,
         lw.assumptions,
-        lambda *given: lw.bounds(*given, steps=5),
+        lambda network, problem, walk: lw.bounds(network, problem, walk, steps=5),
     ],
 )
 def test_a_walk_without_a_chain_is_refused_with_the_remedy(judge: Any) -> None:
     words = (
-        r"theory needs the walk's chain; turning walk has none \(Walk.chain returned None\): simulate it with lw.walk"
+        r"theory needs the walk's chain; turning walk has none \(Walk.chain returned None\): "
+        "simulate it with lw.walk or lw.run"
     )
     with pytest.raises(lw.InvalidParameter, match=words):
         judge(NETWORK, PROBLEM, OwnWalk(None))

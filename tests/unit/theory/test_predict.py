@@ -24,7 +24,9 @@ def test_asymptotic_covariance_equals_the_sum_over_lags() -> None:
         power = power @ P
         if np.abs(term).max() < 1e-14 * np.abs(total).max():
             break
-    np.testing.assert_allclose(asymptotic_covariance(sparse.csr_array(P), law, values), total, rtol=1e-8)
+    np.testing.assert_allclose(
+        asymptotic_covariance(sparse.csr_array(P), law, values), total, rtol=1e-8
+    )
 
 
 def test_iterations_give_the_covariance_of_the_factors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,41 +44,64 @@ def test_asymptotic_covariance_of_independent_draws_is_the_covariance() -> None:
     P = lw.transition(lw.complete(25), problem, lw.iid_uniform())
     values = problem.local_gradients(problem.optimum)
     np.testing.assert_allclose(
-        asymptotic_covariance(P, np.full(25, 0.04), values), np.cov(values.T, bias=True), rtol=1e-9, atol=1e-12
+        asymptotic_covariance(P, np.full(25, 0.04), values),
+        np.cov(values.T, bias=True),
+        rtol=1e-9,
+        atol=1e-12,
     )
 
 
 @pytest.mark.parametrize("make", [lw.LeastSquares, lw.Logistic])
 def test_mean_hessian_agrees_with_finite_differences(make: type[lw.LeastSquares]) -> None:
     rng = np.random.default_rng(0)
-    problem = make(rng.standard_normal((40, 3)), rng.integers(0, 2, 40), node=np.repeat(np.arange(20), 2), ridge=0.1)
+    problem = make(
+        rng.standard_normal((40, 3)),
+        rng.integers(0, 2, 40),
+        node=np.repeat(np.arange(20), 2),
+        ridge=0.1,
+    )
     mass = rng.random(20)
     mass /= mass.sum()
     x = rng.standard_normal(3)
     hessian = mean_hessian(problem, mass, x)
     for j in range(3):
         step = np.eye(3)[j] * 1e-6
-        slope = mass @ (problem.local_gradients(x + step) - problem.local_gradients(x - step)) / 2e-6
+        slope = (
+            mass @ (problem.local_gradients(x + step) - problem.local_gradients(x - step)) / 2e-6
+        )
         np.testing.assert_allclose(hessian[j], slope, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("policy", ["none", "counted"])
-@pytest.mark.parametrize("design", [lw.unif_rw(), lw.weight_rw(), lw.mhlj(0.3, 0.3, 4), lw.iid_weighted()])
+@pytest.mark.parametrize(
+    "design", [lw.unif_rw(), lw.weight_rw(), lw.mhlj(0.3, 0.3, 4), lw.iid_weighted()]
+)
 def test_hops_and_transfers_per_step_are_those_of_a_run(policy: str, design: lw.Design) -> None:
-    network, problem = lw.watts_strogatz(40, 4, 0.2, self_loops=policy), lw.heterogeneous(40, important=2)
+    network, problem = (
+        lw.watts_strogatz(40, 4, 0.2, self_loops=policy),
+        lw.heterogeneous(40, important=2),
+    )
     law = lw.stationary(lw.transition(network, problem, design))
     hops, transfers = communication(design.bind(network, problem), law)
-    trace = lw.run(network, problem, design, steps=100_000, step_size=1e-4, replicas=8, start="stationary")
+    trace = lw.run(
+        network, problem, design, steps=100_000, step_size=1e-4, replicas=8, start="stationary"
+    )
     assert trace.hops[:, -1].mean() / 100_000 == pytest.approx(hops, abs=0.01)
     assert trace.transfers[:, -1].mean() / 100_000 == pytest.approx(transfers, abs=0.02)
 
 
 def test_noise_floor_is_that_of_long_runs_with_small_steps() -> None:
-    network, problem, design = lw.ring(12, self_loops="counted"), lw.homogeneous(12, dim=2, seed=3), lw.unif_rw()
+    network, problem, design = (
+        lw.ring(12, self_loops="counted"),
+        lw.homogeneous(12, dim=2, seed=3),
+        lw.unif_rw(),
+    )
     found = lw.predict(network, problem, design)
     first = float(problem.optimum @ problem.optimum)
     gamma = 2e-4
-    trace = lw.run(network, problem, design, steps=400_000, step_size=gamma, replicas=64, x0=problem.optimum)
+    trace = lw.run(
+        network, problem, design, steps=400_000, step_size=gamma, replicas=64, x0=problem.optimum
+    )
     measured = trace.distance2[:, 60:].mean() / first  # after burn-in
     assert measured == pytest.approx(gamma * found.noise, rel=0.15)
 
@@ -104,12 +129,16 @@ def test_unreachable_accuracy_is_infinite() -> None:
 
 def test_tune_returns_the_least_of_all_it_judged_and_the_whole_curve() -> None:
     network, problem = lw.ring(40), lw.heterogeneous(40, important=1)
-    tuning = lw.tune(network, problem, p_jumps=[0.0, 0.1, 0.5], p_distances=[0.5, 1.0], max_hops=[1, 3])
+    tuning = lw.tune(
+        network, problem, p_jumps=[0.0, 0.1, 0.5], p_distances=[0.5, 1.0], max_hops=[1, 3]
+    )
     assert tuning.cost == min(candidate.cost for candidate in tuning.candidates)
     assert [row["p_jump"] for row in tuning.curve] == [0.0, 0.1, 0.5]
     assert tuning.best == lw.mhlj(**tuning.parameters)
     dense = lw.transition(
-        network, problem, lw.mhlj(0.1, tuning.parameters["p_distance"], tuning.parameters["max_hops"])
+        network,
+        problem,
+        lw.mhlj(0.1, tuning.parameters["p_distance"], tuning.parameters["max_hops"]),
     )
     values = np.sort(np.linalg.eigvals(dense.toarray()).real)
     assert tuning.table()["spectral_gap"][1] == pytest.approx(1 - values[-2], rel=1e-6)
@@ -125,7 +154,9 @@ def test_tuning_by_transfers_counts_what_jumps_send() -> None:
 
 
 def test_mixed_walks_can_be_tuned_too() -> None:
-    tuning = lw.tune(lw.ring(40), lw.heterogeneous(40, important=1), family="mixed", mixes=[0.0, 0.3, 1.0])
+    tuning = lw.tune(
+        lw.ring(40), lw.heterogeneous(40, important=1), family="mixed", mixes=[0.0, 0.3, 1.0]
+    )
     assert set(tuning.parameters) == {"mix"}
     assert len(tuning.curve) == 3
 

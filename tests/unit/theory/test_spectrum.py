@@ -1,4 +1,6 @@
-"""Gaps, period, mixing, Kemeny constant and hitting times: by hand, by dense algebra, and where entrapment is worst."""
+"""Gaps, period, mixing, Kemeny constant and hitting times: by hand, by dense algebra, and where
+entrapment is worst.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,15 @@ import levywalk as lw
 from levywalk.theory import detailed_balance_violation
 from levywalk.theory.chain import spectrum, times
 from levywalk.theory.chain.davidson import Eigenpair
+from tests.limits import mostly_more
 
 KINDS = ("right", "absolute", "singular")
 
 
 def problem_with(smoothness):
-    return lw.LeastSquares(np.sqrt(np.asarray(smoothness, dtype=float) / 2.0)[:, None], np.zeros(len(smoothness)))
+    return lw.LeastSquares(
+        np.sqrt(np.asarray(smoothness, dtype=float) / 2.0)[:, None], np.zeros(len(smoothness))
+    )
 
 
 def trap(n, factor=100.0):
@@ -97,7 +102,9 @@ def test_star_by_hand():
 
 
 def test_five_ring_of_the_paper_by_hand():
-    """[fivring]: the antisymmetric modes of the four light nodes and the symmetric ones with the heavy node."""
+    """[fivring]: the antisymmetric modes of the four light nodes and the symmetric ones with the
+    heavy node.
+    """
     P = lw.transition(lw.ring(5), problem_with([100, 1, 1, 1, 1]), lw.weight_rw())
     symmetric = np.linalg.eigvals([[0.99, 0.01, 0.0], [0.5, 0.0, 0.5], [0.0, 0.5, 0.5]])
     roots = np.concatenate([np.sort(symmetric)[:2], np.linalg.eigvals([[0.0, 0.5], [0.5, -0.5]])])
@@ -107,7 +114,9 @@ def test_five_ring_of_the_paper_by_hand():
 
 
 def test_even_ring_has_period_two_and_odd_ring_one():
-    """Ruling 4: UnifRW on Ring(1000) has the absolute gap 0, and the right gap is reported beside it."""
+    """Ruling 4: UnifRW on Ring(1000) has the absolute gap 0, and the right gap is reported beside
+    it.
+    """
     P = lw.transition(lw.ring(1000), lw.homogeneous(1000), lw.unif_rw())
     assert lw.period(P) == 2
     assert lw.spectral_gap(P, "absolute").value == 0.0
@@ -142,8 +151,11 @@ def test_complex_roots_of_a_biased_ring(n):
 # ---- where entrapment is worst -------------------------------------------------
 
 
+@pytest.mark.more
 def test_trapped_ring_of_twenty_thousand_nodes():
-    """Lanczos does not converge here and LOBPCG is wrong: a right gap of 4.9e-8, an absolute gap of 1.2e-8."""
+    """Lanczos does not converge here and LOBPCG is wrong: a right gap of 4.9e-8, an absolute gap of
+    1.2e-8.
+    """
     n = 20_000
     P = lw.transition(*trap(n), lw.weight_rw())
     right, absolute = lw.spectral_gap(P), lw.spectral_gap(P, "absolute")
@@ -161,10 +173,12 @@ def test_trapped_ring_of_twenty_thousand_nodes():
 
 
 def trapped_ring_gap(n, factor):
-    """The symmetric mode cos(kx + c) around the light nodes meets the heavy node's equation; solved by bisection.
+    """The symmetric mode cos(kx + c) around the light nodes meets the heavy node's equation; solved
+    by bisection.
 
-    With 1-λ = 1-cos θ and the mode cos(θ(j - n/2)) at distance j, node 0 asks (1-cos θ) f(0) = (f(0) - f(1)) / factor.
-    The antisymmetric mode sin(θj), θ = 2π/n, has the gap 1 - cos(2π/n), which is larger.
+    With 1-λ = 1-cos θ and the mode cos(θ(j - n/2)) at distance j, node 0 asks (1-cos θ) f(0) =
+    (f(0) - f(1)) / factor. The antisymmetric mode sin(θj), θ = 2π/n, has the gap 1 - cos(2π/n),
+    which is larger.
     """
     from scipy.optimize import brentq
 
@@ -180,7 +194,16 @@ def trapped_ring_gap(n, factor):
 @pytest.mark.parametrize("design", [lw.weight_rw(), lw.mhlj()], ids=["WeightRW", "MHLJ"])
 @pytest.mark.parametrize(
     "network",
-    [lw.ring(401), lw.grid(12, 25), lw.watts_strogatz(400, 4, 0.1), lw.barabasi_albert(300, 1), lw.barbell(30, 5)],
+    mostly_more(
+        [
+            lw.ring(401),
+            lw.grid(12, 25),
+            lw.watts_strogatz(400, 4, 0.1),
+            lw.barabasi_albert(300, 1),
+            lw.barbell(30, 5),
+        ],
+        lambda network: network.n <= 300,
+    ),
     ids=lambda network: network.name,
 )
 @pytest.mark.parametrize("fill", [True, False], ids=["factors", "diagonal"])
@@ -201,7 +224,9 @@ def test_iterations_equal_dense_algebra(network, design, fill, iterate, monkeypa
 
 def test_dense_gaps_equal_full_decompositions():
     for design in (lw.weight_rw(), lw.mhlj(), lw.mhlj(p_jump=0.9), lw.simple_rw()):
-        P = lw.transition(lw.watts_strogatz(150, 4, 0.1), lw.heterogeneous(150, important=3), design)
+        P = lw.transition(
+            lw.watts_strogatz(150, 4, 0.1), lw.heterogeneous(150, important=3), design
+        )
         expected = dense_gaps(P)
         for kind in KINDS:
             gap = lw.spectral_gap(P, kind)
@@ -209,6 +234,7 @@ def test_dense_gaps_equal_full_decompositions():
             assert gap.value == pytest.approx(expected[kind], rel=1e-8)
 
 
+@pytest.mark.more
 def test_operator_has_the_gaps_of_its_matrix():
     n = 2_500
     network, problem = lw.watts_strogatz(n, 4, 0.1), lw.heterogeneous(n, important=3)
@@ -229,7 +255,9 @@ def test_independent_sampling_has_gap_one():
     for n in (50, 2_500):
         problem = lw.heterogeneous(n, important=1)
         for kind in KINDS:
-            gap = lw.spectral_gap(lw.transition(lw.ring(n), problem, lw.iid_weighted(), form="operator"), kind)
+            gap = lw.spectral_gap(
+                lw.transition(lw.ring(n), problem, lw.iid_weighted(), form="operator"), kind
+            )
             assert gap.trusted
             assert gap.value == pytest.approx(1.0, abs=1e-9)
 
@@ -281,7 +309,9 @@ def test_gap_below_rounding_is_not_trusted():
 
 def test_mhlj_is_not_reversible_and_metropolis_hastings_is():
     network, problem = lw.watts_strogatz(100, 4, 0.1), lw.heterogeneous(100, important=2)
-    weighted, jumping = (lw.transition(network, problem, design) for design in (lw.weight_rw(), lw.mhlj()))
+    weighted, jumping = (
+        lw.transition(network, problem, design) for design in (lw.weight_rw(), lw.mhlj())
+    )
     assert lw.is_reversible(weighted)
     assert detailed_balance_violation(weighted) < 1e-14
     assert not lw.is_reversible(jumping)
@@ -341,13 +371,21 @@ def test_quantecon_agrees_on_period_and_law():
         P = lw.transition(network, lw.homogeneous(network.n), lw.simple_rw())
         independent = MarkovChain(P.toarray())
         assert lw.period(P) == independent.period
-        np.testing.assert_allclose(lw.stationary(P), independent.stationary_distributions[0], rtol=1e-12)
+        np.testing.assert_allclose(
+            lw.stationary(P), independent.stationary_distributions[0], rtol=1e-12
+        )
 
 
 def test_total_variation_by_hand():
     assert lw.total_variation([1, 0, 0], [0, 0.5, 0.5]) == 1.0
     assert lw.total_variation([0.2, 0.8], [0.2, 0.8]) == 0.0
-    for p, q in (([1.0], [0.5, 0.5]), ([0.5, 0.6], [0.5, 0.5]), ("p", [1.0]), ([[1.0]], [1.0]), ([-1, 2], [0, 1])):
+    for p, q in (
+        ([1.0], [0.5, 0.5]),
+        ([0.5, 0.6], [0.5, 0.5]),
+        ("p", [1.0]),
+        ([[1.0]], [1.0]),
+        ([-1, 2], [0, 1]),
+    ):
         with pytest.raises(lw.InvalidParameter):
             lw.total_variation(p, q)
 

@@ -10,7 +10,9 @@ from scipy import sparse
 
 import levywalk as lw
 
-METHODS = import_module("levywalk.theory.chain.stationary")  # the package's name for it is the function
+METHODS = import_module(
+    "levywalk.theory.chain.stationary"
+)  # the package's name for it is the function
 PROBLEM = lw.heterogeneous(60, dim=2, important=2)
 NETWORKS = [lw.ring(60), lw.star(60), lw.barabasi_albert(60, 2), lw.ring(60, self_loops="counted")]
 
@@ -22,7 +24,9 @@ def eigenvector(P):
 
 
 def test_two_states_by_hand():
-    assert lw.stationary(np.array([[0.9, 0.1], [0.3, 0.7]])) == pytest.approx([0.75, 0.25], abs=1e-15)
+    assert lw.stationary(np.array([[0.9, 0.1], [0.3, 0.7]])) == pytest.approx(
+        [0.75, 0.25], abs=1e-15
+    )
     assert lw.stationary(np.array([[0.0, 1.0], [1.0, 0.0]])).tolist() == [0.5, 0.5]  # period 2
 
 
@@ -44,12 +48,18 @@ def test_without_jumps_the_target_is_stationary(network, design):
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: repr(network.name))
 def test_elimination_factorisation_and_eigenvector_agree_on_a_chain_with_jumps(network):
     P = lw.transition(network, PROBLEM, lw.mhlj(0.3))
-    eliminated, solved, dense = METHODS._gth(P.toarray()), METHODS._direct(P), eigenvector(P.toarray())
+    eliminated, solved, dense = (
+        METHODS._gth(P.toarray()),
+        METHODS._direct(P),
+        eigenvector(P.toarray()),
+    )
     assert eliminated == pytest.approx(dense, rel=1e-8)
     assert solved == pytest.approx(eliminated, rel=1e-10)
     assert np.abs(eliminated @ P.toarray() - eliminated).sum() < 1e-13
     target = lw.mhlj().bind(network, PROBLEM).law
-    assert np.abs(eliminated - target).sum() > 0.01  # jumps move the law: the start "stationary" is not "target"
+    assert (
+        np.abs(eliminated - target).sum() > 0.01
+    )  # jumps move the law: the start "stationary" is not "target"
 
 
 def test_elimination_keeps_tiny_probabilities():
@@ -71,7 +81,10 @@ def test_elimination_keeps_tiny_probabilities():
         ("P", "matrix of numbers"),
         (np.eye(3), "irreducible.*3 classes"),
         (np.array([[0.5, 0.5], [0.0, 1.0]]), "irreducible"),
-        (sparse.csr_array((np.array([1.0, 0.0, 1.0]), ([0, 0, 1], [0, 1, 1])), shape=(2, 2)), "irreducible"),
+        (
+            sparse.csr_array((np.array([1.0, 0.0, 1.0]), ([0, 0, 1], [0, 1, 1])), shape=(2, 2)),
+            "irreducible",
+        ),
     ],
 )
 def test_what_has_no_unique_stationary_law_is_refused(P, match):

@@ -1,4 +1,6 @@
-"""Every way to the stationary law, against hand, dense linear algebra and an independent library."""
+"""Every way to the stationary law, against hand, dense linear algebra and an independent
+library.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,15 @@ import levywalk as lw
 from levywalk.theory import stationary as solve
 from levywalk.theory import stationary_report
 
-MODULE = import_module("levywalk.theory.chain.stationary")  # the package's attribute of that name is the function
+MODULE = import_module(
+    "levywalk.theory.chain.stationary"
+)  # the package's attribute of that name is the function
 
 
 def problem_with(smoothness):
-    return lw.LeastSquares(np.sqrt(np.asarray(smoothness, dtype=float) / 2.0)[:, None], np.zeros(len(smoothness)))
+    return lw.LeastSquares(
+        np.sqrt(np.asarray(smoothness, dtype=float) / 2.0)[:, None], np.zeros(len(smoothness))
+    )
 
 
 def residual(P, law):
@@ -27,7 +33,9 @@ def residual(P, law):
 
 @pytest.mark.parametrize(("a", "b"), [(0.1, 0.3), (1e-12, 0.5), (1.0, 1.0)])
 def test_two_states_by_hand(a, b):
-    np.testing.assert_allclose(lw.stationary([[1 - a, a], [b, 1 - b]]), np.array([b, a]) / (a + b), rtol=1e-4)
+    np.testing.assert_allclose(
+        lw.stationary([[1 - a, a], [b, 1 - b]]), np.array([b, a]) / (a + b), rtol=1e-4
+    )
 
 
 def test_elimination_keeps_every_digit_of_a_rare_state():
@@ -52,10 +60,14 @@ def test_star_and_complete_graph_by_hand():
 
 
 @pytest.mark.parametrize(
-    "design", [lw.weight_rw(), lw.mhlj(), lw.mhlj(p_jump=0.7, max_hops=5)], ids=lambda value: value.name
+    "design",
+    [lw.weight_rw(), lw.mhlj(), lw.mhlj(p_jump=0.7, max_hops=5)],
+    ids=lambda value: value.name,
 )
 @pytest.mark.parametrize(
-    "network", [lw.ring(600), lw.watts_strogatz(600, 4, 0.1), lw.grid(20, 30)], ids=lambda value: value.name
+    "network",
+    [lw.ring(600), lw.watts_strogatz(600, 4, 0.1), lw.grid(20, 30)],
+    ids=lambda value: value.name,
 )
 def test_every_method_agrees_with_elimination(network, design, monkeypatch):
     P = lw.transition(network, lw.heterogeneous(600, important=3), design)
@@ -72,7 +84,10 @@ def test_every_method_agrees_with_elimination(network, design, monkeypatch):
     monkeypatch.setattr(MODULE, "thin_order", lambda P, widest: None)
     monkeypatch.setattr(MODULE, "low_fill", lambda P: True)
     methods[stationary_report(P).method] = lw.stationary(P)
-    assert set(methods) - {"gth"} == ({"balance"} if design.jump is None else set()) | {"lu", "krylov"}
+    assert set(methods) - {"gth"} == ({"balance"} if design.jump is None else set()) | {
+        "lu",
+        "krylov",
+    }
     for method, law in methods.items():
         np.testing.assert_allclose(law, exact.law, rtol=1e-6 if method == "krylov" else 1e-10)
 
@@ -94,7 +109,11 @@ def test_law_is_the_left_eigenvector_of_dense_algebra():
 def test_operators_have_the_law_of_their_matrix():
     n = 3_000
     network, problem = lw.watts_strogatz(n, 4, 0.1), lw.heterogeneous(n, important=5)
-    for design, method in ((lw.weight_rw(), "balance"), (lw.mhlj(), "krylov"), (lw.iid_weighted(), "known")):
+    for design, method in (
+        (lw.weight_rw(), "balance"),
+        (lw.mhlj(), "krylov"),
+        (lw.iid_weighted(), "known"),
+    ):
         report = stationary_report(lw.transition(network, problem, design, form="operator"))
         assert report.method == method
         if design.moves != "iid":
@@ -109,13 +128,17 @@ def report_law(network, problem):
 
 
 def test_landscape_that_jumps_make_of_a_path_keeps_its_digits():
-    """Jumps drift along a path of uneven nodes: masses span many orders, and factors by subtraction lose them."""
+    """Jumps drift along a path of uneven nodes: masses span many orders, and factors by subtraction
+    lose them.
+    """
     n = 3_000
     P = lw.transition(lw.path(n), lw.heterogeneous(n, dim=1, important=5), lw.mhlj())
     report = stationary_report(P)
     assert report.method == "gth"
     assert report.law.max() / report.law.min() > 1e6
-    np.testing.assert_allclose(P.T @ report.law, report.law, rtol=1e-10)  # each entry, not only their sum
+    np.testing.assert_allclose(
+        P.T @ report.law, report.law, rtol=1e-10
+    )  # each entry, not only their sum
 
 
 def test_reversible_chain_of_many_nodes_is_solved_exactly():
@@ -137,7 +160,9 @@ def test_jumps_take_mass_from_the_important_node():
 def test_law_that_cannot_be_had_is_an_error_and_no_number(monkeypatch):
     monkeypatch.setattr(MODULE, "_MOST_ITERATIONS", 1)
     n = 3_000
-    operator = lw.transition(lw.ring(n), lw.heterogeneous(n, important=3), lw.mhlj(), form="operator")
+    operator = lw.transition(
+        lw.ring(n), lw.heterogeneous(n, important=3), lw.mhlj(), form="operator"
+    )
     with pytest.raises(lw.InvalidParameter, match="could not be found"):
         lw.stationary(operator)
 

@@ -6,15 +6,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import levywalk as lw
 from levywalk.theory import levy_matrix, metropolis_hastings_matrix
+from tests.limits import examples
 
 
 def problem_with(smoothness):
-    return lw.LeastSquares(np.sqrt(np.asarray(smoothness) / 2.0)[:, None], np.zeros(len(smoothness)))
+    return lw.LeastSquares(
+        np.sqrt(np.asarray(smoothness) / 2.0)[:, None], np.zeros(len(smoothness))
+    )
 
 
 def test_two_nodes_by_hand():
@@ -74,10 +77,12 @@ def test_a_scheduled_jump_has_the_matrix_of_its_step():
     design = lw.mhlj(schedule=lw.Dropping(0.4, at=10, then=0.0))
     for step, p_jump in [(0, 0.4), (9, 0.4), (10, 0.0)]:
         expected = lw.transition(network, problem, lw.mhlj(p_jump=p_jump)).toarray()
-        assert lw.transition(network, problem, design, step=step).toarray() == pytest.approx(expected, abs=1e-15)
+        assert lw.transition(network, problem, design, step=step).toarray() == pytest.approx(
+            expected, abs=1e-15
+        )
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 10**6), policy=st.sampled_from(["none", "counted"]), mix=st.floats(0, 1))
 def test_mh_chain_is_stochastic_and_reversible_for_any_target(seed, policy, mix):
     network = lw.barabasi_albert(30, 2, seed=seed, self_loops=policy)
@@ -96,7 +101,9 @@ def test_mh_chain_is_stochastic_and_reversible_for_any_target(seed, policy, mix)
 
 def test_a_matrix_from_scores_does_not_depend_on_their_scale():
     law = np.array([1.0, 5.0, 2.0, 2.0])
-    a, b = (metropolis_hastings_matrix(lw.star(4), law * factor).toarray() for factor in (1.0, 1e-6))
+    a, b = (
+        metropolis_hastings_matrix(lw.star(4), law * factor).toarray() for factor in (1.0, 1e-6)
+    )
     assert a == pytest.approx(b, abs=1e-15)
 
 
@@ -104,15 +111,22 @@ def test_a_matrix_from_scores_does_not_depend_on_their_scale():
     ("call", "match"),
     [
         (lambda n, p: lw.transition(n, p, "mhlj"), "design must be a Design"),
-        (lambda n, p: lw.transition(n, p, lw.switching(lw.mhlj(), lw.unif_rw())), r"\.first or \.then"),
+        (
+            lambda n, p: lw.transition(n, p, lw.switching(lw.mhlj(), lw.unif_rw())),
+            r"\.first or \.then",
+        ),
         (lambda n, p: lw.transition(lw.ring(7), p, lw.mhlj()), "7 nodes but problem has 6"),
         (lambda n, p: lw.transition(n, p, lw.mhlj(), step=-1), "step"),
         (
-            lambda n, p: lw.transition(lw.Network.from_edges([(0, 1), (2, 3), (4, 5)]), p, lw.mhlj()),
+            lambda n, p: lw.transition(
+                lw.Network.from_edges([(0, 1), (2, 3), (4, 5)]), p, lw.mhlj()
+            ),
             "largest_component",
         ),
         (
-            lambda n, p: lw.transition(lw.ring(20_000), lw.homogeneous(20_000, dim=1), lw.iid_uniform()),
+            lambda n, p: lw.transition(
+                lw.ring(20_000), lw.homogeneous(20_000, dim=1), lw.iid_uniform()
+            ),
             "operator",
         ),
     ],

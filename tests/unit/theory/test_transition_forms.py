@@ -9,7 +9,9 @@ from scipy.sparse.linalg import LinearOperator
 
 import levywalk as lw
 from levywalk.theory import levy_matrix
-from levywalk.theory import transition as transition_function  # the function, not the module of the same name
+from levywalk.theory import (
+    transition as transition_function,  # the function, not the module of the same name
+)
 
 DESIGNS = {
     "simple": lw.simple_rw(),
@@ -25,7 +27,9 @@ DESIGNS = {
 
 
 def problem_with(smoothness):
-    return lw.LeastSquares(np.sqrt(np.asarray(smoothness, dtype=float) / 2.0)[:, None], np.zeros(len(smoothness)))
+    return lw.LeastSquares(
+        np.sqrt(np.asarray(smoothness, dtype=float) / 2.0)[:, None], np.zeros(len(smoothness))
+    )
 
 
 FIVE = lw.ring(5), problem_with([100, 1, 1, 1, 1])
@@ -51,7 +55,9 @@ def test_operator_applies_the_matrix(name, levy, loops):
 
 
 def test_five_ring_of_the_paper_by_hand():
-    """[fivring] with [impmh]: 1/200 to leave the important node and no loop far from it (ruling 3)."""
+    """[fivring] with [impmh]: 1/200 to leave the important node and no loop far from it
+    (ruling 3).
+    """
     P = lw.transition(*FIVE, lw.weight_rw()).toarray()
     assert P[0].tolist() == pytest.approx([0.99, 0.005, 0, 0, 0.005])
     assert P[1].tolist() == pytest.approx([0.5, 0, 0.5, 0, 0])
@@ -67,7 +73,9 @@ def test_five_ring_with_jumps_by_hand():
 
 
 @pytest.mark.parametrize(
-    "network", [lw.ring(12), lw.torus(4, 5), lw.complete(6), lw.random_regular(30, 4)], ids=lambda value: value.name
+    "network",
+    [lw.ring(12), lw.torus(4, 5), lw.complete(6), lw.random_regular(30, 4)],
+    ids=lambda value: value.name,
 )
 @pytest.mark.parametrize("loops", ["none", "counted"])
 def test_printed_formula_is_the_algorithm_on_regular_networks(network, loops):
@@ -88,13 +96,18 @@ def test_printed_formula_parts_from_the_algorithm_on_small_worlds():
 
 def test_printed_formula_by_dense_powers():
     network = lw.barabasi_albert(30, 2)
-    A = sparse.csr_array((np.ones(network.indices.size), network.indices, network.indptr), shape=(30, 30)).toarray()
+    A = sparse.csr_array(
+        (np.ones(network.indices.size), network.indices, network.indptr), shape=(30, 30)
+    ).toarray()
     law = lw.PowerLaw(1.0, 4)
     powers = [np.linalg.matrix_power(A, i) for i in range(1, 5)]
     expected = sum(
-        q * power / power.sum(axis=1, keepdims=True) for q, power in zip(law.probabilities(), powers, strict=True)
+        q * power / power.sum(axis=1, keepdims=True)
+        for q, power in zip(law.probabilities(), powers, strict=True)
     )
-    np.testing.assert_allclose(levy_matrix(network, lw.JumpLaw(0.1, law), "printed").toarray(), expected, atol=1e-14)
+    np.testing.assert_allclose(
+        levy_matrix(network, lw.JumpLaw(0.1, law), "printed").toarray(), expected, atol=1e-14
+    )
 
 
 def test_schedule_gives_one_matrix_per_step():
@@ -103,7 +116,9 @@ def test_schedule_gives_one_matrix_per_step():
         early = lw.transition(*FIVE, design, form=form) @ np.eye(5)
         late = lw.transition(*FIVE, design, form=form, step=10**9) @ np.eye(5)
         np.testing.assert_allclose(late, lw.transition(*FIVE, lw.weight_rw()).toarray(), atol=1e-6)
-        np.testing.assert_allclose(early, lw.transition(*FIVE, lw.mhlj(p_jump=0.4)).toarray(), atol=1e-14)
+        np.testing.assert_allclose(
+            early, lw.transition(*FIVE, lw.mhlj(p_jump=0.4)).toarray(), atol=1e-14
+        )
 
 
 def test_filling_powers_are_refused_before_anything_is_allocated():
@@ -144,4 +159,6 @@ def test_bad_arguments_are_named(change, word):
 
 def test_network_in_pieces_is_refused():
     with pytest.raises(lw.NotConnected, match="largest_component"):
-        lw.transition(lw.Network.from_edges([(0, 1), (2, 3)]), lw.homogeneous(4), lw.mhlj(), form="operator")
+        lw.transition(
+            lw.Network.from_edges([(0, 1), (2, 3)]), lw.homogeneous(4), lw.mhlj(), form="operator"
+        )

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import levywalk as lw
-from levywalk.trace.statistics import bootstrap_mean, bootstrap_steps, mean_over_walks, resampled_means, settled_at
+from levywalk.trace.statistics import (
+    bootstrap_mean,
+    bootstrap_steps,
+    mean_over_walks,
+    resampled_means,
+    settled_at,
+)
 
 
 def naive_settling(step, curve, accuracy):
@@ -21,7 +27,9 @@ def naive_settling(step, curve, accuracy):
     return np.inf
 
 
-@given(curve=st.lists(st.sampled_from([0.0, 0.1, 0.2, 0.3, np.inf, np.nan]), min_size=1, max_size=12))
+@given(
+    curve=st.lists(st.sampled_from([0.0, 0.1, 0.2, 0.3, np.inf, np.nan]), min_size=1, max_size=12)
+)
 def test_settling_is_that_of_a_naive_loop(curve):
     step = np.arange(len(curve)) * 7
     assert settled_at(step, np.array([curve]), 0.2)[0] == naive_settling(step, curve, 0.2)
@@ -42,7 +50,9 @@ def test_the_mean_over_walks_is_infinite_where_a_walk_is_and_never_warns():
 def test_resampled_means_are_means_of_resampled_rows():
     values = np.array([[1.0, 10.0], [2.0, 20.0], [4.0, 40.0]])
     means = resampled_means(values, seed=0)
-    assert means[:, 1] == pytest.approx(10 * means[:, 0])  # whole rows are drawn: curves keep their correlation
+    assert means[:, 1] == pytest.approx(
+        10 * means[:, 0]
+    )  # whole rows are drawn: curves keep their correlation
     sums = {round(3 * m, 9) for m in means[:, 0]}
     assert sums <= {a + b + c for a in (1, 2, 4) for b in (1, 2, 4) for c in (1, 2, 4)}
     assert np.array_equal(means, resampled_means(values, seed=0))
@@ -53,11 +63,16 @@ def test_a_resample_with_a_diverged_walk_is_infinite_and_one_without_is_not():
     means = resampled_means(np.array([[1.0], [np.inf]]), seed=0)[:, 0]
     assert set(means) == {1.0, np.inf}
     # without the diverged walk with probability 1/4, of 1000
-    assert stats.binom(1000, 0.25).ppf(1e-9) <= (means == 1.0).sum() <= stats.binom(1000, 0.25).isf(1e-9)
+    assert (
+        stats.binom(1000, 0.25).ppf(1e-9)
+        <= (means == 1.0).sum()
+        <= stats.binom(1000, 0.25).isf(1e-9)
+    )
 
 
 def test_the_interval_of_a_mean_covers_it_about_as_often_as_it_says():
-    # 60 normal values: the percentile interval at 90 % covers with probability 0.88 to 0.90; 400 trials.
+    # 60 normal values: the percentile interval at 90 % covers with probability 0.88 to 0.90; 400
+    # trials.
     rng = np.random.default_rng(5)
     hits = 0
     for trial in range(400):
@@ -83,7 +98,10 @@ def test_the_interval_of_settling_times_contains_the_estimate_and_can_end_at_inf
 
 def test_equal_walks_have_an_interval_of_no_width():
     step = np.array([0, 10, 20])
-    assert bootstrap_steps(step, np.tile([1.0, 0.1, 0.1], (5, 1)), 0.5, 0.95, seed=0) == (10.0, 10.0)
+    assert bootstrap_steps(step, np.tile([1.0, 0.1, 0.1], (5, 1)), 0.5, 0.95, seed=0) == (
+        10.0,
+        10.0,
+    )
     assert bootstrap_mean(np.full(5, 2.5)) == (2.5, 2.5)
 
 

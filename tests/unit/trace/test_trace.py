@@ -14,13 +14,24 @@ import xarray as xr
 import levywalk as lw
 
 NETWORK, PROBLEM = lw.ring(12), lw.homogeneous(12, dim=3)
-ARRAYS = [field.name for field in dataclasses.fields(lw.Trace) if field.name != "provenance"]
+ARRAYS = [
+    field.name
+    for field in dataclasses.fields(lw.Trace)
+    if field.name not in ("provenance", "memory")
+]
 
 
 @pytest.fixture(scope="module")
 def trace():
     return lw.run(
-        NETWORK, PROBLEM, lw.mhlj(), steps=120, step_size="theory", replicas=3, record_every=30, record_walk=True
+        NETWORK,
+        PROBLEM,
+        lw.mhlj(),
+        steps=120,
+        step_size="theory",
+        replicas=3,
+        record_every=30,
+        record_walk=True,
     )
 
 
@@ -38,6 +49,7 @@ def made(distance2, step=None, **changes):
         "hops": whole,
         "transfers": whole,
         "bytes": whole * 24,
+        "small_messages": whole * 0,
         "visits": None,
         "walk": None,
         "final_node": np.zeros(count, np.int64),
@@ -60,7 +72,11 @@ def made(distance2, step=None, **changes):
         ([[8.0, 0.8, 0.8, 8.0]], 0.2, np.inf),
         ([[8.0, 4.0, 2.0, 1.0]], 0.1, np.inf),
         ([[8.0, 4.0]], 1.0, 0.0),
-        ([[8.0, 0.0, 0.0], [2.0, 2.0, 0.0]], 0.5, 10.0),  # each walk over its own start: errors 0 and 1, mean 0.5
+        (
+            [[8.0, 0.0, 0.0], [2.0, 2.0, 0.0]],
+            0.5,
+            10.0,
+        ),  # each walk over its own start: errors 0 and 1, mean 0.5
         ([[1.0, 0.1, 0.1], [1.0, 0.1, np.inf]], 0.5, np.inf),  # one diverged walk is not dropped
         ([[1.0, np.inf, 0.1], [1.0, 0.1, 0.1]], 0.5, 20.0),
     ],
@@ -104,7 +120,9 @@ def naive_dwell(walk):
 def test_the_longest_dwell_is_that_of_a_naive_loop(seed):
     walk = np.random.default_rng(seed).integers(0, 3, size=(4, 60)).astype(np.int32)
     length, node = made(np.ones((4, 2)), walk=walk).longest_dwell()
-    assert list(zip(length.tolist(), node.tolist(), strict=True)) == [naive_dwell(row) for row in walk.tolist()]
+    assert list(zip(length.tolist(), node.tolist(), strict=True)) == [
+        naive_dwell(row) for row in walk.tolist()
+    ]
 
 
 def test_dwells_at_the_ends_and_of_short_walks_count():
@@ -129,7 +147,9 @@ def test_what_was_not_recorded_is_refused_with_the_remedy():
 
 def test_the_busiest_node_and_its_shares():
     visits = np.array([[1, 5, 0, 4], [2, 2, 3, 3]])
-    assert made(np.ones((2, 2)), visits=visits, target=np.array([0.1, 0.2, 0.3, 0.4])).busiest() == (1, 0.35, 0.2)
+    assert made(
+        np.ones((2, 2)), visits=visits, target=np.array([0.1, 0.2, 0.3, 0.4])
+    ).busiest() == (1, 0.35, 0.2)
 
 
 def test_the_summary_is_plain_numbers_that_match_the_arrays(trace):
@@ -159,7 +179,13 @@ def test_a_dataframe_has_one_row_per_replica_and_checkpoint(trace):
 
 def test_a_dataset_is_labelled(trace):
     dataset = trace.to_xarray()
-    assert dict(dataset.sizes) == {"replica": 3, "checkpoint": 5, "node": 12, "update": 120, "coordinate": 3}
+    assert dict(dataset.sizes) == {
+        "replica": 3,
+        "checkpoint": 5,
+        "node": 12,
+        "update": 120,
+        "coordinate": 3,
+    }
     assert dataset.distance2.dims == ("replica", "checkpoint")
     assert dataset.step.values.tolist() == [0, 30, 60, 90, 120]
     assert json.loads(dataset.attrs["provenance"])["seed"] == 0
@@ -191,7 +217,9 @@ def test_a_trace_without_walk_visits_and_optimum_and_with_infinities_comes_back(
 def test_a_diverged_switching_trace_comes_back(tmp_path):
     design = lw.switching(lw.mhlj(), lw.unif_rw(), window=5, patience=2)
     with pytest.warns(lw.DivergedWarning):
-        trace = lw.run(NETWORK, PROBLEM, design, steps=4000, step_size=5.0, replicas=2, start=[0, 1])
+        trace = lw.run(
+            NETWORK, PROBLEM, design, steps=4000, step_size=5.0, replicas=2, start=[0, 1]
+        )
     assert_equal(trace, lw.load_trace(trace.save(tmp_path / "t.nc")))
 
 
@@ -205,7 +233,9 @@ def test_a_trace_is_not_saved_where_it_cannot_be(trace, tmp_path):
 def test_a_failed_save_leaves_the_old_file_and_no_rubbish(trace, tmp_path, monkeypatch):
     path = trace.save(tmp_path / "t.nc")
     before = path.read_bytes()
-    monkeypatch.setattr(xr.Dataset, "to_netcdf", lambda *a, **k: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(
+        xr.Dataset, "to_netcdf", lambda *a, **k: (_ for _ in ()).throw(OSError("disk full"))
+    )
     with pytest.raises(OSError, match="disk full"):
         trace.save(path)
     assert path.read_bytes() == before
@@ -244,7 +274,9 @@ DAMAGE = {
     "no target": drop("target"),
     "text for numbers": replace("final_node", np.array([b"a", b"b", b"c"]), ["replica"]),
     "floats for nodes": replace("final_node", np.array([0.5, 1.0, 2.0]), ["replica"]),
-    "whole numbers for distances": replace("distance2", np.zeros((3, 5), int), ["replica", "checkpoint"]),
+    "whole numbers for distances": replace(
+        "distance2", np.zeros((3, 5), int), ["replica", "checkpoint"]
+    ),
     "wrong dimensions": replace("model", np.zeros((3, 5)), ["replica", "checkpoint"]),
     "one dimension too few": replace("visits", np.zeros(12, int), ["node"]),
     "no format": lambda file: file.attrs.__delitem__("format"),
@@ -269,7 +301,9 @@ def test_a_damaged_trace_is_refused(trace, tmp_path, name):
         lw.load_trace(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"hello", b"\x89HDF\r\n\x1a\n" + b"\0" * 100, b"CDF\x01" + b"\xff" * 64])
+@pytest.mark.parametrize(
+    "content", [b"", b"hello", b"\x89HDF\r\n\x1a\n" + b"\0" * 100, b"CDF\x01" + b"\xff" * 64]
+)
 def test_a_file_that_is_no_netcdf_is_refused(tmp_path, content):
     path = tmp_path / "t.nc"
     path.write_bytes(content)
@@ -291,3 +325,11 @@ def test_another_datasets_file_is_refused(tmp_path):
     xr.Dataset({"a": ("x", [1.0, 2.0])}).to_netcdf(path, engine="h5netcdf")
     with pytest.raises(lw.InvalidTrace, match="format"):
         lw.load_trace(path)
+
+
+def test_a_trace_is_shown_in_a_notebook(trace):
+    text = trace._repr_html_()
+    assert "Trace of MHLJ" in text
+    assert "replicas" in text
+    renamed = dataclasses.replace(trace, provenance=trace.provenance | {"design": {"name": "<b>"}})
+    assert "<b>" not in renamed._repr_html_()

@@ -28,12 +28,17 @@ def test_the_alias_table_gives_its_law(weights):
     assert law_of(table) == pytest.approx(law, abs=1e-12)
 
 
-@pytest.mark.parametrize("law", [[1.0], [0.5, 0.5], [0.9, 0.1], [0.0, 1.0], [1e-12, 1 - 1e-12], np.full(7, 1 / 7)])
+@pytest.mark.parametrize(
+    "law", [[1.0], [0.5, 0.5], [0.9, 0.1], [0.0, 1.0], [1e-12, 1 - 1e-12], np.full(7, 1 / 7)]
+)
 def test_picks_follow_the_table(law):
     law = np.array(law)
     table = AliasTable.of(law)
     count = 1000 * len(law)
-    found = np.bincount([table.pick(word) for word in stratified_words(count)], minlength=len(law)) / count
+    found = (
+        np.bincount([table.pick(word) for word in stratified_words(count)], minlength=len(law))
+        / count
+    )
     assert np.abs(found - law).max() <= len(law) / count
 
 
@@ -47,8 +52,15 @@ def observed(detector, gradients):
     return [bound.observe(state, np.asarray(g), step_size=0.1) for g in gradients]
 
 
-@given(data=st.data(), threshold=st.floats(0.05, 0.95), window=st.floats(1.0, 30.0), patience=st.integers(1, 6))
-def test_the_detector_compares_the_exponential_averages_of_the_ruling(data, threshold, window, patience):
+@given(
+    data=st.data(),
+    threshold=st.floats(0.05, 0.95),
+    window=st.floats(1.0, 30.0),
+    patience=st.integers(1, 6),
+)
+def test_the_detector_compares_the_exponential_averages_of_the_ruling(
+    data, threshold, window, patience
+):
     numbers = st.floats(-10, 10).map(lambda x: round(x, 3))
     gradients = np.array(data.draw(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=40)))
     beta = 1 - 1 / window
@@ -60,7 +72,9 @@ def test_the_detector_compares_the_exponential_averages_of_the_ruling(data, thre
         if abs(gap) <= 1e-9 * max(power, 1e-30):
             return  # a near-tie is nobody's fault
         quiet.append(gap < 0)
-    expected = [t + 1 >= patience and all(quiet[t + 1 - patience : t + 1]) for t in range(len(quiet))]
+    expected = [
+        t + 1 >= patience and all(quiet[t + 1 - patience : t + 1]) for t in range(len(quiet))
+    ]
     assert observed(Detector(threshold, window, patience), gradients) == expected
 
 
@@ -79,10 +93,13 @@ def test_auto_is_numbers_from_the_dimension_and_the_mean_smoothness():
 
 @pytest.mark.parametrize("step_size", [1.0, 0.1, 0.03, 0.007])
 def test_the_window_and_the_patience_of_auto_are_five_relaxation_times(step_size):
-    # Gradients that cancel from the first pair on: quiet from the second update, for one window of 5·dim/(γL̄).
+    # Gradients that cancel from the first pair on: quiet from the second update, for one window of
+    # 5·dim/(γL̄).
     bound, state = Detector(threshold=0.5).bind(dim=1, mean_smoothness=0.5), DetectorState.new(1)
     signs = np.resize([1.0, -1.0], 3000)
-    switched = next(t for t, g in enumerate(signs) if bound.observe(state, np.array([g]), step_size))
+    switched = next(
+        t for t, g in enumerate(signs) if bound.observe(state, np.array([g]), step_size)
+    )
     assert switched == int(np.ceil(10 / step_size - 1e-6))
 
 
@@ -102,5 +119,6 @@ def test_vanished_gradients_do_not_switch():
 
 
 def test_the_bias_of_the_start_at_zero_is_corrected():
-    # Without the mass c the first comparison would be (1-β)²g² against (1-β)τg², and would switch at once.
+    # Without the mass c the first comparison would be (1-β)²g² against (1-β)τg², and would switch
+    # at once.
     assert not any(observed(Detector(0.5, window=1000, patience=1), [[3.0]] * 5))

@@ -17,7 +17,9 @@ DEGREE, L = np.array([1, 2, 3]), np.array([1.0, 2.0, 9.0])
 
 
 def problem_with(smoothness):
-    return lw.LeastSquares(np.sqrt(np.asarray(smoothness) / 2.0)[:, None], np.zeros(len(smoothness)))
+    return lw.LeastSquares(
+        np.sqrt(np.asarray(smoothness) / 2.0)[:, None], np.zeros(len(smoothness))
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,9 @@ def test_the_law_and_the_weights_of_a_target(target, law):
 def test_a_node_computes_its_score_from_its_own_numbers_and_the_published_mean():
     for target in (lw.Uniform(), lw.Importance(), lw.Degree(), lw.Mixed(0.3)):
         whole = target.scores(DEGREE, L, float(L.mean()))
-        alone = [target.scores(DEGREE[v : v + 1], L[v : v + 1], float(L.mean()))[0] for v in range(3)]
+        alone = [
+            target.scores(DEGREE[v : v + 1], L[v : v + 1], float(L.mean()))[0] for v in range(3)
+        ]
         assert whole.tolist() == alone
 
 
@@ -75,7 +79,9 @@ def test_distance_laws_have_their_probabilities_and_mean(law, expected):
     assert law.probabilities() == pytest.approx(np.array(expected), abs=1e-9)
     assert law.max_hops == len(expected)
     jump = lw.JumpLaw(0.1, law)
-    assert jump.mean_distance() == pytest.approx(np.arange(1, len(expected) + 1) @ np.array(expected))
+    assert jump.mean_distance() == pytest.approx(
+        np.arange(1, len(expected) + 1) @ np.array(expected)
+    )
     assert jump.cumulative()[-1] == 1.0
     assert (np.diff(jump.cumulative()) >= 0).all()
 
@@ -110,7 +116,9 @@ class Own:
         return np.array(self.law)
 
 
-@pytest.mark.parametrize("law", [[0.5, 0.4], [1.5, -0.5], [np.nan, 1.0], [], [[1.0]], [np.inf, 0.0]])
+@pytest.mark.parametrize(
+    "law", [[0.5, 0.4], [1.5, -0.5], [np.nan, 1.0], [], [[1.0]], [np.inf, 0.0]]
+)
 def test_a_distance_law_that_is_no_law_is_refused(law):
     design = lw.Design(jump=lw.JumpLaw(0.5, Own(law)))
     with pytest.raises(lw.InvalidParameter, match="distance must give probabilities"):
@@ -174,8 +182,14 @@ def test_named_designs_are_what_the_paper_compares():
     assert (lw.simple_rw().reweight, lw.simple_rw(reweight=True).reweight) == (False, True)
     assert lw.weight_rw().jump is None
     assert lw.mhlj().target == lw.weight_rw().target == lw.iid_weighted().target == lw.Importance()
-    switching = lw.switching(lw.mhlj(), lw.unif_rw(), threshold=0.1, window=50, patience=7, step_size=0.2)
-    assert (switching.detector.threshold, switching.detector.window, switching.detector.patience) == (0.1, 50, 7)
+    switching = lw.switching(
+        lw.mhlj(), lw.unif_rw(), threshold=0.1, window=50, patience=7, step_size=0.2
+    )
+    assert (
+        switching.detector.threshold,
+        switching.detector.window,
+        switching.detector.patience,
+    ) == (0.1, 50, 7)
     assert switching.step_size == 0.2
 
 
@@ -247,7 +261,9 @@ def test_a_bad_argument_is_refused_by_name_and_value(make, name, value):
     assert isinstance(caught.value, ValueError)
 
 
-@pytest.mark.parametrize("scores", [np.ones(2), np.array([1.0, 0.0, 1.0]), np.array([1.0, np.nan, 1.0])])
+@pytest.mark.parametrize(
+    "scores", [np.ones(2), np.array([1.0, 0.0, 1.0]), np.array([1.0, np.nan, 1.0])]
+)
 def test_a_target_of_ones_own_that_scores_wrongly_is_refused(scores):
     target = SimpleNamespace(scores=lambda degree, smoothness, mean: scores)
     with pytest.raises(lw.InvalidParameter, match="one positive finite score per node"):

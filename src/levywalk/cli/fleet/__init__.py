@@ -12,12 +12,14 @@ from levywalk.cli.fleet.simulate import SIMULATE_EXAMPLES, simulate
 from levywalk.cli.fleet.start_stop import UP_EXAMPLES, begin, stop, up
 from levywalk.cli.fleet.status import STATUS_EXAMPLES, status
 
-app = typer.Typer(no_args_is_help=True, help="The real nodes: a hand-off that never loses the model.")
+app = typer.Typer(
+    no_args_is_help=True, help="Create, run, watch and simulate a fleet of real nodes."
+)
 
 
 @app.callback()
 def fleet() -> None:
-    """The real nodes: a hand-off that never loses the model."""
+    """Create, run, watch and simulate a fleet of real nodes."""
 
 
 app.command(epilog=INIT_EXAMPLES)(init)

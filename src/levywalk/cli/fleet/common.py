@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Dir = Annotated[
     Path,
-    typer.Argument(metavar="DIR", help="The fleet's folder, made by levywalk fleet init; or one node's node.toml."),
+    typer.Argument(
+        metavar="DIR",
+        help="The fleet's folder, created by levywalk fleet init; or the node.toml of one node.",
+    ),
 ]
-NodeNumber = Annotated[int, typer.Argument(metavar="NODE", help="The node's number.")]
+NodeNumber = Annotated[int, typer.Argument(metavar="NODE", help="Number of the node.")]
 
 
 def open_fleet(folder: Path) -> FleetFolder:
@@ -30,7 +33,7 @@ def open_fleet(folder: Path) -> FleetFolder:
 
 
 def typed(folder: Path) -> str:
-    """Return a folder as it is typed."""
+    """Return a folder as it must be typed in a shell."""
     return shlex.quote(str(folder))
 
 
@@ -42,7 +45,7 @@ def node_list(nodes: list[int]) -> str:
 
 
 def carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
-    """Do what may take a while, and say so on a terminal; a fleet that is not as asked ends in exit code 1."""
+    """Do some work, with progress on a terminal. A problem of the fleet ends with exit code 1."""
     from levywalk.fleet.operate.folder import FleetProblem
     from levywalk.fleet.runtime.control import NoAnswer
     from levywalk.fleet.storage.errors import NodeStoreError

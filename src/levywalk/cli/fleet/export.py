@@ -20,12 +20,21 @@ import levywalk as lw; lw.plot(lw.load_trace("walk.nc"))"""
 
 def trace(
     folder: Dir,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("trace.nc"),
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")] = Path(
+        "trace.nc"
+    ),
     missing: Annotated[
-        str, typer.Option("--missing", help="When a disk was lost: refuse, or mark those steps and go on.")
+        str,
+        typer.Option(
+            "--missing",
+            help="When a disk was lost: refuse, or mark the missing steps and continue.",
+        ),
     ] = "refuse",
 ) -> None:
-    """Merge the nodes' logs into one trace, as a simulation writes it; also while they run."""
+    """Merge the nodes' logs into one trace, like that of a simulation.
+
+    The nodes may run meanwhile.
+    """
     from levywalk.fleet.operate import export
     from levywalk.fleet.operate.log_text import count
 
@@ -36,8 +45,13 @@ def trace(
     lost = about["lost_updates"]
     over = "" if about["stopped_at"] >= 0 else " so far"
     missed = "unknown how many" if lost is None else count(lost, "update")
-    print(f"{int(found.step[-1]):,} updates{over}, {int(found.transfers[0, -1]):,} hand-offs, {missed} lost.")
-    print(f"Written: {path}. In Python: import levywalk as lw; lw.plot(lw.load_trace({str(path)!r}))")
+    print(
+        f"{int(found.step[-1]):,} updates{over}, {int(found.transfers[0, -1]):,} hand-offs, "
+        f"{missed} lost."
+    )
+    print(
+        f"Written: {path}. In Python: import levywalk as lw; lw.plot(lw.load_trace({str(path)!r}))"
+    )
 
 
 MODEL_EXAMPLES = """Examples:
@@ -48,16 +62,25 @@ and then, in Python:
 
 from safetensors.numpy import load_file; model = load_file("model.safetensors")["model"]
 
-or without that library, as the numbers begin after 128 bytes:
+or without that library, since the numbers begin after 128 bytes:
 
 import numpy as np; model = np.fromfile("model.safetensors", "<f8", offset=128)"""
 
 
 def model(
     folder: Dir,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("model.safetensors"),
-    node: Annotated[int | None, typer.Option("--node", help="As that node has it.")] = None,
-    now: Annotated[bool, typer.Option("--now", help="The newest on any disk, before the walk is over.")] = False,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")] = Path(
+        "model.safetensors"
+    ),
+    node: Annotated[
+        int | None, typer.Option("--node", help="Take the model from this node.")
+    ] = None,
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now", help="Take the newest model on any disk, also before the walk is over."
+        ),
+    ] = False,
 ) -> None:
     """Write the final model as safetensors: a vector named model, of 64-bit floats."""
     from levywalk.fleet.operate import export
@@ -65,4 +88,7 @@ def model(
     fleet = open_fleet(folder)
     copy = carried_out(lambda _: export.model(fleet, out, node=node, now=now))
     what, numbers = "final" if copy.final else "newest", len(copy.token.model)
-    print(f"Written: {out}, the {what} model, of node {copy.node} after {copy.token.step:,} updates, {numbers} numbers")
+    print(
+        f"Written: {out}, the {what} model, of node {copy.node} after {copy.token.step:,} updates, "
+        f"{numbers} numbers"
+    )

@@ -20,6 +20,7 @@ from levywalk.cli.options import (
     StepSize,
     Stop,
     Then,
+    UpdateText,
 )
 
 if TYPE_CHECKING:
@@ -31,96 +32,160 @@ levywalk fleet init --network ring:8 --data heterogeneous --steps 100000 my-flee
 
 levywalk fleet init --network ws:30,4,0.1 --data a9a.libsvm --loss logistic --ridge 0.01 my-fleet
 
-levywalk fleet init --network ring:8 --shared-key --seed 7 replay   (walks exactly as levywalk.run with seed 7)
+levywalk fleet init --network ring:8 --shared-key --seed 7 replay   (makes the same walk as \
+levywalk.run with seed 7)
 
 levywalk fleet init --network ring:8 --for systemd my-fleet
 
-levywalk fleet init --network ring:3 --addresses hosts.txt --data private --dim 12 --mean-smoothness 3.5
---step-size 0.02 ours   (on machines of their own, whose owners put their data.csv beside their node.toml)
+levywalk fleet init --network ring:3 --addresses hosts.txt --data private --dim 12 \
+--mean-smoothness 3.5
+--step-size 0.02 ours   (each node on its own machine, whose owner puts data.csv beside node.toml)
 
 Then: levywalk fleet up my-fleet"""
 
 
-def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The new fleet's folder; must not exist, or be empty.")],
-    network: Annotated[str, typer.Option("--network", help="ring:8, grid:5,6, er:30,0.2, …, or a network file.")],
-    data: Annotated[
-        str,
-        typer.Option(
-            "--data", help="heterogeneous, homogeneous, a data file, or private: it is with the nodes' owners."
+FolderArgument = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="Folder of the new fleet; it must not exist, or be empty."),
+]
+NetworkOption = Annotated[
+    str,
+    typer.Option("--network", help="Network: ring:8, grid:5,6, er:30,0.2, …, or a network file."),
+]
+DataOption = Annotated[
+    str,
+    typer.Option(
+        "--data",
+        help=(
+            "Data of the nodes: heterogeneous, homogeneous, a data file, "
+            "or private (only the owners have it)."
         ),
-    ] = "heterogeneous",
+    ),
+]
+DimOption = Annotated[
+    int | None, typer.Option("--dim", help="Number of features (only with --data private).")
+]
+MeanSmoothnessOption = Annotated[
+    float | None,
+    typer.Option(
+        "--mean-smoothness",
+        help="Agreed mean of L_v (only with --data private; see levywalk node --check).",
+    ),
+]
+SeedOption = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of the network, the data and the start node.")
+]
+SharedKeyOption = Annotated[
+    bool,
+    typer.Option(
+        "--shared-key",
+        help="All nodes draw from the seed, so that the walk is that of a simulation (for tests).",
+    ),
+]
+HeartbeatOption = Annotated[float, typer.Option("--heartbeat", help="Seconds between heartbeats.")]
+DeadAfterOption = Annotated[
+    float,
+    typer.Option("--dead-after", help="Seconds after which a silent node is considered dead."),
+]
+HostOption = Annotated[
+    str, typer.Option("--host", help="Host or IP address that the nodes listen on.")
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option("--port", help="Port of node 0; node i listens on port + i. Default: free ports."),
+]
+AddressesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--addresses",
+        metavar="FILE",
+        help="For nodes on several machines: a file with one line host:port per node.",
+    ),
+]
+DeployOption = Annotated[
+    str | None,
+    typer.Option(
+        "--for", metavar="WHAT", help="Also write the files for systemd, compose or kubernetes."
+    ),
+]
+NameOption = Annotated[
+    str | None, typer.Option("--name", help="Name of the fleet. Default: the name of the folder.")
+]
+DaysOption = Annotated[
+    int, typer.Option("--days", min=1, help="Days for which the nodes' certificates are valid.")
+]
+
+
+def init(
+    folder: FolderArgument,
+    network: NetworkOption,
+    data: DataOption = "heterogeneous",
     important: Important = None,
-    dim: Annotated[int | None, typer.Option("--dim", help="Of private data: how many features.")] = None,
-    mean_smoothness: Annotated[
-        float | None,
-        typer.Option("--mean-smoothness", help="Of private data: the agreed mean of L_v (levywalk node --check)."),
-    ] = None,
+    dim: DimOption = None,
+    mean_smoothness: MeanSmoothnessOption = None,
     loss: Loss = "least_squares",
     ridge: Ridge = 0.0,
     self_loops: SelfLoops = "none",
     design: DesignText = "mhlj",
     then: Then = None,
+    update: UpdateText = "sgd",
     steps: Steps = 100_000,
     step_size: StepSize = "theory",
     stop: Stop = "steps",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the network, the data and the start.")] = 0,
-    shared_key: Annotated[
-        bool, typer.Option("--shared-key", help="All nodes draw from the seed: a replay of a simulation, for tests.")
-    ] = False,
+    seed: SeedOption = 0,
+    shared_key: SharedKeyOption = False,
     renew_after: RenewAfter = 100,
     policy: Policy = "wait",
-    heartbeat: Annotated[float, typer.Option("--heartbeat", help="Seconds between signs of life.")] = 5.0,
-    dead_after: Annotated[
-        float, typer.Option("--dead-after", help="Seconds of silence after which a node is held dead.")
-    ] = 60.0,
-    host: Annotated[str, typer.Option("--host", help="What the nodes listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int | None, typer.Option("--port", help="Of node 0; the others count up. Free ones by default.")
-    ] = None,
-    addresses: Annotated[
-        Path | None,
-        typer.Option("--addresses", metavar="FILE", help="Nodes on machines of their own: a line host:port for each."),
-    ] = None,
-    deploy: Annotated[
-        str | None, typer.Option("--for", metavar="WHAT", help="Also files for systemd, compose or kubernetes.")
-    ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Of the fleet; the folder's name by default.")] = None,
-    days: Annotated[int, typer.Option("--days", min=1, help="How long the nodes' certificates are valid.")] = 365,
+    heartbeat: HeartbeatOption = 5.0,
+    dead_after: DeadAfterOption = 60.0,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = None,
+    addresses: AddressesOption = None,
+    deploy: DeployOption = None,
+    name: NameOption = None,
+    days: DaysOption = 365,
 ) -> None:
-    """Found a fleet: keys and certificates, a manifest, and a folder with its own data for each node."""
+    """Create a fleet: write the keys, the certificates, the manifest and one data folder \
+per node.
+    """
     from levywalk import checks
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.shorthand import (
         read_design_text,
         read_network_text,
         read_problem_text,
+        read_update_text,
         step_size_setting,
     )
     from levywalk.fleet.protocol.terms import HandOffTerms
     from levywalk.fleet.setup.create import create
     from levywalk.fleet.setup.deploy import KINDS
-    from levywalk.fleet.setup.manifest import Manifest
     from levywalk.walks import switching
 
     if deploy is not None:
         checks.choice("--for", deploy, KINDS)
     if dead_after < 3 * heartbeat:
         raise InvalidParameter(
-            f"--dead-after must be at least 3 heartbeats of {heartbeat:g}, or the living seem dead, got {dead_after:g}"
+            f"--dead-after must be at least 3 heartbeats of {heartbeat:g}, or living nodes are "
+            "considered "
+            f"dead, got {dead_after:g}"
         )
     size = step_size_setting(step_size)
     if size == "tuned":
         raise InvalidParameter("step_size must be 'theory' or a number above 0, got 'tuned'")
     graph = read_network_text(network, seed=seed, self_loops=self_loops)
     if data == "private":
-        problem = _unseen(graph.n, dim, mean_smoothness, loss, ridge)
+        problem = _private(graph.n, dim, mean_smoothness, loss, ridge)
     elif dim is not None or mean_smoothness is not None:
-        raise InvalidParameter(f"--dim and --mean-smoothness go with --data private, got --data {data}")
+        raise InvalidParameter(
+            f"--dim and --mean-smoothness go with --data private, got --data {data}"
+        )
     else:
-        problem = read_problem_text(data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed)
+        problem = read_problem_text(
+            data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed
+        )
     first = read_design_text(design)
-    made = create(
+    create(
         folder,
         graph,
         problem,
@@ -131,7 +196,12 @@ def init(
         seed=seed,
         shared_key=shared_key,
         terms=HandOffTerms(
-            b"", renew_after, policy, heartbeat=heartbeat, dead_after=dead_after, retry=min(1.0, heartbeat)
+            b"",
+            renew_after,
+            policy,
+            heartbeat=heartbeat,
+            dead_after=dead_after,
+            retry=min(1.0, heartbeat),
         ),
         host=host,
         port=port,
@@ -139,34 +209,57 @@ def init(
         days=days,
         deploy=deploy,
         stop=stop,
+        update=read_update_text(update),
     )
-    manifest = Manifest.read(made / "manifest.json")
-    print(f"Made {folder}: fleet {manifest.name}, {graph.name}, {graph.n} nodes, {steps:,} updates.")
-    print(f"Keep {folder}/authority/ca.key to yourself: who has it can add nodes.")
+    _print_next_steps(
+        folder, deploy, several_machines=addresses is not None, private=data == "private"
+    )
+
+
+def _print_next_steps(
+    folder: Path, deploy: str | None, *, several_machines: bool, private: bool
+) -> None:
+    """Say what was created, and what to do next."""
+    from levywalk.fleet.setup.manifest import Manifest
+
+    manifest = Manifest.read(folder / "manifest.json")
+    steps = manifest.published.steps
+    print(
+        f"Created {folder}: fleet {manifest.name}, {manifest.network}, {manifest.nodes} nodes, "
+        f"{steps:,} updates."
+    )
+    print(f"Keep {folder}/authority/ca.key secret: whoever has it can add nodes.")
     if deploy is not None:
         print(f"Next: read {folder}/INSTALL.md")
-    elif addresses is not None:
-        print(f"Next: move each {folder}/node-N to its machine, and there: levywalk node node-N/node.toml")
-        print(f"Then, at node {manifest.start}: levywalk fleet begin node-{manifest.start}/node.toml")
+    elif several_machines:
+        print(
+            f"Next: move each {folder}/node-N to its machine, and run there: levywalk node "
+            "node-N/node.toml"
+        )
+        start = manifest.start
+        print(f"Then, on the machine of node {start}: levywalk fleet begin node-{start}/node.toml")
     else:
-        first_of_all = "put each node's data into node-N/data.csv, then " if data == "private" else ""
-        print(f"Next: {first_of_all}levywalk fleet up {typed(folder)}")
+        data = "put each node's data into node-N/data.csv, then " if private else ""
+        print(f"Next: {data}levywalk fleet up {typed(folder)}")
 
 
-def _unseen(n: int, dim: int | None, mean_smoothness: float | None, loss: str, ridge: float) -> Problem:
-    """Return a problem whose data is with the nodes' owners."""
+def _private(
+    n: int, dim: int | None, mean_smoothness: float | None, loss: str, ridge: float
+) -> Problem:
+    """Return a problem whose data only the nodes' owners have."""
     from levywalk.errors import InvalidParameter
     from levywalk.fleet.setup.create import PrivateProblem
 
     if dim is None or mean_smoothness is None:
         raise InvalidParameter(
-            "--data private needs --dim and --mean-smoothness: all nodes must agree on them, and the data is not here"
+            "--data private needs --dim and --mean-smoothness: all nodes must agree on them, "
+            "and the data is not available here"
         )
     return PrivateProblem(n, dim, mean_smoothness, loss=loss, ridge=ridge)
 
 
 def _lines(path: Path) -> list[str]:
-    """Return the lines of a file that hold something."""
+    """Return the lines of a file that are not empty."""
     from levywalk.errors import InvalidParameter
 
     try:
@@ -176,6 +269,8 @@ def _lines(path: Path) -> list[str]:
 
 
 def _named(folder: Path) -> str:
-    """Return a fleet's name from its folder's: small letters, digits and hyphens."""
-    small = "".join(c if c.isascii() and c.isalnum() else "-" for c in folder.absolute().name.lower())
+    """Return a fleet's name made from its folder's name: small letters, digits and hyphens."""
+    small = "".join(
+        c if c.isascii() and c.isalnum() else "-" for c in folder.absolute().name.lower()
+    )
     return small[:32].strip("-") or "fleet"

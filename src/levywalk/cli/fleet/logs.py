@@ -18,9 +18,11 @@ levywalk fleet logs my-fleet --node 3 --json | jq .event"""
 
 def logs(
     folder: Dir,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on, until Ctrl-C.")] = False,
-    node: Annotated[int | None, typer.Option("--node", help="Of one node alone.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Show new lines until Ctrl-C.")] = False,
+    node: Annotated[int | None, typer.Option("--node", help="Show only this node.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line.")
+    ] = False,
 ) -> None:
     """Show what the nodes have reported, in order of time (UTC)."""
     from levywalk.fleet.operate import log_entries

@@ -12,16 +12,20 @@ from levywalk.cli.fleet.common import Dir, NodeNumber, carried_out, node_list, o
 
 
 def doctor(folder: Dir, as_json: Json = False) -> None:
-    """Look for what is wrong or will be: files, certificates, ports, the disk, nodes, edges; each with its remedy.
+    """Look for problems of files, certificates, ports, disk, clock, nodes and edges, with remedies.
 
-    Exit code 1 if there is a problem.
+    The exit code is 1 if there is a problem.
     """
     from levywalk.fleet.operate.doctor import FindingLevel, examine
 
     findings = list(examine(folder))
     bad = sum(finding.level == FindingLevel.PROBLEM for finding in findings)
     if as_json:
-        print(json.dumps({"problems": bad, "findings": [finding._asdict() for finding in findings]}, indent=2))
+        print(
+            json.dumps(
+                {"problems": bad, "findings": [finding._asdict() for finding in findings]}, indent=2
+            )
+        )
     else:
         for level, what, remedy in findings:
             print(f"{level:8} {what}" + (f"\n{'':9}→ {remedy}" if remedy else ""))
@@ -30,34 +34,48 @@ def doctor(folder: Dir, as_json: Json = False) -> None:
 
 
 def gone(folder: Dir, node: NodeNumber) -> None:
-    """Tell a node's neighbours that it will never come back: the walk goes on without it.
+    """Tell a node's neighbours that it will never come back: the walk continues without it.
 
-    If it held the model, its guardian brings the model back. Should it come back after all, it finds that out, and what
-    it held is kept in its archive.
+    If it held the model, its guardian restores the model. If the node comes back after all, it
+    learns that, and keeps what it held in its archive.
     """
     fleet = open_fleet(folder)
     told, down = carried_out(lambda _: fleet.gone(node))
     print(f"Told {node_list(told)} that node {node} is gone for good.")
     if down:
-        print(f"Not told, as they do not run: {node_list(down)}. Say it again when they do.")
+        print(
+            f"Not told, because they do not run: {node_list(down)}. Repeat the command when they "
+            "run."
+        )
 
 
 def leave(folder: Dir, node: NodeNumber) -> None:
-    """Let a node leave cleanly: it passes the model on, takes no other, and takes its edges down; then stop it."""
+    """Remove a node: it hands the model over, accepts no new one, closes its edges and can then be
+    stopped.
+    """
     fleet = open_fleet(folder)
     carried_out(lambda _: fleet.leave(node))
     at = typed(folder)
-    print(f"Node {node} is leaving. When levywalk fleet status {at} shows none of its edges up, end its process.")
+    print(
+        f"Node {node} is leaving. When levywalk fleet status {at} shows none of its edges up, stop "
+        "its process."
+    )
 
 
 def renew(
     folder: Dir,
-    node: Annotated[int | None, typer.Option("--node", help="Of one node alone.")] = None,
-    days: Annotated[int, typer.Option("--days", min=1, help="How long they are valid.")] = 365,
+    node: Annotated[
+        int | None, typer.Option("--node", help="Renew only the certificate of this node.")
+    ] = None,
+    days: Annotated[
+        int, typer.Option("--days", min=1, help="Days for which they are valid.")
+    ] = 365,
 ) -> None:
-    """Give the nodes new certificates, for the keys that they have; needs the fleet's authority."""
+    """Give the nodes new certificates for their present keys. This needs the fleet's authority."""
     fleet = open_fleet(folder)
     files = carried_out(lambda _: fleet.renew(None if node is None else [node], days))
-    print(f"Renewed {len(files)} certificate{'s' if len(files) > 1 else ''}, valid for {days} days.")
+    print(
+        f"Renewed {len(files)} certificate{'s' if len(files) > 1 else ''}, valid for {days} days."
+    )
     at = typed(folder)
-    print(f"Nodes take them when they start: levywalk fleet stop {at} && levywalk fleet up {at}")
+    print(f"Nodes use them after a restart: levywalk fleet stop {at} && levywalk fleet up {at}")

@@ -18,10 +18,14 @@ levywalk node my-fleet/node-3/node.toml"""
 def node(
     file: Annotated[Path, typer.Argument(metavar="NODE.toml", help="The node file.")],
     check: Annotated[
-        bool, typer.Option("--check", help="Only read everything, and print what the node publishes of its data.")
+        bool,
+        typer.Option(
+            "--check",
+            help="Only check all files, and print what the node publishes about its data.",
+        ),
     ] = False,
 ) -> None:
-    """Run one node of a fleet in this terminal, as systemd and containers do; Ctrl-C ends it."""
+    """Run one node of a fleet in this terminal, as systemd and containers do. Ctrl-C stops it."""
     if check:
         _check(file)
         return
@@ -34,7 +38,7 @@ def node(
 
 
 def _check(path: Path) -> None:
-    """Read all that a node reads when it starts."""
+    """Read everything that a node reads when it starts."""
     from levywalk.fleet.identity.certificates import key_fingerprint
     from levywalk.fleet.identity.node_identity import Identity
     from levywalk.fleet.operate.log_text import count
@@ -48,9 +52,17 @@ def _check(path: Path) -> None:
     problem = own_problem(manifest, file)
     degree = len(file.neighbours) + (manifest.self_loops == "counted")
     found = scores(manifest, problem, degree)
-    print(f"node {file.id} of fleet {manifest.name}, {manifest.nodes} nodes; listens on {file.listen}")
+    print(
+        f"node {file.id} of fleet {manifest.name}, {manifest.nodes} nodes; listens on {file.listen}"
+    )
     print(f"certificate valid until {identity.certificate.not_valid_after_utc:%Y-%m-%d}")
     print(f"fingerprint, for its neighbours' node files: {key_fingerprint(identity.certificate)}")
-    print(f"{count(problem.samples, 'sample')} of {count(problem.dim, 'feature')}, {count(degree, 'neighbour')}")
+    print(
+        f"{count(problem.n_samples, 'sample')} of {count(problem.dim, 'feature')}, "
+        f"{count(degree, 'neighbour')}"
+    )
     told = ", ".join(f"{score:.6g}" for score in found)
-    print(f"L_v = {float(problem.smoothness[0]):.6g}; its neighbours learn the score {told}, and nothing of its data")
+    print(
+        f"L_v = {float(problem.smoothness[0]):.6g}; its neighbours learn the score {told}, and "
+        "nothing of its data"
+    )

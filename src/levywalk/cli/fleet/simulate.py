@@ -23,9 +23,11 @@ from levywalk.cli.options import (
     StepSize,
     Stop,
     Then,
+    UpdateText,
 )
 
 if TYPE_CHECKING:
+    from levywalk.fleet.protocol.terms import HandOffTerms
     from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 
 FOLDER = "levywalk-fleet"
@@ -41,15 +43,96 @@ levywalk fleet simulate ws:30,4,0.1 --partition 0-9@2-4 --policy eager --renew-a
 
 levywalk fleet simulate ring:30 --lose-disk 5@2 --restart 5@4 --leave 7@3 --join 12@1 --random 4
 
-A node is a number, or holder or guardian: whoever that is at the time. Times are virtual seconds."""
+A node is a number, or holder or guardian: the node that has this role at the time. \
+Times are virtual seconds."""
 
 Faults = list[str] | None
 
 
+NetworkArgument = Annotated[
+    str | None,
+    typer.Argument(
+        help="Network: ring:30, grid:5,6, er:30,0.2, ws:30,4,0.1, …, or a network file."
+    ),
+]
+KillOption = Annotated[
+    Faults,
+    typer.Option(
+        "--kill", metavar="NODE@TIME", help="The process of the node dies; its disk stays."
+    ),
+]
+RestartOption = Annotated[
+    Faults, typer.Option("--restart", metavar="NODE@TIME", help="The node starts again.")
+]
+LoseDiskOption = Annotated[
+    Faults,
+    typer.Option(
+        "--lose-disk",
+        metavar="NODE@TIME",
+        help="The process of the node dies, and its disk is lost.",
+    ),
+]
+LeaveOption = Annotated[
+    Faults,
+    typer.Option(
+        "--leave", metavar="NODE@TIME", help="The node leaves after handing the model over."
+    ),
+]
+JoinOption = Annotated[
+    Faults,
+    typer.Option(
+        "--join",
+        metavar="NODE@TIME",
+        help="The node does not take part before, and joins with its edges.",
+    ),
+]
+GoneOption = Annotated[
+    Faults,
+    typer.Option(
+        "--gone",
+        metavar="NODE@TIME",
+        help="The neighbours are told that the node will not come back.",
+    ),
+]
+PartitionOption = Annotated[
+    Faults,
+    typer.Option(
+        "--partition",
+        metavar="NODES@FROM-TO",
+        help="Nodes such as 0-9,12 are disconnected from the others.",
+    ),
+]
+RandomOption = Annotated[
+    int,
+    typer.Option(
+        "--random",
+        metavar="N",
+        min=0,
+        help="Add N random faults: crashes with restart, and partitions.",
+    ),
+]
+DeadAfterOption = Annotated[
+    float,
+    typer.Option("--dead-after", help="Seconds after which a silent node is considered dead."),
+]
+HeartbeatOption = Annotated[
+    float | None,
+    typer.Option(
+        "--heartbeat", help="Seconds between heartbeats. Default: a tenth of --dead-after."
+    ),
+]
+LatencyOption = Annotated[float, typer.Option("--latency", help="Seconds that a message takes.")]
+SeedOption = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of the network, the data, the walk and --random.")
+]
+OwnKeysOption = Annotated[
+    bool, typer.Option("--own-keys", help="Each node draws from its own key, as real nodes do.")
+]
+SignedOption = Annotated[bool, typer.Option("--signed", help="Sign every hand-off (Ed25519).")]
+
+
 def simulate(
-    network: Annotated[
-        str | None, typer.Argument(help="ring:30, grid:5,6, er:30,0.2, ws:30,4,0.1, …, or a network file.")
-    ] = None,
+    network: NetworkArgument = None,
     data: Data = "heterogeneous",
     important: Important = None,
     loss: Loss = "least_squares",
@@ -57,77 +140,59 @@ def simulate(
     self_loops: SelfLoops = "none",
     design: DesignText = "mhlj",
     then: Then = None,
+    update: UpdateText = "sgd",
     steps: Steps = 2000,
     step_size: StepSize = "theory",
     stop: Stop = "steps",
-    kill: Annotated[
-        Faults, typer.Option("--kill", metavar="NODE@TIME", help="The process dies; its disk stays.")
-    ] = None,
-    restart: Annotated[Faults, typer.Option("--restart", metavar="NODE@TIME", help="It starts again.")] = None,
-    lose_disk: Annotated[
-        Faults, typer.Option("--lose-disk", metavar="NODE@TIME", help="The process dies, and its disk is gone.")
-    ] = None,
-    leave: Annotated[Faults, typer.Option("--leave", metavar="NODE@TIME", help="It leaves cleanly.")] = None,
-    join: Annotated[
-        Faults, typer.Option("--join", metavar="NODE@TIME", help="It is not there before, and joins with its edges.")
-    ] = None,
-    gone: Annotated[
-        Faults, typer.Option("--gone", metavar="NODE@TIME", help="The neighbours are told that it will not come back.")
-    ] = None,
-    partition: Annotated[
-        Faults,
-        typer.Option("--partition", metavar="NODES@FROM-TO", help="Nodes such as 0-9,12 are cut off from the others."),
-    ] = None,
-    random: Annotated[
-        int, typer.Option("--random", metavar="N", min=0, help="Also draw N crashes with restart and partitions.")
-    ] = 0,
-    dead_after: Annotated[float, typer.Option("--dead-after", help="Silence after which a node is held dead.")] = 1.0,
-    heartbeat: Annotated[
-        float | None, typer.Option("--heartbeat", help="Between signs of life; a tenth of --dead-after by default.")
-    ] = None,
-    latency: Annotated[float, typer.Option("--latency", help="How long a message takes.")] = 0.001,
+    kill: KillOption = None,
+    restart: RestartOption = None,
+    lose_disk: LoseDiskOption = None,
+    leave: LeaveOption = None,
+    join: JoinOption = None,
+    gone: GoneOption = None,
+    partition: PartitionOption = None,
+    random: RandomOption = 0,
+    dead_after: DeadAfterOption = 1.0,
+    heartbeat: HeartbeatOption = None,
+    latency: LatencyOption = 0.001,
     renew_after: RenewAfter = 100,
     policy: Policy = "wait",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the network, the data, the walk and --random.")] = 0,
-    own_keys: Annotated[
-        bool, typer.Option("--own-keys", help="Each node draws from a key of its own, as real ones do.")
-    ] = False,
-    signed: Annotated[bool, typer.Option("--signed", help="Sign every hand-off (Ed25519).")] = False,
+    seed: SeedOption = 0,
+    own_keys: OwnKeysOption = False,
+    signed: SignedOption = False,
     out: Out = Path(FOLDER),
     as_json: Json = False,
 ) -> None:
-    """Run a whole fleet in one process and in virtual time, with chosen faults: what happens to the model?
+    """Run a whole fleet in one process, in virtual time and with chosen faults.
 
-    Writes the timeline as a figure, the trace, and all of it as JSON.
+    Shows what happens to the model, and writes the timeline as a figure, the trace, and everything
+    as JSON.
     """
-    from levywalk import checks
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.execute import writable_folder
     from levywalk.experiments.shorthand import (
         read_design_text,
         read_network_text,
         read_problem_text,
+        read_update_text,
         step_size_setting,
     )
-    from levywalk.fleet.protocol.terms import HandOffTerms
     from levywalk.fleet.setup.build import Fleet
     from levywalk.fleet.simulate.virtual import VirtualFleet
     from levywalk.walks import switching
 
     if network is None:
-        raise InvalidParameter("levywalk fleet simulate needs a network, such as ring:30; --help has examples")
+        raise InvalidParameter(
+            "levywalk fleet simulate needs a network, such as ring:30; --help has examples"
+        )
     size = step_size_setting(step_size)
     if size == "tuned":
         raise InvalidParameter("step_size must be 'theory' or a number above 0, got 'tuned'")
     graph = read_network_text(network, seed=seed, self_loops=self_loops)
-    problem = read_problem_text(data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed)
-    dead_after = checks.positive("dead_after", dead_after)
-    if dead_after < 4 * checks.positive("latency", latency):
-        raise InvalidParameter(
-            f"dead_after must be at least 4 latencies, or the living seem dead, got {dead_after:g} and {latency:g}"
-        )
-    beat = dead_after / 10 if heartbeat is None else heartbeat
-    terms = HandOffTerms(b"simulate", renew_after, policy, heartbeat=beat, dead_after=dead_after, retry=beat / 2)
+    problem = read_problem_text(
+        data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed
+    )
+    terms = _terms(dead_after, heartbeat, latency, renew_after, policy)
     first = read_design_text(design)
     plan = Fleet.of(
         graph,
@@ -139,8 +204,16 @@ def simulate(
         shared_key=not own_keys,
         stop=stop,
         terms=terms,
+        update=read_update_text(update),
     )
-    chosen = {"kill": kill, "restart": restart, "lose disk": lose_disk, "leave": leave, "join": join, "gone": gone}
+    chosen = {
+        "kill": kill,
+        "restart": restart,
+        "lose disk": lose_disk,
+        "leave": leave,
+        "join": join,
+        "gone": gone,
+    }
     faults = read_faults(chosen, partition, graph.n)
     faults += draw_faults(random, plan.network.n, steps * latency * 5, dead_after, seed)
     absent = {fault.node for _, fault in faults if fault.what == "join"}
@@ -152,8 +225,30 @@ def simulate(
     _finish(virtual, folder, as_json)
 
 
-def read_faults(chosen: dict[str, Faults], partitions: Faults, n: int) -> list[tuple[float, PlannedFault]]:
-    """Read faults of n nodes as they are typed.
+def _terms(
+    dead_after: float, heartbeat: float | None, latency: float, renew_after: int, policy: str
+) -> HandOffTerms:
+    """Return the rules of the hand-off."""
+    from levywalk import checks
+    from levywalk.errors import InvalidParameter
+    from levywalk.fleet.protocol.terms import HandOffTerms
+
+    dead_after = checks.positive("dead_after", dead_after)
+    if dead_after < 4 * checks.positive("latency", latency):
+        raise InvalidParameter(
+            f"dead_after must be at least 4 latencies, or living nodes are considered dead, "
+            f"got {dead_after:g} and {latency:g}"
+        )
+    beat = dead_after / 10 if heartbeat is None else heartbeat
+    return HandOffTerms(
+        b"simulate", renew_after, policy, heartbeat=beat, dead_after=dead_after, retry=beat / 2
+    )
+
+
+def read_faults(
+    chosen: dict[str, Faults], partitions: Faults, n: int
+) -> list[tuple[float, PlannedFault]]:
+    """Read the faults of n nodes from the options.
 
     Examples
     --------
@@ -175,11 +270,18 @@ def read_faults(chosen: dict[str, Faults], partitions: Faults, n: int) -> list[t
         nodes, times = _at("--partition", "NODES@FROM-TO, such as 0-9@2-4", text)
         since, to, until = times.partition("-")
         if not to:
-            raise InvalidParameter(f"--partition must be NODES@FROM-TO, such as 0-9@2-4, got {text!r}")
+            raise InvalidParameter(
+                f"--partition must be NODES@FROM-TO, such as 0-9@2-4, got {text!r}"
+            )
         begin, end, group = _seconds(text, since), _seconds(text, until), _nodes(text, nodes, n)
         if end <= begin:
-            raise InvalidParameter(f"the partition {text!r} must end after it begins, got {since} to {until}")
-        found += [(begin, PlannedFault("cut", nodes=group)), (end, PlannedFault("heal", nodes=group))]
+            raise InvalidParameter(
+                f"the partition {text!r} must end after it begins, got {since} to {until}"
+            )
+        found += [
+            (begin, PlannedFault("cut", nodes=group)),
+            (end, PlannedFault("heal", nodes=group)),
+        ]
     return found
 
 
@@ -211,7 +313,9 @@ def _nodes(text: str, nodes: str, n: int) -> frozenset[int]:
         first, dash, last = part.partition("-")
         last = last if dash else first
         if not first.isdecimal() or not last.isdecimal() or not int(first) <= int(last) < n:
-            raise InvalidParameter(f"the nodes in {text!r} must be such as 0-9,12, all below {n}, got {nodes!r}")
+            raise InvalidParameter(
+                f"the nodes in {text!r} must be such as 0-9,12, all below {n}, got {nodes!r}"
+            )
         found.update(range(int(first), int(last) + 1))
     return frozenset(found)
 
@@ -228,12 +332,14 @@ def _seconds(text: str, time: str) -> float:
     return value
 
 
-def draw_faults(count: int, n: int, duration: float, dead_after: float, seed: int) -> list[tuple[float, PlannedFault]]:
+def draw_faults(
+    count: int, n: int, duration: float, dead_after: float, seed: int
+) -> list[tuple[float, PlannedFault]]:
     """Draw crashes with restart, and partitions that heal, over a duration."""
     from levywalk.draws import Domain, generator
     from levywalk.fleet.simulate.virtual import PlannedFault
 
-    dice = generator(seed, Domain.FLEET, n)  # beyond the nodes' own
+    dice = generator(seed, Domain.FLEET, n)  # a stream that no node uses
     found = []
     for _ in range(count):
         begin = float(dice.uniform(0.0, duration))
@@ -243,15 +349,18 @@ def draw_faults(count: int, n: int, duration: float, dead_after: float, seed: in
             found += [(begin, PlannedFault("kill", v)), (end, PlannedFault("restart", v))]
         else:
             group = frozenset((v + i) % n for i in range(int(dice.integers(1, max(2, n // 2)))))
-            found += [(begin, PlannedFault("cut", nodes=group)), (end, PlannedFault("heal", nodes=group))]
+            found += [
+                (begin, PlannedFault("cut", nodes=group)),
+                (end, PlannedFault("heal", nodes=group)),
+            ]
     return found
 
 
 def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
     """Write the figure, the trace and the JSON; print the table."""
-    from levywalk.experiments.execute import finite
     from levywalk.fleet.operate.merge import merge
     from levywalk.fleet.simulate.timeline import summary, timeline, timeline_data
+    from levywalk.json_values import finite
     from levywalk.report.figures.timeline import plot_timeline
 
     plan, shown = virtual.fleet, timeline_data(virtual)
@@ -267,7 +376,9 @@ def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
     title = f"{plan.network.name}, {plan.design.name}: {_in_words(found)}"
     files = [folder / name for name in ("timeline.png", "timeline.svg", "fleet.json")]
     for path in files[:2]:
-        plot_timeline(shown.n, shown.end, shown.legs, shown.marks, shown.bars, title=title, path=path)
+        plot_timeline(
+            shown.n, shown.end, shown.legs, shown.marks, shown.bars, title=title, path=path
+        )
     if found["updates"] > 0:
         trace = merge(virtual.logs, plan, missing="mark")
         document["error"] = float(trace.error[0, -1]) if trace.step[0] == 0 else None
@@ -283,13 +394,17 @@ def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
 
 
 def _in_words(found: dict[str, Any]) -> str:
-    """Return what came of it as one sentence."""
+    """Return the result in one sentence."""
     lost = found["lost_updates"]
     parts = [f"{found['updates']:,} updates"]
     if found["handoffs"] is not None:
         parts.append(f"{found['handoffs']:,} hand-offs")
     parts.append(f"{len(found['epochs'])} epoch{'s' if len(found['epochs']) > 1 else ''}")
-    parts.append("lost updates unknown" if lost is None else f"{lost or 'no'} update{'' if lost == 1 else 's'} lost")
+    parts.append(
+        "lost updates unknown"
+        if lost is None
+        else f"{lost or 'no'} update{'' if lost == 1 else 's'} lost"
+    )
     return ", ".join(parts) + ("" if found["finished"] else "; not finished")
 
 
@@ -303,14 +418,22 @@ def _show(document: dict[str, Any], virtual: VirtualFleet) -> None:
         table.add_column(name, justify="left" if name == "what happened" else "right")
     for row in document["events"]:
         node = "" if row["node"] < 0 else str(row["node"])
-        table.add_row(f"{row['time']:.3f}", node, row["words"], f"{row['step']:,}", f"{row['handoffs']:,}")
+        table.add_row(
+            f"{row['time']:.3f}", node, row["words"], f"{row['step']:,}", f"{row['handoffs']:,}"
+        )
     Console().print(table)
-    print(f"{_in_words(found)}; {virtual.messages:,} messages in {found['seconds']:.3g} virtual seconds.")
+    print(
+        f"{_in_words(found)}; {virtual.messages:,} messages in {found['seconds']:.3g} virtual "
+        "seconds."
+    )
     if document.get("error") is not None:
         print(f"The error is {document['error']:.3g} of the initial one.")
     if found["missing_steps"]:
-        print(f"Of {found['missing_steps']:,} updates the log is lost with its disk; the model has them.")
+        print(
+            f"The log of {found['missing_steps']:,} updates was lost with a disk; the model "
+            "contains them."
+        )
     if found["too_late"]:
-        print(f"After the end, and so without effect: {', '.join(found['too_late'])}.")
+        print(f"Too late, after the end of the walk: {', '.join(found['too_late'])}.")
     if not found["finished"]:
         print(f"The walk is not over: {found['why_not']}.")

@@ -1,4 +1,6 @@
-"""``levywalk fleet up``, ``begin`` and ``stop``: start and stop the nodes of a fleet, and its walk."""
+"""``levywalk fleet up``, ``begin`` and ``stop``:
+start and stop the nodes of a fleet, and its walk.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,16 @@ UP_EXAMPLES = """Examples:
 
 levywalk fleet up my-fleet && levywalk fleet status my-fleet --watch
 
-Nodes that run already are left alone, so the same command brings back those that died."""
+Nodes that run already are not touched, so the same command restarts those that have died."""
 
 
 def up(
     folder: Dir,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds for all nodes to answer.")] = 120.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.0, help="Seconds to wait until all nodes answer.")
+    ] = 120.0,
 ) -> None:
-    """Start every node that does not run, as a process of its own, and let the walk begin."""
+    """Start every node that does not run, each in its own process, and start the walk."""
     fleet = open_fleet(folder)
     started = carried_out(lambda say: fleet.up(timeout, say))
     n = len(fleet.files)
@@ -30,18 +34,34 @@ def up(
     at = typed(folder)
     if not fleet.whole:
         start = fleet.manifest.start
-        where = f"here: levywalk fleet begin {at}" if start in fleet.files else "where that node is"
-        print(f"Of {fleet.manifest.nodes} nodes {n} are here. The walk begins at node {start}, on your word, {where}")
-    print(f"Next: levywalk fleet status {at} --watch, levywalk fleet logs {at}, levywalk fleet stop {at}")
+        where = (
+            f"here: levywalk fleet begin {at}"
+            if start in fleet.files
+            else "on the machine of that node"
+        )
+        print(
+            f"Of {fleet.manifest.nodes} nodes {n} are here. Start the walk at node {start} {where}"
+        )
+    print(
+        f"Next: levywalk fleet status {at} --watch, levywalk fleet logs {at}, levywalk fleet stop "
+        f"{at}"
+    )
 
 
 def begin(
-    place: Annotated[Path, typer.Argument(metavar="DIR|NODE.toml", help="The fleet's folder, or one node's file.")],
-    timeout: Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds for all edges to be up.")] = 120.0,
+    place: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR|NODE.toml", help="The fleet's folder, or the node.toml of one node."
+        ),
+    ],
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.0, help="Seconds to wait until all edges are up.")
+    ] = 120.0,
 ) -> None:
-    """Let the walk of a fleet begin that something else has started: systemd, compose, kubernetes.
+    """Start the walk of a fleet whose nodes were started by systemd, compose or kubernetes.
 
-    levywalk fleet up does this by itself. A walk that has begun does not begin again.
+    levywalk fleet up does this by itself. A walk that has started is not started again.
     """
     from levywalk.fleet.operate.folder import begin_at
 
@@ -50,17 +70,22 @@ def begin(
     else:
         fleet = open_fleet(place)
         fresh = carried_out(lambda say: fleet.begin(timeout, say))
-    print("The walk begins." if fresh else "The walk had begun before.")
+    print("The walk starts." if fresh else "The walk had started before.")
 
 
 def stop(
     folder: Dir,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.0, help="Seconds for a node to end.")] = 30.0,
-    force: Annotated[bool, typer.Option("--force", help="Then kill those that still run; nothing is lost.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.0, help="Seconds to wait until a node ends.")
+    ] = 30.0,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Kill the nodes that still run after that; nothing is lost."),
+    ] = False,
 ) -> None:
-    """Stop all nodes. Nothing is lost: levywalk fleet up goes on from there."""
+    """Stop all nodes. Nothing is lost: levywalk fleet up continues the walk."""
     fleet = open_fleet(folder)
     ended = carried_out(lambda say: fleet.stop(timeout, force=force, say=say))
     print(f"Stopped {node_list(ended)}." if ended else "No node was running.")
     if not fleet.status()["finished"]:
-        print(f"Next: levywalk fleet up {typed(folder)} goes on where the walk was.")
+        print(f"Next: levywalk fleet up {typed(folder)} continues the walk.")

@@ -21,17 +21,23 @@ levywalk fleet status my-fleet --watch
 
 levywalk fleet status my-fleet --json | jq .holder
 
-loss is the mean over nodes of each one's own loss of the model that it saw last. hops/s is the median of what nodes saw
-between two visits. Nodes that are down or stopped are read from their disks."""
+loss is the mean over the nodes of each node's own loss of the last model that it received. \
+Hand-offs per second are
+the median of what the nodes measured between two visits. The disks of nodes that are down or \
+stopped are read."""
 
 
 def status(
     folder: Dir,
     as_json: Json = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on showing it, until Ctrl-C.")] = False,
-    every: Annotated[float, typer.Option("--every", min=0.1, help="Seconds between looks, with --watch.")] = 1.0,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Update the display until Ctrl-C.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option("--every", min=0.1, help="Seconds between updates (only with --watch).")
+    ] = 1.0,
 ) -> None:
-    """Show where the model is, how far the walk is, and how every node is."""
+    """Show where the model is, how far the walk is, and the state of every node."""
     fleet = open_fleet(folder)
     if watch and not as_json:
         _watch(fleet, every)
@@ -47,7 +53,7 @@ def status(
 
 
 def _watch(fleet: FleetFolder, every: float) -> None:
-    """Show the fleet until Ctrl-C; where no terminal is, a line for each look."""
+    """Show the fleet until Ctrl-C; without a terminal, print one line per update."""
     import time
 
     from rich.console import Console
@@ -68,28 +74,33 @@ def _watch(fleet: FleetFolder, every: float) -> None:
 
 
 def _line(found: dict[str, Any]) -> str:
-    """Return how a fleet is in a line."""
+    """Return the status of a fleet in one line."""
     from datetime import UTC, datetime
 
     where = _where(found)
     nodes = f"{found['nodes_up']} up, {found['nodes_down']} down"
     rate = _if(found["hops_per_second"], ", {:.0f} hand-offs a second")
     waits = "".join(f"; {wait}" for wait in found["waits"])
-    far = f"{found['step']:,} of {found['steps']:,} updates{rate}, epoch {found['epoch']}, {found['lost_updates']} lost"
+    far = (
+        f"{found['step']:,} of {found['steps']:,} updates{rate}, epoch {found['epoch']}, "
+        f"{found['lost_updates']} lost"
+    )
     return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}  {where}; {far}; {nodes}{waits}"
 
 
 def _where(found: dict[str, Any]) -> str:
     if found["holder"] is None:
-        return "not born yet"
+        return "the walk has not started"
     if found["finished"]:
         return f"the walk is over; it ended at node {found['holder']}"
     guardian = found["guardian"]
-    return f"at node {found['holder']}" + ("" if guardian is None else f", guarded by node {guardian}")
+    return f"at node {found['holder']}" + (
+        "" if guardian is None else f", guarded by node {guardian}"
+    )
 
 
 def picture(found: dict[str, Any]) -> RenderableType:
-    """Return where the model is and how far, for a terminal."""
+    """Return the upper part of the status, for a terminal."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.progress_bar import ProgressBar
@@ -109,10 +120,14 @@ def picture(found: dict[str, Any]) -> RenderableType:
     share = min(1.0, found["step"] / found["steps"])
     bar = Table.grid(padding=(0, 1))
     bar.add_row(
-        ProgressBar(1.0, share, width=30, complete_style="green"), f"{found['step']:,} of {found['steps']:,} updates"
+        ProgressBar(1.0, share, width=30, complete_style="green"),
+        f"{found['step']:,} of {found['steps']:,} updates",
     )
     facts.add_row("walk", bar)
-    facts.add_row("hand-offs", f"{found['transfers']:,}" + _if(found["hops_per_second"], "  ({:.0f} a second)"))
+    facts.add_row(
+        "hand-offs",
+        f"{found['transfers']:,}" + _if(found["hops_per_second"], "  ({:.0f} a second)"),
+    )
     facts.add_row("loss", _if(found["loss"], "{:.4g}") or "–")
     facts.add_row("epoch", f"{found['epoch']}, {count(found['lost_updates'], 'update')} lost")
     facts.add_row("nodes", f"{found['nodes_up']} up, {found['nodes_down']} down")
@@ -123,8 +138,10 @@ def picture(found: dict[str, Any]) -> RenderableType:
 
 
 def _sign(node: dict[str, Any]) -> tuple[str, str]:
-    """Return the sign of a node in the strip."""
-    sign, style = {"holder": ("●", "bold green"), "guardian": ("◆", "cyan")}.get(node["role"], ("·", ""))
+    """Return the symbol of a node in the row of nodes."""
+    sign, style = {"holder": ("●", "bold green"), "guardian": ("◆", "cyan")}.get(
+        node["role"], ("·", "")
+    )
     if not node["up"]:
         sign, style = "✗", "red"
     elif not node["answers"]:
@@ -144,7 +161,12 @@ def _table(found: dict[str, Any]) -> RenderableType:
         table.add_column(name, justify="left" if name == "state" else "right")
     for node in found["nodes"]:
         state = "down" if not node["up"] else "does not answer" if not node["answers"] else "up"
-        words = [state, node["role"], "leaving" if node["leaving"] else "", "at the end" if node["finished"] else ""]
+        words = [
+            state,
+            node["role"],
+            "leaving" if node["leaving"] else "",
+            "at the end" if node["finished"] else "",
+        ]
         table.add_row(
             str(node["id"]),
             str(node["pid"] or "–"),

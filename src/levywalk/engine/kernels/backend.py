@@ -13,7 +13,6 @@ from levywalk.engine.backends import (
     compiled_update,
     compiled_walk,
     has_builtin_loss,
-    is_plain_design,
     is_plain_sgd,
 )
 from levywalk.engine.kernels import tables, twins, walkers
@@ -23,8 +22,8 @@ from levywalk.engine.kernels.loop import (
     OWN_LOSS,
     Data,
     Graph,
+    LoopRows,
     Phases,
-    Rows,
     Watch,
     compiled_loop,
 )
@@ -33,7 +32,7 @@ from levywalk.engine.standings import Standings
 from levywalk.errors import InvalidParameter
 from levywalk.problem import GeneralizedLinear, is_logistic
 from levywalk.problem.losses import compiled_slope
-from levywalk.walks import BoundDetector
+from levywalk.walks import BoundDetector, is_plain_design
 from levywalk.walks.detector import WHOLE
 
 _NO_DIARY = walkers.no_diary()
@@ -41,16 +40,20 @@ PLAIN = os.environ.get("LEVYWALK_KERNELS", "") == "plain"
 
 
 class KernelBackend:
-    """What advances a plan's replicas: walkers side by side, or the plain loop where those do not serve.
+    """What advances a plan's replicas: walkers side by side, or the plain loop where those do not
+    serve.
 
-    ``plain`` asks for the loop without vectors; so does the environment's ``LEVYWALK_KERNELS=plain``.
+    ``plain`` asks for the loop without vectors; so does the environment's
+    ``LEVYWALK_KERNELS=plain``.
     """
 
     def __init__(self, plan: RunPlan, plain: bool = PLAIN) -> None:
         assert isinstance(plan.problem, GeneralizedLinear)
         self.plan = plan
         self.side_by_side = not plain and _side_by_side(plan, plan.problem)
-        self._make = _Walkers(plan, plan.problem) if self.side_by_side else _Loop(plan, plan.problem)
+        self._make = (
+            _Walkers(plan, plan.problem) if self.side_by_side else _Loop(plan, plan.problem)
+        )
 
     @property
     def tables(self) -> walkers.Tables | None:
@@ -69,7 +72,9 @@ class KernelBackend:
 
 
 def _side_by_side(plan: RunPlan, problem: GeneralizedLinear) -> bool:
-    """Return whether the vector loop serves: one phase of a design, plain SGD, a loss of its own."""
+    """Return whether the vector loop serves: one phase of a design, plain SGD,
+    a loss of its own.
+    """
     return (
         plan.detector is None
         and tables.fit(problem)
@@ -79,7 +84,7 @@ def _side_by_side(plan: RunPlan, problem: GeneralizedLinear) -> bool:
     )
 
 
-# ---- walkers side by side --------------------------------------------------------------------------------------------
+# ---- walkers side by side ------------------------------------------------------------------------
 
 
 class _Walkers:
@@ -101,7 +106,9 @@ class _Walkers:
     def course(self, start: int, stop: int) -> walkers.Course:
         """Return how to walk in the steps start, …, stop-1."""
         phase = self.phase
-        return walkers.Course(phase.step_sizes(start, stop), phase.jump_probabilities(start, stop), phase.distances())
+        return walkers.Course(
+            phase.step_sizes(start, stop), phase.jump_probabilities(start, stop), phase.distances()
+        )
 
     def block(self, state: RunState, keys: Words64, scale: Floats) -> WalkersBlock:
         return WalkersBlock(self, state, keys, scale)
@@ -132,7 +139,9 @@ class WalkersBlock:
         ]
 
     def through(self, start: int, marks: Ints) -> Standings:
-        """Take the replicas from step ``start`` to the last of the marks; return where they stood at each."""
+        """Take the replicas from step ``start`` to the last of the marks; return where they stood
+        at each.
+        """
         state, made = self.state, self.made
         course = self.constant or made.course(start, int(marks[-1]))
         seen = Standings.empty(len(state.node), len(marks), state.model.shape[1])
@@ -145,14 +154,19 @@ class WalkersBlock:
         return seen
 
     def _rest(self, r: int, start: int, marks: Ints, seen: Standings) -> None:
-        """Let a model that has overflowed rest at its last finite value; find the step by walking there again."""
+        """Let a model that has overflowed rest at its last finite value; find the step by walking
+        there again.
+        """
         mark = int(np.argmin(seen.active[r]))
         before = start if mark == 0 else int(marks[mark - 1])
         node, model = self.state.node[r], self.state.model[r]
         if mark > 0:
             node, model = seen.node[r, mark - 1], seen.model[r, mark - 1]
         step, rest = last_finite(
-            lambda stop: self._model_at(r, node, model, before, stop), before, int(marks[mark]), model
+            lambda stop: self._model_at(r, node, model, before, stop),
+            before,
+            int(marks[mark]),
+            model,
         )
         seen.model[r, mark:] = rest
         self.state.diverged_at[r] = step
@@ -168,7 +182,9 @@ class WalkersBlock:
         )
         seen = Standings.empty(1, 1, len(model))
         course = self.constant or self.made.course(before, stop)
-        self.made.compiled(1)(again, seen, before, np.array([stop]), self.made.tables, course, _NO_DIARY)
+        self.made.compiled(1)(
+            again, seen, before, np.array([stop]), self.made.tables, course, _NO_DIARY
+        )
         return np.asarray(seen.model[0, 0])
 
 
@@ -177,8 +193,12 @@ def _part(arrays: Any, part: slice) -> Any:
     return type(arrays)(*(array[part] for array in arrays))
 
 
-def last_finite(model_at: Callable[[int], Floats], finite: int, broken: int, model: Floats) -> tuple[int, Floats]:
-    """Return the last step at which a model was finite, and the model there, by bisection: one that is not stays so."""
+def last_finite(
+    model_at: Callable[[int], Floats], finite: int, broken: int, model: Floats
+) -> tuple[int, Floats]:
+    """Return the last step at which a model was finite, and the model there, by bisection: one that
+    is not stays so.
+    """
     while broken - finite > 1:
         middle = (finite + broken) // 2
         trial = model_at(middle)
@@ -189,7 +209,7 @@ def last_finite(model_at: Callable[[int], Floats], finite: int, broken: int, mod
     return finite, model
 
 
-# ---- the plain loop --------------------------------------------------------------------------------------------------
+# ---- the plain loop ------------------------------------------------------------------------------
 
 
 class _Loop:
@@ -209,29 +229,41 @@ class _Loop:
         self.weight = _two_rows([bound.weights for bound in bounds])
         self.ratio = _two_rows([bound.ratio for bound in bounds])
         table = bounds[0].table
-        self.keep, self.other = (np.empty(0), np.empty(0, np.int32)) if table is None else (table.keep, table.other)
+        self.keep, self.other = (
+            (np.empty(0), np.empty(0, np.int32)) if table is None else (table.keep, table.other)
+        )
         walk = bounds[0].walk
         self.own_update, self.own_walk = not is_plain_sgd(plan.update), not is_plain_design(walk)
         self.own_loss = not has_builtin_loss(problem)
-        loss = OWN_LOSS if self.own_loss else LOGISTIC_LOSS if is_logistic(problem) else LEAST_SQUARES
+        loss = (
+            OWN_LOSS if self.own_loss else LOGISTIC_LOSS if is_logistic(problem) else LEAST_SQUARES
+        )
         self.loop = compiled_loop(loss, self.own_update, self.own_walk)
         self.functions = self._compiled(problem)
 
     def _compiled(self, problem: GeneralizedLinear) -> list[Any]:
-        """Return the user's own slope, update and decision as C functions, None where the loop has its own."""
+        """Return the user's own slope, update and decision as C functions, None where the loop has
+        its own.
+        """
         plan = self.plan
-        slope = twins.compile_slope(compiled_slope(problem.sample_loss), problem.kind) if self.own_loss else None
-        update = twins.compile_update(compiled_update(plan.update), plan) if self.own_update else None
         walk = plan.method.phases[0].walk
-        decide = twins.compile_decision(compiled_walk(walk), plan) if self.own_walk else None
-        return [slope, update, decide]
+        slope = compiled_slope(problem.sample_loss) if self.own_loss else None
+        update = compiled_update(plan.update) if self.own_update else None
+        decide = compiled_walk(walk) if self.own_walk else None
+        return [
+            None if slope is None else twins.compile_slope(slope, problem.kind),
+            None if update is None else twins.compile_update(update, plan),
+            None if decide is None else twins.compile_decision(decide, plan),
+        ]
 
     def twins(self, state: RunState) -> twins.Twins:
         """Return the addresses of the user's own functions and of the memory that they use."""
         found = twins.no_twins(state)
         if not any(self.functions):
             return found
-        addresses = [0 if function is None else int(function.address) for function in self.functions]
+        addresses = [
+            0 if function is None else int(function.address) for function in self.functions
+        ]
         method, bound, network = self.plan.method, self.plan.phases[0].bound, self.plan.network
         found = found._replace(
             slope=addresses[0],
@@ -279,7 +311,9 @@ class LoopBlock:
         self.twins = made.twins(state)
 
     def through(self, start: int, marks: Ints) -> Standings:
-        """Take the replicas from step ``start`` to the last of the marks; return where they stood at each."""
+        """Take the replicas from step ``start`` to the last of the marks; return where they stood
+        at each.
+        """
         return Standings.by_steps(self.state, start, marks, self._advance)
 
     def _advance(self, start: int, stop: int) -> None:
@@ -291,10 +325,14 @@ class LoopBlock:
                 self._rest(int(r), start, stop)
 
     def _walk(self, start: int, stop: int) -> None:
-        """Take the replicas from step ``start`` to step ``stop``, whatever becomes of their models."""
+        """Take the replicas from step ``start`` to step ``stop``,
+        whatever becomes of their models.
+        """
         made = self.made
         phases = self.constant or made.phases(start, stop)
-        made.loop(self.packed[0], start, stop, made.graph, made.data, phases, self.packed[1], self.twins)
+        made.loop(
+            self.packed[0], start, stop, made.graph, made.data, phases, self.packed[1], self.twins
+        )
         if self.twins.bad[0]:
             walk = made.plan.method.phases[0].walk
             raise InvalidParameter(
@@ -303,21 +341,29 @@ class LoopBlock:
             )
 
     def _rest(self, r: int, start: int, stop: int) -> None:
-        """Let a model that has overflowed rest at its last finite value; find the step by walking there again."""
+        """Let a model that has overflowed rest at its last finite value; find the step by walking
+        there again.
+        """
 
         def model_at(middle: int) -> Floats:
             one = slice(r, r + 1)
-            trial = LoopBlock(self.made, self.before.rows(one).copy(), self.keys[one], self.scale[one])
+            trial = LoopBlock(
+                self.made, self.before.rows(one).copy(), self.keys[one], self.scale[one]
+            )
             trial._walk(start, middle)
             return np.asarray(trial.state.model[0])
 
-        self.state.diverged_at[r], self.state.model[r] = last_finite(model_at, start, stop, self.before.model[r])
+        self.state.diverged_at[r], self.state.model[r] = last_finite(
+            model_at, start, stop, self.before.model[r]
+        )
         self.state.active[r] = False
 
 
-def _pack(state: RunState, keys: Words64, scale: Floats, detector: BoundDetector | None) -> tuple[Rows, Watch]:
+def _pack(
+    state: RunState, keys: Words64, scale: Floats, detector: BoundDetector | None
+) -> tuple[LoopRows, Watch]:
     """Return the loop's view of a state."""
-    rows = Rows(
+    rows = LoopRows(
         keys,
         scale,
         state.node,
@@ -346,7 +392,9 @@ def _pack(state: RunState, keys: Words64, scale: Floats, detector: BoundDetector
 
 
 def _two_rows(rows: list[Floats], fill: float = 0.0) -> Floats:
-    """Stack one or two rows to two of one length: a single number is repeated, a short table filled up."""
+    """Stack one or two rows to two of one length: a single number is repeated, a short table filled
+    up.
+    """
     first, second = rows[0], rows[-1]
     length = max(len(first), len(second), 1)
     out = np.full((2, length), fill)

@@ -1,9 +1,11 @@
-"""The plain loop: `levywalk.engine.reference`, statement for statement, one replica after the other, for every case.
+"""The plain loop: `levywalk.engine.reference`, statement for statement, one replica after the
+other, for every case.
 
-It serves what `levywalk.engine.kernels.walkers` does not: switching designs, samples beyond 2^32, users' own compiled
-losses, updates and walks (`levywalk.engine.kernels.twins`), and whoever asks for code without vectors. Arrays are taken out of their tuples before the loop, and the loop calls only
-functions of numbers: passing an array to a function, even an inlined one, costs two atomic reference counts a step,
-four times the update itself.
+It serves what `levywalk.engine.kernels.walkers` does not: switching designs, samples beyond 2^32,
+users' own compiled losses, updates and walks (`levywalk.engine.kernels.twins`), and whoever asks
+for code without vectors. Arrays are taken out of their tuples before the loop, and the loop calls
+only functions of numbers: passing an array to a function, even an inlined one, costs two atomic
+reference counts a step, four times the update itself.
 """
 
 from __future__ import annotations
@@ -18,14 +20,26 @@ from numba import njit
 from levywalk.arrays import AnyArray, Bools, Floats, Ints, Ints32, Words64
 from levywalk.engine.kernels.source import source_tag
 from levywalk.engine.kernels.twins import call_decide, call_slope, call_update
-from levywalk.engine.kernels.words import BIT, HOP, JUMP, MINIBATCH, slot_word, split, step_hash, unit
+from levywalk.engine.kernels.words import (
+    BIT,
+    HOP,
+    JUMP,
+    MINIBATCH,
+    slot_word,
+    split,
+    step_hash,
+    unit,
+)
 
-# Sums may be reordered and fused (models agree with the oracle's to rounding); NaN and infinity keep their meaning.
+# Sums may be reordered and fused (models agree with the oracle's to rounding); NaN and infinity
+# keep their meaning.
 _REORDER = {"reassoc", "contract", "nsz"}
 
 
-class Rows(NamedTuple):
-    """The replicas' state that the loop changes in place; visits and walk have no columns when not recorded."""
+class LoopRows(NamedTuple):
+    """The replicas' state that the loop changes in place; visits and walk have no columns when not
+    recorded.
+    """
 
     keys: Words64
     scale: Floats
@@ -56,7 +70,9 @@ class Data(NamedTuple):
 
 
 class Phases(NamedTuple):
-    """How to walk: row 0 the first phase, row 1 the second; without a second, both are the first."""
+    """How to walk: row 0 the first phase, row 1 the second;
+    without a second, both are the first.
+    """
 
     weight: Floats  # (2, n)
     ratio: Floats  # (2, n)
@@ -89,18 +105,22 @@ LEAST_SQUARES, LOGISTIC_LOSS, OWN_LOSS = 0, 1, 2
 
 
 @cache
-def compiled_loop(loss: int, own_update: bool = False, own_walk: bool = False) -> Callable[..., None]:
+def compiled_loop(
+    loss: int, own_update: bool = False, own_walk: bool = False
+) -> Callable[..., None]:
     """Return the loop for a loss; an update or a walk of the user's own is called by its address.
 
-    One function of 190 lines: numba compiles a loop over plain numbers well only if it stands in one piece, and
-    functions that take arrays would cost four times the update itself.
+    One function of 190 lines: numba compiles a loop over plain numbers well only if it stands in
+    one piece, and functions that take arrays would cost four times the update itself.
     """
     LOGISTIC, OWN_SLOPE, TAG = loss == LOGISTIC_LOSS, loss == OWN_LOSS, source_tag()
     OWN_UPDATE, OWN_WALK = own_update, own_walk
     LOOKED_AT = own_update or own_walk  # whether overflow is looked for at every step
 
     @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
-    def loop(rows: Any, start: int, stop: int, graph: Any, data: Any, phases: Any, watch: Any, twins: Any) -> None:
+    def loop(
+        rows: Any, start: int, stop: int, graph: Any, data: Any, phases: Any, watch: Any, twins: Any
+    ) -> None:
         _ = TAG
         indptr, indices = graph.indptr, graph.indices
         features, targets, offsets = data.features, data.targets, data.offsets
@@ -119,14 +139,19 @@ def compiled_loop(loss: int, own_update: bool = False, own_walk: bool = False) -
             token, kept = twins.token, twins.node
             n_token, n_kept = len(token.base), len(kept.base)
             token_update, kept_update = token.own[0], kept.own[0]
-            token_at, token_length = np.zeros(n_token + 1, np.int64), np.zeros(n_token + 1, np.int64)
+            token_at, token_length = (
+                np.zeros(n_token + 1, np.int64),
+                np.zeros(n_token + 1, np.int64),
+            )
             kept_at, kept_length = np.zeros(n_kept + 1, np.int64), np.zeros(n_kept + 1, np.int64)
             word_size = np.int64(8)
 
         for r in range(len(rows.node)):
             k0, k1 = rows.keys[r, 0], rows.keys[r, 1]
             v = np.uint64(rows.node[r])
-            x[:] = rows.model[r]  # two threads that write into one cache line would run slower than one
+            x[:] = rows.model[
+                r
+            ]  # two threads that write into one cache line would run slower than one
             active = rows.active[r]
             phase = watch.phase[r]
             step_size, p_jump = step_sizes[phase, 0], p_jumps[phase, 0]
@@ -157,7 +182,9 @@ def compiled_loop(loss: int, own_update: bool = False, own_walk: bool = False) -
                     for b in range(batch):
                         i = first_sample + b
                         if drawn:
-                            index, _ = split(slot_word(h, MINIBATCH + np.uint64(b)), np.uint64(count))
+                            index, _ = split(
+                                slot_word(h, MINIBATCH + np.uint64(b)), np.uint64(count)
+                            )
                             i = first_sample + np.int64(index)
                         z = 0.0
                         for j in range(dim):
@@ -180,12 +207,19 @@ def compiled_loop(loss: int, own_update: bool = False, own_walk: bool = False) -
                         for k in range(kept_update):
                             first_entry, length = v * np.uint64(kept.length[k]), kept.length[k]
                             if kept.kind[k] == 1:
-                                first_entry, length = indptr[v], np.int64(indptr[v + BIT] - indptr[v])
+                                first_entry, length = (
+                                    indptr[v],
+                                    np.int64(indptr[v + BIT] - indptr[v]),
+                                )
                             elif kept.kind[k] == 2:
                                 first_entry, length = np.uint64(first_sample), count
-                            kept_at[k] = kept.base[k] + r * kept.row[k] + np.int64(first_entry) * kept.item[k]
+                            kept_at[k] = (
+                                kept.base[k]
+                                + r * kept.row[k]
+                                + np.int64(first_entry) * kept.item[k]
+                            )
                             kept_length[k] = length
-                        call_update(
+                        call_update(  # type: ignore[call-arg]
                             twins.update,
                             x.ctypes.data,
                             gradient.ctypes.data,
@@ -224,7 +258,11 @@ def compiled_loop(loss: int, own_update: bool = False, own_walk: bool = False) -
                         mass[r] = beta * mass[r] + fresh
                         quiet = length < watch.threshold * power[r] * mass[r] < np.inf
                         streak[r] = streak[r] + 1 if quiet else 0
-                        if streak[r] >= watch.patience if watch.patience > 0 else streak[r] * fresh >= watch.whole:
+                        if (
+                            streak[r] >= watch.patience
+                            if watch.patience > 0
+                            else streak[r] * fresh >= watch.whole
+                        ):
                             phase = 1
                             watch.switched_at[r] = t
                             step_size, p_jump = step_sizes[phase, 0], p_jumps[phase, 0]
@@ -240,10 +278,17 @@ def compiled_loop(loss: int, own_update: bool = False, own_walk: bool = False) -
                             if kept.kind[k] == 1:
                                 first_entry, length = first, degree
                             elif kept.kind[k] == 2:
-                                first_entry, length = np.uint64(offsets[v]), offsets[v + BIT] - offsets[v]
-                            kept_at[k] = kept.base[k] + r * kept.row[k] + np.int64(first_entry) * kept.item[k]
+                                first_entry, length = (
+                                    np.uint64(offsets[v]),
+                                    offsets[v + BIT] - offsets[v],
+                                )
+                            kept_at[k] = (
+                                kept.base[k]
+                                + r * kept.row[k]
+                                + np.int64(first_entry) * kept.item[k]
+                            )
                             kept_length[k] = length
-                        answer: Any = call_decide(
+                        answer: Any = call_decide(  # type: ignore[call-arg]
                             twins.decide,
                             np.int64(v),
                             came_from,
@@ -293,7 +338,9 @@ def compiled_loop(loss: int, own_update: bool = False, own_walk: bool = False) -
                             distance += 1
                         for i in range(distance):
                             first = indptr[v]
-                            index, _ = split(slot_word(h, HOP + np.uint64(i)), indptr[v + BIT] - first)
+                            index, _ = split(
+                                slot_word(h, HOP + np.uint64(i)), indptr[v + BIT] - first
+                            )
                             u = np.uint64(indices[first + index])
                             transfers += u != v
                             v = u

@@ -1,7 +1,8 @@
 """Errors of many models at once, each model's number independent of how many there are.
 
-``models[r, m]`` is replica r's at mark m, and ``errors[r, :, column + m]`` are its distance2, excess_loss and loss. A
-model that has overflowed, or is so far out that sums of products are inf - inf, has infinite errors, not unknown ones.
+``models[r, m]`` is replica r's at mark m, and ``errors[r, :, column + m]`` are its distance2,
+excess_loss and loss. A model that has overflowed, or is so far out that sums of products are inf -
+inf, has infinite errors, not unknown ones.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def distances2(models, active, optimum, errors, column):  # type: ignore[no-unty
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
 def quadratic_excess(models, active, optimum, hessian, least, errors, column):  # type: ignore[no-untyped-def]
-    """Fill all errors of least squares: f(x) - f(x*) is ½(x - x*)ᵀH(x - x*), whatever the number of samples."""
+    """Fill all errors of least squares: f(x) - f(x*) is ½(x - x*)ᵀH(x - x*), whatever the number of
+    samples.
+    """
     dim = models.shape[2]
     gap = np.empty(dim)
     for r in range(models.shape[0]):
@@ -54,10 +57,11 @@ def quadratic_excess(models, active, optimum, hessian, least, errors, column):  
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
 def logistic_loss(models, features, targets, offsets, ridge, out):  # type: ignore[no-untyped-def]
-    """Fill f(x) of each row: the mean over nodes of the mean over the node's samples, plus the ridge.
+    """Fill f(x) of each row: the mean over nodes of the mean over the node's samples, plus the
+    ridge.
 
-    Samples are read once for all models. The logarithms of log(1 + e^z) = max(z, 0) + log(1 + e^-|z|) are taken of
-    products: one for `_FACTORS` samples.
+    Samples are read once for all models. The logarithms of log(1 + e^z) = max(z, 0) + log(1 +
+    e^-|z|) are taken of products: one for `_FACTORS` samples.
     """
     nodes, dim = len(offsets) - 1, models.shape[1]
     for r in range(models.shape[0]):

@@ -1,7 +1,8 @@
-"""Pack a network, a problem and a design into the tables that `levywalk.engine.kernels.walkers` reads.
+"""Pack a network, a problem and a design into the tables that `levywalk.engine.kernels.walkers`
+reads.
 
-Memory, in bytes: 8 per direction of an edge, and per node 8 + 64 ⌈(dim + 4)/8⌉ with one sample each, or 8 + 32 with
-many plus 64 ⌈(dim + 4)/8⌉ per sample; 16 more per node for i.i.d. sampling.
+Memory, in bytes: 8 per direction of an edge, and per node 8 + 64 ⌈(dim + 4)/8⌉ with one sample
+each, or 8 + 32 with many plus 64 ⌈(dim + 4)/8⌉ per sample; 16 more per node for i.i.d. sampling.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from levywalk.arrays import Floats, Words64
-from levywalk.engine.kernels.lanes import LINE
+from levywalk.engine.kernels.vectors import LINE
 from levywalk.engine.kernels.walkers import (
     GROUP,
     HEAD,
@@ -30,11 +31,13 @@ from levywalk.problem import GeneralizedLinear
 from levywalk.updates import Update
 from levywalk.walks import Bound
 
-# Beyond this, tables lie in a cache or memory that is worth asking ahead, and more walkers take turns meanwhile.
+# Beyond this, tables lie in a cache or memory that is worth asking ahead, and more walkers take
+# turns meanwhile.
 _NEAR = 2 * 2**20
 _NEAR_TURNS, _FAR_TURNS = 4 * GROUP, 8 * GROUP
-# The models of a batch should stay in the first cache. Of longer records than these, so should one walker's between its
-# dot product and its step: then walkers go one by one, and one after the other, since they have nothing to wait for.
+# The models of a batch should stay in the first cache. Of longer records than these, so should one
+# walker's between its dot product and its step: then walkers go one by one, and one after the
+# other, since they have nothing to wait for.
 _MODELS = 16 * 2**10
 _WIDEST = 20
 _WORD = 2**32
@@ -42,14 +45,14 @@ _WORD = 2**32
 
 def fit(problem: GeneralizedLinear) -> bool:
     """Return whether samples can be counted in 32 bits, as the edges of every network can."""
-    return int(problem.samples) < _WORD
+    return int(problem.n_samples) < _WORD
 
 
 def kind_of(problem: GeneralizedLinear | None) -> int:
     """Return the layout: the walk alone, one sample per node, or many."""
     if problem is None:
         return WALK
-    return ONE if problem.samples == problem.n else MANY
+    return ONE if problem.n_samples == problem.n else MANY
 
 
 def width_of(lines: int) -> int:
@@ -74,8 +77,10 @@ def pack(
             table[:, TARGET] = problem.sorted_targets
             table[:, HEAD : HEAD + problem.dim] = problem.sorted_features
         else:
-            table.view(np.uint64)[:, SAMPLES] = _both(problem.offsets[:-1], np.diff(problem.offsets))
-            rows = aligned_rows(problem.samples, lines * LINE)
+            table.view(np.uint64)[:, SAMPLES] = _both(
+                problem.offsets[:-1], np.diff(problem.offsets)
+            )
+            rows = aligned_rows(problem.n_samples, lines * LINE)
             rows[:, TARGET] = problem.sorted_targets
             rows[:, HEAD : HEAD + problem.dim] = problem.sorted_features
             samples = rows.reshape(-1)
@@ -84,7 +89,9 @@ def pack(
     edges = np.empty(0, np.uint64)
     keep, other = np.empty(0), np.empty(0, np.uint64)
     if bound.table is None:
-        edges = np.empty(len(network.indices), np.uint64)  # numpy's, not numba's: it asks for large pages
+        edges = np.empty(
+            len(network.indices), np.uint64
+        )  # numpy's, not numba's: it asks for large pages
         _edge_words(network.indptr, network.indices, bound.ratio, edges)
     else:
         keep, other = bound.table.keep, bound.table.other.astype(np.uint64)
@@ -137,14 +144,18 @@ def _both(first: np.ndarray, count: np.ndarray) -> Words64:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _edge_words(indptr, indices, ratio, edges):  # type: ignore[no-untyped-def]
-    """Fill each edge's neighbour and the upper 32 bits of its acceptance probability min(1, ratio_u / ratio_v).
+    """Fill each edge's neighbour and the upper 32 bits of its acceptance probability min(1, ratio_u
+    / ratio_v).
 
-    Rounding may put a threshold one too high or too low; the walkers decide such close calls by the ratios themselves.
+    Rounding may put a threshold one too high or too low; the walkers decide such close calls by the
+    ratios themselves.
     """
     for v in range(len(indptr) - 1):
         for e in range(indptr[v], indptr[v + 1]):
             u = indices[e]
             scaled = min(ratio[u] / ratio[v] * 4294967296.0, 4294967295.0)
-            if not scaled >= 0.0:  # 0 / 0, of scores so small that the ratio is rounded to zero: never accepted
+            if (
+                not scaled >= 0.0
+            ):  # 0 / 0, of scores so small that the ratio is rounded to zero: never accepted
                 scaled = 0.0
             edges[e] = (np.uint64(scaled) << np.uint64(32)) | np.uint64(u)

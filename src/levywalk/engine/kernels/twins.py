@@ -1,8 +1,9 @@
-"""Users' own compiled functions in the plain loop: a slope, an update or a decision, called by its address.
+"""Users' own compiled functions in the plain loop: a slope, an update or a decision, called by its
+address.
 
-The loop is compiled once and gets addresses; nothing of it is compiled anew for a user's function. Each function is
-wrapped into a C function that builds arrays from addresses, so that what the user writes sees plain numpy arrays. What
-a twin is given is described in docs/extending.md.
+The loop is compiled once and gets addresses; nothing of it is compiled anew for a user's function.
+Each function is wrapped into a C function that builds arrays from addresses, so that what the user
+writes sees plain numpy arrays. What a twin is given is described in docs/extending.md.
 """
 
 from __future__ import annotations
@@ -25,12 +26,16 @@ _I64, _F64 = types.int64, types.float64
 _ADDRESS = types.CPointer(_I64)
 SLOPE = _F64(_F64, _F64)
 UPDATE = types.void(_I64, _I64, _I64, _I64, _I64, _I64, _I64, _F64, _F64, _I64)
-DECIDE = _I64(_I64, _I64, _I64, _I64, _F64, _I64, _I64, _I64, _I64, _I64, _I64, _I64, _I64, types.uint64)
+DECIDE = _I64(
+    _I64, _I64, _I64, _I64, _F64, _I64, _I64, _I64, _I64, _I64, _I64, _I64, _I64, types.uint64
+)
 FIXED, BY_EDGE, BY_SAMPLE = 0, 1, 2  # where a node's part of an entry begins
 
 
 class Twins(NamedTuple):
-    """Addresses of compiled functions (0: the loop's own), and where the memory lies that they use."""
+    """Addresses of compiled functions (0: the loop's own), and where the memory lies that
+    they use.
+    """
 
     slope: int
     update: int
@@ -46,7 +51,9 @@ class Twins(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """The entries of a memory: where each begins, the bytes of a row and of a number, and how long a node's part is."""
+    """The entries of a memory: where each begins, the bytes of a row and of a number, and how long
+    a node's part is.
+    """
 
     base: Ints
     row: Ints
@@ -114,7 +121,8 @@ def compile_slope(slope: Callable[..., Any], name: str) -> Any:
 def compile_update(update: Callable[..., Any], plan: RunPlan) -> Any:
     """Return an update's twin as a C function."""
     source = f"""
-def wrapper(model, gradient, dim, token_at, token_length, node_at, node_length, weight, step_size, n):
+def wrapper(model, gradient, dim, token_at, token_length, node_at, node_length, \
+weight, step_size, n):
     ta = carray(pointer_to(token_at, int64), ({_room(plan.update.token_memory)},))
     tl = carray(pointer_to(token_length, int64), ({_room(plan.update.token_memory)},))
     na = carray(pointer_to(node_at, int64), ({_room(plan.update.node_memory)},))
@@ -131,7 +139,9 @@ def wrapper(model, gradient, dim, token_at, token_length, node_at, node_length, 
 
 
 def compile_decision(decide: Callable[..., Any], plan: RunPlan) -> Any:
-    """Return a walk's twin as a C function; the answer is the node and, 32 bits up, the hops that are left."""
+    """Return a walk's twin as a C function; the answer is the node and, 32 bits up, the hops that
+    are left.
+    """
     walk = plan.method.phases[0].walk
     source = f"""
 def wrapper(node, came_from, hop, hops_left, score, degree, neighbours, degrees, scores,
@@ -168,8 +178,16 @@ def _arrays(at: str, length: str, declared: Any) -> str:
 
 
 def _made(source: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    names = {name: getattr(types, name) for name in ("int64", "float64", "uint32", "int32", "uint64", "float32")}
-    names |= {"uint8": types.uint8, "int8": types.int8, "int16": types.int16, "uint16": types.uint16}
+    names = {
+        name: getattr(types, name)
+        for name in ("int64", "float64", "uint32", "int32", "uint64", "float32")
+    }
+    names |= {
+        "uint8": types.uint8,
+        "int8": types.int8,
+        "int16": types.int16,
+        "uint16": types.uint16,
+    }
     names |= {"bool": types.boolean}
     scope: dict[str, Any] = names | {"carray": carray, "pointer_to": pointer_to}
     scope["function"] = function if hasattr(function, "py_func") else njit(function)
@@ -184,11 +202,14 @@ def _compiled(signature: Any, wrapper: Callable[..., Any], whose: str) -> Any:
     except NumbaError as error:
         reason = str(error).strip().splitlines()
         raise InvalidParameter(
-            f"{whose} could not be compiled: {reason[0] if reason else error}; backend='reference' runs without it"
+            f"{whose} could not be compiled: {reason[0] if reason else error}; backend='reference' "
+            "runs without it"
         ) from error
 
 
-def entries_of(plan: RunPlan, prefix: str, declared: dict[str, Kind], arrays: dict[str, AnyArray]) -> list[list[int]]:
+def entries_of(
+    plan: RunPlan, prefix: str, declared: dict[str, Kind], arrays: dict[str, AnyArray]
+) -> list[list[int]]:
     """Return base, row, item, length and kind of every entry whose name begins with a prefix."""
     sizes = []
     dim = plan.problem.dim
@@ -215,12 +236,14 @@ def entries(plan: RunPlan, declared: dict[str, Kind], arrays: dict[str, AnyArray
     walk = entries_of(plan, "walk.", declared, arrays)
     table = np.array(update + walk, dtype=np.int64).reshape(-1, 5)
     columns = [np.ascontiguousarray(table[:, i]) for i in range(5)]
-    return Entries(*columns, np.array([len(update)], dtype=np.int64))
+    base, row, item, length, kind = columns
+    return Entries(base, row, item, length, kind, np.array([len(update)], dtype=np.int64))
 
 
 def no_twins(state: RunState) -> Twins:
     """Return the twins of a plan that the loop knows by itself."""
-    empty = Entries(*(np.empty(0, np.int64) for _ in range(5)), np.zeros(1, np.int64))
+    nothing = np.empty(0, np.int64)
+    empty = Entries(nothing, nothing, nothing, nothing, nothing, np.zeros(1, np.int64))
     none = np.empty(0)
     return Twins(
         *(0, 0, 0),

@@ -1,26 +1,31 @@
 """Many walkers at once: `levywalk.engine.reference` for eight of them side by side.
 
-One chain alone waits: for the dot product before the next update, for the neighbour before the next node. Eight chains
-in the lanes of one register (`levywalk.engine.kernels.lanes`) and a few such groups in turn leave nothing to wait for.
-A step of a group, with no branch that depends on a draw but the rare ones:
+One chain alone waits: for the dot product before the next update, for the neighbour before the next
+node. Eight chains in the lanes of one register (`levywalk.engine.kernels.vectors`) and a few such
+groups in turn leave nothing to wait for. A step of a group, with no branch that depends on a draw
+but the rare ones:
 
 1. the words of the step, in lanes;
-2. the update: dot products along the features, eight numbers at a time, each walker's partial sums in a row; their
-   totals, and so the slopes of the losses, in lanes again; then each model moves along its node's features;
-3. the move: a proposal in lanes, accepted where a part of its word is below the edge's threshold, or where the walker
-   jumps. The second and third hop of a jump, and the one decision in 2^31 that the threshold's 32 bits do not settle,
-   are for single walkers.
+2. the update: dot products along the features, eight numbers at a time, each walker's partial sums
+   in a row; their totals, and so the slopes of the losses, in lanes again; then each model moves
+   along its node's features;
+3. the move: a proposal in lanes, accepted where a part of its word is below the edge's threshold,
+   or where the walker jumps. The second and third hop of a jump, and the one decision in 2^31 that
+   the threshold's 32 bits do not settle, are for single walkers.
 
-The same source with ``width=1`` takes the walkers that do not fill a group, one chain alone among them. Sums are added
-up in the same order whatever the width, so a replica's numbers do not depend on how many there are.
+The same source with ``width=1`` takes the walkers that do not fill a group, one chain alone among
+them. Sums are added up in the same order whatever the width, so a replica's numbers do not depend
+on how many there are.
 
 Three layouts of a node, chosen when compiled:
 
-========  ==============================================================================================
+========  ==========================================================================================
 `WALK`    the walk alone: its place (first edge and degree in one word)
-`ONE`     one sample: target, weight w(v), ratio t_v/d_v, place, features: one record of whole cache lines
-`MANY`    many samples: where they are, weight, ratio, place; the samples in rows of target and features
-========  ==============================================================================================
+`ONE`     one sample: target, weight w(v), ratio t_v/d_v, place, features: one record of whole cache
+          lines
+`MANY`    many samples: where they are, weight, ratio, place; the samples in rows of target and
+          features
+========  ==========================================================================================
 
 An edge is one word: the neighbour and the upper 32 bits of its acceptance probability.
 """
@@ -35,7 +40,8 @@ import numpy as np
 from numba import njit
 
 from levywalk.arrays import Bools, Floats, Ints, Ints32, Words64
-from levywalk.engine.kernels.lanes import (
+from levywalk.engine.kernels.source import source_tag
+from levywalk.engine.kernels.vectors import (
     LINE,
     bits,
     choose,
@@ -51,7 +57,6 @@ from levywalk.engine.kernels.lanes import (
     store,
     which,
 )
-from levywalk.engine.kernels.source import source_tag
 from levywalk.engine.kernels.words import (
     BIT,
     HOP,
@@ -70,7 +75,9 @@ from levywalk.engine.kernels.words import (
 WALK, ONE, MANY = 0, 1, 2
 GROUP = 8  # walkers side by side
 UNROLLED = 8  # up to so many lines of a record are constants of the compiled code
-ASKED = 4  # up to so many lines of a record are asked for ahead; the machine itself sees that more are read in turn
+# up to so many lines of a record are asked for ahead; the machine itself sees that more are read in
+# turn
+ASKED = 4
 
 # The head of a record, before the features; the walk alone has but the place.
 HEAD = 4
@@ -83,7 +90,9 @@ _SURE = np.uint64(1 << 32)  # above every fraction
 
 
 class Rows(NamedTuple):
-    """Where the replicas stand, to be read; visits and walk are added to, and have no columns when not recorded."""
+    """Where the replicas stand, to be read; visits and walk are added to, and have no columns when
+    not recorded.
+    """
 
     keys: Words64
     scale: Floats
@@ -97,7 +106,9 @@ class Rows(NamedTuple):
 
 
 class Diary(NamedTuple):
-    """What the walk alone notes besides; first visits and the observable have no columns when not noted."""
+    """What the walk alone notes besides; first visits and the observable have no columns when not
+    noted.
+    """
 
     first_visit: Ints  # (replicas, n): the step, -1 before
     dwell: bool  # whether to note the stays
@@ -144,11 +155,15 @@ def lines_of(dim: int) -> int:
 
 @njit(inline="always")
 def _sigmoid(z):  # type: ignore[no-untyped-def]
-    """1 / (1 + exp(-z)) in lanes: exp(y) = 2^k exp(r), with the polynomial of degree 13 in |r| ≤ ln(2)/2."""
+    """1 / (1 + exp(-z)) in lanes: exp(y) = 2^k exp(r), with the polynomial of degree 13 in |r| ≤
+    ln(2)/2.
+    """
     y = z * -1.0
     y = choose(y > 708.0, 708.0, y)
     y = choose(y < -708.0, -708.0, y)
-    shifted = multiply_add(y, 1.4426950408889634, 6755399441055744.0)  # 1.5 * 2^52: the integer part in the low bits
+    shifted = multiply_add(
+        y, 1.4426950408889634, 6755399441055744.0
+    )  # 1.5 * 2^52: the integer part in the low bits
     k = shifted - 6755399441055744.0
     r = multiply_add(k, -1.9082149292705877e-10, multiply_add(k, -0.6931471803691238, y))
     s = r * r  # even and odd terms side by side: half as long a chain
@@ -171,7 +186,9 @@ def _sigmoid(z):  # type: ignore[no-untyped-def]
 
 @njit
 def _aligned(count):  # type: ignore[no-untyped-def]
-    """Return zeros in cache lines of their own: lanes that straddle two lines are loaded and stored half as fast."""
+    """Return zeros in cache lines of their own: lanes that straddle two lines are loaded and stored
+    half as fast.
+    """
     raw = np.zeros(count + 2 * LINE)
     shift = (-(raw.ctypes.data // 8)) % LINE
     return raw[shift : shift + count]
@@ -186,18 +203,22 @@ def _aligned_words(count):  # type: ignore[no-untyped-def]
 def compiled_walkers(
     kind: int, width: int, lines: int, logistic: bool, ridge: bool, iid: bool, far: bool
 ) -> Callable[..., None]:
-    """Return the loop for a layout, a number of walkers side by side, lines of a record (0: any) and a loss.
+    """Return the loop for a layout, a number of walkers side by side, lines of a record (0: any)
+    and a loss.
 
     ``far`` asks for cache lines before they are needed: for tables that exceed the cache.
     """
     KIND, WIDTH, LINES, TAG = kind, width, lines, source_tag()
     LOGISTIC, RIDGE, IID, FAR = logistic, ridge, iid, far
-    # Walkers one by one wait for the place first: far away it lies apart, where more of them share a cache line.
+    # Walkers one by one wait for the place first: far away it lies apart, where more of them share
+    # a cache line.
     APART = kind == WALK or (far and width == 1)
     AT_PLACE, AT_RATIO = 0 if APART else PLACE, 0 if kind == WALK else RATIO
 
     @njit(cache=True, nogil=True, error_model="numpy")
-    def walkers(rows: Any, seen: Any, start: int, marks: Any, tables: Any, course: Any, diary: Any) -> None:
+    def walkers(
+        rows: Any, seen: Any, start: int, marks: Any, tables: Any, course: Any, diary: Any
+    ) -> None:
         _ = TAG
         nodes, heads, ratios = tables.nodes, tables.heads, tables.ratios
         edges, samples = tables.edges, tables.samples
@@ -228,17 +249,33 @@ def compiled_walkers(
         # One group's numbers on their way between lanes and single walkers
         partials, gradient = _aligned(WIDTH * LINE), _aligned(WIDTH * lines * LINE)
         slopes, shrinks = _aligned(WIDTH), _aligned(WIDTH)
-        at, thresholds, fractions = _aligned_words(WIDTH), _aligned_words(WIDTH), _aligned_words(WIDTH)
+        at, thresholds, fractions = (
+            _aligned_words(WIDTH),
+            _aligned_words(WIDTH),
+            _aligned_words(WIDTH),
+        )
         jump_words, hashes = _aligned_words(WIDTH), _aligned_words(WIDTH)
-        first, counts, terms = _aligned_words(WIDTH), _aligned_words(WIDTH), _aligned_words(WIDTH)  # of samples
+        first, counts, terms = (
+            _aligned_words(WIDTH),
+            _aligned_words(WIDTH),
+            _aligned_words(WIDTH),
+        )  # of samples
         cuts = np.zeros(max(len(distances), 1), np.uint64)
         last = len(cuts) - 1
 
         # The walk alone: its notes
         first_visit, observable = diary.first_visit, diary.observable
-        note_first, note_dwell, note_total = first_visit.shape[1] > 0, diary.dwell, len(observable) > 0
+        note_first, note_dwell, note_total = (
+            first_visit.shape[1] > 0,
+            diary.dwell,
+            len(observable) > 0,
+        )
         previous, longest_at = np.empty(batch, np.uint64), np.empty(batch, np.uint64)
-        stay, stays, longest = np.empty(batch, np.int64), np.empty(batch, np.int64), np.empty(batch, np.int64)
+        stay, stays, longest = (
+            np.empty(batch, np.int64),
+            np.empty(batch, np.int64),
+            np.empty(batch, np.int64),
+        )
         total, square = np.empty(batch), np.empty(batch)
 
         for begin in range(0, len(rows.node), batch):
@@ -248,13 +285,17 @@ def compiled_walkers(
                 node[w], k0[w], k1[w] = np.uint64(rows.node[r]), rows.keys[r, 0], rows.keys[r, 1]
                 scale[w] = rows.scale[r] if rows.active[r] else 0.0
                 hops[w], moves[w] = np.uint64(rows.hops[r]), np.uint64(rows.transfers[r])
-                # All of the slot: a model that has overflowed there before has left NaN around its features.
+                # All of the slot: a model that has overflowed there before has left NaN around its
+                # features.
                 for j in range(lines * LINE):
                     model[w * lines * LINE + j] = 0.0
                 for j in range(dim):
                     model[w * lines * LINE + HEAD + j] = rows.model[r, j]
                 if KIND == WALK:
-                    previous[w], longest_at[w] = np.uint64(diary.previous[r]), np.uint64(diary.longest_at[r])
+                    previous[w], longest_at[w] = (
+                        np.uint64(diary.previous[r]),
+                        np.uint64(diary.longest_at[r]),
+                    )
                     stay[w], stays[w], longest[w] = diary.stay[r], diary.stays[r], diary.longest[r]
                     total[w], square[w] = diary.total[r], diary.square[r]
             step_size = step_sizes[0]
@@ -308,22 +349,36 @@ def compiled_walkers(
                             a, x = node[me] * length, me * length
                             partial = load_tail(nodes, a, LINE, HEAD) * load(model, x, LINE)
                             done = 1
-                            if LINES == 0:  # long records: four sums side by side, since each waits for its last term
+                            if (
+                                LINES == 0
+                                # long records: four sums side by side, since each waits for its
+                                # last term
+                            ):
                                 second, third, fourth = partial * 0.0, partial * 0.0, partial * 0.0
                                 while done + 4 <= lines:
                                     b, y = a + np.uint64(done * LINE), x + np.uint64(done * LINE)
-                                    partial = multiply_add(load(nodes, b, LINE), load(model, y, LINE), partial)
+                                    partial = multiply_add(
+                                        load(nodes, b, LINE), load(model, y, LINE), partial
+                                    )
                                     b, y = b + _LINE, y + _LINE
-                                    second = multiply_add(load(nodes, b, LINE), load(model, y, LINE), second)
+                                    second = multiply_add(
+                                        load(nodes, b, LINE), load(model, y, LINE), second
+                                    )
                                     b, y = b + _LINE, y + _LINE
-                                    third = multiply_add(load(nodes, b, LINE), load(model, y, LINE), third)
+                                    third = multiply_add(
+                                        load(nodes, b, LINE), load(model, y, LINE), third
+                                    )
                                     b, y = b + _LINE, y + _LINE
-                                    fourth = multiply_add(load(nodes, b, LINE), load(model, y, LINE), fourth)
+                                    fourth = multiply_add(
+                                        load(nodes, b, LINE), load(model, y, LINE), fourth
+                                    )
                                     done += 4
                                 partial = (partial + second) + (third + fourth)
                             for line in range(done, lines):
                                 c = np.uint64(line * LINE)
-                                partial = multiply_add(load(nodes, a + c, LINE), load(model, x + c, LINE), partial)
+                                partial = multiply_add(
+                                    load(nodes, a + c, LINE), load(model, x + c, LINE), partial
+                                )
                             store(partials, np.uint64(lane * LINE), partial)
                         z = row_sums(partials, 0, WIDTH)
                         target = pick(nodes, node, i, WIDTH, length, TARGET)
@@ -343,13 +398,17 @@ def compiled_walkers(
                             old = load(model, x, LINE)
                             if RIDGE:
                                 old = old * shrinks[lane]
-                            store(model, x, multiply_add(load_tail(nodes, a, LINE, HEAD), slope, old))
+                            store(
+                                model, x, multiply_add(load_tail(nodes, a, LINE, HEAD), slope, old)
+                            )
                             for line in range(1, lines):
                                 c = np.uint64(line * LINE)
                                 old = load(model, x + c, LINE)
                                 if RIDGE:
                                     old = old * shrinks[lane]
-                                store(model, x + c, multiply_add(load(nodes, a + c, LINE), slope, old))
+                                store(
+                                    model, x + c, multiply_add(load(nodes, a + c, LINE), slope, old)
+                                )
 
                     if KIND == MANY:
                         store(hashes, 0, h)
@@ -362,21 +421,29 @@ def compiled_walkers(
                             most = max(most, terms[lane])
                         for j in range(WIDTH * lines * LINE):
                             gradient[j] = 0.0
-                        for b in range(np.int64(most)):  # the b-th sample of each walker's node, if it has as many
+                        for b in range(
+                            np.int64(most)
+                        ):  # the b-th sample of each walker's node, if it has as many
                             s = np.uint64(b)
                             for lane in range(WIDTH):
                                 if s < terms[lane]:
                                     x = (i + np.uint64(lane)) * length
                                     index = s
                                     if terms[lane] < counts[lane]:
-                                        index = divide(slot_word(hashes[lane], MINIBATCH + s), counts[lane])[0]
+                                        index = divide(
+                                            slot_word(hashes[lane], MINIBATCH + s), counts[lane]
+                                        )[0]
                                     a = (first[lane] + index) * length
                                     at[lane] = a
-                                    partial = load_tail(samples, a, LINE, HEAD) * load(model, x, LINE)
+                                    partial = load_tail(samples, a, LINE, HEAD) * load(
+                                        model, x, LINE
+                                    )
                                     for line in range(1, lines):
                                         c = np.uint64(line * LINE)
                                         term = load(samples, a + c, LINE)
-                                        partial = multiply_add(term, load(model, x + c, LINE), partial)
+                                        partial = multiply_add(
+                                            term, load(model, x + c, LINE), partial
+                                        )
                                     store(partials, np.uint64(lane * LINE), partial)
                             z = row_sums(partials, 0, WIDTH)
                             target = pick(samples, at, 0, WIDTH, 1, TARGET)
@@ -389,22 +456,38 @@ def compiled_walkers(
                                     a, slope = at[lane], slopes[lane]
                                     g = np.uint64(lane) * length
                                     old = load(gradient, g, LINE)
-                                    store(gradient, g, multiply_add(load_tail(samples, a, LINE, HEAD), slope, old))
+                                    store(
+                                        gradient,
+                                        g,
+                                        multiply_add(load_tail(samples, a, LINE, HEAD), slope, old),
+                                    )
                                     for line in range(1, lines):
                                         c = np.uint64(line * LINE)
                                         old = load(gradient, g + c, LINE)
-                                        store(gradient, g + c, multiply_add(load(samples, a + c, LINE), slope, old))
+                                        store(
+                                            gradient,
+                                            g + c,
+                                            multiply_add(load(samples, a + c, LINE), slope, old),
+                                        )
                         for lane in range(WIDTH):
                             me = i + np.uint64(lane)
                             if scale[me] > 0.0:
                                 g, x = np.uint64(lane) * length, me * length
-                                gain = -scale[me] * step_size * nodes[node[me] * stride + np.uint64(WEIGHT)]
+                                gain = (
+                                    -scale[me]
+                                    * step_size
+                                    * nodes[node[me] * stride + np.uint64(WEIGHT)]
+                                )
                                 shrink = 1.0 + gain * ridge
                                 gain /= np.float64(terms[lane])
                                 for line in range(lines):
                                     c = np.uint64(line * LINE)
                                     old = load(model, x + c, LINE) * shrink
-                                    store(model, x + c, multiply_add(load(gradient, g + c, LINE), gain, old))
+                                    store(
+                                        model,
+                                        x + c,
+                                        multiply_add(load(gradient, g + c, LINE), gain, old),
+                                    )
 
                     # Move, i.i.d.
                     v = load(node, i, WIDTH)
@@ -431,8 +514,12 @@ def compiled_walkers(
                                 lane = lowest(close)
                                 close &= close - BIT
                                 mine = ratios[node[i + lane] * stride + np.uint64(AT_RATIO)]
-                                theirs = ratios[(edges[at[lane]] & LOW) * stride + np.uint64(AT_RATIO)]
-                                thresholds[lane] = _SURE if unit(fractions[lane]) * mine < theirs else np.uint64(0)
+                                theirs = ratios[
+                                    (edges[at[lane]] & LOW) * stride + np.uint64(AT_RATIO)
+                                ]
+                                thresholds[lane] = (
+                                    _SURE if unit(fractions[lane]) * mine < theirs else np.uint64(0)
+                                )
                             threshold = load(thresholds, 0, WIDTH)
                         accept = fraction >> S32 < threshold
 
@@ -490,7 +577,10 @@ def compiled_walkers(
             if KIND == WALK:
                 for w in range(size):
                     r = begin + w
-                    diary.previous[r], diary.longest_at[r] = np.int64(previous[w]), np.int64(longest_at[w])
+                    diary.previous[r], diary.longest_at[r] = (
+                        np.int64(previous[w]),
+                        np.int64(longest_at[w]),
+                    )
                     diary.stay[r], diary.stays[r], diary.longest[r] = stay[w], stays[w], longest[w]
                     diary.total[r], diary.square[r] = total[w], square[w]
 
@@ -501,4 +591,6 @@ def no_diary() -> Diary:
     """Return the diary of those who keep none."""
     ints, floats = np.empty(0, np.int64), np.empty(0)
     empty = ints.reshape(0, 0)
-    return Diary(empty, False, ints, ints, ints, ints, ints, floats, floats, floats, floats.reshape(0, 0))
+    return Diary(
+        empty, False, ints, ints, ints, ints, ints, floats, floats, floats, floats.reshape(0, 0)
+    )

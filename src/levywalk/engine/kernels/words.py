@@ -1,4 +1,6 @@
-"""The compiled twin of `levywalk.draws`: same words, same integers, of one walker or of several in lanes."""
+"""The compiled twin of `levywalk.draws`: same words, same integers, of one walker or of several in
+lanes.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def unit(word):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def divide(word, count):  # type: ignore[no-untyped-def]
-    """The integer part of word / 2^64 * count, and its fractional part as 64 bits, from two 32-bit products."""
+    """The integer part of word / 2^64 * count, and its fractional part as 64 bits, from two 32-bit
+    products.
+    """
     low = (word & LOW) * count
     total = (word >> S32) * count + (low >> S32)
     return total >> S32, (total << S32) | (low & LOW)

@@ -1,1 +1,4 @@
-"""Tools that hunt for a schedule that breaks the hand-off: part of the product, for whoever changes it."""
+"""Tools that search for bugs of the hand-off.
+
+They are part of the package, for everybody who changes the protocol.
+"""

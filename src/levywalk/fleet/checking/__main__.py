@@ -1,4 +1,6 @@
-"""Search for a schedule that breaks the hand-off: ``python -m levywalk.fleet.checking --schedules 100000``."""
+"""Search for a schedule of faults that breaks the hand-off:
+``python -m levywalk.fleet.checking``.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,18 @@ import time
 from functools import partial
 
 from levywalk.fleet.checking.faults import FaultSchedule, draw
+from levywalk.fleet.checking.machines import Maker, genuine, made_of
 from levywalk.fleet.checking.mutants import MUTANTS
 from levywalk.fleet.checking.schedules import ScheduleOutcome, sweep
 from levywalk.fleet.checking.shrink import shrink, transcript
-from levywalk.fleet.checking.world import Maker, genuine, made_of
 
-CHUNK = 50  # schedules between two lines of progress
+CHUNK = 50  # schedules between two progress reports
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Play schedules; print a summary, and the first broken one, made short. Return 1 if there is one.
+    """Play schedules; print a summary, and the first one that breaks an invariant, shortened.
+
+    Return 1 if there is one.
 
     Examples
     --------
@@ -30,28 +34,51 @@ def main(arguments: list[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     make = genuine if asked.mutant is None else made_of(_mutants()[asked.mutant])
     if asked.replay is not None or asked.schedule is not None:
-        schedule = draw(asked.replay) if asked.schedule is None else FaultSchedule.read(asked.schedule)
+        schedule = (
+            draw(asked.replay) if asked.schedule is None else FaultSchedule.read(asked.schedule)
+        )
         return _show(schedule, make, short=asked.shrink)
     total = _play(asked.seed, asked.schedules, asked.workers, make, quiet=asked.quiet)
     _say(str(total))
     if not total.failures:
         return 0
     schedule, why = total.failures[0]
-    _say(f"\nseed {schedule.seed}: {why}\nmade short, this happens:\n")
+    _say(f"\nseed {schedule.seed}: {why}\nshortened, this happens:\n")
     _show(schedule, make, short=True)
     return 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m levywalk.fleet.checking", description=__doc__)
-    parser.add_argument("--schedules", type=int, default=2000, help="how many (default: %(default)s)")
-    parser.add_argument("--workers", type=int, default=1, help="processes (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the first schedule; the others follow")
+    parser.add_argument(
+        "--schedules", type=int, default=2000, help="number of schedules (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, help="number of processes (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="seed of the first schedule; the others count up from it",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--mutant", choices=sorted(_mutants()), help="play with an injected bug, to see it caught")
-    parser.add_argument("--replay", type=int, metavar="SEED", help="write down what happens in one schedule")
-    parser.add_argument("--schedule", metavar="JSON", help="the same for a schedule that was printed")
-    parser.add_argument("--shrink", action="store_true", help="make it short first, if it breaks an invariant")
+    parser.add_argument(
+        "--mutant",
+        choices=sorted(_mutants()),
+        help="play with an injected bug, which must be found",
+    )
+    parser.add_argument(
+        "--replay", type=int, metavar="SEED", help="print what happens in the schedule of this seed"
+    )
+    parser.add_argument(
+        "--schedule",
+        metavar="JSON",
+        help="print what happens in a schedule that was printed before",
+    )
+    parser.add_argument(
+        "--shrink", action="store_true", help="shorten it first, if it breaks an invariant"
+    )
     return parser
 
 
@@ -66,7 +93,9 @@ def _show(schedule: FaultSchedule, make: Maker, *, short: bool) -> int:
 
 
 def _play(seed: int, many: int, workers: int, make: Maker, *, quiet: bool) -> ScheduleOutcome:
-    chunks = [range(first, min(first + CHUNK, seed + many)) for first in range(seed, seed + many, CHUNK)]
+    chunks = [
+        range(first, min(first + CHUNK, seed + many)) for first in range(seed, seed + many, CHUNK)
+    ]
     total, began = ScheduleOutcome(), time.perf_counter()
     play = partial(sweep, make=make)
     if workers == 1:
@@ -85,7 +114,9 @@ def _play(seed: int, many: int, workers: int, make: Maker, *, quiet: bool) -> Sc
 def _progress(total: ScheduleOutcome, many: int, began: float, quiet: bool) -> None:
     if not quiet and sys.stderr.isatty():
         rate = total.schedules / (time.perf_counter() - began)
-        sys.stderr.write(f"\r{total.schedules:,} of {many:,}, {rate:.0f}/s, {len(total.failures)} broken ")
+        sys.stderr.write(
+            f"\r{total.schedules:,} of {many:,}, {rate:.0f}/s, {len(total.failures)} broken "
+        )
         sys.stderr.flush()
 
 

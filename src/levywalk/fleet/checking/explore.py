@@ -1,45 +1,55 @@
-"""Everything that can happen to a small walk: the real `protocol.Node` in all interleavings, breadth first.
+"""Model checker: everything that can happen to a small fleet, with the real `protocol.node.Node`,
+breadth first.
 
 The world
 ---------
-A state is what is on the disks, which messages were ever sent, who is dead, which faults are left, and the facts that
-the invariants ask for. No clock is trusted: a timer is an event that may come at any time.
+A state consists of the disks, the messages that were ever sent, the dead node, the remaining
+faults, and the facts that the invariants need. No clock is trusted: a timer is an event that may
+happen at any time.
 
-- A message that was ever sent may be delivered at any time, any number of times, in any order, or never. This covers
-  loss, duplication, delay, reordering and partitions.
-- A node may crash between any two effects (a commit or a send) of any event, any number of times, and begins again
-  with its disk. What is in memory only is not part of a state: every event meets a machine that was just made of its
-  disk. So bugs that need a longer memory (caches, what was heard when, timers) are for `world` to find.
-- One of the mortal nodes may die, also between any two effects. Then the operator may say so to any node.
-- A guardian may believe at any time that its holder is dead (`Silent`), and finds any neighbour to guard the copy.
-- By budget: a node takes a neighbour for dead, an operator calls a living node gone, a node leaves, a node loses its
-  disk, and the mail to it (a connection must not outlive a disk), and begins again without; what only its register
-  said is forgotten by I3 and the count of lost updates too.
+- A message that was sent may be delivered at any time, any number of times, in any order, or never.
+  This covers loss, duplication, delay, reordering and partitions.
+- A node may crash between any two effects (a commit or a send) of any event, any number of times,
+  and starts again with its disk. Memory is not part of a state: every event is given to a state
+  machine that was just made from its disk. So bugs that need a longer memory (caches, times of
+  messages, timers) must be found by `world`.
+- One of the mortal nodes may die, also between any two effects. Then the operator may say so to any
+  node.
+- A guardian may consider its holder dead at any time (`Silent`), and may choose any neighbour to
+  guard the copy.
+- Limited by a budget: a node considers a neighbour dead; the operator says of a living node that it
+  is gone; a node leaves; a node loses its disk and all messages to it (a connection must not
+  outlive a disk) and starts again without it. What only its register said is then also forgotten by
+  I3 and by the count of lost updates.
 
-Node for node, what an event does is a function of its disk and the event: it is computed once, and states are tuples
-of small numbers. Three things keep them few, and hide nothing. Since what was sent may be lost, a crash matters only
-just before a commit. A message that can never again do anything is forgotten (`Nodes.is_spent`). And a state is not
-looked at if there is one with the same disks and facts, at least the same mail, and at least the same faults left:
-whatever can happen from the first can happen from the second.
+What an event does at a node depends only on its disk and the event. It is computed once, and states
+are tuples of small numbers. Three reductions keep their number small and hide nothing. Since a sent
+message may be lost, a crash matters only just before a commit. A message that can never have an
+effect again is forgotten (`Nodes.is_spent`). And a state is skipped if there is another one with
+the same disks and facts, at least the same messages and at least the same remaining faults:
+whatever can happen from the first can also happen from the second.
 
 What is checked
 ---------------
-====  =============================================================================================================
+====  ==============================================================================================
 I1    in every state: no two nodes whose disks say *active* or *moving* in one epoch
-I2    in every state after the first activation: some living node has a copy that can continue, of an epoch at least
-      as high as any that a living node knows: held (not just prepared), guarded with an unwritten register, final, or
-      prepared with its certificate in a living node's register
+I2    in every state after the first activation: some living node has a copy that can continue, of
+      an epoch at least as high as any that a living node knows: held (not just prepared), guarded
+      with an empty register, final, or prepared with its certificate in a living node's register
 I3    no (e, m) is ever activated, before or after, with m > n where (e, n) is regenerated
 I4    each (e, seq) is activated once
 I5    at every commit: the highest known epoch does not fall
-I6    each step of an epoch is visited once, and the model of the end holds each step once, from where it was visited
-I7    a choice on disk is the script's
-lost  nothing that is held in a regenerated epoch is more than K + 1 updates ahead of the copy that goes on
+I6    each step of an epoch is visited once, and the final model contains each step once, from where
+      it was visited
+I7    a decision on disk is the one of the script
+lost  nothing that is held in a regenerated epoch is more than K + 1 updates ahead of the copy that
+      continues
 disk  after an event, memory and disk agree
-live  from every state, if all messages arrive from now on and nobody else fails, the walk ends and all know its end;
-      only if the guardian of the token is dead, and nobody may go on without it, does the walk pause first, and end
-      after the operator's word
-====  =============================================================================================================
+live  from every state, if all messages arrive from now on and no other node fails, the walk ends
+      and all nodes know its end; only if the guardian of the token is dead, and the policy does not
+      allow to continue without it, the walk pauses first, and ends after the operator has said that
+      the guardian is gone
+====  ==============================================================================================
 """
 
 from __future__ import annotations
@@ -54,7 +64,16 @@ from typing import Any, NamedTuple
 from levywalk.fleet.checking.fair_runs import FairRuns
 from levywalk.fleet.checking.small_fleet import SmallFleet
 from levywalk.fleet.checking.small_fleets import LARGER_FLEETS, SMALL_FLEETS
-from levywalk.fleet.checking.states import ALL, DiskValue, FaultBudget, Move, MoveOutcome, Nodes, WorldState, bits
+from levywalk.fleet.checking.states import (
+    ALL,
+    DiskValue,
+    FaultBudget,
+    Move,
+    MoveOutcome,
+    Nodes,
+    WorldState,
+    bits,
+)
 from levywalk.fleet.checking.verdicts import (
     judge_facts,
     no_copy,
@@ -73,18 +92,18 @@ HEARS = {ALL: "", NOBODY: " (hears nobody)"}
 
 
 class ExploredStep(NamedTuple):
-    """How a state came about."""
+    """The step that led to a state."""
 
     before: WorldState
     node: int
     move: Move
     ending: str  # "", "crash" or "death"
-    effects: int  # performed before that
+    effects: int  # number of effects that were performed before that
 
 
 @dataclass
 class Counterexample:
-    """A broken invariant, and the shortest way there."""
+    """A broken invariant, and the shortest sequence of events that leads to it."""
 
     invariant: str
     what: str
@@ -96,13 +115,13 @@ class Counterexample:
 
 @dataclass
 class Exploration:
-    """What an exploration covered."""
+    """The result of an exploration."""
 
     setting: SmallFleet
     states: int = 0
     transitions: int = 0
-    runs: int = 0  # fair continuations from different disks
-    checked: int = 0  # states whose fair continuation was looked at
+    runs: int = 0  # number of fair runs from different disks
+    checked: int = 0  # number of states from which a fair run was checked
     paused: int = 0
     most_lost: int = 0
     seconds: float = 0.0
@@ -113,13 +132,18 @@ class Exploration:
         end = "exhausted" if self.complete else "NOT exhausted"
         size = f"{self.states:9,} states {self.transitions:9,} transitions"
         fair = f"{self.runs:7,} fair runs {self.paused:5,} pauses"
-        return f"{self.setting.name:28}{size} {fair}  lost ≤ {self.most_lost} {self.seconds:6.1f} s  {end}"
+        return (
+            f"{self.setting.name:28}{size} {fair}  lost ≤ {self.most_lost} "
+            f"{self.seconds:6.1f} s  {end}"
+        )
 
 
 class Explorer:
-    """All states of a setting, breadth first."""
+    """Explores all states of a small fleet, breadth first."""
 
-    def __init__(self, setting: SmallFleet, kind: type[Node] = Node, *, live: bool = True, most: int = 10**7) -> None:
+    def __init__(
+        self, setting: SmallFleet, kind: type[Node] = Node, *, live: bool = True, most: int = 10**7
+    ) -> None:
         self.setting, self.most, self.live = setting, most, live
         self.nodes = Nodes(setting, kind)
         self.fair = FairRuns(setting, kind)
@@ -133,7 +157,7 @@ class Explorer:
         self._richest: dict[tuple[Any, ...], list[WorldState]] = {}
 
     def run(self) -> Exploration:
-        """Look at every state, until one is bad."""
+        """Check every state, until one breaks an invariant."""
         began = time.process_time()
         found = self.found
         queue = [self._first()]
@@ -152,7 +176,7 @@ class Explorer:
         return found
 
     def _expand(self, state: WorldState) -> list[WorldState]:
-        """Return the new states that follow a state, once they are found to be good."""
+        """Return the new states that follow a state, after checking them."""
         new = []
         for after, step in self._after(state):
             self.found.transitions += 1
@@ -166,7 +190,9 @@ class Explorer:
         return new
 
     def _is_poorer(self, state: WorldState) -> bool:
-        """Whether all that can happen from a state can happen from another one: with more mail, and faults left."""
+        """Return whether everything that can happen from a state can also happen from another one,
+        which has more messages and more faults left.
+        """
         for other in self._richest.get((state.nodes, state.dead, state.facts), ()):
             if other is not state and _poorer(state, other):
                 return True
@@ -182,7 +208,7 @@ class Explorer:
         budget = FaultBudget(s.silences, s.mistakes, s.suspicions, _mask(s.leaving), s.forgetful)
         return WorldState(tuple(self.nodes.fresh), 0, NOBODY, budget, 0)
 
-    # What can happen
+    # Events
 
     def _after(self, state: WorldState) -> Iterator[tuple[WorldState, ExploredStep]]:
         for v in range(self.setting.n):
@@ -198,12 +224,16 @@ class Explorer:
     def _endings(
         self, state: WorldState, v: int, move: Move, budget: FaultBudget
     ) -> Iterator[tuple[WorldState, ExploredStep]]:
-        """Yield the event done, and broken off between its effects by a crash or by death."""
+        """Yield the states after an event: completed, or interrupted between its effects by a crash
+        or by death.
+        """
         outcomes = self.nodes.outcomes(v, state.nodes[v], move)
         after = self._settled(_changed(state, v, outcomes[-1], budget))
         if outcomes[-1].facts & state.facts:
             way = [*self.trace(state), self._line(ExploredStep(state, v, move, "", 0))]
-            self.found.violation = Counterexample("again", self._repeated(outcomes[-1].facts & state.facts), way)
+            self.found.violation = Counterexample(
+                "again", self._repeated(outcomes[-1].facts & state.facts), way
+            )
         if after != state:
             yield after, ExploredStep(state, v, move, "", 0)
         elif move.what == "got" and outcomes[-1] == MoveOutcome(state.nodes[v], 0, 0):
@@ -220,7 +250,7 @@ class Explorer:
                 yield self._dead(broken, v), ExploredStep(state, v, move, "death", outcome.effects)
 
     def _settled(self, state: WorldState) -> WorldState:
-        """Return the state without the messages that tell their receivers nothing, now and for ever."""
+        """Return the state without the messages that can never have an effect again."""
         kept = 0
         for v, memory in enumerate(state.nodes):
             mail = state.sent & self.nodes.to[v]
@@ -240,7 +270,7 @@ class Explorer:
         return spent, useful
 
     def _dead(self, state: WorldState, v: int) -> WorldState:
-        """Return the world after a death; its mail is nobody's."""
+        """Return the state after a death. Messages to the dead node are removed."""
         return self._settled(state._replace(dead=v, sent=state.sent & ~self.nodes.to[v]))
 
     def _repeated(self, facts: int) -> str:
@@ -248,9 +278,13 @@ class Explorer:
         return f"e{epoch.counter}.{epoch.node} {number} was {kind} at node {node} a second time"
 
     def _forgets(self, state: WorldState, v: int) -> WorldState:
-        """Return the world after a node has lost its disk with its registers, and the mail to it."""
+        """Return the state after a node has lost its disk with its registers, and the messages to
+        it.
+        """
         nodes = (*state.nodes[:v], self.nodes.fresh[v], *state.nodes[v + 1 :])
-        facts = sum(1 << i for i in bits(state.facts) if self.nodes.facts.all[i][::4] != ("regenerated", v))
+        facts = sum(
+            1 << i for i in bits(state.facts) if self.nodes.facts.all[i][::4] != ("regenerated", v)
+        )
         budget = state.budget._replace(forgetful=NOBODY)
         return WorldState(nodes, state.sent & ~self.nodes.to[v], state.dead, budget, facts)
 
@@ -291,19 +325,19 @@ class Explorer:
             yield from (Move("gone", u, w) for w in (*up, NOBODY) if w != u)
 
     def _paid(self, state: WorldState, move: Move) -> FaultBudget | None:
-        """Return the budget after a move, or None if it cannot be afforded."""
+        """Return the budget after a move, or None if the budget does not allow it."""
         budget = state.budget
         if move.what == "silent":
             return budget._replace(silences=budget.silences - 1) if budget.silences else None
         if move.what == "suspects":
             return budget._replace(suspicions=budget.suspicions - 1) if budget.suspicions else None
         if move.what == "genesis" and budget.forgetful != self.setting.forgetful:
-            return None  # whoever lost a disk does not know whether there was a token before
+            return None  # a node that lost its disk does not know whether there was a token before
         if move.what == "gone" and move.about != state.dead:
             return budget._replace(mistakes=budget.mistakes - 1) if budget.mistakes else None
         return budget
 
-    # What must hold
+    # Checks
 
     def _judge(self, state: WorldState) -> None:
         bad = self._bad_facts(state) or self._bad_disks(state)
@@ -334,7 +368,11 @@ class Explorer:
         lost = updates_at_risk(memories, facts)
         self.found.most_lost = max(self.found.most_lost, lost)
         if lost > self.setting.renew_after + 1:
-            return "lost", f"{lost} updates are ahead of the copy that goes on, K is {self.setting.renew_after}"
+            return (
+                "lost",
+                f"{lost} updates are ahead of the copy that continues, K is "
+                f"{self.setting.renew_after}",
+            )
         return (
             two_live(memories)
             or (no_copy(living) if any(fact[0] == "activated" for fact in facts) else None)
@@ -351,10 +389,10 @@ class Explorer:
         self.found.paused = self.fair.paused
         return None if ending is None else ("live", ending)
 
-    # How it came about
+    # Traces
 
     def trace(self, state: WorldState) -> list[str]:
-        """Return the shortest way to a state, a line per event."""
+        """Return the shortest way to a state, one line per event."""
         lines: list[str] = []
         step = self.came[state]
         while step is not None:
@@ -377,7 +415,7 @@ class Explorer:
 
 
 def _no_more(one: FaultBudget, other: FaultBudget) -> bool:
-    """Whether the second budget allows whatever the first one does."""
+    """Return whether the second budget allows everything that the first one allows."""
     fewer = one[0] <= other[0] and one[1] <= other[1] and one[2] <= other[2]
     return fewer and not one.leaving & ~other.leaving and one.forgetful == other.forgetful
 
@@ -394,14 +432,16 @@ def _changed(state: WorldState, v: int, outcome: MoveOutcome, budget: FaultBudge
     nodes = state.nodes
     if nodes[v] != outcome.memory:
         nodes = (*nodes[:v], outcome.memory, *nodes[v + 1 :])
-    return WorldState(nodes, state.sent | outcome.sent, state.dead, budget, state.facts | outcome.facts)
+    return WorldState(
+        nodes, state.sent | outcome.sent, state.dead, budget, state.facts | outcome.facts
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Explore the settings of the tests, or all."""
+    """Explore the small fleets of the tests, or all of them."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--all", action="store_true", help="also the settings that take minutes")
-    parser.add_argument("names", nargs="*", help="only these settings")
+    parser.add_argument("--all", action="store_true", help="also the fleets that take minutes")
+    parser.add_argument("names", nargs="*", help="only the fleets with these names")
     chosen = parser.parse_args(arguments)
     for setting in (*SMALL_FLEETS, *LARGER_FLEETS) if chosen.all or chosen.names else SMALL_FLEETS:
         if not chosen.names or setting.name in chosen.names:

@@ -1,28 +1,30 @@
-"""What can go wrong, as plain records, and schedules of it that are drawn from a seed.
+"""Faults as plain records, and schedules of faults that are drawn from a seed.
 
-=========  =================================================================================================
+=========  =========================================================================================
 kind       what happens
-=========  =================================================================================================
-crash      a node stops after ``amount`` effects of its next event (of its next one that writes, if 10 is added);
-           it starts again with its disk
-torn       the power fails during a node's next write, which happens as a whole (amount 1) or not at all (0)
-full       a node's disk is full: its next write fails, the node stops, and starts again when there is room
+=========  =========================================================================================
+crash      a node stops after ``amount`` effects of its next event (of its next one that writes, if
+           10 is added); it starts again with its disk
+torn       the power fails during a node's next write, which happens as a whole (amount 1) or not at
+           all (0)
+full       a node's disk is full: its next write fails, the node stops, and starts again when there
+           is room
 die        like a crash, for ever; the operator says so later, unless the fleet is eager
 wipe       the disk is lost: the operator says so, and the node starts again with nothing
 cut        nothing gets from the first node to the second
 split      nothing gets between the listed nodes and all others
 deaf       a node hears nobody
 mute       nobody hears a node
-slow       all that a node says or does takes longer
+slow       everything that a node sends or does takes longer
 storm      messages are lost everywhere
-clock      a node's clock leaps ahead
-silent     a guardian is told that its holder is silent, which it need not be
-rumour     a node is told that a neighbour is gone for ever, which need not be true
+clock      a node's clock jumps ahead
+silent     a guardian is told that its holder is silent, which may not be true
+rumour     a node is told that a neighbour is gone for ever, which may not be true
 joins      a new edge
 leaves     a node is asked to leave
-=========  =================================================================================================
+=========  =========================================================================================
 
-A node is named by its number, or by what it does when the time has come: `HOLDER`, `GUARDIAN` or `NEXT`.
+A node is given by its number, or by its role at that time: `HOLDER`, `GUARDIAN` or `NEXT`.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.network import Network, erdos_renyi, grid, ring, star, watts_strogatz
 from levywalk.problem import Logistic, Problem, heterogeneous
-from levywalk.walks import AnyDesign, mhlj, switching, unif_rw, weight_rw
+from levywalk.walks import Walk, mhlj, switching, unif_rw, weight_rw
 
 NETWORKS = ("ring", "ws", "grid", "er", "star")
 DESIGNS = ("mhlj", "weight_rw", "unif_rw", "switching")
@@ -67,7 +69,7 @@ KINDS = (
 
 
 class ScheduledFault(NamedTuple):
-    """One thing that goes wrong: when, what, where, for how long; ``amount`` is explained by the kind."""
+    """One fault: when, what, where, for how long. The meaning of ``amount`` depends on the kind."""
 
     at: float
     kind: str
@@ -78,16 +80,17 @@ class ScheduledFault(NamedTuple):
 
 @dataclass(frozen=True)
 class FaultSchedule:
-    """A run of a virtual fleet with all that goes wrong in it; everything in the run is a function of this.
+    """A run of a virtual fleet with all its faults. The whole run is determined by this.
 
     Attributes
     ----------
     loss, duplicates, delay
-        The network's everyday trouble: how likely a message is lost or comes twice, and how long it takes at most.
+        The usual faults of the network: the probability that a message is lost or doubled, and the
+        longest time that it takes.
     drift
-        Clocks run at rates within this of 1, from anywhere.
+        Clocks run at rates that differ from 1 by at most this, and start at any time.
     until
-        When all heals: from then on the walk must come to its end.
+        When all faults end. From then on the walk must come to its end.
 
     Examples
     --------
@@ -114,7 +117,7 @@ class FaultSchedule:
 
     @property
     def fleet(self) -> Fleet:
-        """What walks."""
+        """The fleet of this schedule."""
         terms = HandOffTerms(
             run=b"%d" % self.seed,
             renew_after=self.renew_after,
@@ -133,9 +136,12 @@ class FaultSchedule:
 
     @classmethod
     def read(cls, text: str) -> FaultSchedule:
-        """Return the schedule that was written."""
+        """Return the schedule that was written as JSON."""
         found = json.loads(text)
-        faults = tuple(ScheduledFault(at, kind, tuple(nodes), *more) for at, kind, nodes, *more in found.pop("faults"))
+        faults = tuple(
+            ScheduledFault(at, kind, tuple(nodes), *more)
+            for at, kind, nodes, *more in found.pop("faults")
+        )
         return cls(**found, faults=faults)
 
 
@@ -148,11 +154,11 @@ def draw(seed: int, *, kinds: dict[str, int] | None = None, **fixed: Any) -> Fau
     Parameters
     ----------
     seed
-        Another one, another schedule.
+        Each seed gives another schedule.
     kinds
-        What goes wrong, and how often relative to the others; see `KINDS`.
+        The kinds of faults, and how frequent each is relative to the others; see `KINDS`.
     fixed
-        Fields of `FaultSchedule` that are not to be drawn.
+        Fields of `FaultSchedule` that are given instead of drawn.
 
     Examples
     --------
@@ -189,11 +195,13 @@ def draw(seed: int, *, kinds: dict[str, int] | None = None, **fixed: Any) -> Fau
 
 
 def _times(rng: Random, many: int, until: float) -> list[float]:
-    """Return when things go wrong: often several at about the same time."""
+    """Return the times of the faults: often several at about the same time."""
     times: list[float] = []
     while len(times) < many:
         first = rng.uniform(0.0, until)
-        times += [min(until, first + rng.uniform(0.0, 3.0)) for _ in range(rng.choice((1, 1, 2, 3, 4)))]
+        times += [
+            min(until, first + rng.uniform(0.0, 3.0)) for _ in range(rng.choice((1, 1, 2, 3, 4)))
+        ]
     return sorted(round(time, 2) for time in times[:many])
 
 
@@ -206,14 +214,25 @@ def _fault(rng: Random, network: Network, at: float, kind: str) -> ScheduledFaul
     if kind == "joins":
         v = rng.randrange(network.n)
         others = sorted(set(range(network.n)) - set(network.neighbours(v).tolist()) - {v})
-        return ScheduledFault(at, kind, (v, rng.choice(others))) if others else ScheduledFault(at, "silent", (v,))
+        return (
+            ScheduledFault(at, kind, (v, rng.choice(others)))
+            if others
+            else ScheduledFault(at, "silent", (v,))
+        )
     if kind == "split":
         return ScheduledFault(
-            at, kind, tuple(sorted(rng.sample(range(network.n), rng.randrange(1, network.n // 2 + 1)))), lasts
+            at,
+            kind,
+            tuple(sorted(rng.sample(range(network.n), rng.randrange(1, network.n // 2 + 1)))),
+            lasts,
         )
     if kind in ("crash", "die", "wipe"):
         return ScheduledFault(
-            at, kind, (v,), long if kind == "die" else lasts, rng.randrange(5) + 10 * rng.randrange(2)
+            at,
+            kind,
+            (v,),
+            long if kind == "die" else lasts,
+            rng.randrange(5) + 10 * rng.randrange(2),
         )
     if kind == "torn":
         return ScheduledFault(at, kind, (v,), lasts, rng.randrange(2))
@@ -254,7 +273,7 @@ def _problem(kind: str, n: int) -> Problem:
     return Logistic(features, rng.integers(0, 2, 2 * n), node=np.repeat(np.arange(n), 2), ridge=0.1)
 
 
-def _design(name: str) -> AnyDesign:
+def _design(name: str) -> Walk:
     if name == "mhlj":
         return mhlj(p_jump=0.3)
     if name == "weight_rw":
@@ -267,4 +286,11 @@ def _design(name: str) -> AnyDesign:
 @lru_cache(maxsize=1024)
 def _fleet(family: str, n: int, design: str, problem: str, steps: int) -> Fleet:
     network = _network(family, n)
-    return Fleet.of(network, _problem(problem, network.n), _design(design), steps=steps, step_size=0.01, record_every=1)
+    return Fleet.of(
+        network,
+        _problem(problem, network.n),
+        _design(design),
+        steps=steps,
+        step_size=0.01,
+        record_every=1,
+    )

@@ -1,19 +1,22 @@
-"""What must hold after every write, and at the end: the contract's I1 to I7, asked of all disks at once.
+"""The invariants I1 to I7, checked over all disks after every write and at the end.
 
-Nodes know little of each other; here everything is known. `Invariants.persisted` is told of every write to any disk,
-and raises `Violation` at once when it breaks an invariant:
+A node knows little about the others; here all disks are known. `Invariants.persisted` is called for
+every write to any disk, and raises `Violation` as soon as an invariant is broken:
 
-- I1: of the tokens on disk that are ACTIVE, MOVING or RELEASING there is at most one per epoch. One that is RELEASING
-  no longer counts when the register has released it: it is frozen, and can only become a guardian's copy.
-- I2: on a disk that is not lost for ever there is a copy that can continue. It must not be behind the highest epoch
-  that any living disk knows (it would be archived), and it is: the end; or a token that is ACTIVE, MOVING, RELEASING or
-  SEEKING; or a guarded copy whose register is unwritten; or a PREPARED token whose certificate is on a living disk.
-- I3, I4: a register is written once and by one guardian; once it says REGENERATED, nothing later of that epoch comes to
-  life; each (epoch, seq) comes to life once.
+- I1: of the tokens on disk that are ACTIVE, MOVING or RELEASING there is at most one per epoch. A
+  token that is RELEASING does not count once the register has released it: it can only become a
+  guardian's copy.
+- I2: on a disk that is not lost for ever there is a copy that can continue. Its epoch must not be
+  below the highest epoch that any living disk knows (it would be archived). It is: the end; or a
+  token that is ACTIVE, MOVING, RELEASING or SEEKING; or a guarded copy with an empty register; or a
+  PREPARED token whose certificate is on a living disk.
+- I3, I4: a register is written once and by one guardian; once it says REGENERATED, no later token
+  of that epoch becomes active; each (epoch, seq) becomes active once.
 - I5: the epoch that a disk knows never falls.
-- I6: each (epoch, step) is logged once, and no choice that is on disk is made again with another outcome.
+- I6: each (epoch, step) is logged once, and no decision that is on disk is made again with another
+  result.
 
-`judge` looks back when the walk is over: I7, and what was lost.
+`judge` checks the whole walk when it is over: I7, and what was lost.
 """
 
 from __future__ import annotations
@@ -32,7 +35,16 @@ from levywalk.draws import Words
 from levywalk.engine.bind import bind_phases
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began, Disk, Guarded, Held, HeldStatus, Line, RegisterValue
+from levywalk.fleet.protocol.records import (
+    Archived,
+    Began,
+    Disk,
+    Guarded,
+    Held,
+    HeldStatus,
+    Line,
+    RegisterValue,
+)
 from levywalk.fleet.protocol.terms import GuardianPolicy
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
@@ -53,7 +65,9 @@ class Violation(AssertionError):
 
 
 class WalkCost(NamedTuple):
-    """What a walk has cost: new epochs, how many of them a guardian began, and updates that do not count."""
+    """What the faults have cost: new epochs, how many of them a guardian began, and updates that do
+    not count.
+    """
 
     epochs: int
     regenerated: int
@@ -61,15 +75,17 @@ class WalkCost(NamedTuple):
 
 
 class Invariants:
-    """All disks, watched."""
+    """Watches all disks."""
 
     def __init__(self, fleet: Fleet, disks: list[Disk]) -> None:
         self.fleet, self.disks = fleet, disks
         self.dead: set[int] = set()
-        self.born = False  # whether the first token is on a disk
-        self.whole = False  # whether holder and guardian both had a copy since the last permanent death
-        self.deaths = 0  # for ever, of a node or of its disk
-        self.misled = False  # whether the operator has called a living node dead
+        self.started = False  # whether the first token is on a disk
+        self.whole = (
+            False  # whether holder and guardian both had a copy since the last permanent death
+        )
+        self.deaths = 0  # permanent losses of a node or of its disk
+        self.misled = False  # whether the operator has said of a living node that it is gone
         self.ended: dict[int, Epoch] = {}
         self.live: dict[Epoch, set[int]] = {}
         self.registers: dict[Place, Certificate | str] = {}
@@ -87,7 +103,7 @@ class Invariants:
     # After every write
 
     def persisted(self, v: int, slots: dict[str, Any], lines: Iterable[Line]) -> None:
-        """Take in one write, and check what it can break."""
+        """Note one write, and check what it can break."""
         if "known" in slots:
             self._know(v, slots["known"].epoch)
         for line in lines:
@@ -98,12 +114,14 @@ class Invariants:
             self._hold(v, slots["held"])
         if "final" in slots:
             self._end(v, slots["final"])
-        if self.born and slots.keys() & _COPIES:
+        if self.started and slots.keys() & _COPIES:
             self.check_copy()
 
     def _know(self, v: int, epoch: Epoch) -> None:
         if epoch < self._known[v]:
-            raise Violation("I5", f"node {v} knew epoch {tuple(self._known[v])} and now {tuple(epoch)}")
+            raise Violation(
+                "I5", f"node {v} knew epoch {tuple(self._known[v])} and now {tuple(epoch)}"
+            )
         self._known[v] = epoch
 
     def _log(self, v: int, line: Line) -> None:
@@ -111,13 +129,17 @@ class Invariants:
             steps = self.visits.setdefault(Epoch(*line.token_epoch), {})
             if line.step in steps:
                 raise Violation(
-                    "I6", f"step {line.step} of {tuple(line.token_epoch)} at nodes {steps[line.step][0]} and {v}"
+                    "I6",
+                    f"step {line.step} of {tuple(line.token_epoch)} at nodes {steps[line.step][0]} "
+                    f"and {v}",
                 )
             steps[line.step] = v, line
         elif isinstance(line, Began):
             if self.began.setdefault(line.epoch, line[1:]) != line[1:]:
                 raise Violation(
-                    "log", f"epoch {tuple(line.epoch)} began twice, from {self.began[line.epoch]} and {line}"
+                    "log",
+                    f"epoch {tuple(line.epoch)} began twice, from {self.began[line.epoch]} and "
+                    f"{line}",
                 )
         else:
             self.archived.append((v, line))
@@ -128,7 +150,9 @@ class Invariants:
             self.forgotten.discard(place)
             self.registers.pop(place, None)
         if self.guardians.setdefault(place, v) != v:
-            raise Violation("I3", f"{_at(place)} has two guardians, {self.guardians[place]} and {v}")
+            raise Violation(
+                "I3", f"{_at(place)} has two guardians, {self.guardians[place]} and {v}"
+            )
         register = guarded.register
         if register is None:
             if self.registers.get(place) is not None:
@@ -148,7 +172,7 @@ class Invariants:
             self.live[before.token.epoch].discard(v)
         if held is None:
             return
-        self.born = True
+        self.started = True
         epoch = held.token.epoch
         if held.to >= 0:
             self._check_choice(v, held)
@@ -162,13 +186,17 @@ class Invariants:
         made = (v, held.token.epoch, held.token.seq, held.token.version)
         if self.choices.setdefault(made, held.to) != held.to:
             raise Violation(
-                "choice", f"node {v} chose {self.choices[made]} after step {held.token.step}, then {held.to}"
+                "choice",
+                f"node {v} chose {self.choices[made]} after step {held.token.step}, then {held.to}",
             )
 
     def _comes_to_life(self, v: int, held: Held) -> None:
         place = held.token.epoch, held.token.seq
         if place in self.holders:
-            raise Violation("I4", f"{_at(place)} came to life at node {self.holders[place]} and then at node {v}")
+            raise Violation(
+                "I4",
+                f"{_at(place)} became active at node {self.holders[place]} and then at node {v}",
+            )
         self.holders[place] = v
         dead = [
             p
@@ -176,10 +204,16 @@ class Invariants:
             if p[0] == place[0] and p[1] < place[1] and r == RegisterValue.REGENERATED
         ]
         if dead:
-            raise Violation("I3", f"{_at(place)} came to life at node {v} after {_at(dead[0])} was regenerated")
+            raise Violation(
+                "I3", f"{_at(place)} became active at node {v} after {_at(dead[0])} was regenerated"
+            )
         if held.guardian not in self.dead:
             guarded = self.disks[held.guardian].guarded
-            if guarded is not None and (guarded.copy.epoch, guarded.copy.seq) == place and guarded.register is None:
+            if (
+                guarded is not None
+                and (guarded.copy.epoch, guarded.copy.seq) == place
+                and guarded.register is None
+            ):
                 self.whole = self.whole or held.token.epoch >= self._highest()
 
     def _check_single(self, epoch: Epoch) -> None:
@@ -207,12 +241,18 @@ class Invariants:
     def check_copy(self) -> None:
         """Check I2."""
         highest = self._highest()
-        if not any(self._can_continue(disk, v, highest) for v, disk in enumerate(self.disks) if v not in self.dead):
+        if not any(
+            self._can_continue(disk, v, highest)
+            for v, disk in enumerate(self.disks)
+            if v not in self.dead
+        ):
             raise Violation("I2", f"no copy of epoch {tuple(highest)} or later can continue")
 
     def _can_continue(self, disk: Disk, v: int, highest: Epoch) -> bool:
         held, guarded = disk.held, disk.guarded
-        lives = held is not None and (held.status != HeldStatus.PREPARED or self._is_certified(v, held))
+        lives = held is not None and (
+            held.status != HeldStatus.PREPARED or self._is_certified(v, held)
+        )
         if held is not None and lives and held.token.epoch >= highest:
             return True
         if guarded is not None and guarded.copy.epoch >= highest and guarded.register is None:
@@ -220,28 +260,36 @@ class Invariants:
         return disk.final is not None and disk.final.epoch >= highest
 
     def _is_certified(self, v: int, held: Held) -> bool:
-        """Whether the certificate that a prepared token waits for is on a disk, and can be told."""
+        """Return whether the certificate that a prepared token needs is on a disk from which it can
+        be sent.
+        """
         for u in (held.guardian, held.giver):
             guarded = None if u < 0 or u in self.dead else self.disks[u].guarded
             for found in () if guarded is None else (guarded.register, guarded.activate):
-                if isinstance(found, Certificate) and found[1:4] == (held.token.epoch, held.token.seq - 1, v):
+                if isinstance(found, Certificate) and found[1:4] == (
+                    held.token.epoch,
+                    held.token.seq - 1,
+                    v,
+                ):
                     return True
         return False
 
     def died(self, v: int) -> None:
-        """Take a disk away for ever."""
+        """Note that a node is dead, and its disk lost, for ever."""
         self.dead.add(v)
         self.deaths += 1
         self.whole = False
         self._hold(v, None)
         self.ended.pop(v, None)
-        if self.born:
+        if self.started:
             self.check_copy()
 
     def wiped(self, v: int, disk: Disk) -> None:
         """Replace a disk by an empty one."""
         self._hold(v, None)
-        self.forgotten |= {place for place, guardian in self.guardians.items() if guardian == v}  # all its registers
+        self.forgotten |= {
+            place for place, guardian in self.guardians.items() if guardian == v
+        }  # all its registers
         self.disks[v] = disk
         self.deaths += 1
         self._known[v] = FIRST
@@ -252,8 +300,14 @@ class Invariants:
     # When the walk is over
 
     def judge(self, policy: str) -> WalkCost:
-        """Check I6 and I7 along the winning chain, the counters, and that no more was lost than is promised."""
-        final = next(disk.final for v, disk in enumerate(self.disks) if v in self.ended and disk.final is not None)
+        """Check I6 and I7 along the winning chain, the counters, and that no more was lost than
+        promised.
+        """
+        final = next(
+            disk.final
+            for v, disk in enumerate(self.disks)
+            if v in self.ended and disk.final is not None
+        )
         chain = self._chain(final.epoch)
         walk = self._walk(chain, final)
         _check_counters(walk, final)
@@ -273,7 +327,7 @@ class Invariants:
         return chain[::-1]
 
     def _walk(self, chain: list[tuple[Epoch, int]], final: Token) -> list[tuple[int, Visit]]:
-        """Return who made each step that counts; the last line is the end itself."""
+        """Return which node made each step that counts; the last line is the end itself."""
         ends = [base for _, base in chain[1:]] + [final.step + 1]
         walk = []
         for (epoch, base), end in zip(chain, ends, strict=True):
@@ -284,7 +338,7 @@ class Invariants:
         return walk
 
     def _check_links(self, chain: list[tuple[Epoch, int]], final: Token) -> None:
-        """Check that the hash over all hand-offs is that of the registers."""
+        """Check that the hash over all hand-offs agrees with the registers."""
         link = b""
         starts = [epoch.seq for epoch, _ in chain] + [final.seq]
         for (epoch, _), (first, last) in zip(chain, pairwise(starts), strict=True):
@@ -299,7 +353,7 @@ class Invariants:
             raise Violation("chain", "the hash over all hand-offs is not that of the registers")
 
     def _check_reports(self, chain: list[tuple[Epoch, int]], lost: dict[Epoch, int]) -> None:
-        """Check what nodes say is lost with a token of the chain that came back to learn of a higher epoch."""
+        """Check how many updates nodes report as lost, after they learned of a higher epoch."""
         bases = {epoch: base for (epoch, _), (_, base) in pairwise(chain)}
         for v, line in self.archived:
             epoch = line.token.epoch
@@ -308,23 +362,32 @@ class Invariants:
             true = max(0, line.token.step - bases[epoch])
             if line.by in self.began and self.began[line.by][0] == epoch and line.lost != true:
                 raise Violation(
-                    "report", f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not {true}"
+                    "report",
+                    f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not "
+                    f"{true}",
                 )
 
     def _count(self, chain: list[tuple[Epoch, int]], final: Token, policy: str) -> WalkCost:
-        """Count updates that do not count, and compare with the promise and with what was reported."""
-        ends = {epoch: base for (epoch, _), (_, base) in pairwise(chain)} | {final.epoch: final.step}
+        """Count the updates that do not count; compare with the promise and with the reports."""
+        ends = {epoch: base for (epoch, _), (_, base) in pairwise(chain)} | {
+            final.epoch: final.step
+        }
         most, lost = self.fleet.terms.renew_after, {}
         for epoch, steps in self.visits.items():
-            beyond = [s for s in steps if s >= ends.get(epoch, 0) and s < self.fleet.published.steps]
+            beyond = [
+                s for s in steps if s >= ends.get(epoch, 0) and s < self.fleet.published.steps
+            ]
             lost[epoch] = len([s for s in beyond if epoch != final.epoch])
             if policy == GuardianPolicy.EAGER or self.misled:
-                continue  # may fork
+                continue  # there may be a second branch
             allowed = most if epoch in self.regenerated or self.deaths else 0
             if epoch not in ends and not self.deaths:
                 raise Violation("loss", f"epoch {tuple(epoch)} was overtaken without a register")
             if epoch in ends and lost[epoch] > allowed:
-                raise Violation("loss", f"{lost[epoch]} updates of epoch {tuple(epoch)} are lost, {allowed} may be")
+                raise Violation(
+                    "loss",
+                    f"{lost[epoch]} updates of epoch {tuple(epoch)} are lost, {allowed} may be",
+                )
         self._check_reports(chain, lost)
         return WalkCost(len(chain), len(self.regenerated), sum(lost.values()))
 
@@ -343,13 +406,17 @@ def _check_counters(walk: list[tuple[int, Visit]], final: Token) -> None:
         raise Violation("counters", f"{final.transfers} transfers but {final.seq} hand-offs")
     for (v, line), (u, after) in pairwise(walk):
         hops, transfers = after.hops - line.hops, after.transfers - line.transfers
-        brought_back = line.token_epoch != after.token_epoch  # by a guardian, who had the copy all along
+        brought_back = (
+            line.token_epoch != after.token_epoch
+        )  # by a guardian, which already had the copy
         if not brought_back and not (max(1, transfers) <= hops and transfers >= int(v != u)):
             raise Violation("counters", f"from {v} to {u} in {hops} hops and {transfers} transfers")
 
 
 def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
-    """Check I7: the updates of that walk, made as the reference backend makes them, give the token's model."""
+    """Check I7: the updates of that walk, made as the reference backend makes them, give the
+    token's model.
+    """
     published = fleet.published
     if published.method.node_memory or not isinstance(published.update, Sgd):
         check_memory_replay(fleet, walk, final)
@@ -372,11 +439,14 @@ def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
             phase, switched = 1, t
     found: tuple[Floats, int, int] = final.model, final.switched_at, final.diverged_at
     if not np.array_equal(found[0], x) or found[1:] != (switched, diverged):
-        raise Violation("I7", f"the model is {found}, the replay of its walk gives {(x, switched, diverged)}")
+        raise Violation(
+            "I7", f"the model is {found}, the replay of its walk gives {(x, switched, diverged)}"
+        )
 
 
 def check_memory_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
-    """Check I7 for any update: its own `apply` along the walk gives the token's model; nothing of `step` is used.
+    """Check I7 for any update: its own `apply` along the walk gives the token's model; nothing of
+    `step` is used.
 
     Holds without faults: what a brought-back token may read of a node's memory is not promised yet.
     """
@@ -397,7 +467,9 @@ def check_memory_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
         weight = phase.weight(fleet.scores_of(v)[0])
         memory = Memory(Slots(carried), Slots(kept[v]))
         local = LocalData(fleet.problem, v, method.n)
-        moved = method.update.apply(x, memory, local, weight, phase.step_size_at(t, 1.0), Words(fleet.key(v), t))
+        moved = method.update.apply(
+            x, memory, local, weight, phase.step_size_at(t, 1.0), Words(fleet.key(v), t)
+        )
         if not np.isfinite(moved).all():
             break
         x = moved

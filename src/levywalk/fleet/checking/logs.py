@@ -1,18 +1,20 @@
-"""The judge of real fleets: I1 to I7, and what was lost, from nothing but the folders that the nodes have left.
+"""Check real fleets: I1 to I7, and what was lost, from the folders that the nodes have left.
 
-`Invariants` sees every write as it happens. Real nodes write on their own, so here all is told afterwards, from their
-logs: who made which update of which epoch, after how many hand-offs, and some of the models in between. A node's
-hand-offs and transfers are the same number (a token that is brought back keeps both), so that ``Visit.transfers`` is
-the contract's seq.
+`Invariants` sees every write when it happens. Real nodes write on their own, so everything is
+checked afterwards, from their logs: which node made which update of which epoch, after how many
+hand-offs, and some of the models in between. The number of hand-offs and the number of transfers of
+a token are the same (a restored token keeps both), so ``Visit.transfers`` is the seq of the
+protocol.
 
 - I1, I4: in an epoch, each seq is at one node, and along its steps the seq never falls.
-- I3: after an epoch was begun from seq n of its parent, nothing beyond n of the parent came to life.
+- I3: after an epoch was begun from seq n of its parent, no later token of the parent became active.
 - I5: in one log, epochs never fall.
 - I6: each (epoch, step) is logged once, and none in between is missing.
-- I7: every model in a log, also in an epoch that was overtaken, is that of the replay, to the bit.
-- Of an epoch that was overtaken at most K updates are lost; what is reported as lost is what the logs say.
+- I7: every model in a log, also of a replaced epoch, is that of the replay, to the bit.
+- Of a replaced epoch at most K updates are lost, and the reported losses agree with the logs.
 
-I2, that a copy can always continue, shows in that the walk goes on: that is for whoever torments the nodes to see.
+I2, that a copy can always continue, is not checked here: it shows in that the walk continues, which
+the caller checks.
 """
 
 from __future__ import annotations
@@ -41,26 +43,29 @@ Visits = dict[Epoch, dict[int, tuple[int, Visit]]]
 
 
 class Piece(NamedTuple):
-    """The log of one disk: a node that has lost one has several."""
+    """The log of one disk. A node that has lost a disk has several."""
 
     node: int
     lines: Sequence[Line]
-    token: Token | None = None  # the live one, or the copy, that the disk holds at the end
+    token: Token | None = None  # the active token, or the copy, that is on the disk at the end
 
 
 class Judged(NamedTuple):
-    """What the logs tell of a fleet that broke nothing."""
+    """The result for a fleet that broke no invariant."""
 
     steps: int
     handoffs: int
     epochs: int
     lost: int
-    reported: int  # of the lost updates, those that a node which came back has told of
-    models: int  # that were compared with the replay
+    reported: int  # lost updates that were reported by a node that came back
+    models: int  # number of models that were compared with the replay
 
 
 def pieces(folder: str | Path) -> list[Piece]:
-    """Read all logs of a fleet's folder: ``node-3/state``, and what was moved away, ``node-3/state.lost-1``."""
+    """Read all logs of a fleet's folder:
+
+    ``node-3/state``, and disks that were moved away, ``node-3/state.lost-1``.
+    """
     found = []
     for path in sorted(Path(folder).glob("node-*/state*/state.db")):
         node = int(path.parent.parent.name.removeprefix("node-"))
@@ -78,14 +83,18 @@ def pieces(folder: str | Path) -> list[Piece]:
 
 
 def judge_folder(fleet: Fleet, folder: Path) -> Judged:
-    """Judge all that a fleet has left: the logs, what its status says is lost, and what the nodes complain of."""
+    """Check everything that a fleet has left: the logs, the losses that its status shows, and the
+    errors that its nodes report.
+    """
     for path in sorted(folder.glob("node-*/node.log")):
         for line in path.read_text().splitlines():
             if '"level": "error"' in line or line.startswith("Traceback"):
                 raise Violation("crash", f"{path}: {line}")
     logs = pieces(folder)
     judged = judge(fleet, logs)
-    if len(logs) == fleet.network.n:  # no disk was lost, of which the status cannot know
+    if (
+        len(logs) == fleet.network.n
+    ):  # otherwise a disk was lost, and the status cannot know what was on it
         told = FleetFolder.open(folder).status()["lost_updates"]
         if told != judged.lost:
             raise Violation("report", f"{judged.lost} updates are lost, the status says {told}")
@@ -93,7 +102,7 @@ def judge_folder(fleet: Fleet, folder: Path) -> Judged:
 
 
 def judge(fleet: Fleet, logs: Sequence[Piece]) -> Judged:
-    """Check everything, of a fleet with the policy "wait"; raise `Violation` for the first thing that is wrong.
+    """Check everything about a fleet with the policy "wait"; raise `Violation` for the first error.
 
     Examples
     --------
@@ -116,7 +125,9 @@ def judge(fleet: Fleet, logs: Sequence[Piece]) -> Judged:
     _check_last(fleet, winning, logs)
     lost = _lost(fleet, visits, lineage)
     if sum(lost.values()) != _reported_by_merge(fleet, logs):
-        raise Violation("report", f"{sum(lost.values())} updates are lost, the merged logs say otherwise")
+        raise Violation(
+            "report", f"{sum(lost.values())} updates are lost, the merged logs say otherwise"
+        )
     return Judged(
         len([1 for _, line in winning if line.step < fleet.published.steps]),
         winning[-1][1].transfers if winning else 0,
@@ -128,7 +139,7 @@ def judge(fleet: Fleet, logs: Sequence[Piece]) -> Judged:
 
 
 def _sorted(logs: Iterable[Piece]) -> tuple[Visits, dict[Epoch, Began], list[tuple[int, Archived]]]:
-    """Sort lines by what they say; check I5 and I6."""
+    """Sort the lines by kind; check I5 and I6."""
     visits: Visits = {}
     began: dict[Epoch, Began] = {}
     archived = []
@@ -140,14 +151,20 @@ def _sorted(logs: Iterable[Piece]) -> tuple[Visits, dict[Epoch, Began], list[tup
                 continue
             epoch = Epoch(*(line.token_epoch if isinstance(line, Visit) else line.epoch))
             if epoch < highest:
-                raise Violation("I5", f"node {v} worked in epoch {tuple(highest)} and then in {tuple(epoch)}")
+                raise Violation(
+                    "I5", f"node {v} worked in epoch {tuple(highest)} and then in {tuple(epoch)}"
+                )
             highest = epoch
             if isinstance(line, Visit):
                 other = visits.setdefault(epoch, {}).setdefault(line.step, (v, line))
                 if other[1] is not line:
-                    raise Violation("I6", f"step {line.step} of {tuple(epoch)} at nodes {other[0]} and {v}")
+                    raise Violation(
+                        "I6", f"step {line.step} of {tuple(epoch)} at nodes {other[0]} and {v}"
+                    )
             elif began.setdefault(epoch, line) != line:
-                raise Violation("log", f"epoch {tuple(epoch)} began twice: {began[epoch]} and {line}")
+                raise Violation(
+                    "log", f"epoch {tuple(epoch)} began twice: {began[epoch]} and {line}"
+                )
     return visits, began, archived
 
 
@@ -157,10 +174,15 @@ def _check_single(visits: Visits) -> None:
         places: dict[int, int] = {}
         for v, line in steps.values():
             if places.setdefault(line.transfers, v) != v:
-                raise Violation("I4", f"{tuple(epoch)}/{line.transfers} at nodes {places[line.transfers]} and {v}")
+                raise Violation(
+                    "I4",
+                    f"{tuple(epoch)}/{line.transfers} at nodes {places[line.transfers]} and {v}",
+                )
         for (_, before), (_, after) in pairwise(steps[s] for s in sorted(steps)):
             if after.transfers < before.transfers or after.hops <= before.hops:
-                raise Violation("I1", f"epoch {tuple(epoch)} goes back from {before[:4]} to {after[:4]}")
+                raise Violation(
+                    "I1", f"epoch {tuple(epoch)} goes back from {before[:4]} to {after[:4]}"
+                )
 
 
 def _check_fences(visits: Visits, began: dict[Epoch, Began]) -> None:
@@ -170,23 +192,27 @@ def _check_fences(visits: Visits, began: dict[Epoch, Began]) -> None:
             if line.transfers > child.epoch.seq:
                 raise Violation(
                     "I3",
-                    f"epoch {tuple(child.epoch)} began from hand-off {child.epoch.seq} of {tuple(child.parent)}, whose "
+                    f"epoch {tuple(child.epoch)} began from hand-off {child.epoch.seq} of "
+                    f"{tuple(child.parent)}, whose "
                     f"step {step} was made at node {v} after hand-off {line.transfers}",
                 )
 
 
 def _check_whole(visits: Visits, began: dict[Epoch, Began]) -> None:
-    """Check that every epoch's beginning is logged, and each of its steps up to the last."""
+    """Check that the beginning of every epoch is logged, and each of its steps up to the last."""
     for epoch, steps in visits.items():
         if epoch not in began:
             raise Violation("I7", f"nobody has logged how epoch {tuple(epoch)} began")
         missing = set(range(began[epoch].base, max(steps) + 1)) ^ set(steps)
         if missing:
-            raise Violation("I6", f"step {min(missing)} of epoch {tuple(epoch)} is missing, or before its beginning")
+            raise Violation(
+                "I6",
+                f"step {min(missing)} of epoch {tuple(epoch)} is missing, or before its beginning",
+            )
 
 
 def _lineage(began: dict[Epoch, Began]) -> list[Began]:
-    """Return how the highest epoch came to be, from the first one on."""
+    """Return the epochs that led to the highest one, from the first one on."""
     epoch, found = max(began, default=FIRST), []
     while epoch != FIRST:
         if epoch not in began:
@@ -218,7 +244,10 @@ def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> in
     for epoch in sorted(began):
         own = began[epoch]
         if (own.parent, own.base) not in at:
-            raise Violation("I7", f"epoch {tuple(epoch)} began from step {own.base}, which its parent never reached")
+            raise Violation(
+                "I7",
+                f"epoch {tuple(epoch)} began from step {own.base}, which its parent never reached",
+            )
         x = at[own.parent, own.base]
         steps = visits.get(epoch, {})
         for t in range(own.base, max(steps, default=own.base - 1) + 1):
@@ -229,7 +258,9 @@ def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> in
                 compared += 1
                 if not np.array_equal(line.model, x):
                     raise Violation(
-                        "I7", f"the model of {tuple(epoch)} before step {t} at node {v} is not the replay's"
+                        "I7",
+                        f"the model of {tuple(epoch)} before step {t} at node {v} is not the "
+                        "replay's",
                     )
             if t < fleet.published.steps:
                 gamma = min(float(phase.step_sizes(t, t + 1)[0]), phase.published.most)
@@ -246,21 +277,30 @@ def _check_last(fleet: Fleet, winning: list[tuple[int, Visit]], logs: Sequence[P
     if last is not None:
         walk = [v for v, line in winning if line.step < last.step]
         if len(walk) != last.step:
-            raise Violation("I6", f"the token has made {last.step} updates, the logs have {len(walk)} of them")
+            raise Violation(
+                "I6", f"the token has made {last.step} updates, the logs have {len(walk)} of them"
+            )
         check_replay(fleet, [*walk, -1], last)
 
 
 def _lost(fleet: Fleet, visits: Visits, lineage: list[Began]) -> dict[Epoch, int]:
-    """Count updates that do not count, by epoch, and compare with the promise."""
-    ends = {one.epoch: child.base for one, child in pairwise(lineage)} | {lineage[-1].epoch: fleet.published.steps}
+    """Count the updates that do not count, by epoch, and compare with the promise."""
+    ends = {one.epoch: child.base for one, child in pairwise(lineage)} | {
+        lineage[-1].epoch: fleet.published.steps
+    }
     lost = {}
     for epoch, steps in visits.items():
         lost[epoch] = len([s for s in steps if ends.get(epoch, 0) <= s < fleet.published.steps])
         if epoch not in ends:
-            raise Violation("fork", f"epoch {tuple(epoch)} made {len(steps)} updates, and nothing goes on from it")
+            raise Violation(
+                "fork",
+                f"epoch {tuple(epoch)} made {len(steps)} updates, and nothing goes on from it",
+            )
         if lost[epoch] > fleet.terms.renew_after:
             raise Violation(
-                "loss", f"{lost[epoch]} updates of {tuple(epoch)} are lost, {fleet.terms.renew_after} may be"
+                "loss",
+                f"{lost[epoch]} updates of {tuple(epoch)} are lost, {fleet.terms.renew_after} may "
+                "be",
             )
     return lost
 
@@ -273,8 +313,10 @@ def _reported_by_merge(fleet: Fleet, logs: Sequence[Piece]) -> int | None:
     return None if lost is None else len(lost)
 
 
-def _reports(visits: Visits, began: dict[Epoch, Began], archived: list[tuple[int, Archived]]) -> int:
-    """Check what nodes that came back say is lost; return the sum of it."""
+def _reports(
+    visits: Visits, began: dict[Epoch, Began], archived: list[tuple[int, Archived]]
+) -> int:
+    """Check the losses that nodes report after they came back; return their sum."""
     told = 0
     for v, line in archived:
         epoch, by = line.token.epoch, began.get(line.by)
@@ -282,6 +324,9 @@ def _reports(visits: Visits, began: dict[Epoch, Began], archived: list[tuple[int
             continue
         true = len([s for s in visits.get(epoch, {}) if s >= by.base])
         if line.lost != true:
-            raise Violation("report", f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not {true}")
+            raise Violation(
+                "report",
+                f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not {true}",
+            )
         told += true
     return told

@@ -1,4 +1,4 @@
-"""Nodes with one injected bug each: a harness that does not catch them all checks nothing."""
+"""Nodes with one injected bug each. Tools that do not find all of them are not good enough."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 
 
 class AcknowledgesBeforeCommit(Node):
-    """The next node says "prepared" before the token is on its disk."""
+    """The next node sends "prepared" before the token is on its disk."""
 
     def _send(self, to: int, message: Message) -> None:
         if isinstance(message, Prepared):
@@ -22,19 +22,29 @@ class AcknowledgesBeforeCommit(Node):
 
 
 class ReleasesWithoutRegister(Node):
-    """The guardian gives a certificate without looking at its register, or writing it."""
+    """The guardian gives a certificate without reading or writing its register."""
 
     def _release(self, sender: int, message: Release, now: float) -> None:
-        if self._behind(sender, message.epoch) or self._mine(sender, message.epoch, message.seq) is None:
+        if (
+            self._behind(sender, message.epoch)
+            or self._mine(sender, message.epoch, message.seq) is None
+        ):
             return
         blank = Certificate(self.id, message.epoch, message.seq, message.to, message.digest, b"")
-        self._send(sender, Released(blank._replace(signature=self.signer.sign(blank.statement(self.terms.run)))))
+        self._send(
+            sender,
+            Released(blank._replace(signature=self.signer.sign(blank.statement(self.terms.run)))),
+        )
 
 
 class AnnouncesUnguarded(Node):
-    """A token that is brought back goes to work, and its epoch is spoken of, before a second node has its copy."""
+    """A restored token becomes active, and its epoch is announced,
+    before a second node has a copy.
+    """
 
-    def _bring_back(self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]) -> None:
+    def _bring_back(
+        self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]
+    ) -> None:
         super()._bring_back(token, parent, to, now, avoid)
         held = self.disk.held
         if held is not None and held.guardian != NOBODY:
@@ -42,14 +52,19 @@ class AnnouncesUnguarded(Node):
 
     def _begin(self, held: Held, now: float) -> None:
         self._lines.append(Began(held.token.epoch, held.parent, held.token.step))
-        self._put("held", held._replace(status=HeldStatus.ACTIVE if held.to == NOBODY else HeldStatus.MOVING))
+        self._put(
+            "held",
+            held._replace(status=HeldStatus.ACTIVE if held.to == NOBODY else HeldStatus.MOVING),
+        )
         self._put("known", Known(held.token.epoch, held.token.base))
         self._announce(now)
         self._go_on(now)
 
 
 class RedrawsAfterCrash(Node):
-    """After a restart a choice that was on disk is made again, with another outcome if there is one."""
+    """After a restart a decision that was on disk is made again,
+    with another result if possible.
+    """
 
     def _start(self, event: Start, now: float) -> None:
         held = self.disk.held
@@ -61,7 +76,7 @@ class RedrawsAfterCrash(Node):
 
 
 class GenesisWithoutGuardian(Node):
-    """The first token goes to work at once; the copy reaches its guardian or does not."""
+    """The first token becomes active at once, whether or not its guardian has the copy."""
 
     def _genesis(self, event: Genesis, now: float) -> None:
         fresh = self.disk.known.epoch == FIRST and self.disk.held is None

@@ -1,8 +1,9 @@
-"""Network namespaces of Linux: each node on a machine of its own, as far as the network is concerned.
+"""Network namespaces of Linux: each node has its own network, as if it were on its own machine.
 
-The namespaces hang on a bridge, which has a namespace too, so that nothing of the machine's own network is touched, and
-all of it goes when the namespaces are deleted. A way from one node to another is cut by a route into a black hole.
-Delays need the kernel's netem, which not every kernel has. All of it needs root.
+The namespaces are connected by a bridge, which has its own namespace. So the machine's own network
+is not touched, and everything disappears when the namespaces are deleted. The way from one node to
+another is cut by a blackhole route. Delays need the kernel's netem, which not every kernel has. All
+of this needs root.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ PORT = 7400
 
 
 class NoNamespaces(LevywalkError):
-    """The machine does not let us."""
+    """Network namespaces cannot be used on this machine."""
 
 
 class Namespaces:
-    """Namespaces for so many nodes.
+    """Network namespaces for this many nodes.
 
     Raises
     ------
     NoNamespaces
-        If they cannot be made; nothing is left then.
+        If they cannot be created. Nothing is left behind then.
     """
 
     kinds: tuple[str, ...] = ("cut link", "cut node", "one way")
@@ -55,7 +56,19 @@ class Namespaces:
             own = self.of(v)
             self._add(own)
             _ip(
-                "link", "add", "name", "eth0", "netns", own, "type", "veth", "peer", "name", f"p{v}", "netns", self._hub
+                "link",
+                "add",
+                "name",
+                "eth0",
+                "netns",
+                own,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                f"p{v}",
+                "netns",
+                self._hub,
             )
             _ip("-n", self._hub, "link", "set", f"p{v}", "master", "hub0", "up")
             _ip("-n", own, "address", "add", f"{self.host(v)}/16", "dev", "eth0")
@@ -87,11 +100,13 @@ class Namespaces:
         """Let the nodes of these node files listen in their namespaces."""
         for path in files:
             node = NodeFile.read(path)
-            peers = tuple(replace(peer, address=f"{self.host(peer.id)}:{PORT}") for peer in node.neighbours)
+            peers = tuple(
+                replace(peer, address=f"{self.host(peer.id)}:{PORT}") for peer in node.neighbours
+            )
             replace(node, listen=f"{self.host(node.id)}:{PORT}", neighbours=peers).write(path)
 
     def command(self, v: int, command: list[str]) -> list[str]:
-        """Return how a command is run in a node's namespace; it keeps its process id."""
+        """Return the command that runs a command in a node's namespace; it keeps its process id."""
         return ["ip", "netns", "exec", self.of(v), *command]
 
     def cut(self, a: int, b: int) -> None:
@@ -107,13 +122,19 @@ class Namespaces:
             self._holes.discard((a, b))
 
     def delay(self, v: int, seconds: float) -> None:
-        """Let everything that a node sends come late; 0 ends it."""
+        """Delay everything that a node sends; 0 ends it."""
         what = ["replace", "dev", "eth0", "root", "netem", "delay", f"{seconds * 1000:.0f}ms"]
-        tc = ["tc", "-n", self.of(v), "qdisc", *(what if seconds else ["del", "dev", "eth0", "root"])]
+        tc = [
+            "tc",
+            "-n",
+            self.of(v),
+            "qdisc",
+            *(what if seconds else ["del", "dev", "eth0", "root"]),
+        ]
         subprocess.run(tc, check=True, capture_output=True, timeout=10)
 
     def reset(self, a: int, b: int) -> None:
-        """Not possible here."""
+        """Raise an error: this is not possible with namespaces."""
         raise NoNamespaces("namespaces cannot reset a connection; use --network proxy")
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
-"""Faults for real processes: killed, stopped, cut off, with their disks lost; drawn at random, several at once.
+"""Faults of real processes: killed, stopped, disconnected, with lost disks; drawn at random,
+several at once.
 
-A fault is a generator: it does its harm, and yields the seconds until it wants to go on; when it ends, all is well
-again. Only a `loss` stays.
+A fault is a generator: it does its harm, and yields the seconds until its next step. When it ends,
+the fault is over. Only a `loss` is permanent.
 """
 
 from __future__ import annotations
@@ -16,17 +17,26 @@ from typing import NamedTuple
 from levywalk.fleet.checking.running_fleet import NONE, POLL, Links, RunningFleet, WalkProgress
 from levywalk.fleet.storage.failpoints import FAILPOINTS
 
-HEALS = 10.0  # seconds in which the walk goes on, once a fault is over …
+HEALS = 10.0  # seconds within which the walk continues after a fault …
 DIES = 15.0  # … and, after a death, when dead_after has passed
 LOST_DISK = "lost disk"
-WEIGHTS = {"kill": 7, "stop": 4, "failpoint": 4, "end": 2, LOST_DISK: 2, "cut link": 3, "cut node": 3, "one way": 3}
+WEIGHTS = {
+    "kill": 7,
+    "stop": 4,
+    "failpoint": 4,
+    "end": 2,
+    LOST_DISK: 2,
+    "cut link": 3,
+    "cut node": 3,
+    "one way": 3,
+}
 WEIGHTS |= {"delay": 2, "reset": 3}
 _AT_BIRTH = ("create", "mark")  # failpoints of a new store
 _OF_FILES = ("write", "fsync", "rename", "folder", "remove")  # failpoints of large models
 
 
 class ProcessFault(NamedTuple):
-    """Something that goes wrong, and how it goes on."""
+    """One fault, and its steps."""
 
     kind: str
     words: str
@@ -35,10 +45,12 @@ class ProcessFault(NamedTuple):
 
 @dataclass
 class Tally:
-    """What was done to a fleet, and how it took it."""
+    """The faults that were injected, and how long the walk paused after each."""
 
     kinds: Counter[str] = field(default_factory=Counter)
-    waits: list[float] = field(default_factory=list)  # seconds from the end of a fault until the walk went on
+    waits: list[float] = field(
+        default_factory=list
+    )  # seconds from the end of a fault until the walk went on
     after_loss: list[float] = field(default_factory=list)  # the same after a death
     story: list[str] = field(default_factory=list)
 
@@ -52,16 +64,18 @@ class Tally:
 
 
 class FaultInjector:
-    """Torments a live fleet.
+    """Injects faults into a running fleet.
 
     Parameters
     ----------
     patience
-        What the waits for progress are multiplied with: 1 is what is promised at rest.
+        Factor for the time within which the walk must continue; 1 is the promise on an idle
+        machine.
     files
-        Whether models are large enough to lie in files, so that failpoints of files are passed.
+        Whether models are so large that they are stored in files, so that failpoints of files are
+        reached.
     kinds
-        Which faults; None for all that the links can have.
+        The kinds of faults; None for all that the links support.
     """
 
     def __init__(
@@ -74,12 +88,19 @@ class FaultInjector:
         kinds: tuple[str, ...] | None = None,
     ) -> None:
         self.live, self.draws, self.patience, self.files = live, draws, patience, files
-        able = ("kill", "stop", "failpoint", "end", LOST_DISK, *(() if live.links is None else live.links.kinds))
+        able = (
+            "kill",
+            "stop",
+            "failpoint",
+            "end",
+            LOST_DISK,
+            *(() if live.links is None else live.links.kinds),
+        )
         self.kinds = [kind for kind in able if kinds is None or kind in kinds]
         self.tally = Tally()
         self.dead_after = live.fleet.terms.dead_after
         self._began = time.monotonic()
-        self._whole: WalkProgress = NONE  # since when nothing was lost for ever
+        self._whole: WalkProgress = NONE  # the progress since the last permanent loss
         self._made: dict[str, Callable[[int], tuple[str, Iterator[float]]]] = {
             "kill": self._kill,
             "stop": self._stop,
@@ -100,10 +121,12 @@ class FaultInjector:
     # One round
 
     def strike(self, most: int = 3) -> int:
-        """Let one fault happen, or several at once, and see that the walk goes on; return how many."""
+        """Inject one fault, or several at once, and check that the walk continues; return their
+        number.
+        """
         many = min(most, self.draws.choices((1, 2, 3), (6, 3, 1))[0])
         kinds = self.draws.choices(self.kinds, [WEIGHTS[kind] for kind in self.kinds], k=many)
-        if LOST_DISK in kinds:  # one at a time: two could hold both copies
+        if LOST_DISK in kinds:  # one at a time: two disks could have both copies
             kinds = [LOST_DISK, *(kind for kind in kinds if kind != LOST_DISK)]
             self.settle()
         roles, faults, taken = self.live.roles(), [], set[int]()
@@ -135,7 +158,9 @@ class FaultInjector:
                 self.say(f"{fault.kind} is over: {fault.words}")
 
     def lose(self, role: str) -> float:
-        """Kill the node in a role (see `RunningFleet.catch`) for good; return after how long the walk went on."""
+        """Kill the node that has a role (see `RunningFleet.catch`) for good; return the seconds
+        until the walk continued.
+        """
         self.settle()
         since = self.live.pulse()
         v = self.live.catch(role)
@@ -149,7 +174,7 @@ class FaultInjector:
         return waited
 
     def settle(self) -> None:
-        """Wait until the model is whole again after what was lost before: with a holder and a guardian."""
+        """Wait until the model has a holder and a guardian again after an earlier loss."""
         while True:
             now = self.live.pulse()
             if now.epoch != self._whole.epoch:
@@ -162,13 +187,13 @@ class FaultInjector:
     # Drawing
 
     def _victim(self, roles: dict[str, int], taken: set[int]) -> int:
-        """Draw a node that nothing happens to yet; mostly one that the walk needs at this moment."""
+        """Draw a node without a fault; mostly one that the walk needs at this moment."""
         free = [v for v in range(self.live.n) if v not in taken and self.live.runs(v)]
         wanted = [v for v in roles.values() if v in free]
         return self.draws.choice(wanted if wanted and self.draws.random() < 0.7 else free)
 
     def _span(self) -> float:
-        """Return how long a fault lasts: mostly short, now and then longer than what is taken for death."""
+        """Return how long a fault lasts: mostly short, sometimes longer than ``dead_after``."""
         if self.draws.random() < 0.2:
             return self.dead_after * self.draws.uniform(1.2, 1.8)
         return self.dead_after * self.draws.choice((0.0, 0.05, 0.2, 0.5))
@@ -225,7 +250,10 @@ class FaultInjector:
     def _lost_disk(self, v: int) -> tuple[str, Iterator[float]]:
         where = None
         if self.draws.random() < 0.4:
-            where = f"{self.draws.choice([name for name in FAILPOINTS if name.startswith(_AT_BIRTH)])}:1"
+            where = (
+                f"{self.draws.choice([name for name in FAILPOINTS if name.startswith(_AT_BIRTH)])}"
+                ":1"
+            )
 
         def stages() -> Iterator[float]:
             self.live.kill(v)
@@ -258,7 +286,9 @@ class FaultInjector:
         return f"between {v} and {u}", self._cut([(v, u), (u, v)])
 
     def _cut_node(self, v: int) -> tuple[str, Iterator[float]]:
-        return f"node {v}", self._cut([way for u in self.live.neighbours(v) for way in ((v, u), (u, v))])
+        return f"node {v}", self._cut(
+            [way for u in self.live.neighbours(v) for way in ((v, u), (u, v))]
+        )
 
     def _one_way(self, v: int) -> tuple[str, Iterator[float]]:
         u = self.draws.choice(self.live.neighbours(v))

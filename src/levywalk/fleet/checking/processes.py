@@ -1,8 +1,11 @@
-"""``python -m levywalk.fleet.checking.processes --faults 500``: torment real node processes, and judge their logs.
+"""Inject faults into real node processes, and check their logs:
 
-Fleets of a few nodes are founded one after another. Processes are killed, stopped, ended, their disks lost, their links
-cut; after each fault the walk must go on in time. At the end of a fleet one node is killed for good, then all logs are
-read, and judged by I1 to I7. What broke is told with the seed, all faults and the folder, which is kept.
+``python -m levywalk.fleet.checking.processes``.
+
+Fleets of a few nodes are created one after another. Processes are killed, stopped and ended, their
+disks are lost, their links are cut. After each fault the walk must continue in time. At the end of
+a fleet one node is killed for good. Then all logs are read, and checked for I1 to I7. If something
+is broken, the seed, all faults and the folder, which is kept, are printed.
 """
 
 from __future__ import annotations
@@ -37,13 +40,13 @@ NETWORKS: tuple[Callable[[int, int], Network], ...] = (
 )
 TERMS = HandOffTerms(b"", renew_after=20, heartbeat=0.3, dead_after=3.0, retry=0.2)
 ENDLESS = 1_000_000_000  # steps
-LARGE = 8300  # numbers of a model that lies in a file
+LARGE = 8300  # size of a model that is stored in a file
 PER_FLEET = 60  # faults
 
 
 @dataclass
 class Total:
-    """What came of all fleets."""
+    """The results of all fleets."""
 
     tally: Tally = field(default_factory=Tally)
     judged: list[Judged] = field(default_factory=list)
@@ -55,7 +58,10 @@ class Total:
         lines += [f"  {kind:<10} {count:>6}" for kind, count in sorted(self.tally.kinds.items())]
         for name in ("steps", "handoffs", "epochs", "lost", "reported", "models"):
             lines.append(f"{_NAMES[name]:<40} {sum(getattr(one, name) for one in self.judged):>9,}")
-        for name, waits in (("after a fault", self.tally.waits), ("after a loss", self.tally.after_loss)):
+        for name, waits in (
+            ("after a fault", self.tally.waits),
+            ("after a loss", self.tally.after_loss),
+        ):
             if waits:
                 lines.append(
                     f"seconds until the walk went on {name}: "
@@ -69,15 +75,21 @@ _NAMES = {
     "handoffs": "hand-offs",
     "epochs": "epochs",
     "lost": "updates lost",
-    "reported": "of them told by the node itself",
+    "reported": "of them reported by the node itself",
     "models": "models that equal the replay's",
 }
 
 
 def settle(
-    folder: Path, network: Network, *, seed: int, terms: HandOffTerms = TERMS, dim: int = 10, steps: int = ENDLESS
+    folder: Path,
+    network: Network,
+    *,
+    seed: int,
+    terms: HandOffTerms = TERMS,
+    dim: int = 10,
+    steps: int = ENDLESS,
 ) -> Path:
-    """Found a fleet for torments: its gradients are full ones, and many of its models are in its logs."""
+    """Create a fleet for these tests: it uses full gradients, and logs many of its models."""
     problem = heterogeneous(network.n, dim=dim, seed=seed, important=1)
     return create(
         folder,
@@ -94,7 +106,7 @@ def settle(
 
 
 def links(kind: str, n: int) -> Links | None:
-    """Return what is to lie between the nodes."""
+    """Return the network between the nodes."""
     if kind in ("auto", "netns"):
         try:
             return Namespaces(n)
@@ -104,12 +116,21 @@ def links(kind: str, n: int) -> Links | None:
     return None if kind == "none" else Proxy()
 
 
-def torment(
-    folder: Path, between: Links | None, draws: random.Random, faults: int, total: Total, patience: float
+def check_fleet(
+    folder: Path,
+    between: Links | None,
+    draws: random.Random,
+    faults: int,
+    total: Total,
+    patience: float,
 ) -> None:
-    """Found a fleet, torment it, end it, and judge what it has left; raise `Violation` if anything was broken."""
+    """Create a fleet, inject faults, stop it, and check its logs; raise `Violation` if an invariant
+    is broken.
+    """
     with RunningFleet(folder, between) as live:
-        havoc = FaultInjector(live, draws, patience=patience, files=live.fleet.published.dim >= LARGE)
+        havoc = FaultInjector(
+            live, draws, patience=patience, files=live.fleet.published.dim >= LARGE
+        )
         try:
             live.begin()
             done = 0
@@ -131,7 +152,7 @@ def torment(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Torment fleets; print a summary, or what broke; return 1 if something did."""
+    """Inject faults into fleets; print a summary, or what is broken; return 1 if something is."""
     asked = _parser().parse_args(arguments)
     seed = random.SystemRandom().randrange(1 << 32) if asked.seed is None else asked.seed
     draws, total, began = random.Random(seed), Total(), time.monotonic()
@@ -143,12 +164,18 @@ def main(arguments: list[str] | None = None) -> int:
             between = links(asked.network, asked.nodes)
             try:
                 if total.fleets == 0:
-                    _say(f"seed {seed}, network: {'loopback, whole' if between is None else between.name}")
+                    _say(
+                        f"seed {seed}, network: "
+                        f"{'loopback, never broken' if between is None else between.name}"
+                    )
                 network = NETWORKS[total.fleets % len(NETWORKS)](asked.nodes, draws.randrange(1000))
                 folder = settle(
-                    root / f"fleet-{total.fleets}", network, seed=draws.randrange(1000), dim=_dim(total.fleets)
+                    root / f"fleet-{total.fleets}",
+                    network,
+                    seed=draws.randrange(1000),
+                    dim=_dim(total.fleets),
                 )
-                torment(folder, between, draws, faults, total, asked.patience)
+                check_fleet(folder, between, draws, faults, total, asked.patience)
             finally:
                 if between is not None:
                     between.close()
@@ -169,18 +196,40 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _dim(fleet: int) -> int:
-    """Every third fleet has a model that lies in files."""
+    """Return the model's size; in every third fleet the model is so large that it is stored in
+    files.
+    """
     return LARGE if fleet % 3 == 2 else 10
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m levywalk.fleet.checking.processes", description=__doc__)
-    parser.add_argument("--faults", type=int, default=50, help="how many (default: %(default)s)")
-    parser.add_argument("--nodes", type=int, default=8, help="of each fleet (default: %(default)s)")
-    parser.add_argument("--seed", type=int, help="of the faults; drawn and printed unless it is given")
-    parser.add_argument("--network", choices=("auto", "netns", "proxy", "none"), default="auto", help="how links break")
-    parser.add_argument("--patience", type=float, default=1.0, help="for slow machines: waits are this much longer")
-    parser.add_argument("--keep", metavar="DIR", help="keep all folders there")
+    parser = argparse.ArgumentParser(
+        prog="python -m levywalk.fleet.checking.processes", description=__doc__
+    )
+    parser.add_argument(
+        "--faults", type=int, default=50, help="number of faults (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--nodes", type=int, default=8, help="number of nodes of each fleet (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        help="seed of the faults; drawn at random and printed if it is not given",
+    )
+    parser.add_argument(
+        "--network",
+        choices=("auto", "netns", "proxy", "none"),
+        default="auto",
+        help="how links are broken",
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=1.0,
+        help="factor for all waiting times, for slow machines",
+    )
+    parser.add_argument("--keep", metavar="DIR", help="keep all folders in this one")
     return parser
 
 

@@ -1,7 +1,8 @@
-"""A network that can be broken, where the machine's own cannot: every link between two nodes runs through here.
+"""A network that can be broken: every link between two nodes goes through this proxy.
 
-Each node's file names a port of this proxy instead of its neighbour's. The proxy passes on what it gets, late, slowly,
-or not at all: it then reads nothing, so that for both ends the other is silent; or it resets the connections.
+Each node's file contains a port of this proxy instead of its neighbour's. The proxy forwards the
+bytes late, slowly, or not at all: then it does not read, so that both ends find the other one
+silent. Or it resets the connections.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from typing import Any, TypeVar
 from levywalk.fleet.setup.node_file import NodeFile, host_port
 
 Way = tuple[int, int]
-_PIECE = 1 << 16  # bytes that pass at once
+_PIECE = 1 << 16  # bytes that are forwarded at once
 _T = TypeVar("_T")
 
 
 class Proxy:
-    """A proxy in a thread of its own, for all links of one fleet.
+    """A proxy in its own thread, for all links of one fleet.
 
     Attributes
     ----------
@@ -55,43 +56,52 @@ class Proxy:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def settle(self, files: list[Path]) -> None:
-        """Put the proxy between the nodes of these node files; the lower id dials."""
+        """Put the proxy between the nodes of these node files.
+
+        The node with the lower id connects.
+        """
         nodes = {path: NodeFile.read(path) for path in files}
         for path, node in nodes.items():
             peers = []
             for peer in node.neighbours:
                 if node.id < peer.id:
                     host, port = host_port(peer.address) or ("", 0)
-                    peer = replace(peer, address=f"127.0.0.1:{self.route(node.id, peer.id, host, port)}")
+                    peer = replace(
+                        peer, address=f"127.0.0.1:{self.route(node.id, peer.id, host, port)}"
+                    )
                 peers.append(peer)
             replace(node, neighbours=tuple(peers)).write(path)
 
     def command(self, v: int, command: list[str]) -> list[str]:
-        """Return the command as it is."""
+        """Return the command unchanged."""
         return command
 
     def route(self, dialler: int, other: int, host: str, port: int) -> int:
-        """Open a port for a dialler, and pass what comes to the other's address; return the port."""
+        """Open a port for the connecting node, and forward to the other node's address; return the
+        port.
+        """
         return self._do(self._route(dialler, other, host, port))
 
     def cut(self, a: int, b: int) -> None:
-        """Let nothing pass from a to b."""
+        """Forward nothing from a to b."""
         self._do(self._set(a, b, passes=False))
 
     def heal(self, a: int, b: int) -> None:
-        """Let everything pass again."""
+        """Forward everything again."""
         self._do(self._set(a, b, passes=True))
 
     def delay(self, v: int, seconds: float) -> None:
-        """Let everything that a node sends come late; 0 ends it."""
+        """Delay everything that a node sends; 0 ends it."""
         self._late[v] = seconds
 
     def rate(self, a: int, b: int, most: float) -> None:
-        """Let no more than so many bytes per second pass from a to b, on each connection; infinity ends it."""
+        """Forward at most this many bytes per second from a to b, on each connection; infinity ends
+        it.
+        """
         self._rates[a, b] = most
 
     def reset(self, a: int, b: int) -> None:
-        """Break the connections between two nodes; they may dial again at once."""
+        """Break the connections between two nodes. They may connect again at once."""
         self._do(self._reset(a, b))
 
     def close(self) -> None:
@@ -125,7 +135,13 @@ class Proxy:
         return int(server.sockets[0].getsockname()[1])
 
     async def _join(
-        self, a: int, b: int, host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        a: int,
+        b: int,
+        host: str,
+        port: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         ends = [writer.transport]
         self._open.setdefault((a, b), set()).add(writer.transport)
@@ -150,7 +166,9 @@ class Proxy:
                 self._open[a, b].discard(end)
                 end.abort()
 
-    async def _pump(self, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(_PIECE):
                 if late := self._late.get(way[0]):

@@ -1,4 +1,6 @@
-"""A fleet of real processes under a test's thumb: started, killed, stopped and asked, one by one."""
+"""A fleet of real processes that a test controls:
+it starts, kills, stops and asks them one by one.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,13 @@ POLL = 0.05  # seconds
 
 
 class Links(Protocol):
-    """What the nodes talk through, and how it is broken."""
+    """The network between the nodes, and how it is broken."""
 
     name: str
-    kinds: tuple[str, ...]  # of faults that it can have
+    kinds: tuple[str, ...]  # kinds of faults that it supports
 
     def settle(self, files: list[Path]) -> None:
-        """Change node files so that the nodes talk through it."""
+        """Change the node files so that the nodes use it."""
 
     def command(self, v: int, command: list[str]) -> list[str]:
         """Return how a node's command is run."""
@@ -45,17 +47,17 @@ class Links(Protocol):
         """Let everything pass again."""
 
     def delay(self, v: int, seconds: float) -> None:
-        """Let everything that a node sends come late; 0 ends it."""
+        """Delay everything that a node sends; 0 ends it."""
 
     def reset(self, a: int, b: int) -> None:
         """Break the connections between two nodes."""
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Remove everything."""
 
 
 class WalkProgress(NamedTuple):
-    """How far the walk is, as far as it can be seen: of two, the later one is larger."""
+    """How far the walk is, as far as can be seen. The larger of two is the later one."""
 
     epoch: tuple[int, ...]
     step: int
@@ -63,7 +65,7 @@ class WalkProgress(NamedTuple):
     base: int  # the step at which the epoch began
 
     def goes_on_from(self, other: WalkProgress) -> bool:
-        """Whether updates were made since; a new epoch alone is none."""
+        """Return whether updates were made since. A new epoch alone does not count."""
         if self.epoch == other.epoch:
             return self.step > other.step
         return self.epoch > other.epoch and self.step > self.base
@@ -73,14 +75,16 @@ NONE = WalkProgress((-1, 0, 0), 0, 0, 0)
 
 
 class RunningFleet:
-    """The processes of a fleet's folder; all of them are ended at the end of the ``with``.
+    """The processes of a fleet's folder.
+
+    All of them are stopped at the end of the ``with`` block.
 
     Parameters
     ----------
     folder
-        As `levywalk.fleet.setup.create.found` makes it.
+        A folder that `levywalk.fleet.setup.create.create` has made.
     links
-        What lies between the nodes; the loopback if None.
+        The network between the nodes; None for the loopback interface.
     """
 
     def __init__(self, folder: Path, links: Links | None = None) -> None:
@@ -97,7 +101,10 @@ class RunningFleet:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for v in range(self.n):
             self.kill(v)
@@ -107,16 +114,18 @@ class RunningFleet:
         return self.folder / f"node-{v}" / "state"
 
     def neighbours(self, v: int) -> list[int]:
-        """Return the nodes that a node knows."""
+        """Return the neighbours of a node."""
         return [int(u) for u in self.fleet.network.neighbours(v) if u != v]
 
     # Processes
 
     def start(self, v: int, failpoint: str | None = None) -> None:
-        """Start a node's process; it runs when this returns, but may not answer yet."""
+        """Start a node's process. It runs when this returns, but may not answer yet."""
         assert not self.runs(v)
         run = command(self.folder / f"node-{v}" / "node.toml")
-        environment = os.environ | ENVIRONMENT | ({} if failpoint is None else {VARIABLE: failpoint})
+        environment = (
+            os.environ | ENVIRONMENT | ({} if failpoint is None else {VARIABLE: failpoint})
+        )
         with (self.folder / f"node-{v}" / "node.log").open("ab") as log:
             self._processes[v] = subprocess.Popen(
                 run if self.links is None else self.links.command(v, run),
@@ -135,36 +144,36 @@ class RunningFleet:
         return [v for v in range(self.n) if v not in self.frozen and self.runs(v)]
 
     def kill(self, v: int) -> None:
-        """Kill -9, and wait until it is dead."""
+        """Kill a process with SIGKILL, and wait until it has ended."""
         if self.runs(v):
             self._processes[v].kill()
             self._processes[v].wait()
         self.frozen.discard(v)
 
     def end(self, v: int) -> int:
-        """Ask a node to end, and wait; return its exit code."""
+        """Ask a node to stop, and wait; return its exit code."""
         process = self._processes[v]
         process.terminate()
         try:
             return process.wait(15.0)
         except subprocess.TimeoutExpired:
-            raise Violation("stop", f"node {v} does not end when it is told to") from None
+            raise Violation("stop", f"node {v} does not stop when it is told to") from None
 
     def freeze(self, v: int) -> None:
-        """Stop a process where it stands."""
+        """Stop a process (SIGSTOP)."""
         self._processes[v].send_signal(signal.SIGSTOP)
         self.frozen.add(v)
 
     def thaw(self, v: int) -> None:
-        """Let it go on."""
+        """Let a stopped process continue (SIGCONT)."""
         self._processes[v].send_signal(signal.SIGCONT)
         self.frozen.discard(v)
 
     def catch(self, role: str, patience: float = 60.0) -> int:
         """Freeze the node that has a role at this moment, and return it.
 
-        A role is "holder" (at work), "releasing" (it has asked its guardian, who may have answered), "guardian" (of a
-        holder that has begun), or "next" (the token is prepared there).
+        A role is "holder" (at work), "releasing" (it has asked its guardian, which may have
+        answered), "guardian" (of a holder that is active), or "next" (the token is prepared there).
         """
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
@@ -200,7 +209,7 @@ class RunningFleet:
         )
 
     def _disk(self, v: int) -> tuple[Held | None, Guarded | None]:
-        """Return what a node holds and guards, as its disk says."""
+        """Return what a node holds and guards, read from its disk."""
         with suppress(NodeStoreError), StoreReader(self.state(v)) as reading:
             disk = reading.load()
             if disk is not None:
@@ -208,18 +217,22 @@ class RunningFleet:
         return None, None
 
     def lose_disk(self, v: int) -> None:
-        """Take a dead node's state away; the judge still reads it."""
+        """Move a dead node's state away; the log on it can still be checked."""
         assert not self.runs(v)
         self.lost_disks += 1
         self.state(v).rename(self.state(v).with_name(f"state.lost-{self.lost_disks}"))
 
-    # Looking
+    # Status
 
     def begin(self, patience: float = 60.0) -> None:
-        """Start all, and let the first token be born."""
+        """Start all nodes, and the walk."""
         for v in range(self.n):
             self.start(v)
-        self._until(lambda: self._order_begin() and self.pulse().step > 0, patience, "the walk does not begin")
+        self._until(
+            lambda: self._order_begin() and self.pulse().step > 0,
+            patience,
+            "the walk does not start",
+        )
 
     def _order_begin(self) -> bool:
         with suppress(NoAnswer):
@@ -228,7 +241,7 @@ class RunningFleet:
         return False
 
     def statuses(self) -> dict[int, dict[str, Any]]:
-        """Ask all that run; who does not answer is left out."""
+        """Ask all running nodes; those that do not answer are left out."""
         found = {}
         for v in self.running():
             with suppress(NoAnswer, InvalidParameter):
@@ -237,10 +250,13 @@ class RunningFleet:
 
     def pulse(self) -> WalkProgress:
         """Return how far the walk is."""
-        return max((pulse for status in self.statuses().values() for pulse in _pulses(status)), default=NONE)
+        return max(
+            (pulse for status in self.statuses().values() for pulse in _pulses(status)),
+            default=NONE,
+        )
 
     def roles(self) -> dict[str, int]:
-        """Return who is holder, guardian and next at this moment, as far as they can tell."""
+        """Return the present holder, guardian and next node, as far as the nodes tell."""
         best, found = NONE, {}
         for v, status in self.statuses().items():
             held = status["held"]
@@ -251,9 +267,13 @@ class RunningFleet:
         return found
 
     def wait(self, since: WalkProgress, patience: float) -> float:
-        """Wait until updates are made beyond a pulse; return how long it took."""
+        """Wait until updates are made beyond this progress; return how long it took."""
         began = time.monotonic()
-        self._until(lambda: self.pulse().goes_on_from(since), patience, f"the walk stands at {since}")
+        self._until(
+            lambda: self.pulse().goes_on_from(since),
+            patience,
+            f"the walk does not continue from {since}",
+        )
         return time.monotonic() - began
 
     def _until(self, holds: Any, patience: float, why: str) -> None:
@@ -266,17 +286,21 @@ class RunningFleet:
             time.sleep(POLL)
 
     def _check_alive(self, v: int) -> None:
-        """Raise if a process has ended by itself."""
+        """Raise an error if a process has ended by itself."""
         process = self._processes.get(v)
         if process is not None and process.poll() not in (None, 0, -signal.SIGKILL):
             raise Violation(
-                "crash", f"node {v} has ended with {process.returncode}: see {self.folder}/node-{v}/node.log"
+                "crash",
+                f"node {v} has ended with {process.returncode}: see "
+                f"{self.folder}/node-{v}/node.log",
             )
 
 
 def _pulses(status: dict[str, Any]) -> Iterator[WalkProgress]:
     held = status["held"]
-    if held is not None and held["live"] and held["status"] != HeldStatus.SEEKING:  # of which nobody has heard yet
+    if (
+        held is not None and held["live"] and held["status"] != HeldStatus.SEEKING
+    ):  # before anything is known
         yield _pulse(held)
     for name in ("guarded", "final"):
         if status[name] is not None:

@@ -1,4 +1,7 @@
-"""Play schedules: everything goes wrong, all heals, the walk must come to its end; the invariants hold throughout."""
+"""Play schedules: faults happen, then all faults end, and the walk must come to its end.
+
+The invariants hold all the time.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,15 @@ import networkx as nx
 
 from levywalk.fleet.checking.faults import FaultSchedule, draw
 from levywalk.fleet.checking.invariants import Violation, WalkCost
-from levywalk.fleet.checking.world import Maker, World, genuine
+from levywalk.fleet.checking.machines import Maker, genuine
+from levywalk.fleet.checking.world import World
 
-PATIENCE = 3000.0  # virtual seconds from healing to the end of the walk
+PATIENCE = 3000.0  # virtual seconds from the end of all faults to the end of the walk
 
 
 @dataclass
 class ScheduleOutcome:
-    """What came of one schedule, or of many."""
+    """The result of one schedule, or of many."""
 
     schedules: int = 0
     events: int = 0
@@ -40,15 +44,18 @@ class ScheduleOutcome:
     def __str__(self) -> str:
         faults = ", ".join(f"{kind} {many:,}" for kind, many in sorted(self.faults.items()))
         return (
-            f"{self.schedules:,} schedules, {self.events:,} events, {self.faults.total():,} faults ({faults})\n"
-            f"{self.finished:,} walks came to their end, in {self.epochs:,} epochs; {self.regenerated:,} tokens were "
-            f"brought back by guardians; {self.lost:,} updates lost, at most {self.most_lost} in one walk\n"
+            f"{self.schedules:,} schedules, {self.events:,} events, {self.faults.total():,} faults "
+            f"({faults})\n"
+            f"{self.finished:,} walks came to their end, in {self.epochs:,} epochs; "
+            f"{self.regenerated:,} tokens were "
+            f"restored by guardians; {self.lost:,} updates lost, at most {self.most_lost} in one "
+            "walk\n"
             f"{len(self.failures):,} schedules broke an invariant"
         )
 
 
 def play(schedule: FaultSchedule, make: Maker = genuine) -> ScheduleOutcome:
-    """Play one schedule to its end; raise `Violation` if an invariant breaks.
+    """Play one schedule to its end; raise `Violation` if an invariant is broken.
 
     Examples
     --------
@@ -66,7 +73,9 @@ def play(schedule: FaultSchedule, make: Maker = genuine) -> ScheduleOutcome:
 
 
 def see(world: World) -> WalkCost | None:
-    """Let a world run through trouble and healing; return what was lost, or None if no end is promised."""
+    """Run a world with its faults, and then without; return the cost, or None if no end is
+    promised.
+    """
     world.run(world.schedule.until)
     world.heal()
     if not promised(world):
@@ -74,23 +83,32 @@ def see(world: World) -> WalkCost | None:
         return None
     world.run(world.schedule.until + PATIENCE)
     if not world.finished:
-        raise Violation("progress", f"the walk has not come to its end {PATIENCE:,.0f} s after all has healed")
+        raise Violation(
+            "progress",
+            f"the walk has not come to its end {PATIENCE:,.0f} s after the end of all faults",
+        )
     return world.invariants.judge(world.schedule.policy)
 
 
 def promised(world: World) -> bool:
-    """Return whether the walk must end: those that stay are connected, and next to everybody who is leaving."""
+    """Return whether the walk must end: the remaining nodes are connected, and every leaving node
+    has one of them as a neighbour.
+    """
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(v for v, site in enumerate(world.sites) if not site.dead)
     edges = [(v, int(u)) for v in graph for u in world.fleet.network.neighbours(v)] + world.joined
     graph.add_edges_from((v, u) for v, u in edges if v in graph and u in graph)
     leaving = {v for v in graph if world.sites[v].disk.own.leaving}
     staying = graph.subgraph(set(graph) - leaving)
-    return len(staying) > 1 and nx.is_connected(staying) and all(set(graph[v]) - leaving for v in leaving)
+    return (
+        len(staying) > 1
+        and nx.is_connected(staying)
+        and all(set(graph[v]) - leaving for v in leaving)
+    )
 
 
 def sweep(seeds: Iterable[int], make: Maker = genuine) -> ScheduleOutcome:
-    """Play the schedules of these seeds; failures are collected.
+    """Play the schedules of these seeds, and collect the failures.
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""Make a schedule that breaks an invariant short enough to be read, and write down what happens in it."""
+"""Shorten a schedule that breaks an invariant until it can be read, and write down what happens in
+it.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,9 @@ from typing import Any
 
 from levywalk.fleet.checking.faults import FaultSchedule
 from levywalk.fleet.checking.invariants import Violation
+from levywalk.fleet.checking.machines import Maker, genuine
 from levywalk.fleet.checking.schedules import see
-from levywalk.fleet.checking.world import Maker, World, genuine
+from levywalk.fleet.checking.world import World
 
 SIMPLER: tuple[dict[str, Any], ...] = (
     {"loss": 0.0},
@@ -38,8 +41,8 @@ def violation(schedule: FaultSchedule, make: Maker = genuine) -> Violation | Non
 def shrink(schedule: FaultSchedule, make: Maker = genuine) -> FaultSchedule:
     """Return a simpler schedule that breaks the same invariant.
 
-    Faults are left out, in halves, quarters and so on, as long as the same invariant breaks; then the network and its
-    trouble are made simpler where that is possible.
+    Faults are left out, in halves, quarters and so on, as long as the same invariant is broken.
+    Then the network and its faults are simplified where possible.
     """
     found = violation(schedule, make)
     if found is None:
@@ -80,13 +83,15 @@ def _without(schedule: FaultSchedule, size: int) -> Iterator[FaultSchedule]:
 
 
 def _smaller(schedule: FaultSchedule) -> FaultSchedule:
-    """Return the schedule without faults at nodes that are not there."""
+    """Return the schedule without faults at nodes that do not exist."""
     n = schedule.fleet.network.n
-    return replace(schedule, faults=tuple(f for f in schedule.faults if all(v < n for v in f.nodes)))
+    return replace(
+        schedule, faults=tuple(f for f in schedule.faults if all(v < n for v in f.nodes))
+    )
 
 
 def transcript(schedule: FaultSchedule, make: Maker = genuine, *, heartbeats: bool = False) -> str:
-    """Return who did what when, line by line, up to the violation if there is one.
+    """Return what every node did and when, line by line, up to the violation if there is one.
 
     Examples
     --------

@@ -1,8 +1,10 @@
-"""A walk small enough that everything that can happen to it can be tried: its moves are written down beforehand.
+"""A fleet so small that everything that can happen to it can be tried.
 
-The protocol is the real one. Only what a node does with the model is replaced: an update notes the step and the node,
-and the next move is the script's, "on" (to the next larger neighbour, around the corner to the smallest), "back" (the
-other way round), "stay" or "jump" (two hops on).
+Its moves are fixed in advance by a script.
+
+The protocol is the real one. Only what a node does with the model is replaced: an update notes the
+step and the node, and the next move is that of the script: "on" (to the next larger neighbour, or
+from the largest to the smallest), "back" (the other way round), "stay" or "jump" (two hops "on").
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ SCORES = (1.0,)
 
 
 class Applied(tuple[tuple[int, int], ...]):
-    """A model that remembers which step was applied at which node; it hashes, and has bytes, as a model must."""
+    """A model that remembers which step was applied at which node.
+
+    It can be hashed and has bytes, as a model must.
+    """
 
     __slots__ = ()
     itemsize = 8  # as float64 has
@@ -36,12 +41,12 @@ class Applied(tuple[tuple[int, int], ...]):
 
     @property
     def nbytes(self) -> int:
-        """Return how many."""
+        """Return the number of its bytes."""
         return len(self.data)
 
 
 def applied(token: Token) -> Applied:
-    """Return the token's model as what it is here."""
+    """Return the token's model with its type."""
     return cast(Applied, token.model)
 
 
@@ -52,16 +57,22 @@ class SmallFleet:
     Attributes
     ----------
     edges, script, start
-        The network, the moves by step, and where the first token is born.
+        The network, the moves by step, and where the walk starts.
     renew_after, policy
         As in `HandOffTerms`.
     mortal
-        Which nodes may die for good; one of them does, or none.
-    silences, mistakes, suspicions, leaving
-        How often a guardian may believe that its holder is dead, an operator may call a node gone that lives (a dead
-        one may be called gone at any time), a node may take a neighbour for dead, and who may leave.
+        Nodes that may die for good; at most one of them does.
+    silences
+        How often a guardian may consider its holder dead.
+    mistakes
+        How often an operator may say of a living node that it is gone. (Of a dead node this may be
+        said at any time.)
+    suspicions
+        How often a node may consider a neighbour dead.
+    leaving
+        Nodes that may leave.
     forgetful
-        Which node may lose its disk, once, and begin again with none.
+        The node that may lose its disk, once, and start again without it.
     """
 
     name: str
@@ -87,11 +98,13 @@ class SmallFleet:
         return sorted({a + b - v for a, b in self.edges if v in (a, b)})
 
     def terms(self) -> HandOffTerms:
-        """Return timings that let a fair run need few rounds."""
-        return HandOffTerms(b"tiny", self.renew_after, self.policy, heartbeat=1.0, dead_after=2.5, retry=1.0)
+        """Return times with which a fair run needs few rounds."""
+        return HandOffTerms(
+            b"tiny", self.renew_after, self.policy, heartbeat=1.0, dead_after=2.5, retry=1.0
+        )
 
     def disk(self, v: int) -> Disk:
-        """Return what a node knows at the beginning."""
+        """Return a node's disk at the beginning."""
         edges = {u: Edge(0, True, len(self.around(u)), SCORES, joined=True) for u in self.around(v)}
         return Disk(Known(FIRST, 0), Own(len(edges), 0, leaving=False), edges)
 
@@ -101,10 +114,12 @@ class SmallFleet:
 
     def token(self) -> Token:
         """Return the first token."""
-        return Token.first(np.zeros(0))._replace(model=cast(Floats, Applied()), memory=cast(AnyArray, ()))
+        return Token.first(np.zeros(0))._replace(
+            model=cast(Floats, Applied()), memory=cast(AnyArray, ())
+        )
 
     def choice(self, v: int, move: str, up: Sequence[int]) -> int:
-        """Return where a move leads."""
+        """Return the node to which a move leads."""
         around = self.around(v)
         if move == "stay":
             return v
@@ -116,7 +131,7 @@ class SmallFleet:
 
 
 class ScriptedWalk:
-    """When the scripted walk ends; it trusts every token."""
+    """Says when the scripted walk ends. It accepts every token."""
 
     def __init__(self, setting: SmallFleet) -> None:
         self.steps = len(setting.script)
@@ -126,16 +141,18 @@ class ScriptedWalk:
         return not token.distance and token.step >= self.steps
 
     def recorded(self, step: int) -> bool:
-        """Keep no models in the log."""
+        """Return False: no models are kept in the log."""
         return False
 
     def refuses(self, token: Token) -> str | None:
-        """Find nothing wrong."""
+        """Return None: nothing is wrong."""
         return None
 
 
 class ScriptedSite:
-    """What a node does with the model: as `levywalk.fleet.protocol.node_step.NodeSite`, but by the script."""
+    """What a node does with the model: like `levywalk.fleet.protocol.node_step.NodeSite`, but by
+    the script.
+    """
 
     scores = SCORES
 
@@ -148,7 +165,7 @@ class ScriptedSite:
         """Remember nothing."""
 
     def know(self, neighbours: Sequence[Neighbour], degree: int) -> None:
-        """Take in which neighbours are there."""
+        """Note which neighbours are connected."""
         self.up = [u.node for u in neighbours if u.up]
 
     def decide(self, token: Token) -> tuple[Token, int]:
@@ -161,5 +178,7 @@ class ScriptedSite:
         to = self.setting.choice(self.node, self.setting.script[token.step - 1], self.up)
         if token.jumping:
             last = token.hop + 1 == token.distance
-            token = token._replace(hop=0 if last else token.hop + 1, distance=0 if last else token.distance)
+            token = token._replace(
+                hop=0 if last else token.hop + 1, distance=0 if last else token.distance
+            )
         return token._replace(version=token.version + 1, hops=token.hops + 1, came_from=NOBODY), to

@@ -1,4 +1,6 @@
-"""The small fleets that the model checker explores: those of every test run, and larger ones that take minutes."""
+"""The small fleets that the model checker explores: those of every test run, and larger ones that
+take minutes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,15 @@ SMALL_FLEETS = (
     SmallFleet("path, jump", PATH, ("jump", "stay"), mortal=(0, 2)),
     SmallFleet("path, mistaken operator", PATH, ("on", "back"), mistakes=1),
     SmallFleet("path, suspicion", PATH, ("on", "on"), silences=0, suspicions=1, mortal=(0, 2)),
-    SmallFleet("path, eager", PATH, ("on", "on"), policy=GuardianPolicy.EAGER, silences=0, suspicions=1, mortal=(0, 2)),
+    SmallFleet(
+        "path, eager",
+        PATH,
+        ("on", "on"),
+        policy=GuardianPolicy.EAGER,
+        silences=0,
+        suspicions=1,
+        mortal=(0, 2),
+    ),
     SmallFleet("path, leaving", PATH, ("on", "on"), silences=0, leaving=(0, 2)),
     SmallFleet("path, first forgets", PATH, ("on", "on"), forgetful=0),
     SmallFleet("path, next forgets", PATH, ("on", "on"), forgetful=1),
@@ -29,10 +39,14 @@ SMALL_FLEETS = (
 LARGER_FLEETS = (
     SmallFleet("path, silence and suspicion", PATH, ("on", "on"), suspicions=1),
     SmallFleet("path, silence and leaving", PATH, ("on", "on"), leaving=(0, 2)),
-    SmallFleet("path, two silences, a death", PATH, ("on", "stay", "on"), silences=2, mortal=(0, 2)),
+    SmallFleet(
+        "path, two silences, a death", PATH, ("on", "stay", "on"), silences=2, mortal=(0, 2)
+    ),
     SmallFleet("triangle, any", TRIANGLE, ("on", "on"), mortal=(0, 1, 2)),
     SmallFleet("path, all at once", PATH, ("on", "on"), mistakes=1, suspicions=1, leaving=(2,)),
-    SmallFleet("square, death and leaving", SQUARE, ("on", "on"), silences=0, mortal=(1,), leaving=(2,)),
+    SmallFleet(
+        "square, death and leaving", SQUARE, ("on", "on"), silences=0, mortal=(1,), leaving=(2,)
+    ),
     SmallFleet(
         "path, eager and silent",
         PATH,

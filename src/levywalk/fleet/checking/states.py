@@ -1,4 +1,7 @@
-"""The states of a small world, and what an event makes of them: the real machine, asked once per disk and event."""
+"""The states of a small fleet, and how an event changes them.
+
+The real state machine is asked once per disk and event.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,17 @@ from levywalk.fleet.protocol.messages import (
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import NOBODY, Disk, Edge, Guarded, Held, HeldStatus, Known, Own, RegisterValue
+from levywalk.fleet.protocol.records import (
+    NOBODY,
+    Disk,
+    Edge,
+    Guarded,
+    Held,
+    HeldStatus,
+    Known,
+    Own,
+    RegisterValue,
+)
 from levywalk.fleet.protocol.token import Epoch, Token
 
 T = TypeVar("T")
@@ -51,7 +64,7 @@ SIMPLE: dict[str, Event] = {
 
 
 class DiskValue(NamedTuple):
-    """What a node has on disk, as a value."""
+    """The contents of a node's disk, as an immutable value."""
 
     known: Known
     own: Own
@@ -63,14 +76,21 @@ class DiskValue(NamedTuple):
     @classmethod
     def of(cls, disk: Disk) -> DiskValue:
         """Return a disk as a value."""
-        return cls(disk.known, disk.own, tuple(sorted(disk.edges.items())), disk.held, disk.guarded, disk.final)
+        return cls(
+            disk.known,
+            disk.own,
+            tuple(sorted(disk.edges.items())),
+            disk.held,
+            disk.guarded,
+            disk.final,
+        )
 
     def disk(self) -> Disk:
         """Return a disk that a node can change."""
         return Disk(self.known, self.own, dict(self.edges), self.held, self.guarded, self.final)
 
     def with_slots(self, slots: dict[str, Any]) -> DiskValue:
-        """Return it after a commit."""
+        """Return the value after a commit."""
         values = dict(slots)
         if "edges" in values:
             values["edges"] = tuple(sorted(values["edges"].items()))
@@ -78,7 +98,7 @@ class DiskValue(NamedTuple):
 
 
 class FaultBudget(NamedTuple):
-    """Which faults are left."""
+    """The faults that may still happen."""
 
     silences: int
     mistakes: int
@@ -88,7 +108,7 @@ class FaultBudget(NamedTuple):
 
 
 class WorldState(NamedTuple):
-    """One state of the world; numbers stand for memories, and bits for messages and facts."""
+    """One state of the whole fleet. Numbers stand for disks, and bits for messages and facts."""
 
     nodes: tuple[int, ...]
     sent: int
@@ -98,7 +118,7 @@ class WorldState(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What happens at a node: an event, and which neighbours it hears at that moment: all, one, or nobody."""
+    """An event at a node, and which neighbours it has heard lately: all, one, or none."""
 
     what: str
     about: int = NOBODY  # a message, or a node
@@ -106,26 +126,26 @@ class Move(NamedTuple):
 
 
 class MoveOutcome(NamedTuple):
-    """What a node's disk is after some effects of an event, and what was sent and became fact by then.
+    """A node's disk after some effects of an event, and what was sent and became fact until then.
 
-    A crash after a send and before the next one is no case of its own: what is sent may be lost as well.
+    A crash between two sends is not a case of its own: what is sent may be lost as well.
     """
 
     memory: int
     sent: int
     facts: int
-    effects: int = 0  # how many were performed, if not all
+    effects: int = 0  # number of performed effects, if not all
 
 
 class Numbers(Generic[T]):
-    """Gives things numbers, in the order in which they are seen."""
+    """Numbers things, in the order in which they are seen."""
 
     def __init__(self) -> None:
         self.of: dict[T, int] = {}
         self.all: list[T] = []
 
     def __call__(self, thing: T) -> int:
-        """Return a thing's number."""
+        """Return the number of a thing."""
         number = self.of.get(thing)
         if number is None:
             number = self.of[thing] = len(self.all)
@@ -148,14 +168,14 @@ def bits(mask: int) -> Iterator[int]:
 
 
 class Nodes:
-    """What events do at nodes: the real machine, asked once per disk and event."""
+    """What events do at nodes. The real state machine is asked once per disk and event."""
 
     def __init__(self, setting: SmallFleet, kind: type[Node] = Node) -> None:
         self.setting = setting
         self.memories: Numbers[DiskValue] = Numbers()
         self.mail: Numbers[tuple[int, int, Message]] = Numbers()  # sender, receiver, message
         self.facts: Numbers[tuple[Any, ...]] = Numbers()
-        self.to: list[int] = [0] * setting.n  # the mail of a node, as bits
+        self.to: list[int] = [0] * setting.n  # the messages to each node, as bits
         self.fresh = [self.memories(DiskValue.of(setting.disk(v))) for v in range(setting.n)]
         self.kind = kind
         self.fences = 0
@@ -163,7 +183,9 @@ class Nodes:
         self.problem: tuple[str, str] | None = None
 
     def outcomes(self, v: int, memory: int, move: Move) -> list[MoveOutcome]:
-        """Return what there is before each later commit of an event, and, last, after all effects."""
+        """Return the situation before each later commit of an event and, last,
+        after all effects.
+        """
         key = (v, memory, move)
         found = self.known.get(key)
         if found is None:
@@ -176,11 +198,16 @@ class Nodes:
         effects = node.receive(self._event(v, node, move), 0.0)
         found = list(self._performed(v, memory, effects))
         if self.memories.all[found[-1].memory] != DiskValue.of(node.disk):
-            self.problem = ("disk", f"node {v} knows what is not on its disk after {move.what}")
+            self.problem = (
+                "disk",
+                f"node {v} has something in memory that is not on its disk after {move.what}",
+            )
         return found
 
     def _machine(self, v: int, memory: DiskValue, hears: int) -> Node:
-        """Return a machine with that disk, in whose memory all neighbours were just heard, or one, or none."""
+        """Return a state machine with that disk, which has just heard all neighbours, one,
+        or none.
+        """
         node = self.setting.node(v, memory.disk(), self.kind)
         node.heard = dict.fromkeys(node.neighbours, 0.0) if hears == ALL else {hears: 0.0}
         return node
@@ -213,7 +240,10 @@ class Nodes:
                     yield MoveOutcome(memory, sent, facts, done)
                 after = now.with_slots(effect.slots)
                 if after.known.epoch < now.known.epoch:
-                    self.problem = ("I5", f"node {v} falls from {now.known.epoch} to {after.known.epoch}")
+                    self.problem = (
+                        "I5",
+                        f"node {v} falls from {now.known.epoch} to {after.known.epoch}",
+                    )
                 for fact in _facts(v, now, after, effect):
                     facts |= 1 << self.facts(fact)
                 now, memory = after, self.memories(after)
@@ -229,24 +259,27 @@ class Nodes:
         return number
 
     def is_spent(self, v: int, memory: int, number: int) -> bool:
-        """Whether a message does nothing at a node, and never will again.
+        """Return whether a message has no effect at a node, now and for ever.
 
-        News are old for good once they are old. An answer was asked for by a commit that cannot come back. What is of
-        a lower epoch is answered with `Fenced`, which is what the receiver's heartbeats said too, when it got to know.
+        Old news stay old. An answer belongs to a question whose commit cannot happen again. A
+        message of a lower epoch is answered with `Fenced`, which says the same as the receiver's
+        earlier heartbeats.
         """
         outcome = self.outcomes(v, memory, Move("got", number))[-1]
         if outcome.memory != memory or outcome.sent & ~self.fences:
             return False
         if outcome.sent:
-            return self.setting.forgetful == NOBODY  # or they said so to somebody who has forgotten
+            return self.setting.forgetful == NOBODY  # otherwise the receiver may have forgotten it
         message = self.mail.all[number][2]
         if isinstance(message, Heartbeat) and self.memories.all[memory].own.leaving:
-            return False  # it may bring an edge up again, if the node turns out to be needed
+            return False  # it may bring an edge up again, if the node is needed
         return isinstance(message, FLEETING)
 
 
-def _facts(v: int, before: DiskValue, after: DiskValue, commit: Persist) -> Iterator[tuple[Any, ...]]:
-    """Yield what a commit makes true for good."""
+def _facts(
+    v: int, before: DiskValue, after: DiskValue, commit: Persist
+) -> Iterator[tuple[Any, ...]]:
+    """Yield what a commit makes true for ever."""
     was, held = before.held, after.held
     if held is not None and held.status in LIVE:
         place = (held.token.epoch, held.token.seq)
@@ -257,7 +290,11 @@ def _facts(v: int, before: DiskValue, after: DiskValue, commit: Persist) -> Iter
         ):
             yield ("activated", *place, v)
     guarded = after.guarded
-    if guarded is not None and guarded.register == RegisterValue.REGENERATED and guarded != before.guarded:
+    if (
+        guarded is not None
+        and guarded.register == RegisterValue.REGENERATED
+        and guarded != before.guarded
+    ):
         yield ("regenerated", guarded.copy.epoch, guarded.copy.seq, guarded.copy.step, v)
     for line in commit.lines:
         if isinstance(line, Visit):

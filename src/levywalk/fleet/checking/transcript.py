@@ -1,4 +1,4 @@
-"""Messages, events and what is on a disk in a few words, for the transcript of a run."""
+"""Messages, events and slots of a disk in a few words, for the transcript of a run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,19 @@ def shown(thing: Any) -> str:
     if hasattr(thing, "certificate"):
         c = thing.certificate
         return f"{type(thing).__name__} {tuple(c.epoch)}/{c.seq} by {c.guardian} to {c.to}"
-    parts = [f"{k}={tuple(x) if isinstance(x, tuple) else x}" for k, x in thing._asdict().items() if k != "digest"]
+    parts = [
+        f"{k}={tuple(x) if isinstance(x, tuple) else x}"
+        for k, x in thing._asdict().items()
+        if k != "digest"
+    ]
     return " ".join([type(thing).__name__, *parts])
 
 
 def _token(token: Any) -> str:
-    return f"{tuple(token.epoch)}/{token.seq} v{token.version} step {token.step} hop {token.hop}/{token.distance}"
+    return (
+        f"{tuple(token.epoch)}/{token.seq} v{token.version} step {token.step} hop "
+        f"{token.hop}/{token.distance}"
+    )
 
 
 def slot_text(name: str, value: Any) -> str:
@@ -32,7 +39,11 @@ def slot_text(name: str, value: Any) -> str:
     if name == "held":
         return f"held {value.status} {_token(value.token)} guardian {value.guardian} to {value.to}"
     if name == "guarded":
-        register = value.register if isinstance(value.register, str | None) else f"released to {value.register.to}"
+        register = (
+            value.register
+            if isinstance(value.register, str | None)
+            else f"released to {value.register.to}"
+        )
         return f"guarded {_token(value.copy)} for {value.holder} register {register}"
     if name == "final":
         return f"final {_token(value)}"

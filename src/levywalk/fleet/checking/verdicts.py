@@ -1,4 +1,7 @@
-"""What must hold in every state of a small world; a verdict is an invariant and what is wrong, or None."""
+"""What must hold in every state of a small fleet.
+
+A verdict is an invariant and what is wrong, or None.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from levywalk.fleet.protocol.token import Epoch, Token
 
 
 def place(token: Token) -> str:
-    """Return where a token stands in its history."""
+    """Return the position of a token in its history, in words."""
     return f"e{token.epoch.counter}.{token.epoch.node} seq {token.seq} step {token.step}"
 
 
@@ -27,22 +30,30 @@ def told(message: Message) -> str:
     """
     name = type(message).__name__
     if isinstance(message, Heartbeat):
-        return f"Heartbeat(e{message.epoch.counter}.{message.epoch.node}{', finished' if message.finished else ''})"
+        return (
+            f"Heartbeat(e{message.epoch.counter}.{message.epoch.node}"
+            f"{', finished' if message.finished else ''})"
+        )
     parts: list[str] = []
     for part in message:
         if isinstance(part, Token):
             parts.append(place(part))
         elif isinstance(part, Certificate):
-            parts.append(f"e{part.epoch.counter}.{part.epoch.node} seq {part.seq} → {part.to} by {part.guardian}")
+            parts.append(
+                f"e{part.epoch.counter}.{part.epoch.node} seq {part.seq} → {part.to} by "
+                f"{part.guardian}"
+            )
     if not parts:
         epoch: Any = getattr(message, "epoch", None)
         parts.append(f"e{epoch.counter}.{epoch.node}")
-        parts += [f"{key} {getattr(message, key)}" for key in ("seq", "to") if hasattr(message, key)]
+        parts += [
+            f"{key} {getattr(message, key)}" for key in ("seq", "to") if hasattr(message, key)
+        ]
     return f"{name}({' '.join(parts)})"
 
 
 def judge_facts(facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
-    """Check I3, I4 and I6 on what has become fact.
+    """Check I3, I4 and I6 on the facts.
 
     Examples
     --------
@@ -60,9 +71,17 @@ def judge_facts(facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
             continue
         first = table.setdefault((epoch, number), other)
         if first != other and kind == "activated":
-            return "I4", f"e{epoch.counter}.{epoch.node} seq {number} was activated at nodes {first} and {other}"
+            return (
+                "I4",
+                f"e{epoch.counter}.{epoch.node} seq {number} was activated at nodes {first} and "
+                f"{other}",
+            )
         if first != other:
-            return "I6", f"step {number} of e{epoch.counter}.{epoch.node} was done at nodes {first} and {other}"
+            return (
+                "I6",
+                f"step {number} of e{epoch.counter}.{epoch.node} was done at nodes {first} and "
+                f"{other}",
+            )
     for kind, epoch, number, *_ in facts:
         for (other_epoch, seq), node in active.items():
             if kind == "regenerated" and epoch == other_epoch and seq > number:
@@ -78,7 +97,11 @@ def two_live(memories: list[DiskValue]) -> tuple[str, str] | None:
         held = memory.held
         if held is not None and held.status in LIVE:
             if held.token.epoch in seen:
-                return "I1", f"nodes {seen[held.token.epoch]} and {v} both have a live token of {held.token.epoch}"
+                return (
+                    "I1",
+                    f"nodes {seen[held.token.epoch]} and {v} both have a live token of "
+                    f"{held.token.epoch}",
+                )
             seen[held.token.epoch] = v
     return None
 
@@ -95,7 +118,9 @@ def no_copy(living: list[DiskValue]) -> tuple[str, str] | None:
 
 def _can_continue(memory: DiskValue, epoch: Epoch, digests: set[bytes]) -> bool:
     held, guarded, final = memory.held, memory.guarded, memory.final
-    holds = held is not None and (held.status != HeldStatus.PREPARED or held.token.digest() in digests)
+    holds = held is not None and (
+        held.status != HeldStatus.PREPARED or held.token.digest() in digests
+    )
     return (
         (held is not None and holds and held.token.epoch >= epoch)
         or (guarded is not None and guarded.register is None and guarded.copy.epoch >= epoch)
@@ -104,25 +129,28 @@ def _can_continue(memory: DiskValue, epoch: Epoch, digests: set[bytes]) -> bool:
 
 
 def wrong_choice(setting: SmallFleet, memories: list[DiskValue]) -> tuple[str, str] | None:
-    """Check I7: where a token goes is what the script says."""
+    """Check I7: a token goes where the script says."""
     for v, memory in enumerate(memories):
         held = memory.held
         if held is not None and held.to != NOBODY:
             to = setting.choice(v, setting.script[held.token.step - 1], setting.around(v))
             if held.to != to:
-                return "I7", f"node {v} passes {place(held.token)} to {held.to}, the script says {to}"
+                return (
+                    "I7",
+                    f"node {v} passes {place(held.token)} to {held.to}, the script says {to}",
+                )
     return None
 
 
 def wrong_end(memories: list[DiskValue], facts: list[tuple[Any, ...]]) -> tuple[str, str] | None:
-    """Check I6 of the last tokens."""
+    """Check I6 for the final tokens."""
     for memory in memories:
         token = memory.final
         if token is None:
             continue
         steps = [step for step, _ in applied(token)]
         if steps != list(range(token.step)):
-            return "I6", f"the model holds the steps {steps}"
+            return "I6", f"the model contains the steps {steps}"
         for step, node in applied(token)[token.base :]:
             if ("visited", token.epoch, step, node) not in facts:
                 return "I6", f"step {step} at node {node} is in the model, but in no log"
@@ -130,7 +158,9 @@ def wrong_end(memories: list[DiskValue], facts: list[tuple[Any, ...]]) -> tuple[
 
 
 def updates_at_risk(memories: list[DiskValue], facts: list[tuple[Any, ...]]) -> int:
-    """Return how far what is held of a regenerated epoch is ahead of the copy that goes on."""
+    """Return how many updates a token of a regenerated epoch is ahead of the copy that
+    continues.
+    """
     lost = 0
     for kind, epoch, _, step, *_ in facts:
         if kind != "regenerated":

@@ -1,109 +1,44 @@
-"""A network, disks and clocks that fail as a schedule says, around real nodes: the same schedule, the same run.
+"""A network, disks and clocks with the faults of a schedule, around real nodes.
 
-Time is virtual. A node that crashes loses its `Node`; what it starts again with is what was persisted. A crash can come
-between any two effects of one event. A write happens as a whole or not at all, which is what SQLite guarantees.
-Messages are lost, doubled, delayed and so reordered; a message can reach a later life of a process, but never a node
-whose disk was lost since: a transport must bind its connections to a disk.
+The same schedule gives the same run.
 
-The operator is part of the world: of a node that died (`wait` alone) or lost its disk it is said once, at every node,
-that it is gone; for a lost disk before the node starts again. Who is down hears it at once when it starts.
+Time is virtual. A node that crashes loses its `Node`, and starts again with what was persisted. A
+crash can happen between any two effects of one event. A write happens completely or not at all, as
+SQLite guarantees. Messages are lost, doubled, delayed and so reordered. A message can reach a node
+after a restart, but never after its disk was lost: a transport must bind its connections to a disk.
+
+The operator is part of the world: when a node has died (only under `wait`) or lost its disk, every
+node is told once that it is gone; after a lost disk this happens before the node starts again. A
+node that is down is told when it starts.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import partial
-from heapq import heappop, heappush
-from random import Random
-from typing import Any
 
 from levywalk.fleet.checking.faults import GUARDIAN, HOLDER, NEXT, FaultSchedule, ScheduledFault
-from levywalk.fleet.checking.invariants import Invariants, Violation
-from levywalk.fleet.checking.transcript import shown, slot_text
+from levywalk.fleet.checking.machines import Machines, Maker, genuine
 from levywalk.fleet.protocol.events import (
-    Again,
-    Effect,
-    Event,
-    Genesis,
     Gone,
-    Got,
     Joins,
     Leaves,
-    Notice,
-    Persist,
-    Send,
-    SetTimer,
     Silent,
-    Start,
-    Timer,
-    Turn,
 )
-from levywalk.fleet.protocol.node import Node
-from levywalk.fleet.protocol.records import Disk, HeldStatus
-from levywalk.fleet.protocol.terms import GuardianPolicy
+from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.protocol.token import Epoch
-from levywalk.fleet.setup.build import Fleet
-
-Maker = Callable[[Fleet, int, Disk], Node]
-WRITING = 10  # added to a crash's amount: of the next event that writes
 
 
-def genuine(fleet: Fleet, v: int, disk: Disk) -> Node:
-    """Return the node as it is; a test of the harness gives one with a bug instead."""
-    return fleet.node(v, disk)
-
-
-def made_of(kind: type[Node]) -> Maker:
-    """Return what makes nodes of another class, such as one of `levywalk.fleet.checking.mutants`."""
-    return partial(_made, kind)
-
-
-def _made(kind: type[Node], fleet: Fleet, v: int, disk: Disk) -> Node:
-    return kind(fleet.site(v), fleet.terms, disk)
-
-
-@dataclass
-class WorldMachine:
-    """Where a node lives: its disk, which outlasts it, its clock, and what is wrong there."""
-
-    disk: Disk
-    rate: float
-    offset: float
-    node: Node | None = None
-    life: int = 0  # of the process
-    born: int = 0  # of the disk
-    dead: bool = False
-    room: bool = True
-    slow: float = 0.0
-    armed: ScheduledFault | None = None
-    timer: int = 0
-    turn: bool = False
-    blank: bool = False  # whether the operator has yet to say that the disk is lost
-    gone: list[int] = field(default_factory=list)  # what the operator has to say when it starts
-
-    @property
-    def up(self) -> bool:
-        """Whether the node runs."""
-        return self.node is not None
-
-    def clock(self, time: float) -> float:
-        """Return what the clock shows."""
-        return self.offset + self.rate * time
-
-
-class World:
+class World(Machines):
     """One run of a schedule.
 
     Parameters
     ----------
     schedule
-        What is to happen.
+        The schedule.
     make
-        Makes a node from a fleet, its number and its disk.
+        A function that makes a node from a fleet, its number and its disk.
     keep
-        Whether to write down who did what when, for `transcript`.
+        Whether to write down what happens, for `transcript`.
 
     Examples
     --------
@@ -114,32 +49,10 @@ class World:
     (True, True)
     """
 
-    def __init__(self, schedule: FaultSchedule, make: Maker = genuine, *, keep: bool = False) -> None:
-        self.schedule, self.make = schedule, make
-        self.fleet = schedule.fleet
-        self.rng = Random(schedule.seed + 1)
-        self.time, self.events = 0.0, 0
-        self.done: Counter[str] = Counter()  # faults by kind
-        self.transcript: list[str] | None = [] if keep else None
-        self.loss, self.blocked = schedule.loss, Counter[tuple[int, int]]()
-        self.healed = False
-        self.said: set[int] = set()  # the dead that the operator has named
-        self.joined: list[tuple[int, int]] = []
-        self._order = 0
-        self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        n, drift = self.fleet.network.n, schedule.drift
-        self.sites = [
-            WorldMachine(self.fleet.disk(v), 1.0 + self.rng.uniform(-drift, drift), self.rng.uniform(0.0, 1000.0))
-            for v in range(n)
-        ]
-        self.invariants = Invariants(self.fleet, [site.disk for site in self.sites])
-        self._do: dict[type, Callable[[int, Any], None]] = {
-            Persist: self._persist,
-            Send: self._send,
-            SetTimer: self._set_timer,
-            Again: self._again,
-            Notice: self._recorded,
-        }
+    def __init__(
+        self, schedule: FaultSchedule, make: Maker = genuine, *, keep: bool = False
+    ) -> None:
+        super().__init__(schedule, make, keep=keep)
         self._faults: dict[str, Callable[[ScheduledFault], None]] = {
             **dict.fromkeys(("crash", "torn", "die", "wipe"), self._arm),
             "full": self._fill,
@@ -155,147 +68,13 @@ class World:
             "joins": self._join,
             "leaves": self._leave,
         }
-        for v in range(n):
-            self._at(0.0, self._start, v)
         for fault in schedule.faults:
             self._at(fault.at, self._strike, fault)
-
-    # Time
-
-    def _at(self, time: float, what: Callable[..., None], *about: Any) -> None:
-        self._order += 1
-        heappush(self._queue, (time, self._order, what, about))
-
-    def run(self, until: float) -> None:
-        """Let everything happen up to a time; once all has healed, only to the end of the walk."""
-        queue = self._queue
-        while queue and queue[0][0] <= until and not (self.healed and self.finished):
-            self.time, _, what, about = heappop(queue)
-            what(*about)
-
-    @property
-    def finished(self) -> bool:
-        """Whether every node that lives knows one and the same end."""
-        ends = self.invariants.ended
-        if not ends:
-            return False
-        epochs = {ends.get(v) for v, site in enumerate(self.sites) if not site.dead}
-        return len(epochs) == 1 and None not in epochs
-
-    def tell(self, v: int, what: str) -> None:
-        """Write down what happened at a node."""
-        if self.transcript is not None:
-            self.transcript.append(f"{self.time:8.2f}  {v:>3}  {what}")
-
-    # Nodes
-
-    def _start(self, v: int) -> None:
-        site = self.sites[v]
-        if site.node is not None or site.dead or not site.room:
-            return
-        if site.blank:
-            site.blank = False
-            self._say_gone(v)
-        self.tell(v, "starts")
-        site.life += 1
-        site.timer, site.turn, site.armed = 0, False, None
-        site.node = self.make(self.fleet, v, replace(site.disk))
-        self.receive(v, Start())
-        if v == self.fleet.start and not self.invariants.born:
-            self.receive(v, Genesis(self.fleet.token))
-        for a, b in self.joined:
-            if v in (a, b):
-                self.receive(v, Joins(a + b - v))
-        for gone in site.gone[:]:
-            self._hear_gone(v, gone)
-
-    def stop(self, v: int, why: str) -> None:
-        """Take a node's memory; its disk stays."""
-        self.tell(v, f"stops: {why}")
-        self.sites[v].node, self.sites[v].armed = None, None
-
-    def receive(self, v: int, event: Event) -> None:
-        """Let a node take in an event, and perform what it wants done, as far as it lives to see it."""
-        site = self.sites[v]
-        if site.node is None:
-            return
-        self.events += 1
-        if self.transcript is not None and not isinstance(event, Timer | Turn):
-            self.tell(v, f"← {shown(event)}")
-        try:
-            effects = site.node.receive(event, site.clock(self.time))
-        except Exception as error:
-            raise Violation("error", f"node {v} at {shown(event)}: {type(error).__name__}: {error}") from error
-        fault = site.armed
-        survived = None if fault is None else self._survived(fault, effects)
-        for effect in effects if survived is None else survived:
-            self._do[type(effect)](v, effect)
-            if not site.up:
-                return
-        if fault is not None and survived is not None:
-            self._fall(v, fault)
-
-    # Effects
-
-    def _persist(self, v: int, effect: Persist) -> None:
-        site = self.sites[v]
-        if not site.room:
-            self.stop(v, "the disk is full")
-            return
-        disk = site.disk
-        if self.transcript is not None:
-            self.tell(v, "writes " + ", ".join(slot_text(name, value) for name, value in effect.slots.items()))
-        for name, value in effect.slots.items():
-            setattr(disk, name, value)
-        self.invariants.persisted(v, effect.slots, effect.lines)
-
-    def _send(self, v: int, effect: Send) -> None:
-        to, rng = effect.to, self.rng
-        if self.transcript is not None:
-            self.tell(v, f"→ {to} {shown(effect.message)}")
-        for _ in range(1 + (rng.random() < self.schedule.duplicates)):
-            if rng.random() < self.loss or self.blocked[v, to]:
-                continue
-            delay = self.schedule.delay * rng.random() ** 2 + self.sites[v].slow + self.sites[to].slow
-            if rng.random() < 0.02:
-                delay *= 10.0  # now and then a message is overtaken by many
-            self._at(self.time + delay, self._deliver, v, to, effect.message, self.sites[to].born)
-
-    def _deliver(self, v: int, to: int, message: Any, born: int) -> None:
-        if self.sites[to].born == born and not self.blocked[v, to]:
-            self.receive(to, Got(v, message))
-
-    def _set_timer(self, v: int, effect: SetTimer) -> None:
-        site = self.sites[v]
-        site.timer += 1
-        time = max(self.time + 0.001, (effect.at - site.offset) / site.rate + 0.001)
-        self._at(time, self._ring, v, site.life, site.timer)
-
-    def _ring(self, v: int, life: int, timer: int) -> None:
-        site = self.sites[v]
-        if site.life == life and site.timer == timer:
-            self.receive(v, Timer())
-
-    def _again(self, v: int, effect: Again) -> None:
-        site = self.sites[v]
-        if not site.turn:
-            site.turn = True
-            self._at(self.time + 0.01 + site.slow, self._take_turn, v, site.life)
-
-    def _take_turn(self, v: int, life: int) -> None:
-        site = self.sites[v]
-        if site.life == life:
-            site.turn = False
-            self.receive(v, Turn())
-
-    def _recorded(self, v: int, effect: Notice) -> None:
-        if self.transcript is not None:
-            self.tell(v, effect.what + "".join(f" {key}={value}" for key, value in effect.about.items()))
 
     # Faults
 
     def _roles(self) -> dict[int, int]:
-        """Return who holds the highest live token, who guards it, and to whom it is to go."""
+        """Return the holder of the highest active token, its guardian, and the next node."""
         found = [(role[:3], role[3]) for v in range(len(self.sites)) for role in self._roles_of(v)]
         return max(found, key=lambda role: role[0])[1] if found else {}
 
@@ -303,74 +82,36 @@ class World:
         disk = self.sites[v].disk
         held, guarded = disk.held, disk.guarded
         if held is not None and held.status != HeldStatus.PREPARED and not self.sites[v].dead:
-            yield held.token.epoch, held.token.seq, 1, {HOLDER: v, GUARDIAN: held.guardian, NEXT: held.to}
+            yield (
+                held.token.epoch,
+                held.token.seq,
+                1,
+                {HOLDER: v, GUARDIAN: held.guardian, NEXT: held.to},
+            )
         if guarded is not None and guarded.register is None and not self.sites[v].dead:
             roles = {HOLDER: guarded.holder, GUARDIAN: v, NEXT: guarded.holder}
             yield guarded.copy.epoch, guarded.copy.seq, 0, roles
 
     def _strike(self, fault: ScheduledFault) -> None:
-        """Let a fault happen, if it can: roles may be vacant, and the dead stay dead."""
+        """Let a fault happen, if it can: there may be no node with that role, and dead nodes stay
+        dead.
+        """
         roles = self._roles()
         fault = fault._replace(nodes=tuple(v if v >= 0 else roles.get(v, -1) for v in fault.nodes))
         if any(v < 0 or self.sites[v].dead for v in fault.nodes):
             return
-        self.tell(fault.nodes[0] if fault.nodes else -1, f"*** {fault.kind} {fault.nodes} for {fault.lasts} s")
+        self.tell(
+            fault.nodes[0] if fault.nodes else -1,
+            f"*** {fault.kind} {fault.nodes} for {fault.lasts} s",
+        )
         self.done[fault.kind] += 1
         self._faults[fault.kind](fault)
 
     def _arm(self, fault: ScheduledFault) -> None:
-        """Let a node fall at its next event."""
+        """Let a node crash at its next event."""
         site = self.sites[fault.nodes[0]]
         if site.node is not None and site.armed is None:
             site.armed = fault
-
-    def _survived(self, fault: ScheduledFault, effects: list[Effect]) -> list[Effect] | None:
-        """Return the effects that happen before an armed node falls, or None if it does not fall yet."""
-        writes = [i for i, effect in enumerate(effects) if type(effect) is Persist]
-        if fault.kind == "torn":
-            return effects[: writes[0] + int(fault.amount)] if writes else None
-        if fault.amount >= WRITING and not writes:
-            return None
-        return effects[: int(fault.amount) % WRITING]
-
-    def _fall(self, v: int, fault: ScheduledFault) -> None:
-        """Stop a node: for a while, for ever, or without its disk."""
-        kind = fault.kind
-        if kind in ("die", "wipe") and not self.invariants.whole:
-            kind = "crash"  # one permanent death at a time is what is promised for
-        self.stop(v, kind)
-        if kind == "die":
-            self.sites[v].dead = True
-            self.invariants.died(v)
-            self._at(self.time + fault.lasts, self._say_gone, v)
-        elif kind == "wipe":
-            site = self.sites[v]
-            site.disk, site.born, site.gone = self.fleet.disk(v), site.born + 1, []
-            site.blank = True
-            self.invariants.wiped(v, site.disk)
-            self._at(self.time + fault.lasts, self._start, v)
-        else:
-            self._at(self.time + fault.lasts, self._start, v)
-
-    def _say_gone(self, gone: int) -> None:
-        """Let the operator say at every node that one will never come back; those that are down hear it first."""
-        if self.sites[gone].dead:
-            if gone in self.said or self.schedule.policy == GuardianPolicy.EAGER:
-                return  # an eager fleet goes on by itself
-            self.said.add(gone)
-        for v, site in enumerate(self.sites):
-            if v == gone or site.dead:
-                continue
-            site.gone.append(gone)
-            self._hear_gone(v, gone)
-
-    def _hear_gone(self, v: int, gone: int) -> None:
-        """Say it at one node, and again when it starts if it fell meanwhile."""
-        site = self.sites[v]
-        if site.node is not None:
-            self.receive(v, Gone(gone))
-        if site.node is not None:
-            site.gone.remove(gone)
 
     def _fill(self, fault: ScheduledFault) -> None:
         v = fault.nodes[0]
@@ -388,7 +129,9 @@ class World:
     def _split(self, fault: ScheduledFault) -> None:
         inside = set(fault.nodes)
         outside = set(range(len(self.sites))) - inside
-        self._block([pair for a in inside for b in outside for pair in ((a, b), (b, a))], fault.lasts)
+        self._block(
+            [pair for a in inside for b in outside for pair in ((a, b), (b, a))], fault.lasts
+        )
 
     def _deaf(self, fault: ScheduledFault) -> None:
         self._block([(u, fault.nodes[0]) for u in range(len(self.sites))], fault.lasts)
@@ -438,8 +181,10 @@ class World:
         self.receive(fault.nodes[0], Leaves())
 
     def heal(self) -> None:
-        """End all trouble: links work, whoever is not dead starts, and the operator names the dead."""
-        self.tell(-1, "*** all heals")
+        """End all faults: links work, all living nodes start, and the operator says which nodes are
+        dead.
+        """
+        self.tell(-1, "*** all faults end")
         self.healed, self.loss = True, 0.0
         self.blocked.clear()
         for v, site in enumerate(self.sites):

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 
 from levywalk.errors import InvalidParameter
 
-_HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*")
+_HOST = re.compile(
+    r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*"
+)
 
 
 def as_ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -28,7 +30,9 @@ def host_names(addresses: Iterable[str]) -> tuple[str, ...]:
     ('node.example.org', '::1', '10.0.0.3')
     """
     if isinstance(addresses, str):
-        raise InvalidParameter(f"addresses must be a list of host or host:port, got the text {addresses!r}")
+        raise InvalidParameter(
+            f"addresses must be a list of host or host:port, got the text {addresses!r}"
+        )
     return tuple(dict.fromkeys(_host(address) for address in addresses))
 
 
@@ -40,9 +44,13 @@ def _host(address: str) -> str:
         ip = as_ip(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
     if ip is not None:
         if ip.is_unspecified:
-            raise InvalidParameter(f"addresses must be where others reach the node, got {address!r}: name its host")
+            raise InvalidParameter(
+                f"addresses must be where others reach the node, got {address!r}: name its host"
+            )
         if isinstance(ip, ipaddress.IPv6Address) and ip.scope_id is not None:
-            raise InvalidParameter(f"addresses must not have a zone, which is one machine's own, got {address!r}")
+            raise InvalidParameter(
+                f"addresses must not have a zone, which is one machine's own, got {address!r}"
+            )
         return str(ip)
     last = host.rpartition(".")[2]
     if not _HOST.fullmatch(host) or last.isdecimal() or host.endswith(".levywalk.internal"):

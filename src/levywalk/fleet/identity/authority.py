@@ -92,7 +92,9 @@ AUTHORITY_DAYS, NODE_DAYS = 3650, 365
 class Authority:
     """A fleet's certificate authority: `create` it once, `load` it to issue and renew."""
 
-    def __init__(self, folder: Path, fleet: str, key: EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
+    def __init__(
+        self, folder: Path, fleet: str, key: EllipticCurvePrivateKey, certificate: x509.Certificate
+    ) -> None:
         self.folder, self.fleet, self.certificate = folder, fleet, certificate
         self._key = key
 
@@ -101,13 +103,21 @@ class Authority:
 
     @classmethod
     def create(
-        cls, folder: str | Path, fleet_name: str, days: int = AUTHORITY_DAYS, *, now: datetime | None = None
+        cls,
+        folder: str | Path,
+        fleet_name: str,
+        days: int = AUTHORITY_DAYS,
+        *,
+        now: datetime | None = None,
     ) -> Authority:
-        """Create the key and the certificate of a new fleet's authority, in a folder that has none."""
+        """Create the key and the certificate of a new fleet's authority,
+        in a folder that has none.
+        """
         folder = Path(folder)
         if not FLEET_NAME.fullmatch(fleet_name):
             raise InvalidParameter(
-                f"fleet_name must be 1 to 32 of a-z, 0-9 and '-', and not begin or end with '-', got {fleet_name!r}"
+                "fleet_name must be 1 to 32 of a-z, 0-9 and '-', and not begin or end with '-', "
+                f"got {fleet_name!r}"
             )
         begin, end = validity(days, now)
         key = generate_private_key(SECP256R1())
@@ -121,7 +131,9 @@ class Authority:
         )
         make_folder(folder)
         write_private(
-            folder / CA_KEY, private_pem(key), "load it with Authority.load, or give the new fleet a folder of its own"
+            folder / CA_KEY,
+            private_pem(key),
+            "load it with Authority.load, or give the new fleet a folder of its own",
         )
         write_public(folder / CA_CERTIFICATE, certificate_pem(certificate))
         return cls(folder, fleet_name, key, certificate)
@@ -148,7 +160,10 @@ class Authority:
         (pem,) = pem_blocks(read_small(folder / CA_KEY, private=True), source, "PRIVATE KEY")
         key = p256_key(pem, source)
         if public_der(key) != public_der(certificate):
-            raise WrongKey(f"{source} does not belong to {where}: put the files of one authority beside each other")
+            raise WrongKey(
+                f"{source} does not belong to {where}: put the files of one authority beside each "
+                "other"
+            )
         return cls(folder, fleet, key, certificate)
 
     def issue(
@@ -174,7 +189,10 @@ class Authority:
         tls, signing = generate_private_key(SECP256R1()), Ed25519PrivateKey.generate()
         public = signing.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         certificate = self._certify(
-            tls.public_key(), CertificateFacts(self.fleet, node, host_names(addresses), public), days, now
+            tls.public_key(),
+            CertificateFacts(self.fleet, node, host_names(addresses), public),
+            days,
+            now,
         )
         make_folder(folder)
         remedy = f"renew {NODE_CERTIFICATE} (levywalk fleet renew)"
@@ -216,10 +234,13 @@ class Authority:
         self, key: EllipticCurvePublicKey, about: CertificateFacts, days: int, now: datetime | None
     ) -> x509.Certificate:
         begin, end = validity(days, now)
-        end = min(end, self.certificate.not_valid_after_utc)  # a longer validity would have no effect
+        end = min(
+            end, self.certificate.not_valid_after_utc
+        )  # a longer validity would have no effect
         if end <= begin + BACKDATED:
             raise OutOfDate(
-                f"{self.folder / CA_CERTIFICATE}: the authority of fleet {self.fleet} ends on {date_text(end)}: "
+                f"{self.folder / CA_CERTIFICATE}: the authority of fleet {self.fleet} ends on "
+                f"{date_text(end)}: "
                 f"{NEW_AUTHORITY}"
             )
         names: list[x509.GeneralName] = [
@@ -238,7 +259,11 @@ class Authority:
             .add_extension(key_usage(digital_signature=True), critical=True)
             .add_extension(x509.ExtendedKeyUsage(both), critical=False)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key), critical=False)
-            .add_extension(x509.UnrecognizedExtension(SIGNING_KEY, OCTETS + about.signing), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key), critical=False
+            )
+            .add_extension(
+                x509.UnrecognizedExtension(SIGNING_KEY, OCTETS + about.signing), critical=False
+            )
             .sign(self._key, hashes.SHA256())
         )

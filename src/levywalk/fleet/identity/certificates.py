@@ -11,7 +11,14 @@ from typing import NamedTuple
 from levywalk import checks
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.errors import ExpiryWarning, OutOfDate, Untrusted, WrongNode
-from levywalk.fleet.identity.key_files import BAD, CA_CERTIFICATE, NODE_CERTIFICATE, explained, pem_blocks, public_der
+from levywalk.fleet.identity.key_files import (
+    BAD,
+    CA_CERTIFICATE,
+    NODE_CERTIFICATE,
+    explained,
+    pem_blocks,
+    public_der,
+)
 from levywalk.fleet.identity.library import (
     SECP256R1,
     EllipticCurvePublicKey,
@@ -23,7 +30,9 @@ from levywalk.fleet.identity.library import (
 )
 
 LONGEST = 7300  # days; the longest validity
-BACKDATED = timedelta(days=1)  # so that a clock that is wrong by some hours does not refuse a new node
+BACKDATED = timedelta(
+    days=1
+)  # so that a clock that is wrong by some hours does not refuse a new node
 WARN = timedelta(days=30)  # before a certificate expires; or in the last third of a short validity
 HIGHEST_NODE = 2**31 - 1
 NEW_AUTHORITY = "create a new one and issue all nodes again"
@@ -57,7 +66,8 @@ def server_name(node: int) -> str:
 
 
 def fingerprint(certificate: x509.Certificate | bytes | str) -> str:
-    """Return the SHA-256 of a certificate's DER in hex, as ``openssl x509 -fingerprint -sha256`` does.
+    """Return the SHA-256 of a certificate's DER in hex, as ``openssl x509 -fingerprint -sha256``
+    does.
 
     It changes when the certificate is renewed; `key_fingerprint` does not.
     """
@@ -74,12 +84,16 @@ def key_fingerprint(certificate: x509.Certificate | bytes | str) -> str:
         return hashlib.sha256(public_der(found) + _signing_key(found)).hexdigest()
 
 
-def parse(certificate: x509.Certificate | bytes | str, source: str = "the certificate") -> x509.Certificate:
+def parse(
+    certificate: x509.Certificate | bytes | str, source: str = "the certificate"
+) -> x509.Certificate:
     """Return the one certificate in a PEM text. It is not checked who signed it."""
     if isinstance(certificate, x509.Certificate):
         return certificate
     (pem,) = pem_blocks(
-        certificate.encode(errors="replace") if isinstance(certificate, str) else certificate, source, "CERTIFICATE"
+        certificate.encode(errors="replace") if isinstance(certificate, str) else certificate,
+        source,
+        "CERTIFICATE",
     )
     with explained(source):
         return x509.load_pem_x509_certificate(pem)
@@ -88,12 +102,19 @@ def parse(certificate: x509.Certificate | bytes | str, source: str = "the certif
 def subject_name(fleet: str, common: str) -> x509.Name:
     """Return the name of a certificate's subject."""
     return x509.Name(
-        [x509.NameAttribute(NameOID.ORGANIZATION_NAME, fleet), x509.NameAttribute(NameOID.COMMON_NAME, common)]
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, fleet),
+            x509.NameAttribute(NameOID.COMMON_NAME, common),
+        ]
     )
 
 
 def unsigned(
-    subject: x509.Name, issuer: x509.Name, key: EllipticCurvePublicKey, begin: datetime, end: datetime
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: EllipticCurvePublicKey,
+    begin: datetime,
+    end: datetime,
 ) -> x509.CertificateBuilder:
     """Return a certificate that is not signed yet."""
     return (
@@ -108,7 +129,9 @@ def unsigned(
     )
 
 
-def key_usage(*, digital_signature: bool = False, key_cert_sign: bool = False, crl_sign: bool = False) -> x509.KeyUsage:
+def key_usage(
+    *, digital_signature: bool = False, key_cert_sign: bool = False, crl_sign: bool = False
+) -> x509.KeyUsage:
     """Return what a key may be used for."""
     return x509.KeyUsage(
         digital_signature=digital_signature,
@@ -131,12 +154,22 @@ def fleet_of(authority: x509.Certificate, source: str) -> str:
         (name,) = authority.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     except (InvalidSignature, *BAD):
         limits = None
-    if limits is None or not limits.ca or not isinstance(name.value, str) or not FLEET_NAME.fullmatch(name.value):
-        raise Untrusted(f"{source} is not the certificate of a fleet's authority: copy {CA_CERTIFICATE} of the fleet")
+    if (
+        limits is None
+        or not limits.ca
+        or not isinstance(name.value, str)
+        or not FLEET_NAME.fullmatch(name.value)
+    ):
+        raise Untrusted(
+            f"{source} is not the certificate of a fleet's authority: copy {CA_CERTIFICATE} of the "
+            "fleet"
+        )
     return name.value
 
 
-def signed_by(authority: x509.Certificate, certificate: x509.Certificate, source: str) -> CertificateFacts:
+def signed_by(
+    authority: x509.Certificate, certificate: x509.Certificate, source: str
+) -> CertificateFacts:
     """Check that the authority has signed a node's certificate; only then read it and return what
     it says.
     """
@@ -151,7 +184,8 @@ def signed_by(authority: x509.Certificate, certificate: x509.Certificate, source
         return _about(certificate)
     except BAD as error:
         raise Untrusted(
-            f"{source} ({fingerprint(certificate)}) is not a node's certificate ({error}): issue new keys for the node"
+            f"{source} ({fingerprint(certificate)}) is not a node's certificate ({error}): issue "
+            "new keys for the node"
         ) from None
 
 
@@ -166,7 +200,9 @@ def _about(certificate: x509.Certificate) -> CertificateFacts:
     if not isinstance(key, EllipticCurvePublicKey) or not isinstance(key.curve, SECP256R1):
         raise ValueError("its key is not a P-256 key")
     names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    uris = [_URI.fullmatch(uri) for uri in names.get_values_for_type(x509.UniformResourceIdentifier)]
+    uris = [
+        _URI.fullmatch(uri) for uri in names.get_values_for_type(x509.UniformResourceIdentifier)
+    ]
     if len(uris) != 1 or uris[0] is None:
         raise ValueError("it names no node, or several")
     fleet, node = uris[0][1], int(uris[0][2])
@@ -179,7 +215,11 @@ def _about(certificate: x509.Certificate) -> CertificateFacts:
 
 def _signing_key(certificate: x509.Certificate) -> bytes:
     value = certificate.extensions.get_extension_for_oid(SIGNING_KEY).value
-    if not isinstance(value, x509.UnrecognizedExtension) or len(value.value) != 34 or value.value[:2] != OCTETS:
+    if (
+        not isinstance(value, x509.UnrecognizedExtension)
+        or len(value.value) != 34
+        or value.value[:2] != OCTETS
+    ):
         raise ValueError("its signing key is malformed")
     return value.value[2:]
 
@@ -187,9 +227,14 @@ def _signing_key(certificate: x509.Certificate) -> bytes:
 def check_node(about: CertificateFacts, fleet: str, node: int | None, source: str) -> None:
     """Raise an error unless a certificate is of this fleet and, if given, of this node."""
     if about.fleet != fleet:
-        raise WrongNode(f"{source} is of fleet {about.fleet}, not {fleet}: use the files of one fleet")
+        raise WrongNode(
+            f"{source} is of fleet {about.fleet}, not {fleet}: use the files of one fleet"
+        )
     if node is not None and about.node != node:
-        raise WrongNode(f"{source} is of node {about.node}, not {node}: use the key and certificate of node {node}")
+        raise WrongNode(
+            f"{source} is of node {about.node}, not {node}: use the key and certificate of node "
+            f"{node}"
+        )
 
 
 def utc(now: datetime | None) -> datetime:
@@ -214,16 +259,27 @@ def date_text(at: datetime) -> str:
 
 
 def check_date(
-    certificate: x509.Certificate, source: str, what: str, remedy: str, now: datetime | None, *, warn: bool = True
+    certificate: x509.Certificate,
+    source: str,
+    what: str,
+    remedy: str,
+    now: datetime | None,
+    *,
+    warn: bool = True,
 ) -> None:
     """Raise an error if a certificate is not valid now; warn if it expires soon."""
     at, begin, end = utc(now), certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if at > end:
-        raise OutOfDate(f"{source}: {what} expired on {date_text(end)}, and it is {date_text(at)} here: {remedy}")
+        raise OutOfDate(
+            f"{source}: {what} expired on {date_text(end)}, and it is {date_text(at)} here: "
+            f"{remedy}"
+        )
     if at < begin:
         raise OutOfDate(
             f"{source}: {what} is valid from {date_text(begin)}, and it is {date_text(at)} here: "
             "set this machine's clock"
         )
     if warn and end - at < min(WARN, (end - begin) / 3):
-        warnings.warn(f"{source}: {what} expires on {date_text(end)}: {remedy}", ExpiryWarning, stacklevel=3)
+        warnings.warn(
+            f"{source}: {what} expires on {date_text(end)}: {remedy}", ExpiryWarning, stacklevel=3
+        )

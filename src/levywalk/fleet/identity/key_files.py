@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from levywalk.durable import sync_folder, write_whole
 from levywalk.errors import MissingFile
 from levywalk.fleet.identity.errors import IdentityError, KeyExists, KeyExposed, NotKeyOrCertificate
 from levywalk.fleet.identity.library import (
@@ -27,6 +26,7 @@ from levywalk.fleet.identity.library import (
     load_pem_private_key,
     x509,
 )
+from levywalk.whole_files import sync_folder, write_whole
 
 CA_KEY, CA_CERTIFICATE, NODE_KEY, NODE_CERTIFICATE = "ca.key", "ca.crt", "node.key", "node.crt"
 _LARGEST = 64 * 1024  # bytes; larger files and certificates are refused
@@ -48,20 +48,25 @@ def explained(source: str) -> Iterator[None]:
     try:
         yield
     except BAD as error:
-        raise NotKeyOrCertificate(f"{source} is damaged ({error}): copy it again, or issue a new one") from None
+        raise NotKeyOrCertificate(
+            f"{source} is damaged ({error}): copy it again, or issue a new one"
+        ) from None
 
 
 def pem_blocks(text: bytes, source: str, *kinds: str) -> list[bytes]:
     """Return the PEM blocks of a text, which must be exactly of these kinds."""
     if len(text) > _LARGEST:
-        raise NotKeyOrCertificate(f"{source} is larger than {_LARGEST} bytes, so it is not a key or certificate")
+        raise NotKeyOrCertificate(
+            f"{source} is larger than {_LARGEST} bytes, so it is not a key or certificate"
+        )
     count = text.count(b"-----BEGIN ")
     found = list(_PEM.finditer(text)) if count <= 2 else []  # with thousands this would take long
     if count != len(kinds) or [block[1].decode() for block in found] != list(kinds):
         want = " and ".join(f"BEGIN {kind}" for kind in kinds)
         have = f"{count} of which {len(found)} whole" if count <= 2 else f"{count}"
         raise NotKeyOrCertificate(
-            f"{source} must have the PEM blocks {want}, got {have}: copy it again, or issue a new one"
+            f"{source} must have the PEM blocks {want}, got {have}: copy it again, or issue a new "
+            "one"
         )
     return [block[0] for block in found]
 
@@ -71,7 +76,9 @@ def p256_key(pem: bytes, source: str) -> EllipticCurvePrivateKey:
     with explained(source):
         key = load_pem_private_key(pem, None)
     if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):
-        raise NotKeyOrCertificate(f"{source} must begin with a P-256 key, got {type(key).__name__}: issue a new one")
+        raise NotKeyOrCertificate(
+            f"{source} must begin with a P-256 key, got {type(key).__name__}: issue a new one"
+        )
     return key
 
 
@@ -80,7 +87,9 @@ def ed25519_key(pem: bytes, source: str) -> Ed25519PrivateKey:
     with explained(source):
         key = load_pem_private_key(pem, None)
     if not isinstance(key, Ed25519PrivateKey):
-        raise NotKeyOrCertificate(f"{source} must end with an Ed25519 key, got {type(key).__name__}: issue a new one")
+        raise NotKeyOrCertificate(
+            f"{source} must end with an Ed25519 key, got {type(key).__name__}: issue a new one"
+        )
     return key
 
 
@@ -107,7 +116,9 @@ def read_small(path: Path, *, private: bool = False) -> bytes:
     try:
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
-        raise MissingFile(f"{path} does not exist: copy it here, or issue it with Authority.issue") from None
+        raise MissingFile(
+            f"{path} does not exist: copy it here, or issue it with Authority.issue"
+        ) from None
     except OSError as error:
         raise IdentityError(
             f"{path} cannot be read ({error.strerror}): give it to the user that runs the node"
@@ -115,10 +126,13 @@ def read_small(path: Path, *, private: bool = False) -> bytes:
     with os.fdopen(number, "rb") as file:
         about = os.fstat(number)
         if not stat.S_ISREG(about.st_mode):
-            raise NotKeyOrCertificate(f"{path} is not a file: give the key or certificate file itself")
+            raise NotKeyOrCertificate(
+                f"{path} is not a file: give the key or certificate file itself"
+            )
         if private and about.st_mode & 0o077:
             raise KeyExposed(
-                f"{path} is a private key that other users may read (mode {stat.S_IMODE(about.st_mode):04o}): "
+                f"{path} is a private key that other users may read (mode "
+                f"{stat.S_IMODE(about.st_mode):04o}): "
                 f"chmod 600 {path}, and issue new keys if somebody may have read it"
             )
         return file.read(_LARGEST + 1)
@@ -130,7 +144,8 @@ def _told(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise IdentityError(
-            f"{path} cannot be written ({error.strerror}): choose a folder with room that belongs to you"
+            f"{path} cannot be written ({error.strerror}): choose a folder with room that belongs "
+            "to you"
         ) from None
 
 
@@ -147,7 +162,9 @@ def write_private(path: Path, text: bytes, remedy: str) -> None:
     """
     with _told(path):
         try:
-            number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            number = os.open(
+                path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+            )
         except FileExistsError:
             raise KeyExists(f"{path} exists and is not overwritten: {remedy}") from None
         try:

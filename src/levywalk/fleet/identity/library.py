@@ -1,4 +1,6 @@
-"""The names of the package cryptography that this package uses, with a clear error if it is not installed."""
+"""The names of the package cryptography that this package uses, with a clear error if it is not
+installed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ try:
         EllipticCurvePublicKey,
         generate_private_key,
     )
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
         NoEncryption,

@@ -43,10 +43,10 @@ from levywalk.fleet.identity.library import (
 )
 from levywalk.fleet.identity.signing import Ed25519
 
-# gRPC also accepts TLS 1.2, and Python has no option against that. This cipher suite of TLS 1.2 needs an
-# RSA certificate, which no fleet has, and the suites of TLS 1.3 cannot be configured. So with this in the
-# environment, before gRPC is first used, only TLS 1.3 is left. (With names of TLS 1.3 suites alone gRPC
-# would not start.)
+# gRPC also accepts TLS 1.2, and Python has no option against that. This cipher suite of TLS 1.2
+# needs an RSA certificate, which no fleet has, and the suites of TLS 1.3 cannot be configured. So
+# with this in the environment, before gRPC is first used, only TLS 1.3 is left. (With names of TLS
+# 1.3 suites alone gRPC would not start.)
 TLS_1_3_ONLY = {"GRPC_SSL_CIPHER_SUITES": "ECDHE-RSA-AES128-GCM-SHA256"}
 _REMEMBERED = 1024  # number of checked certificates that are remembered
 
@@ -80,13 +80,20 @@ class Identity:
         self._seen: dict[bytes, tuple[int, datetime, datetime]] = {}
 
     def __repr__(self) -> str:
-        return f"Identity(node={self.node}, fleet={self.fleet!r}, fingerprint={fingerprint(self.certificate)!r})"
+        return (
+            f"Identity(node={self.node}, fleet={self.fleet!r}, "
+            f"fingerprint={fingerprint(self.certificate)!r})"
+        )
 
     @classmethod
-    def open(cls, folder: str | Path, *, node: int | None = None, now: datetime | None = None) -> Identity:
+    def open(
+        cls, folder: str | Path, *, node: int | None = None, now: datetime | None = None
+    ) -> Identity:
         """Load the files that `Authority.issue` has written to a folder."""
         at = Path(folder)
-        return cls.load(at / NODE_KEY, at / NODE_CERTIFICATE, at / CA_CERTIFICATE, node=node, now=now)
+        return cls.load(
+            at / NODE_KEY, at / NODE_CERTIFICATE, at / CA_CERTIFICATE, node=node, now=now
+        )
 
     @classmethod
     def load(
@@ -111,10 +118,15 @@ class Identity:
         about = signed_by(ca, own, source)
         fleet = fleet_of(ca, str(authority))
         check_node(about, fleet, node, source)
-        renew = f"renew it (levywalk fleet renew) where the fleet's {CA_KEY} is, and copy the new file here"
+        renew = (
+            f"renew it (levywalk fleet renew) where the fleet's {CA_KEY} is, "
+            "and copy the new file here"
+        )
         check_date(own, source, f"the certificate of node {about.node}", renew, now)
         check_date(ca, str(authority), f"the authority of fleet {fleet}", NEW_AUTHORITY, now)
-        tls, signing = pem_blocks(read_small(Path(key), private=True), str(key), "PRIVATE KEY", "PRIVATE KEY")
+        tls, signing = pem_blocks(
+            read_small(Path(key), private=True), str(key), "PRIVATE KEY", "PRIVATE KEY"
+        )
         private, signer = p256_key(tls, str(key)), ed25519_key(signing, str(key))
         mine = public_der(private), signer.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         if mine != (public_der(own), about.signing):
@@ -126,7 +138,11 @@ class Identity:
 
     def tls(self) -> Tls:
         """Return the files from which gRPC makes its credentials."""
-        return Tls(private_pem(self._tls), certificate_pem(self.certificate), certificate_pem(self.authority))
+        return Tls(
+            private_pem(self._tls),
+            certificate_pem(self.certificate),
+            certificate_pem(self.authority),
+        )
 
     def signer(self) -> Ed25519:
         """Return this node's `Signer`.
@@ -135,7 +151,9 @@ class Identity:
         """
         return Ed25519(self._signing, self._public)
 
-    def learn(self, certificate: x509.Certificate | bytes | str, *, now: datetime | None = None) -> int:
+    def learn(
+        self, certificate: x509.Certificate | bytes | str, *, now: datetime | None = None
+    ) -> int:
         """Check a node's certificate and remember its signing key; return its id.
 
         A node that got new keys has another signing key. The one that was issued last is accepted.
@@ -148,13 +166,19 @@ class Identity:
         other = self._public.get(about.node, key) != key
         if other and (about.node == self.node or found.not_valid_before_utc <= issued):
             raise WrongKey(
-                f"node {about.node} is known with another signing key, issued later than that of certificate "
+                f"node {about.node} is known with another signing key, issued later than that of "
+                "certificate "
                 f"{fingerprint(found)}: use the files that were issued last"
             )
-        self._public[about.node], self._issued[about.node] = key, max(issued, found.not_valid_before_utc)
+        self._public[about.node], self._issued[about.node] = (
+            key,
+            max(issued, found.not_valid_before_utc),
+        )
         return about.node
 
-    def peer_id(self, certificate: x509.Certificate | bytes | str, *, now: datetime | None = None) -> int:
+    def peer_id(
+        self, certificate: x509.Certificate | bytes | str, *, now: datetime | None = None
+    ) -> int:
         """Return the id of the node that a certificate belongs to, if the authority has signed it
         and it is valid now. The result is remembered, because gRPC gives the same PEM text with
         every call (``context.auth_context()["x509_pem_cert"][0]``).

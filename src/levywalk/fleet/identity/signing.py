@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 from levywalk.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
 
 
 class Ed25519:
@@ -51,7 +54,8 @@ def new_signers(nodes: Iterable[int]) -> dict[int, Ed25519]:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     except ImportError:
         raise InvalidParameter(
-            "signed hand-offs need the package cryptography: pip install 'levywalk[fleet]', or leave them unsigned"
+            "signed hand-offs need the package cryptography: pip install 'levywalk[fleet]', or "
+            "leave them unsigned"
         ) from None
     own = {v: Ed25519PrivateKey.generate() for v in nodes}
     public = {v: key.public_key() for v, key in own.items()}

@@ -1,4 +1,4 @@
-"""Look through a fleet's folder for what is wrong or will be: every finding with its remedy."""
+"""Look for problems in a fleet's folder, present and future ones. Every finding has a remedy."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class FindingLevel(StrEnum):
     PROBLEM = "problem"
 
 
-_ROOM = 1 << 30, 1 << 26  # bytes on a disk: fewer are worth a warning, or a problem
-_PATIENCE = 5.0  # seconds for a node to answer
-_SLOW = 0.02  # seconds of an fsync
-_CLOCK = 5.0  # seconds that this machine's clock may be behind a file that it has just written
+_ROOM = 1 << 30, 1 << 26  # free bytes on the disk: fewer are a warning, or a problem
+_PATIENCE = 5.0  # seconds to wait for a node's answer
+_SLOW = 0.02  # seconds; a slower fsync is a warning
+_CLOCK = 5.0  # seconds by which files may be newer than this machine's clock
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     level: str
     what: str
@@ -47,7 +47,7 @@ class Finding(NamedTuple):
 
 
 def examine(path: str | Path) -> Iterator[Finding]:
-    """Look at everything in a fleet's folder, and yield what there is to say.
+    """Check everything in a fleet's folder, and yield the findings.
 
     Examples
     --------
@@ -55,7 +55,14 @@ def examine(path: str | Path) -> Iterator[Finding]:
     >>> import levywalk as lw
     >>> from levywalk.fleet.setup.create import create
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     at = create(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
+    ...     at = create(
+    ...         Path(name) / "five",
+    ...         lw.ring(5),
+    ...         lw.homogeneous(5),
+    ...         lw.mhlj(),
+    ...         steps=100,
+    ...         step_size="theory",
+    ...     )
     ...     print(*next(examine(at)))
     ok the folder holds nodes 0-4 of 5
     """
@@ -67,30 +74,42 @@ def examine(path: str | Path) -> Iterator[Finding]:
         try:
             file = NodeFile.read(place / "node.toml")
         except LevywalkError as error:
-            yield Finding(FindingLevel.PROBLEM, str(error), "mend the file")
+            yield Finding(FindingLevel.PROBLEM, str(error), "correct the file")
             continue
         if place.name != f"node-{file.id}":
             yield Finding(
-                FindingLevel.PROBLEM, f"{place}/node.toml is of node {file.id}", "put each file into its own folder"
+                FindingLevel.PROBLEM,
+                f"{place}/node.toml is of node {file.id}",
+                "put each file into its own folder",
             )
             continue
         files[file.id] = file
     if not files:
-        yield Finding(FindingLevel.PROBLEM, f"{path} has no node that can be read", "copy the nodes' folders here")
+        yield Finding(
+            FindingLevel.PROBLEM,
+            f"{path} has no node that can be read",
+            "copy the nodes' folders here",
+        )
         return
-    yield Finding(FindingLevel.OK, f"the folder holds nodes {short(sorted(files))} of {manifest.nodes}")
+    yield Finding(
+        FindingLevel.OK, f"the folder holds nodes {short(sorted(files))} of {manifest.nodes}"
+    )
     yield from _each(
-        "files, keys and certificates are right", (one for v in sorted(files) for one in _files(files[v], manifest))
+        "files, keys and certificates are right",
+        (one for v in sorted(files) for one in _files(files[v], manifest)),
     )
     yield from _each("node files agree with each other", _symmetric(files))
     views = {one.id: one for one in FleetFolder(path, manifest, files).views(_PATIENCE)}
-    yield from _each("ports are free, or held by the nodes", (one for v in files for one in _ports(files[v], views[v])))
+    yield from _each(
+        "ports are free, or used by the nodes",
+        (one for v in files for one in _ports(files[v], views[v])),
+    )
     yield from _machine(path)
     yield from _running(path, views)
 
 
 def _each(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Yield the findings, or, if there is nothing to complain of, that all is fine."""
+    """Yield the findings or, if there are none, that all is well."""
     found = list(findings)
     yield from found
     if all(finding.level == FindingLevel.OK for finding in found):
@@ -110,7 +129,9 @@ def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:
                 f"copy the fleet's to {file.manifest}",
             )
     except LevywalkError as error:
-        yield Finding(FindingLevel.PROBLEM, str(error), f"copy the fleet's manifest to {file.manifest}")
+        yield Finding(
+            FindingLevel.PROBLEM, str(error), f"copy the fleet's manifest to {file.manifest}"
+        )
     try:
         own_problem(manifest, file)
     except LevywalkError as error:
@@ -122,7 +143,11 @@ def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:
         except IdentityError as error:
             yield Finding(FindingLevel.PROBLEM, f"node {file.id}: {error}")
         except OSError as error:
-            yield Finding(FindingLevel.PROBLEM, f"node {file.id}: {error}", "restore the file, or issue the node anew")
+            yield Finding(
+                FindingLevel.PROBLEM,
+                f"node {file.id}: {error}",
+                "restore the file, or issue new keys for the node",
+            )
     for warning in caught:
         if issubclass(warning.category, ExpiryWarning):
             yield Finding(
@@ -133,7 +158,7 @@ def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:
 
 
 def _symmetric(files: Mapping[int, NodeFile]) -> Iterator[Finding]:
-    """Compare what nodes say of each other."""
+    """Compare what the node files say about each other."""
     from levywalk.fleet.identity.certificates import key_fingerprint
     from levywalk.fleet.identity.errors import IdentityError
 
@@ -142,7 +167,7 @@ def _symmetric(files: Mapping[int, NodeFile]) -> Iterator[Finding]:
         try:
             prints[v] = key_fingerprint(file.certificate.read_bytes())
         except (OSError, IdentityError):
-            continue  # said already
+            continue  # reported already
     for v, file in sorted(files.items()):
         for peer in file.neighbours:
             other = files.get(peer.id)
@@ -157,34 +182,41 @@ def _symmetric(files: Mapping[int, NodeFile]) -> Iterator[Finding]:
             if prints.get(peer.id, peer.fingerprint) != peer.fingerprint:
                 yield Finding(
                     FindingLevel.PROBLEM,
-                    f"node {v} knows node {peer.id} by other keys than those it has",
-                    f"in node {v}'s file, set the fingerprint of node {peer.id} to {prints[peer.id]}",
+                    f"node {v} has a wrong fingerprint of node {peer.id}",
+                    f"in node {v}'s file, set the fingerprint of node {peer.id} to "
+                    f"{prints[peer.id]}",
                 )
             mine, its = host_port(peer.address), host_port(other.listen)
             if mine is not None and its is not None and mine[1] != its[1]:
                 yield Finding(
                     FindingLevel.PROBLEM,
-                    f"node {v} looks for node {peer.id} on port {mine[1]}, but that listens on {its[1]}",
-                    f"change the address in the file of node {v}, or listen in that of node {peer.id}",
+                    f"node {v} expects node {peer.id} on port {mine[1]}, but it listens on port "
+                    f"{its[1]}",
+                    f"change the address in the file of node {v}, or listen in that of node "
+                    f"{peer.id}",
                 )
 
 
 def _ports(file: NodeFile, one: NodeView) -> Iterator[Finding]:
     if one.pid is not None:
-        return  # it would have ended if it could not listen
+        return  # it would have stopped if it could not listen
     for name, address in (("listen", file.listen), ("metrics", file.metrics)):
         parts = None if address is None else host_port(address)
         if parts is not None and not _is_free(*parts):
             yield Finding(
                 FindingLevel.PROBLEM,
-                f"node {file.id} does not run, but another process has its port {parts[1]} ({name})",
-                "end that process, or change the node file and the neighbours' address of this node",
+                f"node {file.id} does not run, but another process has its port {parts[1]} "
+                f"({name})",
+                "stop that process, or change the node file and the neighbours' address of this "
+                "node",
             )
 
 
 def _is_free(host: str, port: int) -> bool:
     try:
-        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[
+            0
+        ]
         with socket.socket(family, kind, number) as line:
             line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             line.bind(address)
@@ -194,17 +226,29 @@ def _is_free(host: str, port: int) -> bool:
 
 
 def _machine(path: Path) -> Iterator[Finding]:
-    """Look at the disk and the clock."""
+    """Check the disk and the clock."""
     if not os.access(path, os.W_OK):
-        yield Finding(FindingLevel.PROBLEM, f"{path} cannot be written", "give it to the user that runs the nodes")
+        yield Finding(
+            FindingLevel.PROBLEM,
+            f"{path} cannot be written",
+            "give it to the user that runs the nodes",
+        )
         return
     free = shutil.disk_usage(path).free
-    level = FindingLevel.OK if free >= _ROOM[0] else FindingLevel.WARNING if free >= _ROOM[1] else FindingLevel.PROBLEM
+    level = (
+        FindingLevel.OK
+        if free >= _ROOM[0]
+        else FindingLevel.WARNING
+        if free >= _ROOM[1]
+        else FindingLevel.PROBLEM
+    )
     yield Finding(
-        level, f"{free / (1 << 30):.1f} GiB are free on the disk", "" if level == FindingLevel.OK else "make room"
+        level,
+        f"{free / (1 << 30):.1f} GiB are free on the disk",
+        "" if level == FindingLevel.OK else "make room",
     )
     taken = fsync_seconds(path, times=10)
-    said = f"the disk keeps a page for good in {1000 * taken:.2g} ms"
+    said = f"the disk stores a page in {1000 * taken:.2g} ms"
     yield (
         Finding(FindingLevel.OK, said)
         if taken < _SLOW
@@ -215,17 +259,20 @@ def _machine(path: Path) -> Iterator[Finding]:
     if newest > now + _CLOCK:
         yield Finding(
             FindingLevel.WARNING,
-            f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, but files here are {newest - now:.0f} s newer",
-            "set the clock: certificates are judged by it; nothing else is",
+            f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, but files here are "
+            f"{newest - now:.0f} s newer",
+            "set the clock: it decides whether certificates are valid, and nothing else",
         )
     else:
         yield Finding(
-            FindingLevel.OK, f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, which certificates are judged by"
+            FindingLevel.OK,
+            f"the clock says {datetime.now(UTC):%Y-%m-%d %H:%M} UTC; it decides whether "
+            "certificates are valid",
         )
 
 
 def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
-    """Look at the nodes that run, and at what they wait for."""
+    """Check the nodes that run, and what they wait for."""
     up = [v for v, one in sorted(views.items()) if one.pid is not None]
     down = [v for v in sorted(views) if v not in up]
     at = shlex.quote(str(path))
@@ -235,7 +282,8 @@ def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
         yield Finding(
             FindingLevel.WARNING,
             f"{len(up)} of {count(len(views), 'node')} run; down: {short(down)}",
-            f"levywalk fleet up {at}; if one will never come back, levywalk fleet gone {at} {down[0]}",
+            f"levywalk fleet up {at}; if one will never come back, levywalk fleet gone {at} "
+            f"{down[0]}",
         )
     else:
         yield Finding(FindingLevel.OK, f"all {len(views)} nodes run")
@@ -249,19 +297,28 @@ def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
 def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
     if not one.answers:
         remedy = f"was it stopped? kill -CONT {one.pid}"
-        yield Finding(FindingLevel.PROBLEM, f"node {one.id} (process {one.pid}) does not answer", remedy)
+        yield Finding(
+            FindingLevel.PROBLEM, f"node {one.id} (process {one.pid}) does not answer", remedy
+        )
         return
     about: dict[str, Any] = one.about
     if about["version"] != __version__:
         yield Finding(
-            FindingLevel.WARNING, f"node {one.id} runs levywalk {about['version']}, this is {__version__}", "restart it"
+            FindingLevel.WARNING,
+            f"node {one.id} runs levywalk {about['version']}, this is {__version__}",
+            "restart it",
         )
     for u, edge in about["edges"].items():
         if not edge["up"] and int(u) not in down:
             why = edge.get("why") or "its ends have not agreed yet"
             yield Finding(
-                FindingLevel.WARNING, f"the edge from node {one.id} to node {u} is down: {why}", f"look at node {u}"
+                FindingLevel.WARNING,
+                f"the edge from node {one.id} to node {u} is down: {why}",
+                f"look at node {u}",
             )
     if about["waits"]:
-        remedy = f"levywalk fleet up {at}; if that node will never come back, levywalk fleet gone {at} NODE"
+        remedy = (
+            f"levywalk fleet up {at}; if that node will never come back, "
+            f"levywalk fleet gone {at} NODE"
+        )
         yield Finding(FindingLevel.PROBLEM, f"node {one.id} {about['waits']}", remedy)

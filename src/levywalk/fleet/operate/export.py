@@ -1,11 +1,13 @@
-"""Take out of a fleet's folder what the walk has made: the model, and the trace. The nodes may run meanwhile."""
+"""Export what the walk has made from a fleet's folder: the model and the trace.
+
+The nodes may run meanwhile.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
 from levywalk.fleet.protocol.node_step import Visit
@@ -14,6 +16,7 @@ from levywalk.fleet.protocol.tensors import Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage.errors import NodeStoreError
 from levywalk.fleet.storage.reader import StoreReader
+from levywalk.whole_files import write_whole
 
 if TYPE_CHECKING:
     from levywalk.trace import Trace
@@ -27,15 +30,17 @@ class Copy(NamedTuple):
     final: bool
 
 
-def model(fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: bool = False) -> Copy:
-    """Write a model as safetensors, under the name ``model``; return whose it was.
+def model(
+    fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: bool = False
+) -> Copy:
+    """Write a model as safetensors, under the name ``model``; return where it came from.
 
     Parameters
     ----------
     node
-        Of that node's disk; else of any that has seen the end.
+        Take the model from this node's disk; by default from any disk that has the final model.
     now
-        The newest one that is on a disk, before the end too.
+        Take the newest model on any disk, also before the walk is over.
 
     Raises
     ------
@@ -44,7 +49,9 @@ def model(fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: 
     """
     out = Path(out)
     if not out.absolute().parent.is_dir() or out.is_dir():
-        raise InvalidParameter(f"out must be a file in a folder that exists, got {str(out)!r}; create the folder first")
+        raise InvalidParameter(
+            f"out must be a file in a folder that exists, got {str(out)!r}; create the folder first"
+        )
     chosen = list(fleet.files) if node is None else [fleet.check(node).id]
     copies, unread = [], []
     for v in chosen:
@@ -52,14 +59,20 @@ def model(fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: 
             copies += _copies(v, _load(fleet, v))
         except NodeStoreError as error:
             unread.append(f"node {v}: {error}")
-    best = max(copies, key=lambda copy: (copy.token.epoch, copy.final, copy.token.step, copy.token.seq), default=None)
+    best = max(
+        copies,
+        key=lambda copy: (copy.token.epoch, copy.final, copy.token.step, copy.token.seq),
+        default=None,
+    )
     where = "no disk" if node is None else f"node {node}"
     if best is None:
         raise FleetProblem("; ".join([f"{where} has a model yet", *unread]))
     if not best.final and not now:
         raise FleetProblem(
-            f"the walk is not over: {best.token.step:,} of {fleet.manifest.published.steps:,} updates are done, "
-            f"as far as {where if node is not None else 'the disks here'} know; --now takes the newest model there is"
+            f"the walk is not over: {best.token.step:,} of {fleet.manifest.published.steps:,} "
+            "updates are done, "
+            f"as far as {where if node is not None else 'the disks here'} know; --now takes the "
+            "newest model"
         )
     write_whole(out, b"".join(Tensor("model", best.token.model).chunks()))
     return best
@@ -91,17 +104,21 @@ def trace(fleet: FleetFolder, *, missing: str = "refuse") -> Trace:
 
     logs = read_logs(fleet)
     if not any(logs.values()):
-        raise FleetProblem("no node has logged an update yet: the walk has not begun")
+        raise FleetProblem("no node has logged an update yet: the walk has not started")
     try:
         return merge(logs, fleet_of(fleet.path), missing=missing)
     except InvalidParameter as error:
         if missing == "refuse" and "missing='mark'" in str(error):
-            raise FleetProblem(str(error).replace("use missing='mark'", "use --missing mark")) from None
+            raise FleetProblem(
+                str(error).replace("use missing='mark'", "use --missing mark")
+            ) from None
         raise
 
 
 def read_logs(fleet: FleetFolder) -> dict[int, list[Line]]:
-    """Read all logs, up to a moment at which no line can be missing because one log was read before another."""
+    """Read all logs up to a common point of the walk, so that no line is missing because one log
+    was read earlier than another.
+    """
     first: dict[int, list[Line]] = {}
     readings = {
         v: StoreReader(file.state, fleet.manifest.digest, limits=fleet.manifest.limits)
@@ -112,7 +129,8 @@ def read_logs(fleet: FleetFolder) -> dict[int, list[Line]]:
         for v, reading in readings.items():
             first[v] = list(reading.lines())
         latest = max((_place(line) for lines in first.values() for line in lines), default=_NOWHERE)
-        # What led to the latest line of the first round was written before it, and so is there in the second one.
+        # Everything before the latest line of the first round was written before it, so the second
+        # round finds it.
         for v, reading in readings.items():
             first[v] += [line for line in reading.lines(len(first[v])) if _place(line) <= latest]
     finally:
@@ -125,7 +143,7 @@ _NOWHERE: tuple[Epoch, int] = FIRST, 0
 
 
 def _place(line: Line) -> tuple[Epoch, int]:
-    """Return where in the walk a line is."""
+    """Return the position of a line in the walk."""
     if isinstance(line, Visit):
         return Epoch(*line.token_epoch), line.step
     return (line.epoch, line.base) if isinstance(line, Began) else _NOWHERE

@@ -1,7 +1,9 @@
-"""How a fleet is as a whole: where the model is, how far, and what was lost; also of nodes that are down or stopped.
+"""The status of a whole fleet: where the model is, how far the walk is, what was lost.
 
-A node that runs is asked. Of one that does not answer the disk is read, which tells the same but for what only lives in
-memory: its rate, its loss, what it waits for.
+Nodes may be down or stopped.
+
+A node that runs is asked. The disk of a node that does not answer is read instead. It tells the
+same, except for what is only in memory: the rate, the loss, and what the node waits for.
 """
 
 from __future__ import annotations
@@ -22,32 +24,39 @@ from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import NodeStoreError
 from levywalk.fleet.storage.reader import StoreReader
 
-PATIENCE = 1.0  # seconds that a node has to answer
-_AT_ONCE = 32  # nodes that are asked at once
+PATIENCE = 1.0  # seconds to wait for a node's answer
+_AT_ONCE = 32  # number of nodes that are asked at the same time
 _TOKENS = ("held", "guarded", "final")
 
 
 class NodeView(NamedTuple):
-    """What is known of one node."""
+    """What is known about one node."""
 
     id: int
     pid: int | None
     answers: bool
-    about: dict[str, Any]  # what `condition.describe` says, and the node itself if it answers
-    lines: tuple[Archived | Began, ...]  # of its log
+    about: dict[str, Any]  # from `node_status.describe`, or from the node itself if it answers
+    lines: tuple[Archived | Began, ...]  # lines of its log that are not visits
     last: Visit | None  # the last line of its log
     error: str | None  # why its disk cannot be read
 
     @property
     def tokens(self) -> list[dict[str, Any]]:
-        """Every copy of the model that it has, in words and numbers."""
+        """Every copy of the model that it has, ready for JSON."""
         return [self.about[name] for name in _TOKENS if self.about[name] is not None]
 
 
-def look(files: Mapping[int, NodeFile], manifest: Manifest, *, patience: float = PATIENCE) -> list[NodeView]:
-    """Ask all nodes at once, so that several that are stopped do not add up; read the disks of the others."""
+def look(
+    files: Mapping[int, NodeFile], manifest: Manifest, *, patience: float = PATIENCE
+) -> list[NodeView]:
+    """Ask all nodes at the same time, so that waiting for stopped nodes does not add up.
+
+    Read the disks of those that do not answer.
+    """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda file: view(file, manifest, patience), (files[v] for v in sorted(files))))
+        return list(
+            pool.map(lambda file: view(file, manifest, patience), (files[v] for v in sorted(files)))
+        )
 
 
 def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> NodeView:
@@ -57,7 +66,7 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
         try:
             answer = control.ask(file.state, "status", timeout=patience)
         except LevywalkError:
-            pid = running(file.state)  # it may have ended this moment
+            pid = running(file.state)  # it may just have ended
     about = describe(Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
     lines: tuple[Archived | Began, ...] = ()
     last, error = None, None
@@ -70,11 +79,13 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
                 about = about if disk is None else describe(disk)
     except NodeStoreError as damage:
         error = str(damage)
-    return NodeView(file.id, pid, answer is not None, about if answer is None else answer, lines, last, error)
+    return NodeView(
+        file.id, pid, answer is not None, about if answer is None else answer, lines, last, error
+    )
 
 
 def fleet_status(views: Sequence[NodeView], manifest: Manifest, *, begun: bool) -> dict[str, Any]:
-    """Return how the fleet is, ready for JSON."""
+    """Return the status of the fleet, ready for JSON."""
     epoch, base = _winner(views)
     tokens = [token for one in views for token in one.tokens if Epoch(*token["epoch"]) == epoch]
     finals = [token for token in tokens if any(token is one.about["final"] for one in views)]
@@ -133,28 +144,39 @@ def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, A
 
 
 def _winner(views: Iterable[NodeView]) -> tuple[Epoch, int]:
-    """Return the highest epoch that is spoken of, and the step at which it began."""
+    """Return the highest announced epoch, and the step at which it began."""
     found = [(Epoch(*one.about["epoch"]), int(one.about["base"])) for one in views]
-    found += [(line.epoch, line.base) for one in views for line in one.lines if isinstance(line, Began)]
+    found += [
+        (line.epoch, line.base) for one in views for line in one.lines if isinstance(line, Began)
+    ]
     return max(found, default=(FIRST, 0))
 
 
 def _holder(views: Iterable[NodeView]) -> tuple[int | None, int | None]:
-    """Return who holds the model and who guards it; while it is on its way, its last durable holder."""
+    """Return the holder and the guardian of the model.
+
+    While it moves, the last node that had it on disk counts as the holder.
+    """
     found: list[tuple[Epoch, float, int, int | None]] = []
     for one in views:
         held, guarded = one.about["held"], one.about["guarded"]
         if held is not None and held["live"]:
             found.append((Epoch(*held["epoch"]), held["seq"], one.id, held["guardian"]))
         if guarded is not None and guarded["before"] is not None:
-            found.append((Epoch(*guarded["epoch"]), guarded["seq"] - 0.5, one.id, guarded["before"]))
-        elif guarded is not None and guarded["holder"] is not None:  # all that is left if the holder's disk is lost
-            found.append((Epoch(*guarded["epoch"]), guarded["seq"] - 0.75, guarded["holder"], one.id))
+            found.append(
+                (Epoch(*guarded["epoch"]), guarded["seq"] - 0.5, one.id, guarded["before"])
+            )
+        elif (
+            guarded is not None and guarded["holder"] is not None
+        ):  # the only trace of the holder if its disk is lost
+            found.append(
+                (Epoch(*guarded["epoch"]), guarded["seq"] - 0.75, guarded["holder"], one.id)
+            )
     return max(found, key=lambda one: one[:2], default=(FIRST, 0, None, None))[2:]
 
 
 def _ended(views: Iterable[NodeView], final: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return where the walk ended, as the log there says, and who guarded the model last."""
+    """Return where the walk ended, as the log there says, and which node guarded the model last."""
     guards = [
         (one.about["guarded"]["seq"], one.about["guarded"]["holder"], one.id)
         for one in views
@@ -162,23 +184,30 @@ def _ended(views: Iterable[NodeView], final: Mapping[str, Any]) -> tuple[int | N
     ]
     _, last, guardian = max(guards, default=(0, None, None), key=lambda guard: guard[0])
     for one in views:
-        if one.last is not None and (list(one.last.token_epoch), one.last.step) == (final["epoch"], final["step"]):
+        if one.last is not None and (list(one.last.token_epoch), one.last.step) == (
+            final["epoch"],
+            final["step"],
+        ):
             return one.id, guardian if last == one.id else None
     return last, guardian
 
 
 def lost_updates(views: Iterable[NodeView]) -> int:
-    """Count the updates that a higher epoch has overtaken, each once.
+    """Count the updates that are lost because a higher epoch has replaced theirs, each once.
 
-    An epoch's own updates are those from its base to the highest step that any copy of it has, wherever that lies: with
-    a dead holder, in an archive, or as the base of a later epoch. Those beyond the base of its child in the winning
-    lineage are lost, and of other epochs all.
+    The updates of an epoch are those from its base to the highest step of any of its copies: at a
+    dead holder, in an archive, or as the base of a later epoch. In the winning lineage, updates
+    beyond the base of the next epoch are lost. In other epochs all updates are lost.
     """
     views = list(views)
     began = {line.epoch: line for one in views for line in one.lines if isinstance(line, Began)}
     bases = {epoch: line.base for epoch, line in began.items()}
     tops = dict(bases)
-    copies = [(Epoch(*token["epoch"]), token["base"], token["step"]) for one in views for token in one.tokens]
+    copies = [
+        (Epoch(*token["epoch"]), token["base"], token["step"])
+        for one in views
+        for token in one.tokens
+    ]
     archived = [line.token for one in views for line in one.lines if isinstance(line, Archived)]
     copies += [(token.epoch, token.base, token.step) for token in archived]
     for epoch, base, step in copies:
@@ -187,7 +216,8 @@ def lost_updates(views: Iterable[NodeView]) -> int:
     winner, base = _winner(views)
     bases.setdefault(winner, base)
     tops.setdefault(winner, base)
-    # Of an epoch that was never guarded nobody has logged the parent: it is of a lower counter.
+    # An epoch that was never guarded has no logged parent: take the highest one with a lower
+    # counter.
     parents = {
         epoch: began[epoch].parent
         if epoch in began
@@ -205,8 +235,10 @@ def lost_updates(views: Iterable[NodeView]) -> int:
     return sum(max(0, top - max(bases[epoch], ends.get(epoch, 0))) for epoch, top in tops.items())
 
 
-def _waits(views: Sequence[NodeView], manifest: Manifest, holder: int | None, *, begun: bool) -> Iterable[str]:
-    """Yield what keeps the walk from going on."""
+def _waits(
+    views: Sequence[NodeView], manifest: Manifest, holder: int | None, *, begun: bool
+) -> Iterable[str]:
+    """Yield what keeps the walk from continuing."""
     for one in views:
         if one.error is not None:
             yield f"node {one.id}'s disk cannot be read: {one.error}"
@@ -214,13 +246,14 @@ def _waits(views: Sequence[NodeView], manifest: Manifest, holder: int | None, *,
             yield f"node {one.id} {one.about['waits']}"
     known = {one.id: one for one in views}
     if not begun and not any(one.tokens for one in views):
-        yield "the walk has not begun"
+        yield "the walk has not started"
     if all(one.pid is None for one in views):
         yield "no node runs"
     elif holder in known and known[holder].pid is None:
         yield (
-            f"node {holder}, which holds the model, does not run: when it starts again the walk goes on; its guardian "
-            f"brings the model back after {manifest.terms.dead_after:g} s of silence"
+            f"node {holder}, which holds the model, does not run: restart it to continue the walk; "
+            "otherwise its "
+            f"guardian restores the model after {manifest.terms.dead_after:g} s of silence"
         )
     elif holder in known and not known[holder].answers:
         yield f"node {holder}, which holds the model, does not answer: it is busy, or was stopped"

@@ -1,13 +1,13 @@
-"""A fleet's folder on one machine: start its nodes, look at them, give them orders, stop them, take out what they made.
+"""A fleet's folder on one machine: start its nodes, watch them, give them orders and stop them.
 
 ::
 
-    DIR/manifest.json, authority/     see `found`
-    DIR/node-3/node.log               what its process writes
-    DIR/node-3/state/                 its disk, its lock, the socket on which it takes orders
-    DIR/begun                         the mark that the first token was born
+    DIR/manifest.json, authority/     see `setup.create`
+    DIR/node-3/node.log               the output of its process
+    DIR/node-3/state/                 its disk, its lock, its control socket
+    DIR/begun                         a mark that the walk has started
 
-Nothing here runs while the fleet does: nodes need no parent, and live on when who started them is gone.
+No supervisor is needed: nodes run on when the process that started them has ended.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, look
 from levywalk.fleet.operate.log_text import short
@@ -30,18 +29,21 @@ from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.node_status import running
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.whole_files import write_whole
 
 MANIFEST, BEGUN, LOG = "manifest.json", "begun", "node.log"
 PATIENCE = 120.0  # seconds for a fleet to start
 _WAIT = 0.05, 0.5  # seconds between looks, at first and at most
 _TAIL = 5  # lines of a log that tell why a process ended
-_children: dict[int, subprocess.Popen[bytes]] = {}  # of this process, by pid: they must be waited for when they end
+_children: dict[
+    int, subprocess.Popen[bytes]
+] = {}  # child processes, by pid; they must be waited for when they end
 
 Say = Callable[[str], None]
 
 
 class FleetProblem(LevywalkError, RuntimeError):
-    """The fleet is not as it was asked to be; the message says which nodes, and why."""
+    """The fleet cannot do what was asked; the message says which nodes, and why."""
 
 
 def _nothing(_: str) -> None:
@@ -56,17 +58,18 @@ class FleetFolder:
     --------
     >>> FleetFolder.open("/no/such/folder")
     Traceback (most recent call last):
-    levywalk.errors.InvalidParameter: /no/such/folder is no fleet's folder: it has no manifest.json; ...
+    levywalk.errors.InvalidParameter: /no/such/folder is not a fleet's folder:
+        it has no manifest.json; ...
     """
 
     path: Path
     manifest: Manifest
     files: dict[int, NodeFile]
-    lone: bool = False  # whether this is one node's own folder
+    lone: bool = False  # whether this is the folder of a single node
 
     @classmethod
     def open(cls, path: str | Path) -> FleetFolder:
-        """Read the manifest and the node files of a folder; of a node file, that node alone."""
+        """Read the manifest and the node files of a folder, or a single node from its node file."""
         path = Path(path).absolute()
         if path.is_file():
             file = NodeFile.read(path)
@@ -76,35 +79,40 @@ class FleetFolder:
         for place in node_folders(path):
             file = NodeFile.read(place / "node.toml")
             if place.name != f"node-{file.id}":
-                raise InvalidParameter(f"{place}: its node.toml is of node {file.id}; put each file into its folder")
+                raise InvalidParameter(
+                    f"{place}: its node.toml is of node {file.id}; put each file into its folder"
+                )
             files[file.id] = file
         if not files:
             raise InvalidParameter(f"{path} has no nodes: there is no node-*/node.toml in it")
         return cls(path, Manifest.read(path / MANIFEST), dict(sorted(files.items())))
 
-    # Looking
+    # Status
 
     def views(self, patience: float = 1.0) -> list[NodeView]:
-        """Look at every node, for at most so many seconds."""
+        """Look at every node, for at most this many seconds."""
         _reap()
         return look(self.files, self.manifest, patience=patience)
 
     def status(self, patience: float = 1.0) -> dict[str, Any]:
-        """Return how the fleet is, ready for JSON: see `overview`."""
+        """Return the status of the fleet, ready for JSON: see `fleet_status`."""
         return fleet_status(self.views(patience), self.manifest, begun=self.begun)
 
     @property
     def begun(self) -> bool:
-        """Whether the first token was born."""
+        """Whether the walk has started."""
         return (self.path / BEGUN).exists()
 
     @property
     def whole(self) -> bool:
-        """Whether all nodes of the fleet are here: else the walk begins by the operator's word."""
+        """Whether all nodes of the fleet are in this folder.
+
+        If not, the operator starts the walk.
+        """
         return len(self.files) == self.manifest.nodes
 
     def log(self, node: int) -> Path:
-        """Return where a node's process writes its log."""
+        """Return the path of a node's log."""
         return self.place(node) / LOG
 
     def place(self, node: int) -> Path:
@@ -113,25 +121,29 @@ class FleetFolder:
         return self.path if self.lone else self.path / f"node-{node}"
 
     def check(self, node: int) -> NodeFile:
-        """Return the file of a node, which must be here."""
+        """Return the node file of a node, which must be in this folder."""
         if node not in self.files:
-            raise InvalidParameter(f"node must be one of {self.path}'s, {short(self.files)}, got {node}")
+            raise InvalidParameter(
+                f"node must be one of {self.path}'s, {short(self.files)}, got {node}"
+            )
         return self.files[node]
 
     # Starting
 
     def up(self, timeout: float = PATIENCE, say: Say = _nothing) -> list[int]:
-        """Start every node that does not run, wait until all answer, and let the walk begin if it has not.
+        """Start every node that does not run, wait until all answer, and start the walk if it has
+        not started.
 
         Returns
         -------
         list of int
-            Which were started.
+            The nodes that were started.
 
         Raises
         ------
         FleetProblem
-            If a node ended or did not answer in time, or the walk could not begin; the others go on.
+            If a node ended or did not answer in time, or the walk could not start. The other nodes
+            keep running.
         """
         until = time.monotonic() + timeout
         _reap()
@@ -160,12 +172,18 @@ class FleetFolder:
         _children[process.pid] = process
         return process
 
-    def _await_answers(self, started: dict[int, subprocess.Popen[bytes]], until: float, say: Say) -> None:
+    def _await_answers(
+        self, started: dict[int, subprocess.Popen[bytes]], until: float, say: Say
+    ) -> None:
         waited, ended = set(self.files), {}
         for _ in _looks(until):
             for v, process in started.items():
-                # One that another command has started meanwhile is as good.
-                if v in waited and process.poll() is not None and running(self.files[v].state) is None:
+                # A node that another command has started meanwhile counts as well.
+                if (
+                    v in waited
+                    and process.poll() is not None
+                    and running(self.files[v].state) is None
+                ):
                     waited.discard(v)
                     ended[v] = process
             waited = {v for v in waited if not self._answers(v)}
@@ -173,7 +191,8 @@ class FleetFolder:
             if not waited:
                 break
         problems = [
-            f"node {v} ended with exit code {process.returncode}; the end of {self.log(v)}:\n{_tail(self.log(v))}"
+            f"node {v} ended with exit code {process.returncode}; the end of "
+            f"{self.log(v)}:\n{_tail(self.log(v))}"
             for v, process in sorted(ended.items())
         ]
         for v in sorted(waited):
@@ -181,7 +200,10 @@ class FleetFolder:
             problems.append(
                 f"node {v} does not run yet; see {self.log(v)}"
                 if pid is None
-                else f"node {v} (process {pid}) does not answer: it is busy, or was stopped (kill -CONT {pid})"
+                else (
+                    f"node {v} (process {pid}) does not answer: it is busy, "
+                    f"or was stopped (kill -CONT {pid})"
+                )
             )
         if problems:
             raise FleetProblem("\n".join(problems))
@@ -193,10 +215,10 @@ class FleetFolder:
             return False
         return True
 
-    # Beginning
+    # Starting the walk
 
     def begin(self, timeout: float = PATIENCE, say: Say = _nothing) -> bool:
-        """Let the walk begin, once all edges are up; return whether it had not."""
+        """Start the walk once all edges are up; return False if it had started before."""
         if self.begun:
             return False
         return self._await_begin(time.monotonic() + timeout, say)
@@ -211,31 +233,39 @@ class FleetFolder:
             silent = [one.id for one in views if not one.answers]
             down = [] if silent else [edge for one in views for edge in _edges_down(one)]
             if start not in self.files:
-                raise FleetProblem(f"the walk begins at node {start}, which is not here: levywalk fleet begin there")
+                raise FleetProblem(
+                    f"the walk starts at node {start}, which is not in this folder: run levywalk "
+                    "fleet begin there"
+                )
             if not silent and not down:
                 control.ask(self.files[start].state, "begin")
                 self._mark()
                 return True
             say(f"{len(down)} edges are not up yet")
         if silent:
-            raise FleetProblem(f"the walk cannot begin: nodes {short(silent)} do not answer")
+            raise FleetProblem(f"the walk cannot start: nodes {short(silent)} do not answer")
         shown = "; ".join(f"from node {v} to node {u}: {why}" for v, u, why in down[:3])
         raise FleetProblem(
-            f"the walk cannot begin: {len(down)} edges are not up ({shown}); see levywalk fleet doctor {self.path}"
+            f"the walk cannot start: {len(down)} edges are not up ({shown}); see levywalk fleet "
+            f"doctor {self.path}"
         )
 
     def _mark(self) -> None:
-        write_whole(self.path / BEGUN, b"The walk has begun: the first token is not born again.\n")
+        write_whole(
+            self.path / BEGUN, b"The walk has started: the first token must not be created again.\n"
+        )
 
     # Stopping
 
     def stop(self, timeout: float = 30.0, *, force: bool = False, say: Say = _nothing) -> list[int]:
-        """Stop every node that runs, and wait until its process is gone; return which.
+        """Stop every node that runs, and wait until its process has ended; return the stopped
+        nodes.
 
         Parameters
         ----------
         force
-            Whether to kill what has not ended in time. Nothing is lost by that: a node may be killed at any moment.
+            Whether to kill processes that do not end in time. Nothing is lost by that: a node may
+            be killed at any time.
 
         Raises
         ------
@@ -243,7 +273,9 @@ class FleetFolder:
             If some still run.
         """
         _reap()
-        runs = {v: pid for v, file in self.files.items() if (pid := running(file.state)) is not None}
+        runs = {
+            v: pid for v, file in self.files.items() if (pid := running(file.state)) is not None
+        }
         for v, pid in runs.items():
             self._order_stop(v, pid)
         left = self._await_end(runs, time.monotonic() + timeout, say)
@@ -253,25 +285,32 @@ class FleetFolder:
             left = self._await_end(runs, time.monotonic() + timeout, say)
         if left:
             shown = ", ".join(f"{v} (process {runs[v]})" for v in sorted(left))
-            raise FleetProblem(f"nodes {shown} still run after {timeout:g} s; --force kills them, and loses nothing")
+            raise FleetProblem(
+                f"nodes {shown} still run after {timeout:g} s; --force kills them, and loses "
+                "nothing"
+            )
         return sorted(runs)
 
     def _order_stop(self, node: int, pid: int) -> None:
-        self._signal(node, pid, signal.SIGCONT)  # one that is stopped could not hear
+        self._signal(node, pid, signal.SIGCONT)  # a stopped process could not receive the order
         try:
             control.ask(self.files[node].state, "stop", timeout=1.0)
         except LevywalkError:
             self._signal(node, pid, signal.SIGTERM)
 
     def _signal(self, node: int, pid: int, number: signal.Signals) -> None:
-        """Signal a node's process, after another look at whether it is that."""
+        """Send a signal to a node's process, after checking that the process id is still the
+        node's.
+        """
         if running(self.files[node].state) == pid:
             try:
                 os.kill(pid, number)
             except ProcessLookupError:
                 pass
             except PermissionError:
-                raise FleetProblem(f"node {node} (process {pid}) is another user's: stop it as that user") from None
+                raise FleetProblem(
+                    f"node {node} (process {pid}) belongs to another user: stop it as that user"
+                ) from None
 
     def _await_end(self, runs: dict[int, int], until: float, say: Say) -> set[int]:
         left = set(runs)
@@ -283,12 +322,12 @@ class FleetFolder:
                 break
         return left
 
-    # The operator's word
+    # Orders
 
     def gone(self, node: int) -> tuple[list[int], list[int]]:
-        """Tell a node's neighbours that it will never come back; return who was told, and who does not run.
-
-        If it held the model, its guardian brings that back; if it guarded it, the holder goes on with another guardian.
+        """Tell a node's neighbours that it will never come back; return the neighbours that were
+        told and those that do not run. If that node held the model, its guardian restores it. If it
+        guarded the model, the holder takes another guardian.
 
         Raises
         ------
@@ -298,11 +337,14 @@ class FleetFolder:
         pid = running(self.files[node].state) if node in self.files else None
         if pid is not None:
             raise InvalidParameter(
-                f"node {node} is not gone: process {pid} runs; stop it first, or let it go by levywalk fleet leave"
+                f"node {node} is not gone: process {pid} runs; stop it first, or remove it with "
+                "levywalk fleet leave"
             )
-        around = [v for v, file in self.files.items() if node in {peer.id for peer in file.neighbours}]
+        around = [
+            v for v, file in self.files.items() if node in {peer.id for peer in file.neighbours}
+        ]
         if not around:
-            raise InvalidParameter(f"node {node} is no neighbour of a node in {self.path}")
+            raise InvalidParameter(f"node {node} is not a neighbour of any node in {self.path}")
         told, down, objections = [], [], []
         for v in around:
             try:
@@ -315,31 +357,45 @@ class FleetFolder:
         if objections:
             raise FleetProblem("; ".join(objections))
         if not told:
-            raise FleetProblem(f"no neighbour of node {node} was told: nodes {short(down)} do not run")
+            raise FleetProblem(
+                f"no neighbour of node {node} was told: nodes {short(down)} do not run"
+            )
         return told, down
 
     def leave(self, node: int) -> None:
-        """Ask a node to leave: it takes no model any more, and then takes its edges down."""
+        """Ask a node to leave: it accepts no model any more, hands over what it has and closes its
+        edges.
+        """
         control.ask(self.check(node).state, "leave")
 
     def renew(self, nodes: Iterable[int] | None = None, days: int | None = None) -> list[Path]:
-        """Give nodes new certificates for their old keys, which they take at their next start; return the files."""
+        """Give nodes new certificates for their present keys; return the files.
+
+        A node uses its new certificate from its next start on.
+        """
         from levywalk.fleet.identity.authority import NODE_DAYS, Authority
 
         chosen = list(self.files) if nodes is None else [self.check(v).id for v in nodes]
         authority = Authority.load(self.path / "authority")
         return [
-            authority.renew(v, days=NODE_DAYS if days is None else days, folder=self.files[v].certificate.parent)
+            authority.renew(
+                v, days=NODE_DAYS if days is None else days, folder=self.files[v].certificate.parent
+            )
             for v in chosen
         ]
 
 
 def begin_at(path: str | Path, timeout: float = PATIENCE, say: Say = _nothing) -> bool:
-    """Let the walk begin at the node of a node file, once its own edges are up; return whether it had not begun."""
+    """Start the walk at the node of a node file, once its own edges are up; return False if it had
+    started before.
+    """
     file = NodeFile.read(path)
     start = Manifest.read(file.manifest).start
     if file.id != start:
-        raise InvalidParameter(f"{path} must be the file of node {start}, where the walk begins, got node {file.id}'s")
+        raise InvalidParameter(
+            f"{path} must be the file of node {start}, where the walk starts, got the file of node "
+            f"{file.id}"
+        )
     for _ in _looks(time.monotonic() + timeout):
         about = control.ask(file.state, "status")
         if about["held"] or about["final"] or about["epoch"] != list(FIRST):
@@ -349,20 +405,26 @@ def begin_at(path: str | Path, timeout: float = PATIENCE, say: Say = _nothing) -
             control.ask(file.state, "begin")
             return True
         say(f"{len(down)} edges are not up yet")
-    why = about["edges"][down[0]].get("why") or "its ends have not agreed yet"
-    raise FleetProblem(f"the walk cannot begin: the edge from node {file.id} to node {down[0]} is not up: {why}")
+    why = about["edges"][down[0]].get("why") or "its two ends have not agreed yet"
+    raise FleetProblem(
+        f"the walk cannot start: the edge from node {file.id} to node {down[0]} is not up: {why}"
+    )
 
 
 def check_folder(path: Path) -> None:
-    """Refuse what is no fleet's folder."""
+    """Raise an error if this is not a fleet's folder."""
     if (path / "node.toml").exists():
-        raise InvalidParameter(f"{path} is one node's folder: give {path / 'node.toml'}, or the fleet's folder")
+        raise InvalidParameter(
+            f"{path} is one node's folder: give {path / 'node.toml'}, or the fleet's folder"
+        )
     if not (path / MANIFEST).is_file():
-        raise InvalidParameter(f"{path} is no fleet's folder: it has no {MANIFEST}; levywalk fleet init makes one")
+        raise InvalidParameter(
+            f"{path} is not a fleet's folder: it has no {MANIFEST}; levywalk fleet init creates one"
+        )
 
 
 def node_folders(path: Path) -> list[Path]:
-    """Return the folders of the nodes that are here."""
+    """Return the folders of the nodes in this folder."""
     return [file.parent for file in sorted(path.glob("node-*/node.toml"))]
 
 
@@ -373,7 +435,7 @@ def _edges_down(one: NodeView) -> Iterator[tuple[int, int, str]]:
 
 
 def _looks(until: float) -> Iterator[None]:
-    """Yield at once, and then after pauses that grow, until the time is over."""
+    """Yield at once, and then after growing pauses, until the time is over."""
     pause = _WAIT[0]
     while True:
         yield
@@ -385,7 +447,7 @@ def _looks(until: float) -> Iterator[None]:
 
 
 def _reap() -> None:
-    """Wait for children of this process that have ended."""
+    """Wait for child processes that have ended."""
     for pid, process in list(_children.items()):
         if process.poll() is not None:
             del _children[pid]

@@ -1,4 +1,4 @@
-"""The logs of all nodes as one: JSON lines, merged by time, and each in words."""
+"""The logs of all nodes, merged by time, as JSON lines or as sentences."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from typing import Any
 
 from levywalk.fleet.operate.log_text import sentence
 
-_PAUSE = 0.2  # seconds between looks at growing logs
+_PAUSE = 0.2  # seconds between two looks for new lines
 
 
 def entries(paths: Mapping[int, Path]) -> Iterator[dict[str, Any]]:
-    """Yield all lines of the nodes' logs in order of time; each has at least time, level, node and event.
-
-    What a process has written that is no JSON, such as a traceback, keeps its place behind the line before it.
+    """Yield all lines of the nodes' logs in order of time; each has at least time, level, node and
+    event. Output of a process that is not JSON, such as a traceback, follows the line before it.
     """
-    return heapq.merge(*(_of_one(node, path) for node, path in sorted(paths.items())), key=lambda entry: entry["time"])
+    return heapq.merge(
+        *(_of_one(node, path) for node, path in sorted(paths.items())),
+        key=lambda entry: entry["time"],
+    )
 
 
 def _of_one(node: int, path: Path) -> Iterator[dict[str, Any]]:
@@ -33,11 +35,15 @@ def _of_one(node: int, path: Path) -> Iterator[dict[str, Any]]:
 
 
 def parsed(node: int, raw: bytes, last: str = "") -> dict[str, Any]:
-    r"""Return a line of a node's log; ``last`` is the time of the line before, for one that has none.
+    r"""Return a line of a node's log.
+
+    If it has no time, it gets ``last``, the time of the line before.
 
     Examples
     --------
-    >>> parsed(3, b'{"time": "2026-01-01T12:00:00.000+00:00", "level": "info", "event": "stopped"}\n')["node"]
+    >>> parsed(
+    ...     3, b'{"time": "2026-01-01T12:00:00.000+00:00", "level": "info", "event": "stopped"}\n'
+    ... )["node"]
     3
     >>> parsed(3, b"Segmentation fault\n")
     {'time': '', 'level': 'error', 'node': 3, 'event': 'Segmentation fault'}
@@ -53,7 +59,7 @@ def parsed(node: int, raw: bytes, last: str = "") -> dict[str, Any]:
 
 
 def follow(paths: Mapping[int, Path]) -> Iterator[dict[str, Any]]:
-    """Yield what is there, and then what comes, for ever."""
+    """Yield all lines, and then new ones as they are written, for ever."""
     read, last = dict.fromkeys(paths, 0), dict.fromkeys(paths, "")
     while True:
         fresh = []
@@ -63,7 +69,7 @@ def follow(paths: Mapping[int, Path]) -> Iterator[dict[str, Any]]:
             with path.open("rb") as file:
                 file.seek(read[node])
                 for raw in file:
-                    if raw.endswith(b"\n"):  # else the rest of it comes later
+                    if raw.endswith(b"\n"):  # otherwise the rest of the line is not written yet
                         read[node] += len(raw)
                         entry = parsed(node, raw, last[node])
                         last[node] = entry["time"]
@@ -77,14 +83,21 @@ def in_words(entry: Mapping[str, Any]) -> str:
 
     Examples
     --------
-    >>> entry = {"time": "2026-01-01T12:00:00.250+00:00", "level": "info", "node": 3, "event": "edge up"}
+    >>> entry = {
+    ...     "time": "2026-01-01T12:00:00.250+00:00",
+    ...     "level": "info",
+    ...     "node": 3,
+    ...     "event": "edge up",
+    ... }
     >>> in_words(entry | {"neighbour": 2})
     '2026-01-01 12:00:00.250  node   3  the edge to node 2 is up'
     """
     try:
         said = sentence(entry["event"], dict(entry))
-    except (KeyError, TypeError, ValueError):  # of another version of levywalk
-        said = f"{entry['event']} {json.dumps({k: v for k, v in entry.items() if k not in _ALWAYS})}"
+    except (KeyError, TypeError, ValueError):  # written by another version of levywalk
+        said = (
+            f"{entry['event']} {json.dumps({k: v for k, v in entry.items() if k not in _ALWAYS})}"
+        )
     mark = {"warning": "! ", "error": "✗ "}.get(str(entry["level"]), "")
     when = str(entry["time"])[:23].replace("T", " ")
     return f"{when:23}  node {entry['node']:>3}  {mark}{said}"

@@ -1,4 +1,4 @@
-"""What nodes report, in words: of a simulated fleet and of a real one alike."""
+"""Nodes' reports as sentences, of a simulated and of a real fleet."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from levywalk.fleet.protocol.token import Epoch
 
 
 def sentence(what: str, about: dict[str, Any]) -> str:
-    """Return a report as a sentence without its subject, the node.
+    """Return a report as a sentence whose subject, the node, is left out.
 
     Examples
     --------
     >>> sentence("stayed", {"to": 3, "why": "the node is dead"})
-    'keeps the model, which was to go to node 3: the node is dead'
+    'keeps the model instead of sending it to node 3: the node is dead'
     """
     make = _SENTENCES.get(what)
     return what if make is None else make(about)
@@ -22,23 +22,29 @@ def sentence(what: str, about: dict[str, Any]) -> str:
 
 def _began(about: dict[str, Any]) -> str:
     if about["epoch"][0] == 0:
-        return f"bears the model; node {about['guardian']} guards it"
-    return f"begins {named(about['epoch'])} from step {about['step']}; node {about['guardian']} guards it"
+        return f"creates the first model; node {about['guardian']} guards it"
+    return (
+        f"begins {named(about['epoch'])} from step {about['step']}; "
+        f"node {about['guardian']} guards it"
+    )
 
 
 def _archived(about: dict[str, Any]) -> str:
     lost = count(about["lost"], "update")
-    return f"archives the model of {named(about['epoch'])}, overtaken by {named(about['by'])}: {lost} lost"
+    return (
+        f"archives the model of {named(about['epoch'])}, replaced by {named(about['by'])}: "
+        f"{lost} lost"
+    )
 
 
 def named(epoch: Epoch | list[int]) -> str:
-    """Return an epoch's name."""
+    """Return the name of an epoch."""
     counter, _, node = epoch
     return f"epoch {counter} of node {node}" if counter else "epoch 0"
 
 
 def count(number: int, what: str) -> str:
-    """Return a number of things.
+    """Return a number with its noun.
 
     Examples
     --------
@@ -49,7 +55,7 @@ def count(number: int, what: str) -> str:
 
 
 def short(nodes: Iterable[int]) -> str:
-    """Return nodes in short.
+    """Return a list of nodes in short form.
 
     Examples
     --------
@@ -65,39 +71,52 @@ def short(nodes: Iterable[int]) -> str:
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ends)
 
 
-_STATE = {"restart": "runs", "join": "is there already"}
+_STATE = {"restart": "runs", "join": "takes part already"}
 _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "began": _began,
     "archived": _archived,
-    "regenerated": lambda a: f"brings the model back from its copy of step {a['step']}: node {a['holder']} is silent",
-    "guardian gone": lambda a: f"goes on without its guardian, node {a['guardian']}, which is gone",
-    "stayed": lambda a: f"keeps the model, which was to go to node {a['to']}: {a['why']}",
+    "regenerated": lambda a: (
+        f"restores the model from its copy of step {a['step']}: node {a['holder']} is silent"
+    ),
+    "guardian gone": lambda a: (
+        f"continues without its guardian, node {a['guardian']}, which is gone"
+    ),
+    "stayed": lambda a: f"keeps the model instead of sending it to node {a['to']}: {a['why']}",
     "refused": lambda a: f"refuses what node {a['sender']} sends: {a['why']}",
     "finished": lambda a: f"the walk is over after {a['step']:,} updates",
-    "leaving": lambda a: "wants to leave, and takes no model any more",
-    "left": lambda a: "has left: its edges are down",
+    "leaving": lambda a: "is leaving and accepts no model any more",
+    "left": lambda a: "has left: its edges are closed",
     "kill": lambda a: "✗ is killed",
     "lose disk": lambda a: "✗ is killed, and its disk is lost",
     "restart": lambda a: "↑ starts again",
     "leave": lambda a: "← is asked to leave",
     "join": lambda a: "→ joins",
-    "gone": lambda a: "is said to be gone for good",
-    "cut": lambda a: f"╳ cut off from the others: {short(a['nodes'])}",
-    "heal": lambda a: "the cut heals",
-    "no use": lambda a: f"{a['fault']} changes nothing: the node {_STATE.get(a['fault'], 'does not run')}",
-    "nobody": lambda a: f"nobody is {a['meant']} at this time: no {a['fault']}",
+    "gone": lambda a: "is reported as gone for good",
+    "cut": lambda a: f"╳ disconnected from the others: {short(a['nodes'])}",
+    "heal": lambda a: "the connection is restored",
+    "no use": lambda a: (
+        f"{a['fault']} changes nothing: the node {_STATE.get(a['fault'], 'does not run')}"
+    ),
+    "nobody": lambda a: f"there is no {a['meant']} at this time: {a['fault']} is skipped",
     "started": lambda a: f"starts, levywalk {a['version']}, listens on {a['listen']}",
     "stopped": lambda a: "stops",
     "edge up": lambda a: f"the edge to node {a['neighbour']} is up",
     "edge down": lambda a: f"the edge to node {a['neighbour']} is down",
     "link closed": lambda a: (
-        f"a stranger was sent away: {a['why']}"
+        f"a connection of a stranger was refused: {a['why']}"
         if a["neighbour"] < 0
         else f"the link to node {a['neighbour']} is closed: {a['why']}"
     ),
-    "lost its disk": lambda a: f"node {a['neighbour']} has come back without its disk: its old self is gone",
-    "process is dead": lambda a: f"node {a['neighbour']}'s process is dead, says the kernel: it counts as gone",
-    "slept": lambda a: f"was away for {a['seconds']} s (stopped, or the machine slept): holds nobody dead for that",
+    "lost its disk": lambda a: (
+        f"node {a['neighbour']} has started again without its disk: it counts as a new node"
+    ),
+    "process is dead": lambda a: (
+        f"node {a['neighbour']}'s process does not exist any more: it counts as gone"
+    ),
+    "slept": lambda a: (
+        f"was stopped for {a['seconds']} s (or the machine slept): does not count that time as "
+        "silence"
+    ),
     "expires soon": lambda a: a["message"],
     "disk full": lambda a: a["message"],
     "cannot run": lambda a: f"cannot run: {a['message']}",

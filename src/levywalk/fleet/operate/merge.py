@@ -1,8 +1,9 @@
-"""Nodes' logs, merged into the `Trace` that a simulation would have made.
+"""Merge the nodes' logs into the `Trace` that a simulation would have made.
 
-Every node logs the updates it made (`Visit`), the epochs it began (`Began`) and what was overtaken (`Archived`). The
-walk that counts is the highest epoch's: its own steps from its base on, below the base those of its parent, and so on.
-All other updates in the logs are lost ones, and are counted.
+Every node logs its updates (`Visit`), the epochs that it began (`Began`) and the tokens that a
+higher epoch replaced (`Archived`). The walk that counts is that of the highest epoch: its own steps
+from its base on, the steps of its parent epoch below that base, and so on. All other updates in the
+logs are lost, and are counted.
 """
 
 from __future__ import annotations
@@ -30,18 +31,19 @@ Logs = Mapping[int, Sequence[Line]]
 
 @dataclass(frozen=True)
 class Chain:
-    """The walk that counts, as far as the logs have it.
+    """The walk that counts, as far as the logs contain it.
 
     Attributes
     ----------
     epochs
-        Of the winning lineage, from the first to the last, each with the step at which it began.
+        The winning lineage from the first epoch to the last, each with the step at which it began.
     visits
-        By step: the node, and its line.
+        By step: the node, and its log line.
     missing
-        Steps that no log has.
+        Steps that no log contains.
     lost
-        Updates in the logs that do not count: (epoch, step). None if a log that tells how an epoch began is missing.
+        Updates in the logs that do not count: (epoch, step). None if it is not known how an epoch
+        began, because a log is missing.
     """
 
     epochs: tuple[tuple[Epoch, int], ...]
@@ -56,23 +58,32 @@ def merge(logs: Logs, fleet: Fleet, *, missing: str = "refuse") -> Trace:
     Parameters
     ----------
     logs
-        Every node's lines, by node.
+        Every node's log lines, by node.
     fleet
-        What walked.
+        The fleet that made the walk.
     missing
-        When lines are missing because a disk was lost: "refuse", or "mark": such steps are -1 in the walk, their
-        checkpoints are left out, and ``provenance["fleet"]["missing"]`` lists them.
+        What to do when lines are missing because a disk was lost. "refuse": raise an error. "mark":
+        such steps are -1 in the walk, their checkpoints are left out, and
+        ``provenance["fleet"]["missing"]`` lists them.
 
     Returns
     -------
     Trace
-        Without faults and with a shared key, that of ``run(..., backend="reference", record_walk=True)``, to the bit.
+        Without faults and with a shared key it is that of
+        ``run(..., backend="reference", record_walk=True)``, to the bit.
 
     Examples
     --------
     >>> import levywalk as lw
     >>> from levywalk.fleet.simulate.virtual import VirtualFleet
-    >>> fleet = Fleet.of(lw.ring(12), lw.homogeneous(12), lw.mhlj(), steps=100, step_size="theory", record_every=10)
+    >>> fleet = Fleet.of(
+    ...     lw.ring(12),
+    ...     lw.homogeneous(12),
+    ...     lw.mhlj(),
+    ...     steps=100,
+    ...     step_size="theory",
+    ...     record_every=10,
+    ... )
     >>> virtual = VirtualFleet(fleet)
     >>> virtual.run()
     True
@@ -85,14 +96,15 @@ def merge(logs: Logs, fleet: Fleet, *, missing: str = "refuse") -> Trace:
     chain = winning_chain(logs, fleet.published)
     if chain.missing and missing == "refuse":
         raise InvalidParameter(
-            f"logs must hold every step, but {len(chain.missing)} are missing ({_few(chain.missing)}): a disk was "
-            "lost, or a log was left out; use missing='mark' to go on without them"
+            f"logs must contain every step, but {len(chain.missing)} are missing "
+            f"({_few(chain.missing)}): a disk was "
+            "lost, or a log was left out; use missing='mark' to continue without them"
         )
     return _trace(chain, logs, fleet)
 
 
 def winning_chain(logs: Logs, published: PublishedWalk) -> Chain:
-    """Find the walk that counts: the highest epoch's, and what it began from."""
+    """Find the walk that counts: the highest epoch, its parent, and so on."""
     began: dict[Epoch, Began] = {}
     lines: dict[Epoch, dict[int, tuple[int, Visit]]] = {}
     for v, line in _lines(logs):
@@ -103,16 +115,19 @@ def winning_chain(logs: Logs, published: PublishedWalk) -> Chain:
             if line.step in steps:
                 other = steps[line.step][0]
                 raise InvalidParameter(
-                    f"logs must hold each step of an epoch once, but nodes {other} and {v} both have step {line.step} "
-                    f"of epoch {tuple(line.token_epoch)}"
+                    f"logs must contain each step of an epoch once, but nodes {other} and {v} both "
+                    "have "
+                    f"step {line.step} of epoch {tuple(line.token_epoch)}"
                 )
             steps[line.step] = v, line
     if not lines and not began:
-        raise InvalidParameter("logs must hold at least one line: there is nothing to merge")
+        raise InvalidParameter("logs must contain at least one line: there is nothing to merge")
     epochs, visits = _lineage(began, lines)
     missing = tuple(step for step in range(max(visits, default=0)) if step not in visits)
     whole = epochs[0][0] in began
-    return Chain(tuple(epochs), visits, missing, tuple(_lost(lines, epochs, published)) if whole else None)
+    return Chain(
+        tuple(epochs), visits, missing, tuple(_lost(lines, epochs, published)) if whole else None
+    )
 
 
 def _lines(logs: Logs) -> Iterator[tuple[int, Line]]:
@@ -122,7 +137,10 @@ def _lines(logs: Logs) -> Iterator[tuple[int, Line]]:
 def _lineage(
     began: dict[Epoch, Began], lines: dict[Epoch, dict[int, tuple[int, Visit]]]
 ) -> tuple[list[tuple[Epoch, int]], dict[int, tuple[int, Visit]]]:
-    """Follow the parents of the highest epoch; an epoch whose beginning is in no log has unknown ones."""
+    """Follow the parents of the highest epoch.
+
+    The parents of an epoch whose beginning is in no log are not known.
+    """
     epoch, end = max([*began, *lines]), 1 << 62
     epochs: list[tuple[Epoch, int]] = []
     visits: dict[int, tuple[int, Visit]] = {}
@@ -139,9 +157,13 @@ def _lineage(
 
 
 def _lost(
-    lines: dict[Epoch, dict[int, tuple[int, Visit]]], epochs: list[tuple[Epoch, int]], published: PublishedWalk
+    lines: dict[Epoch, dict[int, tuple[int, Visit]]],
+    epochs: list[tuple[Epoch, int]],
+    published: PublishedWalk,
 ) -> Iterator[tuple[Epoch, int]]:
-    """Yield the updates that do not count: those of other epochs, and of an epoch beyond its child's base."""
+    """Yield the updates that do not count: those of other epochs, and those beyond the base of the
+    next epoch.
+    """
     ends = {epoch: base for (epoch, _), (_, base) in pairwise(epochs)} | {epochs[-1][0]: 1 << 62}
     for epoch, steps in sorted(lines.items()):
         for step, (_, line) in sorted(steps.items()):
@@ -150,7 +172,7 @@ def _lost(
 
 
 def _is_end(line: Visit, published: PublishedWalk) -> bool:
-    """Whether the line is the walk's last: no update was made there."""
+    """Return whether the line is the last one of the walk, after the last update."""
     return line.step >= published.steps or (published.stop == "detector" and line.switched_at >= 0)
 
 
@@ -158,7 +180,7 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
     published, problem = fleet.published, fleet.problem
     kept = [found for _, found in sorted(chain.visits.items()) if found[1].model is not None]
     if not kept:
-        raise InvalidParameter("logs must hold at least one model; none of their lines has one")
+        raise InvalidParameter("logs must contain at least one model; no line has one")
     node, last = kept[-1]
     lines = [line for _, line in kept]
     walk = np.full((1, last.step), -1, np.int32)
@@ -167,7 +189,10 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
             walk[0, step] = v
     nodes = loss_nodes("auto", problem, published.update, published.steps, len(kept), fleet.seed)
     measure = Measure(problem, nodes)
-    counts = (np.array([[getattr(line, name) for line in lines]]) for name in ("hops", "transfers", "small_messages"))
+    counts = (
+        np.array([[getattr(line, name) for line in lines]])
+        for name in ("hops", "transfers", "small_messages")
+    )
     hops, transfers, small = counts
     errors = _errors(measure, kept, hops, transfers)
     bound = fleet.design.phases[0].bind(fleet.network, problem)
@@ -188,7 +213,8 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
         switched_at=np.array([last.switched_at if fleet.design.detector is not None else -1]),
         target=bound.law,
         optimum=measure.optimum,
-        provenance=_provenance(chain, logs, fleet, bound.largest, last) | {"loss": measure.describe()},
+        provenance=_provenance(chain, logs, fleet, bound.largest, last)
+        | {"loss": measure.describe()},
     )
 
 
@@ -203,7 +229,9 @@ def _errors(measure: Measure, kept: list[tuple[int, Visit]], hops: Ints, transfe
     return errors
 
 
-def _provenance(chain: Chain, logs: Logs, fleet: Fleet, largest: float, last: Visit) -> dict[str, Any]:
+def _provenance(
+    chain: Chain, logs: Logs, fleet: Fleet, largest: float, last: Visit
+) -> dict[str, Any]:
     published = fleet.published
     return told(
         fleet.network,
@@ -224,7 +252,7 @@ def _provenance(chain: Chain, logs: Logs, fleet: Fleet, largest: float, last: Vi
 
 
 def _of_fleet(chain: Chain, logs: Logs, fleet: Fleet, last: Visit) -> dict[str, Any]:
-    """Return what only a fleet can tell: its epochs, what was lost, when it stopped."""
+    """Return what only a fleet knows: its epochs, what was lost, when it stopped."""
     archived = [line for _, line in _lines(logs) if isinstance(line, Archived)]
     return {
         "shared_key": fleet.shared_key,

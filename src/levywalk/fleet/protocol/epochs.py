@@ -16,7 +16,9 @@ class Epochs(Membership):
     """What a node knows about epochs, and how it begins a new one."""
 
     def _behind(self, sender: int, epoch: Epoch) -> bool:
-        """If a message is of an older epoch, tell the sender about the newer one and return True."""
+        """If a message is of an older epoch, tell the sender about the newer one and
+        return True.
+        """
         known = self.disk.known
         if epoch < known.epoch:
             self._send(sender, Fenced(known.epoch, known.base))
@@ -49,9 +51,8 @@ class Epochs(Membership):
             if guarded.register is None:
                 lost = max(0, guarded.copy.step - base)
                 self._lines.append(Archived(guarded.copy, "guarded", epoch, lost))
-                if (
-                    not self.activated
-                ):  # the next node may never have started with it, and then would not report the loss
+                # the next node may never have started with it, and then would not report the loss
+                if not self.activated:
                     self._record("archived", epoch=guarded.copy.epoch, by=epoch, lost=lost)
             self._put("guarded", None)
         if final is not None and final.epoch < epoch:
@@ -60,7 +61,9 @@ class Epochs(Membership):
             self.told = set()
         self._put("known", Known(epoch, base))
 
-    def _bring_back(self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]) -> None:
+    def _bring_back(
+        self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]
+    ) -> None:
         """Restore a token from a copy, in a new epoch."""
         counter = max(self.disk.known.epoch.counter, token.epoch.counter) + 1
         fresh = token._replace(epoch=Epoch(counter, token.seq, self.id), base=token.step)

@@ -47,8 +47,13 @@ class Membership(NodeState):
             up = up and message.edge_up
         settled = message.edge_version == version and message.edge_up == up
         if not up and settled and message.heard and self.id < u and not self._has_left():
-            version, up = version + 1, True  # only the end with the lower id brings an edge up again
-        degree = max(edge.degree, message.degree)  # a degree never falls: a smaller one is from an old message
+            version, up = (
+                version + 1,
+                True,
+            )  # only the end with the lower id brings an edge up again
+        degree = max(
+            edge.degree, message.degree
+        )  # a degree never falls: a smaller one is from an old message
         fresh = Edge(version, up, degree, message.scores, edge.joined)
         if fresh != edge:
             self._set_edge(u, fresh)
@@ -70,7 +75,9 @@ class Membership(NodeState):
         live = {u for u in self.neighbours if self.disk.edges[u].up or self._hears(u, now)}
         if live <= self.acknowledged:
             self._put("own", own._replace(degree=own.pending, pending=0))
-            self._put("edges", {v: edge._replace(joined=True) for v, edge in self.disk.edges.items()})
+            self._put(
+                "edges", {v: edge._replace(joined=True) for v, edge in self.disk.edges.items()}
+            )
             self._look()
 
     def _joins(self, event: Joins, now: float) -> None:

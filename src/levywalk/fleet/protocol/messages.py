@@ -46,7 +46,14 @@ class Certificate(NamedTuple):
 
     def statement(self, run: bytes) -> bytes:
         """Return the bytes that are signed."""
-        return b"%b|%d|%d|%d|%d|%d|%d|%b" % (run, self.guardian, *self.epoch, self.seq, self.to, self.digest)
+        return b"%b|%d|%d|%d|%d|%d|%d|%b" % (
+            run,
+            self.guardian,
+            *self.epoch,
+            self.seq,
+            self.to,
+            self.digest,
+        )
 
 
 class Prepare(NamedTuple):

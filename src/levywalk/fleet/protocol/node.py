@@ -66,7 +66,9 @@ class Node(HandOff):
         What the node remembers; after a crash, what was persisted.
     """
 
-    def __init__(self, site: NodeSite, terms: HandOffTerms, disk: Disk, signer: Signer | None = None) -> None:
+    def __init__(
+        self, site: NodeSite, terms: HandOffTerms, disk: Disk, signer: Signer | None = None
+    ) -> None:
         super().__init__(site, terms, disk, signer)
         self._answers: dict[type, Callable[..., None]] = {
             Prepare: self._prepare,
@@ -143,7 +145,11 @@ class Node(HandOff):
 
         It needs a guardian before it moves.
         """
-        if self.disk.known.epoch != FIRST or self.disk.held is not None or self.disk.final is not None:
+        if (
+            self.disk.known.epoch != FIRST
+            or self.disk.held is not None
+            or self.disk.final is not None
+        ):
             return
         token = event.token._replace(epoch=Epoch(0, 0, self.id))
         self._seek(token, FIRST, NOBODY, now, avoid=())
@@ -171,7 +177,11 @@ class Node(HandOff):
             elif held.status != HeldStatus.SEEKING:
                 self._send(held.guardian, Alive(held.token.epoch, held.token.seq))
         held = self.disk.held
-        if held is not None and held.status == HeldStatus.MOVING and not self.disk.edges[held.to].up:
+        if (
+            held is not None
+            and held.status == HeldStatus.MOVING
+            and not self.disk.edges[held.to].up
+        ):
             self._stay(held, "the node is dead")
         if guarded is not None and self._seems_dead(guarded, now):
             self._silent(Silent(), now)
@@ -221,14 +231,22 @@ class Node(HandOff):
         """
         self.heard[event.node] = float("-inf")
         edge = self.disk.edges.get(event.node)
-        if edge is not None and (edge.up or edge.degree > 1):  # if it comes back, it may have fewer edges
-            self._set_edge(event.node, edge._replace(version=edge.version + edge.up, up=False, degree=1))
+        if edge is not None and (
+            edge.up or edge.degree > 1
+        ):  # if it comes back, it may have fewer edges
+            self._set_edge(
+                event.node, edge._replace(version=edge.version + edge.up, up=False, degree=1)
+            )
         held, guarded = self.disk.held, self.disk.guarded
         if held is not None and held.status == HeldStatus.PREPARED and held.giver == event.node:
-            self._put("held", held._replace(giver=NOBODY))  # once activated, the token will need another guardian
+            self._put(
+                "held", held._replace(giver=NOBODY)
+            )  # once activated, the token will need another guardian
         if held is not None and held.status != HeldStatus.PREPARED and held.guardian == event.node:
             self._without_guardian(held, now)
         elif guarded is not None and guarded.holder == event.node:
-            if isinstance(guarded.register, Certificate):  # forward the certificate from now on, also after a crash
+            if isinstance(
+                guarded.register, Certificate
+            ):  # forward the certificate from now on, also after a crash
                 self._put("guarded", guarded._replace(holder=NOBODY))
             self._silent(Silent(), now)

@@ -50,7 +50,9 @@ class NodeState:
         What the node remembers; after a crash, what was persisted.
     """
 
-    def __init__(self, site: NodeSite, terms: HandOffTerms, disk: Disk, signer: Signer | None = None) -> None:
+    def __init__(
+        self, site: NodeSite, terms: HandOffTerms, disk: Disk, signer: Signer | None = None
+    ) -> None:
         self.site, self.terms, self.disk = site, terms, disk
         self.signer: Signer = Unsigned() if signer is None else signer
         self.id = site.node
@@ -60,10 +62,14 @@ class NodeState:
         self.holder_heard = 0.0
         self.tick_at = self.retry_at = self.timer_at = float("inf")
         self.activated = False
-        self.burst: int | None = None  # most decisions in one turn, so that messages are not kept waiting
+        self.burst: int | None = (
+            None  # most decisions in one turn, so that messages are not kept waiting
+        )
         self.made = 0  # number of decisions in the last turn
         self.told: set[int] = set()  # neighbours that know the end of the walk
-        self.word: Certificate | None = None  # certificate to forward because its receiver may not have got it
+        self.word: Certificate | None = (
+            None  # certificate to forward because its receiver may not have got it
+        )
         self.acknowledged: set[int] = set()  # neighbours that know this node's new degree
         self.out: list[Effect] = []
         self._changed: dict[str, object] = {}
@@ -105,13 +111,17 @@ class NodeState:
         return self._sent[1:]
 
     def _signed(self, certificate: Certificate) -> bool:
-        return self.signer.verify(certificate.guardian, certificate.statement(self.terms.run), certificate.signature)
+        return self.signer.verify(
+            certificate.guardian, certificate.statement(self.terms.run), certificate.signature
+        )
 
     def _look(self) -> None:
         """Pass the edge records on to the walk's step."""
         degree = self.disk.own.degree
         joined = [(u, edge) for u, edge in sorted(self.disk.edges.items()) if edge.joined]
-        around = [Neighbour(u, degree if u == self.id else e.degree, e.scores, e.up) for u, e in joined]
+        around = [
+            Neighbour(u, degree if u == self.id else e.degree, e.scores, e.up) for u, e in joined
+        ]
         self.site.know(around, degree)
 
     @property

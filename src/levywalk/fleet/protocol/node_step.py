@@ -1,8 +1,9 @@
 """What is published about a walk, and what one node does with the model while it is there.
 
-`PublishedWalk` holds the constants that every node knows: the walk and the update, step sizes, when to stop. `NodeSite`
-is one node: its own data, its own key, its memory, and what its edge records say about its neighbours. `NodeSite.decide`
-makes the step of `levywalk.step`, as the reference backend does, so that a fleet without faults replays it to the bit.
+`PublishedWalk` holds the constants that every node knows: the walk and the update, step sizes, when
+to stop. `NodeSite` is one node: its own data, its own key, its memory, and what its edge records
+say about its neighbours. `NodeSite.decide` makes the step of `levywalk.step`, as the reference
+backend does, so that a fleet without faults replays it to the bit.
 """
 
 from __future__ import annotations
@@ -51,8 +52,13 @@ class PublishedWalk:
     Examples
     --------
     >>> import levywalk as lw
-    >>> published = PublishedWalk.of(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=10, step_size="theory")
-    >>> published.ends(Token.first(np.zeros(10))), published.ends(Token.first(np.zeros(10))._replace(step=10))
+    >>> published = PublishedWalk.of(
+    ...     lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=10, step_size="theory"
+    ... )
+    >>> (
+    ...     published.ends(Token.first(np.zeros(10))),
+    ...     published.ends(Token.first(np.zeros(10))._replace(step=10)),
+    ... )
     (False, True)
     """
 
@@ -76,7 +82,10 @@ class PublishedWalk:
         record_every: int | None = None,
     ) -> PublishedWalk:
         """Bind a walk to a network and a problem, and keep what is to be published."""
-        from levywalk.engine.bind import bind_phases, method_of  # a node does without all that a simulation needs
+        from levywalk.engine.bind import (  # a node does without all that a simulation needs
+            bind_phases,
+            method_of,
+        )
 
         checks.choice("stop", stop, STOPS)
         steps = checks.integer("steps", steps, low=1)
@@ -85,14 +94,20 @@ class PublishedWalk:
         phases = bind_phases(network, problem, design, update, step_size)
         check_local(design, update)
         if stop == "detector" and design.detector is not None:
-            raise InvalidParameter("stop must be 'steps' for a switching walk: its detector tells when to switch")
+            raise InvalidParameter(
+                "stop must be 'steps' for a switching walk: its detector tells when to switch"
+            )
         if design.detector is not None:
             detector = design.detector
         elif stop == "detector":
             detector = detector or Detector()
         else:
             detector = None
-        every = max(1, steps // 200) if record_every is None else checks.integer("record_every", record_every, low=1)
+        every = (
+            max(1, steps // 200)
+            if record_every is None
+            else checks.integer("record_every", record_every, low=1)
+        )
         return cls(method_of(phases, update, detector, problem), steps, stop, every)
 
     @property
@@ -138,21 +153,38 @@ class PublishedWalk:
         """Return what is wrong with a token that came from elsewhere, or None."""
         model = token.model
         if model.dtype != np.float64 or model.shape != (self.dim,):
-            return f"a model of {self.dim} numbers of type float64 was expected, got {model.shape} of {model.dtype}"
+            return (
+                f"a model of {self.dim} numbers of type float64 was expected, "
+                f"got {model.shape} of {model.dtype}"
+            )
         if not np.isfinite(model).all():
             return "the model holds NaN or infinity"
         if not 0 <= token.phase < len(self.phases):
             return f"phase must be below {len(self.phases)}, got {token.phase}"
         most = self.method.max_hops
-        if not 0 <= token.hop <= token.distance <= most or (token.distance and token.hop == token.distance):
-            return f"a jump of at most {most} hops was expected, got hop {token.hop} of {token.distance}"
+        if not 0 <= token.hop <= token.distance <= most or (
+            token.distance and token.hop == token.distance
+        ):
+            return (
+                f"a jump of at most {most} hops was expected, "
+                f"got hop {token.hop} of {token.distance}"
+            )
         if not 0 <= token.base <= token.step <= self.steps:
-            return f"step {token.step} of {self.steps} in an epoch from step {token.base} is impossible"
-        counts = {name: getattr(token, name) for name in ("seq", "version", "hops", "transfers", "small_messages")}
+            return (
+                f"step {token.step} of {self.steps} in an epoch from step {token.base} "
+                "is impossible"
+            )
+        counts = {
+            name: getattr(token, name)
+            for name in ("seq", "version", "hops", "transfers", "small_messages")
+        }
         if not all(0 <= count < _MOST for count in counts.values()):
             return ", ".join(f"{name} {count}" for name, count in counts.items()) + ": impossible"
         if not all(-1 <= step < self.steps for step in (token.switched_at, token.diverged_at)):
-            return f"switched at {token.switched_at}, diverged at {token.diverged_at} of {self.steps} steps is impossible"
+            return (
+                f"switched at {token.switched_at}, diverged at {token.diverged_at} of "
+                f"{self.steps} steps is impossible"
+            )
         if not -1 <= token.came_from < self.method.n:
             return f"a token that came from node {token.came_from} of {self.method.n} is impossible"
         if token.memory.dtype != np.uint8 or token.memory.shape != (self.memory_bytes,):
@@ -160,13 +192,21 @@ class PublishedWalk:
         return None if self.detector is None else self._refuses_averages(token)
 
     def _refuses_averages(self, token: Token) -> str | None:
-        """Return what is wrong with the detector's averages, which are the last part of the memory, or None."""
-        kinds = {name: kind for name, kind in self.method.token_memory.items() if name.startswith(DETECTOR)}
+        """Return what is wrong with the detector's averages, which are the last part of the memory,
+        or None.
+        """
+        kinds = {
+            name: kind
+            for name, kind in self.method.token_memory.items()
+            if name.startswith(DETECTOR)
+        }
         averages = unpacked(token.memory[-token_bytes(kinds, self.dim) :], kinds, self.dim)
         if not all(np.isfinite(averages[DETECTOR + name]).all() for name in ("mean", "mass")):
             return "the detector's averages hold NaN or infinity"
         streak = int(averages[DETECTOR + "streak"])
-        return None if 0 <= streak < _MOST else f"a detector's streak of {streak} updates is impossible"
+        if not 0 <= streak < _MOST:
+            return f"a detector's streak of {streak} updates is impossible"
+        return None
 
 
 def check_local(design: Walk, update: Update) -> None:
@@ -174,14 +214,19 @@ def check_local(design: Walk, update: Update) -> None:
     for part in design.phases:
         if not part.local:
             raise InvalidParameter(
-                f"design must walk over the edges in a fleet, got {part.name}, which only a server can do"
+                f"design must walk over the edges in a fleet, got {part.name}, which only a server "
+                "can do"
             )
     if not update.local:
-        raise InvalidParameter(f"update {update.name} needs more than a node's own data, so it cannot run in a fleet")
+        raise InvalidParameter(
+            f"update {update.name} needs more than a node's own data, so it cannot run in a fleet"
+        )
 
 
 class Visit(NamedTuple):
-    """One line of a node's log: the token was here before update ``step``, or at the end, after the last update."""
+    """One line of a node's log: the token was here before update ``step``, or at the end, after the
+    last update.
+    """
 
     token_epoch: tuple[int, int, int]
     step: int
@@ -230,7 +275,13 @@ class NodeSite:
     """
 
     def __init__(
-        self, published: PublishedWalk, node: int, problem: Problem, index: int, scores: tuple[float, ...], key: Key
+        self,
+        published: PublishedWalk,
+        node: int,
+        problem: Problem,
+        index: int,
+        scores: tuple[float, ...],
+        key: Key,
     ) -> None:
         self.published, self.node, self.key, self.scores = published, node, key, scores
         method = published.method
@@ -272,7 +323,10 @@ class NodeSite:
             return
         degree = len(self.views[0].neighbours) if self.views else 0
         sizes = Sizes(self.published.dim, degree, self._local.n_samples)
-        self.memory = {name: np.full(kind.shape(sizes), kind.initial, kind.dtype) for name, kind in declared.items()}
+        self.memory = {
+            name: np.full(kind.shape(sizes), kind.initial, kind.dtype)
+            for name, kind in declared.items()
+        }
         for name, array in (kept or {}).items():
             if name in self.memory and self.memory[name].shape == array.shape:
                 self.memory[name] = array.copy()
@@ -284,8 +338,8 @@ class NodeSite:
     def decide(self, token: Token) -> tuple[Token, int]:
         """Make the walk's step: update the model, unless it is in a jump, and choose where it goes.
 
-        Returns the new token and the node. Update and choice are functions of the token, the data, the memory and the
-        key alone: asked again, after a crash, the answer is the same.
+        Returns the new token and the node. Update and choice are functions of the token, the data,
+        the memory and the key alone: asked again, after a crash, the answer is the same.
         """
         method = self.published.method
         carried: Any = {}
@@ -311,7 +365,9 @@ class NodeSite:
             token._replace(
                 version=token.version + 1,
                 model=after.model if after.model is token.model else sealed_model(after.model),
-                memory=sealed_model(packed(after.memory, method.token_memory)) if carried else token.memory,
+                memory=sealed_model(packed(after.memory, method.token_memory))
+                if carried
+                else token.memory,
                 step=after.step,
                 hop=after.hop,
                 distance=after.distance,

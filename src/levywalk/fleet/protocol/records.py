@@ -96,7 +96,9 @@ class Disk:
     held: Held | None = None
     guarded: Guarded | None = None
     final: Token | None = None
-    memory: dict[str, AnyArray] | None = None  # what the node remembers for walk and update; None if nothing
+    memory: dict[str, AnyArray] | None = (
+        None  # what the node remembers for walk and update; None if nothing
+    )
 
 
 class Archived(NamedTuple):

@@ -35,8 +35,12 @@ def sealed_model(model: AnyArray) -> AnyArray:
 
 
 def check_writable(name: str, value: object, itemsize: int) -> None:
-    """Refuse an array that tokens do not hold: they hold finite float64 (8 bytes an entry), or bytes (1)."""
-    dtype, kind = (np.uint8, "bytes") if itemsize == 1 else (np.float64, "finite numbers of type float64")
+    """Refuse an array that tokens do not hold: they hold finite float64 (8 bytes an entry), or
+    bytes (1).
+    """
+    dtype, kind = (
+        (np.uint8, "bytes") if itemsize == 1 else (np.float64, "finite numbers of type float64")
+    )
     right = isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == 1
     if not right or not np.isfinite(value).all():  # type: ignore[call-overload]
         raise Malformed(f"a {name} of {kind} was expected, got {value!r}")
@@ -121,13 +125,25 @@ class Incoming:
     array([1., 2.])
     """
 
-    def __init__(self, name: str, size: int, dim: int | None, *, hashed: bool = True, itemsize: int = 8) -> None:
+    def __init__(
+        self, name: str, size: int, dim: int | None, *, hashed: bool = True, itemsize: int = 8
+    ) -> None:
         self._kind = "numbers of type float64" if itemsize == 8 else "bytes"
-        if size < HEADER or (size - HEADER) % itemsize or (dim is not None and size != HEADER + itemsize * dim):
-            expected = "whole numbers" if dim is None else f"{HEADER + itemsize * dim} bytes, with {dim} {self._kind}"
+        if (
+            size < HEADER
+            or (size - HEADER) % itemsize
+            or (dim is not None and size != HEADER + itemsize * dim)
+        ):
+            expected = (
+                "whole numbers"
+                if dim is None
+                else f"{HEADER + itemsize * dim} bytes, with {dim} {self._kind}"
+            )
             raise Malformed(f"a {name} of {expected} was expected, got {size} bytes")
         self.name, self.size, self.at = name, size, 0
-        self.array: AnyArray = np.empty((size - HEADER) // itemsize, np.float64 if itemsize == 8 else np.uint8)
+        self.array: AnyArray = np.empty(
+            (size - HEADER) // itemsize, np.float64 if itemsize == 8 else np.uint8
+        )
         self._head, self._body = bytearray(HEADER), self.array.view(np.uint8).data
         self._hash = hashlib.sha256() if hashed else None
 
@@ -143,7 +159,9 @@ class Incoming:
             self._head[self.at : self.at + len(first)] = first
             self.at += len(first)
             chunk = chunk[len(first) :]
-            if self.at == HEADER and self._head != _header(self.name, len(self.array), self.array.itemsize):
+            if self.at == HEADER and self._head != _header(
+                self.name, len(self.array), self.array.itemsize
+            ):
                 raise Malformed(
                     f"a {self.name} of {len(self.array)} {self._kind} was expected, got the header "
                     f"{bytes(self._head[8:]).strip()!r}"

@@ -26,11 +26,11 @@ class HandOffTerms:
     renew_after
         K: one permanent death of a node loses at most this many updates.
     policy
-        What a holder does when its guardian is gone: "wait" for it, or be "eager" and continue without
-        it, at the risk of a second branch of the walk.
+        What a holder does when its guardian is gone: "wait" for it, or be "eager" and continue
+        without it, at the risk of a second branch of the walk.
     heartbeat, dead_after, retry
-        Seconds between heartbeats; seconds of silence after which a node is considered dead; seconds
-        after which an unanswered message is sent again.
+        Seconds between heartbeats; seconds of silence after which a node is considered dead;
+        seconds after which an unanswered message is sent again.
 
     Examples
     --------

@@ -77,9 +77,13 @@ class Token(NamedTuple):
         return self.hop < self.distance
 
     def handed_over(self, giver: int, taker: int) -> Token:
-        """Return the token as the next node gets it, with one more hand-off and one more transfer."""
+        """Return the token as the next node gets it, with one more hand-off and one more
+        transfer.
+        """
         link = hashlib.sha256(self.chain + _LINK.pack(*self.epoch, self.seq, giver, taker)).digest()
-        return self._replace(seq=self.seq + 1, version=0, transfers=self.transfers + 1, chain=link, came_from=giver)
+        return self._replace(
+            seq=self.seq + 1, version=0, transfers=self.transfers + 1, chain=link, came_from=giver
+        )
 
     def digest(self) -> bytes:
         """Return a hash of all its fields. A large model is hashed once, whatever else changes."""

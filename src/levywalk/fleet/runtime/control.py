@@ -50,7 +50,9 @@ def ask(state: str | Path, do: str, *, timeout: float = 5.0, **about: Any) -> di
                 raw = answers.readline(MOST)
         answer = json.loads(raw)
     except (OSError, ValueError):
-        raise NoAnswer(f"the node of {state} does not answer: it does not run, or it is stopped") from None
+        raise NoAnswer(
+            f"the node of {state} does not answer: it does not run, or it is stopped"
+        ) from None
     if "error" in answer:
         raise InvalidParameter(str(answer["error"]))
     return dict(answer)
@@ -84,7 +86,9 @@ async def serve(state: Path, answer: Answer) -> asyncio.Server:
             line.bind(address)
     except OSError as error:
         line.close()
-        raise InvalidParameter(f"{state / SOCKET} cannot be opened: {error.strerror or error}") from None
+        raise InvalidParameter(
+            f"{state / SOCKET} cannot be opened: {error.strerror or error}"
+        ) from None
     finally:
         os.umask(mask)
 

@@ -20,7 +20,10 @@ from levywalk.fleet.setup.node_file import Peer
 from levywalk.fleet.storage.failpoints import failpoint
 
 WAITING = 64  # messages that may wait for a neighbour; more are dropped
-RATE, BURST = 2000.0, 4000.0  # frames that a neighbour may send: per second in the long run, and at once
+RATE, BURST = (
+    2000.0,
+    4000.0,
+)  # frames that a neighbour may send: per second in the long run, and at once
 PATIENCE = 10.0  # seconds to wait for a hello
 _ANSWER = 10.0  # seconds to wait for the answer to a large model before it is sent again
 
@@ -60,7 +63,9 @@ class Link:
         self.task: asyncio.Task[None] | None = None  # the task that reads from it
         self.waiting: deque[Outgoing] = deque()
         self.under_way: Outgoing | None = None
-        self.large: Outgoing | None = None  # the last message with a large model that was sent, and when
+        self.large: Outgoing | None = (
+            None  # the last message with a large model that was sent, and when
+        )
         self.large_at = 0.0
         self.wake = asyncio.Event()
         self.budget = FrameBudget()
@@ -70,7 +75,11 @@ class Link:
 
     def put(self, out: Outgoing) -> bool:
         """Add a message to the queue; return False if it is dropped instead."""
-        if not self.open or len(self.waiting) >= WAITING or (out.tensors and self._waits(out.frame)):
+        if (
+            not self.open
+            or len(self.waiting) >= WAITING
+            or (out.tensors and self._waits(out.frame))
+        ):
             self.dropped += 1
             return False
         self.waiting.append(out)
@@ -84,7 +93,9 @@ class Link:
         message with the same model is a different message.)
         """
         sent = self.large if time.monotonic() - self.large_at < _ANSWER else None
-        return any(one is not None and one.frame == frame for one in (*self.waiting, self.under_way, sent))
+        return any(
+            one is not None and one.frame == frame for one in (*self.waiting, self.under_way, sent)
+        )
 
 
 class FrameBudget:
@@ -99,7 +110,9 @@ class FrameBudget:
         self.left, self.at = min(BURST, self.left + RATE * (now - self.at)), now
         self.left -= 1
         if self.left < 0:
-            raise Flood(f"node {node} sends more than {RATE:.0f} frames a second: the stream is closed")
+            raise Flood(
+                f"node {node} sends more than {RATE:.0f} frames a second: the stream is closed"
+            )
 
 
 async def first_frame(call: Call, node: int) -> Any:

@@ -8,7 +8,8 @@ import time
 from collections import Counter
 from datetime import UTC, datetime
 
-_LINES = 100  # lines of one kind per minute, so that no neighbour can fill the disk through this node's log
+# lines of one kind per minute, so that no neighbour can fill the disk through this node's log
+_LINES = 100
 
 
 class LogWriter:
@@ -32,5 +33,7 @@ class LogWriter:
         line |= {"neighbour" if name == "node" else name: value for name, value in about.items()}
         if self._written[what] == _LINES:
             line["more"] = "further lines of this kind are not written for a minute"
-        with contextlib.suppress(OSError):  # the disk is full, or nobody reads: the walk does not depend on the log
+        with contextlib.suppress(
+            OSError
+        ):  # the disk is full, or nobody reads: the walk does not depend on the log
             print(json.dumps(line, default=str), flush=True)  # noqa: T201

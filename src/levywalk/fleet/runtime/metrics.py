@@ -1,4 +1,6 @@
-"""Metrics for Prometheus on a loopback address (``GET /metrics``), and ``GET /healthz`` for probes."""
+"""Metrics for Prometheus on a loopback address (``GET /metrics``),
+and ``GET /healthz`` for probes.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ def text(process: Process) -> str:
     links = process.transport.links.values()
     rows: list[tuple[str, str, str, float]] = [
         ("up_seconds", "gauge", "Seconds since the process started.", time.time() - process.began),
-        ("epoch", "gauge", "How often the token was restored, as far as this node knows.", disk.known.epoch.counter),
+        (
+            "epoch",
+            "gauge",
+            "How often the token was restored, as far as this node knows.",
+            disk.known.epoch.counter,
+        ),
         (
             "holds_token",
             "gauge",
@@ -32,21 +39,56 @@ def text(process: Process) -> str:
             float(holds),
         ),
         ("guards_token", "gauge", "1 while this node guards the token.", float(guards)),
-        ("finished", "gauge", "1 when this node knows the end of the walk.", float(disk.final is not None)),
-        ("step", "gauge", "Updates of the last model at this node.", 0 if seen is None else seen.step),
-        ("transfers", "gauge", "Hand-offs of the last model at this node.", 0 if seen is None else seen.transfers),
+        (
+            "finished",
+            "gauge",
+            "1 when this node knows the end of the walk.",
+            float(disk.final is not None),
+        ),
+        (
+            "step",
+            "gauge",
+            "Updates of the last model at this node.",
+            0 if seen is None else seen.step,
+        ),
+        (
+            "transfers",
+            "gauge",
+            "Hand-offs of the last model at this node.",
+            0 if seen is None else seen.transfers,
+        ),
         ("neighbours", "gauge", "Neighbours in the node file.", len(file.neighbours)),
-        ("neighbours_connected", "gauge", "Neighbours that are connected now.", sum(link.open for link in links)),
+        (
+            "neighbours_connected",
+            "gauge",
+            "Neighbours that are connected now.",
+            sum(link.open for link in links),
+        ),
         (
             "out_of_order",
             "gauge",
             "1 while the node waits after an error, such as a full disk.",
             float(bool(process.out_of_order)),
         ),
-        ("commits_total", "counter", "Transactions on the disk since the process started.", process.counts["commits"]),
-        ("regenerations_total", "counter", "Tokens restored by this node.", process.counts["regenerated"]),
+        (
+            "commits_total",
+            "counter",
+            "Transactions on the disk since the process started.",
+            process.counts["commits"],
+        ),
+        (
+            "regenerations_total",
+            "counter",
+            "Tokens restored by this node.",
+            process.counts["regenerated"],
+        ),
         ("refused_total", "counter", "Messages refused.", process.counts["refused"]),
-        ("messages_sent_total", "counter", "Messages sent to neighbours.", sum(link.sent for link in links)),
+        (
+            "messages_sent_total",
+            "counter",
+            "Messages sent to neighbours.",
+            sum(link.sent for link in links),
+        ),
         (
             "messages_dropped_total",
             "counter",
@@ -62,14 +104,30 @@ def text(process: Process) -> str:
     ]
     if rate is not None:
         rows.append(
-            ("hops_per_second", "gauge", "Hand-offs per second of the fleet, measured between two visits here.", rate)
+            (
+                "hops_per_second",
+                "gauge",
+                "Hand-offs per second of the fleet, measured between two visits here.",
+                rate,
+            )
         )
     if loss is not None:
-        rows.append(("local_loss", "gauge", "This node's own loss of the last model that it received.", loss["value"]))
+        rows.append(
+            (
+                "local_loss",
+                "gauge",
+                "This node's own loss of the last model that it received.",
+                loss["value"],
+            )
+        )
     lines = []
     for name, kind, about, value in rows:
         full = f"levywalk_{name}"
-        lines += [f"# HELP {full} {about}", f"# TYPE {full} {kind}", f'{full}{{node="{file.id}"}} {value:.17g}']
+        lines += [
+            f"# HELP {full} {about}",
+            f"# TYPE {full} {kind}",
+            f'{full}{{node="{file.id}"}} {value:.17g}',
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -79,7 +137,11 @@ async def serve(address: str, process: Process) -> asyncio.Server:
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(
-            OSError, ValueError, TimeoutError, asyncio.LimitOverrunError, asyncio.IncompleteReadError
+            OSError,
+            ValueError,
+            TimeoutError,
+            asyncio.LimitOverrunError,
+            asyncio.IncompleteReadError,
         ):
             async with asyncio.timeout(_PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -91,7 +153,8 @@ async def serve(address: str, process: Process) -> asyncio.Server:
         return await asyncio.start_server(connected, host.strip("[]"), int(port), limit=16 * 1024)
     except OSError as error:
         raise InvalidParameter(
-            f"metrics {address} cannot be listened on ({error.strerror or error}): change it in the node file"
+            f"metrics {address} cannot be listened on ({error.strerror or error}): change it in "
+            "the node file"
         ) from None
 
 
@@ -103,7 +166,9 @@ def _response(head: bytes, process: Process) -> bytes:
         status, body = "200 OK", text(process)
     elif path == b"/healthz":
         status, body = (
-            ("503 Service Unavailable", f"{process.out_of_order}\n") if process.out_of_order else ("200 OK", "ok\n")
+            ("503 Service Unavailable", f"{process.out_of_order}\n")
+            if process.out_of_order
+            else ("200 OK", "ok\n")
         )
     head_lines = (
         f"HTTP/1.1 {status}",

@@ -33,30 +33,40 @@ class Orders:
         }
         order = orders.get(str(asked.get("do")))
         if order is None:
-            raise InvalidParameter(f"do must be one of {', '.join(orders)}, got {asked.get('do')!r}")
+            raise InvalidParameter(
+                f"do must be one of {', '.join(orders)}, got {asked.get('do')!r}"
+            )
         return order(asked)
 
     def _ordered(self, event: Event) -> dict[str, Any]:
         self.process.event(event)
         if self.process.out_of_order or self.process.failed:
             raise InvalidParameter(
-                f"not done ({self.process.out_of_order or self.process.failed}): see the node's log, and try again"
+                f"not done ({self.process.out_of_order or self.process.failed}): see the node's "
+                "log, and try again"
             )
         return {"done": True}
 
     def _begin(self, asked: dict[str, Any]) -> dict[str, Any]:
         if self.process.manifest.start != self.process.file.id:
             raise InvalidParameter(
-                f"the walk begins at node {self.process.manifest.start}, not at node {self.process.file.id}"
+                f"the walk begins at node {self.process.manifest.start}, not at node "
+                f"{self.process.file.id}"
             )
         return self._ordered(Genesis(self.process.manifest.first_token))
 
     def _gone(self, asked: dict[str, Any]) -> dict[str, Any]:
         node = asked.get("node")
-        if type(node) is not int or node not in self.process.node.disk.edges or node == self.process.file.id:
+        if (
+            type(node) is not int
+            or node not in self.process.node.disk.edges
+            or node == self.process.file.id
+        ):
             raise InvalidParameter(f"node {node} is not a neighbour of node {self.process.file.id}")
         if node in self.process.transport.links and self.process.transport.links[node].open:
-            raise InvalidParameter(f"node {node} is not gone: it is connected to node {self.process.file.id}")
+            raise InvalidParameter(
+                f"node {node} is not gone: it is connected to node {self.process.file.id}"
+            )
         return self._ordered(Gone(node))
 
     def _stop(self, asked: dict[str, Any]) -> dict[str, Any]:

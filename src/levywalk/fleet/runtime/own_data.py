@@ -27,8 +27,8 @@ class OwnProblem(GeneralizedLinear):
 
     def _assign(self, node: Ints | None) -> None:
         self.n = 1
-        self.offsets = read_only(np.array([0, self.samples]))
-        self.node = read_only(np.zeros(self.samples, dtype=np.int64))
+        self.offsets = read_only(np.array([0, self.n_samples]))
+        self.node = read_only(np.zeros(self.n_samples, dtype=np.int64))
         self.sorted_features, self.sorted_targets = self.features, self.targets
 
 
@@ -48,11 +48,17 @@ def own_problem(manifest: Manifest, nodefile: NodeFile) -> GeneralizedLinear:
     except LevywalkError:
         raise
     except (OSError, MemoryError) as error:
-        raise InvalidData(f"{path}: cannot be read ({error}); give it to the user that runs the node") from None
+        raise InvalidData(
+            f"{path}: cannot be read ({error}); give it to the user that runs the node"
+        ) from None
 
 
 def scores(manifest: Manifest, problem: GeneralizedLinear, degree: int) -> tuple[float, ...]:
-    """Return the node's scores t_v by phase, which its neighbours must know: 1, L_v, λL̄ + (1-λ)L_v, or its degree."""
+    """Return the node's scores t_v by phase, which its neighbours must know: 1, L_v, λL̄ +
+    (1-λ)L_v, or its degree.
+    """
     if problem.n != 1:
-        raise InvalidParameter(f"problem must have one node, got {problem.n} nodes; see own_problem")
+        raise InvalidParameter(
+            f"problem must have one node, got {problem.n} nodes; see own_problem"
+        )
     return manifest.scores(float(problem.smoothness[0]), degree)

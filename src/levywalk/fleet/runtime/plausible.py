@@ -19,7 +19,9 @@ from levywalk.fleet.protocol.messages import (
 from levywalk.fleet.protocol.records import Disk
 from levywalk.fleet.protocol.token import Epoch
 
-PLAUSIBLE = 1_000_000  # how far a neighbour's epoch or edge version may be ahead; more is certainly false
+PLAUSIBLE = (
+    1_000_000  # how far a neighbour's epoch or edge version may be ahead; more is certainly false
+)
 
 
 def implausible(disk: Disk, nodes: int, node: int, message: Message) -> str | None:

@@ -24,7 +24,6 @@ from collections import Counter
 from pathlib import Path
 
 from levywalk.draws import Domain, Key
-from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.fleet.identity.errors import ExpiryWarning
 from levywalk.fleet.identity.node_identity import TLS_1_3_ONLY, Identity
@@ -68,6 +67,7 @@ from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import DiskFull, NodeStoreError
 from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.version import __version__
+from levywalk.whole_files import write_whole
 
 ENVIRONMENT = TLS_1_3_ONLY | {
     "MALLOC_ARENA_MAX": "1",
@@ -93,7 +93,9 @@ class Process:
         for warning in caught:
             self.log("expires soon", level="warning", message=str(warning.message))
         if not 0 <= file.id < manifest.nodes:
-            raise InvalidParameter(f"{path}: id must be below {manifest.nodes}, the manifest's nodes, got {file.id}")
+            raise InvalidParameter(
+                f"{path}: id must be below {manifest.nodes}, the manifest's nodes, got {file.id}"
+            )
         self.problem = own_problem(manifest, file)
         degree = len(file.neighbours) + (manifest.self_loops == "counted")
         self.scores = scores(manifest, self.problem, degree)
@@ -128,7 +130,11 @@ class Process:
 
     def _key(self) -> Key:
         shared = self.manifest.shared_key
-        return Key.of(self.incarnation.entropy, Domain.FLEET) if shared is None else Key.of(shared, Domain.WALK)
+        return (
+            Key.of(self.incarnation.entropy, Domain.FLEET)
+            if shared is None
+            else Key.of(shared, Domain.WALK)
+        )
 
     def _blank(self) -> Disk:
         """Return the disk of a new node: it knows its neighbours' ids, and uses an edge once both
@@ -142,7 +148,9 @@ class Process:
         return Disk(Known(FIRST, 0), Own(len(ids), 0, leaving=False), edges)
 
     def _node(self, disk: Disk) -> Node:
-        site = NodeSite(self.manifest.published, self.file.id, self.problem, 0, self.scores, self._key())
+        site = NodeSite(
+            self.manifest.published, self.file.id, self.problem, 0, self.scores, self._key()
+        )
         return Node(site, self.manifest.terms, disk, self.identity.signer())
 
     # Certificates of neighbours, so that a restarted node can prove who a guardian is
@@ -180,7 +188,9 @@ class Process:
     # Events and effects
 
     def event(self, event: Event) -> None:
-        """Pass an event to the state machine: one transaction, then everything that depends on it."""
+        """Pass an event to the state machine: one transaction, then everything that
+        depends on it.
+        """
         if self.out_of_order or self.failed:
             return  # act like a node that is down: the others send their messages again
         try:
@@ -205,8 +215,8 @@ class Process:
     def _received(self, event: Event) -> list[Effect]:
         effects = self.node.receive(event, time.monotonic())
         if any(type(effect) is Again for effect in effects):
-            # The updates join this transaction, which saves one write. Messages leave a moment later,
-            # which is allowed.
+            # The updates join this transaction, which saves one write. Messages leave a moment
+            # later, which is allowed.
             rest = [effect for effect in effects if type(effect) is not Again]
             effects = rest + self._worked()
         return effects
@@ -224,7 +234,9 @@ class Process:
             slots: dict[str, object] = {}
             for change in changes:
                 slots |= change.slots
-            self.store.persist(Persist(slots, tuple(line for change in changes for line in change.lines)))
+            self.store.persist(
+                Persist(slots, tuple(line for change in changes for line in change.lines))
+            )
             self.counts["commits"] += 1
 
     def _perform(self, effect: Effect) -> None:
@@ -242,15 +254,20 @@ class Process:
         if self._timer is not None:
             self._timer.cancel()
         now, beat = time.monotonic(), self.manifest.terms.heartbeat
-        if at - now > beat / 2:  # so that nodes that were started together do not all send heartbeats at the same time
+        if (
+            at - now > beat / 2
+        ):  # so that nodes that were started together do not all send heartbeats at the same time
             at += random.uniform(0.0, 0.1 * beat)
         self._due = at
-        self._timer = asyncio.get_running_loop().call_at(at, self._time) if at < float("inf") else None
+        self._timer = (
+            asyncio.get_running_loop().call_at(at, self._time) if at < float("inf") else None
+        )
 
     def _time(self) -> None:
         late = time.monotonic() - self._due
         if late > max(self.manifest.terms.heartbeat, self.manifest.terms.dead_after / 4):
-            # This process itself was stopped, or the machine slept: nobody else is considered dead for that.
+            # This process itself was stopped, or the machine slept: nobody else is considered dead
+            # for that.
             self.log("slept", level="warning", seconds=round(late, 1))
             self.event(Start())
         else:
@@ -267,8 +284,14 @@ class Process:
         disk, now = self.node.disk, time.monotonic()
         needed = set()
         if disk.held is not None:
-            needed.add(disk.held.giver if disk.held.status == HeldStatus.PREPARED else disk.held.guardian)
-        if disk.guarded is not None and disk.guarded.register != RegisterValue.REGENERATED and disk.final is None:
+            needed.add(
+                disk.held.giver if disk.held.status == HeldStatus.PREPARED else disk.held.guardian
+            )
+        if (
+            disk.guarded is not None
+            and disk.guarded.register != RegisterValue.REGENERATED
+            and disk.final is None
+        ):
             needed.add(disk.guarded.holder)
         for peer in self.file.neighbours:
             silent = now - self.node.heard.get(peer.id, now) > self.manifest.terms.dead_after
@@ -303,7 +326,9 @@ class Process:
                 if link.open:
                     self.opened(u, self.hellos[u])
 
-        asyncio.get_running_loop().call_later(min(_PAUSE, self.manifest.terms.dead_after / 4), again)
+        asyncio.get_running_loop().call_later(
+            min(_PAUSE, self.manifest.terms.dead_after / 4), again
+        )
 
     # Calls by the transport
 
@@ -367,7 +392,12 @@ class Process:
         await self.transport.start()
         shown = None if self.file.metrics is None else await metrics.serve(self.file.metrics, self)
         orders = await control.serve(self.file.state, self.orders.answer)
-        self.log("started", version=__version__, listen=self.file.listen, degree=self.node.disk.own.degree)
+        self.log(
+            "started",
+            version=__version__,
+            listen=self.file.listen,
+            degree=self.node.disk.own.degree,
+        )
         for u in {peer.id for peer in self.file.neighbours} - set(self.node.disk.edges):
             self.event(Joins(u))
         self.event(Start())
@@ -413,7 +443,8 @@ def main(arguments: list[str] | None = None) -> int:
             run()
         )  # the process ends afterwards, so nothing needs to be cancelled
     except (LevywalkError, NodeStoreError) as error:
-        print(json.dumps({"level": "error", "event": "cannot run", "message": str(error)}), flush=True)  # noqa: T201
+        line = json.dumps({"level": "error", "event": "cannot run", "message": str(error)})
+        print(line, flush=True)  # noqa: T201
         print(f"Error: {error}", file=sys.stderr)  # noqa: T201
         return 1
     return 0

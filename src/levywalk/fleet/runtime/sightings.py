@@ -21,9 +21,13 @@ class Sightings:
 
     def __init__(self, disk: Disk, problem: Problem) -> None:
         self.problem = problem
-        self.visits: deque[tuple[float, int]] = deque()  # when the token was here, and its transfers
+        self.visits: deque[tuple[float, int]] = (
+            deque()
+        )  # when the token was here, and its transfers
         self.seen = disk.final if disk.held is None else disk.held.token
-        self.taken: Token | None = None  # the last token that arrived, before this node's own update
+        self.taken: Token | None = (
+            None  # the last token that arrived, before this node's own update
+        )
 
     def look(self, disk: Disk) -> None:
         """Remember the token while it is here, for the status and the metrics."""
@@ -48,7 +52,11 @@ class Sightings:
             return None
         (since, first), (until, last) = self.visits[0], self.visits[-1]
         away, between = time.monotonic() - until, (until - since) / (len(self.visits) - 1)
-        return (last - first) / (until - since + max(0.0, away - 3 * between)) if until > since else None
+        return (
+            (last - first) / (until - since + max(0.0, away - 3 * between))
+            if until > since
+            else None
+        )
 
     def loss(self) -> dict[str, Any] | None:
         """Return this node's own loss of the last model that it received, before its own update."""

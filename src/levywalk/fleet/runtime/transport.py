@@ -63,7 +63,10 @@ _OPTIONS = (
     ("grpc.so_reuseport", 0),  # a port in use is an error
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.http2.ping_timeout_ms", 5_000),  # otherwise a stopped peer is noticed only after a minute
+    (
+        "grpc.http2.ping_timeout_ms",
+        5_000,
+    ),  # otherwise a stopped peer is noticed only after a minute
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.bdp_probe", 0),  # so that a ping does not wait behind a model
     ("grpc.http2.lookahead_bytes", 1 << 20),
@@ -72,7 +75,10 @@ _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 5_000),  # how long a handshake may take
     ("grpc.max_reconnect_backoff_ms", 500),
-    ("grpc.server_handshake_timeout_ms", 10_000),  # a silent caller must not keep a connection for two minutes
+    (
+        "grpc.server_handshake_timeout_ms",
+        10_000,
+    ),  # a silent caller must not keep a connection for two minutes
     ("grpc.max_connection_idle_ms", 30_000),  # a connection without a stream is useless
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
@@ -144,7 +150,13 @@ class Transport:
         known: dict[int, bytes] | None = None,
         learned: Callable[[int, bytes], None] | None = None,
     ) -> None:
-        self.identity, self.id, self.listen, self.limits, self.heard = identity, identity.node, listen, limits, heard
+        self.identity, self.id, self.listen, self.limits, self.heard = (
+            identity,
+            identity.node,
+            listen,
+            limits,
+            heard,
+        )
         own = identity.certificate.public_bytes(Encoding.DER)
         self.hello = Hello(FORMAT, manifest, incarnation, __version__, own)
         self.links = {peer.id: Link(peer) for peer in peers}
@@ -152,7 +164,9 @@ class Transport:
         self._certificates: dict[int, bytes] = {self.id: own}
         self._checked: set[bytes] = {own}
         for node, der in (known or {}).items():
-            with suppress(LevywalkError):  # expired, or of earlier keys: the node will send its new one
+            with suppress(
+                LevywalkError
+            ):  # expired, or of earlier keys: the node will send its new one
                 self._learn(node, der)
         self._learned = learned
         self._tasks: set[asyncio.Task[None]] = set()
@@ -169,16 +183,22 @@ class Transport:
         )  # so that strangers cannot use up all file descriptors
         self._server = grpc.aio.server(options=(*_OPTIONS, limit), maximum_concurrent_rpcs=most)
         talk = grpc.stream_stream_rpc_method_handler(self._serve)
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: talk}),))
-        credentials = grpc.ssl_server_credentials([(tls.key, tls.certificate)], tls.authority, require_client_auth=True)
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(SERVICE, {METHOD: talk}),)
+        )
+        credentials = grpc.ssl_server_credentials(
+            [(tls.key, tls.certificate)], tls.authority, require_client_auth=True
+        )
         try:
             bound = self._server.add_secure_port(self.listen, credentials)
         except RuntimeError:
             bound = 0
         if not bound:
             raise PortInUse(
-                f"listen {self.listen} cannot be listened on: the port is in use, or the address is not of this "
-                "machine; stop the other process, or change the node file and the neighbours' address of this node"
+                f"listen {self.listen} cannot be listened on: the port is in use, or the address "
+                "is not of this "
+                "machine; stop the other process, or change the node file and the neighbours' "
+                "address of this node"
             )
         await self._server.start()
         dial = grpc.ssl_channel_credentials(tls.authority, tls.key, tls.certificate)
@@ -187,7 +207,9 @@ class Transport:
                 options = (*_OPTIONS, ("grpc.ssl_target_name_override", server_name(node)))
                 channel = grpc.aio.secure_channel(link.peer.address, dial, options=options)
                 self._channels.append(channel)
-                task = asyncio.create_task(self._dial(link, channel.stream_stream(f"/{SERVICE}/{METHOD}")))
+                task = asyncio.create_task(
+                    self._dial(link, channel.stream_stream(f"/{SERVICE}/{METHOD}"))
+                )
                 self._tasks.add(task)
 
     async def stop(self) -> None:
@@ -268,14 +290,20 @@ class Transport:
                 self._closed(link, context, f"{type(error).__name__}: {text}")
             else:
                 self.heard.closed(-1, text)
-            code = next((c for kind, c in _ANSWERS.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+            code = next(
+                (c for kind, c in _ANSWERS.items() if isinstance(error, kind)),
+                grpc.StatusCode.INTERNAL,
+            )
             await context.abort(code, text[:1000])
         except Exception as error:  # an error of gRPC or a bug: the link must not seem open
             if link is not None:
                 self._closed(link, context, f"{type(error).__name__}: {error}")
             raise
         except asyncio.CancelledError:
-            if link is not None and link.call not in (None, context):  # otherwise the other end would never learn of it
+            if link is not None and link.call not in (
+                None,
+                context,
+            ):  # otherwise the other end would never learn of it
                 await context.abort(grpc.StatusCode.ABORTED, "replaced by a newer stream")
             if link is not None:
                 self._closed(link, context, "the stream broke")
@@ -293,11 +321,14 @@ class Transport:
         node = self.identity.peer_id(pem)
         link = self.links.get(node)
         if link is None:
-            raise Stranger(f"node {node} is not a neighbour of node {self.id}: its node file does not list it")
+            raise Stranger(
+                f"node {node} is not a neighbour of node {self.id}: its node file does not list it"
+            )
         self._is(link.peer, parse(pem))
         if node > self.id:
             raise Stranger(
-                f"node {node} must not connect to node {self.id}: the node with the lower id opens the connection"
+                f"node {node} must not connect to node {self.id}: the node with the lower id opens "
+                "the connection"
             )
         if link.streams >= STREAMS:
             raise Flood(f"node {node} has {STREAMS} streams already")
@@ -307,7 +338,8 @@ class Transport:
         found = key_fingerprint(certificate)
         if found != peer.fingerprint:
             raise Stranger(
-                f"node {peer.id} has keys with the fingerprint {found}, but the node file of node {self.id} says "
+                f"node {peer.id} has keys with the fingerprint {found}, but the node file of node "
+                f"{self.id} says "
                 f"{peer.fingerprint}: if the node has new keys, change the node file"
             )
 
@@ -359,7 +391,9 @@ class Transport:
     def _greeted(self, link: Link, hello: Hello) -> None:
         node = link.peer.id
         if hello.format != FORMAT:
-            raise Mismatch(f"wire format {FORMAT} was expected, got {hello.format} (levywalk {hello.software})")
+            raise Mismatch(
+                f"wire format {FORMAT} was expected, got {hello.format} (levywalk {hello.software})"
+            )
         if hello.manifest != self.hello.manifest:
             raise Mismatch(
                 f"node {node} has the manifest {hello.manifest.hex()[:16]}…, node {self.id} "
@@ -389,7 +423,9 @@ class Transport:
     def _closed(self, link: Link, call: Any, why: str) -> None:
         if link.call is not None and link.call is not call:
             return
-        told = link.open or "refused" not in why  # do not report a neighbour that has not been started yet
+        told = (
+            link.open or "refused" not in why
+        )  # do not report a neighbour that has not been started yet
         link.call, link.open, link.under_way, link.large = None, False, None, None
         link.waiting.clear()  # messages must not reach the other end after it has lost its disk
         if link.why != why:

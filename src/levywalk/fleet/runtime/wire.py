@@ -24,7 +24,15 @@ from google.protobuf.message import DecodeError
 from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.messages import Certificate, Message
-from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor, check_writable
+from levywalk.fleet.protocol.tensors import (
+    CHUNK,
+    HEADER,
+    INLINE,
+    Incoming,
+    Malformed,
+    Tensor,
+    check_writable,
+)
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.storage.codec import Limits
@@ -33,9 +41,17 @@ FORMAT = 1
 CHUNK_MOST = CHUNK  # bytes of a tensor in one frame
 MOST_FRAME = CHUNK_MOST + 1024
 MOST_CERTIFICATE = 1 << 13
-_CHUNK_TAG = Frame.CHUNK_FIELD_NUMBER << 3 | 2  # the byte with which a chunk begins; no other frame does
+_CHUNK_TAG = (
+    Frame.CHUNK_FIELD_NUMBER << 3 | 2
+)  # the byte with which a chunk begins; no other frame does
 _MOST_COUNT = (1 << 63) - 1
-_MOST = {"signature": 512, "certificate": MOST_CERTIFICATE, "why": 1000, "software": 100, "proof": 64}  # others: 32
+_MOST = {
+    "signature": 512,
+    "certificate": MOST_CERTIFICATE,
+    "why": 1000,
+    "software": 100,
+    "proof": 64,
+}  # others: 32
 _EXACTLY = {"manifest": 32, "incarnation": 16, "nonce": 16}
 
 
@@ -117,7 +133,9 @@ class _WireArray:
 
     def write(self, value: AnyArray, after: list[Tensor]) -> dict[str, bytes]:
         check_writable(self.name, value, self.itemsize)
-        tensor = Tensor(self.name, np.ascontiguousarray(value) if not value.flags.c_contiguous else value)
+        tensor = Tensor(
+            self.name, np.ascontiguousarray(value) if not value.flags.c_contiguous else value
+        )
         if value.nbytes <= INLINE:
             return {"inline": b"".join(tensor.chunks())}
         after.append(tensor)
@@ -128,7 +146,9 @@ class _WireArray:
         large = self.itemsize * count > INLINE
         if source.WhichOneof("content") != ("address" if large else "inline"):
             kind = "numbers" if self.itemsize == 8 else "bytes"
-            raise Malformed(f"a {self.name} of {count} {kind} must come {'in chunks' if large else 'inline'}")
+            raise Malformed(
+                f"a {self.name} of {count} {kind} must come {'in chunks' if large else 'inline'}"
+            )
         if large:
             return reader.expect(self.name, source.address, count, self.itemsize)
         inline = source.inline
@@ -147,13 +167,21 @@ class _WireRecord:
         self.values = attrgetter(
             *self.names, self.names[0]
         )  # one name more, since attrgetter returns no tuple for a single name
-        self.checks = [(i, name, check) for i, name in enumerate(self.names) if (check := _check_of(fields[name]))]
+        self.checks = [
+            (i, name, check)
+            for i, name in enumerate(self.names)
+            if (check := _check_of(fields[name]))
+        ]
         self.scores = self.names.index("scores") if "scores" in self.names else None
         self.parts: list[tuple[int, str, _WireRecord | _WireArray]] = []
         for i, name in enumerate(self.names):
             inner = fields[name].message_type
             if inner is not None:
-                part = _WireArray(name) if inner.name == "Tensor" else _WireRecord(_INNER[inner.name], inner)
+                part = (
+                    _WireArray(name)
+                    if inner.name == "Tensor"
+                    else _WireRecord(_INNER[inner.name], inner)
+                )
                 self.parts.append((i, name, part))
 
     def write(self, value: Any, after: list[Tensor]) -> dict[str, Any]:
@@ -169,7 +197,9 @@ class _WireRecord:
         if self.scores is not None:
             values[self.scores] = tuple(values[self.scores])
             if len(values[self.scores]) != reader.phases:
-                raise Malformed(f"{reader.phases} scores were expected, got {len(values[self.scores])}")
+                raise Malformed(
+                    f"{reader.phases} scores were expected, got {len(values[self.scores])}"
+                )
         for i, name, check in self.checks:
             check(name, values[i])
         for i, name, part in self.parts:
@@ -196,13 +226,18 @@ def _frame(sender: int, value: Any, guardian_certificate: bytes, after: list[Ten
     try:
         _check_size("guardian_certificate", guardian_certificate, MOST_CERTIFICATE)
         fields: Any = {body: _KINDS[body].write(value, after)}
-        return Frame(sender=sender, guardian_certificate=guardian_certificate, **fields).SerializeToString()
+        return Frame(
+            sender=sender, guardian_certificate=guardian_certificate, **fields
+        ).SerializeToString()
     except (TypeError, ValueError) as error:  # errors of protobuf, and Malformed
         raise Malformed(f"this {kind} cannot be sent: {error}") from None
 
 
-def encode_frame(sender: int, message: Message, guardian_certificate: bytes = b"") -> tuple[bytes, list[Tensor]]:
-    r"""Return a message as a frame, and the large tensors whose `chunk_frames` must follow it, in this order.
+def encode_frame(
+    sender: int, message: Message, guardian_certificate: bytes = b""
+) -> tuple[bytes, list[Tensor]]:
+    r"""Return a message as a frame, and the large tensors whose `chunk_frames` must follow it, in
+    this order.
 
     Examples
     --------
@@ -276,10 +311,19 @@ class Reader:
 
     def __init__(self, limits: Limits, peer: int) -> None:
         if limits.dim is None or limits.phases is None or limits.memory is None:
-            raise InvalidParameter(f"limits must give all sizes, got {limits}: sizes are never taken from the wire")
-        self.dim, self.phases, self.memory, self.peer = limits.dim, limits.phases, limits.memory, peer
+            raise InvalidParameter(
+                f"limits must give all sizes, got {limits}: sizes are never taken from the wire"
+            )
+        self.dim, self.phases, self.memory, self.peer = (
+            limits.dim,
+            limits.phases,
+            limits.memory,
+            peer,
+        )
         self.greeted = False
-        self._expected: list[tuple[Incoming, bytes]] = []  # the tensors to come, and their addresses
+        self._expected: list[
+            tuple[Incoming, bytes]
+        ] = []  # the tensors to come, and their addresses
         self._whole: tuple[Message, bytes] | None = None  # the message that they are part of
 
     def take(self, data: bytes) -> Hello | tuple[Message, bytes] | None:
@@ -292,18 +336,24 @@ class Reader:
         if data and data[0] == _CHUNK_TAG:
             return self._take_chunk(data)
         if self._expected:
-            raise Malformed(f"a chunk of a {self._expected[0][0].name} was expected, got another frame")
+            raise Malformed(
+                f"a chunk of a {self._expected[0][0].name} was expected, got another frame"
+            )
         try:
             frame = Frame.FromString(data)
         except DecodeError:
             raise Malformed("the bytes are not a frame") from None
         if frame.sender != self.peer:
-            raise Malformed(f"a frame from node {self.peer} names node {frame.sender} as its sender")
+            raise Malformed(
+                f"a frame from node {self.peer} names node {frame.sender} as its sender"
+            )
         body = cast("str | None", frame.WhichOneof("body"))
         if body is None or body == "chunk":
             raise Malformed("a frame with one message or one chunk alone was expected")
         if (body == "hello") is self.greeted:
-            raise Malformed("a second Hello" if self.greeted else f"a Hello was expected first, got {body}")
+            raise Malformed(
+                "a second Hello" if self.greeted else f"a Hello was expected first, got {body}"
+            )
         known = body != "hello" or frame.hello.format == FORMAT
         frame.DiscardUnknownFields()
         if known and frame.ByteSize() != len(data):
@@ -342,7 +392,8 @@ class Reader:
                 break
         if not 0 < count <= CHUNK_MOST or at + 1 + count != len(data):
             raise Malformed(
-                f"a chunk of 1 to {CHUNK_MOST} bytes, alone in its frame, was expected, got {count} of {len(data)}"
+                f"a chunk of 1 to {CHUNK_MOST} bytes, alone in its frame, was expected, got "
+                f"{count} of {len(data)}"
             )
         incoming, address = self._expected[0]
         incoming.take(memoryview(data)[at + 1 :])

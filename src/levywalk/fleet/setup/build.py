@@ -1,4 +1,4 @@
-"""Make the nodes of a fleet from what a simulation has: a network, a problem, a design."""
+"""Make the nodes of a fleet from what a simulation needs: a network, a problem, a design."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from levywalk.walks import Walk
 
 @dataclass(frozen=True)
 class Fleet:
-    """Everything that decides a fleet's walk, and how to make its nodes.
+    """Everything that determines a fleet's walk; makes its nodes.
 
     Attributes
     ----------
     shared_key
-        Whether all nodes draw from one key, as `levywalk.run` with this seed does: then a walk without faults is that
-        walk, to the bit. Else each node draws from a key of its own.
+        Whether all nodes draw from one key, as `levywalk.run` with this seed does: then a walk
+        without faults is the walk of `levywalk.run`, to the bit. Otherwise each node draws from its
+        own key.
 
     Examples
     --------
@@ -68,10 +69,17 @@ class Fleet:
         terms: HandOffTerms | None = None,
         **more: Any,
     ) -> Fleet:
-        """Bind a design; the arguments are those of `levywalk.run`, and ``more`` those of `PublishedWalk.of`."""
-        published = PublishedWalk.of(network, problem, design, steps=steps, step_size=step_size, **more)
+        """Bind a design to a network and a problem.
+
+        The arguments are those of `levywalk.run`; ``more`` are those of `PublishedWalk.of`.
+        """
+        published = PublishedWalk.of(
+            network, problem, design, steps=steps, step_size=step_size, **more
+        )
         phases = bind_phases(network, problem, design, published.update, step_size)
-        begin = start_nodes(start, design, network, problem, phases[0].bound, keys(seed, Domain.START, range(1)))
+        begin = start_nodes(
+            start, design, network, problem, phases[0].bound, keys(seed, Domain.START, range(1))
+        )
         first = np.zeros(problem.dim) if x0 is None else np.array(x0, dtype=np.float64)
         return cls(
             network,
@@ -92,15 +100,19 @@ class Fleet:
         return self.published.first_token(self.x0)
 
     def key(self, v: int) -> Key:
-        """Return what a node draws from."""
-        return Key.of(self.seed, Domain.WALK) if self.shared_key else Key.of(self.seed, Domain.FLEET, v)
+        """Return the key that a node draws from."""
+        return (
+            Key.of(self.seed, Domain.WALK)
+            if self.shared_key
+            else Key.of(self.seed, Domain.FLEET, v)
+        )
 
     def scores_of(self, v: int) -> tuple[float, ...]:
         """Return a node's scores, by phase."""
         return tuple(float(scores[v]) for scores in self.scores)
 
     def disk(self, v: int) -> Disk:
-        """Return what a node knows before anything has happened: both ends' records of its edges."""
+        """Return a node's disk at the start: both ends know the records of their edges."""
         edges = {
             int(u): Edge(0, True, int(self.network.degree[u]), self.scores_of(int(u)), joined=True)
             for u in self.network.neighbours(v)
@@ -108,9 +120,9 @@ class Fleet:
         return Disk(Known(FIRST, 0), Own(int(self.network.degree[v]), 0, leaving=False), edges)
 
     def site(self, v: int) -> NodeSite:
-        """Return a node's own part: its data and its key."""
+        """Return a node's own part of the walk: its data and its key."""
         return NodeSite(self.published, v, self.problem, v, self.scores_of(v), self.key(v))
 
     def node(self, v: int, disk: Disk | None = None, signer: Signer | None = None) -> Node:
-        """Return a node's state machine, with the disk of an earlier life if there was one."""
+        """Return a node's state machine, with a new disk or the given one."""
         return Node(self.site(v), self.terms, self.disk(v) if disk is None else disk, signer)

@@ -1,23 +1,22 @@
-"""Found a fleet: a folder with a manifest, an authority, and for each node its file, its keys and its own data.
+"""Create a fleet: a folder with a manifest, an authority, and for each node its file, its keys and
+its own data.
 
 ::
 
-    DIR/manifest.json                 the same on every node
-    DIR/authority/                    ca.key, which stays with the operator, and ca.crt
-    DIR/node-3/                       all that node 3 needs, and nothing of another node's: node.toml, manifest.json,
-                                      node.key, node.crt, ca.crt, data.npz; it makes its own state/
+    DIR/manifest.json     the same on every node
+    DIR/authority/        ca.key, which stays with the operator, and ca.crt
+    DIR/node-3/           everything that node 3 needs, and nothing of other nodes: node.toml,
+                          manifest.json, node.key, node.crt, ca.crt, data.npz; it creates state/
 
-`fleet_of` is the way back, for who has all of it: to merge the nodes' logs into a trace.
+`fleet_of` reads such a folder, for an operator who has all of it and wants to merge the nodes' logs
+into a trace.
 """
 
 from __future__ import annotations
 
-import errno
 import io
-import random
 import secrets
 import shutil
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.durable import sync_folder, write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.fleet.identity.authority import NODE_DAYS, Authority
 from levywalk.fleet.identity.certificates import key_fingerprint
@@ -36,7 +34,8 @@ from levywalk.fleet.setup import deploy as deployment
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.deploy import Place
 from levywalk.fleet.setup.manifest import Manifest
-from levywalk.fleet.setup.node_file import NodeFile, Peer, host_port, node_files
+from levywalk.fleet.setup.node_file import NodeFile, Peer, node_files
+from levywalk.fleet.setup.places import places_of
 from levywalk.network import Network
 from levywalk.problem import (
     GeneralizedLinear,
@@ -51,14 +50,13 @@ from levywalk.progress import Progress
 from levywalk.registry import from_dict
 from levywalk.schedule import Schedule
 from levywalk.walks import Walk
-
-# The kernel gives clients ports from 32768 on, which could take a node's while it is down.
-LOWEST_PORT, HIGHEST_PORT = 20_000, 32_767
-_PORTS = 65_535
+from levywalk.whole_files import sync_folder, write_whole
 
 
 class PrivateProblem:
-    """A problem whose data is with the nodes' owners; the operator knows its dimension and an agreed L̄.
+    """A problem whose data only the nodes' owners have.
+
+    The operator knows its dimension and an agreed L̄.
 
     Examples
     --------
@@ -67,10 +65,18 @@ class PrivateProblem:
     """
 
     def __init__(
-        self, n: int, dim: int, mean_smoothness: float, *, loss: str = "least_squares", ridge: float = 0.0
+        self,
+        n: int,
+        dim: int,
+        mean_smoothness: float,
+        *,
+        loss: str = "least_squares",
+        ridge: float = 0.0,
     ) -> None:
         self.n, self.dim = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)
-        self.smoothness: Floats = np.full(self.n, checks.positive("mean_smoothness", mean_smoothness))
+        self.smoothness: Floats = np.full(
+            self.n, checks.positive("mean_smoothness", mean_smoothness)
+        )
         self.sample_loss: Loss = from_dict("loss", {"kind": loss})
         self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
 
@@ -104,41 +110,53 @@ def create(
     progress: Progress | None = None,
     **more: Any,
 ) -> Path:
-    """Make the folder of a new fleet; return it.
+    """Create the folder of a new fleet; return it.
 
     Parameters
     ----------
     folder
-        One that does not exist, or is empty. It appears at once when all of it is there.
+        A folder that does not exist, or is empty. It appears in one step, when it is complete.
     problem
-        `LeastSquares` or `Logistic`, of which each node gets its own samples;
-        or `PrivateProblem`: then each owner puts a ``data.csv`` (features, and the target last) beside the node's file.
+        `LeastSquares` or `Logistic`: each node gets its own samples. Or `PrivateProblem`: each
+        owner puts a ``data.csv`` (features, and the target last) beside the node's file.
     shared_key
-        Whether all nodes draw from the seed, so that a walk without faults is that of `levywalk.run`; anybody who knows
-        the seed can then foretell the walk. Else each node draws from its own entropy.
+        Whether all nodes draw from the seed, so that a walk without faults is that of
+        `levywalk.run`. Anybody who knows the seed can then predict the walk. Otherwise each node
+        draws from its own entropy.
     terms
-        Of the hand-off; its ``run`` becomes the manifest's hash.
+        Times and rules of the hand-off; its ``run`` becomes the manifest's hash.
     host, port
-        All nodes on this machine: the host they listen on, and the port of node 0, from which the others count up.
-        Without a port, free ones are found.
+        For nodes on this machine: the host they listen on, and the port of node 0; node i listens
+        on port + i. Without a port, free ports are chosen.
     addresses
-        Nodes on machines of their own: host:port of each, as its neighbours reach it.
+        For nodes on machines of their own: the host:port at which neighbours reach each node.
     metrics
-        Whether each node serves its metrics on the loopback.
+        Whether each node serves its metrics on the loopback interface.
     days
-        How long the nodes' certificates are valid.
+        How many days the nodes' certificates are valid.
     deploy
-        "systemd", "compose" or "kubernetes": add the files for it; the last two have addresses of their own.
+        "systemd", "compose" or "kubernetes": add the files for it. The last two set the addresses.
     more
-        As for `Fleet.of` and `PublishedWalk.of`: start, x0, stop, detector, update, record_every.
+        Further arguments of `Fleet.of` and `PublishedWalk.of`: start, x0, stop, detector, update,
+        record_every.
 
     Examples
     --------
     >>> import tempfile
     >>> import levywalk as lw
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     at = create(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
-    ...     sorted(path.name for path in at.iterdir()), sorted(path.name for path in (at / "node-3").iterdir())
+    ...     at = create(
+    ...         Path(name) / "five",
+    ...         lw.ring(5),
+    ...         lw.homogeneous(5),
+    ...         lw.mhlj(),
+    ...         steps=100,
+    ...         step_size="theory",
+    ...     )
+    ...     (
+    ...         sorted(path.name for path in at.iterdir()),
+    ...         sorted(path.name for path in (at / "node-3").iterdir()),
+    ...     )
     (['authority', 'manifest.json', 'node-0', 'node-1', 'node-2', 'node-3', 'node-4'],
      ['ca.crt', 'data.npz', 'manifest.json', 'node.crt', 'node.key', 'node.toml'])
     """
@@ -156,33 +174,29 @@ def create(
         **more,
     )
     manifest = Manifest.of(fleet, name=name)
-    places = _places(network.n, name, host, port, addresses, metrics, deploy)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
-    try:
-        beside.mkdir(mode=0o700)
-        _fill(beside, fleet, manifest, places, days, progress)
-        if deploy is not None:
-            for path, text in deployment.files(beside, deploy).items():
-                write_whole(beside / path, text.encode())
-        sync_folder(beside)
-        beside.rename(folder)
-    except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
-        raise
-    sync_folder(folder.parent)
+    places = places_of(network.n, name, host, port, addresses, metrics, deploy)
+    _write_fleet(folder, fleet, manifest, places, days, deploy, progress)
     return folder
 
 
 def fleet_of(folder: str | Path) -> Fleet:
-    """Rebuild what a fleet walks by from its folder, with all nodes' data: for who founded it, to merge logs.
+    """Read a fleet from its folder with all nodes' data, to merge its logs.
+
+    Only the operator who created it can do that.
 
     Examples
     --------
     >>> import tempfile
     >>> import levywalk as lw
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     at = create(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
+    ...     at = create(
+    ...         Path(name) / "five",
+    ...         lw.ring(5),
+    ...         lw.homogeneous(5),
+    ...         lw.mhlj(),
+    ...         steps=100,
+    ...         step_size="theory",
+    ...     )
     ...     fleet_of(at).network
     Network('ring(5)', n=5, edges=5, self_loops='none')
     """
@@ -191,7 +205,10 @@ def fleet_of(folder: str | Path) -> Fleet:
     nodes = node_files(folder, manifest.nodes)
     for node in nodes:
         if Manifest.read(node.manifest).digest != manifest.digest:
-            raise InvalidSpec(f"{node.manifest}: another manifest than the fleet's: copy {folder}/manifest.json there")
+            raise InvalidSpec(
+                f"{node.manifest}: this is not the fleet's manifest: copy {folder}/manifest.json "
+                "there"
+            )
     network = _network(folder, manifest, nodes)
     problem = _problem(manifest, nodes)
     return Fleet(
@@ -208,22 +225,29 @@ def fleet_of(folder: str | Path) -> Fleet:
     )
 
 
-# Making
+# Writing
 
 
 def _fresh(folder: Path) -> Path:
     folder = folder.absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidParameter(
-            f"folder must not exist, or be empty, got {str(folder)!r}: name another; a fleet is never overwritten"
+            f"folder must not exist, or be empty, got {str(folder)!r}: choose another; a fleet is "
+            "never overwritten"
         )
     return folder.resolve()
 
 
 def _check_problem(problem: Problem, design: Walk, step_size: float | str | Schedule) -> None:
-    """Refuse what a node could not compute alone, and step sizes that need data that nobody has seen."""
+    """Refuse problems that a node cannot compute alone, and step sizes that need the
+    private data.
+    """
     if isinstance(problem, PrivateProblem):
-        sizes = [step_size] if design.detector is None else [step_size, getattr(design, "step_size", 0.0)]
+        sizes = (
+            [step_size]
+            if design.detector is None
+            else [step_size, getattr(design, "step_size", 0.0)]
+        )
         for size in sizes:
             if isinstance(size, str):
                 raise InvalidParameter(
@@ -237,106 +261,41 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
         )
 
 
-def _places(
-    n: int,
-    name: str,
-    host: str,
-    port: int | None,
-    addresses: Sequence[str] | None,
-    metrics: bool,
+def _write_fleet(
+    folder: Path,
+    fleet: Fleet,
+    manifest: Manifest,
+    places: list[Place],
+    days: int,
     deploy: str | None,
-) -> list[Place]:
-    """Return where each node listens, and where the others reach it."""
-    if deploy is not None:
-        checks.choice("deploy", deploy, deployment.KINDS)
-    if deploy in deployment.OWN_ADDRESSES:
-        if port is not None or addresses is not None:
-            raise InvalidParameter(f"port and addresses must not be given with deploy={deploy!r}, which has its own")
-        return [deployment.place(str(deploy), name, v, metrics) for v in range(n)]
-    if addresses is None:
-        return _here(n, host, port, metrics)
-    if port is not None:
-        raise InvalidParameter(f"port must be None with addresses, which have ports, got {port!r}")
-    return _elsewhere(n, addresses, metrics)
-
-
-def _here(n: int, host: str, port: int | None, metrics: bool) -> list[Place]:
-    shown = f"[{host}]" if ":" in host else host
-    if host_port(f"{shown}:1") is None:
-        raise InvalidParameter(f"host must be a name or an IP address, got {host!r}")
-    if port is None:
-        ports = _free_ports(host, 2 * n if metrics else n)
-    else:
-        last = _PORTS - (2 * n if metrics else n) + 1
-        first = checks.integer(f"port of node 0 of {n}", port, low=1, high=last)
-        ports = list(range(first, first + 2 * n))
-    return [
-        Place(
-            f"{shown}:{ports[v]}", f"{shown}:{ports[v]}", f"127.0.0.1:{ports[n + v]}" if metrics else None, local=True
-        )
-        for v in range(n)
-    ]
-
-
-def _free_ports(host: str, count: int) -> list[int]:
-    """Find ports that nobody listens on; not always the same, or two fleets that are both down would share them."""
-    span = HIGHEST_PORT - LOWEST_PORT + 1
-    if count > span:
-        raise InvalidParameter(f"{count} ports are more than the {span} that are safe on one machine; give port=")
-    first, free = random.SystemRandom().randrange(span), []
-    for i in range(span):
-        port = LOWEST_PORT + (first + i) % span
-        if all(_is_free(at, port) for at in dict.fromkeys((host, "127.0.0.1"))):
-            free.append(port)
-            if len(free) == count:
-                return sorted(free)
-    raise InvalidParameter(f"only {len(free)} of {count} ports are free on {host}; give port=, or fewer nodes")
-
-
-def _is_free(host: str, port: int) -> bool:
+    progress: Progress | None,
+) -> None:
+    """Write a fleet's folder under another name, and rename it when it is complete."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as line:
-            if family == socket.AF_INET6:
-                line.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            try:
-                line.bind(address)
-            except OSError as error:
-                if error.errno == errno.EADDRINUSE:
-                    return False
-                raise
-    except OSError as error:
-        raise InvalidParameter(
-            f"host must be an address of this machine, got {host!r} ({error.strerror}); for others give addresses="
-        ) from None
-    return True
-
-
-def _elsewhere(n: int, addresses: Sequence[str], metrics: bool) -> list[Place]:
-    if isinstance(addresses, str) or len(addresses) != n or len(set(addresses)) != n:
-        raise InvalidParameter(
-            f"addresses must be a list of {n} different ones, host:port of each node, got {addresses!r}"
-        )
-    ends = []
-    for address in addresses:
-        end = host_port(str(address))
-        if end is None:
-            raise InvalidParameter(f"addresses must be host:port each, got {address!r}")
-        ends.append(end)
-    after = max(port for _, port in ends) + 1
-    if metrics and after + n - 1 > _PORTS:
-        raise InvalidParameter(f"addresses must leave {n} ports above {after - 1} for metrics; or give metrics=False")
-    # Many a machine knows its own name as a loopback address, so a node listens on all: TLS asks who is there.
-    return [
-        Place(address, f"{'[::]' if ':' in host else '0.0.0.0'}:{port}", f"127.0.0.1:{after + v}" if metrics else None)
-        for v, (address, (host, port)) in enumerate(zip(addresses, ends, strict=True))
-    ]
+        beside.mkdir(mode=0o700)
+        _fill(beside, fleet, manifest, places, days, progress)
+        if deploy is not None:
+            for path, text in deployment.files(beside, deploy).items():
+                write_whole(beside / path, text.encode())
+        sync_folder(beside)
+        beside.rename(folder)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    sync_folder(folder.parent)
 
 
 def _fill(
-    folder: Path, fleet: Fleet, manifest: Manifest, places: list[Place], days: int, progress: Progress | None
+    folder: Path,
+    fleet: Fleet,
+    manifest: Manifest,
+    places: list[Place],
+    days: int,
+    progress: Progress | None,
 ) -> None:
-    """Write everything."""
+    """Write all files of the fleet."""
     manifest.write(folder / "manifest.json")
     authority = Authority.create(folder / "authority", manifest.name)
     prints = []
@@ -358,7 +317,12 @@ def _fill(
             at / NODE_CERTIFICATE,
             at / CA_CERTIFICATE,
             tuple(
-                Peer(u, places[u].address, prints[u], folder / f"node-{u}" / "state" if place.local else None)
+                Peer(
+                    u,
+                    places[u].address,
+                    prints[u],
+                    folder / f"node-{u}" / "state" if place.local else None,
+                )
                 for u in near
             ),
         ).write(at / "node.toml")
@@ -367,7 +331,7 @@ def _fill(
 
 
 def _write_data(folder: Path, problem: Problem, v: int) -> str:
-    """Write a node's own samples, for its eyes alone; return the file's name."""
+    """Write a node's own samples, readable by the owner alone; return the name of the file."""
     if not isinstance(problem, GeneralizedLinear):
         return "data.csv"
     rows = slice(int(problem.offsets[v]), int(problem.offsets[v + 1]))
@@ -385,7 +349,8 @@ def _network(folder: Path, manifest: Manifest, nodes: list[NodeFile]) -> Network
     for v, u in sorted(edges):
         if (u, v) not in edges:
             raise InvalidSpec(
-                f"{folder}: node {v} has node {u} as a neighbour, but not the other way: mend one node file"
+                f"{folder}: node {v} has node {u} as a neighbour, but not the other way round: "
+                "correct one of the node files"
             )
     return Network.from_edges(
         [edge for edge in sorted(edges) if edge[0] < edge[1]],

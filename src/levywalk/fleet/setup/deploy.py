@@ -1,7 +1,8 @@
-"""Files that run a founded fleet elsewhere: a systemd unit, a compose file, Kubernetes objects; and how to use them.
+"""Files that run a fleet elsewhere: a systemd unit, a compose file, Kubernetes objects, and
+instructions.
 
-In containers a node's addresses are the names that compose and Kubernetes give it, so the fleet must be founded for
-them: ``create(..., deploy="compose")``.
+In containers a node's addresses are the names that compose and Kubernetes give it, so the fleet
+must be created for them: ``create(..., deploy="compose")``.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from levywalk.fleet.setup.node_file import NodeFile, node_files
 
 KINDS = ("systemd", "compose", "kubernetes")
 OWN_ADDRESSES = ("compose", "kubernetes")
-PORT, METRICS = 7400, 7401  # in a container, which has a network of its own
+PORT, METRICS = 7400, 7401  # port in a container, which has its own network
 USER = 10001  # in a container
 _CONFIG, _STATE = "/etc/levywalk", "/var/lib/levywalk"  # in a container
-_SECRET = 1_000_000  # bytes: Kubernetes takes 1 MiB, names included
+_SECRET = 1_000_000  # bytes; Kubernetes accepts 1 MiB, including names
 
 
 class Place(NamedTuple):
-    """Where a node is: how others reach it, where it listens, and where its state is if not in its folder."""
+    """Where a node runs: how others reach it, where it listens, and where its state is if not in
+    its folder.
+    """
 
     address: str
     listen: str
@@ -33,7 +36,7 @@ class Place(NamedTuple):
 
 
 def place(kind: str, name: str, v: int, metrics: bool = True) -> Place:
-    """Return where a node of a fleet is in compose or Kubernetes.
+    """Return where a node runs in compose or Kubernetes.
 
     Examples
     --------
@@ -41,11 +44,16 @@ def place(kind: str, name: str, v: int, metrics: bool = True) -> Place:
     ('node-3:7400', 'levywalk-five-3-0.levywalk-five:7400')
     """
     host = f"node-{v}" if kind == "compose" else f"levywalk-{name}-{v}-0.levywalk-{name}"
-    return Place(f"{host}:{PORT}", f"0.0.0.0:{PORT}", f"127.0.0.1:{METRICS}" if metrics else None, Path(_STATE))
+    return Place(
+        f"{host}:{PORT}",
+        f"0.0.0.0:{PORT}",
+        f"127.0.0.1:{METRICS}" if metrics else None,
+        Path(_STATE),
+    )
 
 
 def files(folder: str | Path, kind: str) -> dict[str, str]:
-    """Return the files that run the fleet of a folder, by their path in it.
+    """Return the files that run a fleet, by their path in its folder.
 
     Parameters
     ----------
@@ -58,7 +66,14 @@ def files(folder: str | Path, kind: str) -> dict[str, str]:
     >>> import levywalk as lw
     >>> from levywalk.fleet.setup.create import create
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     at = create(Path(name) / "five", lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
+    ...     at = create(
+    ...         Path(name) / "five",
+    ...         lw.ring(5),
+    ...         lw.homogeneous(5),
+    ...         lw.mhlj(),
+    ...         steps=100,
+    ...         step_size="theory",
+    ...     )
     ...     list(files(at, "systemd"))
     ['levywalk-node@.service', 'INSTALL.md']
     """
@@ -73,7 +88,11 @@ def files(folder: str | Path, kind: str) -> dict[str, str]:
     _check_places(kind, manifest, nodes)
     image = {"Dockerfile": _DOCKERFILE, ".dockerignore": _DOCKERIGNORE}
     if kind == "compose":
-        return {"compose.yaml": _compose(manifest), **image, "INSTALL.md": _COMPOSE_TEXT.format(start=manifest.start)}
+        return {
+            "compose.yaml": _compose(manifest),
+            **image,
+            "INSTALL.md": _COMPOSE_TEXT.format(start=manifest.start),
+        }
     name = f"levywalk-{manifest.name}"
     return {
         "kubernetes.yaml": _kubernetes(name, nodes),
@@ -84,16 +103,18 @@ def files(folder: str | Path, kind: str) -> dict[str, str]:
 
 
 def _check_places(kind: str, manifest: Manifest, nodes: list[NodeFile]) -> None:
-    """Refuse a fleet whose addresses are others than those that its containers will have."""
+    """Refuse a fleet whose addresses are not those that its containers will have."""
     for node in nodes:
         own = place(kind, manifest.name, node.id)
         found = [(node.listen, own.listen), (str(node.state), str(own.state))]
-        found += [(peer.address, place(kind, manifest.name, peer.id).address) for peer in node.neighbours]
+        found += [
+            (peer.address, place(kind, manifest.name, peer.id).address) for peer in node.neighbours
+        ]
         for is_, must in found:
             if is_ != must:
                 raise InvalidParameter(
                     f"node {node.id} of this fleet has {is_} where {kind} needs {must}: "
-                    f"found the fleet for it, with levywalk fleet init --for {kind}"
+                    f"create the fleet for it, with levywalk fleet init --for {kind}"
                 )
 
 
@@ -103,7 +124,7 @@ _UNIT = """\
 Description=levywalk node %i
 Wants=network-online.target
 After=network-online.target
-# A node is to come back whatever happened to it, however often.
+# Restart a node whatever happened to it, however often.
 StartLimitIntervalSec=0
 
 [Service]
@@ -147,14 +168,16 @@ WantedBy=multi-user.target
 _SYSTEMD = """\
 # Running the fleet "{name}" under systemd
 
-On each machine, as root, with levywalk at /usr/local/bin/levywalk (else mend ExecStart in the unit):
+On each machine, as root, with levywalk at /usr/local/bin/levywalk (otherwise change ExecStart in \
+the unit):
 
     useradd --system --home-dir /var/lib/levywalk levywalk
     cp levywalk-node@.service /etc/systemd/system/
     install -d -m 755 /var/lib/levywalk
 
-For each node of that machine, here node 3. Its folder holds its private key and its data: copy it to that machine
-alone. The folder `authority` stays with the operator.
+For each node of that machine, here node 3. Its folder contains its private key and its data: \
+copy it only to that
+machine. The folder `authority` stays with the operator.
 
     cp -r node-3 /var/lib/levywalk/
     chown -R levywalk:levywalk /var/lib/levywalk/node-3
@@ -162,12 +185,13 @@ alone. The folder `authority` stays with the operator.
     systemctl daemon-reload
     systemctl enable --now levywalk-node@node-3
 
-When all nodes run, the first token is born on the operator's word, once, on the machine of node {start}:
+When all nodes run, start the walk, once, on the machine of node {start}:
 
     runuser -u levywalk -- levywalk fleet begin /var/lib/levywalk/node-{start}/node.toml
 
-Restarts, crashes and updates of machines need no word: a node goes on from /var/lib/levywalk/node-N/state. Never
-start a node from a copy of an old state, and never run one node twice.
+After restarts, crashes and updates of machines a node continues by itself from
+/var/lib/levywalk/node-N/state. Never start a node from a copy of an old state, \
+and never run one node twice.
 """
 
 _DOCKERFILE = f"""\
@@ -183,7 +207,7 @@ ENV MALLOC_ARENA_MAX=1 OPENBLAS_NUM_THREADS=1
 USER {USER}:{USER}
 """
 
-# Keys and data lie beside the Dockerfile, and must not get into an image.
+# Keys and data are beside the Dockerfile, and must not be copied into an image.
 _DOCKERIGNORE = """\
 *
 !levywalk-*.whl
@@ -193,7 +217,8 @@ _DOCKERIGNORE = """\
 def _compose(manifest: Manifest) -> str:
     nodes = range(manifest.nodes)
     services = "".join(
-        f"  node-{v}:\n    <<: *node\n    volumes:\n      - ./node-{v}:{_CONFIG}:ro\n      - node-{v}:{_STATE}\n"
+        f"  node-{v}:\n    <<: *node\n    volumes:\n      - ./node-{v}:{_CONFIG}:ro\n      - "
+        f"node-{v}:{_STATE}\n"
         for v in nodes
     )
     return _COMPOSE.format(
@@ -224,7 +249,8 @@ x-node: &node
     OPENBLAS_NUM_THREADS: "1"
   networks: [fleet]
   healthcheck:
-    test: [CMD, python, -c, "import socket; socket.create_connection(('127.0.0.1', {port}), 3).close()"]
+    test: [CMD, python, -c, \
+"import socket; socket.create_connection(('127.0.0.1', {port}), 3).close()"]
     interval: 30s
     timeout: 10s
     start_period: 30s
@@ -235,37 +261,38 @@ networks:
   fleet:
     internal: true
 
-# A node's volume is its memory of the hand-offs: do not remove one while the walk goes on.
+# A node's volume contains its state of the hand-offs: do not remove one before the walk is over.
 volumes:
 {volumes}"""
 
 _COMPOSE_TEXT = f"""\
 # Running the fleet with compose
 
-Build the image from levywalk's wheel, and give the nodes' files to the user of the container, who alone may read
-the keys:
+Build the image from levywalk's wheel, and make the user of the container the owner of the nodes' \
+files: only the owner
+may read the keys:
 
     cp …/levywalk-*.whl .
     docker build -t levywalk .
     sudo chown -R {USER}:{USER} node-*
     docker compose up -d
 
-When all nodes run, the first token is born on the operator's word, once:
+When all nodes run, start the walk, once:
 
     docker compose exec node-{{start}} levywalk fleet begin {_CONFIG}/node.toml
 
-Then, or at any time:
+Then, and at any time:
 
     docker compose exec node-{{start}} levywalk fleet status {_CONFIG}/node.toml
     docker compose restart node-1          # loses nothing
-    docker compose down                    # keeps the volumes; with -v the walk is gone
+    docker compose down                    # keeps the volumes; with -v the walk is lost
 
 The folder `authority` is not mounted anywhere: keep it with the operator.
 """
 
 
 def _own_files(node: NodeFile) -> list[str]:
-    """Return the names of what is in a node's folder, all of which its pod needs."""
+    """Return the names of the files in a node's folder. Its pod needs all of them."""
     folder = node.manifest.parent
     paths = (node.manifest, node.key, node.certificate, node.authority, node.data)
     return ["node.toml", *(path.name for path in paths if path.parent == folder)]
@@ -273,7 +300,8 @@ def _own_files(node: NodeFile) -> list[str]:
 
 def _kustomization(name: str, folder: Path, nodes: list[NodeFile]) -> str:
     lines = [
-        "# Secrets are made from the files here when this is applied: no key is written into any other file.",
+        "# Secrets are made from these files when this is applied: no key is written to any other "
+        "file.",
         "apiVersion: kustomize.config.k8s.io/v1beta1",
         "kind: Kustomization",
         "resources: [kubernetes.yaml]",
@@ -287,8 +315,10 @@ def _kustomization(name: str, folder: Path, nodes: list[NodeFile]) -> str:
         size = sum((at / file).stat().st_size for file in names if (at / file).exists())
         if size > _SECRET:
             raise InvalidParameter(
-                f"the files of node {node.id} take {size} bytes, and a Kubernetes secret at most 1 MiB: put its data "
-                f"on its volume, and data = '{_STATE}/{node.data.name}' into its node.toml"
+                f"the files of node {node.id} have {size} bytes, but a Kubernetes secret has at "
+                "most 1 MiB: "
+                f"put its data on its volume, and data = '{_STATE}/{node.data.name}' into its "
+                "node.toml"
             )
         lines += [f"  - name: {name}-{node.id}", "    files:"]
         lines += [f"      - node-{node.id}/{file}" for file in names]
@@ -301,15 +331,21 @@ def _kubernetes(name: str, nodes: list[NodeFile]) -> str:
         names = ", ".join(f"/secret/{file}" for file in _own_files(node))
         parts.append(
             _STATEFUL_SET.format(
-                name=name, node=node.id, files=names, port=PORT, user=USER, config=_CONFIG, state=_STATE
+                name=name,
+                node=node.id,
+                files=names,
+                port=PORT,
+                user=USER,
+                config=_CONFIG,
+                state=_STATE,
             )
         )
     return "---\n".join(parts)
 
 
 _SERVICE = """\
-# A StatefulSet for each node, so that a machine of the cluster sees the keys and data of its own nodes alone.
-# Apply with kustomize, which makes the secrets: kubectl apply -k . See INSTALL.md.
+# A StatefulSet for each node, so that a machine of the cluster sees the keys and data of its own
+# nodes alone. Apply with kustomize, which makes the secrets: kubectl apply -k . See INSTALL.md.
 apiVersion: v1
 kind: Service
 metadata:
@@ -317,13 +353,13 @@ metadata:
   labels: {{app.kubernetes.io/name: levywalk, app.kubernetes.io/instance: {name}}}
 spec:
   clusterIP: None
-  # A node must find its neighbours also while they are starting.
+  # A node must also find neighbours that are still starting.
   publishNotReadyAddresses: true
   selector: {{app.kubernetes.io/instance: {name}}}
   ports:
     - {{name: fleet, port: {port}}}
 ---
-# A holder and its guardian must not be drained at once.
+# The holder and its guardian must not be stopped at the same time.
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
@@ -339,15 +375,17 @@ apiVersion: apps/v1
 kind: StatefulSet
 metadata:
   name: {name}-{node}
-  labels: {{app.kubernetes.io/name: levywalk, app.kubernetes.io/instance: {name}, levywalk/node: "{node}"}}
+  labels: {{app.kubernetes.io/name: levywalk, app.kubernetes.io/instance: {name}, \
+levywalk/node: "{node}"}}
 spec:
-  replicas: 1  # never more: a node runs once
+  replicas: 1  # never more: a node must not run twice
   serviceName: {name}
   selector:
     matchLabels: {{app.kubernetes.io/instance: {name}, levywalk/node: "{node}"}}
   template:
     metadata:
-      labels: {{app.kubernetes.io/name: levywalk, app.kubernetes.io/instance: {name}, levywalk/node: "{node}"}}
+      labels: {{app.kubernetes.io/name: levywalk, app.kubernetes.io/instance: {name}, \
+levywalk/node: "{node}"}}
     spec:
       automountServiceAccountToken: false
       terminationGracePeriodSeconds: 30
@@ -359,8 +397,9 @@ spec:
         fsGroupChangePolicy: OnRootMismatch
         seccompProfile: {{type: RuntimeDefault}}
       initContainers:
-        # With fsGroup, which the volume needs, Kubernetes lets the group read every file of a secret, whatever
-        # defaultMode says; a node refuses a key that others may read. So it gets a copy of its own, in memory.
+        # With fsGroup, which the volume needs, Kubernetes lets the group read every file of a
+        # secret, whatever defaultMode says; a node refuses a key that others may read. So it gets
+        # its own copy, in memory.
         - name: keys
           image: levywalk
           command: [install, -m, "600", -t, {config}, {files}]
@@ -398,7 +437,7 @@ spec:
           secret: {{secretName: {name}-{node}}}
         - name: config
           emptyDir: {{medium: Memory}}
-  # The node's memory of the hand-offs: it stays when the pod moves.
+  # The node's state of the hand-offs; it stays when the pod moves.
   volumeClaimTemplates:
     - metadata:
         name: state
@@ -411,29 +450,33 @@ spec:
 _KUBERNETES_TEXT = f"""\
 # Running the fleet in Kubernetes
 
-Build the image from levywalk's wheel, and put it where the cluster finds it:
+Build the image from levywalk's wheel, and push it to a registry that the cluster can reach:
 
     cp …/levywalk-*.whl .
     docker build -t REGISTRY/levywalk .
     docker push REGISTRY/levywalk
     kustomize edit set image levywalk=REGISTRY/levywalk
 
-Make the secrets and start the nodes. Each node is a StatefulSet with a secret and a volume of its own; keys are copied
-to a folder in memory with mode 0600 by an init container, as a node refuses a key that others may read.
+Create the secrets and start the nodes. Each node is a StatefulSet with its own secret and volume. \
+An init container
+copies the keys to a folder in memory with mode 0600, because a node refuses a key that others \
+may read.
 
     kubectl apply -k .
     kubectl wait --for=condition=ready pod -l app.kubernetes.io/instance={{name}}
 
-When all nodes run, the first token is born on the operator's word, once:
+When all nodes run, start the walk, once:
 
     kubectl exec {{name}}-{{start}}-0 -c node -- levywalk fleet begin {_CONFIG}/node.toml
 
-Then, or at any time:
+Then, and at any time:
 
     kubectl exec {{name}}-{{start}}-0 -c node -- levywalk fleet status {_CONFIG}/node.toml
     kubectl rollout restart statefulset/{{name}}-1     # loses nothing
 
-Whoever may read the namespace's secrets has all nodes' keys and data: owners who do not trust each other need a
-namespace or a cluster each. The folder `authority` is not part of it: keep it with the operator. The volumes outlive
-`kubectl delete -k .`; do not remove one while the walk goes on.
+Whoever may read the namespace's secrets has all nodes' keys and data: \
+owners who do not trust each other need a
+namespace or a cluster each. The folder `authority` is not part of this: \
+keep it with the operator. The volumes stay
+after `kubectl delete -k .`; do not remove one before the walk is over.
 """

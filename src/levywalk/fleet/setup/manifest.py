@@ -1,9 +1,9 @@
 """The manifest: what all nodes of a fleet agree on, as one JSON file, the same on every node.
 
-It publishes constants of the walk and of the hand-off, and nothing of anybody's data but the mean L̄ of the smoothness
-constants. Its hash is the run's name in every certificate (`HandOffTerms.run`), so nodes with different manifests do
-not accept each other's certificates. A manifest is read strictly: what is unknown, missing, of another type or out of
-range is refused.
+It publishes constants of the walk and of the hand-off, and nothing of anybody's data but the mean
+L̄ of the smoothness constants. Its hash is the run's name in every certificate
+(`HandOffTerms.run`), so nodes with different manifests do not accept each other's certificates. A
+manifest is read strictly: what is unknown, missing, of another type or out of range is refused.
 """
 
 from __future__ import annotations
@@ -12,32 +12,31 @@ import hashlib
 import json
 import math
 import secrets
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError
-from levywalk.fleet.protocol.node_step import STOPS, PublishedWalk, check_local
+from levywalk.fleet.protocol.node_step import STOPS, PublishedWalk
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.setup.fields import Fields, read_bytes
+from levywalk.fleet.setup.manifest_content import FORMAT, check_real, content_of, memory_schema
 from levywalk.fleet.storage.codec import Limits
-from levywalk.memory import Sizes
 from levywalk.problem.losses import Loss
 from levywalk.registry import from_dict, to_dict
 from levywalk.schedule import is_schedule
 from levywalk.step import Method, PublishedPhase
 from levywalk.updates import Update
-from levywalk.walks import BoundDetector, Scores, Walk, as_target
+from levywalk.walks import BoundDetector, Walk, as_target
+from levywalk.whole_files import write_whole
 
 if TYPE_CHECKING:
     from levywalk.fleet.setup.build import Fleet
 
-FORMAT = 1
 LARGEST = 1 << 20  # bytes of a manifest
 SELF_LOOPS = ("none", "counted")
 _MOST_NODES = 2**31 - 1
@@ -59,11 +58,11 @@ class Manifest:
     text
         The file's bytes, which are hashed.
     run
-        A random name of this run: two fleets founded alike differ in it.
+        A random name of this run, so that two fleets with the same settings differ.
     nodes, mean_smoothness
         n and L̄.
     start
-        The node where the first token is born.
+        The node where the walk starts.
 
     Examples
     --------
@@ -71,7 +70,12 @@ class Manifest:
     >>> from levywalk.fleet.setup.build import Fleet
     >>> fleet = Fleet.of(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
     >>> manifest = Manifest.of(fleet, name="five")
-    >>> manifest.published == fleet.published, manifest.design == fleet.design, manifest.nodes, manifest.start
+    >>> (
+    ...     manifest.published == fleet.published,
+    ...     manifest.design == fleet.design,
+    ...     manifest.nodes,
+    ...     manifest.start,
+    ... )
     (True, True, 5, 4)
     >>> manifest.terms.run == manifest.digest, manifest == Manifest.parse(manifest.text)
     (True, True)
@@ -96,8 +100,8 @@ class Manifest:
 
     @classmethod
     def of(cls, fleet: Fleet, *, name: str = "fleet", run: str | None = None) -> Manifest:
-        """Write down what the nodes of a fleet must know; ``run`` is drawn unless it is given."""
-        content = _content(fleet, name, secrets.token_hex(16) if run is None else run)
+        """Return the manifest of a fleet; ``run`` is drawn at random unless it is given."""
+        content = content_of(fleet, name, secrets.token_hex(16) if run is None else run)
         text = (json.dumps(content, sort_keys=True, indent=2, allow_nan=False) + "\n").encode()
         if len(text) > LARGEST:
             raise InvalidParameter(
@@ -108,16 +112,16 @@ class Manifest:
 
     @classmethod
     def read(cls, path: str | Path) -> Manifest:
-        """Read a manifest's file."""
+        """Read a manifest file."""
         return cls.parse(read_bytes(Path(path), LARGEST, "a manifest"), str(path))
 
     @classmethod
     def parse(cls, text: bytes, source: str = "the manifest") -> Manifest:
-        """Read a manifest from its bytes; ``source`` is what messages call it."""
+        """Read a manifest from its bytes; ``source`` is its name in error messages."""
         return _parsed(cls, text, source)
 
     def write(self, path: str | Path) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file, completely or not at all."""
         write_whole(Path(path), self.text)
 
     @property
@@ -142,7 +146,9 @@ class Manifest:
 
     @property
     def shared_key(self) -> int | None:
-        """The seed that all nodes draw from, as `levywalk.run` does; None: each draws from its own entropy."""
+        """The seed that all nodes draw from, as `levywalk.run` does; None if each node draws from
+        its own entropy.
+        """
         return self.seed if self.shared else None
 
     def scores(self, smoothness: float, degree: int) -> tuple[float, ...]:
@@ -152,7 +158,9 @@ class Manifest:
         --------
         >>> import levywalk as lw
         >>> from levywalk.fleet.setup.build import Fleet
-        >>> fleet = Fleet.of(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
+        >>> fleet = Fleet.of(
+        ...     lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory"
+        ... )
         >>> Manifest.of(fleet).scores(3.5, degree=2)
         (3.5,)
         """
@@ -163,101 +171,15 @@ class Manifest:
         )
 
 
-# Writing
-
-
-def _content(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
-    published, design, problem, terms = fleet.published, fleet.design, fleet.problem, fleet.terms
-    loss = getattr(problem, "sample_loss", None)
-    if not isinstance(loss, Loss):
-        raise InvalidParameter(
-            f"problem must be made of samples and a loss, such as LeastSquares or Logistic, got "
-            f"{type(problem).__name__}: a node computes its own loss"
-        )
-    check_real(design, published.update)
-    return {
-        "format": FORMAT,
-        "run": run,
-        "name": name,
-        "network": {"name": fleet.network.name, "nodes": fleet.network.n, "self_loops": fleet.network.self_loops},
-        "model": {"dtype": "float64", "shape": [published.dim], "x0": _first(fleet.x0, published.dim)},
-        "problem": {
-            "loss": to_dict("loss", loss),
-            "ridge": float(problem.ridge),  # type: ignore[attr-defined]
-            "mean_smoothness": float(np.mean(problem.smoothness)),
-        },
-        "design": {"name": design.name, "recipe": to_dict("design", design)},
-        "update": to_dict("update", published.update),
-        "memory": memory_schema(published.method),
-        "phases": [_phase(phase) for phase in published.phases],
-        "walk": {
-            "steps": published.steps,
-            "stop": published.stop,
-            "detector": None if published.detector is None else _written(published.detector),
-            "record_every": published.record_every,
-            "start": fleet.start,
-        },
-        "draws": {"seed": int(fleet.seed), "shared_key": fleet.shared_key},
-        "handoff": {key: value for key, value in _written(terms).items() if key != "run"},
-    }
-
-
-def check_real(design: Walk, update: Update) -> None:
-    """Refuse what real nodes cannot do yet, or never can, by its name."""
-    check_local(design, update)
-    for part in design.phases:
-        if part.node_memory or part.asks_neighbours:
-            raise InvalidParameter(
-                f"design {part.name} keeps memory at the nodes, which real nodes cannot do yet; "
-                "levywalk fleet simulate and levywalk run can"
-            )
-        if isinstance(part.target, Scores):
-            raise InvalidParameter(
-                f"target of design {part.name} must be uniform, importance, degree or mixed in a fleet, got "
-                f"{part.target!r}: a node computes its own score"
-            )
-    if update.node_memory:
-        raise InvalidParameter(
-            f"update {update.name} keeps memory at the nodes, which real nodes cannot do yet; "
-            "levywalk fleet simulate and levywalk run can"
-        )
-
-
-def memory_schema(method: Method) -> list[dict[str, Any]]:
-    """Return what travels with the model, as plain data: names, types and shapes, in the order of the bytes."""
-    sizes = Sizes(method.dim, 0, 0)
-    return [
-        {"name": name, "dtype": np.dtype(kind.dtype).name, "shape": list(kind.shape(sizes))}
-        for name, kind in method.token_memory.items()
-    ]
-
-
-def _first(x0: Floats, dim: int) -> list[float] | None:
-    """Return the first model, or None for zeros."""
-    if x0.shape != (dim,) or not np.isfinite(x0).all():
-        raise InvalidParameter(f"x0 must be {dim} finite numbers, got {x0!r:.80}")
-    return None if x0.tobytes() == np.zeros(len(x0)).tobytes() else [float(number) for number in x0]
-
-
-def _phase(phase: PublishedPhase) -> dict[str, Any]:
-    return {
-        "mean_score": phase.mean_score,
-        "step_size": to_dict("schedule", phase.step_size),
-        "most": None if phase.most == math.inf else phase.most,
-        "scaled": phase.scaled,
-    }
-
-
-def _written(value: Any) -> dict[str, Any]:
-    return {entry.name: getattr(value, entry.name) for entry in fields(value)}
-
-
 # Reading
 
 
 def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
     if len(text) > LARGEST:
-        raise InvalidSpec(f"{source}: larger than {LARGEST} bytes, which a manifest never is; is it the right file?")
+        raise InvalidSpec(
+            f"{source}: larger than {LARGEST} bytes, which a manifest never is; is it the right "
+            "file?"
+        )
     top = Fields(
         _loaded(text, source),
         source,
@@ -267,7 +189,7 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         ),
     )
     if top.values["format"] != FORMAT or type(top.values["format"]) is not int:
-        raise top.bad("format", f"{FORMAT}; use the version of levywalk that the fleet was founded with")
+        raise top.bad("format", f"{FORMAT}; use the version of levywalk that created the fleet")
     run = top.text("run", most=64)
     if len(run) < 16 or set(run) - set("0123456789abcdef"):
         raise top.bad("run", "16 to 64 hexadecimal digits")
@@ -301,12 +223,12 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
 
 def _loaded(text: bytes, source: str) -> Any:
     def refuse(constant: str) -> Any:
-        raise ValueError(f"{constant} is no number")
+        raise ValueError(f"{constant} is not a number")
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise ValueError("a key stands twice in one table")
+            raise ValueError("a key occurs twice in one table")
         return found
 
     try:
@@ -321,13 +243,22 @@ def _model(top: Fields) -> tuple[int, Floats]:
     model = top.table("model", needed=("dtype", "shape", "x0"))
     model.choice("dtype", ("float64",))
     shape = model.values["shape"]
-    if not isinstance(shape, list) or len(shape) != 1 or type(shape[0]) is not int or not 1 <= shape[0] <= _MOST_DIM:
+    if (
+        not isinstance(shape, list)
+        or len(shape) != 1
+        or type(shape[0]) is not int
+        or not 1 <= shape[0] <= _MOST_DIM
+    ):
         raise model.bad("shape", f"a list of one number from 1 to {_MOST_DIM}")
     dim: int = shape[0]
     if "x0" not in model:
         return dim, np.zeros(dim)
     numbers = model.values["x0"]
-    if not isinstance(numbers, list) or len(numbers) != dim or not all(type(number) is float for number in numbers):
+    if (
+        not isinstance(numbers, list)
+        or len(numbers) != dim
+        or not all(type(number) is float for number in numbers)
+    ):
         raise model.bad("x0", f"null or a list of {dim} numbers, each with a decimal point")
     x0 = np.array(numbers)
     if not np.isfinite(x0).all():
@@ -336,7 +267,9 @@ def _model(top: Fields) -> tuple[int, Floats]:
 
 
 def _methods(top: Fields) -> tuple[Walk, Update]:
-    """Return the walk and the update that the manifest names; an unknown name is refused before anything starts."""
+    """Return the walk and the update that the manifest names; an unknown name is refused before
+    anything starts.
+    """
     table = top.table("design", needed=("name", "recipe"))
     design = _recipe(table, "recipe", "design")
     name = table.text("name")
@@ -350,7 +283,8 @@ def _methods(top: Fields) -> tuple[Walk, Update]:
 def _recipe(table: Fields, key: str, kind: str) -> Any:
     """Return the object that a recipe stands for; its factory checks its arguments.
 
-    A recipe must be written out in full, as `to_dict` writes it, so that no default of another version is taken.
+    A recipe must be written out in full, as `to_dict` writes it, so that no default of another
+    version is taken.
     """
     recipe = table.values[key]
     if not _is_plain(recipe, _MOST_DEPTH):
@@ -358,7 +292,12 @@ def _recipe(table: Fields, key: str, kind: str) -> Any:
     try:
         made = from_dict(kind, recipe)
         whole = to_dict(kind, made)
-    except (LevywalkError, TypeError, ValueError, ArithmeticError) as error:  # a user's factory may raise the latter
+    except (
+        LevywalkError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+    ) as error:  # a user's factory may raise the latter
         shown = json.dumps(recipe)[:_SHOWN]
         raise InvalidSpec(f"{table.source}: in {table.name(key)} = {shown}: {error}") from None
     if json.dumps(whole, sort_keys=True) != json.dumps(recipe, sort_keys=True):
@@ -370,7 +309,9 @@ def _is_plain(value: Any, depth: int) -> bool:
     if isinstance(value, dict):
         if depth == 0 or not isinstance(value.get("kind", ""), str):
             return False
-        return all(isinstance(key, str) and _is_plain(entry, depth - 1) for key, entry in value.items())
+        return all(
+            isinstance(key, str) and _is_plain(entry, depth - 1) for key, entry in value.items()
+        )
     if isinstance(value, list):
         return depth > 0 and all(_is_plain(entry, depth - 1) for entry in value)
     return value is None or isinstance(value, (bool, int, float, str))
@@ -380,12 +321,16 @@ def _phases(top: Fields, design: Walk) -> tuple[PublishedPhase, ...]:
     """Return what is published of each phase."""
     tables = top.tables("phases", needed=("mean_score", "step_size", "most", "scaled"))
     if len(tables) != len(design.phases):
-        raise top.bad("phases", f"a list of {len(design.phases)} tables, one per phase of the design")
+        raise top.bad(
+            "phases", f"a list of {len(design.phases)} tables, one per phase of the design"
+        )
     phases = []
     for table, walk in zip(tables, design.phases, strict=True):
         mean = table.number("mean_score", low=0.0, low_open=True) if "mean_score" in table else None
         if (mean is None) == walk.reweight:
-            raise table.bad("mean_score", "a number if the design weights its updates, and null if not")
+            raise table.bad(
+                "mean_score", "a number if the design weights its updates, and null if not"
+            )
         most = table.number("most", low=0.0, low_open=True) if "most" in table else math.inf
         step_size = _recipe(table, "step_size", "schedule")
         if not is_schedule(step_size):
@@ -395,7 +340,12 @@ def _phases(top: Fields, design: Walk) -> tuple[PublishedPhase, ...]:
 
 
 def _walk(
-    top: Fields, design: Walk, update: Update, dim: int, phases: tuple[PublishedPhase, ...], nodes: int
+    top: Fields,
+    design: Walk,
+    update: Update,
+    dim: int,
+    phases: tuple[PublishedPhase, ...],
+    nodes: int,
 ) -> tuple[PublishedWalk, int]:
     walk = top.table("walk", needed=("steps", "stop", "detector", "record_every", "start"))
     steps = walk.integer("steps", low=1, high=_MOST_STEPS)
@@ -411,19 +361,26 @@ def _walk(
         )
     watched = design.detector is not None or stop == "detector"
     if watched != (detector is not None):
-        raise walk.bad("detector", "a table if the design switches or stop is detector, and null if not")
+        raise walk.bad(
+            "detector", "a table if the design switches or stop is detector, and null if not"
+        )
     if design.detector is not None and stop == "detector":
         raise walk.bad("stop", "steps for a switching design: its detector tells when to switch")
     every = walk.integer("record_every", low=1, high=_MOST_STEPS)
     method = Method(phases, update, detector, dim, nodes)
     top.tables("memory", needed=("name", "dtype", "shape"))
     if top.values["memory"] != memory_schema(method):
-        raise top.bad("memory", f"{memory_schema(method)}, which is what the design and the update declare here")
+        raise top.bad(
+            "memory",
+            f"{memory_schema(method)}, which is what the design and the update declare here",
+        )
     return PublishedWalk(method, steps, stop, every), walk.integer("start", low=0, high=nodes - 1)
 
 
 def _terms(top: Fields, digest: bytes) -> HandOffTerms:
-    table = top.table("handoff", needed=("renew_after", "policy", "heartbeat", "dead_after", "retry"))
+    table = top.table(
+        "handoff", needed=("renew_after", "policy", "heartbeat", "dead_after", "retry")
+    )
     return HandOffTerms(
         digest,
         table.integer("renew_after", low=1, high=_MOST_STEPS),

@@ -1,4 +1,4 @@
-"""The node file: who a node is, where it listens, who its neighbours are, and where its files lie. One TOML file.
+"""The node file, in TOML: a node's id, where it listens, its neighbours, and where its files are.
 
 ::
 
@@ -12,11 +12,9 @@
     certificate = "node.crt"
     authority = "ca.crt"
 
-    [[neighbours]]
-    id = 2
-    address = "127.0.0.1:21002"
-    fingerprint = "…"                 # 64 hexadecimal digits: `levywalk.fleet.identity.certificates.key_fingerprint`
-    state = "../node-2/state"         # optional: of a neighbour on the same machine
+    [[neighbours]] id = 2 address = "127.0.0.1:21002" fingerprint = "…"                 # 64
+    hexadecimal digits: `levywalk.fleet.identity.certificates.key_fingerprint` state =
+    "../node-2/state"         # optional: of a neighbour on the same machine
 """
 
 from __future__ import annotations
@@ -28,20 +26,22 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from levywalk.durable import write_whole
 from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.fleet.setup.fields import Fields, read_bytes
+from levywalk.whole_files import write_whole
 
-_LARGEST = 1 << 24  # bytes: some fifty thousand neighbours
-_HIGHEST = 2**31 - 1  # of a node's id
-_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?):([0-9]{1,5})")
+_LARGEST = 1 << 24  # bytes; enough for about fifty thousand neighbours
+_HIGHEST = 2**31 - 1  # largest id of a node
+_ADDRESS = re.compile(
+    r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?):([0-9]{1,5})"
+)
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _PATHS = ("manifest", "data", "state", "key", "certificate", "authority")
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A neighbour: where it is, and by which keys it is known."""
+    """A neighbour: its address, and the fingerprint of its keys."""
 
     id: int
     address: str
@@ -51,14 +51,17 @@ class Peer:
 
 @dataclass(frozen=True)
 class NodeFile:
-    """What one node is told; all paths are absolute.
+    """The settings of one node. All paths are absolute.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:
     ...     at = Path(name).resolve()
-    ...     files = {what: at / what for what in ("manifest", "data", "state", "key", "certificate", "authority")}
+    ...     files = {
+    ...         what: at / what
+    ...         for what in ("manifest", "data", "state", "key", "certificate", "authority")
+    ...     }
     ...     near = (Peer(2, "127.0.0.1:21002", "0" * 64),)
     ...     file = NodeFile(id=3, listen="127.0.0.1:21003", metrics=None, neighbours=near, **files)
     ...     file.write(at / "node.toml")
@@ -82,14 +85,18 @@ class NodeFile:
 
     @classmethod
     def read(cls, path: str | Path) -> NodeFile:
-        """Read a node file; nothing that it names is opened."""
+        """Read a node file. The files that it names are not opened."""
         path = Path(path)
         text = read_bytes(path, _LARGEST, "a node file")
         try:
             table = tomllib.loads(text.decode())
-        except (ValueError, RecursionError) as error:  # of TOML, and of text that is not UTF-8
-            raise InvalidSpec(f"{path}: not TOML ({error}); mend the line, or make the file anew") from None
-        top = Fields(table, str(path), needed=("id", "listen", *_PATHS, "neighbours"), optional=("metrics",))
+        except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
+            raise InvalidSpec(
+                f"{path}: not TOML ({error}); correct the line, or make the file again"
+            ) from None
+        top = Fields(
+            table, str(path), needed=("id", "listen", *_PATHS, "neighbours"), optional=("metrics",)
+        )
         folder = path.absolute().parent
         node, listen = top.integer("id", low=0, high=_HIGHEST), _address(top, "listen")
         return cls(
@@ -101,7 +108,10 @@ class NodeFile:
         )
 
     def write(self, path: str | Path) -> None:
-        """Write the file, whole or not at all; paths in the folder or beside it are written relative to it."""
+        """Write the file, completely or not at all.
+
+        Paths in the folder or beside it are written relative to it.
+        """
         path = Path(path)
         folder = path.absolute().parent
         lines = [f"id = {self.id}", f"listen = {_quoted(self.listen)}"]
@@ -126,14 +136,15 @@ def node_files(folder: str | Path, n: int) -> list[NodeFile]:
         node = NodeFile.read(path)
         if node.id != v:
             raise InvalidSpec(
-                f"{path}: id must be {v}, as its folder says, got {node.id}: each file into its own folder"
+                f"{path}: id must be {v}, as its folder says, got {node.id}: put each file into "
+                "its own folder"
             )
         nodes.append(node)
     return nodes
 
 
 def host_port(address: str) -> tuple[str, int] | None:
-    """Return the host, without brackets, and the port of an address, or None if it is none.
+    """Return the host, without brackets, and the port of an address; None if it is not an address.
 
     Examples
     --------
@@ -163,12 +174,14 @@ def _address(table: Fields, key: str) -> str:
 
 
 def _loopback(table: Fields, key: str, listen: str) -> str:
-    """Return an address that only this machine can reach: metrics are not encrypted."""
+    """Return an address that only this machine can reach, because metrics are not encrypted."""
     text = _address(table, key)
     host, _ = host_port(text) or ("", 0)
     ip = _ip(host)
     if host != "localhost" and (ip is None or not ip.is_loopback):
-        raise table.bad(key, "on this machine's loopback, such as 127.0.0.1:22003: metrics are not encrypted")
+        raise table.bad(
+            key, "on this machine's loopback, such as 127.0.0.1:22003: metrics are not encrypted"
+        )
     if text == listen:
         raise table.bad(key, "another address than listen")
     return text
@@ -181,19 +194,31 @@ def _path(table: Fields, key: str, folder: Path) -> Path:
 def _neighbours(top: Fields, node: int, listen: str, folder: Path) -> tuple[Peer, ...]:
     peers: list[Peer] = []
     seen: dict[object, int] = {}
-    for table in top.tables("neighbours", needed=("id", "address", "fingerprint"), optional=("state",)):
+    for table in top.tables(
+        "neighbours", needed=("id", "address", "fingerprint"), optional=("state",)
+    ):
         who, address = table.integer("id", low=0, high=_HIGHEST), _address(table, "address")
         if who == node:
-            raise table.bad("id", "another node's: a node's edge to itself is the manifest's to decide; remove it")
+            raise table.bad(
+                "id",
+                "another node's id: the manifest decides about edges of a node to itself; remove "
+                "it",
+            )
         ip = _ip((host_port(address) or ("", 0))[0])
         if address == listen or (ip is not None and ip.is_unspecified):
             raise table.bad("address", f"where node {who} is reached from here")
         keys = table.text("fingerprint", most=200).lower()
         if not _FINGERPRINT.fullmatch(keys):
-            raise table.bad("fingerprint", "64 hexadecimal digits, as levywalk fleet init writes them")
+            raise table.bad(
+                "fingerprint", "64 hexadecimal digits, as levywalk fleet init writes them"
+            )
         for key, value in (("id", who), ("address", address), ("fingerprint", keys)):
             if (key, value) in seen:
-                raise table.bad(key, f"one that no other neighbour has; node {seen[key, value]} has it too")
+                raise table.bad(
+                    key,
+                    f"different from all other neighbours' values; node {seen[key, value]} has it "
+                    "too",
+                )
             seen[key, value] = who
         state = _path(table, "state", folder) if "state" in table else None
         peers.append(Peer(who, address, keys, state))
@@ -201,7 +226,7 @@ def _neighbours(top: Fields, node: int, listen: str, folder: Path) -> tuple[Peer
 
 
 def _relative(path: Path, folder: Path) -> str:
-    """Return a path as it is seen from the folder, if it is in the folder or beside it."""
+    """Return a path relative to the folder, if it is in the folder or beside it."""
     path = path.absolute()
     return os.path.relpath(path, folder) if path.is_relative_to(folder.parent) else str(path)
 

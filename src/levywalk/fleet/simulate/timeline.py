@@ -1,4 +1,6 @@
-"""What happened to the model in a virtual fleet: in words, in numbers, and as plain data for a figure."""
+"""What happened to the model in a virtual fleet: as sentences, as numbers, and as data for a
+figure.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _EDGES = ("edge down", "edge up")
 
 
 class TimelineRow(NamedTuple):
-    """One line of the story; step and hand-offs are those of the token at that time."""
+    """One event; step and hand-offs are those of the token at that time."""
 
     time: float
     node: int
@@ -27,49 +29,72 @@ class TimelineRow(NamedTuple):
 
 
 def timeline(virtual: VirtualFleet) -> list[TimelineRow]:
-    """Tell what happened, in order.
+    """Return what happened, in order.
 
     Examples
     --------
     >>> import levywalk as lw
     >>> from levywalk.fleet.setup.build import Fleet
-    >>> virtual = VirtualFleet(Fleet.of(lw.ring(12), lw.homogeneous(12), lw.mhlj(), steps=50, step_size="theory"))
+    >>> virtual = VirtualFleet(
+    ...     Fleet.of(lw.ring(12), lw.homogeneous(12), lw.mhlj(), steps=50, step_size="theory")
+    ... )
     >>> virtual.run()
     True
     >>> for row in timeline(virtual):
     ...     print(row.node, row.words)
-    11 bears the model; node 0 guards it
+    11 creates the first model; node 0 guards it
     6 the walk is over after 50 updates
     """
     times = [stay.time for stay in virtual.path]
-    handoffs = [0, *accumulate(int(a.node != b.node and a.epoch == b.epoch) for a, b in pairwise(virtual.path))]
+    handoffs = [
+        0,
+        *accumulate(
+            int(a.node != b.node and a.epoch == b.epoch) for a, b in pairwise(virtual.path)
+        ),
+    ]
     down: set[tuple[int, int]] = set()
     rows = []
     for what, group in groupby(virtual.told, key=lambda told: told.what):
         together = list(group)
-        told = _edges(together, down) if what in _EDGES else [(one, sentence(one.what, one.about)) for one in together]
+        told = (
+            _edges(together, down)
+            if what in _EDGES
+            else [(one, sentence(one.what, one.about)) for one in together]
+        )
         for one, words in told:
             seen = bisect.bisect_right(times, one.time)
             step = virtual.path[seen - 1].step if seen else 0
-            rows.append(TimelineRow(one.time, one.node, what, words, step, handoffs[max(0, seen - 1)]))
+            rows.append(
+                TimelineRow(one.time, one.node, what, words, step, handoffs[max(0, seen - 1)])
+            )
     return rows
 
 
 def _edges(group: Sequence[Told], down: set[tuple[int, int]]) -> list[tuple[Told, str]]:
-    """Return one sentence about several edges, unless their other ends have said it before."""
+    """Return one sentence about several edges.
+
+    Edges that the other end has reported already are left out.
+    """
     said = {(min(v, u), max(v, u)) for v, u in ((told.node, told.about["node"]) for told in group)}
     falls = group[0].what == "edge down"
     found = sorted(said - down if falls else said & down)
     (down.update if falls else down.difference_update)(said)
     if not found:
         return []
-    shown = ", ".join(f"{v}–{u}" for v, u in found[:6]) + (f" and {len(found) - 6} more" if len(found) > 6 else "")
+    shown = ", ".join(f"{v}–{u}" for v, u in found[:6]) + (
+        f" and {len(found) - 6} more" if len(found) > 6 else ""
+    )
     many = "s" if len(found) > 1 else ""
-    return [(group[0]._replace(node=-1), f"edge{many} {shown} {'are' if many else 'is'} {'down' if falls else 'up'}")]
+    return [
+        (
+            group[0]._replace(node=-1),
+            f"edge{many} {shown} {'are' if many else 'is'} {'down' if falls else 'up'}",
+        )
+    ]
 
 
 def summary(virtual: VirtualFleet) -> dict[str, Any]:
-    """Return what came of it in plain numbers."""
+    """Return the result of the walk in numbers."""
     chain = winning_chain(virtual.logs, virtual.fleet.published)
     done = virtual.over
     final = virtual.final if done else None
@@ -93,39 +118,59 @@ def _typed(time: float, fault: PlannedFault) -> str:
 
 
 def stuck(virtual: VirtualFleet) -> str:
-    """Say what a walk that stands still is waiting for, and what would help.
+    """Say what a walk that does not continue waits for, and what would help.
 
-    Only what the disks say is used, so that an operator who can look at them could say the same.
+    Only the disks are used, so an operator who can read them could say the same.
     """
     runs = {v for v, machine in enumerate(virtual.machines) if machine.node is not None}
     if not runs:
         return "no node runs"
     if any(virtual.machines[v].disk["final"] is not None for v in runs):
-        return "the walk is over, but some nodes cannot be told: the network is in pieces"
-    helds = [(v, held) for v, machine in enumerate(virtual.machines) if (held := machine.disk["held"]) is not None]
-    working = [(held.token.epoch, held.token.seq, v, held) for v, held in helds if held.status != HeldStatus.PREPARED]
+        return "the walk is over, but some nodes cannot be told: the network is not connected"
+    helds = [
+        (v, held)
+        for v, machine in enumerate(virtual.machines)
+        if (held := machine.disk["held"]) is not None
+    ]
+    working = [
+        (held.token.epoch, held.token.seq, v, held)
+        for v, held in helds
+        if held.status != HeldStatus.PREPARED
+    ]
     if not working:
-        return "no disk holds the model but as a copy"
+        return "no disk holds the model, except as a copy"
     _, _, v, held = max(working, key=lambda found: found[:3])
     if v not in runs:
         return f"node {v}, which holds the model, does not run: restart it"
     guardian = held.guardian
     if guardian < 0:
-        return f"node {v} holds the model and finds nobody to guard it: it needs a neighbour"
+        return f"node {v} holds the model and finds no node to guard it: it needs a neighbour"
     guarded = virtual.machines[guardian].disk["guarded"]
-    waits, remedy, policy = "cannot be reached", "heal the cut, ", ", or choose --policy eager"
+    waits, remedy, policy = (
+        "cannot be reached",
+        "restore the connection, ",
+        ", or choose --policy eager",
+    )
     if guardian not in runs:
         waits, remedy = "is dead", "restart it, "
     elif guarded is None or guarded.copy.epoch != held.token.epoch:
-        waits, remedy, policy = "has lost its disk", "", ""  # it is there, so that nobody takes it for dead
+        waits, remedy, policy = (
+            "has lost its disk",
+            "",
+            "",
+        )  # it answers, so it is not considered dead
     return (
-        f"node {v} holds the model and waits for its guardian, node {guardian}, which {waits}: {remedy}tell the others "
+        f"node {v} holds the model and waits for its guardian, node {guardian}, which {waits}: "
+        f"{remedy}tell the others "
         f"that it is gone (--gone {guardian}@TIME){policy}"
     )
 
 
 class Leg(NamedTuple):
-    """The token's way in one epoch: at times[i] it came to nodes[i]. Lost legs were overtaken."""
+    """The path of the token in one epoch: at times[i] it came to nodes[i].
+
+    A lost leg was replaced by a higher epoch.
+    """
 
     name: str
     times: list[float]
@@ -144,20 +189,36 @@ class TimelineData(NamedTuple):
 
 
 def timeline_data(virtual: VirtualFleet) -> TimelineData:
-    """Return the timeline's data."""
+    """Return the data of the timeline's figure."""
     chain = winning_chain(virtual.logs, virtual.fleet.published)
     marks = [
         (told.time, told.node, told.what)
         for told in virtual.told
-        if told.what in ("kill", "lose disk", "restart", "leave", "join", "regenerated", "guardian gone", "finished")
+        if told.what
+        in (
+            "kill",
+            "lose disk",
+            "restart",
+            "leave",
+            "join",
+            "regenerated",
+            "guardian gone",
+            "finished",
+        )
     ]
     return TimelineData(
-        virtual.fleet.network.n, virtual.now, _legs(virtual.path, chain, virtual.now), marks, _bars(virtual)
+        virtual.fleet.network.n,
+        virtual.now,
+        _legs(virtual.path, chain, virtual.now),
+        marks,
+        _bars(virtual),
     )
 
 
 def _legs(path: Sequence[Stay], chain: Chain, end: float) -> list[Leg]:
-    """Cut the token's way into epochs, and an epoch where its child began: what comes after is lost."""
+    """Divide the token's path into epochs, and each epoch at the base of the next one: what comes
+    after is lost.
+    """
     ends = {epoch: base for (epoch, _), (_, base) in pairwise(chain.epochs)}
     winning = dict(chain.epochs)
     legs: list[Leg] = []
@@ -171,7 +232,8 @@ def _legs(path: Sequence[Stay], chain: Chain, end: float) -> list[Leg]:
         for part, lost in ((kept, False), (rest, True)):
             if part:
                 legs.append(Leg(name, [s.time for s in part], [s.node for s in part], lost))
-    # The token stays where it came to last until the next epoch begins or all is over; of a lost one this is not known.
+    # The token stays at its last node until the next epoch begins or the walk is over. For a lost
+    # leg this is not known.
     begins = sorted(leg.times[0] for leg in legs)
     for leg in legs:
         ended = leg.times[-1]
@@ -181,7 +243,7 @@ def _legs(path: Sequence[Stay], chain: Chain, end: float) -> list[Leg]:
 
 
 def _bars(virtual: VirtualFleet) -> list[tuple[int, float, float, str]]:
-    """Return who was away from when to when: dead, or cut off."""
+    """Return which nodes were away, and when: dead or disconnected."""
     since: dict[tuple[int, str], float] = {(v, "away"): 0.0 for v in virtual.first_absent}
     bars = []
     for told in virtual.told:
@@ -189,10 +251,14 @@ def _bars(virtual: VirtualFleet) -> list[tuple[int, float, float, str]]:
             since.setdefault((told.node, "away"), told.time)
         elif told.what in ("restart", "join"):
             ends = [(told.node, "away")]
-            bars += [(v, since.pop((v, what)), told.time, what) for v, what in ends if (v, what) in since]
+            bars += [
+                (v, since.pop((v, what)), told.time, what) for v, what in ends if (v, what) in since
+            ]
         elif told.what == "cut":
             since |= {(v, "cut"): told.time for v in told.about["nodes"]}
         elif told.what == "heal":
             whom = told.about.get("nodes") or [v for v, what in since if what == "cut"]
-            bars += [(v, since.pop((v, "cut")), told.time, "cut") for v in whom if (v, "cut") in since]
+            bars += [
+                (v, since.pop((v, "cut")), told.time, "cut") for v in whom if (v, "cut") in since
+            ]
     return bars + [(v, began, virtual.now, what) for (v, what), began in since.items()]

@@ -1,8 +1,10 @@
-"""A whole fleet in one process: the same state machines over an in-memory transport, in virtual time.
+"""A whole fleet in one process: the real state machines with an in-memory transport, in virtual
+time.
 
-Messages take ``latency`` each and arrive in order; work takes no time. What a node persists is kept apart from its
-memory, so that a kill takes the memory and a restart begins with the disk. Faults happen at given times
-(`PlannedFault`). Random faults (loss, duplication, torn writes, …) are in `levywalk.fleet.checking`.
+Every message takes ``latency`` and messages arrive in order. Work takes no time. What a node
+persists is kept apart from its memory: a kill loses the memory, and a restart begins with the disk.
+Faults happen at given times (`PlannedFault`). Random faults (loss, duplication, torn writes, …) are
+in `levywalk.fleet.checking`.
 """
 
 from __future__ import annotations
@@ -46,23 +48,23 @@ _TIMER, _TURN = Timer(), Turn()
 class PlannedFault(NamedTuple):
     """Something that happens to a node, or to a connection, at a given time.
 
-    ============  ===============================================================================================
+    ============  ==================================================================================
     what          meaning
-    ============  ===============================================================================================
+    ============  ==================================================================================
     ``kill``      the process dies; its disk stays
-    ``restart``   it begins again with its disk, or as new if that was lost
+    ``restart``   it starts again with its disk, or as a new node if the disk was lost
     ``lose disk`` the process dies and its disk is gone
     ``leave``     the operator asks the node to leave
-    ``join``      a node that was absent begins, and gets its edges
+    ``join``      a node that was absent starts, and gets its edges
     ``gone``      the operator tells the neighbours that the node will not come back
     ``cut``       nothing passes between ``nodes`` and all others
-    ``heal``      the cut around ``nodes`` heals, or all cuts if there are none
-    ============  ===============================================================================================
+    ``heal``      the connections of ``nodes`` work again, or all connections if none are given
+    ============  ==================================================================================
 
     Attributes
     ----------
     node
-        A node, or "holder" or "guardian": whoever that is at the time.
+        A node, or "holder" or "guardian": the node that has this role at the time.
     """
 
     what: str
@@ -71,7 +73,7 @@ class PlannedFault(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Something that a node reported, or a fault."""
+    """A report of a node, or a fault."""
 
     time: float
     node: int
@@ -80,7 +82,7 @@ class Told(NamedTuple):
 
 
 class Stay(NamedTuple):
-    """The token came to life at a node at that time (again, if it had stayed there)."""
+    """The token became active at a node at that time."""
 
     time: float
     node: int
@@ -104,24 +106,24 @@ class VirtualFleet:
     Parameters
     ----------
     fleet
-        What decides the walk.
+        What determines the walk.
     signed
         Whether certificates are signed by Ed25519 (needs the package cryptography).
     latency
-        How long a message takes, in virtual seconds.
+        Virtual seconds that a message takes.
     absent
-        Nodes that are not there at the beginning; a fault "join" brings them.
+        Nodes that do not take part at the beginning; a fault "join" adds them.
 
     Attributes
     ----------
     first_absent, absent
-        Who was not there at the beginning, and who is not there yet.
+        The nodes that did not take part at the beginning, and those that still do not.
     now
         Virtual seconds since the beginning.
     told, path
         What was reported, and where the token was when.
     messages
-        How many were delivered.
+        Number of delivered messages.
 
     Examples
     --------
@@ -136,14 +138,21 @@ class VirtualFleet:
     """
 
     def __init__(
-        self, fleet: Fleet, *, signed: bool = False, latency: float = 0.001, absent: Collection[int] = ()
+        self,
+        fleet: Fleet,
+        *,
+        signed: bool = False,
+        latency: float = 0.001,
+        absent: Collection[int] = (),
     ) -> None:
         self.fleet, self.latency = fleet, checks.positive("latency", latency)
         n = fleet.network.n
         self.first_absent = frozenset(self._checked(v) for v in absent)
         self.absent = set(self.first_absent)
         if fleet.start in self.absent:
-            raise InvalidParameter(f"node {fleet.start} cannot be absent at first: the walk starts there")
+            raise InvalidParameter(
+                f"node {fleet.start} cannot be absent at the beginning: the walk starts there"
+            )
         self.signers: dict[int, Signer] = dict(new_signers(range(n))) if signed else {}
         self.now = 0.0
         self.messages = 0
@@ -152,7 +161,7 @@ class VirtualFleet:
         self.cuts: list[frozenset[int]] = []
         self._ended: set[int] = set()
         self._running = 0
-        self._moved_at = 0.0  # when something last came of it
+        self._moved_at = 0.0  # when something last happened
         self._queue: list[tuple[float, int, int, Event | PlannedFault]] = []
         self._order: Iterator[int] = count()
         self._faults = 0
@@ -163,7 +172,7 @@ class VirtualFleet:
         self._tell(fleet.start, Genesis(fleet.token))
 
     def at(self, time: float, fault: PlannedFault) -> None:
-        """Let a fault happen at that time."""
+        """Plan a fault for that time."""
         if fault.what not in _FAULTS:
             raise InvalidParameter(f"what must be one of {', '.join(_FAULTS)}, got {fault.what!r}")
         for v in fault.nodes:
@@ -174,9 +183,9 @@ class VirtualFleet:
         self._push(max(self.now, time), -1, fault)
 
     def run(self, *, patience: float | None = None, until: float = float("inf")) -> bool:
-        """Go on until all nodes that run know the end, or ``patience`` seconds have brought nothing; say which.
-
-        Patience is 10 ``dead_after`` by default: longer than any wait that ends by itself.
+        """Run until all running nodes know the end (True), or nothing has happened for ``patience``
+        seconds (False). The default patience is 10 ``dead_after``: longer than any wait that ends
+        by itself.
         """
         wait = 10.0 * self.fleet.terms.dead_after if patience is None else patience
         while self._queue and self._queue[0][0] <= until:
@@ -189,37 +198,43 @@ class VirtualFleet:
 
     @property
     def over(self) -> bool:
-        """Whether all nodes that run know the end."""
+        """Whether all running nodes know the end."""
         return 0 < self._running == len(self._ended)
 
     @property
     def final(self) -> Token:
-        """The last token."""
-        found = [machine.disk["final"] for machine in self.machines if machine.disk["final"] is not None]
+        """The final token."""
+        found = [
+            machine.disk["final"] for machine in self.machines if machine.disk["final"] is not None
+        ]
         if not found:
-            raise InvalidParameter("the walk is not over: there is no last token yet")
+            raise InvalidParameter("the walk is not over: there is no final token yet")
         last: Token = max(found, key=lambda token: token.epoch)
         return last
 
     @property
     def logs(self) -> dict[int, list[Line]]:
-        """Every node's log, as far as its disk is not lost."""
+        """Every node's log, except on disks that are lost."""
         return {v: machine.log for v, machine in enumerate(self.machines)}
 
     @property
     def to_come(self) -> list[tuple[float, PlannedFault]]:
         """Faults that have not happened yet."""
-        return [(time, event) for time, _, _, event in sorted(self._queue) if isinstance(event, PlannedFault)]
+        return [
+            (time, event)
+            for time, _, _, event in sorted(self._queue)
+            if isinstance(event, PlannedFault)
+        ]
 
     def node(self, v: int) -> Node:
-        """Return a node that runs."""
+        """Return the state machine of a running node."""
         node = self.machines[v].node
         if node is None:
             raise InvalidParameter(f"node {v} does not run")
         return node
 
     def step(self) -> None:
-        """Take the next event."""
+        """Handle the next event."""
         self.now, _, v, event = heapq.heappop(self._queue)
         machine = self.machines[v]
         node = machine.node
@@ -247,10 +262,10 @@ class VirtualFleet:
             answers.append(entry if entry is None or entry.ndim else entry.item())
         return answers
 
-    # What nodes want done
+    # Effects
 
     def _tell(self, v: int, event: Event) -> None:
-        """Give a node an event at once, if it runs."""
+        """Send an event to a node at once, if it runs."""
         machine = self.machines[v]
         if machine.node is not None:
             self._perform(v, machine, machine.node.receive(event, self.now))
@@ -294,7 +309,7 @@ class VirtualFleet:
         return checks.integer("node", v, low=0, high=self.fleet.network.n - 1)
 
     def _first_disk(self, v: int, *, alone: bool = False) -> Disk:
-        """Return a disk on which nothing has happened, with the edges to those who are there; or with none yet."""
+        """Return a new disk, with the edges to the nodes that take part, or with no edge yet."""
         disk = self.fleet.disk(v)
         away = set(disk.edges) - {v} if alone else self.absent & set(disk.edges)
         if not self.absent and not away:
@@ -328,7 +343,9 @@ class VirtualFleet:
             self._ended.discard(v)
 
     def whose(self, node: int | str) -> int | None:
-        """Return who is meant: a node, or the holder or the guardian of the token at present, if there is one."""
+        """Return the node that is meant: its number, or the present holder or guardian of the
+        token; None if there is none.
+        """
         if not isinstance(node, str):
             return node
         found = [
@@ -350,9 +367,15 @@ class VirtualFleet:
     def _fault(self, fault: PlannedFault) -> None:
         v = self.whose(fault.node)
         if v is None:
-            self.told.append(Told(self.now, -1, "nobody", {"meant": fault.node, "fault": fault.what}))
+            self.told.append(
+                Told(self.now, -1, "nobody", {"meant": fault.node, "fault": fault.what})
+            )
             return
-        if v >= 0 and (self.machines[v].node is None) != (fault.what in _FOR_THE_DEAD) and fault.what != "gone":
+        if (
+            v >= 0
+            and (self.machines[v].node is None) != (fault.what in _FOR_THE_DEAD)
+            and fault.what != "gone"
+        ):
             self.told.append(Told(self.now, v, "no use", {"fault": fault.what}))
             return
         about = {"nodes": sorted(fault.nodes)} if fault.nodes else {}
@@ -370,7 +393,7 @@ class VirtualFleet:
     def _lose_disk(self, v: int, nodes: frozenset[int]) -> None:
         self._end(v)
         self.machines[v] = _Machine(_slots(self._first_disk(v)))
-        # What was on its way to the old disk must not meet the new one.
+        # Messages to the node with its old disk must not reach it with its new one.
         self._queue = [entry for entry in self._queue if entry[2] != v]
         heapq.heapify(self._queue)
 
@@ -385,7 +408,7 @@ class VirtualFleet:
             self._add_edges(v)
 
     def _add_edges(self, v: int) -> None:
-        """Let the operator add the edges that a node does not have yet, at both ends."""
+        """Let the operator add the missing edges of a node, at both ends."""
         for u in self.fleet.network.neighbours(v).tolist():
             if u != v and u not in self.absent:
                 self._tell(v, Joins(u))

@@ -122,7 +122,9 @@ class _Kind(Protocol):
 class _Number:
     """A number of fixed size that must obey a rule."""
 
-    def __init__(self, code: str, rule: str = "", holds: Callable[[Any], bool] | None = None) -> None:
+    def __init__(
+        self, code: str, rule: str = "", holds: Callable[[Any], bool] | None = None
+    ) -> None:
         self.code, self.rule, self.holds = code, rule, holds
 
     def check(self, value: Any) -> None:
@@ -284,7 +286,9 @@ class _Scores:
         (count,) = source.numbers(_BYTE)
         phases = source.limits.phases
         if count > _MOST_SCORES or (phases is not None and count != phases):
-            raise Malformed(f"{'a few' if phases is None else phases} scores were expected, got {count}")
+            raise Malformed(
+                f"{'a few' if phases is None else phases} scores were expected, got {count}"
+            )
         scores = source.numbers(struct.Struct(f"<{count}d"))
         for score in scores:
             _SCORE.check(score)
@@ -299,7 +303,9 @@ class _Array:
 
     def write(self, out: _Out, value: AnyArray) -> None:
         check_writable(self.name, value, self.itemsize)
-        tensor = Tensor(self.name, np.ascontiguousarray(value) if not value.flags.c_contiguous else value)
+        tensor = Tensor(
+            self.name, np.ascontiguousarray(value) if not value.flags.c_contiguous else value
+        )
         address = out.put(tensor)
         if address is None:
             out.parts += [_BYTE.pack(0), _LONG.pack(tensor.size), *tensor.chunks()]
@@ -311,7 +317,9 @@ class _Array:
         if elsewhere == 1:
             return source.get(self.name, source.take(32))
         if elsewhere:
-            raise Malformed(f"a {self.name} is among the fields (0) or stored separately (1), got {elsewhere}")
+            raise Malformed(
+                f"a {self.name} is among the fields (0) or stored separately (1), got {elsewhere}"
+            )
         (size,) = source.numbers(_LONG)
         if size > len(source.data) - source.at:
             raise Malformed("it ends early")
@@ -392,7 +400,9 @@ _KINDS: dict[int, tuple[type, _Kind]] = {
     6: (Token, _TOKEN),
     16: (
         Visit,
-        _Record(Visit, _EPOCH, *(_COUNT,) * 4, _INT, _INT, _OneOf((None, None), (np.ndarray, _MODEL))),
+        _Record(
+            Visit, _EPOCH, *(_COUNT,) * 4, _INT, _INT, _OneOf((None, None), (np.ndarray, _MODEL))
+        ),
     ),
     17: (Archived, _Record(Archived, _TOKEN, _Choice(_OVERTAKEN), _EPOCH, _COUNT)),
     18: (Began, _Record(Began, _EPOCH, _EPOCH, _COUNT)),
@@ -428,12 +438,18 @@ def encode(value: object, put: Put = _all_inline) -> bytes:
     return b"".join(out.parts)
 
 
-def decode(data: bytes, expected: Sequence[type], limits: Limits = ANY, get: Get = _none_elsewhere) -> Any:
-    """Return the value in the bytes, which must be of one of the expected types and use all bytes."""
+def decode(
+    data: bytes, expected: Sequence[type], limits: Limits = ANY, get: Get = _none_elsewhere
+) -> Any:
+    """Return the value in the bytes, which must be of one of the expected types and use
+    all bytes.
+    """
     source = _In(data, limits, get)
     format_, number = source.numbers(_PREFIX)
     if format_ != FORMAT:
-        raise Malformed(f"format {FORMAT} was expected, got {format_}, of another version of levywalk")
+        raise Malformed(
+            f"format {FORMAT} was expected, got {format_}, of another version of levywalk"
+        )
     type_, kind = _KINDS.get(number, (NoneType, _Nothing()))
     if type_ not in expected or number not in _KINDS:
         names = " or ".join(one.__name__ for one in expected)
@@ -443,7 +459,9 @@ def decode(data: bytes, expected: Sequence[type], limits: Limits = ANY, get: Get
     except Malformed as error:
         raise Malformed(f"not a valid {type_.__name__}: {error}") from None
     if source.at != len(data):
-        raise Malformed(f"not a valid {type_.__name__}: {len(data) - source.at} bytes after its end")
+        raise Malformed(
+            f"not a valid {type_.__name__}: {len(data) - source.at} bytes after its end"
+        )
     return value
 
 

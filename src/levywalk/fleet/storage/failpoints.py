@@ -53,14 +53,18 @@ def armed(text: str | None) -> Armed | None:
     Armed(name='commit:after', time=3)
     >>> armed("commit:never")
     Traceback (most recent call last):
-    levywalk.errors.InvalidParameter: LEVYWALK_FAILPOINT must be one of ..., with or without :count, got 'commit:never'
+    levywalk.errors.InvalidParameter: LEVYWALK_FAILPOINT must be one of ...,
+        with or without :count, got 'commit:never'
     """
     if not text:
         return None
-    name, _, count = text.rpartition(":") if text.rpartition(":")[2].isdecimal() else (text, "", "1")
+    name, _, count = (
+        text.rpartition(":") if text.rpartition(":")[2].isdecimal() else (text, "", "1")
+    )
     if name not in FAILPOINTS or int(count) < 1:
         raise InvalidParameter(
-            f"{VARIABLE} must be one of {', '.join(FAILPOINTS)}, with or without :count, got {text!r}"
+            f"{VARIABLE} must be one of {', '.join(FAILPOINTS)}, with or without :count, got "
+            f"{text!r}"
         )
     return Armed(name, int(count))
 

@@ -41,7 +41,7 @@ class StoredRow(NamedTuple):
         return cls(key, value, models, found.digest())
 
     def addresses(self) -> set[bytes]:
-        """Return the addresses of the models that lie in files."""
+        """Return the addresses of the models that are stored in files."""
         return {self.models[at : at + 32] for at in range(0, len(self.models), 32)}
 
 
@@ -58,7 +58,9 @@ class StoreReader:
         The sizes that the manifest allows.
     """
 
-    def __init__(self, folder: str | Path, run: bytes | None = None, *, limits: Limits = ANY) -> None:
+    def __init__(
+        self, folder: str | Path, run: bytes | None = None, *, limits: Limits = ANY
+    ) -> None:
         self.folder, self.run, self.limits = Path(folder), run, limits
         self.path, self.models = self.folder / "state.db", self.folder / "models"
         self._db: sqlite3.Connection | None = None
@@ -66,7 +68,9 @@ class StoreReader:
 
     def _open(self) -> None:
         if not self.path.is_file():
-            raise NodeStoreError(f"{self.folder} is not a node's folder: {self.path} does not exist")
+            raise NodeStoreError(
+                f"{self.folder} is not a node's folder: {self.path} does not exist"
+            )
         self._connect(read_only=True)
         self._check()
 
@@ -74,7 +78,10 @@ class StoreReader:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -97,7 +104,9 @@ class StoreReader:
         raise AssertionError
 
     def _slots(self) -> list[StoredRow]:
-        return self._sealed("slots", self._rows("SELECT name, value, models, sum FROM slots ORDER BY name"))
+        return self._sealed(
+            "slots", self._rows("SELECT name, value, models, sum FROM slots ORDER BY name")
+        )
 
     def _disk(self, rows: Iterable[StoredRow]) -> Disk | None:
         slots: dict[str, Any] = {}
@@ -107,7 +116,9 @@ class StoreReader:
             try:
                 slots[str(row.key)] = decode_slot(str(row.key), row.value, self.limits, self._model)
             except Malformed as error:
-                raise self._damaged(f"cannot be understood in its slot {row.key}: {error}") from None
+                raise self._damaged(
+                    f"cannot be understood in its slot {row.key}: {error}"
+                ) from None
         if not slots:
             return None
         missing = [name for name in NEEDED if name not in slots]
@@ -120,7 +131,10 @@ class StoreReader:
         number = after
         while True:
             found = self._rows(
-                "SELECT number, value, models, sum FROM lines WHERE number > ? ORDER BY number LIMIT ?", number, _PAGE
+                "SELECT number, value, models, sum FROM lines WHERE number > ? ORDER BY number "
+                "LIMIT ?",
+                number,
+                _PAGE,
             )
             for row in self._sealed("lines", found):
                 number += 1
@@ -136,14 +150,18 @@ class StoreReader:
         Visits, which are most lines, are not read.
         """
         found = self._rows(
-            "SELECT number, value, models, sum FROM lines WHERE substr(value, 2, 1) <> ? ORDER BY number", _VISIT
+            "SELECT number, value, models, sum FROM lines WHERE substr(value, 2, 1) <> ? ORDER BY "
+            "number",
+            _VISIT,
         )
         for row in self._sealed("lines", found):
             yield self._line(row)
 
     def last_visit(self) -> Visit | None:
         """Return the last line of the log if it is a visit; at the end of the walk it is."""
-        found = self._rows("SELECT number, value, models, sum FROM lines ORDER BY number DESC LIMIT 1")
+        found = self._rows(
+            "SELECT number, value, models, sum FROM lines ORDER BY number DESC LIMIT 1"
+        )
         lines = [self._line(row) for row in self._sealed("lines", found)]
         return lines[0] if lines and isinstance(lines[0], Visit) else None
 
@@ -151,7 +169,9 @@ class StoreReader:
         try:
             return decode_line(row.value, self.limits, self._model)
         except Malformed as error:
-            raise self._damaged(f"cannot be understood in line {row.key} of its log: {error}") from None
+            raise self._damaged(
+                f"cannot be understood in line {row.key} of its log: {error}"
+            ) from None
 
     def __len__(self) -> int:
         """Return how many lines the log has."""
@@ -162,7 +182,11 @@ class StoreReader:
         rows = []
         for row in found:
             key, value, models, _ = row
-            if not isinstance(value, bytes) or not isinstance(models, bytes) or StoredRow.of(key, value, models) != row:
+            if (
+                not isinstance(value, bytes)
+                or not isinstance(models, bytes)
+                or StoredRow.of(key, value, models) != row
+            ):
                 raise self._damaged(f"has a wrong checksum in {table}, row {key!r}")
             rows.append(StoredRow(*row))
         return rows
@@ -202,16 +226,20 @@ class StoreReader:
     def _check(self) -> None:
         """Check that this is a node's database of the right version and run."""
         if self._one("PRAGMA application_id") != APPLICATION:
-            raise StoreForeign(f"{self.path} is not a node's database; give the node a folder of its own")
+            raise StoreForeign(
+                f"{self.path} is not a node's database; give the node a folder of its own"
+            )
         version = self._one("PRAGMA user_version")
         if version != SCHEMA:
             raise StoreForeign(
-                f"{self.path} has schema {version}, and this levywalk writes {SCHEMA}: use the levywalk that wrote it"
+                f"{self.path} has schema {version}, and this levywalk writes {SCHEMA}: use the "
+                "levywalk that wrote it"
             )
         run = self._one("SELECT value FROM about WHERE name = 'run'")
         if self.run is not None and run != self.run:
             raise StoreForeign(
-                f"{self.folder} belongs to the run {run!r}, not to {self.run!r}; give this run's node another folder"
+                f"{self.folder} belongs to the run {run!r}, not to {self.run!r}; give this run's "
+                "node another folder"
             )
 
     def _failed(self, error: sqlite3.Error) -> NodeStoreError:
@@ -221,22 +249,28 @@ class StoreReader:
             return self._full()
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             return self._damaged(f"is damaged ({error})")
-        return NodeStoreError(f"{self.path} cannot be used: {error}; check the disk and the permissions")
+        return NodeStoreError(
+            f"{self.path} cannot be used: {error}; check the disk and the permissions"
+        )
 
     def _full(self) -> DiskFull:
         return DiskFull(
-            f"there is no room in {self.folder}; the stored state is not damaged: make room, and the node continues"
+            f"there is no room in {self.folder}; the stored state is not damaged: make room, and "
+            "the node continues"
         )
 
     def _damaged(self, what: str) -> StoreDamaged:
         return StoreDamaged(
-            f"{self.path} {what}; nothing was changed: move {self.folder} away and start the node again "
-            "without its disk (do not use a backup of the folder: it does not contain the later promises)"
+            f"{self.path} {what}; nothing was changed: move {self.folder} away and start the node "
+            "again "
+            "without its disk (do not use a backup of the folder: it does not contain the later "
+            "promises)"
         )
 
     def _bad_model(self, path: Path, what: str) -> StoreDamaged:
         return StoreDamaged(
-            f"{path} {what}; nothing was changed: restore this file from a backup or from a neighbour's "
+            f"{path} {what}; nothing was changed: restore this file from a backup or from a "
+            "neighbour's "
             f"folder, or move {self.folder} away and start the node again without its disk"
         )
 

@@ -29,7 +29,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from levywalk.durable import sync_folder
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.events import Persist
 from levywalk.fleet.protocol.records import Disk
@@ -38,6 +37,7 @@ from levywalk.fleet.storage.codec import ANY, SLOTS, Limits, encode
 from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreInUse
 from levywalk.fleet.storage.failpoints import failpoint
 from levywalk.fleet.storage.reader import APPLICATION, NEEDED, SCHEMA, StoredRow, StoreReader
+from levywalk.whole_files import sync_folder
 
 _SETTINGS: dict[str, tuple[object, object]] = {  # the wanted value, and how SQLite reports it
     "journal_mode": ("WAL", "wal"),
@@ -53,8 +53,10 @@ _SETTINGS: dict[str, tuple[object, object]] = {  # the wanted value, and how SQL
 }
 _TABLES = (
     "CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE slots (name TEXT PRIMARY KEY, value BLOB NOT NULL, models BLOB NOT NULL, sum BLOB NOT NULL)",
-    "CREATE TABLE lines (number INTEGER PRIMARY KEY, value BLOB NOT NULL, models BLOB NOT NULL, sum BLOB NOT NULL)",
+    "CREATE TABLE slots (name TEXT PRIMARY KEY, value BLOB NOT NULL, models BLOB NOT NULL, sum "
+    "BLOB NOT NULL)",
+    "CREATE TABLE lines (number INTEGER PRIMARY KEY, value BLOB NOT NULL, models BLOB NOT NULL, "
+    "sum BLOB NOT NULL)",
     "CREATE INDEX lines_with_models ON lines (number) WHERE models <> x''",
 )
 _PUT_SLOT = (
@@ -130,7 +132,8 @@ class NodeStore(StoreReader):
                 self._full()
                 if error.errno in _FULL
                 else NodeStoreError(
-                    f"{error.filename or self.folder} cannot be used: {error.strerror or error}; check the permissions"
+                    f"{error.filename or self.folder} cannot be used: {error.strerror or error}; "
+                    "check the permissions"
                 )
             ) from None
         except BaseException:
@@ -184,7 +187,10 @@ class NodeStore(StoreReader):
         self._check()
         partial = begun.with_suffix(".partial")
         with partial.open("wb") as file:
-            file.write(b"This node has begun: without state.db it must not begin anew in this folder.\n")
+            file.write(
+                b"This folder is in use: without state.db the node must not start here as "
+                b"a new one.\n"
+            )
             file.flush()
             os.fsync(file.fileno())
         failpoint("mark:before")
@@ -216,7 +222,9 @@ class NodeStore(StoreReader):
         """Check that every model that is referred to exists, and remove files that nothing refers
         to.
         """
-        lines = self._rows("SELECT number, value, models, sum FROM lines WHERE models <> x'' ORDER BY number")
+        lines = self._rows(
+            "SELECT number, value, models, sum FROM lines WHERE models <> x'' ORDER BY number"
+        )
         for row in self._sealed("lines", lines):
             self._kept |= row.addresses()
         referred = self._referred()
@@ -248,8 +256,14 @@ class NodeStore(StoreReader):
         wrong = set(change.slots) - set(SLOTS)
         lacking = set(NEEDED) - set(change.slots) - set(self._used)
         if wrong or lacking:
-            what = f"no slot {', '.join(sorted(wrong))}" if wrong else f"also {', '.join(sorted(lacking))} at first"
-            raise InvalidParameter(f"persist must write {what}, got {', '.join(change.slots)}; see `whole`")
+            what = (
+                f"no slot {', '.join(sorted(wrong))}"
+                if wrong
+                else f"also {', '.join(sorted(lacking))} at first"
+            )
+            raise InvalidParameter(
+                f"persist must write {what}, got {', '.join(change.slots)}; see `whole`"
+            )
         try:
             rows = [self._row(name, value) for name, value in change.slots.items()]
             slots = [row for row in rows if row.sum != self._sums.get(str(row.key))]
@@ -319,7 +333,9 @@ class NodeStore(StoreReader):
             _remove(path)
             if error.errno in _FULL:
                 raise self._full() from None
-            raise NodeStoreError(f"{path} cannot be written: {error.strerror or error}; check the disk") from None
+            raise NodeStoreError(
+                f"{path} cannot be written: {error.strerror or error}; check the disk"
+            ) from None
         self._there.add(address)
 
     def _forget(self) -> None:
@@ -332,7 +348,9 @@ class NodeStore(StoreReader):
 
 
 class _Transaction:
-    """All or nothing: commits at the end, rolls back on any error, and translates SQLite's errors."""
+    """All or nothing: commits at the end, rolls back on any error,
+    and translates SQLite's errors.
+    """
 
     def __init__(self, store: StoreReader, db: sqlite3.Connection, failpoints: str) -> None:
         self.store, self.db, self.failpoints = store, db, failpoints
@@ -344,7 +362,10 @@ class _Transaction:
             raise self.store._failed(error) from None
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         try:
             if error is None:
@@ -371,7 +392,11 @@ def _locked(folder: Path) -> IO[bytes]:
     It is never removed, since a lock on a removed file would have no effect.
     """
     lock = os.fdopen(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+b")
-    for pause in (0.02, 0.05, 0.1):  # another process may test the lock just now, to see whether this node runs
+    for pause in (
+        0.02,
+        0.05,
+        0.1,
+    ):  # another process may test the lock just now, to see whether this node runs
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
@@ -383,7 +408,8 @@ def _locked(folder: Path) -> IO[bytes]:
         who = lock.read(20).decode(errors="replace").strip()
         lock.close()
         raise StoreInUse(
-            f"{folder} is in use by process {who or 'unknown'}; stop it, or give this node a folder of its own"
+            f"{folder} is in use by process {who or 'unknown'}; stop it, or give this node a "
+            "folder of its own"
         ) from None
     lock.truncate(0)
     lock.seek(0)

@@ -6,7 +6,15 @@ from levywalk.problem.losses.least_squares import SquaredError
 from levywalk.problem.losses.logistic import LogisticLoss
 from levywalk.problem.losses.loss import Loss, check_loss, compiled_slope
 
-__all__ = ["LogisticLoss", "Loss", "SquaredError", "check_loss", "compiled_slope", "least_squares", "logistic"]
+__all__ = [
+    "LogisticLoss",
+    "Loss",
+    "SquaredError",
+    "check_loss",
+    "compiled_slope",
+    "least_squares",
+    "logistic",
+]
 
 
 def least_squares() -> SquaredError:

@@ -36,7 +36,9 @@ class LogisticLoss(Loss):
 
     def slope(self, z: Floats, y: Floats) -> Floats:
         """Return t/(1 + e^{-tz})."""
-        from scipy.special import expit  # imported here: a fleet's node of another loss does without scipy
+        from scipy.special import (
+            expit,  # imported here: a fleet's node of another loss does without scipy
+        )
 
         sign = 1.0 - 2.0 * y
         slopes: Floats = sign * expit(sign * z)

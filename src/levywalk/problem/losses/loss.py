@@ -1,4 +1,7 @@
-"""The contract of a loss: what one sample costs. A generalised linear problem is data and a loss."""
+"""The contract of a loss: what one sample costs.
+
+A generalised linear problem is data and a loss.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,16 @@ from levywalk.errors import InvalidParameter
 class Loss(ABC):
     """The loss φ(z, y) of one sample with prediction z = aᵀx and target y.
 
-    A subclass has a ``name``, implements `value` and `slope` for arrays of samples, and states ``curvature_max``, from
-    which the smoothness constants L_v follow.
+    A subclass has a ``name``, implements `value` and `slope` for arrays of samples, and states
+    ``curvature_max``, from which the smoothness constants L_v follow.
 
     Attributes
     ----------
     name
         How tables and files call the loss.
     curvature_max, curvature_min
-        Bounds of the second derivative φ'' in z, over all z and y. For several outputs they bound the eigenvalues of
-        the Hessian in z.
+        Bounds of the second derivative φ'' in z, over all z and y. For several outputs they bound
+        the eigenvalues of the Hessian in z.
     n_outputs
         How many predictions a sample has: 1, or the number of columns of z and of the model.
 
@@ -58,7 +61,9 @@ class Loss(ABC):
         return targets
 
     def compiled(self) -> Callable[..., Any] | None:
-        """Return `slope` of two numbers, compiled by numba, or None; such a loss runs in the compiled loop."""
+        """Return `slope` of two numbers, compiled by numba, or None; such a loss runs in the
+        compiled loop.
+        """
         return None
 
     def __repr__(self) -> str:
@@ -72,14 +77,18 @@ def check_loss(loss: Any) -> Loss:
     bound = getattr(loss, "curvature_max", None)
     if not isinstance(bound, (int, float)) or not 0.0 < bound < float("inf"):
         raise InvalidParameter(
-            f"curvature_max of {type(loss).__name__} must be a finite number above 0, got {bound!r}: "
-            "it bounds the second derivative of the loss, and the smoothness constants follow from it"
+            f"curvature_max of {type(loss).__name__} must be a finite number above 0, got "
+            f"{bound!r}: "
+            "it bounds the second derivative of the loss, and the smoothness constants follow from "
+            "it"
         )
     return loss
 
 
 def compiled_slope(loss: Loss) -> Callable[..., Any] | None:
-    """Return the loss's compiled slope, unless a subclass has overridden `slope` without a twin of its own."""
+    """Return the loss's compiled slope, unless a subclass has overridden `slope` without a twin of
+    its own.
+    """
     for base in type(loss).__mro__:
         if "compiled" in vars(base):
             return loss.compiled()

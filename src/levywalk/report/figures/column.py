@@ -1,4 +1,4 @@
-"""Figures for a paper: a column wide, readable in grey, fonts embedded."""
+"""Figures of a comparison for a paper: one column wide, readable in grey, with embedded fonts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from levywalk.report.curves import Curve
+from levywalk.report.curves import Curve, drawn_quantity
 from levywalk.report.figures.plot import COLOURS, X_AXES, spread, tidy
-from levywalk.report.results import Results
+from levywalk.trace import Comparison
 
 COLUMN = 3.4  # inches: one of two columns
 DASHES: tuple[Any, ...] = (
@@ -41,26 +41,29 @@ PAPER_STYLE: dict[Any, Any] = {
 }
 
 
-def paper_figures(results: Results, curves: Sequence[Curve], folder: Path) -> list[Path]:
-    """Write each figure as PDF and PNG: the error against steps, hops and transfers, and visits against target.
+def paper_figures(results: Comparison, curves: Sequence[Curve], folder: Path) -> list[Path]:
+    """Write each figure as PDF and PNG: the error against steps, hops and transfers, and visits
+    against target.
 
     Examples
     --------
     >>> import tempfile, pathlib, levywalk as lw
-    >>> from levywalk.experiments.execute import as_json
-    >>> from levywalk.report.page.build import page_curves
-    >>> from levywalk.report.results import results_of
-    >>> found = lw.compare(lw.ring(20), lw.homogeneous(20), {"MHLJ": lw.mhlj()}, steps=50, replicas=2, step_size=0.01)
-    >>> results = results_of(as_json(found), found.traces)
+    >>> from levywalk.report.curves import curves_of
+    >>> designs = {"MHLJ": lw.mhlj()}
+    >>> network, problem = lw.ring(20), lw.homogeneous(20)
+    >>> results = lw.compare(network, problem, designs, steps=50, replicas=2, step_size=0.01)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in paper_figures(results, page_curves(results), pathlib.Path(folder))][:2]
+    ...     [
+    ...         path.name
+    ...         for path in paper_figures(results, curves_of(results), pathlib.Path(folder))
+    ...     ][:2]
     ['error-steps.pdf', 'error-steps.png']
     """
     written = []
     with mpl.rc_context(PAPER_STYLE):
         for axis in ("steps", "hops", "transfers"):
             figure = _figure()
-            _error(figure.axes[0], curves, axis, results.accuracy)
+            _error(figure.axes[0], curves, axis, results)
             written += _save(figure, folder / f"error-{axis}")
         if any(trace.visits is not None for trace in results.traces.values()):
             figure = _figure()
@@ -83,11 +86,11 @@ def _save(figure: Figure, stem: Path) -> list[Path]:
 
 
 def _plain(text: str) -> str:
-    """Return text in which matplotlib sees no formula."""
+    """Return text that matplotlib does not read as a formula."""
     return text.replace("$", r"\$")
 
 
-def _error(axes: Axes, curves: Sequence[Curve], axis: str, accuracy: float) -> None:
+def _error(axes: Axes, curves: Sequence[Curve], axis: str, results: Comparison) -> None:
     for i, line in enumerate(curves):
         shown = np.isfinite(line.mean) & (line.mean > 0)
         x, colour = line.x[axis][shown], COLOURS[i % len(COLOURS)]
@@ -102,10 +105,11 @@ def _error(axes: Axes, curves: Sequence[Curve], axis: str, accuracy: float) -> N
         )
         high = np.where(np.isfinite(line.high), line.high, line.mean)[shown]
         axes.fill_between(x, line.low[shown], high, color=colour, alpha=0.2, linewidth=0)
-    axes.axhline(accuracy, color="black", linewidth=0.6, linestyle=(0, (2, 2)))
+    if results.accuracy is not None:
+        axes.axhline(results.accuracy, color="black", linewidth=0.6, linestyle=(0, (2, 2)))
     axes.set_yscale("log")
     axes.set_xlabel(X_AXES[axis])
-    axes.set_ylabel("error relative to the start")
+    axes.set_ylabel(_quantity(results))
     axes.xaxis.set_major_formatter(
         FuncFormatter(lambda value, _: f"{value / 1000:g}k" if value >= 1000 else f"{value:g}")
     )
@@ -114,7 +118,12 @@ def _error(axes: Axes, curves: Sequence[Curve], axis: str, accuracy: float) -> N
     tidy(axes)
 
 
-def _visits(axes: Axes, results: Results) -> None:
+def _quantity(results: Comparison) -> str:
+    quantity = drawn_quantity(results)
+    return f"{quantity} relative to the start" if results.ranking.relative else quantity
+
+
+def _visits(axes: Axes, results: Comparison) -> None:
     ends: list[float] = []
     for i, (name, trace) in enumerate(results.traces.items()):
         if trace.visits is None:
@@ -143,6 +152,6 @@ def _visits(axes: Axes, results: Results) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("share of updates under the target")
-    axes.set_ylabel("share it got")
+    axes.set_ylabel("share of updates that it got")
     axes.legend(frameon=False, markerscale=1.4)
     tidy(axes)

@@ -1,4 +1,4 @@
-"""What a figure of the paper shows, as data alone: lines in panels in a plate. `paper_figures` draws it."""
+"""What a figure of the paper shows, as data: lines in panels. `figures.paper` draws it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from levywalk.arrays import Floats
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One line with its band; infinite where the error is, and never left out for that.
+    """One line with its band; it is infinite where the error is infinite.
 
     Attributes
     ----------
     look
-        Which colour, dashes and marks: a method has the same in every figure.
+        Number of the colour, dashes and marks; a method has the same in every figure.
     fate
-        What is said in words where the line leaves the picture, such as "diverges".
+        What happens where the line ends, such as "diverges"; it is written into the figure.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Mark:
-    """A place on the x axis that has a meaning."""
+    """A value on the x axis that is marked, with its name."""
 
     at: float
     text: str
@@ -43,7 +43,8 @@ class Panel:
     Attributes
     ----------
     top
-        Where the picture ends above, or None; what is higher is drawn there if ``capped``, else it leaves.
+        Upper end of the y axis, or None; higher values are drawn there if ``capped``, else they are
+        cut off.
     """
 
     title: str
@@ -58,7 +59,7 @@ class Panel:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A matrix as an annotated map; where the text is empty, nothing is known."""
+    """A matrix as an annotated map; empty text means that the number is not known."""
 
     title: str
     values: Floats
@@ -67,8 +68,8 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Plate:
-    """A figure: rows of panels, one legend, and what has to be known to read it."""
+class FigureData:
+    """A figure: rows of panels, one legend, and a note that explains it."""
 
     name: str
     title: str

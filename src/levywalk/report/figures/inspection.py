@@ -19,7 +19,8 @@ def plot_inspection(
     *,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw an inspection: dwell against i.i.d. dwell, mass under the target and under the chain, spectral gaps.
+    """Draw an inspection: dwell against i.i.d. dwell, mass under the target and under the chain,
+    spectral gaps.
 
     ``rows`` are `Inspection.rows()`, ``laws`` the target and the chain's own law of each design.
     """
@@ -57,7 +58,10 @@ def plot_inspection(
     )
     gap.bar_label(
         bars,
-        labels=[f"{'' if row['spectral_gap_trusted'] else '≤ '}{row['spectral_gap']:.2g}" for row in rows],
+        labels=[
+            f"{'' if row['spectral_gap_trusted'] else '≤ '}{row['spectral_gap']:.2g}"
+            for row in rows
+        ],
         fontsize=8,
     )
     gaps = [row["spectral_gap"] for row in rows]

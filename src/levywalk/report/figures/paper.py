@@ -1,4 +1,4 @@
-"""Draw the plates of the paper: two columns wide, readable in grey, small as files."""
+"""Draw the figures of the paper: two columns wide, readable in grey, in small files."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from levywalk import checks
 from levywalk.report.figures.column import DASHES, MARKS, PAPER_STYLE
-from levywalk.report.figures.figure_data import Line, Panel, Plate, Table
+from levywalk.report.figures.figure_data import FigureData, Line, Panel, Table
 from levywalk.report.figures.plot import COLOURS, tidy
 
 PAGE = 7.0  # inches: both columns
 FORMATS = ("svg", "png", "pdf")
-_LETTERS_PER_INCH = 20  # of the note
-_LONG_NUMBER = re.compile(rb"(?<![\d.])[1-9]\d*\.\d{2,}")  # a place on the page; a scale is less than 1
+_LETTERS_PER_INCH = 20  # letters of the note
+_LONG_NUMBER = re.compile(
+    rb"(?<![\d.])[1-9]\d*\.\d{2,}"
+)  # a coordinate; scale factors are less than 1
 _CSS = re.compile(rb'style="[^"]*"')
 _MARGIN = re.compile(rb"\s*\n\s*")
 _LINES_WITH_FULL_BANDS = 4
 _MANY = 20  # points
-_BEYOND = 1e3  # so far above the picture goes a line that leaves it
+_BEYOND = 1e3  # a line that leaves the figure is cut off this far above it
 _STYLE: dict[Any, Any] = PAPER_STYLE | {
     "svg.fonttype": "none",
     "svg.hashsalt": "levywalk",
@@ -38,8 +40,9 @@ _STYLE: dict[Any, Any] = PAPER_STYLE | {
 _UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
-def write_plate(plate: Plate, folder: Path, formats: Sequence[str] = ("svg",)) -> list[Path]:
-    """Draw a plate into a folder, which is made if need be; return the files, one per format.
+def write_figure(data: FigureData, folder: Path, formats: Sequence[str] = ("svg",)) -> list[Path]:
+    """Draw a figure into a folder, which is created if it is missing; return the files, one per
+    format.
 
     Examples
     --------
@@ -47,22 +50,25 @@ def write_plate(plate: Plate, folder: Path, formats: Sequence[str] = ("svg",)) -
     >>> x = np.array([1.0, 10.0])
     >>> panel = Panel("ring", "steps", "error", (Line("MHLJ", 2, x, 1.0 / x, 0.5 / x, 2.0 / x),))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in write_plate(Plate("one", "One", "", ((panel,),)), Path(folder), ["svg", "png"])]
+    ...     data = FigureData("one", "One", "", ((panel,),))
+    ...     [path.name for path in write_figure(data, Path(folder), ["svg", "png"])]
     ['one.svg', 'one.png']
     """
     for suffix in formats:
         checks.choice("formats", suffix, FORMATS)
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{plate.name}.{suffix}" for suffix in formats]
+    paths = [folder / f"{data.name}.{suffix}" for suffix in formats]
     with mpl.rc_context(_STYLE):
-        figure = draw(plate)
+        figure = draw(data)
         for path in paths:
             path.write_bytes(_content(figure, path.suffix[1:]))
     return paths
 
 
 def _content(figure: Figure, suffix: str) -> bytes:
-    """Return a figure as the bytes of its file; an SVG to a tenth of a point, which halves it."""
+    """Return a figure as the bytes of its file; coordinates of an SVG are rounded, which halves its
+    size.
+    """
     file = io.BytesIO()
     figure.savefig(file, format=suffix, metadata=_UNDATED[suffix])
     if suffix != "svg":
@@ -72,15 +78,23 @@ def _content(figure: Figure, suffix: str) -> bytes:
     return _MARGIN.sub(b"\n", content)
 
 
-def draw(plate: Plate) -> Figure:
-    """Draw a plate: panels of one row share the y axis, and all share a legend, which carries the title."""
-    rows, columns = len(plate.rows), len(plate.rows[0])
-    note = textwrap.wrap(plate.note, int(PAGE * _LETTERS_PER_INCH))
-    names = {line.name for row in plate.rows for panel in row if isinstance(panel, Panel) for line in panel.lines}
-    height = 0.5 + 0.13 * len(note) + 0.16 * -(-len(names) // 4) + rows * (1.7 if columns > 2 else 2.3)
+def draw(data: FigureData) -> Figure:
+    """Draw a figure: panels of a row share the y axis, and all share a legend under the title."""
+    rows, columns = len(data.rows), len(data.rows[0])
+    note = textwrap.wrap(data.note, int(PAGE * _LETTERS_PER_INCH))
+    names = {
+        line.name
+        for row in data.rows
+        for panel in row
+        if isinstance(panel, Panel)
+        for line in panel.lines
+    }
+    height = (
+        0.5 + 0.13 * len(note) + 0.16 * -(-len(names) // 4) + rows * (1.7 if columns > 2 else 2.3)
+    )
     figure = Figure(figsize=(PAGE, height), layout="constrained")
-    grid = figure.subplots(rows, columns, sharey="row" if plate.shared else "none", squeeze=False)
-    for row, axes_of_row in zip(plate.rows, grid, strict=True):
+    grid = figure.subplots(rows, columns, sharey="row" if data.shared else "none", squeeze=False)
+    for row, axes_of_row in zip(data.rows, grid, strict=True):
         for panel, axes in zip(row, axes_of_row, strict=True):
             if isinstance(panel, Table):
                 _table(axes, panel)
@@ -88,7 +102,7 @@ def draw(plate: Plate) -> Figure:
                 _panel(axes, panel)
         if isinstance(row[0], Panel):
             _shared(axes_of_row, row)
-    _legend(figure, plate.title, grid.ravel().tolist())
+    _legend(figure, data.title, grid.ravel().tolist())
     figure.supxlabel("\n".join(note), fontsize=6.5, x=0.01, ha="left")
     return figure
 
@@ -116,7 +130,7 @@ def _legend(figure: Figure, title: str, every: Sequence[Axes]) -> None:
 
 
 def _shared(axes_of_row: Sequence[Axes], row: Sequence[Any]) -> None:
-    """Name the y axis once, and let it begin below the lowest line; a band may leave the picture."""
+    """Label the y axis once, and let it begin below the lowest line; bands may be cut off."""
     axes_of_row[0].set_ylabel(row[0].y_label)
     for axes in axes_of_row:
         low, high = axes.get_ylim()
@@ -155,11 +169,13 @@ def _line(axes: Axes, line: Line, panel: Panel, offset: float) -> None:
     }
     axes.plot(line.x[shown], y[shown], color=colour, label=line.name, markevery=every, **style)
     band = np.flatnonzero(shown & (line.low > 0))
-    if len(band) > _MANY:  # every other point: its edge is a guide
+    if len(band) > _MANY:  # every other point is enough for a band
         band = band[(len(band) - 1) % 2 :: 2]
     upper = np.where(np.isfinite(high), high, y)
     alpha = 0.18 if len(panel.lines) <= _LINES_WITH_FULL_BANDS else 0.07
-    axes.fill_between(line.x[band], line.low[band], upper[band], color=colour, alpha=alpha, linewidth=0)
+    axes.fill_between(
+        line.x[band], line.low[band], upper[band], color=colour, alpha=alpha, linewidth=0
+    )
     if line.fate == "ends" and shown.any():
         last = np.flatnonzero(shown)[-1]
         axes.plot(line.x[last], y[last], marker="x", markersize=6, color=colour, linestyle="none")
@@ -185,12 +201,14 @@ def _marks(axes: Axes, panel: Panel) -> None:
 
 
 def _fates(axes: Axes, panel: Panel) -> None:
-    """Say in words which lines leave the picture."""
+    """Write which lines diverge."""
     gone = [line for line in panel.lines if line.fate == "diverges"]
     for i, line in enumerate(gone):
         colour = COLOURS[line.look % len(COLOURS)]
         place: dict[str, Any] = {"transform": axes.transAxes, "ha": "right", "va": "top"}
-        axes.text(0.98, 0.97 - 0.11 * i, f"{line.name} diverges", color=colour, fontsize=6.5, **place)
+        axes.text(
+            0.98, 0.97 - 0.11 * i, f"{line.name} diverges", color=colour, fontsize=6.5, **place
+        )
 
 
 def _table(axes: Axes, table: Table) -> None:

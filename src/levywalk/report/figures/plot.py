@@ -1,4 +1,4 @@
-"""Figures: the only home of matplotlib. `plot` draws a trace or a comparison."""
+"""`plot`: draw a trace, a comparison or a tuning."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
 from levywalk.theory import Tuning
-from levywalk.trace import Trace
+from levywalk.trace import Comparison, Trace
+from levywalk.trace.ranking import Criterion
 from levywalk.trace.statistics import mean_over_walks, resampled_means
 
-# Okabe and Ito's colours: told apart by everyone, and by grey level when printed.
+# Okabe and Ito's colours: colour-blind readers can tell them apart, and so can readers of a grey
+# print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#7F7F7F", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "-", "-", "--", "-.", ":", "--", "-.")
 X_AXES = {
@@ -34,7 +36,7 @@ Y_AXES = {
     "loss": "f(x)",
 }
 _MOST_POINTS = 4000
-_ROUNDING = 1e-20  # a relative floor below this is none
+_ROUNDING = 1e-20  # a relative floor below this counts as zero
 
 
 @runtime_checkable
@@ -50,7 +52,7 @@ def plot(
     thing: Trace | HasTraces | Mapping[str, Trace] | Tuning,
     *,
     x: str | None = None,
-    y: str = "error",
+    y: str | None = None,
     path: str | Path | None = None,
 ) -> Figure:
     """Draw a trace, a comparison, a dict of traces, or what `levywalk.tune` found.
@@ -60,17 +62,21 @@ def plot(
     thing
         What to draw.
     x
-        "steps", "hops", "transfers" or "bytes" draws that one panel; by default the whole picture: error against
-        steps and against transfers, visits against target, and where the model was (if the walk was recorded).
+        "steps", "hops", "transfers" or "bytes" draws that one panel; by default the whole picture:
+        error against steps and against transfers, visits against target, and where the model was
+        (if the walk was recorded).
     y
-        "error" (relative distance²), "distance2", "excess_loss" or "loss".
+        "error" (relative distance²), "distance2", "excess_loss" or "loss". Default: what a
+        comparison is ranked by; else the error, or the loss if the optimum is not known.
     path
         Where to save the figure; the suffix (.png, .pdf, .svg) decides the format.
 
     Examples
     --------
     >>> import levywalk as lw
-    >>> trace = lw.run(lw.ring(50), lw.homogeneous(50), lw.mhlj(), steps=500, step_size=0.01, replicas=4)
+    >>> trace = lw.run(
+    ...     lw.ring(50), lw.homogeneous(50), lw.mhlj(), steps=500, step_size=0.01, replicas=4
+    ... )
     >>> figure = lw.plot(trace)
     >>> len(figure.axes)
     3
@@ -78,7 +84,7 @@ def plot(
     if isinstance(thing, Tuning):
         return plot_tuning(thing, path=path)
     traces = _traces(thing)
-    checks.choice("y", y, Y_AXES)
+    y = _default_y(thing, traces) if y is None else checks.choice("y", y, Y_AXES)
     if x is not None:
         checks.choice("x", x, X_AXES)
         figure = Figure(figsize=(6.4, 4.2), layout="constrained", dpi=150)
@@ -91,14 +97,26 @@ def plot(
     return figure
 
 
+def _default_y(thing: Any, traces: Mapping[str, Trace]) -> str:
+    if isinstance(thing, Comparison) and thing.rank_by in (Criterion.EXCESS_LOSS, Criterion.LOSS):
+        return thing.rank_by
+    return "loss" if any(trace.optimum is None for trace in traces.values()) else "error"
+
+
 def _traces(thing: Any) -> dict[str, Trace]:
     if isinstance(thing, Trace):
         return {thing.name: thing}
     if isinstance(thing, HasTraces):
         return dict(thing.traces)
-    if isinstance(thing, Mapping) and thing and all(isinstance(value, Trace) for value in thing.values()):
+    if (
+        isinstance(thing, Mapping)
+        and thing
+        and all(isinstance(value, Trace) for value in thing.values())
+    ):
         return dict(thing)
-    raise InvalidParameter(f"plot needs a Trace, a Comparison or a dict of traces, got {type(thing).__name__}")
+    raise InvalidParameter(
+        f"plot needs a Trace, a Comparison or a dict of traces, got {type(thing).__name__}"
+    )
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -108,14 +126,19 @@ def save(figure: Figure, path: Path) -> None:
         raise InvalidParameter(f"path must end in one of {', '.join(known)}, got {str(path)!r}")
     if not path.parent.is_dir():
         raise InvalidParameter(
-            f"path must lie in a folder that exists, got {str(path)!r}; create {str(path.parent)!r} first"
+            f"path must lie in a folder that exists, got {str(path)!r}; create "
+            f"{str(path.parent)!r} first"
         )
     figure.savefig(path)
 
 
 def _whole_picture(traces: dict[str, Trace], y: str) -> Figure:
     # Independent draws have no path to show.
-    walks = {name: trace for name, trace in traces.items() if trace.walk is not None and "i.i.d." not in name}
+    walks = {
+        name: trace
+        for name, trace in traces.items()
+        if trace.walk is not None and "i.i.d." not in name
+    }
     counted = {name: trace for name, trace in traces.items() if trace.visits is not None}
     panels = 2 + bool(counted) + bool(walks)
     rows = 2 if panels > 2 else 1
@@ -146,7 +169,9 @@ def _curves(axes: Axes, traces: dict[str, Trace], x: str, y: str) -> None:
         shown = np.isfinite(line) & (line > 0)
         axes.plot(where[shown], line[shown], label=name, linewidth=1.6, **_style(i))
         if trace.replicas > 1:
-            low, high = np.quantile(resampled_means(values, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf")
+            low, high = np.quantile(
+                resampled_means(values, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf"
+            )
             axes.fill_between(
                 where[shown],
                 low[shown],
@@ -168,12 +193,16 @@ def _curves(axes: Axes, traces: dict[str, Trace], x: str, y: str) -> None:
 
 def _y_label(traces: dict[str, Trace], y: str) -> str:
     """Name the axis, and what a loss was measured on if not on all nodes."""
-    samples = sorted({trace.sampled_loss for trace in traces.values()} - {""}) if "loss" in y else []
+    samples = (
+        sorted({trace.sampled_loss for trace in traces.values()} - {""}) if "loss" in y else []
+    )
     return f"sampled {Y_AXES[y]}  ({', '.join(samples)})" if samples else Y_AXES[y]
 
 
 def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
-    """Draw each node's share of updates against the target's; on the diagonal the walk does as it aims."""
+    """Draw each node's share of updates against its share under the target; equal shares lie on the
+    diagonal.
+    """
     edges: list[float] = []
     for name, trace in traces.items():
         assert trace.visits is not None
@@ -187,7 +216,7 @@ def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
     low, high = min(edges) / 1.5, max(edges) * 1.5
     axes.plot([low, high], [low, high], color="black", linewidth=0.8)
     axes.annotate(
-        "as aimed",
+        "as targeted",
         (high, high),
         xytext=(-30, -8),
         textcoords="offset points",
@@ -197,7 +226,7 @@ def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("share of updates that the target gives a node")
-    axes.set_ylabel("share it got")
+    axes.set_ylabel("share of updates that it got")
     axes.set_title("visits against target, one mark per node", fontsize=9)
     tidy(axes)
 
@@ -213,7 +242,9 @@ def node_marks(axes: Axes, x: Floats, y: Floats, i: int, label: str | None = Non
 
 
 def spread(target: Floats) -> Any:
-    """Return which nodes to draw: all, or of very many an even choice that keeps the most important ones."""
+    """Return which nodes to draw: all, or if there are too many, the most important and every
+    k-th.
+    """
     if len(target) <= _MOST_POINTS:
         return np.arange(len(target))
     order = np.argsort(target)
@@ -221,9 +252,15 @@ def spread(target: Floats) -> Any:
 
 
 def _walks(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
-    """Draw where the model was, in the replica that one node held most: a level line is a trapped model."""
+    """Draw where the model was, in the replica that was held longest by one node.
+
+    A horizontal line is a trapped model.
+    """
     paths = {name: trace.walk for name, trace in traces.items() if trace.walk is not None}
-    held = [[np.bincount(walk).max() for walk in walks[: min(map(len, paths.values()))]] for walks in paths.values()]
+    held = [
+        [np.bincount(walk).max() for walk in walks[: min(map(len, paths.values()))]]
+        for walks in paths.values()
+    ]
     r = int(np.max(held, axis=0).argmax())
     for name, walks in paths.items():
         i = names.index(name)
@@ -240,7 +277,9 @@ def _walks(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
     axes.set_xlabel(X_AXES["steps"])
     axes.set_ylabel("node that holds the model")
     axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
-    axes.set_title(f"where the model is, walk {r}: a level line is a trapped model", fontsize=9)
+    axes.set_title(
+        f"where the model is, walk {r}: a horizontal line is a trapped model", fontsize=9
+    )
     tidy(axes)
 
 
@@ -251,13 +290,13 @@ def _thousands(value: float, _: Any) -> str:
 
 
 def tidy(axes: Axes) -> None:
-    """Take away what carries no information."""
+    """Remove lines that carry no information, and add a light grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25, linewidth=0.5)
 
 
 def plot_tuning(tuning: Tuning, *, path: str | Path | None = None) -> Figure:
-    """Draw predicted cost, spectral gap and floor against p_jump or λ: η_λ, which the paper calls hard, among them."""
+    """Draw predicted cost, spectral gap and error floor against p_jump or λ."""
     axis = next(iter(tuning.parameters))
     table = tuning.table()
     where = table[axis].to_numpy()

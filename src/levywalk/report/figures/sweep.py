@@ -26,7 +26,7 @@ _WIDE = 10.0  # a key whose values span more than this factor gets a logarithmic
 
 @dataclass(frozen=True)
 class _Style:
-    """How a design looks; ``aside`` in points."""
+    """The look of a design; ``aside`` is its horizontal offset in points."""
 
     label: str
     colour: str
@@ -49,16 +49,21 @@ def _styles(designs: list[str]) -> list[_Style]:
     ]
 
 
-def plot_sweep(rows: Sequence[Mapping[str, Any]], keys: Sequence[str], *, path: str | Path | None = None) -> Figure:
-    """Draw steps to the accuracy against the first key, one line per design, one panel per value of the second.
+def plot_sweep(
+    rows: Sequence[Mapping[str, Any]], keys: Sequence[str], *, path: str | Path | None = None
+) -> Figure:
+    """Draw steps to the accuracy against the first key, one line per design, one panel per value of
+    the second.
 
-    Where further keys give several results, each is a faint mark and the line goes through their median; where
-    there is one, its 95 % interval is drawn. What was not reached within the steps is a hollow mark in a band above.
+    If further keys give several results, each is a faint mark and the line goes through their
+    median; if there is one, its 95 % interval is drawn. What was not reached is a hollow mark in a
+    band above.
 
     Parameters
     ----------
     rows
-        Dicts with the swept values by key, ``design``, ``accuracy``, ``steps_to`` and its ``_low`` and ``_high``.
+        Dicts with the swept values by key, ``design``, ``accuracy``, ``steps_to`` and its ``_low``
+        and ``_high``.
     keys
         The swept keys.
     path
@@ -67,7 +72,9 @@ def plot_sweep(rows: Sequence[Mapping[str, Any]], keys: Sequence[str], *, path: 
     Examples
     --------
     >>> row = {"design": "MHLJ", "accuracy": 0.1, "steps_to_low": 10.0, "steps_to_high": math.inf}
-    >>> figure = plot_sweep([row | {"n": 5, "steps_to": 20.0}, row | {"n": 9, "steps_to": math.inf}], ["n"])
+    >>> figure = plot_sweep(
+    ...     [row | {"n": 5, "steps_to": 20.0}, row | {"n": 9, "steps_to": math.inf}], ["n"]
+    ... )
     >>> len(figure.axes)
     1
     """
@@ -75,55 +82,69 @@ def plot_sweep(rows: Sequence[Mapping[str, Any]], keys: Sequence[str], *, path: 
     styles = _styles(_distinct(row["design"] for row in rows))
     columns = min(len(panels), _MOST_COLUMNS)
     lines = -(-len(panels) // columns)
-    figure = Figure(figsize=(max(6.4, 3.4 * columns + 0.6), 3.4 * lines + 0.9), layout="constrained", dpi=150)
+    figure = Figure(
+        figsize=(max(6.4, 3.4 * columns + 0.6), 3.4 * lines + 0.9), layout="constrained", dpi=150
+    )
     grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
     values = _distinct(row[keys[0]] for row in rows)
-    drawn = [row[f"steps_to{end}"] for row in rows for end in (("",) if len(keys) > 2 else ("", "_low", "_high"))]
+    drawn = [
+        row[f"steps_to{end}"]
+        for row in rows
+        for end in (("",) if len(keys) > 2 else ("", "_low", "_high"))
+    ]
     seen = [value for value in drawn if 0 < value < math.inf] or [1.0]
-    above = 1.6 * max(seen)  # where what was not reached is drawn
+    above = 1.6 * max(seen)  # where values that were not reached are drawn
     for axes, panel in zip(grid, panels, strict=False):
         inside = [row for row in rows if len(keys) < 2 or row[keys[1]] == panel]
         for style in styles:
-            _line(
-                axes,
-                [row for row in inside if row["design"] == style.label],
-                keys[0],
-                values,
-                above,
-                style,
-            )
+            own = [row for row in inside if row["design"] == style.label]
+            _line(axes, own, keys[0], values, above, style)
         if len(keys) > 1:
             axes.set_title(f"{keys[1]} = {_text(panel)}", fontsize=9)
         _x_axis(axes, values)
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        _y_axis(axes)
         tidy(axes)
+    for axes in grid[len(panels) :]:
+        axes.set_visible(False)
     grid[0].set_ylim(min(seen) / 1.25, 1.25 * (above if math.inf in drawn else max(seen)))
     if math.inf in drawn:
         for axes in grid[: len(panels)]:
-            axes.axhline(above / 1.22, color="black", linewidth=0.6, linestyle=":")
-            axes.annotate(
-                "not reached",
-                (0.01, above * 1.04),
-                xycoords=("axes fraction", "data"),
-                fontsize=7,
-                va="bottom",
-            )
-    for axes in grid[len(panels) :]:
-        axes.set_visible(False)
-    accuracies = _distinct(row["accuracy"] for row in rows)
-    share = f"{100 * accuracies[0]:g} % of the initial error" if len(accuracies) == 1 else "the accuracy"
-    figure.supylabel(f"steps to {share}", fontsize=10)
-    several = len(keys) > 2
-    note = f"marks: {', '.join(keys[2:])}; line: median" if several else "bars: 95 % interval over walks"
-    figure.supxlabel(f"{keys[0]}   ({note})", fontsize=10)
-    handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 6), frameon=False)
+            _band_of_not_reached(axes, above)
+    _labels(figure, rows, keys, grid[0])
     if path is not None:
         save(figure, Path(path))
     return figure
+
+
+def _y_axis(axes: Axes) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _band_of_not_reached(axes: Axes, above: float) -> None:
+    axes.axhline(above / 1.22, color="black", linewidth=0.6, linestyle=":")
+    place = (0.01, above * 1.04)
+    units = ("axes fraction", "data")
+    axes.annotate("not reached", place, xycoords=units, fontsize=7, va="bottom")
+
+
+def _labels(
+    figure: Figure, rows: Sequence[Mapping[str, Any]], keys: Sequence[str], first: Axes
+) -> None:
+    accuracies = _distinct(row["accuracy"] for row in rows)
+    goal = "the accuracy"
+    if len(accuracies) == 1:
+        goal = f"{100 * accuracies[0]:g} % of the initial error"
+    figure.supylabel(f"steps to {goal}", fontsize=10)
+    note = "bars: 95 % interval over walks"
+    if len(keys) > 2:
+        note = f"marks: {', '.join(keys[2:])}; line: median"
+    figure.supxlabel(f"{keys[0]}   ({note})", fontsize=10)
+    handles, labels = first.get_legend_handles_labels()
+    columns = min(len(labels), 6)
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
 
 
 def _line(
@@ -134,8 +155,12 @@ def _line(
     above: float,
     style: _Style,
 ) -> None:
-    """Draw one design in one panel, a little beside the others, so that their intervals can be told apart."""
-    place = axes.transData + ScaledTranslation(style.aside / 72, 0, axes.get_figure().dpi_scale_trans)  # type: ignore[union-attr]
+    """Draw one design in one panel, shifted a little, so that intervals of several designs do not
+    overlap.
+    """
+    figure = axes.figure
+    assert figure is not None
+    place = axes.transData + ScaledTranslation(style.aside / 72, 0, figure.dpi_scale_trans)
     mark: dict[str, Any] = {"marker": style.mark, "color": style.colour, "transform": place}
     where, middle = [], []
     for position, value in zip(_positions(values), values, strict=True):
@@ -145,12 +170,18 @@ def _line(
         steps = np.array([row["steps_to"] for row in group], dtype=float)
         low, high = (float(np.quantile(steps, 0.5, method=end)) for end in ("lower", "higher"))
         where.append(position)
-        middle.append(math.sqrt(low) * math.sqrt(high))  # as on the axis; infinite if one of them is
+        middle.append(
+            math.sqrt(low) * math.sqrt(high)
+        )  # as on the axis; infinite if one of them is
         if len(group) > 1:
             single = {**mark, "markersize": 3, "alpha": 0.4, "markeredgewidth": 0}
-            axes.plot(np.full(len(steps), position), _capped(steps, above), linestyle="none", **single)
+            axes.plot(
+                np.full(len(steps), position), _capped(steps, above), linestyle="none", **single
+            )
         else:
-            ends = _capped(np.array([group[0]["steps_to_low"], group[0]["steps_to_high"]], dtype=float), above)
+            ends = _capped(
+                np.array([group[0]["steps_to_low"], group[0]["steps_to_high"]], dtype=float), above
+            )
             axes.plot(
                 [position, position],
                 ends,
@@ -187,7 +218,11 @@ def _is_number(value: Any) -> bool:
 
 def _positions(values: list[Any]) -> list[float]:
     """Return where values lie on the axis: themselves if numbers, else one after the other."""
-    return [float(v) for v in values] if all(map(_is_number, values)) else [float(i) for i in range(len(values))]
+    return (
+        [float(v) for v in values]
+        if all(map(_is_number, values))
+        else [float(i) for i in range(len(values))]
+    )
 
 
 def _x_axis(axes: Axes, values: list[Any]) -> None:
@@ -201,14 +236,17 @@ def _x_axis(axes: Axes, values: list[Any]) -> None:
         axes.set_xlim(low - margin, high + margin)
     if len(values) <= 8:
         long = max(len(_text(value)) for value in values) > 8
-        axes.set_xticks(positions, [_text(value) for value in values], rotation=20 if long else 0, fontsize=8)
+        axes.set_xticks(
+            positions, [_text(value) for value in values], rotation=20 if long else 0, fontsize=8
+        )
         axes.set_xticks([], minor=True)
 
 
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(
-            f"{item}" if key in ("family", "kind", "data") else f"{key}={item}" for key, item in value.items()
+            f"{item}" if key in ("family", "kind", "data") else f"{key}={item}"
+            for key, item in value.items()
         )
     return json.dumps(value) if isinstance(value, list) else str(value)
 

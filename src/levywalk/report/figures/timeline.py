@@ -1,4 +1,6 @@
-"""The timeline of a fleet: where the model was when, in which epoch, and what went wrong."""
+"""The timeline of a fleet: which node had the model at which time, in which epoch, and the
+faults.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from matplotlib.ticker import MaxNLocator
 
 from levywalk.report.figures.plot import COLOURS, save, tidy
 
-Leg = tuple[str, Sequence[float], Sequence[int], bool]  # name, times, nodes, whether it was overtaken
+Leg = tuple[
+    str, Sequence[float], Sequence[int], bool
+]  # name, times, nodes, whether it was overtaken
 Mark = tuple[float, int, str]  # time, node, what
 Bar = tuple[int, float, float, str]  # node, from, to, what
 
@@ -53,7 +57,7 @@ def plot_timeline(
     title: str = "",
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw where the model was when: time to the right, nodes upwards, one colour per epoch, faults as marks.
+    """Draw which node had the model at which time: one colour per epoch, faults as marks.
 
     Parameters
     ----------
@@ -66,15 +70,22 @@ def plot_timeline(
 
     Examples
     --------
-    >>> figure = plot_timeline(3, 2.0, [("epoch 0", [0.0, 1.0, 2.0], [0, 1, 1], False)], [(1.5, 2, "kill")])
+    >>> figure = plot_timeline(
+    ...     3, 2.0, [("epoch 0", [0.0, 1.0, 2.0], [0, 1, 1], False)], [(1.5, 2, "kill")]
+    ... )
     >>> figure.axes[0].get_ylabel()
     'node'
     """
-    figure = Figure(figsize=(11.0, float(np.clip(1.8 + 0.15 * n, 3.6, 9.0))), layout="constrained", dpi=150)
+    figure = Figure(
+        figsize=(11.0, float(np.clip(1.8 + 0.15 * n, 3.6, 9.0))), layout="constrained", dpi=150
+    )
     axes = figure.add_subplot()
     for v, since, until, what in bars:
         axes.barh(v, until - since, left=since, height=0.9, linewidth=0, zorder=1, **_BARS[what][1])
-    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(dict.fromkeys(leg[0] for leg in legs))}
+    colours = {
+        name: COLOURS[i % len(COLOURS)]
+        for i, name in enumerate(dict.fromkeys(leg[0] for leg in legs))
+    }
     for leg in legs:
         _way(axes, leg, colours[leg[0]], n)
     for time, v, what in marks:
@@ -101,7 +112,7 @@ def plot_timeline(
 
 
 def _way(axes: Axes, leg: Leg, colour: str, n: int) -> None:
-    """Draw stays as thick lines and moves as thin ones; a move across half the figure is a mere hint."""
+    """Draw stays as thick lines and moves as thin ones; long moves are very faint."""
     _, times, nodes, lost = leg
     when, where = np.asarray(times, dtype=float), np.asarray(nodes, dtype=float)
     style: dict[str, Any] = {"colors": colour, "zorder": 2 if lost else 3}
@@ -116,7 +127,9 @@ def _way(axes: Axes, leg: Leg, colour: str, n: int) -> None:
             markeredgewidth=2,
         )
     stays = np.stack([np.c_[when[:-1], where[:-1]], np.c_[when[1:], where[:-1]]], axis=1)
-    axes.add_collection(LineCollection(list(stays), linewidths=2.2, linestyles=":" if lost else "-", **style))
+    axes.add_collection(
+        LineCollection(list(stays), linewidths=2.2, linestyles=":" if lost else "-", **style)
+    )
     moves = np.stack([np.c_[when[1:], where[:-1]], np.c_[when[1:], where[1:]]], axis=1)
     far = np.abs(np.diff(where)) > max(n / 2, 2)
     for part, alpha in ((moves[~far], 0.3 if lost else 0.75), (moves[far], 0.12)):
@@ -126,12 +139,20 @@ def _way(axes: Axes, leg: Leg, colour: str, n: int) -> None:
 def _legend(
     colours: dict[str, str], legs: Sequence[Leg], marks: Iterable[Mark], bars: Iterable[Bar]
 ) -> list[Line2D | Patch]:
-    """Return what the figure shows, each once."""
-    handles: list[Line2D | Patch] = [Line2D([], [], color=c, linewidth=2.2, label=name) for name, c in colours.items()]
+    """Return the entries of the legend, each once."""
+    handles: list[Line2D | Patch] = [
+        Line2D([], [], color=c, linewidth=2.2, label=name) for name, c in colours.items()
+    ]
     if any(lost for *_, lost in legs):
-        handles.append(Line2D([], [], color="black", linewidth=1.5, linestyle=":", marker="x", label="lost"))
+        handles.append(
+            Line2D([], [], color="black", linewidth=1.5, linestyle=":", marker="x", label="lost")
+        )
     seen = {what for _, _, what in marks}
-    handles += [Line2D([], [], linestyle="none", label=_MARKS[w][0], **_MARKS[w][1]) for w in _MARKS if w in seen]
+    handles += [
+        Line2D([], [], linestyle="none", label=_MARKS[w][0], **_MARKS[w][1])
+        for w in _MARKS
+        if w in seen
+    ]
     spans = {what for *_, what in bars}
     handles += [Patch(label=_BARS[w][0], **_BARS[w][1]) for w in _BARS if w in spans]
     return handles

@@ -1,4 +1,6 @@
-"""The report: one HTML file that opens anywhere, offline, and asks nobody for anything."""
+"""The report: one HTML file that opens in any browser, offline, and requests nothing from any
+server.
+"""
 
 from __future__ import annotations
 
@@ -10,36 +12,47 @@ from typing import Any
 import numpy as np
 
 from levywalk.errors import InvalidParameter
-from levywalk.report.curves import Curve, curve
+from levywalk.report.curves import Curve, curves_of, drawn_quantity
 from levywalk.report.page.claims import claims_copies, claims_section
 from levywalk.report.page.images import FigureImage, images_section
 from levywalk.report.page.markup import Markup, beside, embedded, filled, join, policy, section, tag
-from levywalk.report.page.rerun import again_section, claims_again_section, told_of
+from levywalk.report.page.rerun import claims_rerun_section, rerun_section, told_of
 from levywalk.report.page.summary import csv_lines, latex_lines, table_section
 from levywalk.report.page.theory import Theory, theory_section
-from levywalk.report.page.verdict import longest, percent, verdict
-from levywalk.report.results import Results
-from levywalk.report.tables import whole
-from levywalk.trace import Trace
+from levywalk.report.page.verdict import longest, verdict
+from levywalk.report.tables import percent, quantity_text, whole
+from levywalk.trace import Comparison, Trace
+from levywalk.trace.ranking import Criterion
 from levywalk.version import __version__
 
 _BUSIEST = 2  # nodes of each design, by updates and by target
 _MOST_NODES = 8
 _WORDS = {
     "step": "one update of the model at the node that holds it",
-    "hop": "one decision or pass: a stay is one, a jump of distance d is d",
-    "transfer": "one message between two distinct nodes",
-    "error": "‖x − x*‖² over its initial value, so every curve begins at 100 %",
-    "steps to 1 %": "the first checkpoint after which the mean error over walks stays at or below 1 %",
-    "interval": "where the mean lies in 95 % of cases when the walks are drawn again (bootstrap)",
-    "target": "the share of updates that the design means a node to get",
-    "dwell": "updates in a row at one node",
-    "γL*": "the step size in units of the design's own limit, 1 over the largest weighted smoothness",
+    "hop": "one decision or pass: a stay is one hop, a jump of distance d is d hops",
+    "transfer": "one message between two distinct nodes that carries the model",
+    "interval": "the mean lies here in 95 % of cases if the walks are drawn again (bootstrap)",
+    "target": "the share of updates that a node should get by the design",
+    "dwell": "the number of consecutive updates at one node",
+    "γL*": (
+        "the step size in units of the design’s own limit, 1 over the largest weighted smoothness"
+    ),
 }
+_QUANTITIES = {
+    Criterion.DISTANCE2.value: "‖x − x*‖² over its initial value, so every curve begins at 100 %",
+    Criterion.EXCESS_LOSS.value: (
+        "f(x) − f(x*) over its initial value, so every curve begins at 100 %"
+    ),
+    Criterion.LOSS.value: "f(x), the mean of all nodes’ losses",
+}
+_METRIC = "the metric that designs were ranked by, evaluated on the final models; smaller is better"
+_GOAL = "the first checkpoint after which the mean over walks stays at or below this value"
 
 
 def write_page(page: str, path: str | Path) -> Path:
-    """Write the page as UTF-8; text that no file can hold (lone surrogates) becomes question marks."""
+    """Write the page as UTF-8; characters that UTF-8 cannot encode (lone surrogates) become
+    question marks.
+    """
     path = Path(path)
     try:
         path.write_bytes(page.encode("utf-8", "replace"))
@@ -51,26 +64,26 @@ def write_page(page: str, path: str | Path) -> Path:
 
 
 def html_page(
-    results: Results,
+    results: Comparison,
     *,
     command: str,
     theory: Theory | None = None,
     curves: Sequence[Curve] | None = None,
+    claims: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """Return the report of a comparison; ``command`` is what reruns it.
+    """Return the report of a comparison; ``command`` repeats it, if it is not empty.
 
     Examples
     --------
     >>> import levywalk as lw
-    >>> from levywalk.experiments.execute import as_json
-    >>> from levywalk.report.results import results_of
     >>> designs = {"UnifRW": lw.unif_rw(), "MHLJ": lw.mhlj()}
-    >>> found = lw.compare(lw.ring(20), lw.homogeneous(20), designs, steps=50, replicas=2, step_size=0.01)
-    >>> page = html_page(results_of(as_json(found), found.traces), command="python mine.py")
+    >>> network, problem = lw.ring(20), lw.homogeneous(20)
+    >>> found = lw.compare(network, problem, designs, steps=50, replicas=2, step_size=0.01)
+    >>> page = html_page(found, command="python mine.py")
     >>> "No walk reached 1 % of the initial error" in page
     True
     """
-    lines = curves or page_curves(results)
+    lines = curves or curves_of(results)
     one = next(iter(results.traces.values()))
     network = told_of(one, "network")
     kinds = f"{len(results.traces)} design{'s' if len(results.traces) > 1 else ''}"
@@ -84,16 +97,17 @@ def html_page(
         table_section(results),
         _visits_section(results),
         theory_section(results, theory),
-        claims_section(results.claims) if results.claims else Markup(),
-        again_section(results, command),
-        _words_section(),
+        claims_section(claims) if claims else Markup(),
+        rerun_section(results, command),
+        _glossary_section(results),
     ]
     data = {
         "accuracy": results.accuracy,
+        "relative": results.ranking.relative,
         "walks": max(trace.replicas for trace in results.traces.values()),
         "curves": [line.plain() for line in lines],
         "copies": {"csv": csv_lines(results), "latex": latex_lines(results)}
-        | (claims_copies(results.claims) if results.claims else {}),
+        | (claims_copies(claims) if claims else {}),
     }
     return _page(f"Walks on {network.get('name', 'a network')}", subtitle, sections, data)
 
@@ -103,25 +117,27 @@ def claims_page(
     pictures: Sequence[FigureImage] = (),
     told: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the report of claims alone, of figures, and of how to ask them again.
+    """Return the report of a folder with claims alone: the claims, the figures, and how to repeat
+    it.
 
     Examples
     --------
     >>> "holds in part" in claims_page([{"id": 1, "label": "homo", "verdict": "holds in part"}])
     True
     """
-    data = {"accuracy": 1.0, "walks": 0, "curves": [], "copies": claims_copies(claims)}
+    data = {
+        "accuracy": 1.0,
+        "relative": True,
+        "walks": 0,
+        "curves": [],
+        "copies": claims_copies(claims),
+    }
     sections = [
         claims_section(claims),
         images_section(pictures) if pictures else Markup(),
-        claims_again_section(told) if told else Markup(),
+        claims_rerun_section(told) if told else Markup(),
     ]
     return _page("Claims of the paper", f"{len(claims)} claims checked", sections, data)
-
-
-def page_curves(results: Results) -> list[Curve]:
-    """Return the curves of all designs."""
-    return [curve(name, trace, results.accuracy) for name, trace in results.traces.items()]
 
 
 def _page(title: str, subtitle: str, sections: Sequence[Markup], data: dict[str, Any]) -> str:
@@ -135,7 +151,8 @@ def _page(title: str, subtitle: str, sections: Sequence[Markup], data: dict[str,
             "style": Markup(style),
             "sections": Markup("\n".join(part for part in sections if part)),
             "made": join(
-                f"Made by levywalk {__version__}. One file: it asks no server for anything and can be kept or sent."
+                f"Made by levywalk {__version__}. This file is complete: it needs no server and "
+                f"can be sent."
             ),
             "data": embedded(data),
             "script": Markup(script),
@@ -143,25 +160,31 @@ def _page(title: str, subtitle: str, sections: Sequence[Markup], data: dict[str,
     )
 
 
-def _verdict_section(results: Results) -> Markup:
+def _verdict_section(results: Comparison) -> Markup:
     sentences = verdict(results)
     rest = " ".join(sentences[2:])
-    return section("verdict", "Verdict", tag("p", " ".join(sentences[:2])), tag("p", rest) if rest else "")
+    return section(
+        "verdict", "Verdict", tag("p", " ".join(sentences[:2])), tag("p", rest) if rest else ""
+    )
 
 
-# --- curves ----------------------------------------------------------------------------------------------------------
+# --- curves ---------------------------------------------------------------------------------------
 
 
-def _curve_section(results: Results, lines: Sequence[Curve]) -> Markup:
+def _curve_section(results: Comparison, lines: Sequence[Curve]) -> Markup:
+    quantity = drawn_quantity(results)
+
     def choice(kind: str, key: str, label: str, on: bool, **more: object) -> Markup:
-        box = tag("input", type=kind, id=key, checked=on, autocomplete="off", **more).removesuffix("</input>")
+        box = tag("input", type=kind, id=key, checked=on, autocomplete="off", **more).removesuffix(
+            "</input>"
+        )
         return tag("label", Markup(box), label)
 
     tools = tag(
         "div",
         tag(
             "fieldset",
-            tag("legend", "error against"),
+            tag("legend", f"{quantity} against"),
             *[
                 choice("radio", f"axis-{key}", key, key == "steps", name="axis", value=key)
                 for key in ("steps", "hops", "transfers")
@@ -169,15 +192,15 @@ def _curve_section(results: Results, lines: Sequence[Curve]) -> Markup:
         ),
         tag(
             "fieldset",
-            choice("checkbox", "logY", "log error", True),
+            choice("checkbox", "logY", f"log {quantity}", True),
             choice("checkbox", "logX", "log horizontal", False),
             choice("checkbox", "median", "median (thin)", False),
         ),
         class_="tools",
     )
     many = max(trace.replicas for trace in results.traces.values()) > 1
-    band = "Line: mean over walks; band: its 95 % interval; " if many else "One walk; "
-    caption = band + "ring: from here on at the accuracy."
+    caption = "Line: mean over walks; band: its 95 % interval" if many else "One walk"
+    caption += "." if results.accuracy is None else "; ring: from here on at the accuracy."
     how = tag(
         "span",
         " Press a name to hide or show its line; point at the curves to read them.",
@@ -190,29 +213,40 @@ def _curve_section(results: Results, lines: Sequence[Curve]) -> Markup:
             "noscript",
             tag(
                 "p",
-                "The curves need JavaScript, which is part of this file; the numbers below do not.",
+                "The curves need JavaScript, which is part of this file; the numbers below work "
+                "without.",
             ),
         ),
         id="plot",
         tabindex="0",
         role="group",
-        aria_label="Curves of the error. Arrow keys read the values; the same numbers are in the table below.",
+        aria_label=(
+            f"Curves of the {quantity}. Arrow keys read the values; "
+            "the same numbers are in the table below."
+        ),
     )
     return section(
         "curves",
-        "Error as the model walks",
+        f"{quantity.capitalize()} as the model walks",
         tools,
         tag("div", id="legend", role="group", aria_label="Lines to show"),
         plot,
         tag("div", id="live", class_="unseen", aria_live="polite"),
         tag("p", caption, how, class_="note"),
-        tag("details", tag("summary", "the same as numbers"), _numbers(lines), class_="help"),
+        tag(
+            "details",
+            tag("summary", "the same in numbers"),
+            _numbers(results, lines),
+            class_="help",
+        ),
     )
 
 
-def _numbers(lines: Sequence[Curve]) -> Markup:
+def _numbers(results: Comparison, lines: Sequence[Curve]) -> Markup:
     """Return the means at a dozen checkpoints of each curve."""
-    head = tag("tr", *[tag("th", text, scope="col") for text in ("steps", *(line.name for line in lines))])
+    head = tag(
+        "tr", *[tag("th", text, scope="col") for text in ("steps", *(line.name for line in lines))]
+    )
     first = lines[0].x["steps"]
     rows = []
     for wanted in np.linspace(first[0], first[-1], 11):
@@ -222,13 +256,13 @@ def _numbers(lines: Sequence[Curve]) -> Markup:
             tag(
                 "tr",
                 tag("th", whole(at), scope="row"),
-                *[tag("td", percent(float(mean))) for mean in means],
+                *[tag("td", quantity_text(results.ranking, float(mean))) for mean in means],
             )
         )
     return tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="wide")
 
 
-# --- visits ----------------------------------------------------------------------------------------------------------
+# --- visits ---------------------------------------------------------------------------------------
 
 
 def _shares(trace: Trace) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -241,19 +275,21 @@ def busiest_nodes(traces: Mapping[str, Trace]) -> list[int]:
     weight: dict[int, float] = {}
     for trace in traces.values():
         for law in (_shares(trace), trace.target):
-            if law.max() <= 1.001 * law.min():  # all alike: none matters most
+            if law.max() <= 1.001 * law.min():  # all nodes are alike
                 continue
             for v in np.argsort(-law, kind="stable")[:_BUSIEST]:
                 weight[int(v)] = max(weight.get(int(v), 0.0), float(law[v]))
     return sorted(weight, key=lambda v: -weight[v])[:_MOST_NODES] or [0]
 
 
-def _visits_section(results: Results) -> Markup:
+def _visits_section(results: Comparison) -> Markup:
     counted = {name: trace for name, trace in results.traces.items() if trace.visits is not None}
     if not counted:
         return Markup()
     nodes = busiest_nodes(counted)
-    top = max(max(float(_shares(t)[nodes].max()), float(t.target[nodes].max())) for t in counted.values())
+    top = max(
+        max(float(_shares(t)[nodes].max()), float(t.target[nodes].max())) for t in counted.values()
+    )
     names = list(results.traces)
     cards = [_card(name, trace, names.index(name), nodes, top) for name, trace in counted.items()]
     return section(
@@ -261,8 +297,11 @@ def _visits_section(results: Results) -> Markup:
         "Where the updates were made",
         tag(
             "p",
-            "The nodes that matter most to any design. Bar: the share of all updates that the node got; tick: the "
-            "share that the design’s target gives it. A bar that ends at its tick is a walk that does as it aims.",
+            "The nodes that matter most to any design. Bar: the share of all updates that the node "
+            "got; tick: "
+            "the share that it should get by the design’s target. If a bar ends at its tick, the "
+            "walk does "
+            "what it is designed for.",
         ),
         tag("div", *cards, class_="cards"),
     )
@@ -301,7 +340,9 @@ def _card(name: str, trace: Trace, i: int, nodes: list[int], top: float) -> Mark
         )
     others = len(share) - len(nodes)
     if others > 0:
-        sums = [percent(max(0.0, float(law.sum() - law[nodes].sum()))) for law in (share, trace.target)]
+        sums = [
+            percent(max(0.0, float(law.sum() - law[nodes].sum()))) for law in (share, trace.target)
+        ]
         rows.append(
             tag(
                 "tr",
@@ -311,18 +352,30 @@ def _card(name: str, trace: Trace, i: int, nodes: list[int], top: float) -> Mark
             )
         )
     head = tag("tr", *[tag("th", text, scope="col") for text in ("", "", "got", "target")])
-    return tag("div", tag("h3", name, data_swatch=i), tag("table", tag("thead", head), tag("tbody", *rows)))
+    return tag(
+        "div", tag("h3", name, data_swatch=i), tag("table", tag("thead", head), tag("tbody", *rows))
+    )
 
 
 def _problem_words(trace: Trace) -> str:
     problem = told_of(trace, "problem")
-    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(problem.get("kind", "a problem"))).lower().capitalize()
+    kind = (
+        re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(problem.get("kind", "a problem")))
+        .lower()
+        .capitalize()
+    )
     return f"{kind} in {problem.get('dim', '?')} dimensions"
 
 
-def _words_section() -> Markup:
+def _glossary_section(results: Comparison) -> Markup:
+    error = (
+        {}
+        if results.accuracy is None
+        else {f"steps to {quantity_text(results.ranking, results.accuracy)}": _GOAL}
+    )
+    words = _WORDS | {results.ranking.quantity: _QUANTITIES.get(results.rank_by, _METRIC)} | error
     return section(
         "words",
         "What the words mean",
-        tag("dl", *[join(tag("dt", word), tag("dd", text)) for word, text in _WORDS.items()]),
+        tag("dl", *[join(tag("dt", word), tag("dd", text)) for word, text in words.items()]),
     )

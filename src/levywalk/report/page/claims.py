@@ -9,16 +9,18 @@ from levywalk.report.page.markup import Markup, plain, section, tag
 from levywalk.report.page.summary import copy_tools, csv_line, latex, latex_table
 
 _BESIDE = ("excess loss", "median", "transfers")
-_SHORT = 160  # characters of a cell
+_SHORT = 160  # longest text of a cell, in characters
 _PLURALS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
 
 
 def besides(points: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the other measures that some points were compared by as well, as columns.
+    """Return the other measures by which some points were compared, as names of columns.
 
     Examples
     --------
-    >>> besides([{"where": "ring"}, {"where": "grid", "beside": {"transfers": {}, "excess loss": {}}}])
+    >>> besides(
+    ...     [{"where": "ring"}, {"where": "grid", "beside": {"transfers": {}, "excess loss": {}}}]
+    ... )
     ['excess loss', 'transfers']
     """
     there = {name for point in points for name in _mapping(point.get("beside"))}
@@ -26,13 +28,19 @@ def besides(points: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def effect_text(found: Mapping[str, Any] | None) -> str:
-    """Return an effect with its interval, as claims.json has them: null is infinite, unless nothing is defined.
+    """Return an effect with its interval as text; null in claims.json is infinite, or undefined if
+    all are.
 
     Examples
     --------
     >>> effect_text({"effect": 2.0, "interval": [1.25, None], "undefined": 1, "instances": 20})
     '2 [1.25, ∞], 1 of 20 undefined'
-    >>> effect_text({"effect": None, "interval": [None, None], "undefined": 20, "instances": 20}), effect_text(None)
+    >>> (
+    ...     effect_text(
+    ...         {"effect": None, "interval": [None, None], "undefined": 20, "instances": 20}
+    ...     ),
+    ...     effect_text(None),
+    ... )
     ('–', '–')
     """
     if found is None or "effect" not in found:
@@ -47,7 +55,7 @@ def effect_text(found: Mapping[str, Any] | None) -> str:
 
 
 def answers_text(points: Sequence[Mapping[str, Any]]) -> str:
-    """Return how many of the primary points say yes, and what the others say.
+    """Return how many of the primary points say yes, and how many say what else.
 
     Examples
     --------
@@ -60,7 +68,9 @@ def answers_text(points: Sequence[Mapping[str, Any]]) -> str:
 
 
 def claims_section(claims: Sequence[Mapping[str, Any]]) -> Markup:
-    """Return the claims as a table, and the points of each; a value may be a number, a list or text."""
+    """Return the claims as a table, and the points of each; a value may be a number, a list or
+    text.
+    """
     titles = {
         "claim": "text",
         "verdict": "word",
@@ -68,11 +78,16 @@ def claims_section(claims: Sequence[Mapping[str, Any]]) -> Markup:
         "interval": None,
         "where": "text",
     }
-    head = tag("tr", *[tag("th", title, scope="col", class_=kind) for title, kind in titles.items()])
+    head = tag(
+        "tr", *[tag("th", title, scope="col", class_=kind) for title, kind in titles.items()]
+    )
     rows = [_claim_row(i, claim) for i, claim in enumerate(claims)]
-    table = tag("table", tag("thead", head), tag("tbody", *rows), class_="sortable", id="claims-table")
+    table = tag(
+        "table", tag("thead", head), tag("tbody", *rows), class_="sortable", id="claims-table"
+    )
     note = (
-        "An effect is a median over instances with its 95 % interval; the one here is that of the first of the points "
+        "An effect is a median over instances with its 95 % interval; the one here is that of the "
+        "first of the points "
         "below. Where a claim holds in part, open “where”."
     )
     points = [claim for claim in claims if _listed(claim.get("points"))]
@@ -100,11 +115,15 @@ def _counts(verdicts: Sequence[str]) -> str:
         *dict.fromkeys(v for v in verdicts if v not in _PLURALS),
     ]
     counts = {text: verdicts.count(text) for text in order}
-    return ", ".join(f"{n} {text if n == 1 else _PLURALS.get(text, text)}" for text, n in counts.items())
+    return ", ".join(
+        f"{n} {text if n == 1 else _PLURALS.get(text, text)}" for text, n in counts.items()
+    )
 
 
 def claims_copies(claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the table of claims as CSV and LaTeX, its rows apart, so that the page can order them."""
+    """Return the table of claims as CSV and LaTeX, with separate rows, so that the page can sort
+    them.
+    """
     keys = ("id", "label", "text", "verdict", "effect", "interval", "where")
 
     def cells(claim: Mapping[str, Any]) -> list[object]:
@@ -165,11 +184,15 @@ def _claim_row(i: int, claim: Mapping[str, Any]) -> Markup:
 
 
 def _where(claim: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> str:
-    """Return where a claim holds: in words if these are few, else how many points say what, and which to be opened."""
+    """Return where a claim holds: as text if it is short, else as counts, with the points to be
+    opened.
+    """
     text = plain(claim.get("where"))
     if not points or len(text) <= _SHORT:
         return text
-    answers = dict.fromkeys(plain(point.get("answer")) for point in points if point.get("primary", True))
+    answers = dict.fromkeys(
+        plain(point.get("answer")) for point in points if point.get("primary", True)
+    )
     lists = [
         tag(
             "li",
@@ -187,12 +210,15 @@ def _where(claim: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> str
 
 
 def _points(claim: Mapping[str, Any]) -> Markup:
-    """Return the points that a claim was judged at, to be opened; other measures beside."""
+    """Return the points at which a claim was judged, to be opened, with other measures beside."""
     points = _listed(claim.get("points"))
     more = besides(points)
     head = tag(
         "tr",
-        *[tag("th", text, scope="col", class_="text") for text in ("point", "effect [95 % interval]", "answer", *more)],
+        *[
+            tag("th", text, scope="col", class_="text")
+            for text in ("point", "effect [95 % interval]", "answer", *more)
+        ],
     )
     rows = [
         tag(
@@ -200,7 +226,10 @@ def _points(claim: Mapping[str, Any]) -> Markup:
             tag("th", plain(point.get("where")), scope="row"),
             tag("td", effect_text(point), class_="text"),
             tag("td", _answer(point), class_="text"),
-            *[tag("td", effect_text(_mapping(point.get("beside")).get(name)), class_="text") for name in more],
+            *[
+                tag("td", effect_text(_mapping(point.get("beside")).get(name)), class_="text")
+                for name in more
+            ],
         )
         for point in points
     ]
@@ -217,9 +246,13 @@ def _answer(point: Mapping[str, Any]) -> str:
 
 
 def _listed(value: Any) -> list[Mapping[str, Any]]:
-    """Return the objects of a list, of whatever a file held."""
+    """Return the objects in a list; a file may hold anything."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    return {key: item for key, item in value.items() if isinstance(item, dict)} if isinstance(value, dict) else {}
+    return (
+        {key: item for key, item in value.items() if isinstance(item, dict)}
+        if isinstance(value, dict)
+        else {}
+    )

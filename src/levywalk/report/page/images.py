@@ -10,24 +10,25 @@ from dataclasses import dataclass
 from levywalk.errors import InvalidTrace
 from levywalk.report.page.markup import Markup, section, tag
 
-_COLOURS = 64  # of a picture in the page: a quarter of the bytes, and no difference to be seen
+_COLOURS = 64  # of an image in the page: it needs a quarter of the bytes and looks the same
 
 
 @dataclass(frozen=True)
 class FigureImage:
-    """A figure as the bytes of a PNG file, and what it shows."""
+    """A figure as the bytes of a PNG file, with its title."""
 
     title: str
     content: bytes
 
 
 def images_section(pictures: Sequence[FigureImage]) -> Markup:
-    """Return figures inside the page itself.
+    """Return a section with figures inside the page itself.
 
     Examples
     --------
     >>> images_section([])
-    '<section id="figures" aria-labelledby="figures-title"><h2 id="figures-title">Figures</h2></section>'
+    '<section id="figures" aria-labelledby="figures-title"><h2
+    id="figures-title">Figures</h2></section>'
     """
     shown = []
     for picture in pictures:
@@ -38,7 +39,7 @@ def images_section(pictures: Sequence[FigureImage]) -> Markup:
 
 
 def _smaller(content: bytes) -> bytes:
-    """Return a PNG with fewer colours; what is no picture is refused."""
+    """Return a PNG with fewer colours; refuse bytes that are not a PNG."""
     from PIL import Image
 
     file = io.BytesIO()

@@ -1,4 +1,4 @@
-"""HTML from Python values: everything is escaped unless it was made here."""
+"""HTML from Python values: all text is escaped unless this module made it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import Any
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
 
 def tag(name: str, /, *parts: object, **attributes: object) -> Markup:
-    """Return one element; text inside and in attributes is escaped, an attribute None or False is left out.
+    """Return one element; its text and attributes are escaped; attributes that are None or False
+    are left out.
 
     Examples
     --------
@@ -27,7 +28,8 @@ def tag(name: str, /, *parts: object, **attributes: object) -> Markup:
     '<p class="note" data-index="1">a &lt; b &amp; <b>c</b></p>'
     """
     given = "".join(
-        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value))}"')
+        f" {key.rstrip('_').replace('_', '-')}"
+        + ("" if value is True else f'="{escape(str(value))}"')
         for key, value in attributes.items()
         if value is not None and value is not False
     )
@@ -36,11 +38,13 @@ def tag(name: str, /, *parts: object, **attributes: object) -> Markup:
 
 def join(*parts: object) -> Markup:
     """Return the parts one after another, escaped where they are plain text."""
-    return Markup("".join(part if isinstance(part, Markup) else escape(str(part)) for part in parts))
+    return Markup(
+        "".join(part if isinstance(part, Markup) else escape(str(part)) for part in parts)
+    )
 
 
 def embedded(value: Any) -> Markup:
-    r"""Return JSON that can stand inside a script element: nothing in it can end the element.
+    r"""Return JSON for a script element; nothing in it can end the element.
 
     Examples
     --------
@@ -52,7 +56,8 @@ def embedded(value: Any) -> Markup:
 
 
 def filled(template: str, values: Mapping[str, Markup]) -> str:
-    """Put the values into ``{{name}}`` of the template, in one pass: what is put in is never looked at again.
+    """Replace each ``{{name}}`` of the template by its value, in one pass: values are not searched
+    again.
 
     Examples
     --------
@@ -63,7 +68,8 @@ def filled(template: str, values: Mapping[str, Markup]) -> str:
 
 
 def policy(style: str, script: str) -> str:
-    """Return a Content-Security-Policy under which this style and this script work and nothing else does.
+    """Return a Content-Security-Policy under which this style and this script work and nothing else
+    does.
 
     Examples
     --------
@@ -97,7 +103,7 @@ def section(name: str, title: str, *parts: object) -> Markup:
 
 
 def plain(value: Any) -> str:
-    """Return a value of a file as text: numbers short, lists in brackets, nothing as a dash.
+    """Return a value as text: numbers with three digits, lists in brackets, None as a dash.
 
     Examples
     --------

@@ -41,6 +41,8 @@
     if (p !== 0 && (p < 1e-4 || p >= 1e6)) return p.toExponential(2) + " %";
     return (p >= 1000 ? Math.round(p).toLocaleString("en") : String(Number(p.toPrecision(3)))) + " %";
   }
+  const plain = (v) => (v === null ? "∞" : String(Number(v.toPrecision(4))));
+  const shown = data.relative ? percent : plain;  // what the curves show: a share of the first value, or a number
   const short = (v) => (v >= 1e6 ? `${+(v / 1e6).toPrecision(3)}M` : v >= 1e3 ? `${+(v / 1e3).toPrecision(3)}k` : String(+v.toPrecision(3)));
   const AXES = { steps: "steps (updates)", hops: "hops", transfers: "transfers (messages between nodes)" };
 
@@ -93,23 +95,24 @@
       const visible = all.map((curve, i) => ({ curve, i })).filter(({ i }) => !state.hidden.has(i));
       const basis = visible.length ? visible : all.map((curve, i) => ({ curve, i }));
       const good = (v) => v !== null && (!state.logY || v > 0);
-      let xs = [], ys = [data.accuracy];
+      let xs = [], ys = data.accuracy === null ? [] : [data.accuracy];
       for (const { curve } of basis) {
         xs.push(...curve[state.axis].filter((v) => v !== null && (!state.logX || v > 0)));
         ys.push(...curve.mean.filter(good));
         if (state.median) ys.push(...curve.median.filter(good));
       }
-      const most = Math.min(Math.max(...ys), 1000 * Math.max(1, data.accuracy)), least = Math.min(...ys);
+      const starts = data.relative ? [1] : basis.map(({ curve }) => Math.abs(curve.mean[0] || 1));
+      const most = Math.min(Math.max(...ys), 1000 * Math.max(...starts, data.accuracy || 0)), least = Math.min(...ys);
       const first = state.logX ? Math.min(...xs, 1e300) : 0, last = Math.max(...xs, 1);
       const x = scale(Math.min(first, last / 1.01), last, room.left, width - room.right, state.logX);
-      const y = scale(state.logY ? least / 1.3 : 0, most * (state.logY ? 1.15 : 1.03), height - room.bottom, room.top, state.logY);
+      const y = scale(state.logY ? least / 1.3 : Math.min(0, least), most * (state.logY ? 1.15 : 1.03), height - room.bottom, room.top, state.logY);
       const old = plot.querySelector("svg");
       const root = make("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
       const clip = make("clipPath", { id: "inside" }, make("defs", {}, root));
       make("rect", { x: room.left, y: room.top - 6, width: width - room.left - room.right + 6, height: height - room.top - room.bottom + 6 }, clip);
       for (const v of ticks(y, 6)) {
         make("line", { x1: room.left, x2: width - room.right, y1: y.of(v), y2: y.of(v), class: "grid" }, root);
-        make("text", { x: room.left - 6, y: y.of(v) + 4, "text-anchor": "end" }, root, percent(v));
+        make("text", { x: room.left - 6, y: y.of(v) + 4, "text-anchor": "end" }, root, shown(v));
       }
       for (const v of ticks(x, width < 500 ? 4 : 8)) {
         make("line", { x1: x.of(v), x2: x.of(v), y1: height - room.bottom, y2: height - room.bottom + 5, class: "grid" }, root);
@@ -137,8 +140,10 @@
           make("polygon", { points: up.concat(down).join(" "), class: `band f${look(i)}` }, body);
         }
       }
-      make("line", { x1: room.left, x2: width - room.right, y1: y.of(data.accuracy), y2: y.of(data.accuracy), class: "goal" }, body);
-      make("text", { x: width - room.right - 2, y: y.of(data.accuracy) - 5, "text-anchor": "end" }, body, `the accuracy, ${percent(data.accuracy)}`);
+      if (data.accuracy !== null) {
+        make("line", { x1: room.left, x2: width - room.right, y1: y.of(data.accuracy), y2: y.of(data.accuracy), class: "goal" }, body);
+        make("text", { x: width - room.right - 2, y: y.of(data.accuracy) - 5, "text-anchor": "end" }, body, `the accuracy, ${shown(data.accuracy)}`);
+      }
       for (const { curve, i } of visible) {
         const group = make("g", { class: "curve", "data-curve": i }, body);
         make("path", { d: path(curve, curve.mean), class: `line s${look(i)}`, "stroke-dasharray": DASHES[look(i)] }, group);
@@ -183,11 +188,11 @@
         const row = make("tr", { "data-curve": i }, table);
         const head = make("th", {}, row);
         head.append(swatch(i), " " + curve.name);
-        const band = data.walks > 1 ? `[${percent(curve.low[k])}, ${percent(curve.high[k])}]` : "";
-        make("td", {}, row, percent(curve.mean[k]));
+        const band = data.walks > 1 ? `[${shown(curve.low[k])}, ${shown(curve.high[k])}]` : "";
+        make("td", {}, row, shown(curve.mean[k]));
         make("td", {}, row, band);
-        if (state.median) make("td", {}, row, `median ${percent(curve.median[k])}`);
-        said.push(`${curve.name} ${percent(curve.mean[k])}`);
+        if (state.median) make("td", {}, row, `median ${shown(curve.median[k])}`);
+        said.push(`${curve.name} ${shown(curve.mean[k])}`);
         if (curve.mean[k] !== null)
           make("circle", { cx: x.of(curve[state.axis][k]), cy: place(curve.mean[k]), r: 4, class: `f${look(i)}` }, cross);
       }

@@ -1,4 +1,6 @@
-"""How to run it again: the experiment file, the command, seeds and versions."""
+"""The section of the page that says how to run it again: experiment file, command, seeds,
+versions.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +10,33 @@ from typing import Any
 from levywalk.report.experiment_toml import toml
 from levywalk.report.page.markup import Markup, join, plain, section, tag
 from levywalk.report.page.verdict import longest
-from levywalk.report.results import Results
-from levywalk.trace import Trace
+from levywalk.trace import Comparison, Trace
 
 
-def claims_again_section(told: Mapping[str, Any]) -> Markup:
+def claims_rerun_section(told: Mapping[str, Any]) -> Markup:
     """Return how claims were asked: the command, the instances, the effort, the version.
 
     Examples
     --------
-    >>> "levywalk reproduce --all" in claims_again_section({"command": "levywalk reproduce --all", "walks": 64})
+    >>> "levywalk reproduce --all" in claims_rerun_section({"command": "levywalk reproduce --all"})
     True
     """
     facts = {name: plain(value) for name, value in told.items() if name != "command"}
-    rows = [tag("tr", tag("th", name, scope="row"), tag("td", value, class_="text")) for name, value in facts.items()]
+    rows = [
+        tag("tr", tag("th", name, scope="row"), tag("td", value, class_="text"))
+        for name, value in facts.items()
+    ]
     command = tag("pre", tag("code", told.get("command", ""), id="command"))
     return section("again", "Run it again", command, tag("table", tag("tbody", *rows)))
 
 
-def again_section(results: Results, command: str) -> Markup:
-    """Return what somebody needs to run it again."""
+def rerun_section(results: Comparison, command: str) -> Markup:
+    """Return everything that is needed to run a comparison again."""
     one = next(iter(results.traces.values()))
     told = one.provenance
-    versions = ", ".join(f"{key} {told.get(key)}" for key in ("levywalk", "numpy", "python", "machine", "backend"))
+    versions = ", ".join(
+        f"{key} {told.get(key)}" for key in ("levywalk", "numpy", "python", "machine", "backend")
+    )
     facts = {
         "network": ", ".join(f"{key} {value}" for key, value in told_of(one, "network").items()),
         "problem": ", ".join(f"{key} {value}" for key, value in told_of(one, "problem").items()),
@@ -40,25 +46,36 @@ def again_section(results: Results, command: str) -> Markup:
         "loss measured": f"on {one.sampled_loss}" if one.sampled_loss else "exactly",
         "versions": versions,
     }
-    parts: list[object] = [tag("pre", tag("code", command, id="command"))]
-    if results.settings:
-        parts = [
-            tag("p", *_typed(results.command, command), ". The same seed gives the same walks."),
-            tag("pre", tag("code", toml(results.settings), id="experiment")),
-            tag(
-                "div",
-                tag(
-                    "button",
-                    "copy the experiment",
-                    type="button",
-                    class_="copy",
-                    data_text="experiment",
-                    data_said="said-again",
-                ),
-                tag("span", id="said-again", role="status"),
-                class_="tools",
-            ),
-        ]
+    return section(
+        "again",
+        "To run it again",
+        *_how(results, command),
+        tag("dl", *[join(tag("dt", key), tag("dd", plain(value))) for key, value in facts.items()]),
+        _designs(results),
+    )
+
+
+def _how(results: Comparison, command: str) -> list[object]:
+    """Return the command, and the experiment file if there is one."""
+    if not results.settings:
+        return [tag("pre", tag("code", command, id="command"))] if command else []
+    copy = tag(
+        "button",
+        "copy the experiment",
+        type="button",
+        class_="copy",
+        data_text="experiment",
+        data_said="said-again",
+    )
+    return [
+        tag("p", *_typed(results.command, command), ". The same seed gives the same walks."),
+        tag("pre", tag("code", toml(results.settings), id="experiment")),
+        tag("div", copy, tag("span", id="said-again", role="status"), class_="tools"),
+    ]
+
+
+def _designs(results: Comparison) -> Markup:
+    """Return the designs as they were run, to be opened."""
     described = [
         tag(
             "tr",
@@ -71,30 +88,27 @@ def again_section(results: Results, command: str) -> Markup:
     head = tag(
         "tr",
         tag("th", "design", scope="col"),
-        tag("th", "as it ran", scope="col", class_="text"),
+        tag("th", "parameters", scope="col", class_="text"),
         tag("th", "step size", scope="col", class_="text"),
     )
-    return section(
-        "again",
-        "To run it again",
-        *parts,
-        tag("dl", *[join(tag("dt", key), tag("dd", plain(value))) for key, value in facts.items()]),
-        tag(
-            "details",
-            tag("summary", "the designs as they ran"),
-            tag("div", tag("table", tag("thead", head), tag("tbody", *described)), class_="wide"),
-        ),
+    table = tag("table", tag("thead", head), tag("tbody", *described))
+    return tag(
+        "details",
+        tag("summary", "the designs as they were run"),
+        tag("div", table, class_="wide"),
     )
 
 
 def _typed(ran: str, command: str) -> list[object]:
-    """Say what to type: what was typed, where that is enough, or the command with the experiment saved."""
+    """Return what to type: the command that was typed if it is enough, or the one with the
+    experiment file.
+    """
     first = ["Type ", tag("code", ran, id="command"), ", or save"] if ran else ["Save"]
     second = tag("code", command, id=None if ran else "command")
     return [*first, " this as ", tag("code", "experiment.toml"), " and type ", second]
 
 
 def told_of(trace: Trace, key: str) -> Mapping[str, Any]:
-    """Return a part of what the trace says about itself, or an empty one."""
+    """Return a part of the trace's provenance, or an empty one."""
     found = trace.provenance.get(key)
     return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""The table of a report: cells in words, and the same as CSV and LaTeX."""
+"""The summary table of the page, and the same table as CSV and LaTeX."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from levywalk.report.page.markup import Markup, section, tag
-from levywalk.report.page.verdict import is_server, percent, transfers_to
-from levywalk.report.results import Results
-from levywalk.report.tables import whole, with_interval
+from levywalk.report.page.verdict import is_server, transfers_to
+from levywalk.report.tables import percent, quantity_text, whole, with_interval
+from levywalk.trace import Comparison
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
     c: f"\\{c}" for c in "&%$#_{}"
@@ -28,44 +28,54 @@ class _Cell:
     small: str = ""
 
 
-def _cells(results: Results, name: str) -> dict[str, _Cell]:
+def _cells(results: Comparison, name: str) -> dict[str, _Cell]:
     """Return a design's cells by column."""
-    row, trace = results.rows[name], results.traces[name]
+    row, trace, ranking = results.rows[name], results.traces[name], results.ranking
     cells = {}
     for accuracy in results.accuracies:
-        steps, low, high = results.steps_to(name, accuracy)
-        text = with_interval(steps, low, high)
-        shown, _, interval = text.partition(" [")
-        cells[f"steps to {percent(accuracy)}"] = _Cell(
-            shown, steps, f"[{interval}" if interval and trace.replicas > 1 else ""
-        )
-    transfers = transfers_to(trace, results.accuracy)
-    cells[f"transfers to {percent(results.accuracy)}"] = _Cell(whole(transfers), transfers)
-    final = math.inf if row["final_error"] is None else float(row["final_error"])
-    cells["error at the end"] = _Cell(percent(final), final)
+        steps, low, high = results.steps_interval(name, accuracy)
+        shown, _, interval = with_interval(steps, low, high).partition(" [")
+        small = f"[{interval}" if interval and trace.replicas > 1 else ""
+        cells[f"steps to {quantity_text(ranking, accuracy)}"] = _Cell(shown, steps, small)
+    if results.accuracy is not None:
+        transfers = transfers_to(results, name)
+        title = f"transfers to {quantity_text(ranking, results.accuracy)}"
+        cells[title] = _Cell(whole(transfers), transfers)
+    cells[f"{ranking.quantity} at the end"] = _final_cell(results, name)
     if row.get("busiest_share") is not None:
-        share, aimed = float(row["busiest_share"]), float(row.get("busiest_target") or 0.0)
+        share, aimed = float(row["busiest_share"]), float(row["busiest_target"])
         cells["busiest node’s share"] = _Cell(percent(share), share, f"target {percent(aimed)}")
     if row.get("longest_dwell") is not None:
-        cells["longest dwell"] = _Cell(whole(float(row["longest_dwell"])), float(row["longest_dwell"]), "updates")
-    per_step = float(row["transfers_per_step"] or 0.0)
+        dwell = float(row["longest_dwell"])
+        cells["longest dwell"] = _Cell(whole(dwell), dwell, "updates")
+    per_step = float(row["transfers_per_step"])
     cells["transfers per step"] = _Cell(f"{per_step:.2f}", per_step)
-    size, relative = float(row["step_size"] or 0.0), float(row["relative_step_size"] or 0.0)
+    size, relative = float(row["step_size"]), float(row["relative_step_size"])
     cells["step size γ (γL*)"] = _Cell(f"{size:.2e}", size, f"({relative:.2g})")
     return cells
 
 
-def _table(results: Results) -> tuple[list[str], dict[str, dict[str, _Cell]]]:
+def _final_cell(results: Comparison, name: str) -> _Cell:
+    ranking, final = results.ranking, results.final(name)
+    small = ""
+    if not ranking.relative and results.traces[name].replicas > 1:
+        row, column = results.rows[name], results.final_column
+        ends = [quantity_text(ranking, row[f"{column}_{end}"]) for end in ("low", "high")]
+        small = f"[{', '.join(ends)}]"
+    return _Cell(quantity_text(ranking, final), final, small)
+
+
+def _table(results: Comparison) -> tuple[list[str], dict[str, dict[str, _Cell]]]:
     """Return the columns that any design has, and the cells by design and column."""
     table = {name: _cells(results, name) for name in results.traces}
     fullest = max(table.values(), key=len)
     return list(fullest), table
 
 
-def table_section(results: Results) -> Markup:
+def table_section(results: Comparison) -> Markup:
     """Return the table with its buttons."""
     columns, table = _table(results)
-    goal = f"steps to {percent(results.accuracy)}"
+    goal = columns[0]  # steps to the accuracy, or the value at the end if there is no accuracy
     walks = [name for name in table if not is_server(results.traces[name])] or list(table)
     best = min(table[name][goal].value for name in walks)
     titles = ["design", *(column.replace(" %", "\u00a0%") for column in columns)]
@@ -78,31 +88,14 @@ def table_section(results: Results) -> Markup:
             cell = cells.get(column, _Cell("–", math.inf))
             small = tag("small", cell.small) if cell.small else ""
             worth = f"{cell.value!r}" if math.isfinite(cell.value) else "inf"
-            row.append(
-                tag(
-                    "td",
-                    cell.text,
-                    small,
-                    data_value=worth,
-                    class_="goal" if column == goal else None,
-                )
-            )
+            kind = "goal" if column == goal else None
+            row.append(tag("td", cell.text, small, data_value=worth, class_=kind))
         winner = name in walks and math.isfinite(best) and cells[goal].value == best
         body.append(tag("tr", *row, data_index=i, class_="best" if winner else None))
-    tools = copy_tools("summary")
-    every = int(np.diff(next(iter(results.traces.values())).step).max(initial=0))
-    tuned = any(row.get("sweep") for row in results.rows.values())
-    sizes = (
-        f"tuned to {percent(results.accuracy)}; the other accuracies come with them" if tuned else "given, not tuned"
-    )
-    note = (
-        f"Below a number its 95 % interval over walks. Steps are counted to the checkpoint, at most {every:,} apart. "
-        f"Step sizes were {sizes}. Press a heading to sort."
-    )
     return section(
         "table",
         "Summary",
-        tools,
+        copy_tools("summary"),
         tag(
             "div",
             tag("table", tag("thead", head), tag("tbody", *body), id="summary", class_="sortable"),
@@ -111,12 +104,30 @@ def table_section(results: Results) -> Markup:
             role="group",
             aria_label="Summary table",
         ),
-        tag("p", note, class_="note"),
+        tag("p", _note(results), class_="note"),
+    )
+
+
+def _note(results: Comparison) -> str:
+    every = int(np.diff(next(iter(results.traces.values())).step).max(initial=0))
+    if not results.tuned:
+        sizes = "given, not tuned"
+    elif results.accuracy is None:
+        sizes = f"tuned for the least {results.ranking.quantity} at the end"
+    else:
+        sizes = f"tuned to {quantity_text(results.ranking, results.accuracy)}"
+        sizes += ", and used for the other accuracies too" if results.ranking.relative else ""
+    return (
+        "Below a number is its 95 % interval over walks. Steps are counted to the checkpoint; "
+        "checkpoints "
+        f"are at most {every:,} steps apart. Step sizes were {sizes}. Press a heading to sort."
     )
 
 
 def copy_tools(table: str, prefix: str = "") -> Markup:
-    """Return the buttons that copy the table of this id, sorted as it is; the texts are `copies[prefix + kind]`."""
+    """Return the buttons that copy the table of this id, sorted as it is; the texts are
+    `copies[prefix + kind]`.
+    """
     said = f"said-{table}"
     buttons = [
         tag(
@@ -133,14 +144,20 @@ def copy_tools(table: str, prefix: str = "") -> Markup:
     return tag("div", *buttons, tag("span", id=said, role="status"), class_="tools")
 
 
-def csv_lines(results: Results) -> dict[str, Any]:
-    """Return the numbers as table.csv has them, the designs' lines apart, so that the page can order them."""
-    keys = [key for key in max(results.rows.values(), key=len) if key not in ("sweep", "provenance")]
+def csv_lines(results: Comparison) -> dict[str, Any]:
+    """Return the numbers as table.csv has them, with the rows apart, so that the page can sort
+    them.
+    """
+    fullest = max(results.rows.values(), key=len)
+    keys = list(fullest)
 
     def cell(row: Mapping[str, Any], key: str) -> object:
-        return ("inf" if row[key] is None else row[key]) if key in row else ""
+        value = row.get(key, "")
+        return "" if isinstance(value, float) and math.isnan(value) else value
 
-    rows = [csv_line([name, *(cell(row, key) for key in keys)]) for name, row in results.rows.items()]
+    rows = [
+        csv_line([name, *(cell(row, key) for key in keys)]) for name, row in results.rows.items()
+    ]
     return {"head": csv_line(["design", *keys]), "rows": rows, "foot": ""}
 
 
@@ -157,7 +174,7 @@ def csv_line(values: Sequence[object]) -> str:
     return text.getvalue()
 
 
-def latex_lines(results: Results) -> dict[str, Any]:
+def latex_lines(results: Comparison) -> dict[str, Any]:
     r"""Return the table for booktabs."""
     columns, table = _table(results)
     head = " & ".join(["design", *(latex(column) for column in columns)])

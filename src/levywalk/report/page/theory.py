@@ -8,29 +8,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from levywalk.report.page.markup import Markup, section, tag
-from levywalk.report.page.verdict import percent
-from levywalk.report.results import Results
-from levywalk.report.tables import whole
+from levywalk.report.tables import percent, whole
+from levywalk.trace import Comparison
 
 
 @dataclass(frozen=True)
 class Theory:
-    """What theory says beside what was measured.
+    """What theory says about each design.
 
     Attributes
     ----------
     rows
-        By design: "dwell", "iid_dwell", "spectral_gap", "spectral_gap_trusted", "total_variation", and where they are
-        known "floor", "bias2", "steps" (predicted, at the best step size) and "bound" (its terms by name).
+        By design: "dwell", "iid_dwell", "spectral_gap", "spectral_gap_trusted", "total_variation",
+        and where they are known "floor", "bias2", "steps" (predicted, at the best step size) and
+        "bound" (its terms by name).
     notes
-        Sentences: findings, and why something is missing.
+        Sentences: findings, and reasons why something is missing.
     """
 
     rows: Mapping[str, Mapping[str, Any]]
     notes: Sequence[str] = ()
 
 
-def theory_section(results: Results, theory: Theory | None) -> Markup:
+def theory_section(results: Comparison, theory: Theory | None) -> Markup:
     """Return the theory as a table beside the measured numbers, or why it is missing."""
     if theory is None:
         return Markup()
@@ -42,17 +42,19 @@ def theory_section(results: Results, theory: Theory | None) -> Markup:
         ("… if drawn i.i.d.", lambda row, _: f"{row['iid_dwell']:.3g}"),
         (
             "right spectral gap",
-            lambda row, _: f"{'' if row['spectral_gap_trusted'] else '≤ '}{row['spectral_gap']:.3g}",
+            lambda row, _: (
+                f"{'' if row['spectral_gap_trusted'] else '≤ '}{row['spectral_gap']:.3g}"
+            ),
         ),
         ("total variation, target to chain", lambda row, _: _tiny(row["total_variation"])),
         ("floor from jumps", lambda row, _: _share(row.get("bias2"))),
         ("floor at this γ, predicted", lambda row, _: _share(row.get("floor"))),
-        ("error at the end, measured", lambda _, name: percent(results.rows[name]["final_error"])),
+        ("error at the end, measured", lambda _, name: percent(results.final(name))),
         (
             f"steps to {percent(results.accuracy)}, predicted at the best γ",
             lambda row, _: _steps(row.get("steps")),
         ),
-        ("… measured", lambda _, name: whole(results.steps_to(name)[0])),
+        ("… measured", lambda _, name: whole(results.steps_to[name])),
     ]
     if any(row.get("bound") for row in theory.rows.values()):
         columns.append(
@@ -105,5 +107,6 @@ def _bound(terms: Mapping[str, float] | None) -> str:
     return (
         "–"
         if not terms
-        else f"{percent(sum(terms.values()))} = " + " + ".join(percent(term) for term in terms.values())
+        else f"{percent(sum(terms.values()))} = "
+        + " + ".join(percent(term) for term in terms.values())
     )

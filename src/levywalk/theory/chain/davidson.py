@@ -1,8 +1,9 @@
-"""The smallest eigenvalues of a large matrix by Davidson's method, the residual judged against the eigenvalue.
+"""The smallest eigenvalue of a large matrix by Davidson's method.
 
-One subspace iteration serves every chain that is too large to be solved densely. What differs is how a residual is
-turned into a new direction: by sparse factors (then the subspace is that of shift-and-invert) or by the diagonal. The
-Ritz values come from the matrix itself in both cases, so that an inexact preconditioner costs time and never truth.
+One subspace iteration serves every chain that is too large for dense methods. A residual is turned
+into a new direction by sparse factors (the subspace is then that of shift-and-invert) or by the
+diagonal. In both cases the Ritz values come from the matrix itself. An inexact preconditioner
+therefore costs time, and the result stays correct.
 """
 
 from __future__ import annotations
@@ -16,18 +17,20 @@ import scipy.linalg
 
 from levywalk.arrays import AnyArray, Floats
 
-_LARGEST = 20  # vectors in the subspace: twice 8n bytes each
-_KEPT = 6  # best directions that survive a restart; with the one before, this is locally optimal conjugate gradients
-AIM = 1e-6  # residual over eigenvalue
-_SECOND = 0.05  # the runner-up is followed this far, so that the winner is not the wrong one of two
-_FLOOR = 2e-15  # rounding: residuals do not fall below this
+_LARGEST = 20  # vectors in the subspace; each takes 16n bytes
+_KEPT = 6  # Ritz vectors that are kept at a restart
+AIM = 1e-6  # residual relative to the eigenvalue
+_SECOND = 0.05  # accuracy of the second eigenvalue, which shows that the first is the smallest
+_FLOOR = 2e-15  # rounding errors keep residuals above this
 
 Apply = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
 class Eigenpair:
-    """An approximate eigenvalue with its vector, residual norm (for a unit vector) and the iterations it took."""
+    """An approximate eigenvalue, its unit vector, the norm of the residual and the number of
+    iterations.
+    """
 
     value: complex
     vector: AnyArray
@@ -45,20 +48,26 @@ def davidson(
     most: int,
     aim: float = AIM,
 ) -> Eigenpair:
-    """Find the eigenvalue of the smallest real part, orthogonal to ``null``, a left and right null vector.
+    """Find the eigenvalue with the smallest real part, orthogonal to ``null``, a left and right
+    null vector.
 
     Parameters
     ----------
     apply
-        x ↦ Ax, A positive semidefinite or with its spectrum in the right half-plane.
+        x ↦ Ax. A is positive semidefinite, or its spectrum lies in the right half-plane.
     precondition
-        (r, θ) ↦ about (A - θ)⁻¹ r.
+        (r, θ) ↦ an approximation of (A - θ)⁻¹ r.
     start
-        (n, k) vectors to begin with.
+        The first vectors of the subspace, an array of shape (n, k).
+    null
+        The null vector, or None.
+    symmetric
+        Whether A is symmetric.
     most
-        Iterations after which to stop, converged or not.
+        The largest number of iterations.
     aim
-        Residual over eigenvalue to reach; for a rough one the runner-up is not followed.
+        The residual to reach, relative to the eigenvalue. If it is large, the second eigenvalue is
+        not followed.
     """
     space = _Subspace(apply, start, null, symmetric)
     best = space.pair(0)
@@ -90,7 +99,7 @@ class _RitzPair:
 
 
 class _Subspace:
-    """An orthonormal basis V, AV, and VᵀAV."""
+    """An orthonormal basis V with AV and VᵀAV."""
 
     def __init__(self, apply: Apply, start: Floats, null: Floats | None, symmetric: bool) -> None:
         n = start.shape[0]
@@ -100,13 +109,17 @@ class _Subspace:
         self._image = np.zeros((n, room), order="F")
         self._matrix = np.zeros((room, room))
         self._previous: AnyArray | None = None
-        self._solved: tuple[AnyArray, AnyArray] | None = None  # the small eigenproblem, until the space changes
+        self._solved: tuple[AnyArray, AnyArray] | None = (
+            None  # the solved small eigenproblem, until the subspace changes
+        )
         self.size = 0
         for vector in start.T:
             self._append(vector)
 
     def _append(self, vector: Floats) -> None:
-        """Add the part of the vector that is new; nothing if there is none."""
+        """Add the part of the vector that is orthogonal to the basis; add nothing if that part is
+        zero.
+        """
         k = self.size
         if k == self._basis.shape[1]:
             return
@@ -133,7 +146,7 @@ class _Subspace:
         self.size, self._solved = k + 1, None
 
     def expand(self, direction: AnyArray) -> None:
-        """Add a direction, complex ones as two; restart when the room is used up."""
+        """Add a direction, a complex one as two vectors; restart if the subspace is full."""
         room = self._basis.shape[1]
         if self.size + 2 > room and room == _LARGEST:
             self._restart()
@@ -157,7 +170,7 @@ class _Subspace:
         return self._solved
 
     def _restart(self) -> None:
-        """Keep the best Ritz vectors, and the leading one of the iteration before."""
+        """Keep the best Ritz vectors and the best one of the iteration before."""
         _, vectors = self._ritz()
         kept: list[AnyArray] = [vectors[:, i] for i in range(min(_KEPT, self.size))]
         if self._previous is not None:
@@ -173,7 +186,7 @@ class _Subspace:
         self.size, self._previous, self._solved = rank, None, None
 
     def pair(self, which: int) -> _RitzPair:
-        """Return a Ritz pair; of complex conjugates, the second counts as the first's."""
+        """Return a Ritz pair; two complex conjugates count as one."""
         values, vectors = self._ritz()
         if which and abs(complex(values[0]).imag) > 0:
             which += 1
@@ -187,11 +200,15 @@ class _Subspace:
         if np.iscomplexobj(vector) and value.imag == 0.0:
             vector, residue = vector.real, residue.real
         size = float(np.linalg.norm(vector))
-        return _RitzPair(value, vector / size, residue / size, float(np.linalg.norm(residue)) / size)
+        return _RitzPair(
+            value, vector / size, residue / size, float(np.linalg.norm(residue)) / size
+        )
 
 
 def seeds(diagonal: Floats, count: int) -> Floats:
-    """Return vectors to begin with: random ones, smooth and rough, and the states that are hardest to leave."""
+    """Return the first vectors: random ones, and one for each of the states that are hardest to
+    leave.
+    """
     n = len(diagonal)
     random = np.random.default_rng(20240229)
     vectors: list[Any] = [

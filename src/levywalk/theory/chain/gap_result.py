@@ -4,37 +4,42 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from levywalk.notebook import table_html
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class SpectralGap:
     """A spectral gap and how far it can be relied on.
 
     Attributes
     ----------
     value
-        The gap. If it cannot be trusted, a number that the gap does not exceed.
+        The gap. If it cannot be trusted, an upper bound of the gap.
     kind
         "right", "absolute" or "singular".
     method
-        "dense", "shift-invert", "davidson" (diagonally preconditioned) or "period" (periodic: the absolute gap is 0).
+        "dense", "shift-invert", "davidson" (Davidson's method with the diagonal as preconditioner)
+        or "period" (the chain is periodic, so the absolute gap is 0).
     residual
-        ‖Ax - μx‖ for a unit vector x, A = I - S (or I + S, I - SᵀS) and its eigenvalue μ, times the eigenvalue's
-        condition 1/|y*x| if the chain is not reversible: the error of μ is at most this (then, to first order).
+        An error bound for the eigenvalue μ of A, where A is I - S, I + S or I - SᵀS. It is ‖Ax -
+        μx‖ for a unit vector x. For a chain that is not reversible it is multiplied by the
+        condition 1/|y*x| of the eigenvalue, and is then a bound to first order.
     trusted
-        Whether the residual is below a thousandth of the gap and, with sparse factors of a symmetric A, the count of
-        negative pivots confirms that no smaller eigenvalue was missed.
+        Whether the residual is below a thousandth of the gap and no smaller eigenvalue is known to
+        have been missed. For a symmetric A with sparse factors the number of negative pivots proves
+        that none was missed.
     is_bound
-        Whether ``value`` is only an upper bound: the Rayleigh quotient of a vector orthogonal to √π, or, for the
-        eigenvalues of a chain that is not reversible, what the trace of P allows.
+        Whether ``value`` is only an upper bound. It is then the Rayleigh quotient of a vector
+        orthogonal to √π or, for a chain that is not reversible, a bound from the trace of P.
     estimate
-        What the iteration held when it stopped; equal to ``value`` if trusted.
+        The last value of the iteration; equal to ``value`` if trusted.
 
     Examples
     --------
     >>> import levywalk as lw
     >>> P = lw.transition(lw.complete(4), lw.homogeneous(4, dim=1), lw.unif_rw())
-    >>> round(lw.spectral_gap(P).value, 12)  # eigenvalues 1 and -1/3
-    1.333333333333
+    >>> lw.spectral_gap(P)  # the eigenvalues are 1 and -1/3
+    SpectralGap(right gap = 1.33333, trusted, dense)
     """
 
     value: float
@@ -46,9 +51,28 @@ class SpectralGap:
     estimate: float
 
     def __str__(self) -> str:
-        sign = "≤" if self.is_bound else "="
         note = "" if self.trusted else ", not trusted"
-        return f"{self.kind} spectral gap {sign} {self.value:.6g} ({self.method}, residual {self.residual:.1e}{note})"
+        return (
+            f"{self.kind} spectral gap {self._sign} {self.value:.6g} "
+            f"({self.method}, residual {self.residual:.1e}{note})"
+        )
+
+    def __repr__(self) -> str:
+        trust = "trusted" if self.trusted else "not trusted"
+        return f"SpectralGap({self.kind} gap {self._sign} {self.value:.6g}, {trust}, {self.method})"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [
+            ("upper bound" if self.is_bound else "gap", self.value),
+            ("trusted", self.trusted),
+            ("method", self.method),
+            ("residual", self.residual),
+        ]
+        return table_html(rows, f"{self.kind} spectral gap".capitalize())
 
     def __float__(self) -> float:
         return self.value
+
+    @property
+    def _sign(self) -> str:
+        return "≤" if self.is_bound else "="

@@ -1,4 +1,4 @@
-"""Whether a walk runs backwards as it runs forwards."""
+"""Whether a chain is reversible, and by how much detailed balance is violated."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from levywalk.theory.chain.stochastic_matrix import REVERSIBLE, as_chain, revers
 
 
 def is_reversible(P: Any, tol: float = REVERSIBLE, *, stationary: Any = None) -> bool:
-    """Return whether detailed balance π(v)P(v,u) = π(u)P(u,v) holds, to the share ``tol`` of each flow.
+    """Return whether detailed balance π(v)P(v,u) = π(u)P(u,v) holds up to a relative error of
+    ``tol``.
 
-    Metropolis-Hastings chains are reversible; P_MHLJ is not where L_v differ. Of an operator random flows are compared.
+    Metropolis-Hastings chains are reversible. P_MHLJ is not reversible if the L_v differ. For an
+    operator, whose entries are not known, random flows are compared.
 
     Examples
     --------
@@ -34,9 +36,9 @@ def is_reversible(P: Any, tol: float = REVERSIBLE, *, stationary: Any = None) ->
 
 
 def detailed_balance_violation(P: Any, *, stationary: Any = None) -> float:
-    """Return ½ Σ |π(v)P(v,u) - π(u)P(u,v)|: the share of all moves that has no counterpart in the reversed walk.
+    """Return ½ Σ |π(v)P(v,u) - π(u)P(u,v)|, the total by which detailed balance is violated.
 
-    Zero for a reversible chain, 1 for a walk that never goes back.
+    It is 0 for a reversible chain and 1 for a walk that never uses an edge in both directions.
 
     Examples
     --------
@@ -46,6 +48,9 @@ def detailed_balance_violation(P: Any, *, stationary: Any = None) -> float:
     """
     chain = as_chain(P)
     if isinstance(chain, LinearOperator):
-        raise InvalidParameter("P must be a matrix, not an operator, to compare its entries; use form='matrix'")
+        raise InvalidParameter(
+            "P must be a matrix, because its entries are compared, and it is an operator; use "
+            "form='matrix'"
+        )
     flow = sparse.diags_array(given_or_solved(chain, stationary)) @ chain
     return float(np.abs(sparse.csr_array(flow - flow.T).data).sum() / 2.0)

@@ -1,4 +1,4 @@
-"""Sparse factorisation where it is cheap: a forecast of the fill, and solvers with one state grounded."""
+"""Sparse factorisation: a forecast of the size of the factors, and solvers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from scipy.sparse.linalg import splu
 from levywalk.arrays import Floats
 from levywalk.theory.chain.stochastic_matrix import narrow
 
-_OPERATIONS = 3e10  # about half a minute: the squared widths of the profile, summed
-_PLANAR = 4.5  # a grid's profile is at most 4/3 √n wide, 4 √n with jumps, and its factors far smaller than its profile
-_LARGEST_PLANAR = 1.8e9  # entries of the profile, times its mean width over √n: a torus of a million nodes
-_THIN = 32.0  # a mean width up to which the profile order itself is used: minimum degree is slow around hubs
+_OPERATIONS = 3e10  # sum of the squared widths of the profile: about half a minute
+_PLANAR = 4.5  # mean width over √n: up to 4/3 on a grid, 4 with jumps; the factors are much smaller
+_LARGEST_PLANAR = 1.8e9  # entries of the profile times mean width over √n: a torus of 10⁶ nodes
+_THIN = 32.0  # mean width up to which this order is used; minimum degree is slow at hubs
 
 Solve = Callable[[Floats], Floats]
 
 
 def low_fill(matrix: Any) -> bool:
-    """Return whether factorising the matrix is cheap: rings, grids, trees and anything small, but no expander.
+    """Return whether sparse factors of the matrix are small, as for rings, grids, trees and small
+    matrices.
 
-    Judged from the profile under the reverse Cuthill-McKee order, which bounds the fill.
+    The profile in the reverse Cuthill-McKee order bounds the size of the factors. It is large for
+    expanders.
     """
     n = int(matrix.shape[0])
     if _is_tree(matrix):
@@ -42,7 +44,7 @@ def _is_tree(matrix: Any) -> bool:
 
 
 def thin_order(matrix: Any, widest: int) -> tuple[Any, int] | None:
-    """Return an order in which no entry lies farther than ``widest`` from the diagonal, and how far they do lie."""
+    """Return an order with bandwidth at most ``widest``, and the bandwidth, or None."""
     order = _order(matrix)
     width = int(_widths(matrix, order).max())
     return (order, width) if width <= widest else None
@@ -54,7 +56,7 @@ def _order(matrix: Any) -> Any:
 
 
 def _widths(matrix: Any, order: Any) -> Any:
-    """Return how far left of the diagonal each row reaches, in the given order."""
+    """Return how far left of the diagonal each row reaches in the given order."""
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     pattern = sparse.coo_array(matrix)
@@ -65,7 +67,7 @@ def _widths(matrix: Any, order: Any) -> Any:
 
 
 class SparseFactors:
-    """LU factors of a structurally symmetric matrix, eliminated on the diagonal."""
+    """LU factors of a structurally symmetric matrix, with pivots on the diagonal."""
 
     def __init__(self, matrix: Any) -> None:
         order = _order(matrix)
@@ -90,14 +92,16 @@ class SparseFactors:
         return result
 
     def negatives(self) -> int | None:
-        """Return the number of negative eigenvalues of a symmetric matrix, or None if pivots left the diagonal."""
+        """Return the number of negative eigenvalues of a symmetric matrix; None if pivots left the
+        diagonal.
+        """
         if not np.array_equal(self._lu.perm_r, self._lu.perm_c):
             return None
         return int((self._lu.U.diagonal() < 0).sum())
 
 
 def factorise(matrix: Any) -> SparseFactors | None:
-    """Return the factors, or None where elimination meets a zero pivot."""
+    """Return the factors, or None if elimination meets a zero pivot."""
     try:
         return SparseFactors(matrix)
     except RuntimeError:
@@ -105,7 +109,9 @@ def factorise(matrix: Any) -> SparseFactors | None:
 
 
 class GroundedSolver:
-    """A solver of the singular system Ax = b, A = I - P up to scaling, that holds one state at zero."""
+    """A solver of the singular system Ax = b, A = I - P up to scaling; the solution is 0 at one
+    state.
+    """
 
     def __init__(self, matrix: Any, ground: int) -> None:
         self._keep = np.delete(np.arange(matrix.shape[0]), ground)
@@ -113,7 +119,7 @@ class GroundedSolver:
         self._factor = SparseFactors(self._matrix)
 
     def solve(self, right: Floats, transposed: bool = False) -> Floats:
-        """Return the solution that is zero at the grounded state, once refined."""
+        """Return the solution that is 0 at the fixed state, after one step of refinement."""
         matrix = self._matrix.T if transposed else self._matrix
         part = right[self._keep]
         head = self._factor.solve(part, transposed)

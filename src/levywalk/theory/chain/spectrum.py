@@ -1,7 +1,8 @@
-"""Spectral gaps of a chain, with the residual judged against the gap itself.
+"""Spectral gaps of a chain. The residual is compared with the gap itself.
 
-A chain is looked at as S = D^½ P D^-½, D = diag(π): then √π is a left and a right eigenvector of the Perron root 1, and
-what is orthogonal to it is the rest of the spectrum. S is symmetric if and only if the chain is reversible.
+The chain is scaled to S = D^½ P D^-½ with D = diag(π). Then √π is a left and a right eigenvector of
+S for the eigenvalue 1, and the rest of the spectrum belongs to vectors orthogonal to √π. S is
+symmetric if and only if the chain is reversible.
 """
 
 from __future__ import annotations
@@ -29,36 +30,39 @@ from levywalk.theory.chain.symmetrised import (
 )
 
 KINDS = ("right", "absolute", "singular")
-_SMALL_EIG = 1_500  # an unsymmetric dense spectrum takes about ten times as long as a symmetric one
-_TRUST = 1e-3  # the largest error, in shares of the gap, that is returned as a value
-_MARGIN = 1e-3  # inertia is counted this share below the gap
+_SMALL_EIG = 1_500  # states up to which an unsymmetric matrix is solved densely: ten times slower
+_TRUST = 1e-3  # largest relative error of a trusted gap
+_MARGIN = 1e-3  # eigenvalues are counted below (1 - margin) times the gap
 _ITERATIONS = {"shift-invert": 60, "davidson": 1_500}
-_ROUGH = 0.05  # of a left eigenvector only its angle to the right one is wanted
-_SWEEP = 2  # restarts of the Arnoldi sweep that looks for eigenvalues away from the ends
+_ROUGH = 0.05  # accuracy of left eigenvectors: only their angle to the right ones is needed
+_SWEEP = 2  # restarts of the Arnoldi iteration that looks for missed eigenvalues
 
 
 def spectral_gap(P: Any, kind: str = "right", *, stationary: Any = None) -> SpectralGap:
-    r"""Return a spectral gap of the chain, or an upper bound that says so.
+    r"""Return a spectral gap of the chain. If it cannot be computed reliably, return an upper
+    bound.
 
     Parameters
     ----------
     P
-        A matrix or operator, as `transition` makes them.
+        A matrix or an operator, as `transition` returns them.
     kind
-        "right": 1 - max Re λ over the eigenvalues but the Perron root, [thmnojump]'s η of a reversible chain.
-        "absolute": 1 - max |λ|, zero for a periodic chain.
-        "singular": 1 - σ₂ of :math:`D^{1/2} P D^{-1/2}`, the one that is valid for a chain that is not reversible,
-        such as P_MHLJ; equal to the absolute gap of a reversible one.
+        "right": 1 - max Re λ over all eigenvalues except the eigenvalue 1; this is η of [thmnojump]
+        for a reversible chain.
+        "absolute": 1 - max |λ|; it is 0 for a periodic chain.
+        "singular": 1 - σ₂ of :math:`D^{1/2} P D^{-1/2}`; this is the gap to use for a chain that is
+        not reversible, such as P_MHLJ. It equals the absolute gap if the chain is reversible.
     stationary
-        P's stationary law, if it is known already.
+        The stationary law of P, if it is already known.
 
     Notes
     -----
-    Small chains are solved densely; where sparse factors are cheap (rings, grids, trees) the matrix is inverted; else
-    Davidson's method with the probabilities to leave as preconditioner, for traps are what slows a walk down. The
-    residual is judged against the gap, not against 1. The iterations start from random vectors and from the states
-    that are hardest to leave, and follow the second eigenvalue too; without factors of a symmetric matrix a missed
-    eigenvalue is unlikely, not impossible.
+    Small chains are solved by dense methods. If sparse factors are small (rings, grids, trees), the
+    matrix is inverted. Otherwise Davidson's method is used; its preconditioner is the probability
+    to leave each state, because states that are hard to leave cause small gaps. The residual is
+    compared with the gap, not with 1. The iterations start from random vectors and from the states
+    that are hardest to leave, and they also follow the second eigenvalue. Without sparse factors of
+    a symmetric matrix it is unlikely, but possible, that an eigenvalue is missed.
 
     Examples
     --------
@@ -81,13 +85,16 @@ def spectral_gap(P: Any, kind: str = "right", *, stationary: Any = None) -> Spec
     law = given_or_solved(chain, stationary)
     if not (law > 0).all():
         raise InvalidParameter(
-            "P's stationary law has masses too small for a float; no gap can be had in this precision"
+            "P's stationary law has masses that are too small for floating-point numbers, so its "
+            "spectral gap cannot be computed"
         )
     symmetric = reversible(chain, law)
     if kind == "singular" and symmetric and matrix and matrix_period(chain) > 1:
         return SpectralGap(0.0, kind, "period", 0.0, True, False, 0.0)
     scaled: SymmetrisedChain = (
-        SymmetrisedMatrix(chain, law, symmetric) if matrix else SymmetrisedOperator(chain, law, symmetric)
+        SymmetrisedMatrix(chain, law, symmetric)
+        if matrix
+        else SymmetrisedOperator(chain, law, symmetric)
     )
     if symmetric and kind != "right":
         ends = [_symmetric(scaled, "right", kind), _symmetric(scaled, "left", kind)]
@@ -112,9 +119,13 @@ def _symmetric(scaled: SymmetrisedChain, side: str, kind: str) -> SpectralGap:
 def _singular(scaled: SymmetrisedChain) -> SpectralGap:
     if scaled.n <= SMALL:
         assert isinstance(scaled, SymmetrisedMatrix)
-        return _dense_symmetric(scaled.made("squared").toarray(), scaled.root, "singular", squared=True)
+        return _dense_symmetric(
+            scaled.made("squared").toarray(), scaled.root, "singular", squared=True
+        )
     apply, diagonal = scaled.squared()
-    return _iterated(scaled, scaled.explicit("squared"), apply, diagonal, scaled.root, "singular", squared=True)
+    return _iterated(
+        scaled, scaled.explicit("squared"), apply, diagonal, scaled.root, "singular", squared=True
+    )
 
 
 def _iterated(
@@ -127,13 +138,17 @@ def _iterated(
     *,
     squared: bool,
 ) -> SpectralGap:
-    """Iterate on a symmetric A; with factors at hand, count the eigenvalues below the answer."""
+    """Find the smallest eigenvalue of a symmetric A; with sparse factors, check that none was
+    missed.
+    """
     solve = _inverse(matrix, null)
     method = "davidson" if solve is None else "shift-invert"
     pair = _smallest(apply, solve, diagonal, null, symmetric=True, most=_ITERATIONS[method])
     missed = False
     if solve is not None and pair.value.real > 0:
-        shifted = sparse.csr_array(matrix - (1.0 - _MARGIN) * pair.value.real * sparse.eye_array(scaled.n))
+        shifted = sparse.csr_array(
+            matrix - (1.0 - _MARGIN) * pair.value.real * sparse.eye_array(scaled.n)
+        )
         factor = factorise(shifted)
         below = None if factor is None else factor.negatives()
         missed = below is not None and below > (null is not None)
@@ -141,7 +156,7 @@ def _iterated(
 
 
 def _inverse(matrix: Any, null: Floats | None) -> Any:
-    """Return x ↦ A⁻¹x by sparse factors, orthogonal to the null vector if there is one; None where there are none."""
+    """Return x ↦ A⁻¹x by sparse factors, orthogonal to a null vector if there is one, or None."""
     if matrix is None:
         return None
     if null is None:
@@ -164,16 +179,24 @@ def _smallest(
     start: Any = None,
     aim: float = AIM,
 ) -> Eigenpair:
-    """Find the eigenvalue of smallest real part, by factors or by the diagonal."""
+    """Find the eigenvalue with the smallest real part, preconditioned by factors or by the
+    diagonal.
+    """
 
     def precondition(residue: Any, value: complex) -> Any:
         if solve is not None:
-            return solve(residue.real) + (1j * solve(residue.imag) if np.iscomplexobj(residue) else 0.0)
+            return solve(residue.real) + (
+                1j * solve(residue.imag) if np.iscomplexobj(residue) else 0.0
+            )
         shift = diagonal - (value if np.iscomplexobj(residue) else value.real)
         small = 0.1 * np.maximum(abs(value), np.finfo(float).eps)
         return residue / np.where(np.abs(shift) < small, small, shift)
 
-    first = seeds(diagonal, 4) if start is None else np.column_stack((start.real, start.imag, seeds(diagonal, 0)))
+    first = (
+        seeds(diagonal, 4)
+        if start is None
+        else np.column_stack((start.real, start.imag, seeds(diagonal, 0)))
+    )
     if solve is not None:
         first = np.column_stack(
             (
@@ -184,7 +207,9 @@ def _smallest(
     return davidson(apply, precondition, first, null=null, symmetric=symmetric, most=most, aim=aim)
 
 
-def _dense_symmetric(matrix: Floats, null: Floats | None, kind: str, *, squared: bool) -> SpectralGap:
+def _dense_symmetric(
+    matrix: Floats, null: Floats | None, kind: str, *, squared: bool
+) -> SpectralGap:
     small = matrix if null is None else _without(matrix, null)
     values, vectors = scipy.linalg.eigh(small, subset_by_index=[0, 0])
     residual = float(np.linalg.norm(small @ vectors[:, 0] - values[0] * vectors[:, 0]))
@@ -192,7 +217,7 @@ def _dense_symmetric(matrix: Floats, null: Floats | None, kind: str, *, squared:
 
 
 def _without(matrix: Floats, null: Floats) -> Floats:
-    """Return the matrix on the complement of a left and right eigenvector, in an orthonormal basis of it."""
+    """Return the matrix on the orthogonal complement of ``null``, a left and right eigenvector."""
     mirror = null.copy()
     mirror[0] += np.copysign(1.0, null[0])
     mirror /= np.linalg.norm(mirror)  # I - 2mmᵀ takes the vector to the first axis
@@ -210,32 +235,38 @@ def _judged(
     squared: bool = False,
     missed: bool = False,
 ) -> SpectralGap:
-    """Turn an eigenvalue of A and its residual into a gap: a value where the residual is small, else a bound."""
+    """Turn an eigenvalue of A and its residual into a gap; a large residual makes it an upper
+    bound.
+    """
     value = max(value, 0.0)
-    gap = value / (1.0 + np.sqrt(max(1.0 - value, 0.0))) if squared else value  # 1 - √(1-μ) without cancellation
+    gap = (
+        value / (1.0 + np.sqrt(max(1.0 - value, 0.0))) if squared else value
+    )  # 1 - √(1-μ) without cancellation
     trusted = residual <= _TRUST * value and not missed
     return SpectralGap(float(gap), kind, method, residual, trusted, not trusted, float(gap))
 
 
 def _smaller(gaps: list[SpectralGap]) -> SpectralGap:
-    """Return the smaller gap; it is a bound unless both are values, or the other bound's reach stays above it."""
+    """Return the smaller gap; a bound unless both are trusted or the other is clearly larger."""
     least = min(gaps, key=lambda gap: gap.value)
     other = max(gaps, key=lambda gap: gap.value)
     sure = least.trusted and (other.trusted or other.value - other.residual > least.value)
-    return SpectralGap(least.value, least.kind, least.method, least.residual, sure, not sure, least.estimate)
+    return SpectralGap(
+        least.value, least.kind, least.method, least.residual, sure, not sure, least.estimate
+    )
 
 
 # ---- chains that are not reversible ------------------------------------------
 
 
 def _unsymmetric(scaled: SymmetrisedChain, kind: str) -> SpectralGap:
-    """Return 1 - max Re λ or 1 - max |λ| over the spectrum beyond the Perron root."""
+    """Return 1 - max Re λ or 1 - max |λ| over all eigenvalues except the eigenvalue 1."""
     if scaled.n <= _SMALL_EIG:
         assert isinstance(scaled, SymmetrisedMatrix)
         return _dense_unsymmetric(scaled, kind)
     ends = [_one_end(scaled, "right")]
     value = ends[0].gap(kind)
-    if kind == "absolute":  # no root is larger than the second singular value, so that the two may pin it down
+    if kind == "absolute":  # no eigenvalue exceeds the second singular value
         below = _singular(scaled)
         if ends[0].sure(kind) and below.trusted and value - below.value <= _TRUST * value:
             return SpectralGap(value, kind, ends[0].method, ends[0].error, True, False, value)
@@ -249,8 +280,10 @@ def _unsymmetric(scaled: SymmetrisedChain, kind: str) -> SpectralGap:
     return _bounded_by_trace(scaled, kind, least.method, least.error, min(value, 1.0 - seen))
 
 
-def _bounded_by_trace(scaled: SymmetrisedChain, kind: str, method: str, error: float, estimate: float) -> SpectralGap:
-    """Return the gap that the mean of all roots but Perron's allows: the largest is no smaller than their mean."""
+def _bounded_by_trace(
+    scaled: SymmetrisedChain, kind: str, method: str, error: float, estimate: float
+) -> SpectralGap:
+    """Return an upper bound of the gap: the largest eigenvalue is at least the mean."""
     mean = (scaled.trace() - 1.0) / (scaled.n - 1.0)
     bound = 1.0 - (mean if kind == "right" else max(mean, 0.0))
     return SpectralGap(bound, kind, method, error, False, True, estimate)
@@ -258,7 +291,9 @@ def _bounded_by_trace(scaled: SymmetrisedChain, kind: str, method: str, error: f
 
 @dataclass(frozen=True)
 class _SpectrumEnd:
-    """A root of P at one end of the spectrum, with its residual and that times its condition."""
+    """An eigenvalue of P at one end of the spectrum, its residual, and the residual times its
+    condition.
+    """
 
     root: complex
     residual: float
@@ -272,7 +307,7 @@ class _SpectrumEnd:
         return self.error <= _TRUST * self.gap(kind)
 
     def clear_of(self, value: float, kind: str) -> bool:
-        """Return whether a roughly known root lies far from deciding the gap."""
+        """Return whether this eigenvalue, though known only roughly, cannot decide the gap."""
         return self.gap(kind) > 1.2 * value and self.residual <= 0.05 * self.gap(kind)
 
 
@@ -282,7 +317,9 @@ def _one_end(scaled: SymmetrisedChain, side: str) -> _SpectrumEnd:
     matrix = scaled.explicit(side)
     solver: Any = None
     if matrix is not None:
-        solver = GroundedSolver(matrix, int(null.argmax())) if side == "right" else factorise(matrix)
+        solver = (
+            GroundedSolver(matrix, int(null.argmax())) if side == "right" else factorise(matrix)
+        )
     method = "davidson" if solver is None else "shift-invert"
     most = _ITERATIONS[method]
     forth = None if solver is None else solver.solve
@@ -300,15 +337,19 @@ def _one_end(scaled: SymmetrisedChain, side: str) -> _SpectrumEnd:
     )
     overlap = max(
         abs(complex(np.vdot(left.vector, pair.vector))), abs(complex(left.vector @ pair.vector))
-    )  # of two conjugates, either
-    same = abs(left.value.real - pair.value.real) <= max(0.01 * abs(pair.value), 10 * (left.residual + pair.residual))
+    )  # either of two conjugate eigenvectors will do
+    same = abs(left.value.real - pair.value.real) <= max(
+        0.01 * abs(pair.value), 10 * (left.residual + pair.residual)
+    )
     condition = 1.0 / overlap if overlap > 0 and same else np.inf
     root = 1.0 - pair.value if side == "right" else pair.value - 1.0
     return _SpectrumEnd(root, pair.residual, pair.residual * condition, method)
 
 
 def _sweep(scaled: SymmetrisedChain, kind: str) -> float:
-    """Return the largest Re λ or |λ| that a short Arnoldi iteration meets: roots away from the ends show here."""
+    """Return the largest Re λ or |λ| of a short Arnoldi iteration, to notice eigenvalues that were
+    missed.
+    """
     forth, _, _ = scaled.end("right")
     null = scaled.root
 
@@ -339,7 +380,11 @@ def _sweep(scaled: SymmetrisedChain, kind: str) -> float:
 def _dense_unsymmetric(scaled: SymmetrisedMatrix, kind: str) -> SpectralGap:
     small = _without(scaled.made("right").toarray(), scaled.root)
     values = scipy.linalg.eigvals(small)
-    chosen = complex(values[np.argmin(values.real)] if kind == "right" else values[np.argmax(np.abs(1.0 - values))])
+    chosen = complex(
+        values[np.argmin(values.real)]
+        if kind == "right"
+        else values[np.argmax(np.abs(1.0 - values))]
+    )
     gap = chosen.real if kind == "right" else 1.0 - abs(1.0 - chosen)
     error = _dense_error(small, chosen)
     if error <= _TRUST * gap:
@@ -348,10 +393,14 @@ def _dense_unsymmetric(scaled: SymmetrisedMatrix, kind: str) -> SpectralGap:
 
 
 def _dense_error(matrix: Floats, value: complex) -> float:
-    """Return the residual of a computed eigenvalue times its condition, by inverse iteration from both sides."""
+    """Return the residual of an eigenvalue times its condition, by inverse iteration from both
+    sides.
+    """
     n = len(matrix)
     complex_value = value if value.imag else value.real
-    shifted = matrix - (complex_value + 1e-14 * max(1.0, np.abs(matrix).sum(axis=1).max())) * np.eye(n)
+    shifted = matrix - (
+        complex_value + 1e-14 * max(1.0, np.abs(matrix).sum(axis=1).max())
+    ) * np.eye(n)
     factors = scipy.linalg.lu_factor(shifted)
     start = np.random.default_rng(0).standard_normal(n)
     right, left = start, start

@@ -1,8 +1,10 @@
-"""The stationary law of a chain, by the method that its size and structure ask for, with its residual checked."""
+"""The stationary law of a chain. The method follows the size and structure; the residual is
+checked.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,14 @@ from scipy.sparse.linalg import LinearOperator, bicgstab, gmres
 
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
+from levywalk.notebook import table_html
 from levywalk.theory.chain.sparse_factors import GroundedSolver, low_fill, thin_order
 from levywalk.theory.chain.stochastic_matrix import Chain, ChainOperator, as_chain, balanced_law
 
-_GTH_LIMIT = 500  # n³ operations in n steps, which lose no digit to cancellation
-_THIN = 48  # so are n small steps along a ring or a path
+_GTH_LIMIT = 500  # states: elimination takes n³ operations, and no digit is lost by cancellation
+_THIN = 48  # bandwidth up to which elimination along a band is used, as on a ring or a path
 _ACCEPTED = 1e-10  # a law is returned only if its l1 residual is below this
-_AIM = 1e-13  # what iterations aim at
+_AIM = 1e-13  # the residual at which iterations stop
 _MOST_ITERATIONS = 4_000
 _METHODS = {
     "gth": "elimination without subtraction",
@@ -28,7 +31,7 @@ _METHODS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StationaryReport:
     """A stationary law and how far it can be relied on.
 
@@ -37,8 +40,9 @@ class StationaryReport:
     law
         π with πP = π.
     method
-        "gth" (Grassmann-Taksar-Heyman elimination: every entry to full precision), "balance" (detailed balance along a
-        spanning tree, checked on all edges), "lu" (sparse factors), "krylov" (BiCGSTAB, then GMRES) or "known".
+        "gth" (elimination by Grassmann, Taksar and Heyman: every entry has full precision),
+        "balance" (detailed balance along a spanning tree, checked on all edges), "lu" (sparse
+        factors), "krylov" (BiCGSTAB, then GMRES) or "known" (given by the design).
     residual
         The l1 norm of πP - π.
 
@@ -50,14 +54,31 @@ class StationaryReport:
     'gth'
     """
 
-    law: Floats = field(repr=False)
+    law: Floats
     method: str
     residual: float
+
+    def __repr__(self) -> str:
+        return (
+            f"StationaryReport({len(self.law)} states, {self.method}, residual {self.residual:.1e})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [
+            ("states", len(self.law)),
+            ("smallest mass", float(self.law.min())),
+            ("largest mass", float(self.law.max())),
+            ("largest mass at state", int(self.law.argmax())),
+            ("method", _METHODS[self.method]),
+            ("residual |πP - π|₁", self.residual),
+        ]
+        return table_html(rows, "Stationary law")
 
     def __str__(self) -> str:
         return (
             f"stationary law of {len(self.law)} states by {_METHODS[self.method]}, "
-            f"|πP - π|₁ = {self.residual:.1e}, masses from {self.law.min():.3g} to {self.law.max():.3g}"
+            f"|πP - π|₁ = {self.residual:.1e}, masses from {self.law.min():.3g} to "
+            f"{self.law.max():.3g}"
         )
 
 
@@ -67,13 +88,15 @@ def stationary(P: Any) -> Floats:
     Parameters
     ----------
     P
-        A matrix, sparse or dense, or a LinearOperator, as `transition` makes them. Of an operator of more than 2,000
-        states the entries cannot be seen, so that it is the caller's to know that it is irreducible.
+        A matrix, sparse or dense, or a LinearOperator, as `transition` returns them. The entries of
+        an operator with more than 2,000 states are not checked: the caller must know that it is
+        irreducible.
 
     Raises
     ------
     InvalidParameter
-        If P is no stochastic matrix, falls into several classes, or has no law to be had with an l1 residual of 1e-10.
+        P is not a stochastic matrix, is reducible, or no law with an l1 residual of 1e-10 was
+        found.
 
     Examples
     --------
@@ -87,41 +110,53 @@ def stationary(P: Any) -> Floats:
 def stationary_report(P: Any) -> StationaryReport:
     """Return the stationary law with the method that found it and its residual; see `stationary`.
 
-    The law of P_MHLJ is not the target: see how much of the important node's mass a jump costs.
+    The law of P_MHLJ differs from the target: jumps take mass away from important nodes.
 
     Examples
     --------
     >>> import levywalk as lw
     >>> network, problem = lw.ring(1000), lw.heterogeneous(1000, important=1)
     >>> report = lw.stationary_report(lw.transition(network, problem, lw.weight_rw()))
-    >>> report.method
-    'balance'
+    >>> report
+    StationaryReport(1000 states, balance, residual ...)
     >>> print(report)
-    stationary law of 1000 states by detailed balance along a spanning tree, |πP - π|₁ = ..., masses from ...
+    stationary law of 1000 states by detailed balance along a spanning tree, |πP - π|₁ = ...
     """
     return solve(as_chain(P))
 
 
 def given_or_solved(chain: Chain, law: Any) -> Floats:
-    """Return the law that the caller gave, checked against the chain, or solve for it."""
+    """Return the law that the caller gave, after a check against the chain; compute it if None."""
     if law is None:
         return solve(chain).law
     clean = np.asarray(law, dtype=np.float64)
-    if clean.shape != (chain.shape[0],) or not (clean > 0).all() or not abs(clean.sum() - 1.0) <= 1e-6:
-        raise InvalidParameter("stationary must be one positive probability per state; leave it out to have it solved")
+    if (
+        clean.shape != (chain.shape[0],)
+        or not (clean > 0).all()
+        or not abs(clean.sum() - 1.0) <= 1e-6
+    ):
+        raise InvalidParameter(
+            "stationary must be one positive probability per state; leave it out to let it be "
+            "computed"
+        )
     residual = _residual(chain, clean)
     if not residual <= _ACCEPTED:
         raise InvalidParameter(
-            f"stationary is not P's law: |πP - π|₁ is {residual:.1e}; leave it out to have it solved"
+            f"stationary is not P's law: |πP - π|₁ is {residual:.1e}; leave it out to let it be "
+            "computed"
         )
     return clean
 
 
 def solve(chain: Chain) -> StationaryReport:
-    """Find the law of a checked chain."""
+    """Compute the stationary law of a checked chain."""
     if isinstance(chain, LinearOperator):
         known = chain.law if isinstance(chain, ChainOperator) else None
-        return _checked(chain, known, "known") if known is not None else _checked(chain, _krylov(chain), "krylov")
+        return (
+            _checked(chain, known, "known")
+            if known is not None
+            else _checked(chain, _krylov(chain), "krylov")
+        )
     n = chain.shape[0]
     if n <= _GTH_LIMIT:
         return _checked(chain, _gth(chain.toarray()), "gth")
@@ -142,8 +177,9 @@ def _checked(chain: Chain, law: Floats, method: str) -> StationaryReport:
     residual = _residual(chain, law)
     if not residual <= _ACCEPTED or not (law >= 0).all():
         raise InvalidParameter(
-            f"P's stationary law could not be found: |πP - π|₁ stays at {residual:.1e}, above {_ACCEPTED:g}; "
-            "the walk hardly mixes (see lw.spectral_gap). form='matrix' allows exact methods; raise p_jump or mix"
+            f"P's stationary law could not be found: |πP - π|₁ stays at {residual:.1e}, above "
+            f"{_ACCEPTED:g}; the walk mixes very slowly (see lw.spectral_gap). Use form='matrix', "
+            "which allows exact methods, or a larger p_jump or mix"
         )
     return StationaryReport(law, method, residual)
 
@@ -158,7 +194,7 @@ def _push(chain: Chain, law: Floats) -> Floats:
 
 
 def _gth(P: Floats) -> Floats:
-    """Eliminate state after state by sums of probabilities alone (Grassmann, Taksar and Heyman)."""
+    """Eliminate one state after the other without subtractions (Grassmann, Taksar and Heyman)."""
     work = P.copy()
     n = len(work)
     for k in range(n - 1, 0, -1):
@@ -172,23 +208,26 @@ def _gth(P: Floats) -> Floats:
 
 
 def _thin_gth(matrix: sparse.csr_array, order: Any, width: int) -> Floats:
-    """Eliminate likewise along a band: masses that differ by many orders, as jumps make them, keep their digits.
+    """Eliminate without subtractions along a band.
 
-    The walk with jumps drifts along a ring of uneven nodes as in a random landscape, and factors by subtraction may
-    lose the law altogether.
+    The masses of a walk with jumps on a ring of unequal nodes can differ by many orders of
+    magnitude. Elimination with subtractions may then lose all digits of the law; this method keeps
+    them.
     """
     n = matrix.shape[0]
     entries = sparse.coo_array(matrix[order][:, order])
     band = np.zeros((n, 2 * width + 1))  # band[i, j - i + width] = P(i, j)
     band[entries.row, entries.col - entries.row + width] = entries.data
-    # the entries above the diagonal of column k, and those left of the diagonal of row k, lie apart by fixed strides
+    # in `flat`, neighbouring entries of a column lie `step` apart
     flat, step = band.ravel(), 2 * width
     inner = np.arange(width)
     for k in range(n - 1, 0, -1):
         reach = min(k, width)
         first = k - reach
         row = band[k, width - reach : width]
-        column = flat[first * (step + 1) + reach + width : k * (step + 1) + width + 1 : step][:reach]
+        column = flat[first * (step + 1) + reach + width : k * (step + 1) + width + 1 : step][
+            :reach
+        ]
         column /= row.sum()
         block = first * (step + 1) + width + inner[:reach, None] * step + inner[None, :reach]
         flat[block] += column[:, None] * row
@@ -197,7 +236,9 @@ def _thin_gth(matrix: sparse.csr_array, order: Any, width: int) -> Floats:
     for k in range(1, n):
         reach = min(k, width)
         first = k - reach
-        column = flat[first * (step + 1) + reach + width : k * (step + 1) + width + 1 : step][:reach]
+        column = flat[first * (step + 1) + reach + width : k * (step + 1) + width + 1 : step][
+            :reach
+        ]
         law[k] = law[first:k] @ column
         if law[k] > 1e200:
             law[: k + 1] *= 1e-200
@@ -207,21 +248,25 @@ def _thin_gth(matrix: sparse.csr_array, order: Any, width: int) -> Floats:
 
 
 def generator(matrix: sparse.csr_array) -> sparse.csr_array:
-    """Return I - P with the diagonal summed from the moves, so that a small probability to leave keeps its digits."""
+    """Return I - P. The diagonal is the sum of the moves, so a small probability to leave keeps its
+    digits.
+    """
     off = sparse.csr_array(matrix - sparse.diags_array(matrix.diagonal()))
     off.eliminate_zeros()
     return sparse.csr_array(sparse.diags_array(off.sum(axis=1)) - off)
 
 
 def _direct(matrix: sparse.csr_array) -> Floats | None:
-    """Fix the mass of one heavy state and solve for the others: the rest of I - Pᵀ is a regular M-matrix."""
+    """Fix the mass of one state and solve for the others; I - Pᵀ without that state is a regular
+    M-matrix.
+    """
     n = matrix.shape[0]
     guess = np.full(n, 1.0 / n)
     for _ in range(20):
         guess = _push(matrix, guess)
     ground = int(guess.argmax())
     rates = sparse.csr_array(generator(matrix).T)
-    for _ in range(2):  # if most of the mass lies elsewhere, once more from there
+    for _ in range(2):  # if most of the mass is at another state, repeat with that state
         try:
             solver = GroundedSolver(rates, ground)
         except RuntimeError:
@@ -235,7 +280,9 @@ def _direct(matrix: sparse.csr_array) -> Floats | None:
 
 
 def _krylov(chain: Chain) -> Floats:
-    """Solve (I - Pᵀ + u1ᵀ)π = u, u uniform, which is regular; preconditioned by the probabilities to leave."""
+    """Solve the regular system (I - Pᵀ + u1ᵀ)π = u, u uniform, preconditioned by the probabilities
+    to leave.
+    """
     n = chain.shape[0]
     uniform = np.full(n, 1.0 / n)
     push: Any
@@ -246,15 +293,19 @@ def _krylov(chain: Chain) -> Floats:
         stay, back = chain.diagonal(), sparse.csr_array(chain.T)
         push = back.dot
     leave = np.maximum(1.0 - stay, np.finfo(float).eps)
-    system = LinearOperator((n, n), matvec=lambda x: x - push(x) + x.sum() * uniform, dtype=np.float64)
+    system = LinearOperator(
+        (n, n), matvec=lambda x: x - push(x) + x.sum() * uniform, dtype=np.float64
+    )
     scale = LinearOperator((n, n), matvec=lambda x: x / leave, dtype=np.float64)
     law = _tidy(chain, uniform, push)
     for attempt in ("bicgstab", "bicgstab", "gmres"):
         if _residual(chain, law) <= 10 * _AIM:
             break
-        with np.errstate(all="ignore"):  # a breakdown shows in the residual
+        with np.errstate(all="ignore"):  # if the method breaks down, the residual shows it
             if attempt == "bicgstab":
-                found, _ = bicgstab(system, uniform, x0=law, rtol=_AIM, maxiter=_MOST_ITERATIONS, M=scale)
+                found, _ = bicgstab(
+                    system, uniform, x0=law, rtol=_AIM, maxiter=_MOST_ITERATIONS, M=scale
+                )
             else:
                 found, _ = gmres(
                     system,
@@ -272,7 +323,7 @@ def _krylov(chain: Chain) -> Floats:
 
 
 def _tidy(chain: Chain, found: Floats, push: Any) -> Floats:
-    """Remove what rounding made negative; a positive law is the image of one."""
+    """Set entries to 0 that rounding made negative, and smooth by moves of the chain."""
     law = np.maximum(found, 0.0)
     for _ in range(2 if (found <= 0).any() else 0):
         law = (law + push(law)) / 2.0

@@ -1,4 +1,4 @@
-"""What makes a matrix a chain: checked rows, one class of states, its period, and whether it is reversible."""
+"""Transition matrices that have been checked: rows, irreducibility, period and reversibility."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidParameter
 
 ROW_TOLERANCE = 1e-9
-SMALL = 2_000  # a dense matrix takes 8 n² bytes and n³ operations; operators of this size are written out
-REVERSIBLE = 1e-10  # detailed balance holds to this share of the flow that it compares
+SMALL = 2_000  # states up to which an operator is converted to a matrix and dense methods are used
+REVERSIBLE = 1e-10  # relative error up to which two opposite flows count as equal
 
-Chain = Any  # a checked csr_array, or a LinearOperator of more than SMALL states
+Chain = Any  # a checked csr_array, or a LinearOperator with more than SMALL states
 
 
 class ChainOperator(LinearOperator, ABC):
-    """P without its entries.
+    """A transition matrix that is applied to vectors and whose entries are not stored.
 
     Attributes
     ----------
     matrix
-        The chain itself where it is sparse, so that exact methods can be used; else None.
+        The matrix if it is sparse, so that exact methods can be used; else None.
     law
-        The stationary law where it is known from how the chain was made; else None.
+        The stationary law if the construction of the chain gives it; else None.
     stay
-        About P(v, v): what solvers precondition with.
+        Approximate values of P(v, v), which solvers use as a preconditioner.
     """
 
     matrix: sparse.csr_array | None = None
@@ -56,9 +56,9 @@ class ChainOperator(LinearOperator, ABC):
 
 
 def as_chain(P: Any) -> Chain:
-    """Return P as a checked csr_array, or as the operator that it is when it is too large to write out.
+    """Return P as a checked csr_array, or as it is if it is an operator with many states.
 
-    An operator's entries cannot be seen, so only its row sums are checked.
+    The entries of an operator are not known, so only its row sums are checked.
     """
     if isinstance(P, ChainOperator) and P.matrix is not None:
         P = P.matrix
@@ -68,14 +68,16 @@ def as_chain(P: Any) -> Chain:
         if n > SMALL:
             rows = np.asarray(P.matvec(np.ones(n))).ravel()
             if not np.allclose(rows, 1.0, rtol=0.0, atol=ROW_TOLERANCE):
-                raise InvalidParameter("P must have rows that are probabilities and sum to 1; see lw.transition")
+                raise InvalidParameter(
+                    "P must have rows that are probabilities and sum to 1; see lw.transition"
+                )
             return P
         P = P.matmat(np.eye(n))
     return as_matrix(P)
 
 
 def as_matrix(P: Any) -> sparse.csr_array:
-    """Return P as a csr_array whose rows are probabilities and whose states form one class."""
+    """Return P as a csr_array; check that its rows are probabilities and that it is irreducible."""
     try:
         if sparse.issparse(P):
             given: Any = P
@@ -84,10 +86,16 @@ def as_matrix(P: Any) -> sparse.csr_array:
             matrix = sparse.csr_array(np.asarray(P, dtype=np.float64))
         matrix = matrix.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise InvalidParameter(f"P must be a square matrix of numbers, got {P!r:.80}; see lw.transition") from None
+        raise InvalidParameter(
+            f"P must be a square matrix of numbers, got {P!r:.80}; see lw.transition"
+        ) from None
     _require_square(tuple(matrix.shape))
-    if not (matrix.data >= 0).all() or not np.allclose(matrix.sum(axis=1), 1.0, rtol=0.0, atol=ROW_TOLERANCE):
-        raise InvalidParameter("P must have rows that are probabilities and sum to 1; see lw.transition")
+    if not (matrix.data >= 0).all() or not np.allclose(
+        matrix.sum(axis=1), 1.0, rtol=0.0, atol=ROW_TOLERANCE
+    ):
+        raise InvalidParameter(
+            "P must have rows that are probabilities and sum to 1; see lw.transition"
+        )
     if not matrix.has_canonical_format or not matrix.data.all():
         matrix = matrix.copy()
         matrix.sum_duplicates()
@@ -96,14 +104,17 @@ def as_matrix(P: Any) -> sparse.csr_array:
     pieces, _ = csgraph.connected_components(matrix, directed=True, connection="strong")
     if pieces > 1:
         raise InvalidParameter(
-            f"P must be irreducible, but its states fall into {pieces} classes; "
-            "a chain on a connected network with positive target is, unless every jump has the same even distance"
+            f"P must be irreducible, but its states form {pieces} classes; "
+            "a design on a connected network is irreducible unless all its jumps have the same "
+            "even distance"
         )
     return matrix  # type: ignore[no-any-return]
 
 
 def narrow(matrix: Any) -> Any:
-    """Return the matrix with 32-bit indices where they suffice: scipy.csgraph and SuperLU copy anything else."""
+    """Return the matrix with 32-bit indices if they suffice; scipy.csgraph and SuperLU would copy
+    others.
+    """
     short = matrix.indices.dtype == np.int32 and matrix.indptr.dtype == np.int32
     if short or matrix.nnz > np.iinfo(np.int32).max:
         return matrix
@@ -113,13 +124,18 @@ def narrow(matrix: Any) -> Any:
 
 def _require_square(shape: tuple[int, ...]) -> None:
     if len(shape) != 2 or shape[0] != shape[1]:
-        raise InvalidParameter(f"P must be a square matrix, got the shape {shape}; see lw.transition")
+        raise InvalidParameter(
+            f"P must be a square matrix, got the shape {shape}; see lw.transition"
+        )
     if shape[0] < 2:
-        raise InvalidParameter(f"P must have at least 2 states, got {shape[0]}; a single state has no walk to judge")
+        raise InvalidParameter(
+            f"P must have at least 2 states, got {shape[0]}; with a single state there is no walk"
+        )
 
 
 def total_variation(p: Any, q: Any) -> float:
-    """Return ½ Σ |p - q|, the largest difference of the probabilities that two laws give to one event.
+    """Return ½ Σ |p - q|, the largest difference between the probabilities of one event under two
+    laws.
 
     Examples
     --------
@@ -132,20 +148,32 @@ def total_variation(p: Any, q: Any) -> float:
         try:
             law = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
-            raise InvalidParameter(f"{name} must be probabilities that sum to 1, got {value!r:.80}") from None
-        if law.ndim != 1 or not law.size or not (law >= 0).all() or not abs(law.sum() - 1.0) <= 1e-6:
-            raise InvalidParameter(f"{name} must be probabilities that sum to 1, got {value!r:.80}; divide by the sum")
+            raise InvalidParameter(
+                f"{name} must be probabilities that sum to 1, got {value!r:.80}"
+            ) from None
+        if (
+            law.ndim != 1
+            or not law.size
+            or not (law >= 0).all()
+            or not abs(law.sum() - 1.0) <= 1e-6
+        ):
+            raise InvalidParameter(
+                f"{name} must be probabilities that sum to 1, got {value!r:.80}; divide by the sum"
+            )
         laws.append(law)
     if laws[0].size != laws[1].size:
-        raise InvalidParameter(f"p and q must have the same states, got {laws[0].size} and {laws[1].size}")
+        raise InvalidParameter(
+            f"p and q must have the same number of states, got {laws[0].size} and {laws[1].size}"
+        )
     return float(np.abs(laws[0] - laws[1]).sum() / 2.0)
 
 
 def period(P: Any) -> int:
-    """Return the period: the greatest common divisor of the lengths of all ways back to a state.
+    """Return the period, the greatest common divisor of the lengths of all cycles.
 
-    Exact, from one breadth-first search. A chain of period 2 never forgets whether it is at an even or an odd step:
-    UnifRW on an even ring without loops is one (ruling: report it, never hide it).
+    The result is exact and takes one breadth-first search. A chain of period 2 alternates between
+    two groups of nodes for ever. UnifRW on a ring with an even number of nodes and without
+    self-loops is an example.
 
     Examples
     --------
@@ -156,7 +184,10 @@ def period(P: Any) -> int:
     """
     chain = as_chain(P)
     if isinstance(chain, LinearOperator):
-        raise InvalidParameter("P must be a matrix, not an operator, to find its period; use form='matrix'")
+        raise InvalidParameter(
+            "P must be a matrix, because its entries give the period, and it is an operator; use "
+            "form='matrix'"
+        )
     return matrix_period(chain)
 
 
@@ -172,9 +203,10 @@ def matrix_period(matrix: sparse.csr_array) -> int:
 
 
 def _sum_to_root(parent: Ints, value: Floats) -> Floats:
-    """Return the sum of ``value`` over each node's way up to the root, the root's own left out.
+    """Return the sum of ``value`` along the path from each node to the root, without the root.
 
-    Pointers are doubled, so that the sums are pairwise and a ring of a million nodes takes twenty rounds.
+    Pointers are doubled in every round, so a ring of a million nodes takes twenty rounds and
+    rounding errors stay small.
     """
     nodes = np.arange(len(parent))
     up = np.where(parent < 0, nodes, parent)
@@ -190,14 +222,16 @@ def _sum_to_root(parent: Ints, value: Floats) -> Floats:
 def balanced_law(matrix: sparse.csr_array) -> Floats | None:
     """Return the law in detailed balance with a checked chain, or None if it is not reversible.
 
-    Balance along a spanning tree determines the law; every other edge then checks it.
+    Detailed balance along a spanning tree determines the law. All other edges are then checked.
     """
     n = matrix.shape[0]
     back = sparse.csr_array(matrix.T)
     back.sort_indices()
     forth = matrix if matrix.has_sorted_indices else matrix.sorted_indices()
-    if not (np.array_equal(forth.indptr, back.indptr) and np.array_equal(forth.indices, back.indices)):
-        return None  # some move has no way back
+    if not (
+        np.array_equal(forth.indptr, back.indptr) and np.array_equal(forth.indices, back.indices)
+    ):
+        return None  # some edge is used in one direction only
     rows = np.repeat(np.arange(n), np.diff(forth.indptr))
     _, parent = csgraph.breadth_first_order(forth, 0, directed=True)
     tree = parent[forth.indices] == rows  # the entry parent -> child
@@ -207,7 +241,7 @@ def balanced_law(matrix: sparse.csr_array) -> Floats | None:
     law = np.exp(height - height.max())
     law /= law.sum()
     if not (law > 0).all():
-        return None  # masses beyond the range of floats: leave it to elimination
+        return None  # some masses underflow: use another method
     flow, returned = law[rows] * forth.data, law[forth.indices] * back.data
     return law if (np.abs(flow - returned) <= REVERSIBLE * (flow + returned)).all() else None
 
@@ -217,7 +251,9 @@ def reversible(chain: Chain, law: Floats, tol: float = REVERSIBLE) -> bool:
     n = chain.shape[0]
     if isinstance(chain, LinearOperator):
         random = np.random.default_rng(0)
-        for _ in range(3):  # π-symmetry of random flows: false agreement has probability zero
+        for _ in range(
+            3
+        ):  # compare random flows; a chain that is not reversible agrees with probability 0
             x, y = random.random(n), random.random(n)
             forth, back = float(law * x @ chain.matvec(y)), float(law * y @ chain.matvec(x))
             if abs(forth - back) > tol * (forth + back) / np.sqrt(n):

@@ -1,4 +1,4 @@
-"""A chain seen as S = D^½ P D^-½, D = diag(π): entry by entry, or as an operator."""
+"""A chain scaled to S = D^½ P D^-½ with D = diag(π), as a matrix or as an operator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from levywalk.theory.chain.stochastic_matrix import Chain, ChainOperator
 
 
 class SymmetrisedChain(ABC):
-    """S and what is built from it."""
+    """S and the matrices A that are built from it: I - S, I + S and I - SᵀS."""
 
     def __init__(self, chain: Chain, law: Floats, symmetric: bool) -> None:
         self.n = len(law)
@@ -31,16 +31,16 @@ class SymmetrisedChain(ABC):
         """Return x ↦ (I - SᵀS)x and the diagonal."""
 
     def explicit(self, side: str) -> sparse.csr_array | None:
-        """Return A as a matrix where factorising it is cheap."""
+        """Return A as a matrix if its sparse factors are small; else None."""
         return None
 
     def trace(self) -> float:
-        """Return the sum of all eigenvalues, or a lower bound."""
+        """Return the sum of all eigenvalues of S, or a lower bound of it."""
         return 0.0
 
 
 class SymmetrisedMatrix(SymmetrisedChain):
-    """A chain whose entries are at hand."""
+    """A chain whose entries are known."""
 
     def __init__(self, chain: Chain, law: Floats, symmetric: bool) -> None:
         super().__init__(chain, law, symmetric)
@@ -52,16 +52,22 @@ class SymmetrisedMatrix(SymmetrisedChain):
         return sparse.csr_array((scaled + scaled.T) / 2.0 if self.symmetric else scaled)
 
     def made(self, side: str) -> sparse.csr_array:
-        """Return A; the right end's diagonal is summed from the moves, so that a small gap keeps its digits."""
+        """Return A. The diagonal of I - S is summed from the moves, so a small gap keeps its
+        digits.
+        """
         if side not in self._made:
             if side == "right":
                 self._made[side] = self._scaled(generator(self.chain))
             elif side == "left":
-                self._made[side] = self._scaled(sparse.csr_array(sparse.eye_array(self.n) + self.chain))
-            else:  # P*P, the multiplicative reversibilisation, is a chain with the same law
+                self._made[side] = self._scaled(
+                    sparse.csr_array(sparse.eye_array(self.n) + self.chain)
+                )
+            else:  # P*P, the multiplicative reversibilisation, has the same stationary law
                 flow = sparse.csr_array(sparse.diags_array(self.law) @ self.chain)
                 star = sparse.diags_array(1.0 / self.law) @ flow.T
-                scaled = sparse.diags_array(self.root) @ generator(sparse.csr_array(star @ self.chain))
+                scaled = sparse.diags_array(self.root) @ generator(
+                    sparse.csr_array(star @ self.chain)
+                )
                 scaled = scaled @ sparse.diags_array(1.0 / self.root)
                 self._made[side] = sparse.csr_array((scaled + scaled.T) / 2.0)
         return self._made[side]
@@ -87,7 +93,7 @@ class SymmetrisedMatrix(SymmetrisedChain):
         return apply, np.asarray(2.0 * forth.diagonal() - squares)
 
     def explicit(self, side: str) -> sparse.csr_array | None:
-        """Return A where its factors are cheap."""
+        """Return A as a matrix if its sparse factors are small; else None."""
         if self._cheap is None:
             self._cheap = low_fill(self.chain)
         if not self._cheap:
@@ -103,7 +109,7 @@ class SymmetrisedMatrix(SymmetrisedChain):
 
 
 class SymmetrisedOperator(SymmetrisedChain):
-    """A chain that can only be applied."""
+    """A chain that can only be applied to vectors."""
 
     def end(self, side: str) -> tuple[Any, Any, Floats]:
         """Return x ↦ Ax, x ↦ Aᵀx and A's diagonal."""
@@ -117,7 +123,9 @@ class SymmetrisedOperator(SymmetrisedChain):
 
     def squared(self) -> tuple[Any, Floats]:
         """Return x ↦ (I - SᵀS)x and the diagonal."""
-        return lambda x: x - self._back(self._forth(x)), np.maximum(1.0 - self._stay() ** 2, np.finfo(float).eps)
+        return lambda x: x - self._back(self._forth(x)), np.maximum(
+            1.0 - self._stay() ** 2, np.finfo(float).eps
+        )
 
     def _stay(self) -> Floats:
         return self.chain.stay if isinstance(self.chain, ChainOperator) else np.zeros(self.n)

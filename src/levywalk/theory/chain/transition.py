@@ -1,4 +1,6 @@
-"""The transition matrix P that a design induces, by linear algebra alone: the judge of rules and kernels."""
+"""The transition matrix P of a design, by linear algebra alone; tests compare rules and kernels
+with it.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.theory.chain.stochastic_matrix import ChainOperator, as_matrix
-from levywalk.walks import Design, JumpLaw, Switching, check_fit
+from levywalk.walks import Design, JumpLaw, Walk, check_fit, is_plain_design
 
-_MOST_ENTRIES = 200_000_000  # 12 bytes each
-_SAMPLE = 256  # nodes whose neighbourhoods forecast the fill of powers
+_MOST_ENTRIES = 200_000_000  # of a sparse matrix; each takes 12 bytes
+_SAMPLE = 256  # nodes whose neighbourhoods predict the number of entries of powers
 
 FORMS = ("matrix", "operator")
 LEVY = ("algorithm", "printed")
@@ -51,24 +53,28 @@ def transition(
     levy: str = "algorithm",
     step: int = 0,
 ) -> Any:
-    r"""Return P(v, u), the probability that the model goes from v to u between two updates.
+    r"""Return P(v, u), the probability that the model moves from v to u between two updates.
 
     .. math:: P = (1-p_J) P_{MH} + p_J \sum_{i=1}^r q_i (D^{-1}A)^i
 
-    with q the law of the jump's distance; Algorithm [alg:jump]'s i uniform-neighbour moves are (D⁻¹A)ⁱ.
+    Here q is the law of the jump's distance, and (D⁻¹A)ⁱ are the i moves to uniform neighbours of
+    Algorithm [alg:jump].
 
     Parameters
     ----------
     network, problem, design
-        As for `levywalk.run`; a switching design has one matrix per phase: give its ``first`` or ``then``.
+        As for `levywalk.run`. A switching design has one matrix per phase: give its ``first`` or
+        ``then``. Any other walk must have a chain on the nodes, see `node_chain`.
     form
-        "matrix": a csr_array. "operator": a LinearOperator with matvec, rmatvec and matmat that forms no power,
-        in memory of the order of nodes and edges; for long jumps, and for i.i.d. sampling, whose matrix is full.
+        "matrix": a csr_array. "operator": a LinearOperator with matvec, rmatvec and matmat, which
+        needs memory in proportion to nodes and edges. Use it for long jumps, and for i.i.d.
+        sampling, whose matrix is full.
     levy
-        "algorithm": (D⁻¹A)ⁱ, what Algorithm [alg:jump] does. "printed": diag(Aⁱ1)⁻¹Aⁱ, the paper's formula, which
-        weighs all walks of i moves alike; the two agree on regular networks only (with loops counted in A or not).
+        "algorithm": (D⁻¹A)ⁱ, as in Algorithm [alg:jump]. "printed": diag(Aⁱ1)⁻¹Aⁱ, the paper's
+        formula, which gives equal weight to all walks of i moves. Both agree on regular networks
+        only.
     step
-        For a scheduled p_jump: the step whose matrix to return.
+        The step whose matrix is returned, if p_jump changes with the step.
 
     Returns
     -------
@@ -77,7 +83,7 @@ def transition(
     Raises
     ------
     TooLarge
-        If the matrix would hold more than 2·10⁸ entries.
+        The matrix would have more than 2·10⁸ entries.
 
     Examples
     --------
@@ -91,7 +97,7 @@ def transition(
     step = checks.integer("step", step, low=0)
     operator = checks.choice("form", form, FORMS) == "operator"
     checks.choice("levy", levy, LEVY)
-    if not isinstance(design, Design):
+    if not is_plain_design(design):
         own = node_chain(network, problem, design)
         return _MatrixOperator(own, None) if operator else own
     law = design.bind(network, problem).law
@@ -107,31 +113,33 @@ def transition(
 
 
 def require_design(network: Network, problem: Problem, design: Any) -> Design:
-    """Return the design if it has a target and weights, as the theorems need; refuse any other walk and say why."""
-    if isinstance(design, Design):
-        return design
+    """Return the design if it is a Design, with the target and weights that the theorems need."""
+    if is_plain_design(design):
+        found: Design = design
+        return found
     node_chain(network, problem, design)
     raise InvalidParameter(
-        f"design must be a Design with a target and weights, such as lw.mhlj(), got the walk {_name(design)}; of its "
-        "chain lw.transition, lw.stationary and lw.spectral_gap can tell more"
+        "design must be a Design with a target and weights, such as lw.mhlj(), got the walk "
+        f"{_name(design)}; its "
+        "chain can be given to lw.stationary and lw.spectral_gap through lw.transition"
     )
 
 
 def node_chain(network: Network, problem: Problem, walk: Any) -> sparse.csr_array:
-    """Ask a walk that is no Design for its chain on the nodes: the one place where theory does so.
+    """Ask a walk that is not a Design for its chain on the nodes; theory asks nowhere else.
 
     Parameters
     ----------
     network, problem
         What the walk is bound to.
     walk
-        An object with ``chain(network, problem)``, which returns a matrix over the nodes, or None if the walk is no
-        Markov chain on them.
+        An object with ``chain(network, problem)``. It returns a matrix over the nodes, or None if
+        the walk is not a Markov chain on the nodes.
 
     Raises
     ------
     InvalidParameter
-        The walk has no chain, one of another size, or two of them (a switching design).
+        The walk has no chain, has two chains (a switching design), or has a chain on other states.
 
     Examples
     --------
@@ -146,10 +154,10 @@ def node_chain(network: Network, problem: Problem, walk: Any) -> sparse.csr_arra
            [1., 0., 0.]])
     """
     ask = getattr(walk, "chain", None)
-    if isinstance(walk, Switching) or not callable(ask):
+    if (isinstance(walk, Walk) and len(walk.phases) > 1) or not callable(ask):
         raise InvalidParameter(
-            f"design must be a Design, or another walk with one chain, such as lw.mhlj(), got {walk!r}; "
-            "give a switching design's .first or .then"
+            "design must be a Design, or another walk with one chain, such as lw.mhlj(), got "
+            f"{walk!r}; give a switching design's .first or .then"
         )
     check_fit(network, problem)
     found = ask(network, problem)
@@ -161,8 +169,8 @@ def node_chain(network: Network, problem: Problem, walk: Any) -> sparse.csr_arra
     matrix = as_matrix(found)
     if matrix.shape[0] != network.n:
         raise InvalidParameter(
-            f"design {_name(walk)} has a chain of {matrix.shape[0]} states, not one per node ({network.n} nodes); give "
-            "the chain itself to lw.stationary or lw.spectral_gap"
+            f"design {_name(walk)} has a chain of {matrix.shape[0]} states, not one per node "
+            f"({network.n} nodes); give the chain itself to lw.stationary or lw.spectral_gap"
         )
     return matrix
 
@@ -193,11 +201,15 @@ def metropolis_hastings_matrix(network: Network, law: Floats) -> sparse.csr_arra
     stay = 1.0 - np.bincount(v, weights=rate, minlength=n)
     nodes = np.arange(n, dtype=np.int32)
     rows, columns = np.concatenate([v, nodes]), np.concatenate([u, nodes])
-    return sparse.csr_array((np.concatenate([rate, np.maximum(stay, 0.0)]), (rows, columns)), shape=(n, n))
+    return sparse.csr_array(
+        (np.concatenate([rate, np.maximum(stay, 0.0)]), (rows, columns)), shape=(n, n)
+    )
 
 
 def levy_matrix(network: Network, jump: JumpLaw, levy: str = "algorithm") -> sparse.csr_array:
-    """Build Σ qᵢ (D⁻¹A)ⁱ, the law of where a jump ends; ``levy="printed"`` is the paper's Σ qᵢ diag(Aⁱ1)⁻¹Aⁱ.
+    """Build Σ qᵢ (D⁻¹A)ⁱ, whose row v is the law of the end of a jump from v.
+
+    ``levy="printed"`` builds the paper's Σ qᵢ diag(Aⁱ1)⁻¹Aⁱ instead.
 
     Examples
     --------
@@ -217,7 +229,9 @@ def levy_matrix(network: Network, jump: JumpLaw, levy: str = "algorithm") -> spa
         return total
     adjacency = adjacency_matrix(network)
     power = sparse.eye_array(n, format="csr")
-    for probability in distance:  # rows may be scaled at every power, for only their proportions count
+    for (
+        probability
+    ) in distance:  # rows are scaled at every power, because only their proportions matter
         power = power @ adjacency
         power = sparse.csr_array(sparse.diags_array(1.0 / power.sum(axis=1)) @ power)
         total = sparse.csr_array(total + probability * power)
@@ -225,19 +239,21 @@ def levy_matrix(network: Network, jump: JumpLaw, levy: str = "algorithm") -> spa
 
 
 def adjacency_matrix(network: Network) -> sparse.csr_array:
-    """Return A_G under the network's self-loop policy."""
+    """Return the adjacency matrix; it has self-loops if the network counts them."""
     parts = (np.ones(network.indices.size), network.indices, network.indptr.astype(np.int32))
     return sparse.csr_array(parts, shape=(network.n, network.n))
 
 
 def _require_affordable(network: Network, hops: int) -> None:
-    """Refuse powers that would fill in, from the neighbourhoods of evenly spread nodes."""
+    """Refuse powers with too many entries, estimated from the neighbourhoods of some nodes."""
     n = network.n
     if n * n <= _MOST_ENTRIES:
         return
     some = np.unique(np.linspace(0, n - 1, _SAMPLE).astype(np.int64))
     adjacency = adjacency_matrix(network)
-    reached = sparse.csr_array((np.ones(len(some)), (np.arange(len(some)), some)), shape=(len(some), n))
+    reached = sparse.csr_array(
+        (np.ones(len(some)), (np.arange(len(some)), some)), shape=(len(some), n)
+    )
     for _ in range(hops):
         before = reached.nnz
         reached = sparse.csr_array(reached + reached @ adjacency)
@@ -245,8 +261,8 @@ def _require_affordable(network: Network, hops: int) -> None:
         entries = reached.nnz / len(some) * n
         if entries > _MOST_ENTRIES:
             raise TooLarge(
-                f"a matrix of jumps of up to {hops} hops on {n} nodes would hold more than {_MOST_ENTRIES:.0e} entries "
-                "(nothing was allocated); use form='operator'"
+                f"a matrix of jumps of up to {hops} hops on {n} nodes would hold more than "
+                f"{_MOST_ENTRIES:.0e} entries (nothing was allocated); use form='operator'"
             )
         if reached.nnz == before:
             return
@@ -256,8 +272,8 @@ def _full(law: Floats) -> sparse.csr_array:
     n = len(law)
     if n * n > _MOST_ENTRIES // 4:
         raise TooLarge(
-            f"design draws nodes i.i.d., so its matrix is full: {n} nodes would take {n * n:.1e} entries; "
-            "use form='operator'"
+            f"design draws nodes independently, so its matrix is full: {n} nodes need {n * n:.1e} "
+            "entries; use form='operator'"
         )
     return sparse.csr_array(np.tile(law, (n, 1)))
 
@@ -268,7 +284,7 @@ def _column(values: Floats, X: Floats) -> Floats:
 
 
 class _IndependentDraws(ChainOperator):
-    """1πᵀ: each node drawn afresh."""
+    """1πᵀ: every node is drawn independently."""
 
     def __init__(self, law: Floats) -> None:
         super().__init__(len(law))
@@ -283,7 +299,7 @@ class _IndependentDraws(ChainOperator):
 
 
 class _MatrixOperator(ChainOperator):
-    """A chain without jumps: sparse as it is."""
+    """A sparse matrix as an operator."""
 
     def __init__(self, matrix: sparse.csr_array, law: Floats | None) -> None:
         super().__init__(matrix.shape[0])
@@ -299,9 +315,11 @@ class _MatrixOperator(ChainOperator):
 
 
 class _JumpOperator(ChainOperator):
-    """(1-p_J) P_MH + p_J Σ qᵢ Wⁱ, hop by hop."""
+    """(1-p_J) P_MH + p_J Σ qᵢ Wⁱ, applied one hop at a time."""
 
-    def __init__(self, network: Network, mh: sparse.csr_array, p_jump: float, jump: JumpLaw, *, printed: bool) -> None:
+    def __init__(
+        self, network: Network, mh: sparse.csr_array, p_jump: float, jump: JumpLaw, *, printed: bool
+    ) -> None:
         super().__init__(mh.shape[0])
         self._mh, self._mh_back = mh, mh.T
         self._adjacency = adjacency_matrix(network)
@@ -317,10 +335,12 @@ class _JumpOperator(ChainOperator):
         self.stay = (1.0 - p_jump) * mh.diagonal() + p_jump * self._returns()
 
     def _returns(self) -> Floats:
-        """Return the probability that a jump of one or two hops ends where it began; longer ones are left out."""
+        """Return the probability that a jump of one or two hops ends where it began."""
         loops = self._share * (self._adjacency.diagonal() > 0)
         back = (
-            self._share * (self._adjacency @ self._share) if self._walks is None else np.zeros(self.shape[0])
+            self._share * (self._adjacency @ self._share)
+            if self._walks is None
+            else np.zeros(self.shape[0])
         )  # W²(v,v) = Σ_u W(v,u) W(u,v)
         return np.asarray(self._distance[0] * loops + self._distance[1:2].sum() * back)
 

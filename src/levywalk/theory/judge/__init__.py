@@ -1,1 +1,3 @@
-"""What a walk's chain means for learning: entrapment, bounds, error floors, predictions and tuned parameters."""
+"""What a walk's chain means for learning: entrapment, bounds, error floors, predictions and tuned
+parameters.
+"""

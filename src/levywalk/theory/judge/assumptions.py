@@ -1,4 +1,4 @@
-"""Which of the paper's assumptions hold here, with the numbers, and why not."""
+"""Which of the paper's assumptions hold for a network, a problem and a design, and why."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy.sparse import csgraph
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter, NoMinimiser
 from levywalk.network import Network
+from levywalk.notebook import columns_html
 from levywalk.problem import Problem
 from levywalk.theory.chain.stochastic_matrix import period
 from levywalk.theory.chain.transition import transition
@@ -19,12 +20,15 @@ from levywalk.theory.judge.curvature import local_gradients
 from levywalk.theory.judge.setting import checked_optimum, local_strong_convexity, not_stated
 from levywalk.walks import Design
 
-ABOUT = 2.0  # what the paper's ≈ in [hetedata] is taken to mean: within a factor of 2
+ABOUT = 2.0  # [hetedata] says L_min ≈ L̄; here this means: equal up to a factor of 2
 
 
-@dataclass(frozen=True)
+_VERDICTS = {True: "holds", False: "FAILS", None: "unknown"}
+
+
+@dataclass(frozen=True, repr=False)
 class Assumption:
-    """One assumption.
+    """One assumption of the paper, and whether it holds.
 
     Attributes
     ----------
@@ -33,11 +37,12 @@ class Assumption:
     says
         What the paper assumes.
     holds
-        Whether it holds here; None when the problem does not say enough.
+        Whether it holds; None if the problem does not state enough to decide.
     why
-        One plain sentence, with the remedy when it does not hold.
+        The reason in one sentence. If the assumption fails, the sentence also says what would make
+        it hold.
     numbers
-        What was measured.
+        The numbers that decided.
     """
 
     name: str
@@ -46,10 +51,13 @@ class Assumption:
     why: str
     numbers: dict[str, float]
 
+    def __repr__(self) -> str:
+        return f"Assumption({self.name!r} {_VERDICTS[self.holds].lower()}: {self.why})"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Assumptions:
-    """All of them, by name; iterates in the paper's order.
+    """All assumptions, by name. Iterating gives them in the order of the paper.
 
     Examples
     --------
@@ -72,32 +80,49 @@ class Assumptions:
         raise InvalidParameter(f"name must be one of {names}, got {name!r}")
 
     def __str__(self) -> str:
-        marks = {True: "holds", False: "FAILS", None: "unknown"}
-        return "\n".join(f"{a.name:<13} {marks[a.holds]:<8} {a.why}" for a in self.found)
+        return "\n".join(f"{a.name:<13} {_VERDICTS[a.holds]:<8} {a.why}" for a in self.found)
+
+    def __repr__(self) -> str:
+        groups = {
+            word: [a.name for a in self.found if a.holds is verdict]
+            for verdict, word in ((True, "hold"), (False, "fail"), (None, "unknown"))
+        }
+        parts = [f"{word}: {', '.join(names)}" for word, names in groups.items() if names]
+        return f"Assumptions({'; '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        rows = [[a.name, a.says, _VERDICTS[a.holds], a.why] for a in self.found]
+        return columns_html(
+            ["name", "it says", "verdict", "reason"], rows, "The paper's assumptions"
+        )
 
     @property
     def hold(self) -> bool:
-        """Whether Assumptions 1 to 4, on which the theorems rest, are all known to hold."""
+        """Whether Assumptions 1 to 4, which the theorems need, are all known to hold."""
         return all(a.holds is True for a in self.found if a.name != "hetedata")
 
 
 def assumptions(network: Network, problem: Problem, design: Design) -> Assumptions:
-    """Say which of Assumptions 1 to 4 and [hetedata] hold on this network, problem and design, and why not.
+    """Return which of Assumptions 1 to 4 and [hetedata] hold for a network, a problem and a design.
 
     Parameters
     ----------
     network, problem, design
-        As for `levywalk.run`; one design with one chain. A scheduled p_jump is judged at its first step.
+        As for `levywalk.run`. The design must have one chain. If its p_jump changes with the step,
+        the chain of the first step is judged.
 
     Examples
     --------
     >>> import levywalk as lw
-    >>> print(lw.assumptions(lw.ring(100), lw.homogeneous(100, dim=2), lw.unif_rw()))
+    >>> found = lw.assumptions(lw.ring(100), lw.homogeneous(100, dim=2), lw.unif_rw())
+    >>> print(found)
     Assumption 1  holds    L_v is known at every node, at most ...
     Assumption 2  FAILS    μ_v = 0 at 100 of 100 nodes: ... ridge above 0 ...
     Assumption 3  holds    ...
     Assumption 4  FAILS    the chain has period 2: ...
     hetedata      FAILS    L̄/L_min = ...
+    >>> found
+    Assumptions(hold: Assumption 1, Assumption 3; fail: Assumption 2, Assumption 4, hetedata)
     """
     P = transition(network, problem, design)
     smoothness = np.asarray(problem.smoothness, dtype=np.float64)
@@ -114,7 +139,10 @@ def assumptions(network: Network, problem: Problem, design: Design) -> Assumptio
 
 def _smooth(problem: Problem, smoothness: Floats) -> Assumption:
     says = "every ∇f_v is L_v-Lipschitz"
-    why = f"L_v is known at every node, at most {smoothness.max():.4g} and {smoothness.mean():.4g} on average"
+    why = (
+        f"L_v is known at every node, at most {smoothness.max():.4g} "
+        f"and {smoothness.mean():.4g} on average"
+    )
     numbers = {
         "L_min": float(smoothness.min()),
         "L_mean": float(smoothness.mean()),
@@ -129,10 +157,14 @@ def _strongly_convex(problem: Problem) -> Assumption:
     says = "every f_v is μ-strongly convex"
     local = local_strong_convexity(problem)
     if local is None:
-        return Assumption("Assumption 2", says, None, not_stated(problem, "local_strong_convexity"), {})
+        return Assumption(
+            "Assumption 2", says, None, not_stated(problem, "local_strong_convexity"), {}
+        )
     flat = int((local <= 0.0).sum())
-    numbers = {"mu_min": float(local.min()), "flat_nodes": float(flat)}
-    world = getattr(problem, "strong_convexity", None) if states(problem, "strong_convexity") else None
+    numbers = {"mu_min": float(local.min()), "n_flat_nodes": float(flat)}
+    world = (
+        getattr(problem, "strong_convexity", None) if states(problem, "strong_convexity") else None
+    )
     if world is not None:
         numbers["mu_global"] = float(world)
     if flat == 0:
@@ -140,8 +172,8 @@ def _strongly_convex(problem: Problem) -> Assumption:
         return Assumption("Assumption 2", says, True, why, numbers)
     average = "" if world is None else f" (f itself has μ = {float(world):.4g})"
     why = (
-        f"μ_v = 0 at {flat} of {len(local)} nodes: their own samples leave directions of the {problem.dim} flat"
-        f"{average}; a ridge above 0 makes it true"
+        f"μ_v = 0 at {flat} of {len(local)} nodes: their samples span fewer than {problem.dim} "
+        f"dimensions{average}; a ridge above 0 makes it hold"
     )
     return Assumption("Assumption 2", says, False, why, numbers)
 
@@ -167,14 +199,17 @@ def _ergodic(P: Any) -> Assumption:
     says = "P is irreducible and aperiodic, and v₀ is drawn from its stationary law"
     classes, _ = csgraph.connected_components(P, directed=True, connection="strong")
     if classes > 1:
-        why = f"the chain falls into {classes} classes that it cannot leave both ways"
-        return Assumption("Assumption 4", says, False, why, {"classes": float(classes), "period": 0.0})
+        why = f"the chain is reducible: its nodes form {classes} classes"
+        return Assumption(
+            "Assumption 4", says, False, why, {"n_classes": float(classes), "period": 0.0}
+        )
     turns = period(P)
-    numbers = {"classes": 1.0, "period": float(turns)}
+    numbers = {"n_classes": 1.0, "period": float(turns)}
     if turns > 1:
         why = (
-            f"the chain has period {turns}: it visits {turns} groups of nodes in turn and never forgets which; "
-            "self_loops='counted' or a jump of even and odd distances breaks it, and the walk runs either way"
+            f"the chain has period {turns}: it visits {turns} groups of nodes in a fixed order; "
+            "self_loops='counted', or jumps of even and odd distances, make it aperiodic; "
+            "a walk can be run in any case"
         )
         return Assumption("Assumption 4", says, False, why, numbers)
     return Assumption(
@@ -190,7 +225,11 @@ def _heterogeneous(smoothness: Floats) -> Assumption:
     low = float(smoothness.mean() / smoothness.min())
     high = float(smoothness.max() / smoothness.mean())
     holds = low <= ABOUT
-    verdict = "L_min ≈ L̄" if holds else f"not L_min ≈ L̄, taken as a factor of at most {ABOUT:g}"
+    verdict = (
+        "L_min ≈ L̄"
+        if holds
+        else f"L_min is not close to L̄ (they differ by more than a factor of {ABOUT:g})"
+    )
     why = f"L̄/L_min = {low:.4g}, L_max/L̄ = {high:.4g}: {verdict}"
     numbers = {"L_mean_over_L_min": low, "L_max_over_L_mean": high}
     return Assumption("hetedata", "L_min ≈ L̄ ≤ L_max", holds, why, numbers)

@@ -1,7 +1,8 @@
-"""What the theorems promise: [thmhlj] and [thmnojump] as printed and corrected, term by term, and their corollaries.
+"""What the theorems guarantee: [thmhlj] and [thmnojump] as printed and corrected, and their
+corollaries.
 
-Both forms are derived, and the printed one refuted, in docs/theory.md. All figures are for a start at the chain's own
-stationary law, as Assumption 4 asks.
+docs/theory.md derives both forms and shows that the printed one is false. All numbers are for a
+first node that is drawn from the stationary law of the chain, as Assumption 4 requires.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.network import Network
+from levywalk.notebook import columns_html
 from levywalk.problem import Problem
 from levywalk.theory.chain.spectrum import spectral_gap
 from levywalk.theory.judge.bound_forms import BoundConstants, BoundTerms, corrected, printed
@@ -32,37 +34,40 @@ from levywalk.walks import Design, TruncatedGeometric
 FORMS = ("corrected", "printed", "both")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Bounds:
-    """The theorems on one network, problem and design.
+    """The bounds of the theorems for one network, problem and design.
 
     Attributes
     ----------
     step_size, steps
         γ and T.
     constants
-        All that enters.
+        The constants in the bounds.
     forms
-        By name. "corrected"; "printed": the theorem; "printed-proof": the last line of its proof, where the variance
-        term has another constant; "printed-lemmas": with the constants that the proof drops and without the p_J² that
+        The forms by name. "corrected": the corrected bound. "printed": the theorem.
+        "printed-proof": the last line of its proof, whose variance term has another constant.
+        "printed-lemmas": with the constants that the proof drops, and without the factor p_J² that
         it adds.
     complexity
-        For ``accuracy``: the corollary of "printed" and of "corrected", and "centralised", Eq. [needellcomplex].
+        If ``accuracy`` was given: the corollaries of "printed" and of "corrected", and
+        "centralised", Eq. [needellcomplex].
     hops_per_update, hops_bound
-        1 + p_J(E[d] - 1), and the paper's bound 1 + p_J(1/p_d - 1) of it (None for other distance laws).
+        1 + p_J(E[d] - 1), and the paper's bound 1 + p_J(1/p_d - 1) of it (None for other distance
+        laws).
     exact
-        The true E‖x^T - x*‖² from a stationary start, where it can be computed; else None.
+        The true E‖x^T - x*‖² from a stationary start if it can be computed; else None.
     trusted
-        Whether the spectral gap, and so the bounds, can be trusted.
+        Whether the spectral gap, and with it the bounds, can be trusted.
     notes
-        Why a form promises nothing here, in plain words.
+        Why a form gives no guarantee.
 
     Examples
     --------
     >>> import levywalk as lw
     >>> problem = lw.LeastSquares([[1.0], [2.0], [1.0]], [1.0, 0.0, 2.0])
-    >>> lw.bounds(lw.complete(3), problem, lw.weight_rw(), steps=100).trusted
-    True
+    >>> lw.bounds(lw.complete(3), problem, lw.weight_rw(), steps=100)
+    Bounds(after 100 steps: corrected ≤ ..., printed ≤ ..., exact ..., trusted)
     """
 
     step_size: float
@@ -76,8 +81,33 @@ class Bounds:
     trusted: bool
     notes: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        parts = [
+            f"{name} ≤ {self.forms[name].total:.4g}"
+            for name in ("corrected", "printed")
+            if name in self.forms
+        ]
+        parts.append("exact unknown" if self.exact is None else f"exact {self.exact:.4g}")
+        parts.append("trusted" if self.trusted else "not trusted")
+        return f"Bounds(after {self.steps:,} steps: {', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        header = ["form", "bound", "transient", "variance", "bias", "remainder"]
+        rows: list[list[object]] = [
+            [name, terms.total, terms.transient, terms.variance, terms.bias, terms.remainder]
+            for name, terms in self.forms.items()
+        ]
+        rows.append(["exact", self.exact, "", "", "", ""])
+        trust = "" if self.trusted else " (not trusted)"
+        caption = (
+            f"Bounds on E‖x - x*‖² after {self.steps:,} steps, γ = {self.step_size:.4g}{trust}"
+        )
+        return columns_html(header, rows, caption)
+
     def ratio(self, form: str = "corrected") -> float | None:
-        """Return the bound over the truth: 1 is sharp, below 1 is false; None when the truth is not known.
+        """Return the bound divided by the exact error, or None if the exact error is not known.
+
+        A ratio of 1 means that the bound is sharp. A ratio below 1 means that the bound is false.
 
         Examples
         --------
@@ -105,27 +135,29 @@ def bounds(
     x0: Any = None,
     accuracy: float | None = None,
 ) -> Bounds:
-    """Return what the theorems promise about E‖x^T - x*‖², term by term, as printed and corrected.
+    """Return the bounds of the theorems on E‖x^T - x*‖², term by term, as printed and corrected.
 
     Parameters
     ----------
     network, problem, design
-        As for `levywalk.run`; one design, constant p_jump.
+        As for `levywalk.run`. The design must have one chain and a constant p_jump.
     steps, step_size
-        T and γ, a number or "theory" (1/L*).
+        T and γ; γ is a number or "theory" (1/L*).
     form
         "corrected", "printed" or "both".
     x0
         The first model, zeros by default.
     accuracy
-        For the corollaries: ε as a share of the initial error ‖x⁰ - x*‖², as in `levywalk.compare`.
+        If given, the corollaries are computed for ε = accuracy · ‖x⁰ - x*‖², as in
+        `levywalk.compare`.
 
     Notes
     -----
-    The printed theorems are false: they contract by 1 - γμ where an update at v contracts by 1 - γw(v)μ_v, see
-    docs/theory.md. For targets other than importance, L̄ and L̄/L_min in the printed forms are read as L* and max w(v),
-    which is what they are there. A problem with one sample per node in several dimensions has μ_v = 0: every form is
-    infinite then, and a note says so; a ridge makes it finite.
+    The printed theorems are false: they assume that an update contracts by 1 - γμ, while an update
+    at v contracts by 1 - γw(v)μ_v; see docs/theory.md. The printed forms contain L̄ and L̄/L_min.
+    For targets other than importance these are replaced by L* and max w(v), which they stand for. A
+    problem with one sample per node in several dimensions has μ_v = 0. Then every form is infinite,
+    and a note says so; a ridge makes the forms finite.
 
     Examples
     --------
@@ -160,7 +192,9 @@ def bounds(
         steps,
         constants,
         forms,
-        {} if accuracy is None else complexity(constants, accuracy, forms, jumps=design.jump is not None),
+        {}
+        if accuracy is None
+        else complexity(constants, accuracy, forms, jumps=design.jump is not None),
         1.0 + constants.p_jump * (mean_distance - 1.0),
         _hops_bound(design, constants.p_jump),
         exact,
@@ -175,7 +209,9 @@ def _constants(setting: TheoremSetting, error: Any) -> BoundConstants:
     drift = setting.law @ gradients
     squares = np.square(gradients - drift).sum(axis=1)
     plain = np.square(gradients / setting.weights[:, None]).sum(axis=1)
-    local = local_strong_convexity(setting.problem) if states(setting.problem, "smoothness") else None
+    local = (
+        local_strong_convexity(setting.problem) if states(setting.problem, "smoothness") else None
+    )
     globally = states(setting.problem, "strong_convexity")
     kind = "right" if setting.is_reversible() else "singular"
     gap = spectral_gap(setting.P, kind=kind, stationary=setting.law)
@@ -205,32 +241,49 @@ def _hops_bound(design: Design, p_jump: float) -> float | None:
     if design.jump is None:
         return 1.0
     law = design.jump.distance
-    return 1.0 + p_jump * (1.0 / law.p_distance - 1.0) if isinstance(law, TruncatedGeometric) else None
+    return (
+        1.0 + p_jump * (1.0 / law.p_distance - 1.0) if isinstance(law, TruncatedGeometric) else None
+    )
 
 
-def _notes(setting: TheoremSetting, c: BoundConstants, forms: dict[str, BoundTerms]) -> tuple[str, ...]:
+def _notes(
+    setting: TheoremSetting, c: BoundConstants, forms: dict[str, BoundTerms]
+) -> tuple[str, ...]:
     notes = []
     if c.mu_weighted == 0.0:
         local = local_strong_convexity(setting.problem)
-        unknown = [name for name in ("smoothness", "local_strong_convexity") if not states(setting.problem, name)]
+        unknown = [
+            name
+            for name in ("smoothness", "local_strong_convexity")
+            if not states(setting.problem, name)
+        ]
         if unknown or local is None:
             reason = not_stated(setting.problem, (*unknown, "local_strong_convexity")[0])
-            notes.append(f"every form is infinite: {reason}; give the problem an attribute of that name")
+            notes.append(
+                f"every form is infinite: {reason}; give the problem an attribute of that name"
+            )
         else:
             reason = f"{int((local == 0.0).sum())} of {len(local)} nodes have μ_v = 0"
-            notes.append(f"every form is infinite: {reason} (Assumption 2 fails); give the problem a ridge above 0")
+            notes.append(
+                f"every form is infinite: {reason} (Assumption 2 fails); give the problem a ridge "
+                "above 0"
+            )
     if setting.step_size * c.L_star > 1.0 + 1e-12:
         notes.append(
-            f"every form is infinite: step_size {setting.step_size:.6g} exceeds 1/L* = {1.0 / c.L_star:.6g}; "
-            "step_size='theory' is the largest that the theorems cover"
+            f"every form is infinite: step_size {setting.step_size:.6g} exceeds 1/L* = "
+            f"{1.0 / c.L_star:.6g}; "
+            "step_size='theory' is the largest step size that the theorems allow"
         )
     if c.spectral_gap == 0.0:
         notes.append(f"every form is infinite: the chain's {c.gap_kind} spectral gap is 0")
     if not c.gap_trusted:
         notes.append(
-            "the bounds cannot be trusted: the spectral gap is only known to be at most the value used, "
-            "so they may be too small"
+            "the bounds cannot be trusted: only an upper bound of the spectral gap is known, "
+            "so the bounds may be too small"
         )
     if "printed" in forms and not setting.design.reweight:
-        notes.append("the printed theorems assume weights w(v) = 1/(nπ(v)); this design does not reweight its updates")
+        notes.append(
+            "the printed theorems assume the weights w(v) = 1/(nπ(v)), but this design does not "
+            "reweight its updates"
+        )
     return tuple(notes)

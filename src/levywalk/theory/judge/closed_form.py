@@ -1,8 +1,8 @@
-"""Which closed forms hold for a problem: theory asks here, and nowhere else, before it uses one.
+"""Which closed forms hold for a problem. Theory asks here before it uses one.
 
-A closed form belongs to the methods that it was derived from. A subclass that overrides one of these methods, or an
-object that replaces it, is another problem: theory then computes with the problem's own gradients, or says that it
-cannot answer.
+A closed form belongs to the methods from which it was derived. A subclass that overrides one of
+these methods, or an object that replaces one, is another problem. Theory then computes with the
+problem's own gradients, or says that it cannot answer.
 """
 
 from __future__ import annotations
@@ -10,19 +10,16 @@ from __future__ import annotations
 import inspect
 from functools import cached_property
 
-from levywalk.problem import LeastSquares, LinearModelProblem, Logistic, Problem
+from levywalk.contracts import keeps
+from levywalk.problem import GeneralizedLinear, Problem, is_logistic_regression
+from levywalk.problem import is_quadratic as is_least_squares
 
-_GRADIENTS = ("local_gradient", "local_gradients", "_gradient_blocks")
-_LOSSES = ("_losses", "_slopes", "loss", "local_loss")
-_CONSTANTS = {  # what the base class computes a constant from
-    "smoothness": "_curvature_max",
-    "local_strong_convexity": "_curvature_min",
-    "strong_convexity": "_curvature_min",
-}
+_GRADIENTS = ("local_gradient", "local_gradients", "_gradient_blocks", "_slopes", "_losses")
 
 
 def is_quadratic(problem: Problem) -> bool:
-    """Return whether the local losses are those of least squares, so that moments obey a linear recursion.
+    """Return whether the local losses are those of least squares, so that moments obey a linear
+    recursion.
 
     Examples
     --------
@@ -33,7 +30,7 @@ def is_quadratic(problem: Problem) -> bool:
     >>> is_quadratic(lw.homogeneous(5)), is_quadratic(Doubled([[1.0], [2.0]], [1.0, 2.0]))
     (True, False)
     """
-    return isinstance(problem, LeastSquares) and not _overrides(problem, LeastSquares, _GRADIENTS + _LOSSES)
+    return is_least_squares(problem) and has_batch_gradients(problem)
 
 
 def is_logistic(problem: Problem) -> bool:
@@ -45,21 +42,23 @@ def is_logistic(problem: Problem) -> bool:
     >>> is_logistic(lw.Logistic([[1.0], [2.0]], [0, 1])), is_logistic(lw.homogeneous(5))
     (True, False)
     """
-    return isinstance(problem, Logistic) and not _overrides(problem, Logistic, _GRADIENTS + _LOSSES)
+    return is_logistic_regression(problem) and has_batch_gradients(problem)
 
 
 def has_batch_gradients(problem: Problem) -> bool:
-    """Return whether ``problem.local_gradients(x)`` equals ``problem.local_gradient(v, x)`` for every node v.
+    """Return whether ``problem.local_gradients(x)`` agrees with ``problem.local_gradient(v, x)``.
 
-    It does for every linear model, whatever its loss, that overrides none of the two.
+    It does for every linear model, with any loss, that overrides neither of the two.
     """
-    return isinstance(problem, LinearModelProblem) and not _overrides(problem, LinearModelProblem, _GRADIENTS)
+    return keeps(problem, GeneralizedLinear, *_GRADIENTS)
 
 
 def states(problem: Problem, name: str) -> bool:
-    """Return whether the problem's constant ``name`` is stated for the gradient that the problem really has.
+    """Return whether the problem's constant ``name`` is stated for the gradient that the problem
+    really has.
 
-    A subclass that overrides the gradient of a linear model inherits constants that describe another gradient.
+    A subclass that overrides the gradient of a linear model inherits constants that describe
+    another gradient.
 
     Parameters
     ----------
@@ -74,24 +73,27 @@ def states(problem: Problem, name: str) -> bool:
     >>> class Doubled(lw.LeastSquares):
     ...     def local_gradient(self, v, x, samples=None):
     ...         return 2.0 * super().local_gradient(v, x, samples)
-    >>> states(lw.homogeneous(5), "smoothness"), states(Doubled([[1.0], [2.0]], [1.0, 2.0]), "smoothness")
-    (True, False)
+    >>> states(lw.homogeneous(5), "smoothness")
+    True
+    >>> states(Doubled([[1.0], [2.0]], [1.0, 2.0]), "smoothness")
+    False
     """
-    if not isinstance(problem, LinearModelProblem):
+    if not isinstance(problem, GeneralizedLinear):
         return hasattr(problem, name)
-    gradient = min(_depth(problem, method) for method in ("local_gradient", "local_gradients", "_slopes"))
-    return min(_depth(problem, name), _depth(problem, _CONSTANTS[name])) <= gradient
-
-
-def _overrides(problem: object, base: type, names: tuple[str, ...]) -> bool:
-    own = getattr(problem, "__dict__", {})
-    return any(name in own or getattr(type(problem), name) is not getattr(base, name) for name in names)
+    gradient = min(
+        _depth(problem, method) for method in ("local_gradient", "local_gradients", "_slopes")
+    )
+    return _depth(problem, name) <= gradient
 
 
 def _depth(problem: object, name: str) -> int:
-    """Return how far up the classes of a problem a name is defined: -1 is the object itself, 0 its own class."""
+    """Return how far up the classes of a problem a name is defined: -1 is the object itself, 0 its
+    own class.
+    """
     classes = type(problem).__mro__
     kept = isinstance(inspect.getattr_static(type(problem), name, None), cached_property)
-    if name in getattr(problem, "__dict__", {}) and not kept:  # a cached property keeps its value in the object
+    if (
+        name in getattr(problem, "__dict__", {}) and not kept
+    ):  # a cached property keeps its value in the object
         return -1
     return next((depth for depth, kind in enumerate(classes) if name in vars(kind)), len(classes))

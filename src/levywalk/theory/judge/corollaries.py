@@ -13,16 +13,16 @@ _MOST_STEPS = 1e300
 
 @dataclass(frozen=True, slots=True)
 class Complexity:
-    """How many steps, with which step size, a form asks for.
+    """The step size and the number of steps that a form of the bound needs for an accuracy.
 
     Attributes
     ----------
     label
         The corollary.
     step_size, steps
-        γ and T; infinity where the form promises nothing.
+        γ and T; T is infinite if the form gives no guarantee.
     error
-        The E‖x^T - x*‖² that is promised then: the accuracy asked for plus what jumps leave.
+        The bound on E‖x^T - x*‖² after these steps: the accuracy plus the bias of jumps.
     """
 
     label: str
@@ -34,10 +34,13 @@ class Complexity:
 def complexity(
     c: BoundConstants, accuracy: float, forms: dict[str, BoundTerms], *, jumps: bool
 ) -> dict[str, Complexity]:
-    """Return what each form, and the centralised method, needs for a share ``accuracy`` of the first error."""
+    """Return what each form, and the centralised method, needs for ``accuracy`` times the first
+    error.
+    """
     if c.initial2 == 0.0:
         raise InvalidParameter(
-            f"accuracy {accuracy!r} is a share of the initial error, which is 0: x0 is the optimum; give another x0"
+            f"accuracy {accuracy!r} is relative to the initial error, which is 0 because x0 is the "
+            "optimum; give another x0"
         )
     target = accuracy * c.initial2
     found = {}
@@ -50,7 +53,9 @@ def complexity(
 
 
 def _printed_corollary(c: BoundConstants, target: float, *, jumps: bool) -> Complexity:
-    """[CompMHLJ] or [coro:ratenojump], as printed: σ*² and, with jumps, μ⁴ and no factor 2 in T."""
+    """[CompMHLJ] or [coro:ratenojump], as printed: with σ*², and with jumps μ⁴ and no factor 2 in
+    T.
+    """
     noise = c.L_star * c.w_max * over(c.sigma_star2, c.spectral_gap)
     gamma = min(1.0 / c.L_star, over(target * c.mu**2, 2.0 * noise))
     logarithm = max(0.0, math.log(4.0 * c.initial2 / target)) * (1.0 if jumps else 2.0)
@@ -61,7 +66,11 @@ def _printed_corollary(c: BoundConstants, target: float, *, jumps: bool) -> Comp
 
 
 def _corrected_corollary(c: BoundConstants, target: float) -> Complexity:
-    """Half of the accuracy for the variance fixes γ, half for what decays fixes T; see docs/theory.md."""
+    """Choose γ such that the variance takes half of the accuracy, then T such that the rest
+    suffices.
+
+    See docs/theory.md.
+    """
     if c.mu_weighted == 0.0 or c.spectral_gap == 0.0:
         return Complexity("corrected", 0.0, math.inf, math.inf)
     gamma = min(
@@ -75,7 +84,7 @@ def _corrected_corollary(c: BoundConstants, target: float) -> Complexity:
         terms = corrected(c, gamma, steps)
         return terms.transient + terms.remainder <= 0.5 * target
 
-    # From 2/(γμ_w) on, T²qᵀ only falls, so that the first T that is enough stays enough.
+    # T²qᵀ decreases from T = 2/(γμ_w) on, so every T after the first that suffices does so too.
     low = high = math.ceil(2.0 / (gamma * c.mu_weighted))
     while not enough(high):
         low, high = high, 2 * high
@@ -87,7 +96,9 @@ def _corrected_corollary(c: BoundConstants, target: float) -> Complexity:
 
 
 def _centralised(c: BoundConstants, target: float) -> Complexity:
-    """Eq. [needellcomplex]: weighted i.i.d. sampling by a server, with f's own μ; L̄ and L_min of the data."""
+    """Eq. [needellcomplex]: a server draws nodes by weight; μ is that of f, L̄ and L_min those of
+    the data.
+    """
     mu = c.mu_global
     noise = c.L_mean / c.L_min * over(c.sigma_star2, mu**2 * target)
     steps = times(2.0 * max(0.0, math.log(2.0 * c.initial2 / target)), over(c.L_mean, mu) + noise)

@@ -1,7 +1,8 @@
 """The curvature of a weighted mean of local losses, and the zero of its gradient.
 
-Least squares and logistic regression have closed forms. Every other problem is asked for its gradients: its Hessian
-comes from finite differences, whose error is estimated, and the zero from Newton's method.
+Least squares and logistic regression have closed forms. Every other problem is asked for its
+gradients: its Hessian comes from finite differences, whose error is estimated, and the zero from
+Newton's method.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidData, InvalidParameter, TooLarge
-from levywalk.problem import LinearModelProblem, Problem, factor, logistic_fit
+from levywalk.problem import GeneralizedLinear, Problem, factor, logistic_fit
 from levywalk.theory.judge.closed_form import has_batch_gradients, is_logistic, is_quadratic
 
 CLOSED_FORM = "closed form"
 FINITE_DIFFERENCES = "finite differences"
-_STEPS = (1e-3, 1e-4, 1e-5)  # of the finite differences, relative to the size of the model
-_AGREEMENT = 1e-6  # of the differences with a step and with half of it, relative to the largest entry
-_SYMMETRY = 1e-5  # a Hessian is symmetric to this share of its largest entry
-_FLAT = 1e-10  # the smallest eigenvalue relative to the largest below which a minimum is not unique
-_ZERO = 1e-9  # a gradient is zero if it is below this share of the gradients of the nodes
-_AIM = 1e-13
+_STEPS = (1e-3, 1e-4, 1e-5)  # of the finite differences, relative to the largest entry of x
+_AGREEMENT = 1e-6  # largest relative change of the differences when the step is halved
+_SYMMETRY = 1e-5  # largest relative asymmetry of a Hessian
+_FLAT = 1e-10  # a minimum is not unique if smallest / largest eigenvalue is below this
+_ZERO = 1e-9  # a mean gradient counts as zero below this share of the nodes' gradients
+_AIM = 1e-13  # the share at which Newton's method stops
 _ITERATIONS = 50
 _HALVINGS = 40
-_MOST_GRADIENTS = 20_000_000  # calls of local_gradient for one Hessian: minutes
+_MOST_GRADIENTS = 20_000_000  # calls of local_gradient for one Hessian, which take minutes
 
 Gradient = Callable[[Floats], Floats]
 
@@ -42,7 +43,7 @@ def local_gradients(problem: Problem, x: Floats) -> Floats:
            [-2.]])
     """
     if has_batch_gradients(problem):
-        return cast(LinearModelProblem, problem).local_gradients(x)
+        return cast(GeneralizedLinear, problem).local_gradients(x)
     return np.array([problem.local_gradient(v, x) for v in range(problem.n)], dtype=np.float64)
 
 
@@ -57,12 +58,13 @@ def mean_hessian(problem: Problem, mass: Floats, x: Floats) -> Floats:
     Examples
     --------
     >>> import levywalk as lw
-    >>> mean_hessian(lw.LeastSquares([[1.0], [2.0]], [0.0, 2.0]), np.array([0.5, 0.5]), np.array([1.0]))
+    >>> problem = lw.LeastSquares([[1.0], [2.0]], [0.0, 2.0])
+    >>> mean_hessian(problem, np.array([0.5, 0.5]), np.array([1.0]))
     array([[5.]])
     """
     if hessian_method(problem) == FINITE_DIFFERENCES:
         return _numerical_hessian(problem, mass, x)
-    linear = cast(LinearModelProblem, problem)
+    linear = cast(GeneralizedLinear, problem)
     features = linear.sorted_features
     counts = np.diff(linear.offsets)
     share = np.repeat(mass / counts, counts)
@@ -71,7 +73,9 @@ def mean_hessian(problem: Problem, mass: Floats, x: Floats) -> Floats:
         share = share * sigmoid * (1.0 - sigmoid)
     else:
         share = 2.0 * share
-    return np.asarray(features.T @ (share[:, None] * features) + linear.ridge * mass.sum() * np.eye(linear.dim))
+    return np.asarray(
+        features.T @ (share[:, None] * features) + linear.ridge * mass.sum() * np.eye(linear.dim)
+    )
 
 
 def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Floats, str]:
@@ -99,26 +103,35 @@ def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Float
     """
     if hessian_method(problem) == FINITE_DIFFERENCES:
         return _newton(problem, mass, start), f"newton, {FINITE_DIFFERENCES}"
-    linear = cast(LinearModelProblem, problem)
+    linear = cast(GeneralizedLinear, problem)
     counts = np.diff(linear.offsets)
     weights, ridge = np.repeat(mass / counts, counts), linear.ridge * float(mass.sum())
     if is_logistic(problem):
-        x, unique = logistic_fit.minimise(linear.sorted_features, linear.sorted_targets, weights, ridge)
+        x, unique = logistic_fit.minimise(
+            linear.sorted_features, linear.sorted_targets, weights, ridge
+        )
         method = "newton"
     else:
-        x, unique = factor.solve(factor.triangle(linear.sorted_features, linear.sorted_targets, weights), ridge)
+        x, unique = factor.solve(
+            factor.triangle(linear.sorted_features, linear.sorted_targets, weights), ridge
+        )
         method = "factorisation"
     if not unique:
         raise InvalidData(
-            f"problem has no unique optimum: {linear.samples} samples do not span the {linear.dim} dimensions, "
-            "so the limit depends on x0; give the problem a ridge above 0"
+            f"problem has no unique optimum: {linear.n_samples} samples do not span the "
+            f"{linear.dim} "
+            "dimensions, so the limit depends on x0; give the problem a ridge above 0"
         )
     return x, method
 
 
 def gradient_scale(problem: Problem, mass: Floats, x: Floats) -> float:
-    """Return a size to judge the weighted mean of the gradients at x by: the nodes' own gradients at 0 and at x."""
-    sizes = sum(np.linalg.norm(local_gradients(problem, point), axis=1) for point in (np.zeros_like(x), x))
+    """Return a size to judge the weighted mean of the gradients at x by: the nodes' own gradients
+    at 0 and at x.
+    """
+    sizes = sum(
+        np.linalg.norm(local_gradients(problem, point), axis=1) for point in (np.zeros_like(x), x)
+    )
     return float(mass @ sizes)
 
 
@@ -147,7 +160,8 @@ def _newton(problem: Problem, mass: Floats, start: Floats) -> Floats:
         hessian = _require_minimum(problem, mass, x)
     if not np.linalg.norm(value) <= _ZERO * scale:
         raise InvalidParameter(
-            f"problem (of type {type(problem).__name__}) has no fixed point that Newton's method could find: the mean "
+            f"problem (of type {type(problem).__name__}) has no fixed point that Newton's method "
+            "could find: the mean "
             f"gradient stays at {np.linalg.norm(value):.1e}; measure its error with lw.run"
         )
     return np.asarray(x)
@@ -158,17 +172,22 @@ def _require_minimum(problem: Problem, mass: Floats, x: Floats) -> Floats:
     values = np.linalg.eigvalsh(hessian)
     if not values[0] > _FLAT * abs(values[-1]):
         raise InvalidData(
-            f"problem (of type {type(problem).__name__}) has no unique optimum: its mean Hessian has the eigenvalue "
-            f"{values[0]:.1e}, so the limit depends on x0; give the problem a ridge above 0, or measure with lw.run"
+            f"problem (of type {type(problem).__name__}) has no unique optimum: its mean Hessian "
+            "has the eigenvalue "
+            f"{values[0]:.1e}, so the limit depends on x0; give the problem a ridge above 0, or "
+            "measure with lw.run"
         )
     return hessian
 
 
 def _numerical_hessian(problem: Problem, mass: Floats, x: Floats) -> Floats:
-    """Return the Hessian by central differences with a step and half of it, extrapolated; refuse what disagrees."""
+    """Return the Hessian by central differences with a step and half of it, extrapolated; refuse
+    what disagrees.
+    """
     if 4 * problem.n * problem.dim > _MOST_GRADIENTS:
         raise TooLarge(
-            f"problem (of type {type(problem).__name__}) needs {4 * problem.n * problem.dim:.1e} local gradients "
+            f"problem (of type {type(problem).__name__}) needs {4 * problem.n * problem.dim:.1e} "
+            "local gradients "
             f"for one Hessian, more than {_MOST_GRADIENTS:.0e}; measure its error with lw.run"
         )
 
@@ -189,13 +208,16 @@ def _numerical_hessian(problem: Problem, mass: Floats, x: Floats) -> Floats:
             break
     else:
         raise InvalidParameter(
-            f"problem (of type {type(problem).__name__}) has no second derivative that finite differences could find "
+            f"problem (of type {type(problem).__name__}) has no second derivative that finite "
+            "differences could find "
             f"at the fixed point (they disagree by {error:.1e}); measure its error with lw.run"
         )
     if not np.abs(hessian - hessian.T).max() <= _SYMMETRY * largest:
         raise InvalidParameter(
-            f"problem (of type {type(problem).__name__}) must have a local_gradient that is the gradient of a "
-            "function, but its matrix of derivatives is not symmetric; theory has no answer, measure with lw.run"
+            f"problem (of type {type(problem).__name__}) must have a local_gradient that is the "
+            "gradient of a "
+            "function, but its matrix of derivatives is not symmetric; theory has no answer, "
+            "measure with lw.run"
         )
     return np.asarray(0.5 * (hessian + hessian.T))
 

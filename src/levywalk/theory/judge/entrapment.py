@@ -1,8 +1,9 @@
-"""Entrapment: how long the model stays where it is held, from the chain itself and from a recorded walk.
+"""Entrapment: how long the model stays in a region, from the chain and from a recorded walk.
 
-A region S is entered and left. Under the chain's own law ν its mean sojourn is ν(S)/Q(S), with Q(S) = Σ_{v∈S, u∉S}
-ν(v)P(v,u) the flow out of it: exact, and for one node 1/(1 - P(v,v)). Independent draws from the same law would stay
-1/(1 - ν(S)) steps. The ratio of the two is what entrapment means here.
+Let ν be the stationary law of the chain. The mean length of a stay in a region S is ν(S)/Q(S),
+where Q(S) = Σ_{v∈S, u∉S} ν(v)P(v,u) is the flow out of S. This is exact, and for one node it is
+1/(1 - P(v,v)). With independent draws from ν a stay lasts 1/(1 - ν(S)) steps. Entrapment is the
+ratio of the two.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from levywalk import checks
 from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
+from levywalk.notebook import columns_html
 from levywalk.problem import Problem
 from levywalk.theory.chain.gap_result import SpectralGap
 from levywalk.theory.chain.spectrum import spectral_gap
@@ -28,49 +30,53 @@ from levywalk.theory.judge.curvature import local_gradients
 from levywalk.trace import Trace
 from levywalk.walks import Design, unif_rw
 
-IMPORTANT = 10.0  # a node is important from ten times the uniform share on
+IMPORTANT = 10.0  # a node is important if it has ten times the uniform share or more
 _MOST_REGIONS = 20
 
 
 @dataclass(frozen=True)
 class ObservedRegion:
-    """A region in a recorded run: complete stays, their mean length, and what the visits are worth as independent ones.
+    """A region in a recorded run.
 
     Attributes
     ----------
-    stays, dwell, longest
-        How many complete stays there were, their mean and greatest length.
+    n_stays, dwell, longest
+        The number of complete stays, their mean length and the longest length.
     share
-        Share of the updates done in the region.
+        The share of the updates that were done in the region.
     effective_size
-        How many independent draws would know the region's share as well as this run does (of ``updates``).
+        The number of independent draws that would estimate the region's share as well as this run.
+    n_updates
+        The number of updates of the run.
     """
 
-    stays: int
+    n_stays: int
     dwell: float
     longest: int
     share: float
     effective_size: float
-    updates: int
+    n_updates: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Region:
-    """An important node, or neighbouring important nodes, and how the chain holds the model there.
+    """An important node, or a group of neighbouring important nodes, and how long the model stays
+    there.
 
     Attributes
     ----------
     nodes
-        The region.
+        The nodes of the region.
     target, mass
-        Its share under the target π and under the chain's own law ν.
+        The share of the region under the target π and under the stationary law ν of the chain.
     dwell, iid_dwell
-        Expected consecutive steps per visit, and under independent draws from ν.
+        The expected number of consecutive steps per visit, and the same with independent draws from
+        ν.
     escape, iid_escape
-        Expected steps from the region until the model is more than ``radius`` hops away from it, and under
-        independent draws.
+        The expected number of steps from the region until the model is more than ``radius`` hops
+        away, and the same with independent draws.
     conductance
-        Flow out of the region over the lesser of ν(S) and 1 - ν(S).
+        The flow out of the region divided by the smaller of ν(S) and 1 - ν(S).
     observed
         The same in a recorded run, or None.
     """
@@ -85,29 +91,53 @@ class Region:
     conductance: float
     observed: ObservedRegion | None = None
 
+    @property
+    def ratio(self) -> float:
+        """How many times longer a visit lasts than with independent draws."""
+        return self.dwell / self.iid_dwell
 
-@dataclass(frozen=True)
+    @property
+    def place(self) -> str:
+        """The nodes of the region in words."""
+        if len(self.nodes) == 1:
+            return f"node {self.nodes[0]}"
+        return f"the {len(self.nodes)} nodes around {self.nodes[0]}"
+
+    def __repr__(self) -> str:
+        return (
+            f"Region({self.place}: {_steps(self.dwell)} per visit, {_steps(self.iid_dwell)} with "
+            f"i.i.d. draws, mass {self.mass:.3g})"
+        )
+
+    def _repr_html_(self) -> str:
+        return columns_html(_HEADER, [_cells(self)], "Region")
+
+
+@dataclass(frozen=True, repr=False)
 class EntrapmentReport:
-    """What `entrapment` found.
+    """The result of `entrapment`.
 
     Attributes
     ----------
+    design, radius
+        The name of the design, and the number of hops that count as escaped.
     regions
-        By expected dwell, the longest first.
+        The regions, the longest expected dwell first.
     score
-        The greatest ratio of dwell to i.i.d. dwell over the regions: 1 is none, 100 says that a visit lasts a hundred
-        times longer than independent draws from the same law would.
+        The largest ratio of dwell to i.i.d. dwell over the regions. 1 means no entrapment. 100
+        means that a visit lasts a hundred times longer than with independent draws from the same
+        law.
     gap, uniform_gap
         The right spectral gap of this chain and of UnifRW on the same network.
     correlation
-        From a trace: autocorrelation of the updates at lags 0, 1, …, or None.
+        The autocorrelation of the updates at lags 0, 1, … in the trace; None without a trace.
 
     Examples
     --------
     >>> import levywalk as lw
     >>> report = lw.entrapment(lw.ring(50), lw.heterogeneous(50, important=1), lw.weight_rw())
-    >>> report.regions[0].dwell > report.regions[0].iid_dwell
-    True
+    >>> report
+    EntrapmentReport(WeightRW: score ..., ... steps per visit at node ..., right gap ...)
     """
 
     design: str
@@ -119,18 +149,52 @@ class EntrapmentReport:
     correlation: Floats | None = None
 
     @property
+    def worst(self) -> Region:
+        """The region with the largest ratio of dwell to i.i.d. dwell."""
+        return max(self.regions, key=lambda region: region.ratio)
+
+    @property
     def sentence(self) -> str:
-        """The finding in plain words."""
-        worst = max(self.regions, key=lambda region: region.dwell / region.iid_dwell)
-        where = (
-            f"node {worst.nodes[0]}"
-            if len(worst.nodes) == 1
-            else f"the {len(worst.nodes)} nodes around {worst.nodes[0]}"
-        )
+        """The result in one sentence."""
         return (
-            f"Under {self.design} the model stays {_steps(worst.dwell)} per visit at {where}; i.i.d. sampling from the "
-            f"same law stays {_steps(worst.iid_dwell)}."
+            f"Under {self.design} the model stays {_steps(self.worst.dwell)} per visit at "
+            f"{self.worst.place}; i.i.d. sampling from the same law stays "
+            f"{_steps(self.worst.iid_dwell)}."
         )
+
+    def __repr__(self) -> str:
+        return (
+            f"EntrapmentReport({self.design}: score {self.score:.3g}, {_steps(self.worst.dwell)} "
+            f"per visit at {self.worst.place}, right gap {self.gap.value:.3g})"
+        )
+
+    def _repr_html_(self) -> str:
+        caption = (
+            f"Entrapment of {self.design}: score {self.score:.3g}, right spectral gap "
+            f"{self.gap.value:.3g} (UnifRW: {self.uniform_gap.value:.3g})"
+        )
+        return columns_html(_HEADER, [_cells(region) for region in self.regions], caption)
+
+
+_HEADER = (
+    "region",
+    "steps per visit",
+    "with i.i.d. draws",
+    "steps to escape",
+    "share under π",
+    "share under the chain",
+)
+
+
+def _cells(region: Region) -> list[object]:
+    return [
+        region.place,
+        region.dwell,
+        region.iid_dwell,
+        region.escape,
+        region.target,
+        region.mass,
+    ]
 
 
 def _steps(value: float) -> str:
@@ -146,19 +210,20 @@ def entrapment(
     radius: int = 3,
     nodes: Ints | None = None,
 ) -> EntrapmentReport:
-    """Say whether, where and how long a design holds the model.
+    """Return where, and for how long, a design keeps the model in a region.
 
     Parameters
     ----------
     network, problem, design
         As for `levywalk.run`.
     trace
-        A run of the same design with ``record_walk=True``: adds what was observed beside what is expected.
+        A run of the same design with ``record_walk=True``. If given, the report also contains what
+        was observed.
     radius
-        How many hops away counts as escaped.
+        The number of hops that count as escaped.
     nodes
-        The nodes to look at; by default those with at least ten times the uniform share of the target (or the
-        greatest, if none has).
+        The nodes to look at. Default: the nodes with at least ten times the uniform share of the
+        target, or the one with the largest share if there are none.
 
     Examples
     --------
@@ -174,7 +239,9 @@ def entrapment(
     law = stationary(P)
     important = _important(bound.law) if nodes is None else _given(nodes, network.n)
     hops = adjacency_matrix(network)
-    regions = [_region(P, law, bound.law, hops, members, radius) for members in _clusters(hops, important)]
+    regions = [
+        _region(P, law, bound.law, hops, members, radius) for members in _clusters(hops, important)
+    ]
     if trace is not None:
         regions = [_with_observed(region, trace) for region in regions]
     regions.sort(key=lambda region: -region.dwell)
@@ -183,7 +250,7 @@ def entrapment(
         design=design.name,
         radius=radius,
         regions=tuple(regions[:_MOST_REGIONS]),
-        score=max(region.dwell / region.iid_dwell for region in regions),
+        score=max(region.ratio for region in regions),
         gap=spectral_gap(P),
         uniform_gap=spectral_gap(uniform),
         correlation=None if trace is None else update_correlation(trace, problem),
@@ -203,7 +270,7 @@ def _given(nodes: Ints, n: int) -> Ints:
 
 
 def _clusters(hops: sparse.csr_array, nodes: Ints) -> list[Ints]:
-    """Return the nodes as groups of neighbours."""
+    """Return the nodes as groups of neighbouring nodes."""
     count, label = csgraph.connected_components(hops[nodes][:, nodes], directed=False)
     return [nodes[label == k] for k in range(count)]
 
@@ -228,7 +295,9 @@ def _region(
     inner = P[nodes][:, nodes]
     flow = float(law[nodes] @ (1.0 - inner.sum(axis=1)))
     if flow <= 0.0 or mass >= 1.0:
-        raise InvalidParameter(f"nodes {nodes[:5].tolist()}… hold the model forever; give fewer nodes")
+        raise InvalidParameter(
+            f"nodes {nodes[:5].tolist()}… keep the model forever; give fewer nodes"
+        )
     ball = _ball(hops, nodes, radius)
     outside = 1.0 - float(law[ball].sum())
     escape = np.inf
@@ -251,22 +320,22 @@ def _region(
 
 def _with_observed(region: Region, trace: Trace) -> Region:
     if trace.walk is None:
-        raise InvalidParameter("trace needs the walk: run with record_walk=True")
+        raise InvalidParameter("trace must contain the walk; run with record_walk=True")
     here = np.isin(trace.walk, region.nodes)
     stays = [length for row in here for length in _complete_stays(row)]
     observed = ObservedRegion(
-        stays=len(stays),
+        n_stays=len(stays),
         dwell=float(np.mean(stays)) if stays else np.nan,
         longest=int(max(stays, default=0)),
         share=float(here.mean()),
         effective_size=_effective_size(here),
-        updates=here.size,
+        n_updates=here.size,
     )
     return replace(region, observed=observed)
 
 
 def _complete_stays(here: np.ndarray) -> Ints:
-    """Return the lengths of stays that begin and end within the run."""
+    """Return the lengths of the stays that begin and end within the run."""
     edges = np.diff(here.astype(np.int8))
     begins, ends = np.flatnonzero(edges == 1) + 1, np.flatnonzero(edges == -1) + 1
     ends = ends[ends > begins[0]] if len(begins) else ends[:0]
@@ -277,30 +346,37 @@ def _effective_size(here: np.ndarray) -> float:
     try:
         from arviz_stats.base.array import array_stats
     except ImportError:
-        raise InvalidParameter("an effective sample size needs arviz-stats: pip install 'levywalk[data]'") from None
+        raise InvalidParameter(
+            "an effective sample size needs arviz-stats: pip install 'levywalk[data]'"
+        ) from None
     if here.all() or not here.any():
-        return np.nan  # never left or never entered: nothing varies
+        return np.nan  # the model never left or never entered the region
     ess: Any = array_stats.ess
     return float(ess(here.astype(np.float64), method="mean", chain_axis=0, draw_axis=1))
 
 
 def update_correlation(trace: Trace, problem: Problem, lags: int = 200) -> Floats:
-    """Return the autocorrelation of the updates' directions along the recorded walks, at lags 0, …, ``lags``.
+    """Return the autocorrelation of the updates along the recorded walks, at lags 0, …, ``lags``.
 
-    The update at node v is judged at the optimum, h(v) = ∇f_v(x*): what a node always pulls towards. Independent
-    updates have 0 from lag 1 on.
+    The update at node v is represented by its weighted gradient at the optimum. Independent updates
+    have correlation 0 from lag 1 on.
 
     Examples
     --------
     >>> import levywalk as lw
-    >>> problem = lw.homogeneous(30)
-    >>> trace = lw.run(lw.complete(30), problem, lw.iid_uniform(), steps=20_000, step_size=1e-3, record_walk=True)
+    >>> network, problem = lw.complete(30), lw.homogeneous(30)
+    >>> trace = lw.run(
+    ...     network, problem, lw.iid_uniform(), steps=20_000, step_size=1e-3, record_walk=True
+    ... )
     >>> correlation = update_correlation(trace, problem)
     >>> bool(abs(correlation[1:]).max() < 0.1)
     True
     """
     if trace.walk is None or trace.optimum is None:
-        raise InvalidParameter("trace needs the walk (record_walk=True) and the problem its optimum")
+        raise InvalidParameter(
+            "trace must contain the walk and the optimum; run with record_walk=True and a problem "
+            "with an optimum"
+        )
     weights = 1.0 / (problem.n * trace.target)
     pulls = weights[:, None] * local_gradients(problem, trace.optimum)
     steps = trace.walk.shape[1]
@@ -310,5 +386,7 @@ def update_correlation(trace: Trace, problem: Problem, lags: int = 200) -> Float
         series = pulls[walk] - (trace.target @ pulls)
         size = 1 << (2 * steps - 1).bit_length()
         spectrum = np.abs(np.fft.rfft(series, n=size, axis=0)) ** 2
-        total += np.fft.irfft(spectrum.sum(axis=1), n=size)[: lags + 1] / (steps - np.arange(lags + 1))
+        total += np.fft.irfft(spectrum.sum(axis=1), n=size)[: lags + 1] / (
+            steps - np.arange(lags + 1)
+        )
     return np.asarray(total / total[0])

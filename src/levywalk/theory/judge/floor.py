@@ -1,4 +1,4 @@
-"""Where constant-step random-walk SGD ends: fixed point, limit mean, limit covariance, and how far from the optimum."""
+"""Where random-walk SGD with a constant step size ends, and how far that is from the optimum."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
+from levywalk.notebook import table_html
 from levywalk.problem import LeastSquares, Problem
 from levywalk.theory.chain.block_recursion import BlockRecursion
 from levywalk.theory.judge.closed_form import is_quadratic
@@ -18,41 +19,42 @@ from levywalk.theory.judge.setting import TheoremSetting, make_setting
 from levywalk.walks import Design
 
 _MEAN_UNKNOWNS = 20_000_000
-_SECOND_UNKNOWNS = 20_000  # seconds; a hundred times as many take minutes
+_SECOND_UNKNOWNS = 20_000  # unknowns that take seconds; a hundred times as many take minutes
 _SECOND_MOST = 2_000_000
 _SECOND_DIM = 24  # the coarse system of the second moment has dim⁴ entries
-_BLOCK = 1 << 21  # entries of Hessians held at once
+_BLOCK = 1 << 21  # entries of the Hessians that are in memory at once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ErrorFloor:
-    """Where the model ends up in the long run; distances are squared, from the optimum x*.
+    """Where the model ends in the long run. All distances are squared, and measured from the
+    optimum x*.
 
     Attributes
     ----------
     step_size
         γ.
     fixed_point
-        x̃ with E_ν[w(v)∇f_v(x̃)] = 0 under the chain's own law ν: the limit for γ → 0.
+        x̃ with E_ν[w(v)∇f_v(x̃)] = 0 under the stationary law ν of the chain: the limit for γ → 0.
     limit_mean
-        lim E x^t at this γ; None unless the problem is least squares.
+        lim E x^t for this γ; None unless the problem is least squares.
     limit_covariance
         lim Cov x^t; None unless the problem is least squares and small.
     bias2
-        ‖x̃ - x*‖²: what jumps cost however small γ is.
+        ‖x̃ - x*‖², the bias of jumps, which a smaller γ does not reduce.
     mean_bias2
         ‖lim E x^t - x*‖², or None.
     floor
         lim E‖x^t - x*‖² = mean_bias2 + trace of the covariance, or None.
     initial2
-        ‖x*‖², the error of the model 0: what relative figures are relative to.
+        ‖x*‖², the error of the model 0; relative numbers are relative to it.
     residual
-        The largest relative residual of the systems solved.
+        The largest relative residual of the systems that were solved.
     notes
-        Why a figure is missing.
+        Why a number is missing.
     method
-        How the fixed point was found: "factorisation" (least squares), "newton" (logistic regression) or
-        "newton, finite differences" (any other problem).
+        How the fixed point was found: "factorisation" (least squares), "newton" (logistic
+        regression) or "newton, finite differences" (any other problem).
 
     Examples
     --------
@@ -60,6 +62,8 @@ class ErrorFloor:
     >>> floor = lw.error_floor(lw.ring(30), lw.homogeneous(30, dim=2), lw.unif_rw())
     >>> floor.bias2 < 1e-20  # without jumps the fixed point is the optimum
     True
+    >>> floor
+    ErrorFloor(relative floor ..., relative bias² ..., γ = ...)
     """
 
     step_size: float
@@ -74,23 +78,43 @@ class ErrorFloor:
     notes: tuple[str, ...] = ()
     method: str = "factorisation"
 
+    def __repr__(self) -> str:
+        floor = "unknown" if self.relative_floor is None else f"{self.relative_floor:.3g}"
+        return (
+            f"ErrorFloor(relative floor {floor}, relative bias² {self.relative_bias2:.3g}, "
+            f"γ = {self.step_size:.4g})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [
+            ("floor, relative to ‖x*‖²", self.relative_floor),
+            ("bias² of the limit mean, relative", self.relative_mean_bias2),
+            ("bias² of the fixed point, relative", self.relative_bias2),
+            ("step size γ", self.step_size),
+            ("method", self.method),
+            *(("note", note) for note in self.notes),
+        ]
+        return table_html(rows, "Error floor")
+
     @property
     def relative_bias2(self) -> float:
-        """``bias2`` over the error of the model 0."""
+        """``bias2`` divided by the error of the model 0."""
         return self._relative(self.bias2)
 
     @property
     def relative_mean_bias2(self) -> float | None:
-        """``mean_bias2`` over the error of the model 0."""
+        """``mean_bias2`` divided by the error of the model 0."""
         return None if self.mean_bias2 is None else self._relative(self.mean_bias2)
 
     @property
     def relative_floor(self) -> float | None:
-        """``floor`` over the error of the model 0."""
+        """``floor`` divided by the error of the model 0."""
         return None if self.floor is None else self._relative(self.floor)
 
     def _relative(self, value: float) -> float:
-        return value / self.initial2 if self.initial2 > 0.0 else float("inf") if value > 0.0 else 0.0
+        return (
+            value / self.initial2 if self.initial2 > 0.0 else float("inf") if value > 0.0 else 0.0
+        )
 
 
 def error_floor(
@@ -101,37 +125,44 @@ def error_floor(
     step_size: float | str = "theory",
     covariance: bool | None = None,
 ) -> ErrorFloor:
-    r"""Return where the model ends up with a constant step size, and how far that is from the optimum.
+    r"""Return where the model ends with a constant step size, and how far that is from the optimum.
 
-    .. math:: m_u = \sum_v P(v,u) [(I - \gamma w_v H_v) m_v + \gamma w_v b_v \nu_v], \quad E x_\infty = \sum_u m_u
+    .. math:: m_u = \sum_v P(v,u) [(I - \gamma w_v H_v) m_v + \gamma w_v b_v \nu_v],
+              \quad E x_\infty = \sum_u m_u
 
-    The paper calls x̃, the zero of E_ν[w∇f], the limit. The mean of a model that walks has a bias of its own that grows
-    with γ, because the model remembers where it came from; it tends to x̃ for γ → 0.
+    The paper calls x̃, the zero of E_ν[w∇f], the limit. For a constant γ the mean of the model
+    differs from x̃, because the model depends on the nodes that it came from. This bias grows with
+    γ and vanishes for γ → 0.
 
     Parameters
     ----------
     network, problem, design
-        As for `levywalk.run`; a problem that states its optimum, one design, constant p_jump.
+        As for `levywalk.run`. The problem must state its optimum. The design must have one chain
+        and a constant p_jump.
     step_size
         γ: a number or "theory" (1/max w(v)L_v).
     covariance
-        Whether to solve for the limit covariance, with n·dim² unknowns: by default when that takes seconds.
+        Whether to compute the limit covariance, which has n·dim² unknowns. Default: if it takes
+        seconds.
 
     Raises
     ------
     InvalidParameter
-        There is no limit: step_size is too large (the recursion of the mean or of the second moment has a spectral
-        radius of 1 or more), or the optimum is not unique.
+        There is no limit, because step_size is too large: the recursion of the mean or of the
+        second moment has a spectral radius of 1 or more.
+    InvalidData
+        The optimum is not unique.
 
     Examples
     --------
     >>> import levywalk as lw
     >>> network, problem = lw.ring(50), lw.heterogeneous(50, dim=3, important=1)
-    >>> jumps, plain = (lw.error_floor(network, problem, design) for design in (lw.mhlj(), lw.weight_rw()))
-    >>> jumps.bias2 > 1e-4, plain.bias2 < 1e-20  # jumps move the fixed point, Metropolis-Hastings alone does not
+    >>> jumps = lw.error_floor(network, problem, lw.mhlj())
+    >>> plain = lw.error_floor(network, problem, lw.weight_rw())
+    >>> jumps.bias2 > 1e-4, plain.bias2 < 1e-20  # only jumps move the fixed point
     (True, True)
     >>> quiet = lw.heterogeneous(50, dim=3, important=1, noise=0.0)
-    >>> lw.error_floor(network, quiet, lw.mhlj()).floor < 1e-20  # interpolation: nothing to be biased about
+    >>> lw.error_floor(network, quiet, lw.mhlj()).floor < 1e-20  # without noise there is no bias
     True
     """
     setting = make_setting(network, problem, design, step_size)
@@ -151,12 +182,18 @@ def error_floor(
     )
     if not is_quadratic(problem):
         note = (
-            "limit_mean, limit_covariance and floor are None: they are known for least squares only, and the problem "
-            f"is of type {type(problem).__name__}"
+            "limit_mean, limit_covariance and floor are None: they are known for least squares "
+            f"only, and the problem is of type {type(problem).__name__}"
         )
         return replace(result, notes=(note,))
     most = _SECOND_UNKNOWNS if covariance is None else _SECOND_MOST if covariance else 0
-    mean, spread, residual, notes = _limits(setting, require_least_squares(problem), centre, most)
+    return _with_limits(result, setting, most)
+
+
+def _with_limits(result: ErrorFloor, setting: TheoremSetting, most: int) -> ErrorFloor:
+    """Return the result with limit mean and covariance; the latter with ``most`` unknowns."""
+    problem, centre = require_least_squares(setting.problem), result.fixed_point
+    mean, spread, residual, notes = _limits(setting, problem, centre, most)
     if mean is None:
         return replace(result, residual=residual, notes=notes)
     away = mean - setting.optimum
@@ -173,14 +210,14 @@ def error_floor(
 
 
 def fixed_point(setting: TheoremSetting) -> tuple[Floats, str]:
-    """Minimise Σ_v ν_v w(v) f_v, whose gradient is E_ν[w∇f], and say by which method."""
+    """Minimise Σ_v ν_v w(v) f_v, whose gradient is E_ν[w∇f]; also return the method."""
     return mean_minimiser(setting.problem, setting.law * setting.weights, setting.optimum)
 
 
 def _limits(
     setting: TheoremSetting, problem: LeastSquares, centre: Floats, most: int
 ) -> tuple[Floats | None, Floats | None, float, tuple[str, ...]]:
-    """Solve for the mean and the second moment of x - x̃: small numbers, so that no bias drowns in rounding."""
+    """Solve for the mean and the second moment of x - x̃, which keeps the digits of a small bias."""
     n, dim = problem.n, problem.dim
     if n * dim > _MEAN_UNKNOWNS:
         return (
@@ -189,7 +226,9 @@ def _limits(
             0.0,
             (f"limit_mean is None: {n * dim} unknowns are more than {_MEAN_UNKNOWNS}",),
         )
-    push = setting.step_size * setting.weighted_gradients(centre)  # γw(v)∇f_v(x̃), of mean 0 under ν
+    push = setting.step_size * setting.weighted_gradients(
+        centre
+    )  # γw(v)∇f_v(x̃); its mean under ν is 0
     mean_system = _mean_system(setting, problem)
     _require_contraction(setting, mean_system, "mean")
     found = mean_system.solve(-np.asarray(setting.P.T @ (setting.law[:, None] * push)))
@@ -203,16 +242,26 @@ def _limits(
     first, residual, _ = found
     shift = first.sum(axis=0)
     if dim > _SECOND_DIM or n * dim * dim > most:
-        note = f"limit_covariance and floor are None: {n} nodes x {dim}² entries are more than {most} unknowns"
+        note = (
+            f"limit_covariance and floor are None: {n} nodes x {dim}² entries are more than "
+            f"{most} unknowns"
+        )
         return centre + shift, None, residual, (note,)
     system = _second_system(setting, problem)
     _require_contraction(setting, system, "second moment")
     moved = np.einsum("vij,vj->vi", contractions(setting, problem), first)
     cross = np.einsum("vi,vj->vij", moved, push)
-    inflow = setting.law[:, None, None] * np.einsum("vi,vj->vij", push, push) - cross - cross.transpose(0, 2, 1)
+    inflow = (
+        setting.law[:, None, None] * np.einsum("vi,vj->vij", push, push)
+        - cross
+        - cross.transpose(0, 2, 1)
+    )
     found = system.solve(np.asarray(setting.P.T @ inflow.reshape(n, dim * dim)))
     if found is None:
-        note = "limit_covariance and floor are None: the iterative solution did not reach a residual of 1e-9"
+        note = (
+            "limit_covariance and floor are None: the iterative solution did not reach a residual "
+            "of 1e-9"
+        )
         return centre + shift, None, residual, (note,)
     second, second_residual, _ = found
     covariance = second.sum(axis=0).reshape(dim, dim) - np.outer(shift, shift)
@@ -227,7 +276,7 @@ def _mean_system(setting: TheoremSetting, problem: LeastSquares) -> BlockRecursi
         """Return z_v - γw(v)H_v z_v without forming H_v."""
         slopes = 2.0 * np.einsum("si,si->s", a, np.repeat(z, counts, axis=0))
         pulls = a * slopes[:, None]
-        if problem.samples != problem.n:
+        if problem.n_samples != problem.n:
             pulls = np.add.reduceat(pulls, offsets[:-1], axis=0) / counts[:, None]
         return np.asarray(z - scale[:, None] * (pulls + problem.ridge * z))
 
@@ -258,26 +307,35 @@ def _second_system(setting: TheoremSetting, problem: LeastSquares) -> BlockRecur
         part = slice(start, start + rows)
         coarse -= np.einsum("v,vij->ij", setting.law[part], squared(contraction[part]))
     shift = np.clip(2.0 * _average_contraction(setting, problem), 1e-12, 1.0)
-    return BlockRecursion(setting.P, setting.law, dim * dim, local, lambda: squared(contraction), shift, coarse)
+    return BlockRecursion(
+        setting.P, setting.law, dim * dim, local, lambda: squared(contraction), shift, coarse
+    )
 
 
 def _average_contraction(setting: TheoremSetting, problem: LeastSquares) -> Floats:
     """Return γw(v) tr(H_v)/dim, within (0, 1]."""
     squares = np.einsum("si,si->s", problem.sorted_features, problem.sorted_features)
     traces = 2.0 * np.add.reduceat(squares, problem.offsets[:-1]) / np.diff(problem.offsets)
-    return np.asarray(np.clip(setting.step_size * setting.weights * (traces / problem.dim + problem.ridge), 1e-12, 1.0))
+    return np.asarray(
+        np.clip(
+            setting.step_size * setting.weights * (traces / problem.dim + problem.ridge), 1e-12, 1.0
+        )
+    )
 
 
 def _require_contraction(setting: TheoremSetting, system: BlockRecursion, what: str) -> None:
-    # Below 2/L* no update lengthens an error, and one that is orthogonal to no sample is shortened on the way.
+    # Below 2/L* no update increases the error, and every error that some sample sees decreases.
     limit = 2.0 / setting.bound.largest
     if setting.step_size < limit * (1.0 - 1e-9):
         return
     radius = system.radius()
     if radius is not None and radius < 1.0:
         return
-    found = "could not be shown to be below 1" if radius is None else f"is {radius:.6g}, not below 1"
+    found = (
+        "could not be shown to be below 1" if radius is None else f"is {radius:.6g}, not below 1"
+    )
     raise InvalidParameter(
-        f"step_size {setting.step_size:.6g} has no limit: the spectral radius of the {what}'s recursion {found}; "
-        f"take step_size below {limit:.6g}, or 'theory' = {1.0 / setting.bound.largest:.6g}"
+        f"step_size {setting.step_size:.6g} has no limit: the spectral radius of the {what}'s "
+        f"recursion {found}; "
+        f"use a step_size below {limit:.6g}, or 'theory' = {1.0 / setting.bound.largest:.6g}"
     )

@@ -1,14 +1,16 @@
-r"""Steps to an accuracy, predicted before anything runs: random-walk SGD in its small-step limit.
+r"""Predict the steps to an accuracy before anything runs, in the limit of small step sizes.
 
-For small γ the model follows dx = -H(x - x̃) ds + √γ Σ^{1/2} dB in the time s = γt, where x̃ is the fixed point under
-the chain's own law ν, H = E_ν[w∇²f] and Σ the chain's asymptotic covariance of the scaled gradients h(v) =
-w(v)∇f_v(x̃): all of the walk's correlation is in Σ. So after t updates
+For small γ the model follows dx = -H(x - x̃) ds + √γ Σ^{1/2} dB in the time s = γt. Here ν is the
+stationary law of the chain, x̃ the fixed point under ν, and H = E_ν[w∇²f]. Σ is the asymptotic
+covariance of the scaled gradients h(v) = w(v)∇f_v(x̃) along the chain; it contains all effects of
+the walk's correlation. After t updates
 
-.. math:: E\|x^t - x^*\|^2 \approx \|\tilde x + e^{-H\gamma t}(x^0-\tilde x) - x^*\|^2 + \gamma \operatorname{tr} C,
-          \qquad HC + CH = \Sigma
+.. math:: E\|x^t - x^*\|^2 \approx \|\tilde x + e^{-H\gamma t}(x^0-\tilde x) - x^*\|^2
+          + \gamma \operatorname{tr} C, \qquad HC + CH = \Sigma
 
-The first term holds the speed and the bias of jumps, the second what entrapment costs. Σ comes from one sparse solve
-per design (Poisson's equation (I-P)g = h - E_ν h), so a whole grid of designs is judged in seconds.
+The first term contains the speed and the bias of jumps, the second the cost of entrapment. Σ needs
+one sparse solution per design (Poisson's equation (I-P)g = h - E_ν h), so a whole grid of designs
+takes seconds.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
+from levywalk.notebook import table_html
 from levywalk.problem import Problem
 from levywalk.theory.chain.sparse_factors import low_fill
 from levywalk.theory.chain.transition import levy_matrix, metropolis_hastings_matrix
@@ -33,30 +36,34 @@ from levywalk.theory.judge.floor import fixed_point
 from levywalk.theory.judge.setting import make_setting
 from levywalk.walks import Bound, Design, FixedDistance, JumpLaw
 
-_GRID = np.logspace(-6, 0, 121)  # of γL*
-_FACTORED = 2_000  # nodes: above, only networks whose factors stay thin are factorised
-_RESIDUAL = 1e-8  # relative, of Poisson's equation
+_GRID = np.logspace(-6, 0, 121)  # the values of γL* that are tried
+_FACTORED = 2_000  # nodes; larger networks are factorised only if the factors are small
+_RESIDUAL = 1e-8  # largest relative residual of Poisson's equation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prediction:
-    """What a design will need, in the small-step limit.
+    """The predicted cost of a design, in the limit of small step sizes.
 
     Attributes
     ----------
     steps
-        Updates to the accuracy at the best step size; infinite if the bias alone exceeds it.
+        Updates to the accuracy with the best step size; infinite if the bias alone exceeds the
+        accuracy.
     step_size, relative_step_size
-        That step size γ, and γL*.
+        The best step size γ, and γL*.
     bias2
-        ‖x̃ - x*‖² over ‖x⁰ - x*‖²: what no step size removes.
+        ‖x̃ - x*‖² divided by ‖x⁰ - x*‖²; no step size reduces it.
     noise
-        tr C: the noise floor is γ·tr C, relative to ‖x⁰ - x*‖².
+        tr C divided by ‖x⁰ - x*‖²; the relative noise floor is γ times this.
     transfers_per_step, hops_per_step
-        Exact, under the chain's own law.
+        The mean numbers of transfers and hops per step; exact under the stationary law of the
+        chain.
+    accuracy
+        The relative error that is to be reached.
     curvature
-        How ∇²f_v was computed: "closed form" (least squares, logistic regression) or "finite differences" of the
-        problem's own gradients.
+        How ∇²f_v was computed: "closed form" (least squares, logistic regression) or "finite
+        differences" of the problem's own gradients.
 
     Examples
     --------
@@ -64,6 +71,8 @@ class Prediction:
     >>> found = lw.predict(lw.ring(30), lw.heterogeneous(30, important=1), lw.mhlj(), accuracy=0.1)
     >>> found.transfers < found.steps * found.hops_per_step
     True
+    >>> found
+    Prediction(... steps and ... transfers to 10 %, γL* = ..., bias² ...)
     """
 
     steps: float
@@ -73,16 +82,44 @@ class Prediction:
     noise: float
     transfers_per_step: float
     hops_per_step: float
+    accuracy: float
     curvature: str = CLOSED_FORM
 
     @property
     def transfers(self) -> float:
-        """Messages between nodes to the accuracy."""
+        """The number of messages between nodes to the accuracy."""
         return self.steps * self.transfers_per_step
 
+    def __repr__(self) -> str:
+        aim = f"{100 * self.accuracy:g} %"
+        if not np.isfinite(self.steps):
+            return f"Prediction(never reaches {aim}: bias² {self.bias2:.3g})"
+        return (
+            f"Prediction({self.steps:,.0f} steps and {self.transfers:,.0f} transfers to {aim}, "
+            f"γL* = {self.relative_step_size:.3g}, bias² {self.bias2:.3g})"
+        )
 
-def predict(network: Network, problem: Problem, design: Design, *, accuracy: float = 0.01) -> Prediction:
-    """Predict the steps that a tuned design needs to bring the error from x⁰ = 0 to ``accuracy`` of its initial value.
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [
+            ("steps", self.steps),
+            ("transfers", self.transfers),
+            ("best step size γ", self.step_size),
+            ("γL*", self.relative_step_size),
+            ("relative bias²", self.bias2),
+            ("relative noise floor", self.step_size * self.noise),
+            ("transfers per step", self.transfers_per_step),
+            ("curvature", self.curvature),
+        ]
+        return table_html(rows, f"Predicted cost to {100 * self.accuracy:g} % of the first error")
+
+
+def predict(
+    network: Network, problem: Problem, design: Design, *, accuracy: float = 0.01
+) -> Prediction:
+    """Predict how many steps a design needs until the error falls to ``accuracy`` of its first
+    value.
+
+    The run starts at x⁰ = 0 and uses the best step size. The problem must state its optimum.
 
     Examples
     --------
@@ -102,8 +139,13 @@ def predict(network: Network, problem: Problem, design: Design, *, accuracy: flo
     noise = float(np.trace(solve_continuous_lyapunov(hessian, covariance)))
     first = float(setting.optimum @ setting.optimum)
     if first == 0.0:
-        raise InvalidParameter("problem has its optimum at 0, where every run starts: there is no error to reduce")
-    steps, gamma = _fewest_steps(hessian, fixed, setting.optimum, noise, bound.largest, accuracy * first)
+        raise InvalidParameter(
+            "problem.optimum is 0, where every run starts, so there is no error to reduce; give "
+            "other data"
+        )
+    steps, gamma = _fewest_steps(
+        hessian, fixed, setting.optimum, noise, bound.largest, accuracy * first
+    )
     hops, transfers = communication(bound, law)
     bias2 = float(((fixed - setting.optimum) ** 2).sum())
     return Prediction(
@@ -114,22 +156,28 @@ def predict(network: Network, problem: Problem, design: Design, *, accuracy: flo
         noise=noise / first,
         transfers_per_step=transfers,
         hops_per_step=hops,
+        accuracy=accuracy,
         curvature=hessian_method(problem),
     )
 
 
 def asymptotic_covariance(P: sparse.csr_array, law: Floats, values: Floats) -> Floats:
-    """Return lim T · Cov(mean of values along a stationary walk of T steps): Σₖ Cov(h₀, hₖ) over all lags.
+    """Return Σₖ Cov(h₀, hₖ) over all lags k, for ``values`` h along a stationary walk.
+
+    It is the limit of T · Cov(mean of the values over T steps).
 
     Examples
     --------
-    >>> flip = sparse.csr_array(np.array([[0.9, 0.1], [0.1, 0.9]]))  # autocorrelation 0.8^k: 1 + 2·0.8/0.2 = 9
-    >>> asymptotic_covariance(flip, np.array([0.5, 0.5]), np.array([[1.0], [-1.0]]))
+    >>> flip = sparse.csr_array(np.array([[0.9, 0.1], [0.1, 0.9]]))
+    >>> values = np.array([[1.0], [-1.0]])  # autocorrelation 0.8^k: 1 + 2·0.8/0.2 = 9
+    >>> asymptotic_covariance(flip, np.array([0.5, 0.5]), values)
     array([[9.]])
     """
     n = P.shape[0]
     centred = values - law @ values
-    solution = _factored(P, centred) if n <= _FACTORED or low_fill(P) else _iterated(P, law, centred)
+    solution = (
+        _factored(P, centred) if n <= _FACTORED or low_fill(P) else _iterated(P, law, centred)
+    )
     solution = solution - law @ solution
     weighted = law[:, None] * centred
     cross = weighted.T @ solution
@@ -137,7 +185,7 @@ def asymptotic_covariance(P: sparse.csr_array, law: Floats, values: Floats) -> F
 
 
 def _factored(P: sparse.csr_array, centred: Floats) -> Floats:
-    """Solve (I - P)g = h with the last node's g set to 0: the rest of I - P is regular, and constants do not matter."""
+    """Solve (I - P)g = h with g = 0 at the last node; the result is unique up to a constant."""
     n = len(centred)
     reduced = sparse.csc_array(sparse.eye_array(n - 1) - P[: n - 1, : n - 1])
     head = splu(reduced).solve(np.ascontiguousarray(centred[: n - 1]))
@@ -145,23 +193,28 @@ def _factored(P: sparse.csr_array, centred: Floats) -> Floats:
 
 
 def _iterated(P: sparse.csr_array, law: Floats, centred: Floats) -> Floats:
-    """Solve (I - P + 1νᵀ)g = h by columns: where factors would fill in, the chain mixes and iterations are few."""
+    """Solve (I - P + 1νᵀ)g = h by columns. If sparse factors are large, the chain mixes quickly."""
     n = len(centred)
     system = LinearOperator((n, n), matvec=lambda x: x - P @ x + law @ x, dtype=np.float64)
     out = np.empty_like(centred)
     for j, right in enumerate(centred.T):
         out[:, j], _ = gmres(system, right, rtol=_RESIDUAL / 10.0, restart=100, maxiter=40)
-        residual = np.linalg.norm(system @ out[:, j] - right) / max(float(np.linalg.norm(right)), 1e-300)
+        residual = np.linalg.norm(system @ out[:, j] - right) / max(
+            float(np.linalg.norm(right)), 1e-300
+        )
         if not residual <= _RESIDUAL:
             raise InvalidParameter(
-                f"network's cost could not be predicted: Poisson's equation has residual {residual:.1e}; "
-                "the walk mixes too slowly on so many nodes: predict for a smaller network of the family"
+                "the cost on this network cannot be predicted: Poisson's equation has the "
+                f"residual {residual:.1e}; "
+                "the walk mixes too slowly for so many nodes; use a smaller network of the same "
+                "family"
             )
     return out
 
 
 def communication(bound: Bound, law: Floats) -> tuple[float, float]:
-    """Return the exact hops and transfers per step of a bound design, when nodes are visited by ``law``.
+    """Return the exact mean hops and transfers per step of a bound design with nodes visited by
+    ``law``.
 
     Examples
     --------
@@ -191,7 +244,9 @@ def communication(bound: Bound, law: Floats) -> tuple[float, float]:
 def _fewest_steps(
     hessian: Floats, fixed: Floats, optimum: Floats, noise: float, largest: float, goal: float
 ) -> tuple[float, float]:
-    """Return the fewest steps to ‖·‖² ≤ goal over a grid of step sizes up to 1/L*, and the step size."""
+    """Return the fewest steps to a squared error of ``goal``, over step sizes up to 1/L*, and the
+    step size.
+    """
     rates, modes = np.linalg.eigh(hessian)
     start, bias = modes.T @ -fixed, modes.T @ (fixed - optimum)
 
@@ -205,6 +260,10 @@ def _fewest_steps(
         horizon = 60.0 / slowest
         if room <= 0 or distance2(horizon) > room:
             continue
-        s = 0.0 if distance2(0.0) <= room else brentq(lambda s, room=room: distance2(s) - room, 0.0, horizon)
+        s = (
+            0.0
+            if distance2(0.0) <= room
+            else brentq(lambda s, room=room: distance2(s) - room, 0.0, horizon)
+        )
         best = min(best, (float(s / gamma), float(gamma)))
     return best

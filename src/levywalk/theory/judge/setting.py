@@ -1,4 +1,6 @@
-"""What the theorems speak of: a chain with its own law, the update's weights, one constant step size, the optimum."""
+"""The setting of the theorems: a chain with its stationary law, weights, a constant step size and
+the optimum.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,18 @@ _STATIONARY = 1e-3  # the mean gradient at a stated optimum, relative to the gra
 
 @dataclass(frozen=True)
 class TheoremSetting:
-    """A walk with constant step size, seen by the theorems.
+    """A walk with a constant step size, as the theorems describe it.
 
     Attributes
     ----------
-    P, law
-        The chain and its own stationary law ν, which jumps move away from the target.
+    problem, design
+        What the walk is bound to, and its design.
     bound
         The target π, the weights w(v) and L* = max w(v)L_v.
+    P, law
+        The chain and its stationary law ν, which differs from the target if there are jumps.
     p_jump
-        p_J, 0 without jumps.
+        p_J; 0 without jumps.
     step_size
         γ.
     optimum
@@ -61,38 +65,43 @@ class TheoremSetting:
         return self.weights[:, None] * local_gradients(self.problem, x)
 
     def is_reversible(self) -> bool:
-        """Return whether ν(v)P(v,u) = ν(u)P(u,v), entry by entry relative to the entry itself."""
+        """Return whether ν(v)P(v,u) = ν(u)P(u,v) holds, up to a small relative error."""
         if self.p_jump == 0.0:
-            return True  # Metropolis-Hastings and i.i.d. sampling are by construction
+            return True  # Metropolis-Hastings and i.i.d. sampling are always reversible
         return reversible(sparse.csr_array(self.P), self.law)
 
 
-def make_setting(network: Network, problem: Problem, design: Design, step_size: Any) -> TheoremSetting:
-    """Bind a design and refuse what the theorems do not cover, with the remedy."""
+def make_setting(
+    network: Network, problem: Problem, design: Design, step_size: Any
+) -> TheoremSetting:
+    """Bind a design to a network and a problem; refuse what the theorems do not cover."""
     design = require_design(network, problem, design)
     bound = design.bind(network, problem)
-    gamma = as_step_size(step_size, bound.largest)
+    gamma = as_step_size(step_size, 1.0 / bound.largest)
     if not isinstance(gamma, Constant) or gamma.value <= 0.0:
         raise InvalidParameter(
-            f"step_size must be one number above 0 or 'theory', got {step_size!r}: the theory is of constant steps"
+            f"step_size must be one number above 0 or 'theory', got {step_size!r}: "
+            "the theory needs constant steps"
         )
     p_jump = _constant_p_jump(design)
     P = transition(network, problem, design)
-    # Without jumps the law is known to the last digit; no solver has to find it.
+    # Without jumps the stationary law is the target, which is known exactly.
     law = bound.law if p_jump == 0.0 else np.asarray(stationary(P), dtype=np.float64)
     optimum = checked_optimum(problem)
     if optimum is None:
         raise InvalidParameter(
-            f"problem (of type {type(problem).__name__}) has no optimum to measure from; give it an attribute optimum"
+            f"problem (of type {type(problem).__name__}) has no optimum, from which errors are "
+            "measured; give it an attribute optimum"
         )
     return TheoremSetting(problem, design, bound, P, law, p_jump, float(gamma.value), optimum)
 
 
 def checked_optimum(problem: Problem) -> Floats | None:
-    """Return x*, or None when the problem does not offer it; refuse one where the mean gradient is not zero.
+    """Return x*, or None if the problem does not state it; refuse an x* where the mean gradient is
+    not 0.
 
-    Least squares and logistic regression compute x* themselves. Any other problem states it, and a subclass that
-    overrides a gradient may have inherited the optimum of another loss.
+    Least squares and logistic regression compute x* themselves. Any other problem states it. A
+    subclass that overrides a gradient may have inherited the optimum of another loss.
     """
     optimum = optimum_of(problem)
     if optimum is None or is_quadratic(problem) or is_logistic(problem):
@@ -101,9 +110,10 @@ def checked_optimum(problem: Problem) -> Floats | None:
     size = float(np.linalg.norm(mass @ local_gradients(problem, optimum)))
     if not size <= _STATIONARY * gradient_scale(problem, mass, optimum):
         raise InvalidParameter(
-            f"problem.optimum (of type {type(problem).__name__}) is not the minimiser of the problem: the mean of its "
-            f"local gradients there has the norm {size:.3g}, not 0; a class that overrides local_gradient needs an "
-            "optimum of its own (None if it is not known)"
+            f"problem.optimum (of type {type(problem).__name__}) is not the minimiser of the "
+            "problem: the mean of its "
+            f"local gradients there has the norm {size:.3g}, not 0; a class that overrides "
+            "local_gradient needs an optimum of its own (None if it is not known)"
         )
     return optimum
 
@@ -117,10 +127,14 @@ def local_strong_convexity(problem: Problem) -> Floats | None:
 
 
 def not_stated(problem: Problem, name: str) -> str:
-    """Return one plain sentence about a constant that the problem does not state for its own gradient."""
+    """Return one plain sentence about a constant that the problem does not state for its own
+    gradient.
+    """
     kind = type(problem).__name__
     if hasattr(problem, name):
-        return f"{kind} overrides the gradient and inherits {name}, which describes another gradient"
+        return (
+            f"{kind} overrides the gradient and inherits {name}, which describes another gradient"
+        )
     return f"{kind} does not state its {name}"
 
 
@@ -131,9 +145,13 @@ def start_model(problem: Problem, x0: Any) -> Floats:
     try:
         clean = np.asarray(x0, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidParameter(f"x0 must be an array of {problem.dim} numbers, got {x0!r}") from None
+        raise InvalidParameter(
+            f"x0 must be an array of {problem.dim} numbers, got {x0!r}"
+        ) from None
     if clean.shape != (problem.dim,) or not np.isfinite(clean).all():
-        raise InvalidParameter(f"x0 must be {problem.dim} finite numbers, got an array of shape {clean.shape}")
+        raise InvalidParameter(
+            f"x0 must be {problem.dim} finite numbers, got an array of shape {clean.shape}"
+        )
     return clean
 
 
@@ -143,7 +161,7 @@ def _constant_p_jump(design: Design) -> float:
     p_jump = design.jump.p_jump
     if is_schedule(p_jump) and not isinstance(p_jump, Constant):
         raise InvalidParameter(
-            f"design must have a constant p_jump, got the schedule {p_jump!r}: its chain changes with the step; "
-            "judge one step by mhlj(p_jump=…)"
+            f"design must have a constant p_jump, got the schedule {p_jump!r}: its chain changes "
+            "with the step; use mhlj(p_jump=…) with the p_jump of one step"
         )
     return float(design.jump.p_jump_at(0, 1)[0])

@@ -1,4 +1,4 @@
-"""`tune`: which jumps, or which mixture, before anything runs."""
+"""Choose the jumps of MHLJ, or the mixture of MixedRW, before anything runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.network import Network
+from levywalk.notebook import columns_html
 from levywalk.problem import Problem
 from levywalk.progress import Bar
 from levywalk.theory.chain.spectrum import spectral_gap
@@ -28,36 +29,42 @@ MAX_HOPS = (1, 3, 10)
 MIXES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Candidate:
-    """One design that was judged."""
+    """One design of the search, its parameters, its prediction and its cost."""
 
     design: Design
     parameters: dict[str, float]
     prediction: Prediction
     cost: float
 
+    def __repr__(self) -> str:
+        return f"Candidate({_parameters_text(self.parameters)}: {self.cost:,.0f} predicted)"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Tuning:
-    """What `tune` found.
+    """The result of `tune`.
 
     Attributes
     ----------
     best
-        The design with the least predicted cost.
+        The design with the smallest predicted cost.
     parameters, cost
-        Its parameters, and the predicted steps or transfers to the accuracy.
+        Its parameters, and its predicted cost to the accuracy.
     candidates
-        All designs that were judged.
+        All designs of the search.
+    curve
+        The numbers of `table`, one dict per row.
+    cost_unit
+        "steps" or "transfers".
 
     Examples
     --------
     >>> import levywalk as lw
     >>> problem = lw.heterogeneous(30, important=1)
-    >>> tuning = lw.tune(lw.ring(30), problem, p_jumps=[0.0, 0.1], p_distances=[0.5], max_hops=[3])
-    >>> sorted(tuning.parameters)
-    ['max_hops', 'p_distance', 'p_jump']
+    >>> lw.tune(lw.ring(30), problem, p_jumps=[0.0, 0.1], p_distances=[0.5], max_hops=[3])
+    Tuning(p_jump = ..., p_distance = 0.5, max_hops = 3: ... steps, best of 2 designs)
     """
 
     best: Design
@@ -65,9 +72,27 @@ class Tuning:
     cost: float
     candidates: tuple[Candidate, ...]
     curve: tuple[dict[str, float], ...]
+    cost_unit: str = "steps"
+
+    def __repr__(self) -> str:
+        return (
+            f"Tuning({_parameters_text(self.parameters)}: {self.cost:,.0f} {self.cost_unit}, "
+            f"best of {len(self.candidates)} designs)"
+        )
+
+    def _repr_html_(self) -> str:
+        caption = (
+            f"Best of {len(self.candidates)} designs: {_parameters_text(self.parameters)}, "
+            f"{self.cost:,.0f} {self.cost_unit} predicted"
+        )
+        return columns_html(
+            list(self.curve[0]), [list(row.values()) for row in self.curve], caption
+        )
 
     def table(self) -> pd.DataFrame:
-        """Return the curve: spectral gap, floor and predicted cost against p_jump (or mix), the rest at their best."""
+        """Return spectral gap, bias and predicted cost against p_jump (or mix), with the best other
+        parameters.
+        """
         import pandas as pd
 
         return pd.DataFrame(list(self.curve))
@@ -86,24 +111,31 @@ def tune(
     mixes: Iterable[float] = MIXES,
     progress: bool | None = None,
 ) -> Tuning:
-    """Find the jump parameters of MHLJ, or the λ of MixedRW, with the least predicted cost.
+    """Find the jump parameters of MHLJ, or the λ of MixedRW, with the smallest predicted cost.
 
-    The cost is predicted by `levywalk.theory.judge.predict.predict`, exactly in the limit of small steps, at each
-    candidate's best step size; nothing is simulated.
+    `levywalk.predict` gives the cost, in the limit of small step sizes and with the best step size
+    of each design. Nothing is simulated.
 
     Parameters
     ----------
+    network, problem
+        As for `levywalk.run`. The problem must state its optimum.
     cost
         "steps" or "transfers" to the accuracy.
     accuracy
         The relative error to reach.
     family
-        "mhlj" (searches p_jump, p_distance, max_hops) or "mixed" (searches λ).
+        "mhlj" (searches p_jump, p_distance and max_hops) or "mixed" (searches λ).
+    p_jumps, p_distances, max_hops, mixes
+        The values to try.
+    progress
+        Whether to show a progress bar. Default: if standard error is a terminal.
 
     Examples
     --------
     >>> import levywalk as lw
-    >>> tuning = lw.tune(lw.ring(60), lw.heterogeneous(60, important=1), p_distances=[0.5], max_hops=[3])
+    >>> network, problem = lw.ring(60), lw.heterogeneous(60, important=1)
+    >>> tuning = lw.tune(network, problem, p_distances=[0.5], max_hops=[3])
     >>> tuning.cost <= min(row["cost"] for row in tuning.curve)
     True
     """
@@ -117,30 +149,43 @@ def tune(
             for p, (d, r) in product(p_jumps, _shapes(p_distances, max_hops))
         ]
     judged: list[Candidate] = []
-    with Bar("judging designs", len(grid), show=progress) as bar:
+    with Bar("predicting costs", len(grid), show=progress) as bar:
         for parameters, design in grid:
             found = predict(network, problem, design, accuracy=accuracy)
-            judged.append(Candidate(design, parameters, found, found.steps if cost == "steps" else found.transfers))
+            judged.append(
+                Candidate(
+                    design, parameters, found, found.steps if cost == "steps" else found.transfers
+                )
+            )
             bar.advance(1)
     winner = min(judged, key=lambda candidate: candidate.cost)
     return Tuning(
-        winner.design,
-        winner.parameters,
-        winner.cost,
-        tuple(judged),
-        _curve(network, problem, judged, winner),
+        best=winner.design,
+        parameters=winner.parameters,
+        cost=winner.cost,
+        candidates=tuple(judged),
+        curve=_curve(network, problem, judged, winner),
+        cost_unit=cost,
     )
 
 
+def _parameters_text(parameters: dict[str, float]) -> str:
+    return ", ".join(f"{name} = {value:g}" for name, value in parameters.items())
+
+
 def _shapes(p_distances: Iterable[float], max_hops: Iterable[int]) -> list[tuple[float, int]]:
-    """Return the distinct laws: with p_distance 1 or max_hops 1 every jump is one hop, whatever the other says."""
-    return sorted({(1.0, 1) if d == 1.0 or r == 1 else (d, r) for d, r in product(p_distances, max_hops)})
+    """Return the distinct distance laws; if p_distance or max_hops is 1, every jump has one hop."""
+    return sorted(
+        {(1.0, 1) if d == 1.0 or r == 1 else (d, r) for d, r in product(p_distances, max_hops)}
+    )
 
 
 def _curve(
     network: Network, problem: Problem, judged: list[Candidate], winner: Candidate
 ) -> tuple[dict[str, float], ...]:
-    """Return one row per value of the first parameter, the others as the winner's."""
+    """Return one row per value of the first parameter; the other parameters are those of the
+    winner.
+    """
     axis, *rest = winner.parameters
     rows = []
     for candidate in judged:

@@ -1,4 +1,4 @@
-"""Walks: the record of walks without a model."""
+"""The record of walks without a model."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ import numpy as np
 
 from levywalk.arrays import Floats, Ints, Ints32
 from levywalk.errors import InvalidParameter
+from levywalk.notebook import table_html
 
 _INDEPENDENT = 0.2  # batches whose neighbours correlate more than this are too short
 
 
 class Correlation(NamedTuple):
-    """How many steps of a walk are worth one independent draw, by means of batches; see `Walks.correlation`.
+    """How many steps of a walk are worth one independent draw, by means of batches; see
+    `WalkRecord.correlation`.
 
     Attributes
     ----------
     time
-        The integrated autocorrelation time τ: the mean of f over T steps has the variance τ Var(f)/T.
+        The integrated autocorrelation time τ: the mean of f over T steps has the variance τ
+        Var(f)/T.
     low, high
         Its 95 % interval, from the χ² law of the batches' variance.
     mean, error
@@ -38,7 +41,7 @@ class Correlation(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Walks:
+class WalkRecord:
     """What happened in walks of several replicas without a model: `levywalk.walk`.
 
     Attributes
@@ -51,13 +54,17 @@ class Walks:
         The node of each (replica, step), or None.
     hops, transfers
         By replica: decisions and passes; messages between two distinct nodes.
+    small_messages
+        By replica: messages without a model, which are questions to neighbours and answers.
     stays, longest_dwell, longest_dwell_node
-        By replica: stays at a node (one or more steps in a row), the longest of them and where; or None.
+        By replica: stays at a node (one or more steps in a row), the longest of them and where; or
+        None.
     first_visit
         The first step at each (replica, node), -1 if there was none; or None.
     batch_sums
-        The sum, over each (replica, batch of consecutive steps), of the observable less its plain mean over the nodes
-        (``observable_middle``), or None; ``batches`` are the lengths of the batches, complete ones alone.
+        The sum, over each (replica, batch of consecutive steps), of the observable less its plain
+        mean over the nodes (``observable_middle``), or None; ``batches`` are the lengths of the
+        batches, complete ones alone.
     observable_variance
         The observable's variance over all steps of all walks, or None.
     final_node
@@ -72,7 +79,7 @@ class Walks:
     >>> import levywalk as lw
     >>> walks = lw.walk(lw.ring(20), lw.unif_rw(), steps=1000, replicas=4)
     >>> walks
-    Walks(UnifRW: 4 replicas x 1000 steps)
+    WalkRecord(UnifRW: 4 replicas x 1000 steps)
     >>> walks.visits.sum(axis=1)
     array([1000, 1000, 1000, 1000])
     """
@@ -82,6 +89,7 @@ class Walks:
     walk: Ints32 | None
     hops: Ints
     transfers: Ints
+    small_messages: Ints
     stays: Ints | None
     longest_dwell: Ints | None
     longest_dwell_node: Ints | None
@@ -100,7 +108,14 @@ class Walks:
         return len(self.final_node)
 
     def __repr__(self) -> str:
-        return f"Walks({self.provenance['design']['name']}: {self.replicas} replicas x {self.steps} steps)"
+        return (
+            f"WalkRecord({self.provenance['design']['name']}: "
+            f"{self.replicas} replicas x {self.steps} steps)"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [(name, value) for name, value in self.summary().items() if value is not None]
+        return table_html(rows, repr(self))
 
     @property
     def mean_dwell(self) -> float:
@@ -126,7 +141,9 @@ class Walks:
         Examples
         --------
         >>> import levywalk as lw
-        >>> walks = lw.walk(lw.complete(5), lw.simple_rw(), steps=500, replicas=100, start=0, record_first=True)
+        >>> walks = lw.walk(
+        ...     lw.complete(5), lw.simple_rw(), steps=500, replicas=100, start=0, record_first=True
+        ... )
         >>> bool(abs(walks.hitting_times()[1:] - 4).max() < 2)  # 4 in expectation
         True
         """
@@ -153,15 +170,18 @@ class Walks:
         if self.observable_variance == 0.0:
             raise InvalidParameter("observable must not be the same at all nodes that were visited")
         if sums.shape[1] < 2:
-            raise InvalidParameter(f"correlation needs at least two batches, got {sums.shape[1]}; give more steps")
+            raise InvalidParameter(
+                f"correlation needs at least two batches, got {sums.shape[1]}; give more steps"
+            )
         # Batches differ in length by at most one step; deviations are scaled to unit length.
         count = int(self.batches.sum()) * self.replicas
         mean = float(sums.sum() / count)
         deviations = (sums - mean * self.batches) / np.sqrt(self.batches)
         single = float((deviations**2).mean())
         neighbours = float((deviations[:, 1:] * deviations[:, :-1]).mean())
-        # A batch of length b has the variance σ² (1 - c/b): what it shares with its neighbours is missing. One of twice
-        # the length has single + neighbours, and from both the limit is extrapolated, at a third of the freedom.
+        # A batch of length b has the variance σ² (1 - c/b): what it shares with its neighbours is
+        # missing. One of twice the length has single + neighbours, and from both the limit is
+        # extrapolated, at a third of the freedom.
         variance = max(single + 2.0 * neighbours, 0.0)
         freedom = sums.size / 3
         time = variance / self.observable_variance

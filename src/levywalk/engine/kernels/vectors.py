@@ -1,26 +1,30 @@
 """Several numbers as one value: what numba lacks to advance eight walkers at once.
 
-A value of type ``Lanes`` holds `count` numbers of one type, lies in one vector register where the machine has them that
-wide, and takes ``+ - * / & | ^ >> <<`` and comparisons, lane by lane; a plain number on either side stands for all
-lanes. So `levywalk.engine.kernels.words.mix64` scrambles one word or eight, as it is written. LLVM splits the vectors
-for machines with shorter registers, down to none, and the results are the same to the bit: every operation here is
-rounded on its own, in the order in which it is written, but for `multiply_add`, which is one instruction where there is
-one for it.
+A value of type ``Lanes`` holds `count` numbers of one type, lies in one vector register where the
+machine has them that wide, and takes ``+ - * / & | ^ >> <<`` and comparisons, lane by lane; a plain
+number on either side stands for all lanes. So `levywalk.engine.kernels.words.mix64` scrambles one
+word or eight, as it is written. LLVM splits the vectors for machines with shorter registers, down
+to none, and the results are the same to the bit: every operation here is rounded on its own, in the
+order in which it is written, but for `multiply_add`, which is one instruction where there is one
+for it.
 
-======================================  ======================================================================
+======================================  ============================================================
 ``load(array, i, COUNT)``               ``array[i : i + COUNT]``
 ``load_tail(array, i, COUNT, FROM)``    the same, with zeros before lane FROM
 ``store(array, i, lanes)``              the reverse of `load`
-``pick(array, at, i, COUNT, m, k)``     ``array[at[j] * m + k]`` for j = i, …, i + COUNT - 1: loads of single numbers,
-                                        since gather instructions are slow on many machines
+``pick(array, at, i, COUNT, m, k)``     ``array[at[j] * m + k]`` for j = i, …, i + COUNT - 1: loads
+                                        of single numbers, since gather instructions are slow on
+                                        many machines
 ``choose(mask, a, b)``                  a where the mask is true, b elsewhere
 ``which(mask)``                         the mask as an integer, bit j for lane j
-``row_sums(array, i, ROWS)``            the sums of ROWS rows of eight, each in the same order of additions
+``row_sums(array, i, ROWS)``            the sums of ROWS rows of eight, each in the same order of
+                                        additions
 ``multiply_add(a, b, c)``               a b + c
-``real(lanes)``, ``bits``, ``from_bits``  integers as floats; the bits of floats as integers, and back
+``real(lanes)``, ``bits``, ``from_bits``  integers as floats; the bits of floats as integers,
+                                        and back
 ``multiply_high(a, b)``                 the upper 64 bits of a product of two numbers (not lanes)
 ``prefetch(array, i)``                  ask for the cache line of ``array[i]``
-======================================  ======================================================================
+======================================  ============================================================
 
 COUNT, ROWS and FROM are constants of the compiled code. Indices are not checked.
 """
@@ -77,7 +81,7 @@ def _spread(builder: Any, number: Any, count: int) -> Any:
     return builder.shuffle_vector(one, nothing, _order([0] * count))
 
 
-# ---- operators -------------------------------------------------------------------------------------------------------
+# ---- operators -----------------------------------------------------------------------------------
 
 _ARITHMETIC: dict[Any, dict[Any, str]] = {
     types.uint64: {
@@ -90,10 +94,21 @@ _ARITHMETIC: dict[Any, dict[Any, str]] = {
         operator.rshift: "lshr",
         operator.lshift: "shl",
     },
-    types.float64: {operator.add: "fadd", operator.sub: "fsub", operator.mul: "fmul", operator.truediv: "fdiv"},
+    types.float64: {
+        operator.add: "fadd",
+        operator.sub: "fsub",
+        operator.mul: "fmul",
+        operator.truediv: "fdiv",
+    },
     types.boolean: {operator.and_: "and_", operator.or_: "or_"},
 }
-_COMPARISON = {operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.ne: "!="}
+_COMPARISON = {
+    operator.lt: "<",
+    operator.le: "<=",
+    operator.gt: ">",
+    operator.ge: ">=",
+    operator.ne: "!=",
+}
 
 
 def _register(function: Any, of: dict[Any, Callable[[Any, Any, Any], Any]], mask: bool) -> None:
@@ -106,7 +121,9 @@ def _register(function: Any, of: dict[Any, Callable[[Any, Any, Any], Any]], mask
         result = Lanes(types.boolean, lanes.count) if mask else lanes
         return signature(result, *(arg if isinstance(arg, Lanes) else lanes.dtype for arg in args))
 
-    infer_global(function)(type(f"Lanes_{function.__name__}", (AbstractTemplate,), {"generic": typed}))
+    infer_global(function)(
+        type(f"Lanes_{function.__name__}", (AbstractTemplate,), {"generic": typed})
+    )
 
     def lowered(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         lanes = next(arg for arg in sig.args if isinstance(arg, Lanes))
@@ -134,17 +151,23 @@ def _compared(sign: str) -> dict[Any, Callable[[Any, Any, Any], Any]]:
 for _function in {function for names in _ARITHMETIC.values() for function in names}:
     _register(
         _function,
-        {dtype: _named(names[_function]) for dtype, names in _ARITHMETIC.items() if _function in names},
+        {
+            dtype: _named(names[_function])
+            for dtype, names in _ARITHMETIC.items()
+            if _function in names
+        },
         mask=False,
     )
 for _function, _sign in _COMPARISON.items():
     _register(_function, _compared(_sign), mask=True)
 
 
-# ---- memory ----------------------------------------------------------------------------------------------------------
+# ---- memory --------------------------------------------------------------------------------------
 
 
-def _address(context: Any, builder: Any, kind: Any, array: Any, index: Any, target: Any = None) -> Any:
+def _address(
+    context: Any, builder: Any, kind: Any, array: Any, index: Any, target: Any = None
+) -> Any:
     data = builder.gep(context.make_array(kind)(context, builder, array).data, [index])
     return data if target is None else builder.bitcast(data, target.as_pointer())
 
@@ -156,7 +179,9 @@ def load(typing: Any, array: Any, index: Any, count: Any) -> Any:
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         vector = _vector(lanes.dtype, lanes.count)
-        return builder.load(_address(context, builder, sig.args[0], args[0], args[1], vector), align=8)
+        return builder.load(
+            _address(context, builder, sig.args[0], args[0], args[1], vector), align=8
+        )
 
     return lanes(array, types.uint64, count), build
 
@@ -170,10 +195,14 @@ def load_tail(typing: Any, array: Any, index: Any, count: Any, start: Any) -> An
         vector = _vector(lanes.dtype, lanes.count)
         mask = ir.VectorType(_I1, lanes.count)
         kind = ir.FunctionType(vector, [vector.as_pointer(), _I32, mask, vector])
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{lanes.count}f64.p0")
+        function = cgutils.get_or_insert_function(
+            builder.module, kind, f"llvm.masked.load.v{lanes.count}f64.p0"
+        )
         place = _address(context, builder, sig.args[0], args[0], args[1], vector)
         keep = ir.Constant(mask, [int(lane >= first) for lane in range(lanes.count)])
-        return builder.call(function, [place, ir.Constant(_I32, 8), keep, ir.Constant(vector, None)])
+        return builder.call(
+            function, [place, ir.Constant(_I32, 8), keep, ir.Constant(vector, None)]
+        )
 
     return lanes(array, types.uint64, count, start), build
 
@@ -217,13 +246,15 @@ def prefetch(typing: Any, array: Any, index: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
         place = _address(context, builder, sig.args[0], args[0], args[1], _I8)
-        builder.call(function, [place, *(ir.Constant(_I32, value) for value in (0, 3, 1))])  # to read, keep, data
+        builder.call(
+            function, [place, *(ir.Constant(_I32, value) for value in (0, 3, 1))]
+        )  # to read, keep, data
         return context.get_dummy_value()
 
     return types.void(array, types.uint64), build
 
 
-# ---- arithmetic ------------------------------------------------------------------------------------------------------
+# ---- arithmetic ----------------------------------------------------------------------------------
 
 
 @intrinsic
@@ -238,7 +269,9 @@ def choose(typing: Any, mask: Any, yes: Any, no: Any) -> Any:
         ]
         return builder.select(args[0], *both)
 
-    return lanes(mask, *(kind if isinstance(kind, Lanes) else lanes.dtype for kind in (yes, no))), build
+    return lanes(
+        mask, *(kind if isinstance(kind, Lanes) else lanes.dtype for kind in (yes, no))
+    ), build
 
 
 @intrinsic
@@ -280,8 +313,9 @@ def multiply_add(typing: Any, a: Any, b: Any, c: Any) -> Any:
 def row_sums(typing: Any, array: Any, index: Any, rows: Any) -> Any:
     """Return the sums of ROWS rows of eight numbers from ``array[index]`` on, one per lane.
 
-    Each is ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7)), however many rows there are. Eight rows take 14 shuffles
-    and 7 additions: neighbours of two rows are added up into one row, three times over.
+    Each is ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7)), however many rows there are. Eight
+    rows take 14 shuffles and 7 additions: neighbours of two rows are added up into one row, three
+    times over.
     """
     count = rows.literal_value
     lanes = Lanes(types.float64, count)
@@ -289,7 +323,10 @@ def row_sums(typing: Any, array: Any, index: Any, rows: Any) -> Any:
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         line = _vector(types.float64, LINE)
         first = _address(context, builder, sig.args[0], args[0], args[1], line)
-        values = [builder.load(builder.gep(first, [ir.Constant(_I32, row)]), align=8) for row in range(count)]
+        values = [
+            builder.load(builder.gep(first, [ir.Constant(_I32, row)]), align=8)
+            for row in range(count)
+        ]
         for _ in range(3):  # 8 partial sums of each row, then 4, 2, and 1
             values = [_add_neighbours(builder, values[i : i + 2]) for i in range(0, len(values), 2)]
         (sums,) = values
@@ -323,7 +360,9 @@ def _bitwise(name: str, target: Any, build_one: Callable[[Any, Any, Any], Any]) 
 
 real = _bitwise("real", types.float64, lambda builder, value, to: builder.uitofp(value, to))
 bits = _bitwise("bits", types.uint64, lambda builder, value, to: builder.bitcast(value, to))
-from_bits = _bitwise("from_bits", types.float64, lambda builder, value, to: builder.bitcast(value, to))
+from_bits = _bitwise(
+    "from_bits", types.float64, lambda builder, value, to: builder.bitcast(value, to)
+)
 
 
 @intrinsic

@@ -23,7 +23,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Write or replace a file at once: a reader sees the old one or the new one, also after a power cut."""
+    """Write or replace a file at once: a reader sees the old one or the new one, also after a power
+    cut.
+    """
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:

@@ -11,7 +11,7 @@ import pytest
 from numba import njit
 
 from levywalk.draws import Domain, Key, keys, split
-from levywalk.engine.kernels import lanes, words
+from levywalk.engine.kernels import vectors, words
 from levywalk.engine.kernels.walkers import _sigmoid
 
 RNG = np.random.default_rng(0)
@@ -22,15 +22,15 @@ NUMBERS, MORE = RNG.normal(size=8), RNG.normal(size=8)
 
 @njit
 def _words(a, b, out):
-    x, y = lanes.load(a, 0, 8), lanes.load(b, 0, 8)
-    lanes.store(out, 0, x + y)
-    lanes.store(out, 8, x - y)
-    lanes.store(out, 16, x * y)
-    lanes.store(out, 24, (x & y) | (x ^ words.LOW))
-    lanes.store(out, 32, (x >> words.S11) ^ (y << words.S27))
-    lanes.store(out, 40, lanes.choose(x < y, x, words.BIT))
-    lanes.store(out, 48, lanes.choose(x >= y, x, y))
-    return lanes.which((x != y) & (x <= y)), lanes.which((x > y) | (x != x))
+    x, y = vectors.load(a, 0, 8), vectors.load(b, 0, 8)
+    vectors.store(out, 0, x + y)
+    vectors.store(out, 8, x - y)
+    vectors.store(out, 16, x * y)
+    vectors.store(out, 24, (x & y) | (x ^ words.LOW))
+    vectors.store(out, 32, (x >> words.S11) ^ (y << words.S27))
+    vectors.store(out, 40, vectors.choose(x < y, x, words.BIT))
+    vectors.store(out, 48, vectors.choose(x >= y, x, y))
+    return vectors.which((x != y) & (x <= y)), vectors.which((x > y) | (x != x))
 
 
 def test_word_operations_are_numpys_lane_by_lane():
@@ -54,15 +54,15 @@ def test_word_operations_are_numpys_lane_by_lane():
 
 @njit
 def _numbers(a, b, out):
-    x, y = lanes.load(a, 0, 8), lanes.load(b, 0, 8)
-    lanes.store(out, 0, x + y)
-    lanes.store(out, 8, 2.0 - x)
-    lanes.store(out, 16, x * y)
-    lanes.store(out, 24, x / y)
-    lanes.store(out, 32, lanes.choose(x < y, x, 0.0))
-    lanes.store(out, 40, lanes.multiply_add(x, 3.0, y))
-    lanes.store(out, 48, lanes.load_tail(a, 0, 8, 3))
-    lanes.store(out, 56, lanes.from_bits(lanes.bits(x)))
+    x, y = vectors.load(a, 0, 8), vectors.load(b, 0, 8)
+    vectors.store(out, 0, x + y)
+    vectors.store(out, 8, 2.0 - x)
+    vectors.store(out, 16, x * y)
+    vectors.store(out, 24, x / y)
+    vectors.store(out, 32, vectors.choose(x < y, x, 0.0))
+    vectors.store(out, 40, vectors.multiply_add(x, 3.0, y))
+    vectors.store(out, 48, vectors.load_tail(a, 0, 8, 3))
+    vectors.store(out, 56, vectors.from_bits(vectors.bits(x)))
 
 
 def test_number_operations_are_numpys_lane_by_lane():
@@ -86,9 +86,9 @@ def test_number_operations_are_numpys_lane_by_lane():
 
 @njit
 def _memory(table, at, out):
-    lanes.store(out, 0, lanes.pick(table, at, 1, 8, 3, 2))
-    lanes.prefetch(table, at[1])
-    return lanes.lowest(np.uint64(40)), lanes.multiply_high(np.uint64(2**63), np.uint64(6))
+    vectors.store(out, 0, vectors.pick(table, at, 1, 8, 3, 2))
+    vectors.prefetch(table, at[1])
+    return vectors.lowest(np.uint64(40)), vectors.multiply_high(np.uint64(2**63), np.uint64(6))
 
 
 def test_pick_reads_every_index_and_the_rest_is_what_it_says():
@@ -100,11 +100,11 @@ def test_pick_reads_every_index_and_the_rest_is_what_it_says():
 
 @njit
 def _row_sums(rows, out):
-    lanes.store(out, 0, lanes.row_sums(rows, 0, 8))
+    vectors.store(out, 0, vectors.row_sums(rows, 0, 8))
     for row in range(8):
-        lanes.store(out, np.uint64(8 + row), lanes.row_sums(rows, np.uint64(8 * row), 1))
-    lanes.store(out, 16, lanes.row_sums(rows, 0, 2))
-    lanes.store(out, 18, lanes.row_sums(rows, 16, 4))
+        vectors.store(out, np.uint64(8 + row), vectors.row_sums(rows, np.uint64(8 * row), 1))
+    vectors.store(out, 16, vectors.row_sums(rows, 0, 2))
+    vectors.store(out, 18, vectors.row_sums(rows, 16, 4))
 
 
 def test_row_sums_do_not_depend_on_how_many_rows_are_added_up():
@@ -122,15 +122,17 @@ def test_row_sums_do_not_depend_on_how_many_rows_are_added_up():
 
 @njit
 def _draws(k0, k1, t, slot, count, out):
-    h = words.step_hash(lanes.load(k0, 0, 8), lanes.load(k1, 0, 8), t)
+    h = words.step_hash(vectors.load(k0, 0, 8), vectors.load(k1, 0, 8), t)
     word = words.slot_word(h, slot)
     index, fraction = words.divide(word, count)
-    lanes.store(out, 0, word)
-    lanes.store(out, 8, index)
-    lanes.store(out, 16, fraction)
+    vectors.store(out, 0, word)
+    vectors.store(out, 8, index)
+    vectors.store(out, 16, fraction)
 
 
-@pytest.mark.parametrize(("step", "slot", "count"), [(0, 0, 1), (7, 3, 2), (2**40, 1 << 32, 2**32 - 1), (99, 1, 1000)])
+@pytest.mark.parametrize(
+    ("step", "slot", "count"), [(0, 0, 1), (7, 3, 2), (2**40, 1 << 32, 2**32 - 1), (99, 1, 1000)]
+)
 def test_eight_walkers_draw_what_each_draws_alone(step, slot, count):
     pairs, out = keys(5, Domain.WALK, range(8)), np.zeros(24, np.uint64)
     k0, k1 = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
@@ -146,11 +148,13 @@ def test_eight_walkers_draw_what_each_draws_alone(step, slot, count):
 @njit
 def _sigmoids(z, out):
     for i in range(0, len(z), 8):
-        lanes.store(out, np.uint64(i), _sigmoid(lanes.load(z, np.uint64(i), 8)))
+        vectors.store(out, np.uint64(i), _sigmoid(vectors.load(z, np.uint64(i), 8)))
 
 
 def test_the_sigmoid_in_lanes_is_exact_to_rounding_and_keeps_nan_and_infinity():
-    z = np.concatenate([RNG.normal(size=4000) * 3, RNG.uniform(-50, 50, 4000), np.linspace(-700, 700, 4000)])
+    z = np.concatenate(
+        [RNG.normal(size=4000) * 3, RNG.uniform(-50, 50, 4000), np.linspace(-700, 700, 4000)]
+    )
     out = np.empty_like(z)
     _sigmoids(z, out)
     exact = 1.0 / (1.0 + np.exp(-z.astype(np.longdouble)))
@@ -165,11 +169,13 @@ def test_the_sigmoid_in_lanes_is_exact_to_rounding_and_keeps_nan_and_infinity():
 WALK = """
 import numpy as np, levywalk as lw
 network, problem = lw.ring(30), lw.heterogeneous(30, dim=10, important=2)
-trace = lw.run(network, problem, lw.mhlj(), steps=300, step_size="theory", replicas=9, record_walk=True)
+trace = lw.run(network, problem, lw.mhlj(), steps=300, step_size="theory", replicas=9, \
+record_walk=True)
 print(trace.walk.sum(), trace.transfers.sum(), *trace.model.ravel().tolist())
 """
 
 
+@pytest.mark.more
 def test_machines_without_vector_registers_make_the_same_walks_and_models():
     def result(**environment: str) -> list[float]:
         said = subprocess.run(

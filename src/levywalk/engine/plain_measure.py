@@ -1,0 +1,51 @@
+"""The errors of models at a checkpoint by numpy: for the reference backend where there is no numba.
+
+The compiled functions of `levywalk.engine.kernels.measure` are used wherever numba can be imported;
+these agree with them to rounding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from levywalk.arrays import Bools, Floats, Ints
+
+
+def distances2(models: Floats, active: Bools, optimum: Floats, errors: Floats, column: int) -> None:
+    """Fill ‖x - x*‖² alone."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.square(models - optimum).sum(axis=2)
+    here = slice(column, column + models.shape[1])
+    errors[:, 0, here] = np.where(active & np.isfinite(found), found, np.inf)
+
+
+def quadratic_excess(
+    models: Floats,
+    active: Bools,
+    optimum: Floats,
+    hessian: Floats,
+    least: float,
+    errors: Floats,
+    column: int,
+) -> None:
+    """Fill all errors of least squares: f(x) - f(x*) is ½(x - x*)ᵀH(x - x*)."""
+    distances2(models, active, optimum, errors, column)
+    with np.errstate(over="ignore", invalid="ignore"):
+        gap = models - optimum
+        found = 0.5 * np.einsum("rmi,ij,rmj->rm", gap, hessian, gap)
+    found = np.where(np.isfinite(found), np.maximum(found, 0.0), np.inf)
+    here = slice(column, column + models.shape[1])
+    errors[:, 1, here] = np.where(active, found, np.inf)
+    errors[:, 2, here] = np.where(active, found + least, np.inf)
+
+
+def logistic_loss(
+    models: Floats, features: Floats, targets: Floats, offsets: Ints, ridge: float, out: Floats
+) -> None:
+    """Fill f(x) of each row: the mean over nodes of the node's mean, plus the ridge."""
+    counts = np.diff(offsets)
+    for r, x in enumerate(models):
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses = np.logaddexp(0.0, (1.0 - 2.0 * targets) * (features @ x))
+            means = np.add.reduceat(losses, offsets[:-1]) / counts
+            out[r] = means.mean() + 0.5 * ridge * float(x @ x)

@@ -1,0 +1,325 @@
+"""The machines of a virtual fleet: time, nodes, their effects, crashes,
+and what the operator says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from heapq import heappop, heappush
+from random import Random
+from typing import Any
+
+from levywalk.fleet.checking.faults import FaultSchedule, ScheduledFault
+from levywalk.fleet.checking.invariants import Invariants, Violation
+from levywalk.fleet.checking.transcript import shown, slot_text
+from levywalk.fleet.protocol.events import (
+    Again,
+    Effect,
+    Event,
+    Genesis,
+    Gone,
+    Got,
+    Joins,
+    Notice,
+    Persist,
+    Send,
+    SetTimer,
+    Start,
+    Timer,
+    Turn,
+)
+from levywalk.fleet.protocol.node import Node
+from levywalk.fleet.protocol.records import Disk
+from levywalk.fleet.protocol.terms import GuardianPolicy
+from levywalk.fleet.setup.build import Fleet
+
+Maker = Callable[[Fleet, int, Disk], Node]
+WRITING = 10  # added to the amount of a crash: wait for the next event that writes
+
+
+def genuine(fleet: Fleet, v: int, disk: Disk) -> Node:
+    """Return the real node. Tests of these tools use a node with a bug instead."""
+    return fleet.node(v, disk)
+
+
+def made_of(kind: type[Node]) -> Maker:
+    """Return a function that makes nodes of another class, such as one of
+    `levywalk.fleet.checking.mutants`.
+    """
+    return partial(_made, kind)
+
+
+def _made(kind: type[Node], fleet: Fleet, v: int, disk: Disk) -> Node:
+    return kind(fleet.site(v), fleet.terms, disk)
+
+
+@dataclass
+class WorldMachine:
+    """The machine of a node: its disk, its clock, and its present faults."""
+
+    disk: Disk
+    rate: float
+    offset: float
+    node: Node | None = None
+    life: int = 0  # number of starts of the process
+    disks_lost: int = 0  # number of disks that were lost
+    dead: bool = False
+    room: bool = True
+    slow: float = 0.0
+    armed: ScheduledFault | None = None
+    timer: int = 0
+    turn: bool = False
+    blank: bool = False  # whether the operator still has to say that the disk is lost
+    gone: list[int] = field(
+        default_factory=list
+    )  # nodes that it must be told are gone, when it starts
+
+    @property
+    def up(self) -> bool:
+        """Whether the node runs."""
+        return self.node is not None
+
+    def clock(self, time: float) -> float:
+        """Return the time that the clock shows."""
+        return self.offset + self.rate * time
+
+
+class Machines:
+    """All machines of a fleet in virtual time. `World` adds the faults of a schedule."""
+
+    def __init__(
+        self, schedule: FaultSchedule, make: Maker = genuine, *, keep: bool = False
+    ) -> None:
+        self.schedule, self.make = schedule, make
+        self.fleet = schedule.fleet
+        self.rng = Random(schedule.seed + 1)
+        self.time, self.events = 0.0, 0
+        self.done: Counter[str] = Counter()  # faults by kind
+        self.transcript: list[str] | None = [] if keep else None
+        self.loss, self.blocked = schedule.loss, Counter[tuple[int, int]]()
+        self.healed = False
+        self.said: set[int] = set()  # dead nodes that the operator has reported
+        self.joined: list[tuple[int, int]] = []
+        self._order = 0
+        self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        n, drift = self.fleet.network.n, schedule.drift
+        self.sites = [
+            WorldMachine(
+                self.fleet.disk(v),
+                1.0 + self.rng.uniform(-drift, drift),
+                self.rng.uniform(0.0, 1000.0),
+            )
+            for v in range(n)
+        ]
+        self.invariants = Invariants(self.fleet, [site.disk for site in self.sites])
+        self._do: dict[type, Callable[[int, Any], None]] = {
+            Persist: self._persist,
+            Send: self._send,
+            SetTimer: self._set_timer,
+            Again: self._again,
+            Notice: self._recorded,
+        }
+        for v in range(n):
+            self._at(0.0, self._start, v)
+
+    # Time
+
+    def _at(self, time: float, what: Callable[..., None], *about: Any) -> None:
+        self._order += 1
+        heappush(self._queue, (time, self._order, what, about))
+
+    def run(self, until: float) -> None:
+        """Let everything happen up to a time. After `heal`, stop at the end of the walk."""
+        queue = self._queue
+        while queue and queue[0][0] <= until and not (self.healed and self.finished):
+            self.time, _, what, about = heappop(queue)
+            what(*about)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all living nodes know the same end."""
+        ends = self.invariants.ended
+        if not ends:
+            return False
+        epochs = {ends.get(v) for v, site in enumerate(self.sites) if not site.dead}
+        return len(epochs) == 1 and None not in epochs
+
+    def tell(self, v: int, what: str) -> None:
+        """Write down what happened at a node."""
+        if self.transcript is not None:
+            self.transcript.append(f"{self.time:8.2f}  {v:>3}  {what}")
+
+    # Nodes
+
+    def _start(self, v: int) -> None:
+        site = self.sites[v]
+        if site.node is not None or site.dead or not site.room:
+            return
+        if site.blank:
+            site.blank = False
+            self._say_gone(v)
+        self.tell(v, "starts")
+        site.life += 1
+        site.timer, site.turn, site.armed = 0, False, None
+        site.node = self.make(self.fleet, v, replace(site.disk))
+        self.receive(v, Start())
+        if v == self.fleet.start and not self.invariants.started:
+            self.receive(v, Genesis(self.fleet.token))
+        for a, b in self.joined:
+            if v in (a, b):
+                self.receive(v, Joins(a + b - v))
+        for gone in site.gone[:]:
+            self._hear_gone(v, gone)
+
+    def stop(self, v: int, why: str) -> None:
+        """Stop a node. Its memory is lost, its disk stays."""
+        self.tell(v, f"stops: {why}")
+        self.sites[v].node, self.sites[v].armed = None, None
+
+    def receive(self, v: int, event: Event) -> None:
+        """Give an event to a node, and perform its effects until it crashes."""
+        site = self.sites[v]
+        if site.node is None:
+            return
+        self.events += 1
+        if self.transcript is not None and not isinstance(event, Timer | Turn):
+            self.tell(v, f"← {shown(event)}")
+        try:
+            effects = site.node.receive(event, site.clock(self.time))
+        except Exception as error:
+            raise Violation(
+                "error", f"node {v} at {shown(event)}: {type(error).__name__}: {error}"
+            ) from error
+        fault = site.armed
+        survived = None if fault is None else self._survived(fault, effects)
+        for effect in effects if survived is None else survived:
+            self._do[type(effect)](v, effect)
+            if not site.up:
+                return
+        if fault is not None and survived is not None:
+            self._fall(v, fault)
+
+    # Effects
+
+    def _persist(self, v: int, effect: Persist) -> None:
+        site = self.sites[v]
+        if not site.room:
+            self.stop(v, "the disk is full")
+            return
+        disk = site.disk
+        if self.transcript is not None:
+            self.tell(
+                v,
+                "writes "
+                + ", ".join(slot_text(name, value) for name, value in effect.slots.items()),
+            )
+        for name, value in effect.slots.items():
+            setattr(disk, name, value)
+        self.invariants.persisted(v, effect.slots, effect.lines)
+
+    def _send(self, v: int, effect: Send) -> None:
+        to, rng = effect.to, self.rng
+        if self.transcript is not None:
+            self.tell(v, f"→ {to} {shown(effect.message)}")
+        for _ in range(1 + (rng.random() < self.schedule.duplicates)):
+            if rng.random() < self.loss or self.blocked[v, to]:
+                continue
+            delay = (
+                self.schedule.delay * rng.random() ** 2 + self.sites[v].slow + self.sites[to].slow
+            )
+            if rng.random() < 0.02:
+                delay *= 10.0  # sometimes a message arrives much later than others
+            self._at(
+                self.time + delay, self._deliver, v, to, effect.message, self.sites[to].disks_lost
+            )
+
+    def _deliver(self, v: int, to: int, message: Any, disks_lost: int) -> None:
+        if self.sites[to].disks_lost == disks_lost and not self.blocked[v, to]:
+            self.receive(to, Got(v, message))
+
+    def _set_timer(self, v: int, effect: SetTimer) -> None:
+        site = self.sites[v]
+        site.timer += 1
+        time = max(self.time + 0.001, (effect.at - site.offset) / site.rate + 0.001)
+        self._at(time, self._ring, v, site.life, site.timer)
+
+    def _ring(self, v: int, life: int, timer: int) -> None:
+        site = self.sites[v]
+        if site.life == life and site.timer == timer:
+            self.receive(v, Timer())
+
+    def _again(self, v: int, effect: Again) -> None:
+        site = self.sites[v]
+        if not site.turn:
+            site.turn = True
+            self._at(self.time + 0.01 + site.slow, self._take_turn, v, site.life)
+
+    def _take_turn(self, v: int, life: int) -> None:
+        site = self.sites[v]
+        if site.life == life:
+            site.turn = False
+            self.receive(v, Turn())
+
+    def _recorded(self, v: int, effect: Notice) -> None:
+        if self.transcript is not None:
+            self.tell(
+                v, effect.what + "".join(f" {key}={value}" for key, value in effect.about.items())
+            )
+
+    # Crashes, and the operator
+
+    def _survived(self, fault: ScheduledFault, effects: list[Effect]) -> list[Effect] | None:
+        """Return the effects that happen before the planned crash of a node, or None if it does not
+        crash yet.
+        """
+        writes = [i for i, effect in enumerate(effects) if type(effect) is Persist]
+        if fault.kind == "torn":
+            return effects[: writes[0] + int(fault.amount)] if writes else None
+        if fault.amount >= WRITING and not writes:
+            return None
+        return effects[: int(fault.amount) % WRITING]
+
+    def _fall(self, v: int, fault: ScheduledFault) -> None:
+        """Stop a node: for a while, for ever, or without its disk."""
+        kind = fault.kind
+        if kind in ("die", "wipe") and not self.invariants.whole:
+            kind = "crash"  # the promise is for one permanent death at a time
+        self.stop(v, kind)
+        if kind == "die":
+            self.sites[v].dead = True
+            self.invariants.died(v)
+            self._at(self.time + fault.lasts, self._say_gone, v)
+        elif kind == "wipe":
+            site = self.sites[v]
+            site.disk, site.disks_lost, site.gone = self.fleet.disk(v), site.disks_lost + 1, []
+            site.blank = True
+            self.invariants.wiped(v, site.disk)
+            self._at(self.time + fault.lasts, self._start, v)
+        else:
+            self._at(self.time + fault.lasts, self._start, v)
+
+    def _say_gone(self, gone: int) -> None:
+        """Tell every node that one will never come back.
+
+        Nodes that are down are told when they start.
+        """
+        if self.sites[gone].dead:
+            if gone in self.said or self.schedule.policy == GuardianPolicy.EAGER:
+                return  # an eager fleet continues by itself
+            self.said.add(gone)
+        for v, site in enumerate(self.sites):
+            if v == gone or site.dead:
+                continue
+            site.gone.append(gone)
+            self._hear_gone(v, gone)
+
+    def _hear_gone(self, v: int, gone: int) -> None:
+        """Tell one node; if it crashes meanwhile, it is told again when it starts."""
+        site = self.sites[v]
+        if site.node is not None:
+            self.receive(v, Gone(gone))
+        if site.node is not None:
+            site.gone.remove(gone)

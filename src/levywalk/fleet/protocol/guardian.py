@@ -1,0 +1,129 @@
+"""The guardian of a token: it keeps a copy, writes the register, and restores the token when the
+holder is dead.
+"""
+
+from __future__ import annotations
+
+from levywalk.fleet.protocol.events import Silent
+from levywalk.fleet.protocol.messages import (
+    Alive,
+    Certificate,
+    Guard,
+    Guarding,
+    Release,
+    Released,
+    Renew,
+    Renewed,
+)
+from levywalk.fleet.protocol.next_node import NextNode
+from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, HeldStatus, RegisterValue
+from levywalk.fleet.protocol.token import Epoch
+
+
+class Guardian(NextNode):
+    """What a node does as the guardian of another node's token."""
+
+    def _mine(self, sender: int, epoch: Epoch, seq: int) -> Guarded | None:
+        """Return what this node guards for the holder of (epoch, seq), or None."""
+        guarded = self.disk.guarded
+        if guarded is None or (guarded.copy.epoch, guarded.copy.seq) != (epoch, seq):
+            return None
+        return guarded if guarded.holder in (sender, NOBODY) else None
+
+    def _release(self, sender: int, message: Release, now: float) -> None:
+        """Write the register if it is empty, and answer with the certificate in it."""
+        if self._behind(sender, message.epoch):
+            return
+        guarded = self._mine(sender, message.epoch, message.seq)
+        if guarded is None or guarded.register == RegisterValue.REGENERATED:
+            return  # a new epoch is not announced before it is guarded
+        self.holder_heard, self.activated = now, True
+        certificate = guarded.register
+        if certificate is None:
+            blank = Certificate(
+                self.id, message.epoch, message.seq, message.to, message.digest, b""
+            )
+            certificate = blank._replace(
+                signature=self.signer.sign(blank.statement(self.terms.run))
+            )
+            self._put("guarded", guarded._replace(register=certificate))
+        assert isinstance(certificate, Certificate)
+        self._send(sender, Released(certificate))
+
+    def _alive(self, sender: int, message: Alive, now: float) -> None:
+        """Note that the holder is alive."""
+        if self._behind(sender, message.epoch):
+            return
+        if self._mine(sender, message.epoch, message.seq) is not None:
+            self.holder_heard, self.activated = now, True
+
+    def _renew(self, sender: int, message: Renew, now: float) -> None:
+        """Keep a newer copy, if the register is empty."""
+        token = message.token
+        if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
+            return
+        guarded = self._mine(sender, token.epoch, token.seq)
+        if guarded is None or guarded.register is not None:
+            return
+        self.holder_heard, self.activated = now, True
+        if token.version > guarded.copy.version:
+            self._put("guarded", guarded._replace(copy=token))
+            guarded = self.disk.guarded
+            assert guarded is not None
+        self._send(sender, Renewed(token.epoch, token.seq, guarded.copy.step))
+
+    def _seems_dead(self, guarded: Guarded, now: float) -> bool:
+        """Return whether the holder is silent.
+
+        If it may have handed the token over, any message counts as a sign of life.
+        """
+        if guarded.register is None:
+            return now - self.holder_heard > self.terms.dead_after
+        return not self._hears(guarded.holder, now)
+
+    def _silent(self, event: Silent, now: float) -> None:
+        """Restore the token from the copy: write the register, and find a guardian before the new
+        epoch is announced. If the register says that the token was released, forward the
+        certificate: the next node has the token and may not have its certificate.
+        """
+        guarded = self.disk.guarded
+        if (
+            guarded is None
+            or guarded.register == RegisterValue.REGENERATED
+            or self.disk.final is not None
+        ):
+            return
+        if isinstance(guarded.register, Certificate):
+            self._pass_on(guarded.register, now)
+            return
+        copy, held = guarded.copy, self.disk.held
+        if held is not None and held.status != HeldStatus.PREPARED:
+            return
+        self._put("guarded", guarded._replace(register=RegisterValue.REGENERATED))
+        self._record(
+            "regenerated", epoch=copy.epoch, seq=copy.seq, step=copy.step, holder=guarded.holder
+        )
+        self._bring_back(copy, copy.epoch, NOBODY, now, avoid=(guarded.holder,))
+
+    def _guard(self, sender: int, message: Guard, now: float) -> None:
+        """Become the guardian of a neighbour's token, the first one or a restored one."""
+        token = message.token
+        if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
+            return
+        guarded = self.disk.guarded
+        if guarded is not None and guarded.copy.epoch == token.epoch:
+            if self._mine(sender, token.epoch, token.seq) is not None and guarded.register is None:
+                self._send(sender, Guarding(token.epoch, token.seq))
+            return
+        if self.disk.held is not None and self.disk.held.token.epoch == token.epoch:
+            return
+        self._overtake(
+            token.epoch, token.base
+        )  # in one transaction with the copy, so that an announced epoch is guarded
+        self._lines.append(
+            Began(token.epoch, message.parent, token.base)
+        )  # the other node may die before it logs this
+        self._put("guarded", Guarded(token, sender, None, None))
+        self.holder_heard, self.activated = now, True
+        self._send(sender, Guarding(token.epoch, token.seq))
+        self._announce(now)

@@ -1,0 +1,155 @@
+"""The next node of a hand-off: it prepares the token, and activates it with the guardian's
+certificate.
+"""
+
+from __future__ import annotations
+
+from levywalk.fleet.protocol.epochs import Epochs
+from levywalk.fleet.protocol.events import Again
+from levywalk.fleet.protocol.messages import (
+    Activate,
+    Alive,
+    Certificate,
+    Certified,
+    Prepare,
+    Prepared,
+    Refused,
+)
+from levywalk.fleet.protocol.records import NOBODY, Held, HeldStatus
+from levywalk.fleet.protocol.token import FIRST
+
+
+class NextNode(Epochs):
+    """What a node does as the next node: prepare, activate, and forward certificates."""
+
+    def _prepare(self, sender: int, message: Prepare, now: float) -> None:
+        """Store a token without using it yet."""
+        token = message.token
+        if self._behind(sender, token.epoch):
+            return
+        why = self.published.refuses(token) or (
+            "the node is leaving" if self.disk.own.leaving else None
+        )
+        if why is not None:
+            self._record("refused", sender=sender, why=why)
+            self._send(sender, Refused(token.epoch, token.seq, token.digest(), why))
+            return
+        self._see(token.epoch, token.base, now)
+        held, guarded = self.disk.held, self.disk.guarded
+        if self.disk.final is not None:
+            return  # an old message: the walk is over
+        if (
+            guarded is not None
+            and guarded.copy.epoch == token.epoch
+            and guarded.copy.seq >= token.seq
+        ):
+            return  # an old message: this token was here and was handed over
+        if held is not None:
+            if held.status != HeldStatus.PREPARED:
+                return  # an old message: this token or a later one is in use here
+            if held.token.epoch == token.epoch and (held.token.seq, held.token.hops) > (
+                token.seq,
+                token.hops,
+            ):
+                return
+            if (
+                self._digest(held.token) == token.digest()
+            ):  # a repeated message; the stored giver is kept
+                self._send(sender, Prepared(token.epoch, token.seq, self._digest(held.token)))
+                return
+        self._put(
+            "held",
+            Held(HeldStatus.PREPARED, token, message.guardian, sender, NOBODY, token.step, FIRST),
+        )
+        self._send(sender, Prepared(token.epoch, token.seq, self._digest(token)))
+
+    def _activate(self, sender: int, message: Activate, now: float) -> None:
+        """Start to work with the prepared token, since its certificate has arrived.
+
+        The sender guards it.
+        """
+        held, certificate = self.disk.held, message.certificate
+        if self._behind(sender, certificate.epoch) or held is None:
+            return
+        if held.status == HeldStatus.PREPARED:
+            if held.giver in (sender, NOBODY):
+                self._come_alive(held, certificate, now)
+        elif held.guardian == sender and (held.token.epoch, held.token.seq) == (
+            certificate.epoch,
+            certificate.seq + 1,
+        ):
+            self._send(sender, Alive(held.token.epoch, held.token.seq))
+
+    def _come_alive(self, held: Held, certificate: Certificate, now: float) -> None:
+        """Start to work with a prepared token if the certificate is for it.
+
+        If the node that sent the token is gone, do so in a new epoch.
+        """
+        token = held.token
+        if certificate[:5] != (
+            held.guardian,
+            token.epoch,
+            token.seq - 1,
+            self.id,
+            self._digest(token),
+        ):
+            return
+        if not self._signed(certificate):
+            self._record("refused", sender=held.giver, why="the certificate is not the guardian's")
+            return
+        if held.giver == NOBODY:
+            self._bring_back(token, token.epoch, NOBODY, now, avoid=())
+            return
+        self._put(
+            "held", Held(HeldStatus.ACTIVE, token, held.giver, NOBODY, NOBODY, token.step, FIRST)
+        )
+        self.out.append(
+            Again()
+        )  # the next message to the giver, or the answer to its next one, tells it
+
+    def _certified(self, sender: int, message: Certified, now: float) -> None:
+        """Use or forward a certificate that the silent sender of a token could not deliver."""
+        if not self._behind(sender, message.certificate.epoch):
+            self._pass_on(message.certificate, now)
+
+    def _pass_on(self, certificate: Certificate, now: float) -> None:
+        """Use a certificate, or forward it towards the node that it names.
+
+        Its sender is silent and may be dead.
+        """
+        held, word = self.disk.held, self.word
+        if held is not None and held.status == HeldStatus.PREPARED:
+            self._come_alive(held, certificate, now)
+        if self._used(certificate) or (word is not None and certificate[1:3] <= word[1:3]):
+            return
+        if self._signed(certificate):
+            self.word = certificate
+            self._speak()
+
+    def _used(self, word: Certificate) -> bool:
+        """Return whether no node can need this certificate any more: this node knows of a later
+        token.
+        """
+        held, guarded, final = self.disk.held, self.disk.guarded, self.disk.final
+        if word.epoch < self.disk.known.epoch or (final is not None and word.epoch <= final.epoch):
+            return True
+        lives = (
+            held is not None
+            and held.token.epoch == word.epoch
+            and held.token.seq > word.seq + (held.status == HeldStatus.PREPARED)
+        )
+        return lives or (
+            guarded is not None
+            and guarded.copy.epoch == word.epoch
+            and guarded.copy.seq > word.seq + 1
+        )
+
+    def _speak(self) -> None:
+        """Send the certificate that is to be forwarded to all neighbours, until it is known to be
+        used.
+        """
+        if self.word is not None and self._used(self.word):
+            self.word = None
+        if self.word is not None:
+            for u in self.neighbours:
+                self._send(u, Certified(self.word))

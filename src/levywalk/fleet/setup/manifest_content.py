@@ -1,0 +1,122 @@
+"""The content of a manifest: what a fleet's nodes must know, as plain data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from levywalk.arrays import Floats
+from levywalk.errors import InvalidParameter
+from levywalk.fleet.protocol.node_step import check_local
+from levywalk.memory import Sizes
+from levywalk.problem.losses import Loss
+from levywalk.registry import to_dict
+from levywalk.step import Method, PublishedPhase
+from levywalk.updates import Update
+from levywalk.walks import Scores, Walk
+
+if TYPE_CHECKING:
+    from levywalk.fleet.setup.build import Fleet
+
+FORMAT = 1
+
+
+def content_of(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
+    """Return what the nodes of a fleet must know, as plain data."""
+    published, design, problem, terms = fleet.published, fleet.design, fleet.problem, fleet.terms
+    loss = getattr(problem, "sample_loss", None)
+    if not isinstance(loss, Loss):
+        raise InvalidParameter(
+            f"problem must be made of samples and a loss, such as LeastSquares or Logistic, got "
+            f"{type(problem).__name__}: a node computes its own loss"
+        )
+    check_real(design, published.update)
+    return {
+        "format": FORMAT,
+        "run": run,
+        "name": name,
+        "network": {
+            "name": fleet.network.name,
+            "nodes": fleet.network.n,
+            "self_loops": fleet.network.self_loops,
+        },
+        "model": {
+            "dtype": "float64",
+            "shape": [published.dim],
+            "x0": _first(fleet.x0, published.dim),
+        },
+        "problem": {
+            "loss": to_dict("loss", loss),
+            "ridge": float(problem.ridge),  # type: ignore[attr-defined]
+            "mean_smoothness": float(np.mean(problem.smoothness)),
+        },
+        "design": {"name": design.name, "recipe": to_dict("design", design)},
+        "update": to_dict("update", published.update),
+        "memory": memory_schema(published.method),
+        "phases": [_phase(phase) for phase in published.phases],
+        "walk": {
+            "steps": published.steps,
+            "stop": published.stop,
+            "detector": None if published.detector is None else _written(published.detector),
+            "record_every": published.record_every,
+            "start": fleet.start,
+        },
+        "draws": {"seed": int(fleet.seed), "shared_key": fleet.shared_key},
+        "handoff": {key: value for key, value in _written(terms).items() if key != "run"},
+    }
+
+
+def check_real(design: Walk, update: Update) -> None:
+    """Refuse what real nodes cannot do yet, or never can, by its name."""
+    check_local(design, update)
+    for part in design.phases:
+        if part.node_memory or part.asks_neighbours:
+            raise InvalidParameter(
+                f"design {part.name} keeps memory at the nodes, which real nodes cannot do yet; "
+                "levywalk fleet simulate and levywalk run can"
+            )
+        if isinstance(part.target, Scores):
+            raise InvalidParameter(
+                f"target of design {part.name} must be uniform, importance, degree or mixed in a "
+                "fleet, got "
+                f"{part.target!r}: a node computes its own score"
+            )
+    if update.node_memory:
+        raise InvalidParameter(
+            f"update {update.name} keeps memory at the nodes, which real nodes cannot do yet; "
+            "levywalk fleet simulate and levywalk run can"
+        )
+
+
+def memory_schema(method: Method) -> list[dict[str, Any]]:
+    """Return what travels with the model, as plain data: names, types and shapes, in the order of
+    the bytes.
+    """
+    sizes = Sizes(method.dim, 0, 0)
+    return [
+        {"name": name, "dtype": np.dtype(kind.dtype).name, "shape": list(kind.shape(sizes))}
+        for name, kind in method.token_memory.items()
+    ]
+
+
+def _first(x0: Floats, dim: int) -> list[float] | None:
+    """Return the first model, or None for zeros."""
+    if x0.shape != (dim,) or not np.isfinite(x0).all():
+        raise InvalidParameter(f"x0 must be {dim} finite numbers, got {x0!r:.80}")
+    return None if x0.tobytes() == np.zeros(len(x0)).tobytes() else [float(number) for number in x0]
+
+
+def _phase(phase: PublishedPhase) -> dict[str, Any]:
+    return {
+        "mean_score": phase.mean_score,
+        "step_size": to_dict("schedule", phase.step_size),
+        "most": None if phase.most == math.inf else phase.most,
+        "scaled": phase.scaled,
+    }
+
+
+def _written(value: Any) -> dict[str, Any]:
+    return {entry.name: getattr(value, entry.name) for entry in fields(value)}

@@ -1,0 +1,282 @@
+"""Comparison: the traces of several methods, each at its own step size, and how they are ranked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from levywalk.arrays import Floats
+from levywalk.errors import InvalidParameter
+from levywalk.notebook import table_html
+from levywalk.trace.ranking import Criterion, Ranking
+from levywalk.trace.statistics import bootstrap_mean, mean_over_walks
+from levywalk.trace.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ACCURACIES = (0.1, 0.03, 0.01)  # shares of the initial error that a table always has
+_SUMMARY = (
+    "busiest_node",
+    "busiest_share",
+    "busiest_target",
+    "longest_dwell",
+    "hops_per_step",
+    "transfers_per_step",
+    "diverged",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One step size that was tried.
+
+    Attributes
+    ----------
+    relative, step_size
+        γL* and γ.
+    steps_to
+        The steps that it took to reach the accuracy, or infinity.
+    final_error
+        The error at the end (or the loss or metric, if methods are ranked by that), the mean over
+        walks.
+    """
+
+    relative: float
+    step_size: float
+    steps_to: float
+    final_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The result of `levywalk.compare`: it can be saved, loaded, reported, drawn and shown in a
+    notebook.
+
+    Attributes
+    ----------
+    traces
+        The reported run of each design.
+    accuracy
+        The accuracy that step sizes were tuned for; see ``rank_by``.
+    step_size
+        The step size of each design.
+    sweep
+        All step sizes that were tried for each design, in increasing order; empty if they were
+        given.
+    rank_by
+        "distance2" or "excess_loss" (``accuracy`` is a share of the initial value), "loss"
+        (``accuracy`` is a value of f, or None: ranked at the end alone), or the name of a metric
+        (at the end alone).
+    final_metric
+        If ``rank_by`` names a metric: its value for the final model of each replica, by design.
+    settings, command
+        The content of the experiment file and the command that give the same result, if there are
+        any.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> designs = {"UnifRW": lw.unif_rw()}
+    >>> network, problem = lw.complete(20), lw.homogeneous(20)
+    >>> result = lw.compare(network, problem, designs, steps=50, replicas=2, step_size=0.01)
+    >>> result
+    Comparison(steps to 1 % of the initial error: UnifRW not reached)
+    >>> result.step_size, result.sweep
+    ({'UnifRW': 0.01}, {'UnifRW': ()})
+
+    A comparison is saved into a folder, from which `levywalk report FOLDER` builds a page:
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     files = result.save(folder)
+    ...     again = lw.Comparison.load(folder)
+    >>> [file.name for file in files], again.table().equals(result.table())
+    (['UnifRW.nc', 'table.csv', 'result.json'], True)
+    """
+
+    traces: dict[str, Trace]
+    accuracy: float | None
+    step_size: dict[str, float]
+    sweep: dict[str, tuple[Trial, ...]]
+    rank_by: str = Criterion.DISTANCE2.value
+    final_metric: dict[str, Floats] = field(default_factory=dict, repr=False)
+    settings: dict[str, Any] = field(default_factory=dict, repr=False)
+    command: str = ""
+
+    @property
+    def ranking(self) -> Ranking:
+        """By which numbers the designs are ranked."""
+        return Ranking(self.rank_by, self.accuracy)
+
+    @property
+    def steps_to(self) -> dict[str, float]:
+        """By design, the first checkpoint after which the mean over walks stays at or below the
+        accuracy.
+
+        It is infinite if that was not reached. Without an accuracy the dict is empty.
+        """
+        if self.accuracy is None:
+            return {}
+        return {name: self.steps_interval(name)[0] for name in self.traces}
+
+    @property
+    def tuned(self) -> bool:
+        """Whether step sizes were tuned, and not given."""
+        return any(self.sweep.values())
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the comparison before it was complete."""
+        return any(trace.provenance.get("interrupted") for trace in self.traces.values())
+
+    @property
+    def accuracies(self) -> list[float]:
+        """All accuracies that the table has steps for, the tuned one first."""
+        own = [] if self.accuracy is None else [self.accuracy]
+        others = sorted({*ACCURACIES} - {*own}, reverse=True) if self.ranking.relative else []
+        return own + others
+
+    def values(self, name: str) -> Floats:
+        """Return the numbers that a design is ranked by, of each (replica, checkpoint); smaller is
+        better.
+
+        For a metric, which is known at the end alone, the shape is (replicas, 1).
+        """
+        if not self.ranking.is_criterion:
+            return self.final_metric[name][:, None]
+        return self.ranking.values(self.traces[name])
+
+    def final(self, name: str) -> float:
+        """Return the number that a design is ranked by at the end: the mean over walks."""
+        return float(mean_over_walks(self.values(name))[-1])
+
+    def steps_interval(
+        self, name: str, accuracy: float | None = None
+    ) -> tuple[float, float, float]:
+        """Return the steps to an accuracy and the ends of their 95 % interval; not reached is
+        infinite.
+        """
+        accuracy = self.accuracy if accuracy is None else accuracy
+        if accuracy is None:
+            raise InvalidParameter("this comparison has no accuracy; give one")
+        row = self.rows[name]
+        key = f"steps_to_{accuracy:g}"
+        if key not in row:
+            steps = self.ranking.steps_to(self.traces[name], accuracy)
+            return (steps, *self.ranking.steps_to_interval(self.traces[name], accuracy))
+        return row[key], row[f"{key}_low"], row[f"{key}_high"]
+
+    def ranked(self) -> list[str]:
+        """Return the designs, the best first: by the steps to the accuracy, then by the value at
+        the end.
+        """
+        steps = self.steps_to
+        return sorted(self.traces, key=lambda name: (steps.get(name, math.inf), self.final(name)))
+
+    @cached_property
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """The rows of the table by design, as plain numbers."""
+        return {name: self._row(name) for name in self.traces}
+
+    def _row(self, name: str) -> dict[str, Any]:
+        trace, ranking = self.traces[name], self.ranking
+        size = self.step_size[name]
+        row: dict[str, Any] = {
+            "step_size": size,
+            "relative_step_size": size * trace.provenance["largest_weighted_smoothness"],
+        }
+        for accuracy in sorted(self.accuracies, reverse=True):
+            low, high = ranking.steps_to_interval(trace, accuracy)
+            row |= {
+                f"steps_to_{accuracy:g}": ranking.steps_to(trace, accuracy),
+                f"steps_to_{accuracy:g}_low": low,
+                f"steps_to_{accuracy:g}_high": high,
+            }
+        row[self.final_column] = self.final(name)
+        if not ranking.relative:
+            low, high = bootstrap_mean(self.values(name)[:, -1]) or (math.nan, math.nan)
+            row |= {f"{self.final_column}_low": low, f"{self.final_column}_high": high}
+        summary = trace.summary()
+        return row | {key: summary[key] for key in _SUMMARY if key in summary}
+
+    @property
+    def final_column(self) -> str:
+        """The name of the table's column with the value at the end."""
+        return "final_error" if self.rank_by == Criterion.DISTANCE2 else f"final_{self.rank_by}"
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per design: step size, steps to the accuracies with 95 % intervals,
+        visits, cost.
+
+        The column ``final_error`` has the error at the end; if designs are ranked by another
+        number, it is called ``final_loss``, ``final_excess_loss`` or after the metric.
+        """
+        import pandas as pd
+
+        rows = [dict(row) for row in self.rows.values()]
+        return pd.DataFrame(rows, index=pd.Index(self.traces, name="design"))
+
+    def save(self, folder: str | Path, *, traces: bool = True, table: bool = True) -> list[Path]:
+        """Write traces, table.csv and result.json into a folder, which is created; return the
+        files.
+
+        `Comparison.load` reads the folder again, and `levywalk report FOLDER` builds a page from
+        it. Both need the traces.
+        """
+        from levywalk.trace.comparison_files import save_comparison
+
+        return save_comparison(self, folder, traces=traces, table=table)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Comparison:
+        """Read a comparison from a folder that `save`, `levywalk run`, `compare` or `demo` wrote.
+
+        Examples
+        --------
+        >>> Comparison.load("nowhere")
+        Traceback (most recent call last):
+        levywalk.errors.MissingFile: nowhere is not a folder; ...
+        """
+        from levywalk.trace.comparison_files import load_comparison
+
+        return load_comparison(folder)
+
+    def document(self) -> dict[str, Any]:
+        """Return all numbers as plain JSON; infinity is null.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> designs = {"a": lw.unif_rw()}
+        >>> result = lw.compare(
+        ...     lw.ring(20), lw.homogeneous(20), designs, steps=9, replicas=2, step_size=0.01
+        ... )
+        >>> result.document()["designs"]["a"]["steps_to_0.01"] is None
+        True
+        """
+        from levywalk.trace.comparison_files import document_of
+
+        return document_of(self)
+
+    def __repr__(self) -> str:
+        heading, cells = self._shown()
+        return f"Comparison({heading}: {', '.join(f'{name} {text}' for name, text in cells)})"
+
+    def _repr_html_(self) -> str:
+        heading, cells = self._shown()
+        return table_html(cells, f"Comparison: {heading}")
+
+    def _shown(self) -> tuple[str, list[tuple[str, str]]]:
+        if self.accuracy is None:
+            heading = f"{self.ranking.quantity} at the end"
+            return heading, [(name, f"{self.final(name):.4g}") for name in self.traces]
+        steps = self.steps_to
+        cells = [
+            (name, f"{steps[name]:,.0f}" if math.isfinite(steps[name]) else "not reached")
+            for name in self.traces
+        ]
+        return f"steps to {self.ranking.goal}", cells

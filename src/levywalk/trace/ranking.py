@@ -1,0 +1,120 @@
+"""What methods are ranked by: the curves of a trace that say how good its models are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from levywalk.arrays import Floats
+from levywalk.errors import InvalidParameter
+from levywalk.trace.statistics import bootstrap_steps, mean_over_walks, settled_at
+from levywalk.trace.trace import Trace
+
+Metric = Callable[[Floats], float]
+ACCURACY = 0.01  # the default, as a share of the initial error
+
+
+class Criterion(StrEnum):
+    """The measures that every trace has and methods can be ranked by; each is better when
+    smaller.
+    """
+
+    DISTANCE2 = "distance2"  # ‖x - x*‖², relative to its initial value
+    EXCESS_LOSS = "excess_loss"  # f(x) - f(x*), relative to its initial value
+    LOSS = "loss"  # f(x)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """By which numbers methods are ranked.
+
+    Attributes
+    ----------
+    name
+        A `Criterion`, or the name of a metric.
+    accuracy
+        The level to reach: for "distance2" and "excess_loss" a share of the initial value, for
+        "loss" a value of f. None if methods are ranked by the value at the end alone.
+    metric
+        For a metric: a function from a model to a number, smaller is better. It is evaluated on the
+        final models only. None for a criterion, and for a metric whose values were read from a
+        file.
+
+    Examples
+    --------
+    >>> Ranking("distance2", 0.01).goal
+    '1 % of the initial error'
+    >>> Ranking("loss", 0.5).goal, Ranking("loss", None).quantity
+    ('a loss of 0.5', 'loss')
+    """
+
+    name: str
+    accuracy: float | None
+    metric: Metric | None = None
+
+    @property
+    def is_criterion(self) -> bool:
+        """Whether every checkpoint of a trace has the number, so that there is a curve."""
+        return self.name in list(Criterion)
+
+    @property
+    def relative(self) -> bool:
+        """Whether the number is a share of its initial value, to be shown in per cent."""
+        return self.name in (Criterion.DISTANCE2, Criterion.EXCESS_LOSS)
+
+    @property
+    def quantity(self) -> str:
+        """What the number is called."""
+        if self.name == Criterion.DISTANCE2:
+            return "error"
+        return "excess loss" if self.name == Criterion.EXCESS_LOSS else self.name
+
+    @property
+    def goal(self) -> str:
+        """The accuracy in words."""
+        if self.accuracy is None:
+            raise InvalidParameter(
+                "there is no accuracy to reach: methods are ranked at the end alone"
+            )
+        if self.relative:
+            return f"{100 * self.accuracy:.3g} % of the initial {self.quantity}"
+        return f"a {self.quantity} of {self.accuracy:g}"
+
+    def values(self, trace: Trace) -> Floats:
+        """Return the numbers of each (replica, checkpoint); of a metric at the end only, (replicas,
+        1).
+        """
+        if self.name == Criterion.DISTANCE2:
+            return trace.error
+        if self.name == Criterion.EXCESS_LOSS:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.asarray(trace.excess_loss / trace.excess_loss[:, :1])
+        if self.name == Criterion.LOSS:
+            return trace.loss
+        return self.final_values(trace)[:, None]
+
+    def final_values(self, trace: Trace) -> Floats:
+        """Return the metric of each replica's final model; infinite where it diverged or is not a
+        number.
+        """
+        if self.metric is None:
+            raise InvalidParameter(f"the function that computes {self.name!r} is not known here")
+        found = np.array([float(self.metric(model)) for model in trace.model])
+        return np.where(np.isnan(found) | (trace.diverged_at >= 0), np.inf, found)
+
+    def steps_to(self, trace: Trace, accuracy: float | None = None) -> float:
+        """Return the first checkpoint after which the mean over walks stays at the accuracy; else
+        infinity.
+        """
+        accuracy = self.accuracy if accuracy is None else accuracy
+        if accuracy is None:
+            return np.inf
+        mean = mean_over_walks(self.values(trace))
+        return float(settled_at(trace.step, mean[None], accuracy)[0])
+
+    def steps_to_interval(self, trace: Trace, accuracy: float) -> tuple[float, float]:
+        """Return the 95 % interval of `steps_to` when the walks are drawn again (bootstrap)."""
+        return bootstrap_steps(trace.step, self.values(trace), accuracy, 0.95, 0)

@@ -1,0 +1,275 @@
+"""The four examples of docs/extending.md: each touches nothing in src and works everywhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import levywalk as lw
+from levywalk.fleet.operate.merge import merge
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.simulate.virtual import VirtualFleet
+from levywalk.registry import from_dict, to_dict
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "examples" / "extending"
+N = 24
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"extending_{name}", FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules.get(spec.name) or importlib.util.module_from_spec(spec)
+    if spec.name not in sys.modules:
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    return module
+
+
+NETWORK = lw.watts_strogatz(N, 4, 0.2, seed=2)
+SQUARES = lw.heterogeneous(N, dim=4, important=1, seed=2)
+WALK = load("non_backtracking").NonBacktracking()
+BALL = load("heavy_ball").HeavyBall(beta=0.5)
+SAG = load("sag").Sag()
+HUBER = lw.GeneralizedLinear(
+    SQUARES.features, SQUARES.targets, load("pseudo_huber").PseudoHuber(), ridge=0.05
+)
+CASES: dict[str, tuple[Any, Any, Any]] = {
+    "walk": (SQUARES, WALK, None),
+    "token memory": (SQUARES, lw.mhlj(), BALL),
+    "node memory": (SQUARES, lw.unif_rw(), SAG),
+    "loss": (HUBER, lw.mhlj(), None),
+    "all at once": (HUBER, WALK, SAG),
+}
+GIVEN: dict[str, Any] = {"steps": 300, "step_size": 1e-4, "replicas": 3, "record_walk": True}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_compiled_twin_is_the_plain_method(case: str) -> None:
+    problem, walk, update = CASES[case]
+    kernel, reference = (
+        lw.run(NETWORK, problem, walk, update=update, backend=backend, record_memory=True, **GIVEN)
+        for backend in ("kernel", "reference")
+    )
+    assert np.array_equal(kernel.walk, reference.walk)
+    assert np.array_equal(kernel.bytes, reference.bytes)
+    assert np.allclose(kernel.model, reference.model, rtol=1e-9, atol=1e-12)
+    assert kernel.memory is not None
+    assert reference.memory is not None
+    assert sorted(kernel.memory) == sorted(reference.memory)
+    for name, array in kernel.memory.items():
+        assert np.allclose(array, reference.memory[name], rtol=1e-9, atol=1e-12), name
+
+
+def test_the_examples_are_what_they_say() -> None:
+    """Each against a plain loop that knows nothing of the package's contracts."""
+    walk = lw.run(NETWORK, SQUARES, WALK, backend="reference", **GIVEN).walk[0]
+    assert all(a != c for a, b, c in zip(walk, walk[1:], walk[2:], strict=False) if a != b)
+    trace = lw.run(NETWORK, SQUARES, lw.unif_rw(), update=SAG, backend="reference", **GIVEN)
+    x, stored = np.zeros(4), np.zeros((N, 4))
+    for v in trace.walk[0]:
+        stored[v] = SQUARES.local_gradient(int(v), x)
+        x = x - 1e-4 * stored.sum(axis=0) / N
+    assert trace.model[0] == pytest.approx(x, rel=1e-9)
+    trace = lw.run(NETWORK, SQUARES, lw.unif_rw(), update=BALL, backend="reference", **GIVEN)
+    x, velocity = np.zeros(4), np.zeros(4)
+    for v in trace.walk[0]:
+        velocity = 0.5 * velocity + SQUARES.local_gradient(int(v), x)
+        x = x - 1e-4 * velocity
+    assert trace.model[0] == pytest.approx(x, rel=1e-9)
+    gradients = [HUBER.local_gradient(v, HUBER.optimum) for v in range(N)]
+    assert np.mean(gradients, axis=0) == pytest.approx(np.zeros(4), abs=1e-10)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_virtual_fleet_makes_the_same_walk_to_the_bit(case: str) -> None:
+    problem, walk, update = CASES[case]
+    given = {"steps": 120, "step_size": 1e-4, "seed": 5}
+    virtual = VirtualFleet(Fleet.of(NETWORK, problem, walk, update=update, **given))
+    virtual.run()
+    found = merge({v: machine.log for v, machine in enumerate(virtual.machines)}, virtual.fleet)
+    expected = lw.run(
+        NETWORK, problem, walk, update=update, backend="reference", record_walk=True, **given
+    )
+    assert np.array_equal(found.walk, expected.walk)
+    assert np.array_equal(found.model, expected.model)
+    assert found.bytes[0, -1] == expected.bytes[0, -1]
+
+
+def test_real_nodes_refuse_memory_at_the_nodes_by_name_and_take_the_others() -> None:
+    given: dict[str, Any] = {"steps": 100, "step_size": 1e-4}
+    with pytest.raises(lw.InvalidParameter, match=r"update sag_example keeps memory at the nodes"):
+        Manifest.of(Fleet.of(NETWORK, SQUARES, lw.unif_rw(), update=SAG, **given))
+    manifest = Manifest.of(Fleet.of(NETWORK, HUBER, WALK, update=BALL, **given))
+    again = Manifest.parse(manifest.text)
+    assert (again.design.name, again.published.update.name) == (WALK.name, BALL.name)
+    assert (again.loss.name, again.published.update.beta) == ("pseudo_huber_example", 0.5)
+    unknown = manifest.text.replace(b"heavy_ball_example", b"heavy_bull_example")
+    with pytest.raises(lw.InvalidSpec, match="unknown update 'heavy_bull_example'"):
+        Manifest.parse(unknown)
+
+
+def test_recipes_come_back_and_names_are_taken_once() -> None:
+    for kind, value in (("design", WALK), ("update", BALL), ("loss", HUBER.sample_loss)):
+        recipe = to_dict(kind, value)
+        assert json.loads(json.dumps(recipe)) == recipe
+        assert to_dict(kind, from_dict(kind, recipe)) == recipe
+    with pytest.raises(lw.InvalidParameter, match="the update name 'sag_example' is taken"):
+        lw.register("update", "sag_example", load("heavy_ball").HeavyBall)
+    with pytest.raises(lw.InvalidParameter, match="the design name 'mhlj' is taken"):
+        lw.register("design", "mhlj", type(WALK))
+
+
+def test_theory_answers_or_says_why_not() -> None:
+    with pytest.raises(lw.InvalidParameter, match="has a chain of 96 states, not one per node"):
+        lw.transition(NETWORK, SQUARES, WALK)
+    edges = WALK.chain(NETWORK, SQUARES)
+    law = np.zeros(N)
+    np.add.at(law, NETWORK.indices, lw.stationary(edges))
+    assert law == pytest.approx(NETWORK.degree / NETWORK.degree.sum(), rel=1e-9)
+    assert lw.predict(NETWORK, HUBER, lw.unif_rw(), accuracy=0.5).curvature == "finite differences"
+
+
+def test_a_subclass_loses_the_twin_of_what_it_overrides() -> None:
+    class Still(load("heavy_ball").HeavyBall):  # type: ignore[misc, name-defined]
+        def direction(self, model: Any, memory: Any, local: Any, weight: Any, words: Any) -> Any:
+            return np.zeros_like(model)
+
+    trace = lw.run(NETWORK, SQUARES, lw.mhlj(), update=Still(), **GIVEN)
+    assert trace.provenance["backend"] == "reference"
+    assert not trace.model.any()
+    with pytest.raises(lw.InvalidParameter, match="heavy_ball_example has no compiled form"):
+        lw.run(NETWORK, SQUARES, lw.mhlj(), update=Still(), backend="kernel", **GIVEN)
+
+
+def test_resumed_runs_with_memory_end_with_the_same_bits(tmp_path: Path, monkeypatch: Any) -> None:
+    from levywalk.engine import drive
+
+    whole = lw.run(NETWORK, SQUARES, lw.unif_rw(), update=SAG, **GIVEN)
+    file = tmp_path / "state.npz"
+    monkeypatch.setattr(drive, "_PIECE_SECONDS", 1e-9)
+
+    class Stops:
+        requested = False
+
+        def __enter__(self) -> Stops:
+            self.requested = True
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+    with monkeypatch.context() as patched:
+        patched.setattr(drive, "Interruptible", Stops)
+        first = lw.run(NETWORK, SQUARES, lw.unif_rw(), update=SAG, resume=file, **GIVEN)
+    assert first.provenance["interrupted"]
+    again = lw.run(NETWORK, SQUARES, lw.unif_rw(), update=SAG, resume=file, **GIVEN)
+    assert np.array_equal(again.model, whole.model)
+
+
+def test_the_code_of_the_page_runs() -> None:
+    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    scope: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.S):
+        exec(block, scope)
+    assert scope["trace"].step[-1] == 100
+
+
+# --- as commands, in processes of their own, from an empty folder -------------------------------
+
+
+def typed(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "levywalk.cli.main", *words]
+    environment = {key: value for key, value in os.environ.items() if key != "LEVYWALK_LOAD"}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def file(name: str) -> str:
+    return str(FOLDER / f"{name}.py")
+
+
+EXPERIMENT = """
+[network]
+family = "ring"
+n = 12
+[problem]
+data = "homogeneous"
+dim = 3
+[run]
+steps = 60
+replicas = 2
+step_size = 0.001
+update = { kind = "sag_example" }
+[designs.ours]
+kind = "non_backtracking_example"
+[designs.ball]
+kind = "mhlj"
+update = { kind = "heavy_ball_example", beta = 0.5 }
+[output]
+figure = "none"
+"""
+
+
+def test_commands_know_a_loaded_file_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "experiment.toml").write_text(EXPERIMENT)
+    refused = typed(tmp_path, "run", "experiment.toml")
+    assert refused.returncode == 2
+    assert "non_backtracking_example" in refused.stderr
+    loads = [
+        word
+        for name in ("sag", "heavy_ball", "non_backtracking")
+        for word in ("--load", file(name))
+    ]
+    done = typed(tmp_path, "run", "experiment.toml", "--json", *loads)
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)["designs"]) == {"ours", "ball"}
+    missing = typed(tmp_path, "--load", "no_such.py", "run", "experiment.toml")
+    assert missing.returncode == 2
+    assert "no_such.py" in missing.stderr
+
+
+def test_compare_and_a_simulated_fleet_as_commands(tmp_path: Path) -> None:
+    words = [
+        "compare",
+        "ring:12",
+        "--steps",
+        "60",
+        "--replicas",
+        "2",
+        "--step-size",
+        "0.001",
+        "--json",
+    ]
+    pair = "unif_rw,unif_rw+heavy_ball_example:beta=0.5"
+    done = typed(tmp_path, "--load", file("heavy_ball"), *words, "--designs", pair)
+    assert done.returncode == 0, done.stderr
+    assert "UnifRW + heavy_ball_example(beta=0.5)" in json.loads(done.stdout)["designs"]
+    words = ["fleet", "simulate", "ring:10", "--steps", "50", "--design", "unif_rw", "--json"]
+    done = typed(tmp_path, "--load", file("sag"), *words, "--update", "sag_example")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.more
+def test_worker_processes_of_a_sweep_know_a_loaded_file(tmp_path: Path) -> None:
+    sweep = EXPERIMENT + '\n[sweep]\n"run.seed" = [0, 1]\n'
+    (tmp_path / "sweep.toml").write_text(sweep)
+    loads = [
+        word
+        for name in ("sag", "heavy_ball", "non_backtracking")
+        for word in ("--load", file(name))
+    ]
+    done = typed(tmp_path, *loads, "sweep", "sweep.toml", "--workers", "2", "--out", "swept")
+    assert done.returncode == 0, done.stderr
