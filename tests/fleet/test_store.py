@@ -106,6 +106,38 @@ def test_what_was_persisted_is_loaded_to_the_bit(tmp_path: Path, dim: int) -> No
     assert len(files(tmp_path)) == (2 if dim == LARGE else 0)  # each model once
 
 
+def test_a_large_memory_lies_in_a_file_of_its_own_and_has_the_manifest_s_size(
+    tmp_path: Path,
+) -> None:
+    carried = np.random.default_rng(2).integers(0, 256, 8 * LARGE).astype(np.uint8)
+    token = model(0, 10)._replace(memory=carried)
+    dim = len(token.model)
+    with started(tmp_path) as store:
+        store.persist(Persist({"held": held(token)}, ()))
+    (path,) = files(tmp_path)
+    with NodeStore(tmp_path, RUN, limits=Limits(dim, 1, len(carried))) as store:
+        disk = store.load()
+        assert disk is not None
+        assert disk.held is not None
+        assert same(disk.held, held(token))
+        assert disk.held.token.digest() == token.digest()
+        assert not disk.held.token.memory.flags.writeable
+    with (
+        NodeStore(tmp_path, RUN, limits=Limits(dim, 1, len(carried) - 1)) as store,
+        pytest.raises(StoreDamaged, match=f"with {len(carried) - 1} bytes was expected"),
+    ):
+        store.load()
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(content)
+    with (
+        NodeStore(tmp_path, RUN, limits=Limits(dim, 1, len(carried))) as store,
+        pytest.raises(StoreDamaged, match="a memory does not have the announced hash"),
+    ):
+        store.load()
+
+
 def test_sqlite_is_asked_for_full_durability_and_agrees(tmp_path: Path) -> None:
     with started(tmp_path) as store:
         assert store._one("PRAGMA journal_mode") == "wal"
