@@ -91,23 +91,18 @@ def matrix(virtual: VirtualFleet, alive: list[int], phase: str) -> np.ndarray:
         if phase == "mh":
             found[v] = row(here, plain, here.views[0].degree, n)
         else:
-            found[v] = row(
-                here, plain._replace(step=1, hop=0, distance=2), max(1, here.live[0].degree), n
-            )
+            found[v] = row(here, plain._replace(step=1, hop=1, distance=2), max(1, len(here.views[0].live)), n)
     return found[np.ix_(alive, alive)]
 
 
 def whole_law(virtual: VirtualFleet, alive: list[int]) -> np.ndarray:
-    """The law of a whole step, jumps included, from the nodes' own decisions and the published jump
-    law.
-    """
-    decision, hop = matrix(virtual, alive, "mh"), matrix(virtual, alive, "hop")
-    jump = virtual.fleet.published.phases[0].jump
+    """The law of a whole step, jumps included, from the nodes' own decisions and the published jump law."""
+    decision = matrix(virtual, alive, "mh")
+    jump = virtual.fleet.published.phases[0].walk.jump
     if jump is None:
         return decision
-    far = sum(
-        q * np.linalg.matrix_power(hop, i + 1) for i, q in enumerate(jump.distance.probabilities())
-    )
+    hop = matrix(virtual, alive, "hop")
+    far = sum(q * np.linalg.matrix_power(hop, i + 1) for i, q in enumerate(jump.distance.probabilities()))
     return (1 - jump.p_jump) * decision + jump.p_jump * far
 
 
@@ -136,7 +131,7 @@ def expected_law(
         live = [u for u in alive if A[v, u]]
         for u in live or [v]:
             W[v, u] = 1.0 / max(1, len(live))
-    jump = fleet.published.phases[0].jump
+    jump = fleet.published.phases[0].walk.jump
     if jump is not None:
         far = sum(
             q * np.linalg.matrix_power(W, i + 1)
@@ -200,7 +195,7 @@ def assert_law(
 ) -> None:
     found, expected = whole_law(virtual, alive), expected_law(virtual.fleet, edges, alive, policy)
     assert np.abs(found - expected).max() < 1e-12
-    if virtual.fleet.published.phases[0].jump is None:
+    if virtual.fleet.published.phases[0].walk.jump is None:
         target = virtual.fleet.scores[0][alive]
         assert stationary(found) == pytest.approx(target / target.sum(), abs=1e-12)
 
