@@ -91,18 +91,24 @@ def matrix(virtual: VirtualFleet, alive: list[int], phase: str) -> np.ndarray:
         if phase == "mh":
             found[v] = row(here, plain, here.views[0].degree, n)
         else:
-            found[v] = row(here, plain._replace(step=1, hop=1, distance=2), max(1, len(here.views[0].live)), n)
+            found[v] = row(
+                here, plain._replace(step=1, hop=1, distance=2), max(1, len(here.views[0].live)), n
+            )
     return found[np.ix_(alive, alive)]
 
 
 def whole_law(virtual: VirtualFleet, alive: list[int]) -> np.ndarray:
-    """The law of a whole step, jumps included, from the nodes' own decisions and the published jump law."""
+    """The law of a whole step, jumps included, from the nodes' own decisions and the published jump
+    law.
+    """
     decision = matrix(virtual, alive, "mh")
     jump = virtual.fleet.published.phases[0].walk.jump
     if jump is None:
         return decision
     hop = matrix(virtual, alive, "hop")
-    far = sum(q * np.linalg.matrix_power(hop, i + 1) for i, q in enumerate(jump.distance.probabilities()))
+    far = sum(
+        q * np.linalg.matrix_power(hop, i + 1) for i, q in enumerate(jump.distance.probabilities())
+    )
     return (1 - jump.p_jump) * decision + jump.p_jump * far
 
 

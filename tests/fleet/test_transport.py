@@ -323,7 +323,9 @@ def test_a_large_model_that_was_sent_is_not_sent_again_before_there_can_be_an_an
 def test_a_port_in_use_is_said(pair: Pair) -> None:
     async def test() -> None:
         async with pair.running(HIGH):
-            with pytest.raises(PortInUse, match=r"the port is in use, or the address is not of this machine; stop"):
+            with pytest.raises(
+                PortInUse, match=r"the port is in use, or the address is not of this machine; stop"
+            ):
                 async with pair.running(HIGH):
                     pass
 

@@ -170,12 +170,21 @@ class PublishedWalk:
                 f"got hop {token.hop} of {token.distance}"
             )
         if not 0 <= token.base <= token.step <= self.steps:
-            return f"step {token.step} of {self.steps} in an epoch from step {token.base} is impossible"
-        counts = {name: getattr(token, name) for name in ("seq", "version", "hops", "transfers", "small_messages")}
+            return (
+                f"step {token.step} of {self.steps} in an epoch from step {token.base} "
+                "is impossible"
+            )
+        counts = {
+            name: getattr(token, name)
+            for name in ("seq", "version", "hops", "transfers", "small_messages")
+        }
         if not all(0 <= count < _MOST for count in counts.values()):
             return ", ".join(f"{name} {count}" for name, count in counts.items()) + ": impossible"
         if not all(-1 <= step < self.steps for step in (token.switched_at, token.diverged_at)):
-            return f"switched at {token.switched_at}, diverged at {token.diverged_at} of {self.steps} steps is impossible"
+            return (
+                f"switched at {token.switched_at}, diverged at {token.diverged_at} of "
+                f"{self.steps} steps is impossible"
+            )
         if not -1 <= token.came_from < self.method.n:
             return f"a token that came from node {token.came_from} of {self.method.n} is impossible"
         if token.memory.dtype != np.uint8 or token.memory.shape != (self.memory_bytes,):
@@ -195,7 +204,11 @@ class PublishedWalk:
         if not all(np.isfinite(averages[DETECTOR + name]).all() for name in ("mean", "mass")):
             return "the detector's averages hold NaN or infinity"
         streak = int(averages[DETECTOR + "streak"])
-        return None if 0 <= streak < _MOST else f"a detector's streak of {streak} updates is impossible"
+        return (
+            None
+            if 0 <= streak < _MOST
+            else f"a detector's streak of {streak} updates is impossible"
+        )
 
 
 def check_local(design: Walk, update: Update) -> None:
