@@ -408,7 +408,7 @@ def _locked(beside: Path) -> IO[bytes] | None:
 
 
 def remove_state(path: Path) -> None:
-    """Remove a run's state file and its lock file; refuse if another run is writing it."""
+    """Remove a run's state file, partial file and lock file; refuse if another run is writing it."""
     beside = path.with_name(path.name + ".lock")
     lock = _locked(beside)
     if lock is None:

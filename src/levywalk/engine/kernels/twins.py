@@ -192,7 +192,7 @@ def _made(source: str, function: Callable[..., Any]) -> Callable[..., Any]:
     names |= {"bool": types.boolean}
     scope: dict[str, Any] = names | {"carray": carray, "pointer_to": pointer_to}
     scope["function"] = function if hasattr(function, "py_func") else njit(function)
-    exec(source, scope)  # the source above, which contains only numbers from the declarations
+    exec(source, scope)  # the source above, filled in from the declarations
     wrapper: Callable[..., Any] = scope["wrapper"]
     return wrapper
 
