@@ -106,7 +106,8 @@ class Update:
     ...     def direction(self, model, memory, local, weight, words):
     ...         return weight * np.sign(local.gradient(model))
     >>> trace = lw.run(
-    ...     lw.ring(5), lw.homogeneous(5), lw.unif_rw(), steps=9, step_size=0.5, update=SignedSgd()
+    ...     lw.ring(5), lw.homogeneous(5, dim=2), lw.unif_rw(), steps=9, step_size=0.5,
+    ...     update=SignedSgd(),
     ... )
     >>> set((trace.model[0] % 0.5).tolist())
     {0.0}
