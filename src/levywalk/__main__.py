@@ -1,4 +1,4 @@
-"""``python -m levywalk``."""
+"""The entry point of ``python -m levywalk``."""
 
 from levywalk.cli.main import main
 

@@ -1,4 +1,4 @@
-"""Names for the array types that travel through the package."""
+"""Names for the array types that the package uses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Argument checks, written once: each returns the clean value or names what is wrong and what is
-right.
+"""Checks of arguments.
+
+Each check returns the clean value, or raises an error that names the argument, the value and the
+values that are allowed.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ def real(
     low_open: bool = False,
     high_open: bool = False,
 ) -> float:
-    """Return ``value`` as a finite float in the interval; ``domain`` is how the message names it.
+    """Return ``value`` as a finite float in the interval; ``domain`` describes it in the message.
 
     Examples
     --------

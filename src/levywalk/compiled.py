@@ -1,7 +1,8 @@
-"""What a compiled twin of your own draws with: the words of a step, for use inside numba functions.
+"""The random words of a step for numba functions: what your own compiled twin draws from.
 
-A twin of `Walk.decide` gets ``words``, the hash of its step; ``word(words, slot)`` is the same 64
-bits that ``words(slot)`` gives in `decide`. Importing this module loads numba.
+A compiled twin is a numba function that computes the same as a Python method. A twin of
+`Walk.decide` gets ``words``, the hash of its step; ``word(words, slot)`` is the same 64 bits that
+``words(slot)`` gives in `decide`. Importing this module loads numba.
 
 Examples
 --------

@@ -1,8 +1,8 @@
-"""Whether a shortcut holds for an object: asked before every kernel and every closed form.
+"""Check whether a shortcut (a kernel or a closed form) is valid for an object.
 
-A kernel or a closed form belongs to certain methods of a class. A subclass that overrides one of
-them, or an object that carries a method of its own, computes something else, and the shortcut must
-not be taken.
+A kernel or a closed form replaces certain methods of a class. A subclass that overrides one of
+them, or an object with its own version of such a method, computes something else, and the shortcut
+must not be used.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from functools import cached_property
 
 
 def keeps(value: object, base: type, *names: str) -> bool:
-    """Return whether ``value`` is a ``base`` and computes all of ``names`` by the base's own
-    methods.
+    """Return whether ``value`` is a ``base`` and overrides none of the methods in ``names``.
 
     Examples
     --------
@@ -32,5 +31,5 @@ def _is_own(value: object, base: type, name: str) -> bool:
     known = getattr(base, name)
     if getattr(type(value), name, None) is not known:
         return False
-    # A cached property keeps its value in the object, which is no override.
+    # A cached property stores its value in the object; that is not an override.
     return isinstance(known, cached_property) or name not in getattr(value, "__dict__", {})

@@ -1,22 +1,24 @@
-"""Randomness as a pure function: ``word(key, step, slot)``, no generator state anywhere.
+"""Randomness as a pure function ``word(key, step, slot)``; there is no generator state.
 
-The oracle, the kernels and the fleet in replay mode read the same words, so they are compared walk
-for walk, any step can be recomputed alone, and replicas do not disturb each other.
+The reference backend, the kernels and the fleet in replay mode read the same words. Therefore their
+walks can be compared step by step, any step can be recomputed alone, and replicas do not influence
+each other.
 
-A word is 64 random bits, two levels deep: ``h = mix64(k0 + step * STEP)`` once per step, then
-``word = mix64((h ^ k1) + (slot + 1) * SLOT)``. Two levels, because one counter for step and slot
-would make one slot's words another's at a later step, and two 64-bit halves, because with one all
-keys would be offsets into one sequence.
+A word is 64 random bits and is computed in two levels: ``h = mix64(k0 + step * STEP)`` once per
+step, then ``word = mix64((h ^ k1) + (slot + 1) * SLOT)``. There are two levels because with one
+counter for step and slot, the words of one slot would appear again in another slot at a later step.
+The key has two 64-bit halves because with a single one all keys would be offsets into one sequence.
 
-What a step reads (slots are names, not numbers, elsewhere):
+A step reads the following slots (other modules use their names, never their numbers):
 
 ========================  ==========================================================================
 ``JUMP``                  one 53-bit uniform: whether to jump and how far (``walks.jump``)
 ``HOP + i``               hop i of a jump; hop 0 is also the proposal of a Metropolis-Hastings
                           decision. One word gives the neighbour and an acceptance uniform
-                          (`split`): the index is exact to degree/2^64, and the uniform has 53 bits
+                          (`split`): the index is exact to degree/2^64, and the uniform has 53
+                          bits
 ``MINIBATCH + j``         the j-th local sample of a minibatch
-``OWN + i``               whatever a user's own walk or update draws besides
+``OWN + i``               further draws of a user's own walk or update
 ========================  ==========================================================================
 """
 
@@ -44,7 +46,7 @@ OWN = 1 << 48
 
 
 class Domain(IntEnum):
-    """What a stream of randomness is for; streams of different domains never meet."""
+    """The purpose of a random stream; streams of different domains are independent."""
 
     WALK = 0
     START = 1
@@ -73,7 +75,7 @@ def mix64(z: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The 128 bits that make one replica's randomness.
+    """The 128-bit key that determines all random numbers of one replica.
 
     Examples
     --------
@@ -101,10 +103,10 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The random words of one step: ``words(slot)`` is 64 bits, the same whenever it is asked for.
+    """The random words of one step: ``words(slot)`` returns the same 64 bits at every call.
 
-    A walk reads the slots ``JUMP`` and ``HOP + i``, an update reads ``MINIBATCH + j``; a method of
-    your own that needs more takes ``OWN + i``.
+    A walk reads the slots ``JUMP`` and ``HOP + i``, an update reads ``MINIBATCH + j``; your own
+    method can use ``OWN + i`` for further draws.
 
     Examples
     --------
@@ -171,7 +173,7 @@ def keys(seed: int, domain: Domain, replicas: range) -> Words64:
 
 
 def generator(seed: int, domain: Domain, *index: int) -> np.random.Generator:
-    """Return numpy's generator for bulk draws (networks, data sets) in a domain of its own.
+    """Return a numpy generator for large draws (networks, data sets), with its own domain.
 
     Examples
     --------
@@ -184,8 +186,9 @@ def generator(seed: int, domain: Domain, *index: int) -> np.random.Generator:
 
 
 def stratified_words(count: int) -> Iterator[int]:
-    """Yield ``count`` words evenly over the whole range, to enumerate a rule's outcomes with their
-    probabilities.
+    """Yield ``count`` words that are evenly spaced over the whole range.
+
+    They enumerate the outcomes of a rule with their probabilities.
 
     Examples
     --------

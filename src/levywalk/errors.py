@@ -1,10 +1,13 @@
-"""One root error; every message names the argument, the value and the remedy."""
+"""The errors and warnings of levywalk.
+
+Every message names the argument, the value and the remedy.
+"""
 
 from __future__ import annotations
 
 
 class LevywalkError(Exception):
-    """Root of every error that levywalk raises on purpose."""
+    """Base class of all errors that levywalk raises intentionally."""
 
 
 class InvalidParameter(LevywalkError, ValueError):
@@ -16,7 +19,7 @@ class InvalidNetwork(LevywalkError, ValueError):
 
 
 class NotConnected(InvalidNetwork):
-    """A network in several pieces was bound to a walk: the model could never reach all nodes."""
+    """A walk was bound to a network that is not connected, so the model cannot reach all nodes."""
 
 
 class InvalidData(LevywalkError, ValueError):
@@ -28,7 +31,7 @@ class NoMinimiser(InvalidData):
 
 
 class TooLarge(LevywalkError, ValueError):
-    """An array that would not fit was asked for; nothing was allocated."""
+    """A requested array would not fit into memory; nothing was allocated."""
 
 
 class MissingFile(LevywalkError, FileNotFoundError):
@@ -44,7 +47,7 @@ class InvalidTrace(LevywalkError, ValueError):
 
 
 class ResumeError(LevywalkError, ValueError):
-    """A file that a run cannot go on from: of another run, damaged, or in use."""
+    """A run cannot be resumed from a file: it belongs to another run, is damaged or is in use."""
 
 
 class ResumeInUse(ResumeError):
@@ -52,7 +55,7 @@ class ResumeInUse(ResumeError):
 
 
 class DataWarning(UserWarning):
-    """Something in the input was dropped or is not unique; the message says what and how much."""
+    """A part of the input was dropped, or a result is not unique; the message gives the details."""
 
 
 class DivergedWarning(UserWarning):
@@ -60,4 +63,4 @@ class DivergedWarning(UserWarning):
 
 
 class ResumeWarning(UserWarning):
-    """A run goes on from a file of another machine, or could not write its own."""
+    """A run is resumed from a file of another machine, or its state file could not be written."""

@@ -1,4 +1,4 @@
-"""Values as JSON can hold them."""
+"""Convert values to what JSON can represent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def finite(value: Any) -> Any:
-    """Return the value with plain numbers, and None for numbers that JSON cannot express.
+    """Return the value with plain numbers; numbers that JSON cannot represent become None.
 
     Examples
     --------

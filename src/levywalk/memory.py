@@ -1,9 +1,9 @@
-"""What a method remembers: declared by name, kept in the token (it travels) or at a node (it
-stays).
+"""The memory of a method: named entries in the token (they travel) or at a node (they stay).
 
-A walk or an update declares its memory as two dicts, ``token_memory`` and ``node_memory``, of name
-to one of the kinds below. Everything else follows from the declaration: how much room a simulation
-needs, what a state file holds, and what a fleet's manifest, messages and disks carry.
+A walk or an update declares its memory in two dicts, ``token_memory`` and ``node_memory``, which
+map a name to one of the kinds below. Everything else follows from the declaration: how much memory
+a simulation needs, what a state file contains, and what a fleet writes into its manifest, its
+messages and its files.
 
 ===============  ======================  =====================================================
 kind             where                   what
@@ -75,7 +75,7 @@ class PerSample(Number):
 
 
 class PerNode(Number):
-    """One number at the node; the same as `Number`, for declarations that read better so."""
+    """One number at the node; another name for `Number` that can make a declaration clearer."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ Kind = Number | Like | Array
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The numbers that decide how large an entry is: of the model, and of one node."""
+    """The numbers that determine the size of an entry: those of the model and those of one node."""
 
     dim: int
     degree: int
@@ -158,7 +158,7 @@ def _clean_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 
 def check_declaration(owner: str, where: str, declared: Any) -> dict[str, Kind]:
-    """Return a declaration as a dict of names to kinds, or say what is wrong with it.
+    """Return a declaration as a dict of names to kinds; raise an error if it is not valid.
 
     Examples
     --------
@@ -192,10 +192,11 @@ def check_declaration(owner: str, where: str, declared: Any) -> dict[str, Kind]:
 
 
 class Slots(MutableMapping[str, Any]):
-    """Named entries with a fixed shape and type; reading a number gives a Python number, an array
-    is given as it is.
+    """Named entries with a fixed shape and type.
 
-    Assigning copies into the entry, so that shape and type stay.
+    Reading a number returns a Python number; reading an array returns the array itself, not a copy.
+
+    Assigning copies the value into the entry, so its shape and type do not change.
 
     Examples
     --------
@@ -222,7 +223,7 @@ class Slots(MutableMapping[str, Any]):
             raise InvalidParameter(
                 f"memory has no entry {name!r}: declare it first; declared: {known}"
             )
-        if value is array:  # in-place arithmetic has done the work
+        if value is array:  # in-place arithmetic has already changed the entry
             return
         if np.shape(value) != array.shape:
             raise InvalidParameter(
@@ -242,7 +243,7 @@ class Slots(MutableMapping[str, Any]):
 
 @dataclass(slots=True)
 class Memory:
-    """What a method remembers at this visit: ``token`` travels with the model, ``node`` stays here.
+    """The memory of a method at one visit: ``token`` travels with the model, ``node`` stays here.
 
     Examples
     --------
@@ -283,22 +284,24 @@ def token_bytes(declared: Mapping[str, Kind], dim: int) -> int:
 
 
 def parts(arrays: Mapping[str, AnyArray], prefix: str) -> dict[str, AnyArray]:
-    """Return the entries whose names begin with a prefix, without it."""
+    """Return the entries whose names begin with a prefix; the prefix is removed from the names."""
     return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 class NodeMemory:
-    """The memory of all nodes in a simulation: per entry one array, a row per replica, the nodes
-    side by side.
+    """The memory of all nodes in a simulation.
+
+    Each entry is one array with one row per replica; a row contains the values of all nodes, one
+    node after the other.
 
     Parameters
     ----------
     declared
-        Name to kind, of walks and update together.
+        The declared entries of the walks and the update together: name to kind.
     replicas, dim
-        The number of walks and of the model's entries.
+        The number of replicas and the number of the model's entries.
     degree, n_samples
-        One number per node.
+        The degree and the number of samples of each node.
 
     Examples
     --------
@@ -329,7 +332,7 @@ class NodeMemory:
             self.arrays[name] = np.full((replicas, width), kind.initial, kind.dtype)
 
     def at(self, replica: int, v: int) -> dict[str, AnyArray]:
-        """Return one node's entries for one replica: views, so that changes are kept."""
+        """Return one node's entries for one replica as views, so that changes are stored."""
         found = {}
         for name, array in self.arrays.items():
             offsets, shape = self.offsets[name], self.shapes[name]
@@ -362,8 +365,10 @@ def node_memory_bytes(
 def _layout(
     declared: Mapping[str, Kind], dim: int, degree: npt.NDArray[Any], n_samples: npt.NDArray[Any]
 ) -> Iterator[tuple[str, int, npt.NDArray[np.int64] | int, tuple[int, ...]]]:
-    """Yield each entry's name, its row's length, where each node's part begins (or how long it is),
-    and its shape.
+    """Yield the layout of each entry.
+
+    This is its name, the length of its row, where each node's part begins (or how long it is), and
+    its shape.
     """
     n = len(degree)
     counts: dict[type, Callable[[], npt.NDArray[Any]]] = {

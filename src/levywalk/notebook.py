@@ -1,4 +1,4 @@
-"""Small HTML tables, with which results show themselves in a notebook."""
+"""Small HTML tables that show results in a notebook."""
 
 from __future__ import annotations
 

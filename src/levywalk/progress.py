@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal's stderr, nothing anywhere else."""
+"""Progress of long computations: a bar on stderr if it is a terminal, otherwise nothing."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import Any, Protocol, Self
 
 
 class Progress(Protocol):
-    """What long work reports to."""
+    """The interface to which a long computation reports its progress."""
 
     def advance(self, amount: float) -> None:
-        """Say that ``amount`` more of the work is done."""
+        """Report that ``amount`` more of the work is done."""
 
 
 class Bar:
-    """A rich progress bar that appears once the work has taken ``patience`` seconds and stderr is a
-    terminal.
+    """A progress bar (by rich) that appears after ``patience`` seconds if stderr is a terminal.
 
-    ``done`` of ``total`` may have been done before, by a run that this one goes on from.
+    ``done`` is the part of ``total`` that was already done by a run that is now resumed.
 
     Examples
     --------
@@ -27,7 +26,7 @@ class Bar:
     ...     bar.advance(10)
     """
 
-    speed_over = 30.0  # seconds that the time left is told from
+    speed_over = 30.0  # the remaining time is estimated from the last 30 seconds
 
     def __init__(
         self,
@@ -62,7 +61,7 @@ class Bar:
         self._bar.update(self._task, description=self.title, completed=self._done)  # type: ignore[arg-type]
 
     def columns(self) -> list[Any]:
-        """Return what the bar shows, as rich's columns."""
+        """Return the columns of the progress bar, in rich's format."""
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
         return [

@@ -1,12 +1,13 @@
-"""One name for each design, update, loss, schedule, network and data source, and one way to write
-and read it.
+"""The registry: names of designs, updates, losses, schedules, networks and data sources.
 
-A *recipe* is plain data: ``{"kind": "mhlj", "p_jump": 0.2}``. The same recipe stands in a TOML
-file, in a trace's provenance and in a fleet's manifest, and the command line's ``mhlj:p_jump=0.2``
-is a short spelling of it. A name belongs to a factory, a class or a function; what the factory
-takes as arguments are the keys of the recipe.
+It is also the one place that converts such objects to plain data and back.
 
-Users add their own names by `register`, by an entry point of their package (group
+A *recipe* is plain data: ``{"kind": "mhlj", "p_jump": 0.2}``. The same recipe is used in a TOML
+file, in a trace's provenance and in a fleet's manifest, and ``mhlj:p_jump=0.2`` on the command line
+is a short form of it. Each name belongs to a factory, which is a class or a function; the arguments
+of the factory are the keys of the recipe.
+
+Users add their own names with `register`, by an entry point of their package (group
 ``levywalk.design``, ``levywalk.update`` and so on), or with ``--load my_walk.py`` on the command
 line. A file that is read, such as a TOML file or a manifest, can only use names that are
 registered: reading a file never runs code.
@@ -34,8 +35,8 @@ PARTS = ("target", "distance", "jump", "detector")  # parts of designs, which re
 # the environment's list of files to load, so that worker processes know the same names
 LOAD = "LEVYWALK_LOAD"
 
-# The modules that register the names of the package, imported when a name of the kind is first
-# asked for.
+# The modules that register the names of the package. They are imported when a name of the kind is
+# first needed.
 _HOMES = {
     "design": "levywalk.walks",
     "update": "levywalk.updates",
@@ -48,7 +49,7 @@ _HOMES = {
     "jump": "levywalk.walks",
     "detector": "levywalk.walks",
 }
-# What a nested recipe stands for, by the key that it stands under.
+# The kind of a nested recipe, by the key under which it is written.
 _NESTED = {
     "first": "design",
     "then": "design",
@@ -71,18 +72,18 @@ Factory = TypeVar("Factory", bound=Callable[..., Any])
 
 
 def register(kind: str, name: str, factory: Callable[..., Any]) -> None:
-    """Give a factory a name, by which files and the command line can ask for what it makes.
+    """Register a factory under a name, so that files and the command line can refer to it.
 
     Parameters
     ----------
     kind
         "design", "update", "loss", "schedule", "network" or "data".
     name
-        Letters, digits and underscores; a name that is taken is refused.
+        Letters, digits and underscores. A name that is already registered is refused.
     factory
         A class or function. Its arguments become the keys of the recipe, and the object that it
         makes should keep each argument as an attribute of the same name, so that the recipe can be
-        written again.
+        written from the object.
 
     Examples
     --------
@@ -122,7 +123,7 @@ def add(kind: str, name: str, factory: Callable[..., Any]) -> None:
 
 
 def registered(kind: str, name: str | None = None) -> Callable[[Factory], Factory]:
-    """Register a factory of the package; what a function makes remembers its recipe."""
+    """Register a factory of the package; an object that a function makes stores its recipe."""
 
     def wrap(factory: Factory) -> Factory:
         found = name or factory.__name__
@@ -146,7 +147,7 @@ def registered(kind: str, name: str | None = None) -> Callable[[Factory], Factor
 
 
 def names(kind: str) -> dict[str, Callable[..., Any]]:
-    """Return all registered names of a kind and their factories, users' own included.
+    """Return all registered names of a kind and their factories, including those of users.
 
     Examples
     --------
@@ -160,7 +161,7 @@ def names(kind: str) -> dict[str, Callable[..., Any]]:
 
 
 def find(kind: str, name: object) -> Callable[..., Any]:
-    """Return the factory of a name, or say which names there are.
+    """Return the factory of a name; the error for an unknown name lists the known ones.
 
     Examples
     --------
@@ -177,15 +178,15 @@ def find(kind: str, name: object) -> Callable[..., Any]:
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise InvalidParameter(
             f"unknown {kind} {name!r}; {hint}known: {', '.join(sorted(table))}; "
-            "a name of your own is known after lw.register, or with --load FILE on the command line"
+            "add your own names with lw.register, or with --load FILE on the command line"
         )
     return table[name]
 
 
 def to_dict(kind: str, value: Any, *, strict: bool = True) -> Any:
-    """Return the recipe of an object: plain data, from which `from_dict` makes an equal one.
+    """Return the recipe of an object: plain data from which `from_dict` makes an equal object.
 
-    With ``strict=False`` an object that has none, because its class is not registered, gives None.
+    With ``strict=False`` the result is None for an object whose class is not registered.
 
     Examples
     --------
@@ -212,7 +213,7 @@ def to_dict(kind: str, value: Any, *, strict: bool = True) -> Any:
 
 
 def from_dict(kind: str, recipe: Any) -> Any:
-    """Make the object of a recipe; unknown names and arguments are refused.
+    """Make the object that a recipe describes; unknown names and arguments are refused.
 
     Examples
     --------
@@ -230,7 +231,7 @@ def from_dict(kind: str, recipe: Any) -> Any:
 def check_arguments(
     kind: str, name: str, factory: Callable[..., Any], given: Mapping[str, Any]
 ) -> None:
-    """Refuse arguments that a factory does not have, and missing ones."""
+    """Refuse arguments that a factory does not have, and recipes without a required argument."""
     parameters = arguments_of(factory)
     for key in given:
         if key not in parameters:
@@ -260,8 +261,9 @@ def arguments_of(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def load_file(path: str | Path) -> None:
-    """Run a Python file that registers names; what ``--load FILE`` does. Worker processes load it
-    too.
+    """Run a Python file that registers names, as ``--load FILE`` does.
+
+    Worker processes load the file too.
     """
     file = Path(path).resolve()
     if not file.is_file():
@@ -310,7 +312,7 @@ def _table(kind: str) -> dict[str, Callable[..., Any]]:
 
 
 def _fill(kind: str) -> None:
-    """Import what registers the package's own names, and the files that the command line loaded."""
+    """Import the modules that register the package's names, and the files given by --load."""
     importlib.import_module(_HOMES[kind])
     _load_environment()
 
@@ -352,7 +354,7 @@ def _plain(key: str, value: Any) -> Any:
 
 
 def _made(key: str, value: Any) -> Any:
-    """Return an argument as the object that its recipe stands for."""
+    """Return an argument as the object that its recipe describes."""
     if isinstance(value, Mapping) and key in _NESTED:
         return from_dict(_NESTED[key], value)
     return value

@@ -1,4 +1,4 @@
-"""Schedules: numbers that change with the step t = 0, 1, …; for p_jump and for step sizes."""
+"""Schedules: numbers that change with the step t = 0, 1, …, such as p_jump or a step size."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from levywalk.registry import registered
 
 @runtime_checkable
 class Schedule(Protocol):
-    """Any object with ``values(start, stop)``: the numbers of the steps start, …, stop-1.
+    """Any object with ``values(start, stop)``, which returns the numbers of steps start, …, stop-1.
 
-    Oracle and kernels read the same array, so that they make the same decisions; a value may depend
-    on its step alone, not on where the piece begins.
+    The reference backend and the kernels read the same array, so that they make the same decisions.
+    A value may depend only on its step, not on ``start`` or ``stop``.
     """
 
     def values(self, start: int, stop: int) -> Floats:
@@ -52,10 +52,11 @@ class Constant:
 class Decaying:
     """initial · (1 + t/timescale)^-power: half the initial value at t = timescale when power is 1.
 
-    Of p_jump, the default ``timescale`` is the shortest of those tried that cost the paper's four
-    networks no speed (docs/paper.md): jumps should be there while the model travels, so a much
-    smaller step size wants a longer one, about ten times dim/(γL̄). Of a step size, no timescale is
-    right in general.
+    The default ``timescale`` is meant for p_jump. Among the values that were tried, it is the
+    shortest that did not slow down convergence on the paper's four networks (docs/paper.md). Jumps
+    are needed until the model is near the optimum, so a much smaller step size needs a longer
+    timescale, about ten times dim/(γL̄). For step sizes there is no timescale that is good in
+    general.
 
     Examples
     --------
@@ -83,7 +84,7 @@ class Decaying:
 @registered("schedule", "dropping")
 @dataclass(frozen=True, slots=True)
 class Dropping:
-    """``initial`` before step ``at``, ``then`` from it on.
+    """``initial`` before step ``at``, and ``then`` from step ``at`` on.
 
     Examples
     --------
@@ -108,8 +109,9 @@ class Dropping:
 
 
 def is_schedule(value: Any) -> TypeGuard[Schedule]:
-    """Return whether ``value`` can be asked for values by step; a dict, whose ``values`` means
-    another thing, cannot.
+    """Return whether ``value`` is a schedule.
+
+    A dict is not one, because its method ``values`` has another meaning.
 
     Examples
     --------

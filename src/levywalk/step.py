@@ -1,10 +1,9 @@
-"""The one step of a walking model: at a node, the update changes the model, then the walk decides
-where it goes.
+"""One step of a walking model: the node's update changes the model, then the walk moves it.
 
-`step` is used by the reference backend, the virtual fleet and the real node alike. It is a function
-of what the node has (`Site`), what travels (the token) and the step's random words; asked again, it
-gives the same answer. Kernels are its compiled twins, and the fleet's invariants replay it
-independently.
+`step` is used by the reference backend, the virtual fleet and the real node alike. Its result
+depends only on what the node has (`Site`), what travels (the token) and the step's random words;
+the same arguments give the same result. The kernels are its compiled twins, and the checks of the
+fleet's invariants replay it with independent code.
 
 A move of several hops (a jump) takes one call per hop: the first call updates the model and makes
 the first hop, each further call, at the next node, makes one more.
@@ -50,7 +49,7 @@ _DETECTOR_MEMORY: dict[str, Kind] = {
 
 
 class StepValues:
-    """The numbers of a schedule, step by step; those of a piece of the walk are computed at once.
+    """The numbers of a schedule by step; those of many consecutive steps are computed at once.
 
     Examples
     --------
@@ -82,7 +81,7 @@ class StepValues:
 
 
 class PublishedPhase:
-    """One way to walk, as far as it is published: every node knows it.
+    """The published constants of one phase of a walk, which every node knows.
 
     Attributes
     ----------
@@ -91,7 +90,7 @@ class PublishedPhase:
     step_size
         γ as a schedule.
     most
-        The step size is cut here.
+        The largest step size that is used; larger values are replaced by it.
     scaled
         Whether a replica's scale multiplies the step size (in a simulation of a grid of step
         sizes).
@@ -150,7 +149,7 @@ _NOTHING: Mapping[str, float] = {}
 
 @dataclass(frozen=True)
 class Method:
-    """A walk and an update, as far as every node knows them: the published constants of a run."""
+    """The published constants of a run's walk and update, which every node knows."""
 
     phases: tuple[PublishedPhase, ...]
     update: Update
@@ -160,7 +159,7 @@ class Method:
 
     @cached_property
     def token_memory(self) -> dict[str, Kind]:
-        """All that travels besides the model, by full name."""
+        """All entries that travel with the model, by full name."""
         found = _prefixed(UPDATE, self.update.token_memory)
         for prefix, phase in zip(WALKS, self.phases, strict=False):
             found |= _prefixed(prefix, phase.walk.token_memory)
@@ -168,7 +167,7 @@ class Method:
 
     @cached_property
     def node_memory(self) -> dict[str, Kind]:
-        """All that stays at a node, by full name."""
+        """All entries that stay at a node, by full name."""
         found = _prefixed(UPDATE, self.update.node_memory)
         for prefix, phase in zip(WALKS, self.phases, strict=False):
             found |= _prefixed(prefix, phase.walk.node_memory)
@@ -176,7 +175,7 @@ class Method:
 
     @property
     def token_bytes(self) -> int:
-        """The bytes of a model and what travels with it."""
+        """The number of bytes of a model and the memory that travels with it."""
         return 8 * self.dim + token_bytes(self.token_memory, self.dim)
 
     @property
@@ -186,13 +185,11 @@ class Method:
 
     @cached_property
     def moves_by_direction(self) -> bool:
-        """Whether the update is x - γ · direction, with a direction that the detector can
-        look at.
-        """
+        """Whether the update is x - γ · direction, so that the detector can use the direction."""
         return keeps(self.update, Update, "apply")
 
     def first_memory(self) -> dict[str, AnyArray]:
-        """Return what the first token remembers."""
+        """Return the memory of the first token."""
         return token_arrays(self.token_memory, self.dim)
 
     def prepare(self, start: int, stop: int) -> None:
@@ -206,24 +203,26 @@ def _prefixed(prefix: str, declared: Mapping[str, Kind]) -> dict[str, Kind]:
 
 
 class Travelling(NamedTuple):
-    """What travels: the model, what it remembers, and where the walk stands. A step makes a new
-    one.
+    """The token that travels: the model, its memory and the state of the walk.
+
+    A step returns a new token and does not change the old one.
 
     Attributes
     ----------
     memory
         What travels with the model, by full name.
     step
-        Updates done.
+        The number of updates done.
     hop, distance
-        Hops of the present move that are made, and all hops of it; both are 0 between two moves.
+        The number of hops already made in the current move, and the total number of hops of this
+        move; both are 0 between two moves.
     came_from
         The node that sent the model, -1 at the start and after a stay.
     switched_at, diverged_at
         The step after whose update the phase changed, and the step whose update overflowed; -1 if
         none.
     hops, small_messages
-        Hops made in all, and messages without a model.
+        The total number of hops, and the number of messages that do not carry a model.
     """
 
     model: Floats
@@ -243,8 +242,7 @@ Ask = Callable[[str, Sequence[int]], Sequence[Any]]
 
 
 class Site:
-    """A node at which the model can be: its data, its weights, what it knows about its neighbours,
-    and its memory.
+    """A node as a step sees it: its data, weights, memory and knowledge about its neighbours.
 
     Attributes
     ----------
@@ -255,8 +253,8 @@ class Site:
     scale
         A factor of the step size, for a grid of step sizes in one simulation.
     ask
-        Asks neighbours for an entry of their memory: (full name, nodes) to one value per node, None
-        from a dead one.
+        A function that asks neighbours for an entry of their memory. It takes the full name and the
+        nodes, and returns one value per node, None for a dead node.
     """
 
     __slots__ = ("ask", "local", "memory", "method", "node", "scale", "views", "weights")
@@ -279,8 +277,9 @@ class Site:
 
 
 def step(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]:
-    """Update the model, unless it is on its way in a move of several hops, and decide where it
-    goes.
+    """Update the model and decide where it goes.
+
+    The update is left out while the model is in the middle of a move of several hops.
 
     Returns the new token and the next node.
 
@@ -301,10 +300,10 @@ def step(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]:
 
 
 def updated(site: Site, token: Travelling, words: Words) -> Travelling:
-    """Return the token after the node's update, and after the detector's look at it.
+    """Return the token after the node's update and the detector's check.
 
-    A model that would overflow stays as it is, for good; what its update remembers is not read any
-    more.
+    A model whose update would overflow keeps its last value for the rest of the run, and the memory
+    of its update is not read again.
     """
     t, method, x = token.step, site.method, token.model
     if token.diverged_at >= 0:
@@ -372,13 +371,13 @@ def moved(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]
 
 
 def _checked(decision: Decision, view: LocalView, walk: Walk) -> tuple[int, int]:
-    """Return where to go and how many hops are left; a dead neighbour becomes a stay."""
+    """Return the next node and the hops left; if the next node is dead, the model stays."""
     to, left = decision
     own = view.server is None and not keeps(walk, Design, "decide")
     if own and to != view.node and to not in view.neighbours:
         raise InvalidParameter(
             f"walk {walk.name} must go to a neighbour or stay, got {to!r} at node {view.node}; "
-            "a walk that goes elsewhere declares local = False"
+            "a walk that goes to other nodes must declare local = False"
         )
     if view.alive is not None and not view.reaches(to):
         to = view.node
@@ -392,7 +391,7 @@ def _checked(decision: Decision, view: LocalView, walk: Walk) -> tuple[int, int]
 
 
 def _ask(site: Site, walk: Walk, view: LocalView, phase: int) -> int:
-    """Put the neighbours' answers into the view; return how many small messages that took."""
+    """Put the neighbours' answers into the view; return the number of small messages needed."""
     if not walk.asks_neighbours:
         return 0
     if site.ask is None:
@@ -418,7 +417,7 @@ def _memory(
 def _settled(
     detector: BoundDetector, carried: Mapping[str, AnyArray], direction: Floats, step_size: float
 ) -> bool:
-    """Let the detector take in an update; its averages are part of the token's memory."""
+    """Update the detector, whose averages are in the token; return whether to switch."""
     mine = Slots(parts(carried, DETECTOR))
     state = DetectorState(mine["mean"], mine["power"], mine["mass"], mine["streak"])
     settled = detector.observe(state, direction, step_size)

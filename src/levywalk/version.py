@@ -1,6 +1,4 @@
-"""The version, in one place, and what tells two states of the sources apart that have the same
-version.
-"""
+"""The version number, and a digest that distinguishes different sources with the same version."""
 
 from __future__ import annotations
 
@@ -15,8 +13,7 @@ _HERE = Path(__file__).parent
 
 @cache
 def source_digest(*parts: str) -> str:
-    """Return a digest of source files of this package: of each part, a file or all files of a
-    folder.
+    """Return a digest of source files of this package; each part is a file or a folder.
 
     Examples
     --------

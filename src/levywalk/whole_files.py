@@ -1,4 +1,4 @@
-"""What a file needs to outlive a power cut."""
+"""Write files so that they survive a power failure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def sync_folder(folder: Path) -> None:
-    """Let the new name of a file outlive a power cut.
+    """Sync a folder to disk, so that the name of a new file in it survives a power failure.
 
     Examples
     --------
@@ -23,8 +23,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Write or replace a file at once: a reader sees the old one or the new one, also after a power
-    cut.
+    """Write or replace a file atomically.
+
+    A reader sees either the old or the new content, even after a power failure.
     """
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)

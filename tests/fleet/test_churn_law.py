@@ -91,8 +91,9 @@ def matrix(virtual: VirtualFleet, alive: list[int], phase: str) -> np.ndarray:
         if phase == "mh":
             found[v] = row(here, plain, here.views[0].degree, n)
         else:
-            token = plain._replace(step=1, hop=1, distance=2)
-            found[v] = row(here, token, max(1, len(here.views[0].live)), n)
+            found[v] = row(
+                here, plain._replace(step=1, hop=1, distance=2), max(1, len(here.views[0].live)), n
+            )
     return found[np.ix_(alive, alive)]
 
 

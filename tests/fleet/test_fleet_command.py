@@ -185,7 +185,8 @@ def test_a_fault_after_the_end_is_said_to_be_too_late(tmp_path: Path) -> None:
         (["ring:12", "--stop", "never"], "stop must be one of"),
         (
             ["ring:12", "--design", "iid_uniform"],
-            r"got i\.i\.d\. uniform, which only a server can do",
+            "design must walk over the edges in a fleet, got i.i.d. uniform, "
+            "which only a server can do",
         ),
         (["ring:12", "--design", "mhlj,unif_rw"], "design must be one"),
         (["ring:12", "--step-size", "tuned"], "step_size must be 'theory' or a number"),

@@ -1,4 +1,4 @@
-"""Runs: the oracle, the kernels, and the one that chooses between them; and the walk alone."""
+"""Runs: the reference backend, the kernels, the choice between them, and walks without a model."""
 
 from levywalk.engine.prepare import check_sizes, checkpoints_of
 from levywalk.engine.run import check_run, run, run_step_sizes

@@ -1,5 +1,6 @@
-"""Which backend carries out a run: walk, update and problem are all asked whether they have a
-compiled form.
+"""Choose the backend of a run.
+
+The kernel is used if walk, update and problem all have a compiled form.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ BACKENDS = ("auto", "kernel", "reference")
 
 
 def choose_backend(backend: str, plan: RunPlan) -> str:
-    """Return "kernel" or "reference"; asked for a kernel that does not exist, say what lacks a
-    compiled form.
+    """Return "kernel" or "reference".
+
+    If a kernel is requested that does not exist, the error names what has no compiled form.
     """
     if backend == "reference":
         return "reference"
@@ -68,13 +70,13 @@ def without_kernel(plan: RunPlan) -> str | None:
 
 
 def has_builtin_loss(problem: GeneralizedLinear) -> bool:
-    """Return whether the kernels know the loss themselves."""
+    """Return whether the loss is built into the kernels."""
     return is_squared(problem) or is_logistic(problem)
 
 
 def is_plain_sgd(update: Update) -> bool:
-    """Return whether the update is the SGD that the kernels compute, and no subclass that computes
-    something else.
+    """Return whether the update is plain SGD, which the kernels compute, and not a changed
+    subclass.
     """
     return (
         keeps(update, Sgd, "gradient", "direction", "apply")
@@ -84,21 +86,20 @@ def is_plain_sgd(update: Update) -> bool:
 
 
 def compiled_update(update: Update) -> Callable[..., Any] | None:
-    """Return an update's compiled twin, unless a subclass overrides what the twin stands for."""
+    """Return an update's compiled twin, or None if a subclass overrides the methods it replaces."""
     return _twin(update, "direction", "apply")
 
 
 def compiled_walk(walk: Walk) -> Callable[..., Any] | None:
-    """Return a walk's compiled twin, unless a subclass overrides what the twin stands for."""
+    """Return a walk's compiled twin, or None if a subclass overrides the method it replaces."""
     return _twin(walk, "decide")
 
 
 def _twin(value: Walk | Update, *names: str) -> Callable[..., Any] | None:
-    """Return ``value.compiled()`` if the class that defines it, or a subclass of that, defines none
-    of the names anew.
+    """Return ``value.compiled()``, or None if a subclass overrides one of the names.
 
-    A twin stands for the methods of the class that wrote it; a subclass that overrides one of them
-    loses the twin.
+    A twin replaces the methods of the class that defines it. If a subclass overrides one of them,
+    the twin is no longer valid.
     """
     if "compiled" in getattr(value, "__dict__", {}) or any(
         name in getattr(value, "__dict__", {}) for name in names

@@ -1,5 +1,6 @@
-"""Bind a walk and an update to a network and a problem: what kernels, reference and fleet begin
-from.
+"""Bind a walk and an update to a network and a problem.
+
+The kernels, the reference backend and the fleet all start from the result.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from levywalk.walks import Bound, Detector, Walk
 
 @dataclass(frozen=True)
 class BoundPhase:
-    """A way to walk, bound to a network, and its step size; a switching walk has two."""
+    """One phase of a walk, bound to a network, with its step size; a switching walk has two."""
 
     bound: Bound
     published: PublishedPhase
@@ -32,13 +33,13 @@ class BoundPhase:
         return self.published.step_size
 
     def step_sizes(self, start: int, stop: int) -> Floats:
-        """Return γ of the steps; a constant comes as one number."""
+        """Return γ of the steps; a constant is returned as one number."""
         if isinstance(self.step_size, Constant):
             return np.array([self.step_size.value])
         return schedule_values("step_size", self.step_size, start, stop)
 
     def jump_probabilities(self, start: int, stop: int) -> Floats:
-        """Return p_jump of the steps; none at all without a jump law, one number if constant."""
+        """Return p_jump of the steps: empty without a jump law, one number if it is constant."""
         jump = self.bound.jump
         if jump is None:
             return np.empty(0)
@@ -47,7 +48,7 @@ class BoundPhase:
         return jump.p_jump_at(start, stop)
 
     def distances(self) -> Floats:
-        """Return the cumulative law of the jump distance, empty without jumps."""
+        """Return the cumulative law of the jump distance; it is empty without jumps."""
         return np.empty(0) if self.bound.jump is None else self.bound.jump.cumulative()
 
 
@@ -74,7 +75,7 @@ def bind_phases(
 def method_of(
     phases: tuple[BoundPhase, ...], update: Update, detector: Detector | None, problem: Problem
 ) -> Method:
-    """Return what is published of bound phases and an update."""
+    """Return the published constants of bound phases and an update."""
     bound = (
         None if detector is None else detector.bind(problem.dim, float(np.mean(problem.smoothness)))
     )
@@ -82,16 +83,14 @@ def method_of(
 
 
 class Sites:
-    """The nodes of a simulation as places where a step is made; each is built when it is first
-    visited.
-    """
+    """The nodes of a simulation as `Site` objects; each is built at its first visit."""
 
     def __init__(self, method: Method, problem: Problem, bounds: list[Bound]) -> None:
         self.method, self.problem, self.bounds = method, problem, bounds
         self._made: dict[int, Site] = {}
 
     def __call__(self, v: int) -> Site:
-        """Return a node."""
+        """Return the site of a node."""
         site = self._made.get(v)
         if site is None:
             scores = [float(bound.scores[v]) for bound in self.bounds]
@@ -126,6 +125,6 @@ def bind(
 
 
 def sample_counts(problem: Problem) -> Ints:
-    """Return each node's number of samples; ones for a problem that has none to count."""
+    """Return each node's number of samples; 1 for a problem that is not made of samples."""
     offsets = getattr(problem, "offsets", None)
     return np.ones(problem.n, np.int64) if offsets is None else np.diff(offsets)

@@ -1,4 +1,4 @@
-"""Take all replicas from checkpoint to checkpoint; return what happened."""
+"""Advance all replicas from checkpoint to checkpoint, and return the trace."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from levywalk.errors import DivergedWarning
 from levywalk.progress import Bar
 from levywalk.trace import Trace
 
-_PIECE = 1 << 16  # steps between two looks at Ctrl-C, or fewer …
+_PIECE = 1 << 16  # steps between two checks for Ctrl-C, or fewer …
 _PIECE_SECONDS = 0.1  # … if they would take longer than about this
-_FIRST_PIECE = 64  # steps, before it is known how long they take
-_MODELS = 1 << 16  # numbers of models that are kept to be measured together
+_FIRST_PIECE = 64  # steps of the first piece, before the time per step is known
+_MODELS = 1 << 16  # entries of models that are stored to be measured together
 
 Through = Callable[[int, Ints], Standings]
 
@@ -36,10 +36,10 @@ Through = Callable[[int, Ints], Standings]
 def drive(
     job: Job, provenance: dict[str, Any], progress: bool | None, file: StateFile | None = None
 ) -> Trace:
-    """Take all replicas through all checkpoints, each thread its own share of them.
+    """Advance all replicas through all checkpoints; each thread advances its share of the replicas.
 
-    With a file, go on from what it holds; now and then all shares end at one step, and the file
-    takes their state.
+    With a file, the run is resumed from the state in it. From time to time all shares stop at the
+    same step, and their state is written to the file.
     """
     plan = job.plan
     measure = Measure(plan.problem, job.loss_nodes, only_distance=job.only_distance)
@@ -78,8 +78,9 @@ def drive(
 
 
 class RunShare(Share):
-    """One thread's replicas of a run; ``go`` takes them through some marks, and they are measured
-    at each.
+    """One thread's replicas of a run.
+
+    ``go`` advances them through some marks, and they are measured at each mark.
     """
 
     def __init__(
@@ -93,13 +94,13 @@ class RunShare(Share):
     ) -> None:
         self.go, self.measure, self.done = go, measure, done
         self.errors, self.counts = record.errors[rows], record.counts[rows]
-        self.most = max(1, _MODELS // state.model.size)  # marks at once
+        self.most = max(1, _MODELS // state.model.size)  # marks per call
         self.piece = _FIRST_PIECE
         if done == 0:
             self.note(_standing(state), 0)
 
     def goals(self, marks: Ints, column: int) -> Ints:
-        """Return as many marks as have room for their models."""
+        """Return the next marks, limited by the memory for their models."""
         return marks[column : column + self.most]
 
     def most_steps(self) -> int:
@@ -110,13 +111,13 @@ class RunShare(Share):
         """Walk through the marks and measure at each."""
         began = time.perf_counter()
         self.note(self.go(self.done, marks), column)
-        # Longer pieces while they are short, shorter ones where a step or a checkpoint costs more
-        # than expected
+        # Pieces become longer while they take little time, and shorter if a step or a checkpoint
+        # costs more than expected.
         per_step = (time.perf_counter() - began) / (int(marks[-1]) - self.done)
         self.piece = max(1, min(4 * self.piece, int(_PIECE_SECONDS / max(per_step, 1e-9))))
 
     def note(self, seen: Standings, column: int) -> None:
-        """Measure what was seen into the record, from this column on."""
+        """Measure the models and write the results into the record, starting at this column."""
         self.measure(seen, self.errors, column)
         here = slice(column, column + seen.hops.shape[1])
         self.counts[:, 0, here], self.counts[:, 1, here] = seen.hops, seen.transfers
@@ -124,7 +125,7 @@ class RunShare(Share):
 
 
 def _piece(job: Job) -> int:
-    """Return the most steps between two looks at Ctrl-C and the clock."""
+    """Return the largest number of steps between two checks for Ctrl-C and the time."""
     plan = job.plan
     samples = getattr(plan.problem, "n_samples", plan.problem.n) / plan.problem.n
     if job.backend == "kernel":
@@ -138,8 +139,9 @@ def _piece(job: Job) -> int:
 
 
 def _shares(job: Job, state: RunState) -> list[tuple[slice, Through]]:
-    """Return each thread's replicas and what takes them on; the oracle is plain Python and has one
-    thread.
+    """Return each thread's replicas and the function that advances them.
+
+    The reference backend is plain Python and uses one thread.
     """
     plan = job.plan
     if job.backend == "reference":
@@ -155,7 +157,7 @@ def _shares(job: Job, state: RunState) -> list[tuple[slice, Through]]:
 
 
 def _standing(state: RunState) -> Standings:
-    """Return where the replicas stand, as one mark."""
+    """Return the current state of the replicas as one mark."""
     return Standings(*(getattr(state, name)[:, None] for name in Standings._fields))
 
 
@@ -209,5 +211,5 @@ def _trace(
 
 
 def _memory(state: RunState) -> dict[str, AnyArray]:
-    """Return what tokens and nodes remember at the end, by name."""
+    """Return the memory of tokens and nodes at the end, by name."""
     return state.token_memory | state.node_memory

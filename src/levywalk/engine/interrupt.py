@@ -1,4 +1,4 @@
-"""Ctrl-C as a request: finish the piece under way, keep what was done."""
+"""Treat Ctrl-C as a request: finish the current piece and keep the results so far."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 
 class Interruptible:
-    """While open, the first Ctrl-C sets ``requested``; a second one interrupts at once.
+    """A context in which the first Ctrl-C sets ``requested`` and a second one interrupts at once.
 
     Outside the main thread, where Python allows no handler, it does nothing.
 

@@ -1,10 +1,11 @@
 """The errors of the models at a checkpoint: ‖x - x*‖², f(x) - f(x*) and f(x).
 
-‖x - x*‖² is always exact, and for least squares so is f: it goes through the Hessian, whatever the
-number of samples. Any other f costs a pass over the data, which at 200 checkpoints can be far more
-work than the walk itself. Then f is the mean over some of the nodes, drawn once, uniformly without
-replacement: an unbiased estimate, the same nodes for all replicas and checkpoints, and never mixed
-with exact values in one trace.
+‖x - x*‖² is always exact. For least squares f is exact too: it is computed with the Hessian, at a
+cost that does not depend on the number of samples. Any other f needs a pass over the data, which at
+200 checkpoints can be far more work than the walk itself. In that case f is estimated by the mean
+over some of the nodes, which are drawn once, uniformly without replacement. This estimate is
+unbiased, uses the same nodes for all replicas and checkpoints, and is never mixed with exact values
+in one trace.
 """
 
 from __future__ import annotations
@@ -32,15 +33,16 @@ from levywalk.problem import (
 from levywalk.problem.samples import read_only
 from levywalk.updates import Update
 
-_SHARE = 10  # measuring f costs at most one in so many of the walk's own evaluations of samples …
-_LEAST_NODES = 64  # … but is never left to fewer nodes than this
+_SHARE = 10  # measuring f reads at most a tenth of the samples that the walk itself reads …
+_LEAST_NODES = 64  # … but always uses at least this number of nodes
 
 
 def loss_nodes(
     measure_loss: Any, problem: Problem, update: Update, steps: int, checkpoints: int, seed: int
 ) -> Ints | None:
-    """Return the nodes that f is measured on, or None for all; ``measure_loss`` is "auto", "exact"
-    or how many.
+    """Return the nodes on which f is measured, or None for all.
+
+    ``measure_loss`` is "auto", "exact" or the number of nodes.
 
     Examples
     --------
@@ -68,8 +70,9 @@ def loss_nodes(
 
 
 def _affordable(problem: Problem, update: Update, steps: int, checkpoints: int) -> int:
-    """Return the number of nodes whose samples, read at all checkpoints, are a share of those that
-    the walk reads.
+    """Return the number of nodes on which f can be measured at an acceptable cost.
+
+    Reading their samples at all checkpoints costs a fixed share of what the walk itself reads.
     """
     if not isinstance(problem, GeneralizedLinear):
         return steps // (_SHARE * checkpoints)
@@ -83,8 +86,8 @@ def _affordable(problem: Problem, update: Update, steps: int, checkpoints: int) 
 class Measure:
     """Measures one problem's models; a diverged replica's errors are infinite.
 
-    ``nodes`` are those that f is the mean over, None for all; with ``only_distance`` nothing but ‖x
-    - x*‖² is measured.
+    f is the mean over ``nodes``, or over all nodes if it is None. With ``only_distance`` only ‖x -
+    x*‖² is measured.
     """
 
     def __init__(
@@ -121,8 +124,8 @@ class Measure:
         }
 
     def __call__(self, seen: Standings, errors: Floats, column: int) -> None:
-        """Fill distance2, excess_loss and loss, ``errors[:, :, column:]``, of every replica at
-        every mark.
+        """Write distance2, excess_loss and loss of every replica and mark to ``errors[:, :,
+        column:]``.
         """
         replicas, marks, dim = seen.model.shape
         if self._quadratic and not self.only_distance:
@@ -144,7 +147,7 @@ class Measure:
             errors[:, 2, here] = np.where(infinite, np.inf, loss)
 
     def _losses(self, models: Floats) -> Floats:
-        """Return f of each model, NaN or infinite where it overflows."""
+        """Return f of each model; it is NaN or infinite if it overflows."""
         problem = self.problem
         if self._logistic:
             assert isinstance(problem, GeneralizedLinear)
@@ -169,8 +172,10 @@ def _compiled(name: str) -> Callable[..., None]:
 
 
 def _samples_of(problem: GeneralizedLinear, nodes: Ints | None) -> tuple[Floats, Floats, Ints]:
-    """Return features, targets and offsets of the nodes' samples; nodes with equally many are as
-    good as one.
+    """Return features, targets and offsets of the nodes' samples.
+
+    If all nodes have the same number of samples, they are merged into one, because the mean is the
+    same.
     """
     features, targets, counts = (
         problem.sorted_features,

@@ -1,4 +1,4 @@
-"""Refuse arrays that would not fit before anything is allocated."""
+"""Refuse arrays that are too large, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from levywalk.errors import TooLarge
 
-# One recorded array never takes more than this, on any machine: what is recorded must also be
-# saved, loaded and plotted.
+# The largest size of one recorded array on any machine, because it must also be saved, loaded and
+# plotted.
 LARGEST_ARRAY = 4 * 2**30
 
 
 def available_bytes() -> int:
-    """Return the memory that a new array could take.
+    """Return the number of bytes that are available for a new array.
 
     Examples
     --------

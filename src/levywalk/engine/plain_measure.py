@@ -1,7 +1,7 @@
-"""The errors of models at a checkpoint by numpy: for the reference backend where there is no numba.
+"""The errors of models at a checkpoint, computed with numpy if numba is not installed.
 
 The compiled functions of `levywalk.engine.kernels.measure` are used wherever numba can be imported;
-these agree with them to rounding.
+the functions here give the same results up to rounding.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from levywalk.arrays import Bools, Floats, Ints
 
 
 def distances2(models: Floats, active: Bools, optimum: Floats, errors: Floats, column: int) -> None:
-    """Fill ‖x - x*‖² alone."""
+    """Write only ‖x - x*‖²."""
     with np.errstate(over="ignore", invalid="ignore"):
         found = np.square(models - optimum).sum(axis=2)
     here = slice(column, column + models.shape[1])
@@ -28,7 +28,7 @@ def quadratic_excess(
     errors: Floats,
     column: int,
 ) -> None:
-    """Fill all errors of least squares: f(x) - f(x*) is ½(x - x*)ᵀH(x - x*)."""
+    """Write all errors of least squares, where f(x) - f(x*) is ½(x - x*)ᵀH(x - x*)."""
     distances2(models, active, optimum, errors, column)
     with np.errstate(over="ignore", invalid="ignore"):
         gap = models - optimum
@@ -42,7 +42,7 @@ def quadratic_excess(
 def logistic_loss(
     models: Floats, features: Floats, targets: Floats, offsets: Ints, ridge: float, out: Floats
 ) -> None:
-    """Fill f(x) of each row: the mean over nodes of the node's mean, plus the ridge."""
+    """Write f(x) of each row: the mean over nodes of the node's mean, plus the ridge term."""
     counts = np.diff(offsets)
     for r, x in enumerate(models):
         with np.errstate(over="ignore", invalid="ignore"):

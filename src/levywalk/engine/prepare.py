@@ -26,12 +26,12 @@ from levywalk.walks import AliasTable, Bound, Walk, is_plain_design
 
 CHECKPOINTS = 200
 MOST_STEPS = 2**53  # checkpoints are computed in float64
-_WORTH_A_THREAD = 100_000  # updates: fewer are done before a thread has begun
+_WORTH_A_THREAD = 100_000  # updates: fewer are finished before a thread has started
 
 
 @dataclass(frozen=True)
 class Job:
-    """A plan, its first state's ingredients and how to carry it out."""
+    """A plan, the values of its first state, and how it is executed."""
 
     plan: RunPlan
     start: Ints
@@ -39,13 +39,13 @@ class Job:
     checkpoints: Ints
     threads: int
     backend: str
-    loss_nodes: Ints | None  # that the loss is measured on; None: all
+    loss_nodes: Ints | None  # the nodes on which the loss is measured; None: all
     tuning: bool  # whether it tries a grid of step sizes
     only_distance: bool  # whether only distance2 is measured
 
 
 def check_steps(steps: Any) -> int:
-    """Return steps as an integer that checkpoints can be computed of."""
+    """Return steps as an integer for which checkpoints can be computed."""
     clean: int = checks.integer("steps", steps, low=1)
     if clean > MOST_STEPS:
         raise InvalidParameter(f"steps must be an integer of at most 2^53, got {clean}")
@@ -53,8 +53,9 @@ def check_steps(steps: Any) -> int:
 
 
 def check_sizes(steps: Any, replicas: Any, record_every: Any) -> tuple[int, int]:
-    """Return steps and replicas as integers; refuse what could not be measured before anything is
-    allocated.
+    """Return steps and replicas as integers.
+
+    Sizes whose measurements would not fit are refused before anything is allocated.
     """
     steps = check_steps(steps)
     replicas = checks.integer("replicas", replicas, low=1)
@@ -92,8 +93,9 @@ def prepare(
     record_memory: bool = False,
     only_distance: bool = False,
 ) -> Job:
-    """Check every argument and bind the design; allocate nothing large. The seed is of the nodes to
-    measure f on.
+    """Check every argument and bind the design; allocate nothing large.
+
+    The seed is used to draw the nodes on which f is measured.
     """
     replicas = len(keys)
     checks.choice("backend", backend, BACKENDS)
@@ -147,7 +149,7 @@ def prepare(
 
 
 def checkpoints_of(steps: int, record_every: Any) -> Ints:
-    """Return the steps at which a run is measured: 0 and the last always among them.
+    """Return the steps at which a run is measured; step 0 and the last step are always included.
 
     Examples
     --------
@@ -234,7 +236,7 @@ def _first_model(x0: Any, replicas: int, dim: int) -> Floats:
 
 
 def threads_for(threads: int | None, updates: int) -> int:
-    """Return how many threads; by default all cores, but no more than the updates keep busy."""
+    """Return the number of threads: by default all cores, but fewer if there are few updates."""
     if threads is not None:
         return checks.integer("threads", threads, low=1)
     cores = (

@@ -1,5 +1,6 @@
-"""The reference backend: `levywalk.step` again and again, one replica after the other. The oracle
-of every kernel.
+"""The reference backend: it calls `levywalk.step` in a loop, one replica after the other.
+
+Every kernel is tested against it.
 
 Step t: the node that holds the model updates it with its own data, then decides where the model
 goes next; see `levywalk.step.step` for what a node does, and `Design.decide` for Algorithm
@@ -21,18 +22,18 @@ from levywalk.step import Travelling, step
 
 
 class ReferenceBackend:
-    """Advances the replicas of a plan by plain Python; any network, problem, walk and update."""
+    """Advances a plan's replicas in plain Python, for any network, problem, walk and update."""
 
     def __init__(self, plan: RunPlan, state: RunState) -> None:
         self.plan, self.state = plan, state
         self.sites = plan.sites()
         self.memory: NodeMemory | None = None
         if plan.method.node_memory:
-            self.memory = plan.node_memory(0)  # its layout; the arrays are the state's
+            self.memory = plan.node_memory(0)  # only for its layout; the arrays are the state's
             self.memory.arrays = state.node_memory
 
     def advance(self, start: int, stop: int) -> None:
-        """Take all replicas from step ``start`` to step ``stop``."""
+        """Advance all replicas from step ``start`` to step ``stop``."""
         self.plan.method.prepare(start, stop)
         for r in range(self.plan.replicas):
             self._advance_one(r, start, stop)
@@ -51,7 +52,7 @@ class ReferenceBackend:
             if plan.record_walk:
                 state.walk[r, t] = v
             words = Words(key, t)
-            while True:  # one hop, or several if the walk says so
+            while True:  # one hop, or several if the walk decides so
                 site = sites(v)
                 site.scale = scale
                 if memory is not None:
@@ -68,7 +69,7 @@ class ReferenceBackend:
 
 
 def _token_of(state: RunState, r: int, start: int) -> Travelling:
-    """Return a replica's token as the state holds it."""
+    """Return a replica's token from the state."""
     return Travelling(
         state.model[r].copy(),
         {name: np.array(array[r]) for name, array in state.token_memory.items()},

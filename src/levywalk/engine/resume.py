@@ -1,10 +1,13 @@
-"""The state of a long run on disk: interrupted at any time, it goes on from there to the same bits.
+"""The state of a long run on disk.
 
-The file is a numpy archive without pickle: every array of the state and the record, and as JSON
-which run it is, on which machine it was written and how far it got. It is replaced as a whole, so
-that a kill at any time leaves the last one or the new one. What comes from a file is hostile until
-checked: a shape or type is read before its array, and every number that would lead a kernel astray,
-or that no run could have written, is refused.
+A run that was interrupted at any time can be resumed from it, and gives the same bits.
+
+The file is a numpy archive without pickle. It contains every array of the state and the record, and
+a JSON text that says which run it is, on which machine it was written and how many steps are done.
+The file is replaced atomically, so that either the old or the new one exists if the process is
+killed. The content of a file is not trusted: shape and type are checked before an array is read,
+and numbers that would make a kernel access wrong memory, or that no run could have written, are
+refused.
 """
 
 from __future__ import annotations
@@ -38,14 +41,12 @@ from levywalk.version import __version__
 from levywalk.whole_files import sync_folder
 
 SAVE_EVERY = 60.0  # seconds between two writes of the state …
-_SAVING_SHARE = 20  # … or more, if one write takes more than this part of them
+_SAVING_SHARE = 20  # … or more: writing takes at most one in so many seconds
 _FORMAT = "levywalk-run-1"
 _ABOUT = "about"
 _MOST_ABOUT = 1 << 20  # bytes
-_CHUNK = 1 << 20  # bytes read at once: no second copy of a large array
-_PROBES = (
-    1000  # nodes and steps at which a problem or a schedule without a fingerprint is looked at
-)
+_CHUNK = 1 << 20  # bytes read at once, to avoid a second copy of a large array
+_PROBES = 1000  # nodes and steps at which a problem or schedule without a fingerprint is evaluated
 _DIGEST = "sha256:"
 
 
@@ -59,14 +60,16 @@ class RunProgress:
 
 
 class StateFile:
-    """The file of one run, locked while it is open: two runs never write one file.
+    """The state file of one run.
+
+    It is locked while it is open, so that two runs never write the same file.
 
     Parameters
     ----------
     path
-        Where; it need not exist yet.
+        The path of the file, which need not exist yet.
     job, seed
-        The run that the file must be of.
+        The run to which the file must belong.
     """
 
     def __init__(self, path: str | Path, job: Job, seed: int) -> None:
@@ -123,7 +126,7 @@ class StateFile:
             raise
         except (
             Exception
-        ) as error:  # zipfile, zlib and numpy raise whatever a damaged file makes them meet
+        ) as error:  # zipfile, zlib and numpy raise many types of errors on damaged files
             raise self._refusal(f"cannot be read ({type(error).__name__}: {error})") from None
         wrong = contradiction(self.job.plan, state, record, self.job.checkpoints, progress.done)
         if wrong is not None:
@@ -224,13 +227,13 @@ class StateFile:
 
 
 def _arrays(state: RunState, record: RunRecord) -> dict[str, AnyArray]:
-    """Return all that a run changes, by name."""
+    """Return all arrays that a run changes, by name."""
     arrays = {f"state.{name}": array for name, array in state.arrays().items()}
     return arrays | {"record.errors": record.errors, "record.counts": record.counts}
 
 
 def _header(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Read the header of an array in numpy's format; Fortran order is not written and not read."""
+    """Read the header of an array in numpy's format; Fortran order is refused."""
     readers: dict[tuple[int, int], Callable[..., Any]] = {
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
@@ -242,8 +245,9 @@ def _header(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def _read_into(archive: zipfile.ZipFile, name: str, array: AnyArray) -> None:
-    """Read an array of just this shape and type, in chunks;
-    the archive checks its sum at the end.
+    """Read an array of exactly this shape and type, in chunks.
+
+    The archive verifies its checksum at the end.
     """
     with archive.open(f"{name}.npy") as member:
         shape, dtype = _header(member)
@@ -264,16 +268,17 @@ def _read_into(archive: zipfile.ZipFile, name: str, array: AnyArray) -> None:
 
 
 def _difference(name: str, there: Any, here: Any) -> str:
-    """Name what differs, with the values if they say something."""
+    """Name what differs, with the values if they are readable."""
     if str(there).startswith(_DIGEST) or str(here).startswith(_DIGEST):
         return name
     return f"{name} ({there!r} there, {here!r} here)"
 
 
 def identity(job: Job, seed: int) -> dict[str, Any]:
-    """Return what a run is, as JSON: two runs with equal identities do the same steps.
+    """Return the identity of a run as JSON: two runs with equal identities make the same steps.
 
-    The number of threads is not in it, nor the design's name, since they change no bit.
+    The number of threads and the design's name are not included, since they do not change the
+    results.
     """
     plan = job.plan
     return {
@@ -321,7 +326,7 @@ def _locked(beside: Path) -> IO[bytes] | None:
         ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # The run that held it may have removed it between the two lines above.
+        # The run that held the lock may have removed the file between the two lines above.
         mine = os.path.samestat(os.fstat(lock.fileno()), beside.stat())
     except (BlockingIOError, FileNotFoundError):
         mine = False
@@ -332,7 +337,7 @@ def _locked(beside: Path) -> IO[bytes] | None:
 
 
 def remove_state(path: Path) -> None:
-    """Remove a run's state file and what lies beside it; refuse while another run is writing it."""
+    """Remove a run's state, partial and lock files; refuse if another run is writing them."""
     beside = path.with_name(path.name + ".lock")
     lock = _locked(beside)
     if lock is None:
@@ -343,7 +348,7 @@ def remove_state(path: Path) -> None:
 
 
 def machine() -> dict[str, str]:
-    """Return what can change a model's last digits though the run is the same.
+    """Return what can change a model's last digits although the run is the same.
 
     Examples
     --------
@@ -367,9 +372,7 @@ def machine() -> dict[str, str]:
 
 
 def _digest(*parts: Any) -> str:
-    """Return one digest of arrays (their type, shape and bytes) and of the repr of
-    everything else.
-    """
+    """Return a digest of arrays (type, shape and bytes) and of the repr of all other parts."""
     digest = hashlib.sha256()
     for part in parts:
         if isinstance(part, np.ndarray):
@@ -381,7 +384,7 @@ def _digest(*parts: Any) -> str:
 
 
 def _design_parts(phase: BoundPhase, steps: int) -> list[Any]:
-    """Return all of a phase that decides where the model goes and how its updates are weighted."""
+    """Return everything in a phase that determines the walk and the weights of the updates."""
     bound = phase.bound
     parts: list[Any] = [_described(bound.walk), bound.scores, bound.weights, phase.distances()]
     if bound.jump is not None and is_schedule(bound.jump.p_jump):
@@ -390,8 +393,9 @@ def _design_parts(phase: BoundPhase, steps: int) -> list[Any]:
 
 
 def _described(method: Any) -> str:
-    """Return the class and the attributes of a walk or an update; its name and its recipe decide
-    nothing.
+    """Return the class and the attributes of a walk or an update, without its name and its recipe.
+
+    Name and recipe do not change what it does.
     """
     values = dict(sorted(getattr(method, "__dict__", {}).items()))
     told = {
@@ -403,21 +407,23 @@ def _described(method: Any) -> str:
 
 
 def _schedule_parts(schedule: Schedule, steps: int) -> list[Any]:
-    """Return a schedule's type, the repr of one of ours, and its values at some steps: enough for
-    one of the user's.
+    """Return a schedule's type and its values at some steps.
+
+    For schedules of this package the repr is included.
     """
     kind = type(schedule)
     text = (
         repr(schedule) if kind.__module__ == Constant.__module__ else ""
-    )  # another's may hold an address
+    )  # the repr of a user's schedule may contain a memory address
     looked_at = np.unique(np.linspace(0, steps - 1, min(steps, _PROBES)).astype(np.int64)).tolist()
     values = [float(schedule_values("schedule", schedule, t, t + 1)[0]) for t in looked_at]
     return [kind.__qualname__, text, np.array(values)]
 
 
 def _problem_fingerprint(problem: Problem) -> str:
-    """Return the problem's own fingerprint; of one that has none, a digest of what it answers at
-    some nodes.
+    """Return the problem's own fingerprint.
+
+    If it has none, return a digest of its losses and gradients at some nodes.
     """
     own = getattr(problem, "fingerprint", None)
     if callable(own) and (follows_its_loss(problem) or not isinstance(problem, GeneralizedLinear)):

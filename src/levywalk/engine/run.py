@@ -56,54 +56,56 @@ def run(
     Parameters
     ----------
     network, problem, design
-        Where, on what and how the model walks; the network must be connected and have one node per
-        node of the problem.
+        The network on which the model walks, the problem that it learns and the walk. The network
+        must be connected and have as many nodes as the problem.
     steps
-        How many updates.
+        The number of updates.
     step_size
         γ: a number, "theory" (1/max w(v)L_v) or a schedule such as ``Decaying(0.01,
         timescale=1000)``.
     replicas, seed
-        How many independent walks; replica i depends on (seed, i) alone, whatever the number of
-        replicas and threads.
+        The number of independent walks and the seed. Replica i depends only on (seed, i), not on
+        the number of replicas or threads.
     record_every
         Steps between checkpoints, or a list of the checkpoints; None makes about 200. Step 0 and
-        the last are always among them.
+        the last step are always included.
     record_walk, record_visits
-        Whether to keep the node of every update, and every node's count of updates.
+        Whether to record the node of every update, and the number of updates at every node.
     start
         "uniform", "target" (π), "stationary" (the chain's own law, jumps included), a node, or one
         node per replica.
     x0
         The first model: zeros by default, one vector, or one per replica.
     threads
-        How many cores; all by default. The result does not depend on it.
+        The number of threads, by default one per core. The result does not depend on it.
     backend
-        "kernel" (compiled), "reference" (plain Python, everything), or "auto": the kernel if walk,
-        update and problem all have a compiled form.
+        "kernel" (compiled), "reference" (plain Python, supports everything), or "auto": the kernel
+        if walk, update and problem all have a compiled form.
     update
-        What a node does: any `Update` or a registered name; `sgd` with all local samples by
-        default, ``lw.sgd(minibatch=8)`` draws eight.
+        What a visited node does: any `Update` or a registered name. The default is `sgd` with all
+        local samples; ``lw.sgd(minibatch=8)`` draws eight of them.
     measure_loss
-        How f is measured: "exact", on as many nodes as given, or "auto": exact where that costs
-        little (always for least squares, and for up to 64 nodes), else on a uniform sample of the
-        nodes, such that all checkpoints together cost about a tenth of the walk.
-        ``provenance["loss"]`` says which. An excess loss from a sample is the sampled f(x) - f(x*),
-        and so can be a little below 0. ``distance2`` is always exact.
+        How f is measured: "exact", a number of nodes to measure it on, or "auto". "auto" is exact
+        if that is cheap (always for least squares, and for up to 64 nodes); otherwise it uses a
+        uniform sample of the nodes, such that all checkpoints together cost about a tenth of the
+        walk. ``provenance["loss"]`` says which of these was used. An excess loss from a sample is
+        the sampled f(x) - f(x*), and so can be a little below 0. ``distance2`` is always exact.
     record_memory
-        Whether the trace keeps what tokens and nodes remember at the end (``trace.memory``).
+        Whether the trace contains the memory of tokens and nodes at the end (``trace.memory``).
     resume
         A file for the state of the run (.npz), written about once a minute, at Ctrl-C and at the
-        end. If it exists, the run goes on from there and ends with the bits of a run that was never
-        interrupted; a finished run is returned at once. A file of another run, or a damaged one, is
-        refused and left as it is.
+        end. If the file exists, the run is resumed from it and ends with the same bits as a run
+        that was never interrupted; a finished run is returned at once. The file of another run or a
+        damaged file is refused and not changed.
     progress
-        Whether to show a progress bar; by default when it takes a while and stderr is a terminal.
+        Whether to show a progress bar; by default it appears in longer runs if stderr is a
+        terminal.
 
     Returns
     -------
     Trace
-        After Ctrl-C, of what was done until then, with ``provenance["interrupted"]``.
+        The results of the run. After Ctrl-C it contains the steps done so far, and
+        ``provenance["interrupted"]`` is true.
 
     Raises
     ------
@@ -178,8 +180,8 @@ def check_run(
     update: Update | str | None,
     measure_loss: str | int,
 ) -> None:
-    """Raise the error that `run` would raise for these arguments, without a step."""
-    if isinstance(start, str):  # no law is computed for a check
+    """Raise the error that `run` would raise for these arguments, without making a step."""
+    if isinstance(start, str):  # a check does not compute a start distribution
         start = "uniform" if start in ("uniform", "target", "stationary") else start
     none = keys(seed, Domain.WALK, range(replicas))
     prepare(
@@ -221,15 +223,16 @@ def run_step_sizes(
     resume: Path | None = None,
     measure_loss: str | int | None = None,
 ) -> Trace:
-    """Return one trace of a whole grid of step sizes, for tuning: all replicas of the first, then
-    of the second, ….
+    """Return one trace of a whole grid of step sizes, for tuning.
 
-    All step sizes see the same walks, with keys that `run` never uses, and run as one batch, which
-    can be resumed as a run can. With ``measure_loss=None`` only ``distance2`` is measured; else it
-    is `run`'s argument.
+    It contains all replicas of the first step size, then those of the second, and so on.
+
+    All step sizes use the same walks, with keys that `run` never uses. They run as one batch, which
+    can be resumed like a run. With ``measure_loss=None`` only ``distance2`` is measured; other
+    values have the same meaning as in `run`.
     """
     count = len(step_sizes)
-    if np.ndim(start) == 1:  # one node per replica, again for each step size
+    if np.ndim(start) == 1:  # one node per replica, repeated for each step size
         start = np.tile(start, count)
     if x0 is not None and np.ndim(x0) == 2:
         x0 = np.tile(x0, (count, 1))
@@ -260,7 +263,7 @@ def run_step_sizes(
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", DivergedWarning
-        )  # finding the edge of stability is the point
+        )  # divergence is expected here: tuning searches for the limit of stability
         trace = drive(
             job, provenance, progress, None if resume is None else StateFile(resume, job, seed)
         )

@@ -1,5 +1,6 @@
-"""What a run will do (`RunPlan`), where it stands (`RunState`) and what was measured (`RunRecord`),
-for every backend.
+"""The plan (`RunPlan`), the state (`RunState`) and the measurements (`RunRecord`) of a run.
+
+All backends use them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class RunPlan:
     phases: tuple[BoundPhase, ...]
     method: Method
     keys: Words64
-    # of the step sizes of scaled phases, per replica: one batch can hold a whole grid of step sizes
+    # One factor per replica for the step sizes of scaled phases, so that one batch can contain a
+    # whole grid of step sizes.
     scale: Floats
     steps: int
     record_walk: bool
@@ -44,12 +46,12 @@ class RunPlan:
 
     @property
     def detector(self) -> BoundDetector | None:
-        """What tells the end of the first phase."""
+        """The detector that decides when the first phase ends."""
         return self.method.detector
 
     @property
     def replicas(self) -> int:
-        """How many walks."""
+        """The number of walks."""
         return len(self.keys)
 
     @property
@@ -61,7 +63,7 @@ class RunPlan:
         )
 
     def sites(self) -> Sites:
-        """Return the nodes as places where a step is made."""
+        """Return the nodes as `Site` objects."""
         return Sites(self.method, self.problem, [phase.bound for phase in self.phases])
 
     def node_memory_bytes(self) -> int:
@@ -81,14 +83,14 @@ class RunPlan:
 
 @dataclass
 class RunState:
-    """Where every replica stands: plain arrays, one row per replica."""
+    """The state of all replicas as plain arrays with one row per replica."""
 
     node: Ints
     model: Floats
     hops: Ints
     transfers: Ints
     small_messages: Ints
-    active: Bools  # False once a model has overflowed: the walk goes on, the model rests
+    active: Bools  # False once a model has overflowed: the walk continues, the model is frozen
     diverged_at: Ints  # the step whose update overflowed, -1 if none
     phase: Ints
     switched_at: Ints  # the step after whose update the walk switched, -1 if not
@@ -105,8 +107,8 @@ class RunState:
         first = plan.method.first_memory()
         return cls(
             node=start.astype(np.int64),
-            # In C order: a broadcast array would be copied with the replicas side by side, and two
-            # threads that write into one cache line run slower than one.
+            # In C order: a copy of a broadcast array would put the replicas next to each other in
+            # memory, and two threads that write into the same cache line are slower than one.
             model=np.array(np.broadcast_to(x0, (count, dim)), dtype=np.float64, order="C"),
             hops=np.zeros(count, np.int64),
             transfers=np.zeros(count, np.int64),
@@ -151,7 +153,7 @@ class RunState:
         return made
 
     def overwrite(self, other: RunState) -> None:
-        """Take over another state's values, but for visits, walk and the memory of nodes."""
+        """Copy another state's values, except visits, walk and the memory of nodes."""
         for name in _WITHOUT_RECORDS:
             np.copyto(getattr(self, name), getattr(other, name))
         for name, array in self.token_memory.items():
@@ -175,8 +177,9 @@ _WITHOUT_RECORDS = tuple(
 
 
 class RunRecord:
-    """What is measured of each (replica, checkpoint); a replica's numbers lie together, as its
-    thread writes them.
+    """The measurements of each (replica, checkpoint).
+
+    The numbers of a replica are contiguous in memory, because one thread writes them.
     """
 
     def __init__(self, replicas: int, checkpoints: int) -> None:

@@ -1,6 +1,4 @@
-"""Where replicas stood at several steps (`Standings`): what a backend hands back from a piece of
-the walk.
-"""
+"""The states of replicas at several steps (`Standings`), which a backend returns."""
 
 from __future__ import annotations
 
@@ -14,8 +12,9 @@ from levywalk.engine.run_state import RunState
 
 
 class Standings(NamedTuple):
-    """Of every replica at every mark: arrays of shape (replicas, marks), the models' (replicas,
-    marks, dim).
+    """The state of every replica at every mark.
+
+    The arrays have the shape (replicas, marks); the models have the shape (replicas, marks, dim).
     """
 
     node: Ints
@@ -23,11 +22,11 @@ class Standings(NamedTuple):
     hops: Ints
     transfers: Ints
     small_messages: Ints
-    active: Bools  # False once the model has overflowed; it rests at its last finite value
+    active: Bools  # False once the model has overflowed; it keeps its last finite value
 
     @classmethod
     def empty(cls, replicas: int, marks: int, dim: int) -> Self:
-        """Return room for what a backend will hand back.
+        """Return empty arrays for the results of a backend.
 
         Examples
         --------
@@ -48,7 +47,7 @@ class Standings(NamedTuple):
     def by_steps(
         cls, state: RunState, start: int, marks: Ints, advance: Callable[[int, int], None]
     ) -> Self:
-        """Advance a state from mark to mark and note where it stands at each."""
+        """Advance a state from mark to mark and record it at each mark."""
         seen = cls.empty(len(state.node), len(marks), state.model.shape[1])
         for i, stop in enumerate(marks.tolist()):
             advance(start, stop)
@@ -58,6 +57,6 @@ class Standings(NamedTuple):
         return seen
 
     def last_into(self, state: RunState) -> None:
-        """Let a state stand where the replicas stood at the last mark."""
+        """Set a state to that of the replicas at the last mark."""
         for name, array in zip(self._fields, self, strict=True):
             getattr(state, name)[...] = array[:, -1]

@@ -1,6 +1,4 @@
-"""Threads that walk side by side: how far they may go, what each has to do,
-and how far they are.
-"""
+"""Parallel threads of a run: how far they may go, what each has to do, and their progress."""
 
 from __future__ import annotations
 
@@ -16,15 +14,17 @@ from levywalk.arrays import Ints
 from levywalk.engine.interrupt import Interruptible
 from levywalk.progress import Bar
 
-_LOOK = 0.1  # seconds between two looks at the progress bar
+_LOOK = 0.1  # seconds between two updates of the progress bar
 
 
 class Pace:
-    """How far the walks may go: to the end, or after Ctrl-C or a deadline to the furthest step that
-    one of them began.
+    """The step up to which all threads may walk.
 
-    So all replicas end at the same step, and no thread waits for another before that. A deadline
-    lets every walk do one piece at least.
+    This is the last step of the run; after Ctrl-C or a deadline, it is the furthest step that a
+    thread has been allowed to reach.
+
+    Therefore all replicas end at the same step, and no thread has to wait for another before that.
+    Even after a deadline every thread does at least one piece.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Pace:
         self._settled = False
 
     def until(self, t: int, goal: int) -> int:
-        """Return where the piece that begins at t ends."""
+        """Return the step at which the piece that begins at t ends."""
         with self._lock:
             if not self._settled and (self._interrupt.requested or self._late()):
                 self.limit, self._settled = self.furthest, True
@@ -50,22 +50,20 @@ class Pace:
 
 
 class Share(ABC):
-    """One thread's replicas on their way through marks, such as checkpoints or the ends of
-    batches.
-    """
+    """One thread's replicas, which walk through marks such as checkpoints or ends of batches."""
 
     done = 0  # steps
 
     def through(self, report: Callable[[int], None], *, marks: Ints, pace: Pace) -> None:
-        """Go through the marks that are left, or to an earlier end that the pace has set."""
+        """Walk through the remaining marks, or to an earlier step if ``pace`` limits it."""
         while self.done < marks[-1]:
             column = int(np.searchsorted(marks, self.done, side="right"))  # of the next mark
             goals = self.goals(marks, column)
             stop = pace.until(self.done, min(int(goals[-1]), self.done + self.most_steps()))
             if stop == self.done:
                 return
-            # The end of a piece between two marks belongs to the next one's column, until that mark
-            # is reached.
+            # If a piece ends between two marks, its result is written to the column of the next
+            # mark, until that mark is reached.
             self.advance(np.append(goals[goals < stop], stop), column)
             self.done, steps = stop, stop - self.done
             report(steps)
@@ -80,8 +78,8 @@ class Share(ABC):
 
     @abstractmethod
     def advance(self, marks: Ints, column: int) -> None:
-        """Take the replicas from ``done`` to the last of these marks; the first belongs to that
-        column.
+        """Advance the replicas from ``done`` to the last mark; ``column`` belongs to the first
+        mark.
         """
 
 
@@ -98,10 +96,11 @@ def equal_shares(replicas: int, threads: int) -> list[slice]:
 
 
 def side_by_side(shares: Sequence[Share], marks: Ints, pace: Pace, bar: Bar) -> int:
-    """Take all shares through the marks, each in a thread if there are several; return how far they
-    came.
+    """Advance all shares through the marks and return the step that they reached.
 
-    The calling thread shows their progress and takes Ctrl-C.
+    If there are several shares, each has its own thread.
+
+    The calling thread shows their progress and receives Ctrl-C.
     """
     if len(shares) == 1:
         shares[0].through(bar.advance, marks=marks, pace=pace)

@@ -1,5 +1,7 @@
-"""`walk`: the walk without a model, for what depends on it alone: visits, dwell, hitting times,
-memory.
+"""`walk`: walks without a model.
+
+They give the quantities that depend only on the walk: visits, dwell times, hitting times and
+correlations.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ from levywalk.walks import Bound, Walk, as_target, is_plain_design
 if TYPE_CHECKING:
     from levywalk.engine.kernels.walkers import Course
 
-_PIECE = 1 << 16  # steps between two looks at Ctrl-C …
-_PIECE_OF_ALL = 1 << 26  # … or fewer, of all replicas together
+_PIECE = 1 << 16  # steps between two checks for Ctrl-C …
+_PIECE_OF_ALL = 1 << 26  # … or fewer: the limit for all replicas together
 
 
 def walk(
@@ -57,28 +59,29 @@ def walk(
     threads: int | None = None,
     progress: bool | None = None,
 ) -> WalkRecord:
-    """Let walkers walk without a model: the walks that `run` would make, at a fraction of its cost.
+    """Simulate walks without a model: the same walks as in `run`, at a fraction of the cost.
 
     Parameters
     ----------
     network, design
-        Where and how they walk; not a switching design, which needs the model.
+        The network and the walk. A switching design is not possible, because it needs the model.
     problem
-        Only for designs that walk by the smoothness L_v, such as `weight_rw` and `mhlj`.
+        Only needed for designs that use the smoothness L_v, such as `weight_rw` and `mhlj`.
     steps, replicas, seed, start, threads, progress
-        As in `levywalk.run`: the same seed makes the same walks.
+        As in `levywalk.run`; the same seed gives the same walks.
     record_visits, record_dwell, record_first, record_walk
-        Whether to keep every node's count of steps, the stays (how many, the longest and where),
-        every node's first visit, and the node of every step. Without them a step costs a few
-        nanoseconds.
+        Whether to record every node's number of steps, the stays (their number, and the length and
+        the node of the longest), every node's first visit, and the node of every step. Without
+        these records a step takes a few nanoseconds.
     observable
-        A number for each node; the walks' `WalkRecord.correlation` then tells how long the walk
-        remembers it.
+        A number for each node; `WalkRecord.correlation` then measures how long its values are
+        correlated along the walk.
 
     Returns
     -------
     WalkRecord
-        After Ctrl-C, of what was done until then, with ``provenance["interrupted"]``.
+        The recorded walks. After Ctrl-C it contains the steps done so far, and
+        ``provenance["interrupted"]`` is true.
 
     Examples
     --------
@@ -148,7 +151,7 @@ def walk(
 
 
 class _Flat:
-    """A problem for designs that do not look at it."""
+    """A placeholder problem for designs that do not use the problem."""
 
     dim = 1
 
@@ -164,7 +167,7 @@ class _Flat:
 
 
 def bind_walk(network: Network, design: Any, problem: Problem | None) -> tuple[Problem, Bound]:
-    """Bind a design, to a problem that it does not look at if there is none."""
+    """Bind a design; without a problem, a placeholder is used that the design must not need."""
     if not isinstance(design, Walk) or len(design.phases) != 1:
         raise InvalidParameter(
             f"design must be a Walk such as lw.mhlj(), got {design!r}; a switching design needs a "
@@ -176,7 +179,7 @@ def bind_walk(network: Network, design: Any, problem: Problem | None) -> tuple[P
         unknown = np.full(network.n, np.nan)
         if not np.isfinite(as_target(design.target).scores(network.degree, unknown, np.nan)).all():
             raise InvalidParameter(
-                f"problem must be given: {design.name} walks by the smoothness of its local losses"
+                f"problem must be given: {design.name} uses the smoothness of its local losses"
             )
     flat: Problem = _Flat(getattr(network, "n", 2))
     return flat, design.bind(network, flat)
@@ -207,7 +210,7 @@ def _shares(
     steps: int,
     threads: int | None,
 ) -> list[Share]:
-    """Return each thread's walkers; a walk without a kernel has one thread of plain Python."""
+    """Return each thread's walkers; a walk without a kernel runs in one thread of plain Python."""
     replicas = len(walk_keys)
     phase = BoundPhase(bound, PublishedPhase(bound.walk, bound.mean_score, Constant(1.0)))
     if not is_plain_design(bound.walk):
@@ -235,7 +238,7 @@ def _shares(
 def _walk(
     shares: list[Share], steps: int, ends: Ints, replicas: int, progress: bool | None, name: str
 ) -> int:
-    """Let all walkers walk, each thread its share of them; return how many steps they have made."""
+    """Advance all walkers, each thread its own share; return the number of steps made."""
     with (
         Interruptible() as interrupt,
         Bar(f"walking {name}", steps * len(shares), show=progress) as bar,

@@ -1,5 +1,6 @@
-"""Walkers without a model: what is noted of them, and how they are advanced, compiled or by the
-reference step.
+"""Walkers without a model: what is recorded, and how they are advanced.
+
+They are advanced by compiled code or by the reference step.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ BATCHES = 200  # of consecutive steps, for the observable
 
 
 class WalkNotes:
-    """Where the walkers are and what was noted, one row per replica."""
+    """The positions of the walkers and what was recorded, one row per replica."""
 
     def __init__(
         self,
@@ -52,14 +53,14 @@ class WalkNotes:
         self.dwell = dwell
         self.previous, self.stay, self.stays = zeros() - 1, zeros(), zeros()
         self.longest, self.longest_at = zeros(), zeros()
-        # Deviations from the middle, so that sums of squares keep their digits
+        # Deviations from the middle, so that sums of squares do not lose digits.
         self.middle = float(observable.mean()) if observable.size else 0.0
         self.observable = observable - self.middle
         self.total, self.square = np.zeros(replicas), np.zeros(replicas)
         self.totals = np.zeros((replicas, BATCHES if observable.size else 0))
 
     def note(self, r: int, v: int, t: int) -> None:
-        """Note that replica r is at node v in step t."""
+        """Record that replica r is at node v in step t."""
         if self.visits.shape[1]:
             self.visits[r, v] += 1
         if self.walk.shape[1]:
@@ -81,7 +82,7 @@ class WalkNotes:
     def published(
         self, done: int, ends: Ints, law: Floats, provenance: dict[str, Any]
     ) -> WalkRecord:
-        """Return what is public of it."""
+        """Return the public record of the walks."""
         sums = variance = None
         batches = np.diff(ends, prepend=0)
         if self.observable.size:
@@ -111,7 +112,7 @@ class WalkNotes:
 
 
 class KernelWalkShare(Share):
-    """One thread's walkers: whole groups side by side, the rest one by one."""
+    """One thread's walkers: whole groups in vector lanes, the others one by one."""
 
     def __init__(
         self,
@@ -190,7 +191,7 @@ class KernelWalkShare(Share):
 
 
 class ReferenceWalkShare(Share):
-    """All walkers one after the other, by the walk's own `decide`: any walk."""
+    """All walkers one after the other, with the walk's own `decide`; this supports any walk."""
 
     def __init__(
         self, record: WalkNotes, walk_keys: Words64, sites: Sites, memory: NodeMemory | None
@@ -206,7 +207,7 @@ class ReferenceWalkShare(Share):
         self.asks = any(phase.walk.asks_neighbours for phase in sites.method.phases)
 
     def most_steps(self) -> int:
-        """Return how many steps take well under a second."""
+        """Return a number of steps that takes well under a second."""
         return max(1, 10_000 // len(self.keys))
 
     def advance(self, marks: Ints, column: int) -> None:

@@ -1,4 +1,4 @@
-"""The graph the model walks on: an immutable `Network`, its families and its files."""
+"""The graph on which the model walks: an immutable `Network`, graph families and graph files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Edges to compressed rows: one sort of 64-bit keys ``u << 32 | v``, no division and no Python
-objects.
+"""Convert edges to compressed sparse rows (CSR).
+
+Edges become 64-bit keys ``u << 32 | v``, which are sorted once; this needs no division and no
+Python objects.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _LOOP = (1 << _SHIFT) + 1  # v * _LOOP is the key of the loop at v
 
 
 def require_size(n: int, entries: int) -> None:
-    """Refuse a network that 32-bit ids cannot number, before anything is allocated.
+    """Refuse a network that is too large for 32-bit ids, before anything is allocated.
 
     Examples
     --------
@@ -65,8 +67,8 @@ def distinct_sorted(keys: Ints) -> Ints:
 def symmetric_csr(n: int, u: IntArray, v: IntArray, *, loops: bool) -> tuple[Ints, Ints32]:
     """Return (indptr, indices) of the undirected simple graph with edges (u, v), rows sorted.
 
-    ``u`` and ``v`` differ elementwise and lie in [0, n); repetitions in either direction collapse.
-    With ``loops`` every node gets one loop.
+    ``u`` and ``v`` differ elementwise and lie in [0, n); an edge that is given several times, in
+    either direction, is kept once. With ``loops`` every node gets one loop.
 
     Examples
     --------
@@ -86,7 +88,7 @@ def symmetric_csr(n: int, u: IntArray, v: IntArray, *, loops: bool) -> tuple[Int
 
 
 def _compress(n: int, keys: Ints) -> tuple[Ints, Ints32]:
-    """Split sorted keys into row pointers and columns; the keys are used up."""
+    """Split sorted keys into row pointers and columns; the array of keys is overwritten."""
     indices = keys.astype(np.int32)  # keeps the low 32 bits, the column
     keys >>= _SHIFT
     indptr = np.zeros(n + 1, dtype=np.int64)

@@ -1,5 +1,7 @@
-"""Edge lists as text: a fast pass with numpy's reader, and a careful one that names the offending
-line.
+"""Read edge lists from text.
+
+A fast pass uses numpy's reader. If it fails, a slower pass reads line by line and can name the line
+that is wrong.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ def parse_edges(name: str, data: bytes) -> Parsed:
 
 
 def _text(name: str, data: bytes) -> str:
-    """Decode, or say that this is no text."""
+    """Decode the file, or raise an error that it is not a text file."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -56,8 +58,8 @@ def _text(name: str, data: bytes) -> str:
 
 
 def _fast(text: str) -> tuple[Ints, int] | None:
-    """Read plain integers with numpy's reader; None when the file is not that plain."""
-    if ",," in text:  # an empty field, which the careful pass refuses
+    """Read plain integers with numpy's reader; return None if the file contains anything else."""
+    if ",," in text:  # an empty field, which the slower pass refuses
         return None
     plain = text.replace(",", " ").replace("%", "#")
     columns = _first_width(plain)
@@ -86,8 +88,9 @@ def _first_width(plain: str) -> int:
 
 
 def _careful(name: str, text: str) -> tuple[AnyArray, int]:
-    """Read line by line: names as ids, headers, ragged columns; or name the first line that is
-    wrong.
+    """Read line by line, and name the first line that is wrong.
+
+    This pass accepts names as ids, a header, and lines with different numbers of columns.
     """
     pairs: list[tuple[str, str]] = []
     numbers: list[int] = []
@@ -110,12 +113,15 @@ def _careful(name: str, text: str) -> tuple[AnyArray, int]:
 
 
 def _fields(line: str) -> list[str]:
-    """Split a line without its comment; an empty field between commas stays, to be refused."""
+    """Split a line without its comment.
+
+    An empty field between commas is kept, so that it is refused later.
+    """
     content = line.replace("%", "#").partition("#")[0].strip()
     if "," not in content:
         return content.split()
     fields = [part for field in content.split(",") for part in (field.split() or [""])]
-    return fields[:-1] if fields[-1] == "" else fields  # 1,2, is a habit of some writers
+    return fields[:-1] if fields[-1] == "" else fields  # some programs end each line with a comma
 
 
 def _is_header(fields: list[str]) -> bool:
@@ -150,7 +156,7 @@ def _is_integer(field: str) -> bool:
     digits = field[1:] if field[:1] in ("+", "-") else field
     return (
         digits.isascii() and digits.isdigit() and len(digits) < 4000
-    )  # Python refuses longer ones
+    )  # Python refuses longer integers
 
 
 def _is_number(field: str) -> bool:
@@ -162,7 +168,7 @@ def _is_number(field: str) -> bool:
 
 
 def _is_weight(field: str) -> bool:
-    """Whether a further column says more than that there is an edge; {} is networkx's 'no data'."""
+    """Whether a further column is a weight other than 1; {} means 'no data' in networkx's files."""
     if field == "{}":
         return False
     try:
@@ -172,8 +178,9 @@ def _is_weight(field: str) -> bool:
 
 
 def _ids(name: str, text: str, pairs: list[tuple[str, str]], numbers: list[int]) -> AnyArray:
-    """Return ids as integers where all are, as text where no line is two integers; a mixture is a
-    mistake.
+    """Return the ids as integers if all are integers, as text if no line has two integers.
+
+    A mixture of both is an error.
     """
     integral = [_is_integer(a) and _is_integer(b) for a, b in pairs]
     if all(integral):
@@ -192,7 +199,7 @@ def _bad_line(name: str, number: int, line: str, problem: str) -> InvalidNetwork
 
 
 def _number(ids: AnyArray) -> tuple[Ints, AnyArray | None]:
-    """Number ids 0..n-1 in ascending order; labels are None when that changes nothing."""
+    """Number the ids 0..n-1 in ascending order; labels are None if this changes nothing."""
     if ids.dtype.kind != "i":
         labels, inverse = np.unique(ids, return_inverse=True)
         return inverse.reshape(ids.shape), labels

@@ -1,7 +1,9 @@
-"""Families of networks, numbered as networkx numbers them and, where random, equal to networkx's in
-law.
+"""Families of networks, with the node numbers that networkx uses.
 
-What cannot be vectorised (rewiring, attachment) loops over the random choices alone, drawn in bulk.
+Random families have the same distribution as those of networkx.
+
+Parts that cannot be vectorised (rewiring, attachment) loop over the random choices only, and these
+are drawn in large blocks.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.network.csr import MAX_ENTRIES, distinct_sorted, pair_keys, require_size
 from levywalk.network.network import SELF_LOOPS, Network, from_clean
 
-_DENSE = 0.1  # above, drawing pairs until enough are distinct costs more than one coin per pair
+_DENSE = 0.1  # above this density, one random number per pair is faster than drawing distinct pairs
 
 
 def ring(n: int, *, self_loops: str = "none") -> Network:
@@ -60,7 +62,7 @@ def grid(rows: int, cols: int, *, self_loops: str = "none") -> Network:
 
 
 def torus(rows: int, cols: int, *, self_loops: str = "none") -> Network:
-    """Return the rows x cols lattice whose sides of more than two nodes close into rings.
+    """Return the rows x cols lattice with periodic boundaries (for sides of more than two nodes).
 
     Examples
     --------
@@ -71,7 +73,7 @@ def torus(rows: int, cols: int, *, self_loops: str = "none") -> Network:
 
 
 def complete(n: int, *, self_loops: str = "none") -> Network:
-    """Return the network in which everyone is everyone's neighbour.
+    """Return the complete graph: every pair of nodes is joined.
 
     Examples
     --------
@@ -92,7 +94,7 @@ def complete(n: int, *, self_loops: str = "none") -> Network:
 
 
 def star(n: int, *, self_loops: str = "none") -> Network:
-    """Return n nodes in all: node 0 in the centre, joined to every other.
+    """Return a star of n nodes: node 0 is the centre and is joined to all others.
 
     Examples
     --------
@@ -129,9 +131,9 @@ def barbell(m: int, bridge: int, *, self_loops: str = "none") -> Network:
 
 
 def erdos_renyi(n: int, p: float, *, seed: int = 0, self_loops: str = "none") -> Network:
-    """Return n nodes of which every pair is joined with probability p, independently.
+    """Return the random graph in which each pair of n nodes is joined with probability p.
 
-    It may fall into several pieces: see `Network.largest_component`.
+    The pairs are independent. The graph may be disconnected; see `Network.largest_component`.
 
     Examples
     --------
@@ -152,8 +154,9 @@ def erdos_renyi(n: int, p: float, *, seed: int = 0, self_loops: str = "none") ->
 
 
 def watts_strogatz(n: int, k: int, p: float, *, seed: int = 0, self_loops: str = "none") -> Network:
-    """Return a ring with edges to the ``k // 2`` nearest on either side, each rewired with
-    probability p.
+    """Return a small-world network: a ring lattice whose edges are rewired with probability p.
+
+    In the lattice each node is joined to its ``k // 2`` nearest nodes on either side.
 
     Examples
     --------
@@ -169,7 +172,7 @@ def watts_strogatz(n: int, k: int, p: float, *, seed: int = 0, self_loops: str =
         )
     rng = generator(checks.seed(seed), Domain.NETWORK)
     name = f"watts_strogatz({n}, {k}, {p:g})"
-    if k == n:  # networkx: complete, nothing left to rewire to
+    if k == n:  # as in networkx: the graph is complete, and no edge can be rewired
         whole = complete(n, self_loops=self_loops)
         return Network(whole.indptr, whole.indices, self_loops, name)
     half = k // 2
@@ -183,7 +186,7 @@ def watts_strogatz(n: int, k: int, p: float, *, seed: int = 0, self_loops: str =
 
 
 def random_regular(n: int, degree: int, *, seed: int = 0, self_loops: str = "none") -> Network:
-    """Return a random network in which every node has ``degree`` others as neighbours.
+    """Return a random network in which every node has ``degree`` neighbours.
 
     Examples
     --------
@@ -202,7 +205,7 @@ def random_regular(n: int, degree: int, *, seed: int = 0, self_loops: str = "non
         )
     rng = generator(checks.seed(seed), Domain.NETWORK)
     name = f"random_regular({n}, {degree})"
-    if degree == n - 1:  # there is only one, and pairing stubs would hardly ever find it
+    if degree == n - 1:  # there is only one such graph, and random pairing would rarely find it
         whole = complete(n, self_loops=self_loops)
         return Network(whole.indptr, whole.indices, self_loops, name)
     require_size(n, n * degree)
@@ -213,8 +216,9 @@ def random_regular(n: int, degree: int, *, seed: int = 0, self_loops: str = "non
 
 
 def barabasi_albert(n: int, m: int, *, seed: int = 0, self_loops: str = "none") -> Network:
-    """Return a network grown from a star of m + 1 nodes: newcomers join m others in proportion to
-    degree.
+    """Return a network that grows from a star of m + 1 nodes by preferential attachment.
+
+    Each new node is joined to m others, which are chosen in proportion to their degree.
 
     Examples
     --------
@@ -250,7 +254,7 @@ def _lattice(name: str, rows: int, cols: int, self_loops: str, *, wrap: bool) ->
     require_size(n, 4 * n)
     node = np.arange(n, dtype=np.int32).reshape(rows, cols)
     ends = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]
-    if wrap and cols > 2:  # a side of two nodes would close onto the edge it already has
+    if wrap and cols > 2:  # a side of two nodes already has this edge
         ends.append((node[:, -1], node[:, 0]))
     if wrap and rows > 2:
         ends.append((node[-1], node[0]))
@@ -260,7 +264,7 @@ def _lattice(name: str, rows: int, cols: int, self_loops: str, *, wrap: bool) ->
 
 
 def _pair_of_index(n: int, index: Ints) -> tuple[Ints, Ints]:
-    """Return the pair u < v at each place of the list (0, 1), (0, 2), ..., (n-2, n-1)."""
+    """Return the pairs u < v at the given positions of the list (0, 1), (0, 2), ..., (n-2, n-1)."""
     rows = np.arange(n - 1, dtype=np.int64)
     start = rows * (2 * n - rows - 1) // 2  # where row u begins
     u = np.searchsorted(start, index, side="right") - 1
@@ -277,8 +281,9 @@ def _all_pairs(n: int) -> tuple[Ints, Ints]:
 def _distinct_pairs(rng: np.random.Generator, n: int, count: int) -> Ints:
     """Return a uniform set of ``count`` distinct pairs, as sorted keys.
 
-    Only as many pairs as are missing are drawn, so none is ever thrown away for being one too many:
-    throwing away by order would favour small nodes, while here no step tells one pair from another.
+    Each round draws only as many pairs as are missing, so there are never too many. Dropping
+    surplus pairs from the sorted list would favour nodes with small numbers; here all pairs are
+    treated equally.
     """
     keys = np.empty(0, dtype=np.int64)
     while keys.size < count:
@@ -292,17 +297,17 @@ def _distinct_pairs(rng: np.random.Generator, n: int, count: int) -> Ints:
 
 
 def _integers(rng: np.random.Generator, n: int) -> Iterator[int]:
-    """Yield uniform integers below n for ever, drawn in bulk."""
+    """Yield an endless sequence of uniform integers below n, drawn in blocks."""
     for size in _block_sizes():
         yield from rng.integers(n, size=size).tolist()
 
 
 def _rewire(rng: np.random.Generator, n: int, half: int, coins: Ints) -> Iterator[tuple[int, int]]:
-    """Yield (lattice edge, new end) for the edges that the coins rewire, in networkx's order.
+    """Yield (lattice edge, new end) for the edges in ``coins``, in networkx's order.
 
     Lattice edge ``(j - 1) * n + u`` joins u and u + j. A new end must differ from u and from u's
     neighbours at that moment: through lattice edges not yet rewired (``gone``) or through new ones
-    (``fresh``). Where all others are neighbours, the edge stays.
+    (``fresh``). If all other nodes are neighbours, the edge is not changed.
     """
     gone = bytearray(n * half)
     fresh: set[int] = set()
@@ -332,8 +337,9 @@ def _rewire(rng: np.random.Generator, n: int, half: int, coins: Ints) -> Iterato
 
 
 def _pair_stubs(rng: np.random.Generator, n: int, degree: int) -> Ints | None:
-    """Pair shuffled stubs, keep what makes a simple graph, shuffle the rest again;
-    None when stuck.
+    """Pair shuffled stubs (half-edges), or return None if no simple graph can be completed.
+
+    Pairs that keep the graph simple are kept, and the other stubs are shuffled again.
     """
     edges = np.empty(0, dtype=np.int64)
     stubs = np.tile(np.arange(n, dtype=np.int64), degree)
@@ -360,8 +366,9 @@ def _contains(sorted_keys: Ints, keys: Ints) -> Bools:
 
 
 def _first_of_equals(keys: Ints) -> Bools:
-    """Whether each key is the first of its value; repetitions are few, so only they are put in
-    order.
+    """Whether each key is the first occurrence of its value.
+
+    Repetitions are rare, so only these are sorted.
     """
     first = np.ones(keys.size, dtype=np.bool_)
     ordered = np.sort(keys)
@@ -374,10 +381,11 @@ def _first_of_equals(keys: Ints) -> Bools:
 
 
 def _suitable(edges: Ints, nodes: list[int]) -> bool:
-    """Whether networkx finds two of the nodes that may still be joined.
+    """Whether networkx finds two nodes that can still be joined.
 
-    The inner swap carries over to the next turn of the inner loop, so networkx does not look at
-    every pair and starts again a little too often. That is part of its law, and is kept.
+    In networkx, the swap in the inner loop also affects the next iteration. Therefore networkx does
+    not check every pair and restarts slightly too often. This influences the distribution of its
+    graphs, so it is reproduced here.
     """
     for s1 in nodes:
         for s2 in nodes:
@@ -391,17 +399,15 @@ def _suitable(edges: Ints, nodes: list[int]) -> bool:
 
 
 def _attach(rng: np.random.Generator, n: int, m: int) -> Ints:
-    """Return the m neighbours that each newcomer m+1, ..., n-1 chooses, one newcomer after the
-    other.
-    """
-    # every node as often as it has edges, so that a uniform entry is a node in proportion to its
-    # degree
+    """Return the m neighbours that each new node m+1, ..., n-1 chooses, node after node."""
+    # Each node occurs once per edge, so a uniform entry is a node drawn in proportion to its
+    # degree.
     ends = [0] * m + list(range(1, m + 1))
     chosen: list[int] = []
     uniform = _uniforms(rng)
     for newcomer in range(m + 1, n):
         size = len(ends)
-        targets: dict[int, None] = {}  # a set in order of drawing, so that the seed decides alone
+        targets: dict[int, None] = {}  # an ordered set, so that the result depends only on the seed
         while len(targets) < m:
             targets[ends[int(next(uniform) * size)]] = None
         chosen.extend(targets)
@@ -411,7 +417,7 @@ def _attach(rng: np.random.Generator, n: int, m: int) -> Ints:
 
 
 def _uniforms(rng: np.random.Generator) -> Iterator[float]:
-    """Yield uniform floats in [0, 1) for ever, drawn in bulk."""
+    """Yield an endless sequence of uniform floats in [0, 1), drawn in blocks."""
     for size in _block_sizes():
         yield from rng.random(size).tolist()
 

@@ -1,6 +1,7 @@
 """Networks from files: edge lists, Matrix Market, GraphML and scipy's npz, each also gzipped.
 
-Files come from anywhere, so nothing in them is executed: no pickle, no eval, no XML entities.
+Files may come from unknown sources, so nothing in them is executed: no pickle, no eval, no XML
+entities.
 """
 
 from __future__ import annotations
@@ -29,9 +30,7 @@ _SUFFIXES = {
 }  # fmt: skip
 _FORMATS = ("edges", "mtx", "graphml", "npz")
 _XML_ENCODINGS = {b"utf-8", b"ascii", b"us-ascii", b"iso-8859-1"}
-_MANY_NODES = (
-    10_000_000  # above, a matrix with far more nodes than entries is taken for a damaged header
-)
+_MANY_NODES = 10_000_000  # above this, far more nodes than entries are treated as a damaged header
 
 
 def read_network(
@@ -80,7 +79,7 @@ def read_network(
 
 
 def _format_of(file: Path) -> str:
-    """Return the format that the suffix names, .gz aside."""
+    """Return the format that the suffix names; a final .gz is ignored."""
     suffixes = [suffix.lower() for suffix in file.suffixes]
     if suffixes and suffixes[-1] == ".gz":
         suffixes.pop()
@@ -138,11 +137,11 @@ def _read_npz(file: Path, data: bytes, self_loops: str) -> Network:
 def _read_graphml(file: Path, data: bytes, self_loops: str) -> Network:
     encoding = re.match(rb"\s*<\?xml[^>]*encoding\s*=\s*[\"']([^\"']*)", data)
     if b"\0" in data or (encoding and encoding[1].lower() not in _XML_ENCODINGS):
-        raise InvalidNetwork(f"{file}: GraphML is read in UTF-8 only; save it so")
+        raise InvalidNetwork(f"{file}: GraphML is read in UTF-8 only; save the file as UTF-8")
     if re.search(rb"<!\s*(DOCTYPE|ENTITY)", data, re.IGNORECASE):
         raise InvalidNetwork(
-            f"{file}: a DOCTYPE or ENTITY declaration is refused, because entities can blow up a "
-            "small file; remove it"
+            f"{file}: a DOCTYPE or ENTITY declaration is refused, because entities can expand a "
+            "small file without limit; remove it"
         )
     graph = _parsed(file, "GraphML", lambda: nx.read_graphml(io.BytesIO(data)))
     if all(re.fullmatch(r"0|[1-9][0-9]{0,17}", node) for node in graph):
@@ -159,7 +158,7 @@ _READERS: dict[str, Callable[[Path, bytes, str], Network]] = {
 
 
 def _require_plausible(file: Path, n: int, entries: int) -> None:
-    """Refuse a header that would allocate for nodes which the file cannot connect."""
+    """Refuse a header with far more nodes than the entries of the file could connect."""
     if n > _MANY_NODES and n > 100 * entries:
         raise InvalidNetwork(
             f"{file}: {n} nodes but only {entries} entries; drop the isolated nodes"
@@ -167,12 +166,12 @@ def _require_plausible(file: Path, n: int, entries: int) -> None:
 
 
 def _parsed(file: Path, what: str, parse: Callable[[], Any]) -> Any:
-    """Run another library's parser; whatever it trips over is the file's fault."""
+    """Run another library's parser; any exception in it is reported as an error of the file."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             return parse()
-    except Exception as error:  # on hostile bytes the parsers raise nearly any type
+    except Exception as error:  # on malicious or damaged files the parsers raise nearly any type
         detail = " ".join(str(error).split())[:200]
         raise InvalidNetwork(
             f"{file}: not {what}: {type(error).__name__}: {detail}; other formats: format="
@@ -180,7 +179,7 @@ def _parsed(file: Path, what: str, parse: Callable[[], Any]) -> Any:
 
 
 def _named(file: Path, build: Callable[[], Network]) -> Network:
-    """Build, and put the file's name before what is wrong with its content."""
+    """Build the network; errors about the content begin with the file's name."""
     try:
         return build()
     except InvalidNetwork as error:

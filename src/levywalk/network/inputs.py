@@ -1,4 +1,4 @@
-"""What users hand in as a graph, checked and turned into arrays."""
+"""Check graphs that users pass in, and convert them to arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from levywalk.errors import InvalidNetwork
 
 
 def edge_pairs(edges: npt.ArrayLike | Iterable[Any]) -> Ints:
-    """Return edges as an (m, 2) array of int64, or say what is wrong with them."""
+    """Return edges as an (m, 2) array of int64; raise an error if they are not valid."""
     wanted = "edges must be pairs of node numbers, an integer array of shape (m, 2)"
     try:
         sized = hasattr(edges, "__array__") or hasattr(edges, "__len__")
@@ -60,7 +60,7 @@ def entries(matrix: Any) -> tuple[int, Ints, Ints, AnyArray]:
     """Return (n, rows, columns, values) of the entries that are not zero."""
     is_sparse: bool = sparse.issparse(
         matrix
-    )  # a plain bool: mypy would narrow to a class without shape
+    )  # stored as a bool, since mypy would narrow to a class without shape
     if not is_sparse:
         raise InvalidNetwork(
             f"matrix must be a scipy sparse matrix, got {type(matrix).__name__}; "
@@ -76,7 +76,7 @@ def entries(matrix: Any) -> tuple[int, Ints, Ints, AnyArray]:
         )
     if hasattr(matrix, "check_format"):
         try:
-            # an index out of range would make scipy read beyond its arrays
+            # With an index out of range, scipy would read outside its arrays.
             matrix.check_format(full_check=True)
         except ValueError as error:
             raise InvalidNetwork(f"matrix is not a valid {matrix.format} matrix: {error}") from None
@@ -101,7 +101,7 @@ def are_numbers(nodes: list[Any]) -> bool:
 
 
 def label_array(nodes: list[Any]) -> AnyArray:
-    """Return the ids as an array of integers or text where they are, else of objects."""
+    """Return the ids as an array of integers or of text if possible, otherwise of objects."""
     kinds = {type(v) for v in nodes}
     if kinds <= {int} or kinds <= {str}:
         labels = np.array(nodes)
@@ -113,7 +113,7 @@ def label_array(nodes: list[Any]) -> AnyArray:
 
 
 def is_one(weight: Any) -> bool:
-    """Whether an edge's weight says no more than that there is an edge."""
+    """Whether an edge's weight is 1, so that dropping it loses no information."""
     try:
         return bool(operator.eq(weight, 1))
     except (TypeError, ValueError):

@@ -1,4 +1,7 @@
-"""Matrix Market files, read here because scipy's compiled reader crashes on some damaged files."""
+"""Read Matrix Market files.
+
+scipy's compiled reader is not used because it crashes on some damaged files.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _SHOWN = 60
 
 
 def parse_matrix(name: str, data: bytes) -> Any:
-    r"""Return the file's matrix as a scipy coo_array; of a symmetric one, the stored half.
+    r"""Return the file's matrix as a scipy coo_array; if it is symmetric, only the stored half.
 
     Examples
     --------
@@ -54,7 +57,7 @@ def parse_matrix(name: str, data: bytes) -> Any:
 
 
 def _size_line(name: str, text: str, count: int) -> tuple[list[int], int, str]:
-    """Return the sizes, the number of their line, and what follows it."""
+    """Return the sizes, the number of the line that contains them, and the text after that line."""
     stream = io.StringIO(text)
     for number, line in enumerate(stream, start=1):
         if line.startswith("%") or not line.strip():
@@ -78,7 +81,7 @@ def _coordinates(name: str, body: str, number: int, sizes: list[int], columns: i
 
 
 def _dense(name: str, body: str, number: int, n: int, symmetry: str) -> Any:
-    """Read all values, column by column; of a symmetric matrix the lower half."""
+    """Read all values, column by column; for a symmetric matrix only the lower half is stored."""
     table = _table(body, [("value", np.float64)])
     if table is None:
         raise _bad_line(name, body, number, n, 1)
@@ -92,7 +95,7 @@ def _dense(name: str, body: str, number: int, n: int, symmetry: str) -> Any:
 
 
 def _table(body: str, row: list[Any]) -> AnyArray | None:
-    """Read rows with numpy's reader; None when a line is not of that kind."""
+    """Read rows with numpy's reader; return None if a line does not have the expected form."""
     if not body.strip():
         return np.empty(0, dtype=row)
     try:
@@ -111,7 +114,7 @@ def _require_count(name: str, found: int, announced: int) -> None:
 
 
 def _bad_line(name: str, body: str, before: int, n: int, columns: int) -> InvalidNetwork:
-    """Name the first line that is no entry."""
+    """Return an error that names the first line that is not an entry."""
     wanted = ("one number", f"two indices in [1, {n}]", f"two indices in [1, {n}] and a number")[
         columns - 1
     ]

@@ -1,4 +1,4 @@
-"""The network: nodes 0..n-1 and their neighbours, frozen, in compressed rows."""
+"""The network: nodes 0..n-1 and their neighbours, immutable, in compressed sparse rows."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Network:
     """An undirected, simple, unweighted graph, with a policy for self-loops.
 
     Build one with a family (`ring`, `grid`, ...), with `read_network`, or with `from_edges`,
-    `from_networkx` and `from_scipy`. The constructor itself takes compressed rows as they are and
-    does not check them.
+    `from_networkx` and `from_scipy`. The constructor itself takes compressed sparse rows and does
+    not check them.
 
     Under the policy ``"none"`` no node has a loop: degree and neighbours count other nodes only.
-    Under ``"counted"`` every node has exactly one, and it is an edge like any other: in degree,
+    Under ``"counted"`` every node has exactly one loop, which counts like any other edge in degree,
     neighbours and CSR.
 
     Attributes
@@ -108,7 +108,7 @@ class Network:
         self_loops : {"none", "counted"}
             The policy of the network.
         name : str
-            How reprs and reports call it.
+            The name in reprs and reports.
 
         Examples
         --------
@@ -131,7 +131,7 @@ class Network:
     def from_networkx(
         cls, graph: nx.Graph[Any], self_loops: str = "none", name: str | None = None
     ) -> Network:
-        """Build a network from any networkx graph, taken undirected, simple and unweighted.
+        """Build a network from any networkx graph, read as undirected, simple and unweighted.
 
         Nodes that are the integers 0..n-1 keep their numbers; others are numbered in the graph's
         order and kept in ``labels``. Loops, parallel edges and weights (edge data ``"weight"``
@@ -170,8 +170,9 @@ class Network:
 
     @classmethod
     def from_scipy(cls, matrix: Any, self_loops: str = "none", name: str = "matrix") -> Network:
-        """Build a network from a square scipy sparse matrix: an edge where it or its mirror is not
-        zero.
+        """Build a network from a square scipy sparse matrix.
+
+        Nodes u and v are joined if the entry (u, v) or the entry (v, u) is not zero.
 
         Diagonal entries, repeated entries and weights (values other than 1) are dropped, with a
         count.
@@ -185,7 +186,7 @@ class Network:
         n, u, v, values = entries(matrix)
         off_diagonal_weight = (values != 1) & (u != v)
         ends = u[off_diagonal_weight], v[off_diagonal_weight]
-        # an edge and its mirror count once
+        # (u, v) and (v, u) count once
         weights = np.unique(pair_keys(np.minimum(*ends), np.maximum(*ends))).size
         return assemble(n, u, v, self_loops=self_loops, name=name, weights=weights, directed=True)
 
@@ -204,8 +205,9 @@ class Network:
         return from_clean(self.n, u, v, self_loops=policy, name=self.name, labels=self.labels)
 
     def largest_component(self) -> Network:
-        """Return the largest connected piece (of equals, the one with the smallest node),
-        renumbered.
+        """Return the largest connected component with new node numbers.
+
+        Among components of equal size, it is the one with the smallest node.
 
         ``labels`` of the result holds the original ids. A connected network is returned as it is.
 
@@ -257,7 +259,7 @@ class Network:
         return self.indices[self.indptr[v] : self.indptr[v + 1]]
 
     def components(self) -> int:
-        """Return the number of connected pieces (computed once).
+        """Return the number of connected components (computed once).
 
         Examples
         --------
@@ -285,8 +287,9 @@ class Network:
             )
 
     def _require_sound(self) -> None:
-        """Refuse compressed rows that are none: the constructor takes them as they are, compiled
-        code trusts them.
+        """Refuse arrays that are not valid compressed sparse rows.
+
+        The constructor does not check them, and compiled code relies on them.
         """
         indptr, indices = self.indptr, self.indices
         sound = (
@@ -384,8 +387,7 @@ class Network:
 def from_clean(
     n: int, u: IntArray, v: IntArray, *, self_loops: str, name: str, labels: AnyArray | None = None
 ) -> Network:
-    """Build a network from edges that are known to be in range, without loops and without
-    repetitions.
+    """Build a network from edges that are in range, without loops and without repetitions.
 
     Examples
     --------
@@ -409,9 +411,9 @@ def assemble(
     weights: int = 0,
     directed: bool = False,
 ) -> Network:
-    """Clean the edges, say in one warning what was dropped, and build.
+    """Clean the edges, report in one warning what was dropped, and build the network.
 
-    With ``directed`` an edge and its mirror are two entries of one edge, not a repetition.
+    With ``directed``, (u, v) and (v, u) are two entries of one edge and not a repetition.
     """
     loop = u == v
     loops = int(loop.sum())
@@ -430,7 +432,7 @@ def assemble(
 
 
 def _warn_dropped(name: str, loops: int, repeated: int, weights: int) -> None:
-    """Say once what the input held that a simple unweighted graph does not."""
+    """Warn once about parts of the input that a simple unweighted graph cannot contain."""
     counts = ((loops, "self-loop"), (repeated, "duplicate edge"), (weights, "weight"))
     dropped = [f"{count} {what}{'s' if count > 1 else ''}" for count, what in counts if count]
     if dropped:
@@ -441,7 +443,7 @@ def _warn_dropped(name: str, loops: int, repeated: int, weights: int) -> None:
 
 
 def _require_some(n: int, edges: int, name: str) -> None:
-    """Refuse what no model can walk on."""
+    """Refuse a network on which no model can walk."""
     require_size(n, 2 * edges)
     if n < 2:
         raise InvalidNetwork(
@@ -451,7 +453,7 @@ def _require_some(n: int, edges: int, name: str) -> None:
         raise InvalidNetwork(
             f"{name}: a network needs at least one edge between distinct nodes, got none among {n} "
             "nodes; "
-            "add edges (a self-loop alone leads nowhere)"
+            "add edges (a self-loop does not lead to another node)"
         )
 
 

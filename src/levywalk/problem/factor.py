@@ -1,8 +1,8 @@
-"""The weighted data as one small triangle: rank, null space and least squares at any size.
+"""The weighted data as a small triangular matrix, for rank, null space and least squares.
 
-A QR factorisation of the samples, block after block, needs one pass and the memory of one block,
-and it is as accurate as a factorisation of the whole; normal equations would square the condition
-number.
+A QR factorisation of the samples, computed block by block, needs one pass over the data and the
+memory of one block. It is as accurate as a factorisation of all samples at once; the normal
+equations would square the condition number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.problem.samples import row_blocks
 
-_RANK = 1e-13  # relative singular value, columns scaled alike, that float64 cannot tell from 0
+_RANK = 1e-13  # smaller relative singular values (columns of equal norm) count as 0
 
 
 def triangle(features: Floats, targets: Floats, weights: Floats) -> Floats:
@@ -38,8 +38,7 @@ def triangle(features: Floats, targets: Floats, weights: Floats) -> Floats:
 
 
 def solve(factor: Floats, ridge: float) -> tuple[Floats, bool]:
-    """Return the least-norm minimiser of Σ w (y - aᵀx)² + (ridge/2)‖x‖², and whether it is the only
-    one.
+    """Return the least-norm minimiser of Σ w (y - aᵀx)² + (ridge/2)‖x‖², and whether it is unique.
 
     Examples
     --------
@@ -64,8 +63,9 @@ def solve(factor: Floats, ridge: float) -> tuple[Floats, bool]:
 
 
 def row_space(factor: Floats) -> Floats | None:
-    """Return an orthonormal basis (dim, rank) of the span of the samples, or None when they span
-    everything.
+    """Return an orthonormal basis (dim, rank) of the span of the samples.
+
+    The result is None if they span the whole space.
 
     Examples
     --------
@@ -86,8 +86,9 @@ def row_space(factor: Floats) -> Floats | None:
 
 
 def smallest_singular_value(factor: Floats) -> float:
-    """Return the smallest singular value of the weighted features; exactly 0 when they do not span
-    the space.
+    """Return the smallest singular value of the weighted features.
+
+    It is exactly 0 if they do not span the space.
 
     Examples
     --------
@@ -103,7 +104,7 @@ def smallest_singular_value(factor: Floats) -> float:
 
 
 def _column_scale(matrix: Floats) -> Floats:
-    # Units of the features (metres, nanometres) must not decide what counts as rank.
+    # The rank must not depend on the units of the features (metres, nanometres).
     norms: Floats = np.linalg.norm(matrix, axis=0)
     return np.where(norms > 0.0, norms, 1.0)
 

@@ -1,5 +1,6 @@
-"""Read a data set from a LIBSVM, CSV or npz file; an error names the file, the line and what stands
-there.
+"""Read a data set from a LIBSVM, CSV or npz file.
+
+An error names the file and the line, and shows the text of the line.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _SUFFIXES = {
 }
 _DELIMITERS = (",", "\t", ";")
 _NPZ_NAMES = (("features", "targets"), ("X", "y"))
-_LIMIT = 4 << 30  # bytes of a dense matrix; the arrays of a problem need it twice
+_LIMIT = 4 << 30  # bytes of a dense matrix; a problem needs twice as much
 _SHOWN = 60  # characters of an offending line in a message
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -51,22 +52,23 @@ def load_dataset(
     Parameters
     ----------
     path
-        The file; one that is compressed with gzip is read as well.
+        The file; it may be compressed with gzip.
     format
-        ``"libsvm"``, ``"csv"`` or ``"npz"``; None goes by the suffix: .svm .libsvm .t .txt, .csv
-        .tsv, .npz, each with or without .gz.
+        ``"libsvm"``, ``"csv"`` or ``"npz"``. None chooses the format by the suffix: .svm .libsvm .t
+        .txt, .csv .tsv, .npz, each with or without .gz.
     target
-        CSV: the target's column, by name (when there is a header) or position; None is the last.
-        npz: the name of the target's array; None is ``targets`` or ``y`` beside ``features`` or
-        ``X``.
+        For CSV: the column of the targets, by name (if there is a header) or by position; None
+        means the last column. For npz: the name of the array of targets; None means ``targets`` or
+        ``y``, together with ``features`` or ``X``.
     dim
-        The number of features. LIBSVM files omit zeros, so the largest index may fall short of it;
-        other files must have exactly so many.
+        The number of features. LIBSVM files omit zeros, so their largest index may be smaller;
+        other files must have exactly this number.
 
     Notes
     -----
-    LIBSVM: ``label index:value …`` with indices from 1, increasing; ``#`` starts a comment. CSV:
-    comma, tab or semicolon; a first line without any number is a header.
+    A line of a LIBSVM file is ``label index:value …``; indices start at 1 and increase, and ``#``
+    starts a comment. The columns of a CSV file are separated by commas, tabs or semicolons; a first
+    line without any number is a header.
 
     Examples
     --------
@@ -113,8 +115,9 @@ def _open(path: Path) -> gzip.GzipFile | IO[bytes]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield every line with its number; what the file system or gzip objects to becomes a clear
-    error.
+    """Yield every line with its number.
+
+    Errors of the file system or gzip become errors that name the file and the line.
     """
     number = 0
     try:
@@ -141,7 +144,7 @@ def _bad(path: Path, number: int, line: str, why: str) -> InvalidData:
 
 
 def _number(text: str) -> float:
-    """Return a finite float, in the spelling of data files (Python's 1_000 is not)."""
+    """Return a finite float; notation that only Python allows, such as 1_000, is refused."""
     value = float(text)
     if "_" in text or not math.isfinite(value):
         raise ValueError(text)
@@ -181,7 +184,7 @@ def _read_libsvm(path: Path, dim: int | None) -> tuple[Floats, Floats]:
         raise InvalidData(f"{path}: no sample in the file")
     width = dim if dim is not None else max(columns, default=-1) + 1
     if width == 0:
-        raise InvalidData(f"{path}: no feature in the file; every line has a label alone")
+        raise InvalidData(f"{path}: no feature in the file; every line has only a label")
     _refuse_too_large(path, len(labels), width)
     features = np.zeros((len(labels), width))
     features[np.repeat(np.arange(len(labels)), counts), np.asarray(columns)] = values
@@ -247,7 +250,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str], str]]:
             continue
         delimiter = delimiter or max(_DELIMITERS, key=line.count)
         try:
-            # Line by line, so that an open quote cannot swallow the rest of the file.
+            # Parse line by line, so that an unclosed quote affects only its own line.
             (fields,) = csv.reader([line], delimiter=delimiter, strict=True, skipinitialspace=True)
         except (csv.Error, ValueError) as error:
             raise _bad(path, number, line, f"not CSV ({error})") from None
@@ -317,7 +320,7 @@ def _read_npz(path: Path, target: str | int | None) -> tuple[Floats, Floats]:
 
 
 def _seekable(file: gzip.GzipFile | IO[bytes]) -> IO[bytes]:
-    # An archive is read from its end, which a gzip stream does not know.
+    # An archive is read from its end, which a gzip stream does not support.
     return io.BytesIO(file.read()) if isinstance(file, gzip.GzipFile) else file
 
 

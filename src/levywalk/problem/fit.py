@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 _ITERATIONS = 2_000
 _POLISH = 30
-_DIFFERENCE = 1e-5  # of z, for the second derivative by central differences
-_ACCEPTED = 1e-8  # the gradient that is left, relative to the sum of the local gradients' sizes
-_NULL = 1e-10  # a curvature below this part of the largest counts as none
+_DIFFERENCE = 1e-5  # step in z of the central differences for the second derivative
+_ACCEPTED = 1e-8  # accepted norm of the gradient, relative to the sum of the local gradients' norms
+_NULL = 1e-10  # a curvature below this fraction of the largest counts as 0
 
 
 def minimise(problem: GeneralizedLinear) -> tuple[Floats, bool]:
-    """Return a minimiser of f and whether it is the only one, or raise `NoMinimiser`.
+    """Return a minimiser of f and whether it is unique, or raise `NoMinimiser`.
 
-    L-BFGS comes near; Newton steps with the curvature of the loss by differences of its slope take
-    out what is left. A loss with several outputs is left to L-BFGS alone.
+    L-BFGS finds an approximate minimiser. Newton steps then reduce the remaining gradient; they
+    compute the curvature of the loss by differences of its slope. For a loss with several outputs
+    only L-BFGS is used.
     """
     from scipy.optimize import minimize
 
@@ -65,8 +66,9 @@ def minimise(problem: GeneralizedLinear) -> tuple[Floats, bool]:
 
 
 def _polished(problem: GeneralizedLinear, x: Floats, gradient: object) -> tuple[Floats, bool]:
-    """Return x after Newton steps that make the gradient smaller, and whether the curvature is
-    positive everywhere.
+    """Return x after Newton steps that reduce the gradient, and whether the minimiser is unique.
+
+    It is unique if the curvature is positive in all directions.
     """
     assert callable(gradient)
     features, y, weights = problem.sorted_features, problem.sorted_targets, problem._weights

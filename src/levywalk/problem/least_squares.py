@@ -1,4 +1,4 @@
-"""Least squares over the nodes' own samples, with the closed forms that theory asks for."""
+"""Least squares over the nodes' own samples, with the closed forms that theory needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.losses import SquaredError
 from levywalk.problem.samples import read_only
 
-# up to here the excess loss goes through the dim x dim Hessian, above through the samples
+# Up to this dimension the excess loss is computed with the dim x dim Hessian, above it with the
+# samples.
 _DENSE_DIM = 2_048
 
 
@@ -27,9 +28,9 @@ class LeastSquares(GeneralizedLinear):
     targets
         One number per sample.
     node
-        Each sample's node; None is one sample per node.
+        The node of each sample; None means one sample per node.
     ridge
-        Half of it times ‖x‖² is added to every f_v.
+        The strength of the regularisation: (ridge/2)‖x‖² is added to every f_v.
 
     Examples
     --------
@@ -64,8 +65,9 @@ class LeastSquares(GeneralizedLinear):
         return 2.0 * factor.smallest_singular_value(self._factor) ** 2 + self.ridge
 
     def excess_loss(self, x: Any) -> float:
-        """Return f(x) - f(x*), which is ½(x-x*)ᵀH(x-x*): no cancellation; inf when x has
-        overflowed.
+        """Return f(x) - f(x*), computed as ½(x-x*)ᵀH(x-x*), which avoids cancellation.
+
+        The result is inf if x has overflowed.
 
         Examples
         --------

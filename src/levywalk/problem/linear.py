@@ -1,8 +1,7 @@
-"""Generalised linear problems: the nodes' own samples and a loss, with all that theory asks of
-them.
+"""Generalised linear problems: the nodes' own samples and a loss, with what theory needs.
 
-scipy is imported where it is used: a fleet's node of a least-squares problem, with its own samples
-alone, needs none.
+scipy is imported only where it is used, because a fleet's node with a least-squares problem does
+not need it.
 """
 
 from __future__ import annotations
@@ -30,12 +29,14 @@ _BLOCK = 1 << 20  # entries of a block of local gradients: 8 MiB
 
 
 class GeneralizedLinear:
-    """A loss φ(aᵀx, y) per sample; f_v is node v's mean plus (ridge/2)‖x‖², and f is the mean over
-    nodes.
+    """A problem that is made of samples and a loss φ(aᵀx, y).
 
-    The base of `LeastSquares` and `Logistic`, which differ in φ and in what is known in closed
-    form. What costs a pass over the data (``smoothness``, ``optimum``, …) is computed when it is
-    first asked for, and kept.
+    The local loss f_v is the mean over the samples of node v plus (ridge/2)‖x‖², and f is the mean
+    of f_v over all nodes.
+
+    This is the base class of `LeastSquares` and `Logistic`, which differ in φ and in what is known
+    in closed form. Attributes that need a pass over the data (``smoothness``, ``optimum``, …) are
+    computed at the first access and then kept.
 
     Parameters
     ----------
@@ -44,11 +45,11 @@ class GeneralizedLinear:
     targets
         One number per sample.
     loss
-        Any `Loss`: one of `levywalk.losses`, or your own.
+        Any `Loss`, either one of `levywalk.losses` or your own.
     node
-        Each sample's node; None is one sample per node.
+        The node of each sample; None means one sample per node.
     ridge
-        Half of it times ‖x‖² is added to every f_v.
+        The strength of the regularisation: (ridge/2)‖x‖² is added to every f_v.
 
     Attributes
     ----------
@@ -59,7 +60,8 @@ class GeneralizedLinear:
     node
         Each sample's node.
     n, dim, n_samples, ridge
-        The number of nodes, of the model's entries and of samples in total; the ridge.
+        The number of nodes, the number of the model's entries, the total number of samples, and the
+        ridge.
     sorted_features, sorted_targets, offsets
         The samples in the order of the nodes: node v has the rows ``offsets[v]`` to ``offsets[v +
         1] - 1``.
@@ -137,13 +139,13 @@ class GeneralizedLinear:
         return self.sample_loss.slope(z, y)
 
     def _minimise(self) -> tuple[Floats, bool]:
-        """Return a minimiser of f and whether it is the only one."""
+        """Return a minimiser of f and whether it is unique."""
         from levywalk.problem.fit import minimise
 
         return minimise(self)
 
     def excess_loss(self, x: Any) -> float:
-        """Return f(x) - f(x*); inf when x has overflowed."""
+        """Return f(x) - f(x*), or inf if x has overflowed."""
         value = self.loss(x) - self.loss(self.optimum)
         return max(value, 0.0) if np.isfinite(value) else float("inf")
 
@@ -154,7 +156,7 @@ class GeneralizedLinear:
         )
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that change with the loss, the ridge, the samples or their
+        """Return 16 hexadecimal digits that identify the loss, the ridge, the samples and their
         nodes.
         """
         return self._fingerprint
@@ -168,7 +170,7 @@ class GeneralizedLinear:
             digest.update(array.data)
         if (
             type(self.sample_loss).__module__.partition(".")[0] != "levywalk"
-        ):  # a user's own: by what it answers
+        ):  # a user's own loss is identified by its slopes
             z, y = self.sorted_features[:64].sum(axis=1), self.sorted_targets[:64]
             if self.sample_loss.n_outputs == 1:
                 digest.update(np.ascontiguousarray(self.sample_loss.slope(z, y)).data)
@@ -180,7 +182,7 @@ class GeneralizedLinear:
 
     @cached_property
     def _weights(self) -> Floats:
-        """Each sorted sample's share of f: 1/(n m_v)."""
+        """The weight of each sorted sample in f: 1/(n m_v)."""
         if self.n_samples == self.n:
             return np.broadcast_to(1.0 / self.n, self.n_samples)
         return np.repeat(1.0 / (self.n * self._counts), self._counts)
@@ -196,8 +198,9 @@ class GeneralizedLinear:
 
     @cached_property
     def local_strong_convexity(self) -> Floats:
-        """The strong convexity μ_v of every f_v: the ridge where the node's samples do not span the
-        space.
+        """The strong convexity μ_v of every f_v.
+
+        It is the ridge at nodes whose samples do not span the space.
         """
         return read_only(self.sample_loss.curvature_min * self._extremes[1] + self.ridge)
 
@@ -208,7 +211,9 @@ class GeneralizedLinear:
 
     @cached_property
     def optimum(self) -> Floats:
-        """The minimiser x* of f; of several the one of smallest norm, with a `DataWarning`."""
+        """The minimiser x* of f; if there are several, the one of smallest norm, with a
+        `DataWarning`.
+        """
         x, unique = self._minimise()
         if not unique:
             warnings.warn(
@@ -250,7 +255,7 @@ class GeneralizedLinear:
         return self.sorted_features[rows], self.sorted_targets[rows]
 
     def loss(self, x: Any) -> float:
-        """Return f(x); inf when x has overflowed."""
+        """Return f(x), or inf if x has overflowed."""
         model = self._model(x)
         with np.errstate(over="ignore", invalid="ignore"):
             losses = self._losses(
@@ -279,8 +284,8 @@ class GeneralizedLinear:
         x
             The model.
         samples
-            Positions 0 to ``sample_count(v) - 1`` among the node's own samples, repeated as often
-            as they count: a minibatch.
+            A minibatch: positions 0 to ``sample_count(v) - 1`` among the node's own samples. A
+            position that is repeated counts several times.
         """
         rows, model = self._rows(v), self._model(x)
         a, y = self.sorted_features[rows], self.sorted_targets[rows]
@@ -308,7 +313,7 @@ class GeneralizedLinear:
             if self.sample_loss.n_outputs > 1:
                 outer = (a[:, :, None] * slopes[:, None, :]).reshape(len(a), -1)
                 block = np.add.reduceat(outer, self.offsets[nodes] - start, axis=0)
-            elif nodes.stop - nodes.start == 1:  # a large node: no temporary of its size
+            elif nodes.stop - nodes.start == 1:  # a large node: avoid a temporary array of its size
                 block = (slopes @ a)[None]
             elif stop - start == nodes.stop - nodes.start:
                 block = a * slopes[:, None]

@@ -1,6 +1,6 @@
 """Logistic regression over the nodes' own samples.
 
-scipy is imported where it is used: a fleet's node of another loss does without it.
+scipy is imported only where it is used, because a fleet's node with another loss does not need it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ class Logistic(GeneralizedLinear):
     Parameters
     ----------
     features
-        One row per sample; an intercept is a column of ones.
+        One row per sample; add a column of ones for an intercept.
     targets
-        Labels {0, 1} or {-1, 1}; kept as {0, 1}.
+        Labels {0, 1} or {-1, 1}; they are stored as {0, 1}.
     node
-        Each sample's node; None is one sample per node.
+        The node of each sample; None means one sample per node.
     ridge
-        Half of it times ‖x‖² is added to every f_v.
+        The strength of the regularisation: (ridge/2)‖x‖² is added to every f_v.
 
     Notes
     -----
-    When a direction separates the labels, the loss has no minimiser without ridge, and ``optimum``
-    raises `NoMinimiser`.
+    If a direction separates the labels and the ridge is 0, the loss has no minimiser, and
+    ``optimum`` raises `NoMinimiser`.
 
     Examples
     --------
@@ -44,7 +44,6 @@ class Logistic(GeneralizedLinear):
     >>> Logistic([[1.0], [2.0]], [1, 1]).optimum
     Traceback (most recent call last):
     levywalk.errors.NoMinimiser: the logistic loss has no minimiser: ...
-        add a ridge, for example ridge=1e-3
     """
 
     def __init__(self, features: Any, targets: Any, node: Any = None, ridge: float = 0.0) -> None:
@@ -59,12 +58,14 @@ class Logistic(GeneralizedLinear):
 
     @cached_property
     def _scores(self) -> Floats:
-        """The values aᵀx* that every excess loss is measured from."""
+        """The predictions aᵀx* at the optimum, from which excess losses are computed."""
         scores: Floats = self.sorted_features @ self.optimum
         return scores
 
     def excess_loss(self, x: Any) -> float:
-        """Return f(x) - f(x*) as a mean of divergences: no cancellation; inf when x has overflowed.
+        """Return f(x) - f(x*), computed as a mean of divergences, which avoids cancellation.
+
+        The result is inf if x has overflowed.
 
         Examples
         --------

@@ -1,7 +1,7 @@
-"""The minimiser of a logistic loss, and the proof when there is none.
+"""The minimiser of a logistic loss, or a proof that there is none.
 
-Labels enter as signs t = 1 - 2y: the loss of a sample is log(1 + e^{t aᵀx}), its slope t·expit(t
-aᵀx), both free of cancellation.
+Labels are converted to signs t = 1 - 2y. The loss of a sample is then log(1 + e^{t aᵀx}) and its
+slope is t·expit(t aᵀx); both are computed without cancellation.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from levywalk.problem.spectra import column_squares, row_squares
 
 _TOLERANCE = 1e-12  # of the gradient, in units of each feature's root mean square
 _ITERATIONS = (
-    200  # separable data loses a factor e of its gradient per step; anything else needs a dozen
+    200  # on separable data a step divides the gradient by e; other data need about 12 steps
 )
-_SUSPICIOUS = 1e-4  # least curvature relative to the data's; iterates that run away end far below
-_SERIES = 1e-2  # below this distance the divergence is a series: its closed form cancels
+_SUSPICIOUS = 1e-4  # smallest relative curvature; iterates that diverge end far below it
+_SERIES = 1e-2  # below this distance a series is used, since the closed form cancels
 _FEASIBLE = 1e-9  # margin (of a unit row) that counts as not negative
 _SEPARATED = 1e-6  # margin (of a unit row) that counts as positive
-_ALL_ROWS = 1_000_000  # entries up to which the linear program takes every sample at once
+_ALL_ROWS = 1_000_000  # up to so many entries the linear program contains all samples
 
 
 @dataclass(frozen=True)
@@ -58,20 +58,20 @@ class _Objective:
 def minimise(
     features: Floats, labels: Floats, weights: Floats, ridge: float
 ) -> tuple[Floats, bool]:
-    """Return the minimiser of smallest norm and whether it is the only one.
+    """Return the minimiser of smallest norm and whether it is unique.
 
     Parameters
     ----------
     features, labels, weights
         One row, one label in {0, 1} and one weight per sample.
     ridge
-        Half of it times ‖x‖² is added.
+        The strength of the regularisation: (ridge/2)‖x‖² is added to the loss.
 
     Raises
     ------
     NoMinimiser
-        Without ridge, when a direction separates the labels (weakly): the loss falls along it for
-        ever.
+        If the ridge is 0 and a direction separates the labels (weakly): the loss decreases along it
+        without end.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def minimise(
     basis = row_space(factor) if ridge == 0.0 else None
     if basis is None:
         return _minimise_in_full_rank(_Objective(features, signs, weights, ridge), factor), True
-    # Directions that no sample sees are taken out: the loss is flat along them.
+    # Directions that are orthogonal to all samples are removed: the loss is constant along them.
     reduced = _Objective(features @ basis, signs, weights, ridge)
     reduced_factor = triangle(reduced.features, labels, weights)
     return basis @ _minimise_in_full_rank(reduced, reduced_factor), False
@@ -122,7 +122,7 @@ def _newton(objective: _Objective) -> tuple[Floats, bool]:
         error = float(np.max(np.abs(gradient * unit))) / size
         if last:
             return x, error <= _TOLERANCE
-        last = error <= _TOLERANCE  # one more step costs little and reaches the rounding level
+        last = error <= _TOLERANCE  # one more step is cheap and reaches rounding accuracy
         step = _newton_step(hessian, gradient)
         fall = -float(gradient @ step)
         length = 1.0
@@ -152,7 +152,7 @@ def _newton_step(hessian: Floats, gradient: Floats) -> Floats:
 
 
 def _flattest(objective: _Objective, factor: Floats, x: Floats) -> float:
-    """Return the smallest curvature at x relative to the data's own, over all directions."""
+    """Return the smallest curvature at x over all directions, relative to that of the data."""
     dim = len(x)
     if len(factor) < dim:
         return 0.0
@@ -163,11 +163,11 @@ def _flattest(objective: _Objective, factor: Floats, x: Floats) -> float:
 
 
 def separating_direction(features: Floats, signs: Floats) -> Floats | None:
-    """Return u with t aᵀu <= 0 for every sample and < 0 for one, or None when there is none.
+    """Return u with t aᵀu <= 0 for all samples and < 0 for at least one, or None if none exists.
 
-    The linear program takes all samples when they are few. Otherwise it takes some, and adds those
-    that the direction it finds puts on the wrong side until there are none: every answer is a
-    certificate for the whole data.
+    The linear program contains all samples if they are few. Otherwise it starts with some of them,
+    and adds the samples that violate the condition for the direction found, until there are none.
+    Therefore every result is a certificate for the whole data set.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def separating_direction(features: Floats, signs: Floats) -> Floats | None:
 
 
 def _steepest(rows: Floats, total: Floats) -> Floats:
-    """Maximise totalᵀu over rows @ u >= 0 within a box; 0 when nothing is feasible but 0."""
+    """Maximise totalᵀu over rows @ u >= 0 within a box; return 0 if only 0 is feasible."""
     scale = float(np.max(np.abs(total)))
     if scale == 0.0:
         return np.zeros(len(total))
@@ -218,8 +218,9 @@ def _steepest(rows: Floats, total: Floats) -> Floats:
 
 
 def divergence(shift: Floats, z_star: Floats) -> Floats:
-    """Return the Bregman divergence of log(1 + e^z) from z_star to z_star + shift, without
-    cancellation.
+    """Return the Bregman divergence of log(1 + e^z) from z_star to z_star + shift.
+
+    It is computed without cancellation.
 
     At a minimiser the mean of these divergences is the excess loss, because the linear terms cancel
     exactly.
@@ -229,7 +230,7 @@ def divergence(shift: Floats, z_star: Floats) -> Floats:
     >>> divergence(np.array([0.0, 1e-6]), np.zeros(2))
     array([0.00e+00, 1.25e-13])
     """
-    # The divergence is symmetric in z -> -z; on the side where p <= 1/2 nothing below cancels.
+    # The divergence is symmetric in z -> -z; for p <= 1/2 the formulas below have no cancellation.
     side = np.where(z_star > 0.0, -1.0, 1.0)
     p = expit(-np.abs(z_star))
     d = side * shift

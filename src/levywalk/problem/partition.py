@@ -1,4 +1,4 @@
-"""Spread a data set over nodes, from alike to as different as it gets."""
+"""Distribute a data set over nodes, from homogeneous to very heterogeneous."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from levywalk.draws import Domain, generator
 from levywalk.errors import InvalidData
 from levywalk.problem.samples import clean_features, clean_targets
 
-_LABELS = 100  # whole-numbered targets with at most so many values are classes; others are measured
+_LABELS = 100  # integer targets with at most so many values are classes
 _BINS = 10
 
 HOW = ("iid", "label", "dirichlet", "size")
@@ -22,27 +22,29 @@ HOW = ("iid", "label", "dirichlet", "size")
 def partition(
     features: Any, targets: Any, n: int, how: str = "iid", seed: int = 0, *, alpha: float = 0.5
 ) -> Ints:
-    """Return each sample's node, for ``LeastSquares(features, targets, node=...)``; every node has
-    a sample.
+    """Return the node of each sample, for ``LeastSquares(features, targets, node=...)``.
+
+    Every node gets at least one sample.
 
     Parameters
     ----------
     features, targets
-        The data set; ``features`` only counts its rows.
+        The data set; only the number of rows of ``features`` is used.
     n
         The number of nodes, at most the number of samples.
     how
-        ``"iid"``: a random permutation is dealt out, sizes equal to within one. ``"label"``: the
-        samples sorted by target (ties in random order) are cut into n contiguous shards, sizes
-        equal to within one; the most heterogeneous choice. ``"dirichlet"``: every class draws
-        proportions over the nodes from Dirichlet(alpha, …, alpha), and each of its samples its node
-        from them. Targets that are not whole numbers or have more than 100 values are cut into ten
-        classes by their deciles. Then every node left empty, in order, gets one random sample of
-        the node that has most at that moment. ``"size"``: one sample per node, and the others drawn
-        from proportions ~ Dirichlet(alpha, …, alpha); which samples is random, so the nodes differ
-        in size alone.
+        ``"iid"``: the samples are assigned at random, and the sizes of two nodes differ by at most
+        one. ``"label"``: the samples sorted by target (ties in random order) are cut into n
+        contiguous parts, whose sizes differ by at most one; this is the most heterogeneous choice.
+        ``"dirichlet"``: for every class, proportions over the nodes are drawn from Dirichlet(alpha,
+        …, alpha), and the node of each sample of the class is drawn from these proportions. Targets
+        that are not whole numbers or have more than 100 values are cut into ten classes by their
+        deciles. Then each empty node, in order, gets one random sample of the node that has the
+        most samples at that moment. ``"size"``: each node gets one sample, and the nodes of the
+        other samples are drawn from proportions ~ Dirichlet(alpha, …, alpha); the samples are
+        assigned at random, so the nodes differ only in size.
     seed
-        Same seed, same nodes.
+        The same seed gives the same nodes.
     alpha
         The concentration for "dirichlet" and "size": small is heterogeneous, large tends to "iid".
 
@@ -121,6 +123,6 @@ def _fill_empty(rng: np.random.Generator, node: Ints, n: int) -> Ints:
     for v in empty:
         size, donor = heapq.heappop(largest)
         node[by_node[starts[donor] - size - 1]] = v
-        if size < -2:  # a node with one sample left gives none
+        if size < -2:  # a node keeps its last sample
             heapq.heappush(largest, (size + 1, donor))
     return node

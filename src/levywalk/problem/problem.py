@@ -17,9 +17,9 @@ _REQUIRED = ("n", "dim", "smoothness", "local_loss", "local_gradient")
 class Problem(Protocol):
     """The local losses f_v of n nodes over models of ``dim`` numbers; f is their mean.
 
-    Any object with these five names is a problem. A sixth, ``optimum`` (the minimiser of f, an
-    array of ``dim`` numbers, or None), is optional: without it a run has no error to measure, see
-    `optimum_of`.
+    Any object with these five attributes and methods is a problem. A sixth, ``optimum`` (the
+    minimiser of f, an array of ``dim`` numbers, or None), is optional: without it a run cannot
+    measure the error, see `optimum_of`.
 
     Examples
     --------
@@ -53,12 +53,13 @@ class Problem(Protocol):
 
 
 def optimum_of(problem: Problem) -> Floats | None:
-    """Return the problem's minimiser, or None when the problem does not offer one.
+    """Return the problem's minimiser, or None if the problem does not provide one.
 
     Raises
     ------
     NoMinimiser
-        The problem knows that it has none, as a separable logistic regression without ridge does.
+        The problem has no minimiser and reports this, such as a separable logistic regression
+        without ridge.
 
     Examples
     --------
@@ -73,7 +74,7 @@ def optimum_of(problem: Problem) -> Floats | None:
 
 
 def check_problem(problem: Any) -> None:
-    """Refuse an object that is no problem, and name what is missing.
+    """Refuse an object that is not a problem, and name what is missing.
 
     Examples
     --------
@@ -100,9 +101,9 @@ def check_problem(problem: Any) -> None:
         raise InvalidData(
             f"problem.smoothness must be above 0 at every node, got {float(smoothness[v])!r} at "
             f"node {v}; "
-            "a node without curvature can be given a ridge"
+            "add a ridge if a node has no curvature"
         )
-    # One call at the origin finds a wrong shape now rather than in the middle of a run.
+    # One call at the origin detects a wrong shape now instead of in the middle of a run.
     _vector("problem.local_gradient(0, zeros)", problem.local_gradient(0, np.zeros(dim)), dim)
 
 

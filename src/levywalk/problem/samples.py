@@ -1,5 +1,6 @@
-"""Checks of a data set, written once: each returns a clean array or names the bad entry and the
-remedy.
+"""Checks of a data set.
+
+Each check returns a clean array, or raises an error that names the bad entry and the remedy.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ _SHOWN = 5  # offending values listed in a message
 
 
 def row_blocks(rows: int, width: int) -> Iterator[slice]:
-    """Yield slices over ``rows`` rows of ``width`` entries, each small enough for a temporary.
+    """Yield slices over ``rows`` rows of ``width`` entries, small enough for temporary arrays.
 
     Examples
     --------
     >>> list(row_blocks(3, 10))
     [slice(0, 3, None)]
     """
-    # Factorisations need blocks at least as tall as wide, or they would redo their work for every
-    # row.
+    # A factorisation needs blocks with at least as many rows as columns, or it would repeat its
+    # work for every row.
     step = max(_BLOCK // max(width, 1), 2 * width, 1)
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
@@ -133,7 +134,7 @@ def clean_labels(targets: Floats) -> Floats:
 
 
 def clean_nodes(node: Any, samples: int) -> Ints:
-    """Return each sample's node as int64; every node from 0 to the largest has a sample.
+    """Return the node of each sample as int64; every node from 0 to the largest must have a sample.
 
     Examples
     --------
@@ -157,7 +158,7 @@ def clean_nodes(node: Any, samples: int) -> Ints:
             f"node must be at least 0, got {int(array[position])} at position {position}"
         )
     largest = int(array.max())
-    # Decided before counting: one absurd id must not allocate as many counters.
+    # This is decided before counting, so that one very large id does not allocate a huge array.
     present = (
         np.unique(array)
         if largest >= samples

@@ -1,4 +1,4 @@
-"""What a problem is, asked before a kernel or a closed form is used for it."""
+"""Check the type of a problem before a kernel or a closed form is used for it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ _LOSSES = ("local_loss", "local_gradient", "loss", "_losses", "_slopes", "_predi
 
 
 def follows_its_loss(problem: object) -> bool:
-    """Return whether a problem is data and a loss, and no subclass that computes losses or
-    gradients otherwise.
+    """Return whether a problem computes losses and gradients only from its data and its loss.
+
+    A subclass with its own losses or gradients does not.
 
     Examples
     --------
@@ -38,8 +39,9 @@ def is_logistic(problem: object) -> bool:
 
 
 def is_quadratic(problem: object) -> bool:
-    """Return whether a problem is `LeastSquares` in all that closed forms rely on: losses,
-    gradients and Hessian.
+    """Return whether the closed forms of `LeastSquares` are valid for a problem.
+
+    They use its losses, gradients and Hessian.
 
     Examples
     --------
@@ -51,7 +53,7 @@ def is_quadratic(problem: object) -> bool:
 
 
 def is_logistic_regression(problem: object) -> bool:
-    """Return whether a problem is `Logistic` in all that closed forms rely on."""
+    """Return whether the closed forms of `Logistic` are valid for a problem."""
     return is_logistic(problem) and isinstance(problem, Logistic)
 
 

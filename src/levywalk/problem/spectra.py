@@ -1,5 +1,6 @@
-"""Extreme eigenvalues of every node's mean of a aᵀ: what smoothness and strong convexity are made
-of.
+"""Extreme eigenvalues of every node's mean of a aᵀ.
+
+Smoothness and strong convexity are computed from them.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from levywalk.arrays import Floats, Ints
 from levywalk.problem.samples import row_blocks
 
 _BATCH = 1 << 21  # entries gathered at once: 16 MiB
-_ROUNDING = 4 * float(np.finfo(np.float64).eps)  # times dim: share of the largest that is noise
+_ROUNDING = 4 * float(np.finfo(np.float64).eps)  # times dim: relative rounding error
 _BUFFER = 8192  # numbers that einsum sums at once
 
 
 def row_squares(features: Floats) -> Floats:
-    """Return ‖a‖² of every row, without a temporary as large as the data; a row's bits do not
-    depend on the others.
+    """Return ‖a‖² of every row, without a temporary array as large as the data.
+
+    The result of a row does not depend on the other rows, to the bit.
 
     Examples
     --------
@@ -32,7 +34,7 @@ def row_squares(features: Floats) -> Floats:
 
 
 def node_traces(features: Floats, offsets: Ints) -> Floats:
-    """Return the trace of every node's mean of a aᵀ: zero where a node has no curvature.
+    """Return the trace of every node's mean of a aᵀ; it is zero if a node has no curvature.
 
     Examples
     --------
@@ -49,8 +51,8 @@ def node_traces(features: Floats, offsets: Ints) -> Floats:
 def gram_extremes(features: Floats, offsets: Ints) -> tuple[Floats, Floats]:
     """Return the largest and the smallest eigenvalue of every node's mean of a aᵀ (dim x dim).
 
-    Nodes with equally many samples are solved together, on the smaller side of their data. The
-    smallest eigenvalue is exactly 0 where the node's samples do not span the space.
+    Nodes with the same number of samples are solved together, with the smaller of the two Gram
+    matrices. The smallest eigenvalue is exactly 0 where the node's samples do not span the space.
 
     Examples
     --------
@@ -58,9 +60,7 @@ def gram_extremes(features: Floats, offsets: Ints) -> tuple[Floats, Floats]:
     (array([8., 2.]), array([2., 0.]))
     """
     n, dim = len(offsets) - 1, features.shape[1]
-    if (
-        len(features) == n
-    ):  # the paper's case, one sample per node: no grouping over millions of nodes
+    if len(features) == n:  # the paper's case of one sample per node needs no grouping
         squares = row_squares(features)
         return squares, squares if dim == 1 else np.zeros(n)
     largest, smallest = np.empty(n), np.zeros(n)
@@ -85,7 +85,7 @@ def gram_extremes(features: Floats, offsets: Ints) -> tuple[Floats, Floats]:
 
 def _batch_eigenvalues(features: Floats, starts: Ints, count: int) -> Floats:
     dim = features.shape[1]
-    if len(starts) == 1:  # a large node: a view, not a gather
+    if len(starts) == 1:  # a large node: use a view instead of a copy
         stack = features[None, int(starts[0]) : int(starts[0]) + count]
     else:
         stack = features[starts[:, None] + np.arange(count)]
@@ -95,7 +95,7 @@ def _batch_eigenvalues(features: Floats, starts: Ints, count: int) -> Floats:
 
 
 def column_squares(features: Floats, weights: Floats) -> Floats:
-    """Return the weighted sum of squares of every column, by blocks; 1 for a column of zeros.
+    """Return the weighted sum of squares of every column, or 1 for a column of zeros.
 
     Examples
     --------

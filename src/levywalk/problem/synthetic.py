@@ -1,4 +1,4 @@
-"""The paper's data laws (section "Simulation Settings"): one sample per node, y = Aᵀx + ε."""
+"""The paper's data (section "Simulation Settings"): one sample per node, y = Aᵀx + ε."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from levywalk.problem.least_squares import LeastSquares
 from levywalk.problem.samples import read_only
 from levywalk.registry import registered
 
-# Own streams: at one seed both laws share x, ε and the directions of A, and differ in A's scale
-# alone.
+# Separate random streams: with the same seed both distributions share x, ε and the directions of A,
+# and differ only in the scale of A.
 _TRUTH, _FEATURES, _NOISE, _IMPORTANT = range(4)
 
 
 class SyntheticLeastSquares(LeastSquares):
-    """A least-squares problem that remembers the law it was drawn from.
+    """A least-squares problem that stores the parameters from which it was drawn.
 
     Parameters
     ----------
     features, targets
         As for `LeastSquares`, one sample per node.
     truth
-        The x that generated the targets (not the optimum: the noise moves that).
+        The x that generated the targets. It differs from the optimum because of the noise.
     important_nodes
         The nodes whose features have the large variance, sorted.
 
@@ -70,7 +70,7 @@ def homogeneous(
     Returns
     -------
     LeastSquares
-        With ``truth``, the x of the law.
+        It has the attribute ``truth``, the x that generated the targets.
 
     Examples
     --------
@@ -94,8 +94,7 @@ def heterogeneous(
     important: int | None = None,
     seed: int = 0,
 ) -> SyntheticLeastSquares:
-    """Draw the paper's heterogeneous data: few important nodes have features of a far larger
-    variance.
+    """Draw the paper's heterogeneous data: a few important nodes have features of large variance.
 
     Every node is important with probability ``p_high``, independently; A_v ~ N(0, σ²_H I) at
     important nodes and N(0, σ²_L I) elsewhere. The rest is as in `homogeneous`.
@@ -109,12 +108,13 @@ def heterogeneous(
     p_high
         The probability of an important node; unused when ``important`` is given.
     important
-        Their exact number instead, placed uniformly at random.
+        The exact number of important nodes, instead of ``p_high``; they are placed uniformly at
+        random.
 
     Returns
     -------
     LeastSquares
-        With ``truth`` and ``important_nodes`` (sorted).
+        It has the attributes ``truth`` and ``important_nodes`` (sorted).
 
     Examples
     --------

@@ -134,7 +134,7 @@ class Trace:
         Examples
         --------
         >>> import levywalk as lw
-        >>> trace = lw.run(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=9, step_size=0.01)
+        >>> trace = lw.run(lw.ring(5), lw.homogeneous(5, dim=2), lw.mhlj(), steps=9, step_size=0.1)
         >>> list(trace.named_models())  # a problem without named arrays has one vector
         ['model']
         """

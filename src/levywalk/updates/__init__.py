@@ -1,4 +1,4 @@
-"""What a visited node does, whatever way the model walks."""
+"""Updates: what a visited node does with the model, independently of the walk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["LocalData", "Sgd", "Update", "as_step_size", "as_update", "check_upd
 
 
 def as_update(value: Any) -> Update:
-    """Read an update: None is plain SGD, a text is a registered name.
+    """Return an update: None means plain SGD, and a text is a registered name.
 
     Examples
     --------

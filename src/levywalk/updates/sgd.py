@@ -25,8 +25,8 @@ class Sgd(Update):
     Parameters
     ----------
     minibatch
-        How many of its samples a node draws for one update, uniformly with replacement; None, and a
-        node that has no more than that, takes them all.
+        How many of its samples a node draws for one update, uniformly with replacement; None means
+        all samples, and a node that has no more samples than ``minibatch`` also uses all of them.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Sgd(Update):
             object.__setattr__(self, "minibatch", clean)
 
     def check(self, problem: Problem) -> None:
-        """Refuse minibatches of a problem that has no samples to draw from."""
+        """Refuse minibatches for a problem that has no samples to draw from."""
         if self.minibatch is not None and not isinstance(problem, GeneralizedLinear):
             raise InvalidParameter(
                 f"minibatch must be None for a {type(problem).__name__}: only problems made of "

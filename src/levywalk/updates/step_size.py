@@ -8,7 +8,9 @@ from levywalk.schedule import Constant, Schedule, is_schedule
 
 
 def as_step_size(value: object, default: float) -> Schedule:
-    """Read a step size: a number, "theory" (the update's own default, 1/L* for SGD) or a schedule.
+    """Return a step size as a schedule.
+
+    It is given as a number, "theory" (the update's own default, 1/L* for SGD) or a schedule.
 
     Examples
     --------

@@ -15,14 +15,14 @@ from levywalk.problem import Problem
 
 
 class LocalData:
-    """A node's own data, and nothing of any other node: what an update may look at.
+    """The data of one node, which are the only data that an update may use.
 
     Attributes
     ----------
     n
         The number of nodes of the network, a published constant.
     n_samples
-        How many samples the node has; 1 for a problem that has none to count.
+        The number of samples of the node; 1 for a problem that is not made of samples.
     smoothness
         L_v, the node's own smoothness constant.
 
@@ -42,20 +42,18 @@ class LocalData:
         self.n_samples = 1 if count is None else count(index)
 
     def gradient(self, model: Floats, samples: Ints | None = None) -> Floats:
-        """Return the gradient of f_v, over all of the node's samples or those at the given
-        positions.
-        """
+        """Return the gradient of f_v, over all samples of the node or over the given positions."""
         if samples is None:
             return np.asarray(self._problem.local_gradient(self._index, model), dtype=np.float64)
         return self._problem.local_gradient(self._index, model, samples=samples)  # type: ignore[call-arg]
 
     def loss(self, model: Floats) -> float:
-        """Return f_v."""
+        """Return f_v at the model."""
         return self._problem.local_loss(self._index, model)
 
     @property
     def smoothness(self) -> float:
-        """L_v."""
+        """The node's smoothness constant L_v."""
         return float(self._problem.smoothness[self._index])
 
     @property
@@ -64,15 +62,16 @@ class LocalData:
         own = getattr(self._problem, "node_samples", None)
         if own is None:
             raise InvalidParameter(
-                f"a {type(self._problem).__name__} has no samples that an update could look at"
+                f"a {type(self._problem).__name__} has no samples that an update could use"
             )
         features, targets = own(self._index)
         return features, targets
 
     @property
     def problem(self) -> Problem:
-        """The problem that the node's losses belong to; on a real node it holds that node's samples
-        alone.
+        """The problem to which the node's loss belongs.
+
+        On a real node it contains only the samples of that node.
         """
         return self._problem
 
@@ -83,8 +82,9 @@ class LocalData:
 
 
 class Update:
-    """What a visited node does: a new model from the old one, the node's own data and what is
-    remembered.
+    """What a visited node does with the model.
+
+    It computes a new model from the old one, the node's own data and the update's memory.
 
     A subclass has a ``name`` and implements either `direction` (the model then moves by -γ times
     it) or `apply`.
@@ -92,7 +92,7 @@ class Update:
     Attributes
     ----------
     name
-        How tables, figures and files call the update.
+        The name of the update in tables, figures and files.
     node_memory, token_memory
         What the update remembers at a node and in the token: name to kind, see `levywalk.memory`.
     local
@@ -106,7 +106,8 @@ class Update:
     ...     def direction(self, model, memory, local, weight, words):
     ...         return weight * np.sign(local.gradient(model))
     >>> trace = lw.run(
-    ...     lw.ring(5), lw.homogeneous(5), lw.unif_rw(), steps=9, step_size=0.5, update=SignedSgd()
+    ...     lw.ring(5), lw.homogeneous(5, dim=2), lw.unif_rw(), steps=9, step_size=0.5,
+    ...     update=SignedSgd(),
     ... )
     >>> set((trace.model[0] % 0.5).tolist())
     {0.0}
@@ -152,15 +153,16 @@ class Update:
         return model - step_size * self.direction(model, memory, local, weight, words)
 
     def check(self, problem: Problem) -> None:
-        """Refuse a problem that the update cannot work with, before anything runs."""
+        """Refuse a problem that the update does not support, before the run starts."""
 
     def default_step_size(self, largest: float, problem: Problem) -> float:
-        """Return what ``step_size="theory"`` means: 1/L*, L* = max w(v)L_v."""
+        """Return the value of ``step_size="theory"``: 1/L* with L* = max w(v)L_v."""
         return 1.0 / largest
 
     def compiled(self) -> Callable[..., Any] | None:
-        """Return a numba-compiled twin of `apply`, or None; docs/extending.md says what it is
-        given.
+        """Return a numba-compiled twin of `apply`, or None.
+
+        docs/extending.md describes its arguments.
         """
         return None
 
@@ -169,7 +171,7 @@ class Update:
 
 
 def check_update(update: Any, problem: Problem) -> None:
-    """Refuse an update whose declarations make no sense, or that does not fit the problem."""
+    """Refuse an update with invalid declarations, or one that does not fit the problem."""
     if not isinstance(update, Update):
         raise InvalidParameter(
             "update must be an Update such as lw.sgd() or lw.sgd(minibatch=8), or a registered "

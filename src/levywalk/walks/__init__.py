@@ -1,4 +1,4 @@
-"""How the model walks: target, jump, rule, and the designs that the paper compares."""
+"""How the model walks: targets, jump laws, decision rules, and the designs of the paper."""
 
 from levywalk.walks.alias import AliasTable
 from levywalk.walks.bound import Bound

@@ -1,4 +1,4 @@
-"""Walker's alias table: a node from any law with one word."""
+"""Walker's alias table: draw a node from any distribution with one random word."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from levywalk.draws import split
 
 @dataclass(frozen=True, slots=True)
 class AliasTable:
-    """Column i keeps node i with probability ``keep[i]`` and gives ``other[i]`` else.
+    """Column i returns node i with probability ``keep[i]``, and node ``other[i]`` otherwise.
 
     Examples
     --------
@@ -27,7 +27,7 @@ class AliasTable:
 
     @classmethod
     def of(cls, law: Floats) -> AliasTable:
-        """Build the table of a law in O(n)."""
+        """Build the table of a distribution in O(n)."""
         n = len(law)
         scaled = (law * (n / law.sum())).tolist()
         keep = [1.0] * n
@@ -43,6 +43,6 @@ class AliasTable:
         return cls(np.array(keep), np.array(other, dtype=np.int32))
 
     def pick(self, word: int) -> int:
-        """Return the node that the word stands for."""
+        """Return the node that the random word selects."""
         index, uniform = split(word, len(self.keep))
         return index if uniform < self.keep[index] else int(self.other[index])

@@ -1,6 +1,4 @@
-"""A walk that is bound to a network and a problem:
-every node's score, weight and law, as arrays.
-"""
+"""A walk that is bound to a network and a problem: scores, weights and target law as arrays."""
 
 from __future__ import annotations
 
@@ -68,7 +66,7 @@ class Bound:
 
     @cached_property
     def server(self) -> Server:
-        """What only a server knows."""
+        """The global information that only a server has."""
         return Server(self.network, self.law)
 
     @property

@@ -1,6 +1,4 @@
-"""Designs: the walks that the paper compares, and their free composition from a target and a jump
-law.
-"""
+"""Designs: the walks that the paper compares, and other combinations of target and jump law."""
 
 from __future__ import annotations
 
@@ -42,7 +40,9 @@ MOVES = ("walk", "iid")
 @registered("design", "design")
 @dataclass(frozen=True)
 class Design(Walk):
-    """Target + jump law: free composition of what the paper compares.
+    """A walk that is composed of a target and a jump law.
+
+    The methods that the paper compares are special cases.
 
     Parameters
     ----------
@@ -50,14 +50,15 @@ class Design(Walk):
         The law π that the walk aims at: "uniform", "importance", "degree", ``Mixed(mix)`` or one
         score per node.
     jump
-        A `JumpLaw`, or None for none.
+        A `JumpLaw`, or None for a walk without jumps.
     moves
-        "walk": Metropolis-Hastings to neighbours. "iid": each node drawn from π afresh, as only a
-        server could.
+        "walk": Metropolis-Hastings to neighbours. "iid": each node is drawn from π independently,
+        which only a server could do.
     reweight
-        Whether an update at v is weighted by w(v) = 1/(nπ(v)), which makes it unbiased; else w = 1.
+        Whether an update at v is weighted by w(v) = 1/(nπ(v)), which makes it unbiased; otherwise w
+        = 1.
     name
-        How tables and figures call it.
+        The name in tables and figures.
 
     Examples
     --------
@@ -86,7 +87,7 @@ class Design(Walk):
             )
         if self.jump is not None and self.moves == "iid":
             raise InvalidParameter(
-                "jump must be None when moves is 'iid': i.i.d. sampling has nowhere to jump from"
+                "jump must be None when moves is 'iid': i.i.d. sampling does not move along edges"
             )
 
     @cached_property
@@ -96,8 +97,10 @@ class Design(Walk):
         return self.jump.cumulative()
 
     def decide(self, view: LocalView, memory: Memory, words: Words) -> Decision:
-        """Jump with probability p_jump, else propose a neighbour and accept or stay: Algorithm
-        [alg:jump].
+        """Decide by Algorithm [alg:jump].
+
+        With probability p_jump the model jumps; otherwise a neighbour is proposed and is accepted,
+        or the model stays.
         """
         if view.server is not None:
             return Decision(view.server.table.pick(words(HOP)))
@@ -131,8 +134,9 @@ class Design(Walk):
 @registered("design", "custom_switching")
 @dataclass(frozen=True)
 class Switching(Walk):
-    """Walk by ``first`` until the detector says that the model has settled, then by ``then``; see
-    `switching`.
+    """Walk by ``first`` until the detector finds the model stationary, then by ``then``.
+
+    See `switching`.
 
     Examples
     --------
@@ -155,7 +159,8 @@ class Switching(Walk):
                 )
             if not walk.local:
                 raise InvalidParameter(
-                    f"{label} must walk; i.i.d. sampling cannot be switched to or from"
+                    f"{label} must be a walk over edges; i.i.d. sampling cannot be a phase of "
+                    "a switching walk"
                 )
         if not isinstance(self.detector, Detector):
             raise InvalidParameter(
@@ -174,19 +179,19 @@ class Switching(Walk):
         return self.first, self.then
 
     def decide(self, view: LocalView, memory: Memory, words: Words) -> Decision:
-        """Refuse: each phase decides by itself."""
+        """Raise an error, because each phase makes its own decisions."""
         raise InvalidParameter(
-            "a switching walk decides by the walk of its phase: see Switching.phases"
+            "a switching walk cannot decide itself: use the walk of a phase in Switching.phases"
         )
 
     def bind(self, network: Network, problem: Problem) -> Bound:
-        """Refuse: each phase is bound by itself."""
+        """Raise an error, because each phase must be bound separately."""
         raise InvalidParameter("a switching walk has two phases: bind each of Switching.phases")
 
 
 @registered("design")
 def simple_rw(reweight: bool = False) -> Design:
-    """Walk to a uniform neighbour, always: nodes are visited in proportion to their degree.
+    """Walk to a uniform neighbour at every step; nodes are visited in proportion to their degree.
 
     ``reweight=False`` is the paper's biased form (w = 1); ``True`` corrects it by w(v) = d̄/deg(v).
 
@@ -205,7 +210,7 @@ def simple_rw(reweight: bool = False) -> Design:
 
 @registered("design")
 def unif_rw() -> Design:
-    """Walk by Metropolis-Hastings to the uniform law: the paper's UnifRW.
+    """Walk by Metropolis-Hastings with the uniform target law: the paper's UnifRW.
 
     Examples
     --------
@@ -218,7 +223,7 @@ def unif_rw() -> Design:
 
 @registered("design")
 def weight_rw() -> Design:
-    """Walk by Metropolis-Hastings to π ∝ L_v, Eq. [impmh]: the paper's WeightRW.
+    """Walk by Metropolis-Hastings with the target π ∝ L_v, Eq. [impmh]: the paper's WeightRW.
 
     Examples
     --------
@@ -231,8 +236,9 @@ def weight_rw() -> Design:
 
 @registered("design")
 def mixed_rw(mix: float) -> Design:
-    """Walk by Metropolis-Hastings to π_λ = λ/n + (1-λ)π_IS; ``mix`` = λ is the uniform law's share:
-    MixedRW.
+    """Walk by Metropolis-Hastings with the target π_λ = λ/n + (1-λ)π_IS: MixedRW.
+
+    ``mix`` = λ is the share of the uniform law.
 
     Examples
     --------
@@ -256,13 +262,13 @@ def mhlj(
     Parameters
     ----------
     p_jump
-        p_J, the probability to jump instead of asking the Metropolis-Hastings rule.
+        p_J, the probability to jump instead of applying the Metropolis-Hastings rule.
     p_distance, max_hops
         p_d and r of the truncated geometric law of the jump's distance.
     schedule
-        p_J as a function of the step, such as ``Decaying(0.1)``; replaces ``p_jump`` when given. It
-        removes the bias of jumps, which at tuned step sizes is far below the noise: to end lower,
-        use `switching` or smaller steps.
+        p_J as a function of the step, such as ``Decaying(0.1)``; replaces ``p_jump`` when given. A
+        decaying schedule removes the bias of jumps. At tuned step sizes this bias is far below the
+        noise; to reach a lower final error, use `switching` or smaller step sizes.
 
     Examples
     --------
@@ -281,7 +287,7 @@ def mhlj(
 
 @registered("design")
 def iid_uniform() -> Design:
-    """Draw each node uniformly, independently: what a server could do.
+    """Draw each node uniformly and independently, which only a server could do.
 
     Examples
     --------
@@ -294,8 +300,7 @@ def iid_uniform() -> Design:
 
 @registered("design")
 def iid_weighted() -> Design:
-    """Draw each node from π ∝ L_v, independently: weighted sampling as a server could do it, Eq.
-    [wsgd].
+    """Draw each node from π ∝ L_v independently: weighted sampling by a server, Eq. [wsgd].
 
     Examples
     --------
@@ -316,25 +321,27 @@ def switching(
     patience: int | str = AUTO,
     step_size: float | str = AUTO,
 ) -> Switching:
-    """Walk by ``first`` until the model has settled, then by ``then``: the paper's [switch].
+    """Walk by ``first`` until the model is stationary, then by ``then``: the paper's [switch].
 
-    The defaults are meant to be left alone: on the paper's networks, at any step size that was
-    tried, they switched when the error was at its floor, after about eleven times dim/(γL̄)
+    The defaults should work without changes: on the paper's networks, at every step size that was
+    tried, the switch came when the error had reached its floor, after about eleven times dim/(γL̄)
     updates; docs/paper.md has the numbers. The exception is a problem whose features are far from
-    evenly spread, where they switch early: give a ``window``.
+    evenly spread, where the switch comes too early: give a ``window``.
 
     Parameters
     ----------
     first, then
         Usually ``mhlj()`` and ``unif_rw()``.
     threshold, window, patience
-        Of the `Detector` that travels with the model; "auto" follows the problem's dimension and
-        the step size. A smaller ``threshold`` or a larger ``window`` switches later.
+        Parameters of the `Detector` that travels with the model; "auto" derives them from the
+        problem's dimension and the step size. A smaller ``threshold`` or a larger ``window``
+        switches later.
     step_size
-        γ₂ of the second phase. "auto" is the first phase's, schedule or not, but never above 1/L*,
-        L* = max w(v)L_v of ``then`` (L_max for the uniform law): it cannot raise the noise.
-        "theory" is 1/L* itself, which can, on a network that calls for steps far below 1/L*. A
-        smaller number ends lower, after proportionally more updates.
+        γ₂ of the second phase. "auto" is the step size of the first phase (a number or a schedule),
+        but never above 1/L*, with L* = max w(v)L_v of ``then`` (L_max for the uniform law); it
+        cannot increase the noise. "theory" is 1/L* itself, which can increase the noise on a
+        network that needs step sizes far below 1/L*. A smaller number gives a lower final error,
+        after proportionally more updates.
 
     Examples
     --------
@@ -359,7 +366,7 @@ def custom(
     schedule: Schedule | None = None,
     reweight: bool = True,
 ) -> Design:
-    """Compose a `Design` from plain values, as an experiment file can write them.
+    """Compose a `Design` from plain values, which an experiment file can contain.
 
     ``target`` is "uniform", "importance", "degree" or "mixed" (with ``mix``); ``distance`` is
     "geometric", "fixed" or "power".
@@ -373,7 +380,7 @@ def custom(
     checks.choice("distance", distance, ("geometric", "fixed", "power"))
     if (target == "mixed") != (mix is not None):
         raise InvalidSpec(
-            f'mix belongs to target = "mixed" alone, got target = {target!r}, mix = {mix!r}'
+            f'mix can only be given with target = "mixed", got target = {target!r}, mix = {mix!r}'
         )
     law: DistanceLaw = TruncatedGeometric(p_distance, max_hops)
     if distance == "fixed":
@@ -386,11 +393,10 @@ def custom(
 
 
 def is_plain_design(walk: object) -> bool:
-    """Return whether a walk is a `Design` that moves by the rule, and no subclass that decides
-    otherwise.
+    """Return whether a walk is a `Design` and not a subclass with its own decisions.
 
-    Kernels and theory know plain designs by themselves and ask every other walk for its twin or its
-    chain.
+    Kernels and theory support plain designs directly; any other walk must provide its compiled twin
+    or its chain.
 
     Examples
     --------
@@ -409,8 +415,9 @@ def is_plain_design(walk: object) -> bool:
 
 
 def paper_designs() -> Mapping[str, Design]:
-    """Return what the paper's figures compare, by name, with weighted i.i.d. sampling as the
-    yardstick.
+    """Return the designs that the paper's figures compare, by name.
+
+    Weighted i.i.d. sampling is included as the baseline.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""When to switch: the stationarity detector that travels with the model (ruling on [switch])."""
+"""When to switch: the stationarity detector that travels with the model (for [switch])."""
 
 from __future__ import annotations
 
@@ -14,36 +14,39 @@ from levywalk.registry import registered
 AUTO = "auto"
 RELAXATIONS = 5.0  # the length of the averages, in dim/(γL̄) updates
 SHARE = 0.1  # the threshold, in 1/dim
-WHOLE = 1.0 - 1e-9  # of a window: rounding must not decide between two updates
+WHOLE = 1.0 - 1e-9  # part of a window that counts as a whole one: rounding must not decide
 
 
 @registered("detector", "detector")
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """Switch when the averaged update has nearly vanished against the size of single updates.
+    """Switch when the averaged update is very small compared with the size of single updates.
 
     The token carries exponential averages over about ``window`` updates: m of the scaled gradients
-    g = w∇f, s of ‖g‖², and their common mass c that corrects the start at zero. While the model
-    still travels, gradients agree and ‖m‖²/s is of the order of 1/dim; near the limit they cancel.
-    The switch comes when ‖m/c‖² < threshold · s/c held for ``patience`` updates in a row. With
-    "auto" all three follow from what every node of a run knows: the dimension, the step size γ and
-    the mean L̄ of the smoothness constants.
+    g = w∇f, s of ‖g‖², and their common mass c, which corrects the bias of starting the averages at
+    zero. While the model still moves towards the optimum, gradients agree and ‖m‖²/s is of the
+    order of 1/dim; near the optimum they cancel. The switch happens when ‖m/c‖² < threshold · s/c
+    has held for ``patience`` updates in a row. With "auto" all three parameters follow from what
+    every node of a run knows: the dimension, the step size γ and the mean L̄ of the smoothness
+    constants.
 
     Parameters
     ----------
     threshold
-        In (0, 1). "auto" is 0.1/dim: a tenth of what gradients of evenly spread features show on
-        the way. Lower it to switch later. It must stay above the averages' own noise or the switch
-        never comes; over the default window that is about 0.01/dim to 0.04/dim on all of the
-        paper's networks, and over a shorter one more.
+        In (0, 1). "auto" is 0.1/dim: a tenth of the typical value for evenly spread features while
+        the model still moves towards the optimum. Lower it to switch later. It must be above the
+        noise of the averages, or the switch never happens; with the default window this noise is
+        about 0.01/dim to 0.04/dim on all of the paper's networks, and with a shorter window it is
+        larger.
     window
-        In updates. "auto" is 5·dim/(γL̄), five relaxation times of a well-conditioned problem: over
-        less, a model that is held back by a slow walk looks like one that travels; over more, the
-        way there is remembered for too long. It follows γ from step to step, so schedules need no
-        other value. If features are far from evenly spread, so that dim/L̄ is far below 1/μ, give
-        5/(γμ).
+        In updates. "auto" is 5·dim/(γL̄), five relaxation times of a well-conditioned problem. With
+        a shorter window, a model that a slowly mixing walk keeps in one region looks as if it were
+        still moving towards the optimum; with a longer one, the averages contain old gradients for
+        too long. The window is adapted to γ at every step, so schedules need no other value. If
+        features are far from evenly spread, so that dim/L̄ is far below 1/μ, give 5/(γμ).
     patience
-        In updates. "auto" is one window, so that no model is switched before five relaxation times.
+        In updates. "auto" is one window, so that the switch never happens before five relaxation
+        times.
 
     Examples
     --------
@@ -78,7 +81,7 @@ class Detector:
             object.__setattr__(self, "patience", checks.integer("patience", self.patience, low=1))
 
     def bind(self, dim: int, mean_smoothness: float) -> BoundDetector:
-        """Meet a problem: put numbers in place of "auto"."""
+        """Bind the detector to a problem: replace "auto" by numbers."""
         steady, rate = 0.0, mean_smoothness / (RELAXATIONS * dim)
         if not isinstance(self.window, str):
             steady, rate = 1.0 / self.window, 0.0
@@ -90,15 +93,15 @@ class Detector:
 
 @dataclass(frozen=True, slots=True)
 class BoundDetector:
-    """A detector that has met a problem: published constants of a run.
+    """A detector that is bound to a problem; its numbers are published constants of a run.
 
     Attributes
     ----------
     steady, rate
-        A new gradient's share in the averages at step size γ is steady + rate·γ: one of the two is
-        0.
+        The weight of a new gradient in the averages at step size γ is steady + rate·γ; one of the
+        two is 0.
     patience
-        In updates; 0 is one window.
+        In updates; 0 means one window.
 
     Examples
     --------
@@ -119,15 +122,13 @@ class BoundDetector:
     patience: int
 
     def observe(self, state: DetectorState, gradient: Floats, step_size: float) -> bool:
-        """Take in one scaled gradient and the step size it was used with; return whether it is time
-        to switch.
-        """
+        """Add one scaled gradient, used with this step size; return whether to switch now."""
         fresh = min(1.0, self.steady + self.rate * step_size)
         beta = 1.0 - fresh
         state.mean = beta * state.mean + fresh * gradient
         state.power = beta * state.power + fresh * float(gradient @ gradient)
         state.mass = beta * state.mass + fresh
-        # An infinite power is a model on its way out, not one that has settled.
+        # An infinite power means that the model diverges, not that it is stationary.
         quiet = (
             float(state.mean @ state.mean) < self.threshold * state.power * state.mass < math.inf
         )
@@ -137,7 +138,7 @@ class BoundDetector:
 
 @dataclass(slots=True)
 class DetectorState:
-    """The detector's part of the token: constant size, whatever the history."""
+    """The detector's part of the token; its size does not grow with the number of updates."""
 
     mean: Floats
     power: float

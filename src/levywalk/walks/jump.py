@@ -1,4 +1,4 @@
-"""Jumps: when the model leaves without asking the Metropolis-Hastings rule, and how far it goes."""
+"""Jumps: when the model moves without the Metropolis-Hastings rule, and how far it goes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class FixedDistance:
         return self.hops
 
     def probabilities(self) -> Floats:
-        """Return all mass on the last distance."""
+        """Return probability 1 for the last distance and 0 for the others."""
         law = np.zeros(self.hops)
         law[-1] = 1.0
         return law
@@ -88,7 +88,7 @@ class FixedDistance:
 @registered("distance", "power")
 @dataclass(frozen=True, slots=True)
 class PowerLaw:
-    """P(d = i) ∝ i^-exponent, i = 1, …, max_hops: the heavy tail that Lévy flights are named for.
+    """P(d = i) ∝ i^-exponent, i = 1, …, max_hops: the heavy tail that is typical of Lévy flights.
 
     Examples
     --------
@@ -164,10 +164,10 @@ class JumpLaw:
 
 
 def jump_distance(uniform: float, p_jump: float, cumulative: Floats) -> int:
-    """Return how many hops to jump, 0 for a Metropolis-Hastings decision; one uniform decides both.
+    """Return the number of hops of a jump, or 0 for a Metropolis-Hastings decision.
 
-    The distance is d with probability p_jump · P(d): the uniform falls below ``p_jump *
-    cumulative[d - 1]``.
+    One uniform number decides whether to jump and how far. The distance is d with probability
+    p_jump · P(d): d is the first distance with ``uniform < p_jump * cumulative[d - 1]``.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""What one node decides, from what it may know.
+"""The decision rules of one node, which use local knowledge only.
 
 A node knows its own degree and score, its neighbours' degrees and scores, and the run's published
-constants. It is given random words (`levywalk.draws`) and answers with a neighbour or with itself.
-The reference backend and the fleet call these functions; the kernels are their compiled twins;
-theory never calls them, because it is their judge.
+constants. It gets random words (`levywalk.draws`) and returns a neighbour or itself. The reference
+backend and the fleet call these functions; the kernels are their compiled twins; theory never calls
+them, because it is used to check them independently.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from levywalk.walks.view import LocalView
 
 
 def metropolis_hastings(view: LocalView, word: int) -> int:
-    r"""Propose a uniform neighbour and accept it or stay; Eq. [impmh] for any target.
+    r"""Propose a uniform neighbour, and accept it or stay: Eq. [impmh] for any target.
 
     .. math:: P(v,u) = \frac{1}{d_v} \min\Bigl\{1, \frac{t_u / d_u}{t_v / d_v}\Bigr\}, \quad u \ne v
 
-    A proposal to a dead neighbour becomes a stay, and so does a decision at a node none of whose
-    edges counts yet.
+    The model stays if the proposed neighbour is dead, or if the node has no active edge yet.
 
     Examples
     --------
@@ -39,8 +38,9 @@ def metropolis_hastings(view: LocalView, word: int) -> int:
 
 
 def hop(view: LocalView, word: int) -> int:
-    """Pass the model to a uniform live neighbour: one hop of a jump. A node that has none keeps the
-    model.
+    """Pass the model to a uniform live neighbour: one hop of a jump.
+
+    A node without live neighbours keeps the model.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Targets: the law π that a walk aims at, as a score that each node can compute of itself.
+"""Targets: the target law π of a walk, given by a score that each node can compute itself.
 
-A score is known only up to a common factor: π(v) = t_v / Σt. A node computes its own score from its
+Scores matter only up to a common factor: π(v) = t_v / Σt. A node computes its own score from its
 degree, its smoothness constant L_v and the published mean L̄; it never needs another node's data.
 """
 
@@ -29,7 +29,7 @@ class Target(Protocol):
 @registered("target", "uniform")
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """π(v) = 1/n: every node alike.
+    """π(v) = 1/n: the same probability for every node.
 
     Examples
     --------
@@ -84,7 +84,9 @@ class Mixed:
 @registered("target", "degree")
 @dataclass(frozen=True, slots=True)
 class Degree:
-    """π(v) = deg(v) / Σdeg: what a walk to uniform neighbours visits; every proposal is accepted.
+    """π(v) = deg(v) / Σdeg: the stationary law of the simple random walk.
+
+    Every proposal is accepted.
 
     Examples
     --------
@@ -99,7 +101,7 @@ class Degree:
 
 @registered("target", "scores")
 class Scores:
-    """A law of your own: one positive score per node, π(v) = score_v / Σ scores.
+    """Your own law, given by one positive score per node: π(v) = score_v / Σ scores.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a node knows when it decides where the model goes, and what it answers."""
+"""What a node knows when it decides where the model goes, and the decision that it returns."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ class Decision(NamedTuple):
 
 
 class Server:
-    """What only a server knows: the whole network and the whole target law. Walks with ``local =
-    False`` see it.
+    """The information that only a server has: the whole network and the whole target law.
+
+    Walks with ``local = False`` can use it.
     """
 
     def __init__(self, network: Network, law: Floats) -> None:
@@ -43,7 +44,7 @@ class Server:
 
 @dataclass(slots=True)
 class LocalView:
-    """All that a node knows of the network at the moment of a decision.
+    """Everything that a node knows about the network when it makes a decision.
 
     Under the policy "counted" a node is one of its own neighbours.
 
@@ -52,7 +53,7 @@ class LocalView:
     node, degree, score
         The node itself: its id, its number of edges and its score t_v under the target.
     neighbours, neighbour_degrees, neighbour_scores
-        The same of its neighbours, in one order.
+        The same for its neighbours, all three in the same order.
     alive
         Which neighbours can be reached, in the same order; None if all can.
     came_from
@@ -65,10 +66,10 @@ class LocalView:
     scheduled
         The values at this step of the numbers that the walk declares in ``schedules``.
     answers
-        What neighbours answered, for each name in the walk's ``asks_neighbours``: one value per
-        neighbour, None from a dead one.
+        The neighbours' answers for each name in the walk's ``asks_neighbours``: one value per
+        neighbour, None for a dead one.
     server
-        What only a server knows; None for a walk that is ``local``.
+        The information that only a server has; None for a walk that is ``local``.
 
     Examples
     --------
@@ -100,7 +101,5 @@ class LocalView:
         return [u for u, up in zip(self.neighbours, self.alive, strict=True) if up]
 
     def reaches(self, u: int) -> bool:
-        """Return whether the model can be passed to u:
-        to a live neighbour, or to the node itself.
-        """
+        """Return whether the model can be passed to u, a live neighbour or the node itself."""
         return u == self.node or u in self.live

@@ -1,5 +1,6 @@
-"""The contract of a walk: how the model moves. One class in a file of your own is enough; see
-docs/extending.md.
+"""The contract of a walk: how the model moves.
+
+You can add a walk with one class in your own file; see docs/extending.md.
 """
 
 from __future__ import annotations
@@ -28,17 +29,18 @@ if TYPE_CHECKING:
 
 
 class Walk(ABC):
-    """How the model moves: what a node decides from its local view, its memory and the step's
-    random words.
+    """How the model moves.
+
+    A node decides from its local view, the walk's memory and the step's random words.
 
     A subclass has a ``name`` and implements `decide`; everything else has a default.
 
     Attributes
     ----------
     name
-        How tables, figures and files call the walk.
+        The name of the walk in tables, figures and files.
     target
-        The law π that the walk aims at; it decides the scores in the view and the weights of
+        The target law π of the walk; it determines the scores in the view and the weights of
         updates.
     reweight
         Whether an update at v is weighted by w(v) = 1/(nπ(v)), which makes it unbiased if the
@@ -61,7 +63,7 @@ class Walk(ABC):
     ...     name = "forward"
     ...     def decide(self, view, memory, words):
     ...         return lw.Decision(view.neighbours[words.index(view.degree)])
-    >>> lw.run(lw.ring(5), lw.homogeneous(5), Forward(), steps=9, step_size=0.01).transfers[0, -1]
+    >>> lw.run(lw.ring(5), lw.homogeneous(5, dim=2), Forward(), steps=9, step_size=0.01).transfers[0, -1]
     9
     """
 
@@ -73,18 +75,17 @@ class Walk(ABC):
     asks_neighbours: tuple[str, ...] = ()
     local: bool = True
     max_hops: int = 1
-    detector: Detector | None = None  # what tells the end of the first phase, if there are two
+    detector: Detector | None = None  # decides when the first phase ends, if there are two
 
     @abstractmethod
     def decide(self, view: LocalView, memory: Memory, words: Words) -> Decision:
         """Return where the model goes. Staying is ``Decision(view.node)``.
 
-        The answer may depend on nothing but the arguments: asked again, it is the same.
+        The result may depend only on the arguments: the same arguments must give the same result.
         """
 
     def chain(self, network: Network, problem: Problem) -> Any:
-        """Return the walk's transition matrix for theory, or None if it is no Markov chain that
-        theory can use.
+        """Return the walk's transition matrix for theory, or None if theory cannot use one.
 
         A sparse matrix with one row per node is a chain on nodes; one with a row per entry of
         ``network.indices`` is a chain on directed edges.
@@ -92,8 +93,9 @@ class Walk(ABC):
         return None
 
     def compiled(self) -> Callable[..., Any] | None:
-        """Return a numba-compiled twin of `decide`, or None; docs/extending.md says what it is
-        given.
+        """Return a numba-compiled twin of `decide`, or None.
+
+        docs/extending.md describes its arguments.
         """
         return None
 
@@ -104,7 +106,7 @@ class Walk(ABC):
 
     @property
     def phases(self) -> tuple[Walk, ...]:
-        """The walks that it consists of, one after the other: itself, but for `switching`."""
+        """The walks of the phases in order; only a `switching` walk has more than itself."""
         return (self,)
 
     def bind(self, network: Network, problem: Problem) -> Bound:
@@ -144,14 +146,15 @@ class Walk(ABC):
         return made
 
     def describe(self) -> dict[str, Any]:
-        """Return what the walk is, as plain data for provenance: its name and its recipe, if it is
-        registered.
+        """Return a description of the walk as plain data for provenance.
+
+        It contains the walk's name, and its recipe if the walk is registered.
         """
         return {"name": self.name, "recipe": to_dict("design", self, strict=False)}
 
 
 def check_walk(walk: Walk) -> None:
-    """Refuse a walk whose declarations make no sense."""
+    """Refuse a walk with invalid declarations."""
     owner = type(walk).__name__
     declared = check_declaration(owner, "node_memory", walk.node_memory)
     check_declaration(owner, "token_memory", walk.token_memory)
@@ -164,9 +167,9 @@ def check_walk(walk: Walk) -> None:
 
 
 def check_fit(network: Network, problem: Problem) -> None:
-    """Refuse a network and a problem that cannot be bound, with the remedy."""
+    """Refuse a network and a problem that do not fit together; the error gives the remedy."""
     from levywalk.network import (
-        Network,  # with scipy and networkx, which a fleet's node does without
+        Network,  # imported here: it needs scipy and networkx, which a fleet's node does not need
     )
 
     check_problem(problem)

@@ -1,4 +1,4 @@
-"""The kernel backend: packs a plan into tables once, then advances replicas by compiled loops."""
+"""The kernel backend: packs a plan into tables once and advances replicas in compiled loops."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ PLAIN = os.environ.get("LEVYWALK_KERNELS", "") == "plain"
 
 
 class KernelBackend:
-    """What advances a plan's replicas: walkers side by side, or the plain loop where those do not
-    serve.
+    """Advances a plan's replicas in the vector loop, or in the plain loop where that is not
+    possible.
 
-    ``plain`` asks for the loop without vectors; so does the environment's
-    ``LEVYWALK_KERNELS=plain``.
+    The vector loop advances several walkers at once. ``plain``, or the environment variable
+    ``LEVYWALK_KERNELS=plain``, selects the loop without vectors.
     """
 
     def __init__(self, plan: RunPlan, plain: bool = PLAIN) -> None:
@@ -57,23 +57,24 @@ class KernelBackend:
 
     @property
     def tables(self) -> walkers.Tables | None:
-        """The tables of walkers side by side, if those serve."""
+        """The tables of the vector loop, or None for the plain loop."""
         return self._make.tables if isinstance(self._make, _Walkers) else None
 
     @property
     def kind(self) -> int | None:
-        """Their layout of a node."""
+        """The layout of a node in the vector loop, or None for the plain loop."""
         return self._make.kind if isinstance(self._make, _Walkers) else None
 
     def block(self, state: RunState, replicas: range) -> WalkersBlock | LoopBlock:
-        """Return what advances these replicas of the state."""
+        """Return the object that advances these replicas of the state."""
         rows = slice(replicas.start, replicas.stop)
         return self._make.block(state.rows(rows), self.plan.keys[rows], self.plan.scale[rows])
 
 
 def _side_by_side(plan: RunPlan, problem: GeneralizedLinear) -> bool:
-    """Return whether the vector loop serves: one phase of a design, plain SGD,
-    a loss of its own.
+    """Return whether the vector loop is possible.
+
+    It supports one phase of a design, plain SGD and the built-in losses.
     """
     return (
         plan.detector is None
@@ -100,11 +101,11 @@ class _Walkers:
         self.kind, self.width = tables.kind_of(problem), tables.width_of(self.tables.lines)
 
     def compiled(self, width: int) -> Callable[..., None]:
-        """Return the loop for so many walkers side by side."""
+        """Return the loop for this number of walkers per group."""
         return walkers.compiled_walkers(self.kind, width, *self.case)
 
     def course(self, start: int, stop: int) -> walkers.Course:
-        """Return how to walk in the steps start, …, stop-1."""
+        """Return the parameters of the walk in the steps start, …, stop-1."""
         phase = self.phase
         return walkers.Course(
             phase.step_sizes(start, stop), phase.jump_probabilities(start, stop), phase.distances()
@@ -115,7 +116,7 @@ class _Walkers:
 
 
 class WalkersBlock:
-    """Some replicas: whole groups of them side by side, the rest one by one."""
+    """Some replicas: whole groups of them in vector lanes, the others one by one."""
 
     def __init__(self, made: _Walkers, state: RunState, keys: Words64, scale: Floats) -> None:
         self.made, self.state = made, state
@@ -139,9 +140,7 @@ class WalkersBlock:
         ]
 
     def through(self, start: int, marks: Ints) -> Standings:
-        """Take the replicas from step ``start`` to the last of the marks; return where they stood
-        at each.
-        """
+        """Advance the replicas from step ``start`` to the last mark; return their state at each."""
         state, made = self.state, self.made
         course = self.constant or made.course(start, int(marks[-1]))
         seen = Standings.empty(len(state.node), len(marks), state.model.shape[1])
@@ -154,8 +153,9 @@ class WalkersBlock:
         return seen
 
     def _rest(self, r: int, start: int, marks: Ints, seen: Standings) -> None:
-        """Let a model that has overflowed rest at its last finite value; find the step by walking
-        there again.
+        """Set a model that has overflowed to its last finite value.
+
+        The step is found by repeating the walk.
         """
         mark = int(np.argmin(seen.active[r]))
         before = start if mark == 0 else int(marks[mark - 1])
@@ -172,7 +172,7 @@ class WalkersBlock:
         self.state.diverged_at[r] = step
 
     def _model_at(self, r: int, node: int, model: Floats, before: int, stop: int) -> Floats:
-        """Return replica r's model at step ``stop``, walked again from ``before``."""
+        """Return replica r's model at step ``stop``, recomputed from the state ``before``."""
         again = _part(self.rows, slice(r, r + 1))._replace(
             active=np.ones(1, np.bool_),
             node=np.array([node]),
@@ -196,8 +196,9 @@ def _part(arrays: Any, part: slice) -> Any:
 def last_finite(
     model_at: Callable[[int], Floats], finite: int, broken: int, model: Floats
 ) -> tuple[int, Floats]:
-    """Return the last step at which a model was finite, and the model there, by bisection: one that
-    is not stays so.
+    """Return the last step at which a model was finite, and the model at that step.
+
+    Bisection finds it, because a model that is not finite remains so.
     """
     while broken - finite > 1:
         middle = (finite + broken) // 2
@@ -242,9 +243,7 @@ class _Loop:
         self.functions = self._compiled(problem)
 
     def _compiled(self, problem: GeneralizedLinear) -> list[Any]:
-        """Return the user's own slope, update and decision as C functions, None where the loop has
-        its own.
-        """
+        """Return the user's own slope, update and decision as C functions, or None if built in."""
         plan = self.plan
         walk = plan.method.phases[0].walk
         slope = compiled_slope(problem.sample_loss) if self.own_loss else None
@@ -257,7 +256,7 @@ class _Loop:
         ]
 
     def twins(self, state: RunState) -> twins.Twins:
-        """Return the addresses of the user's own functions and of the memory that they use."""
+        """Return the addresses of the user's own functions and of their memory."""
         found = twins.no_twins(state)
         if not any(self.functions):
             return found
@@ -281,7 +280,7 @@ class _Loop:
         return found
 
     def phases(self, start: int, stop: int) -> Phases:
-        """Return how to walk in the steps start, …, stop-1."""
+        """Return the parameters of the walk in the steps start, …, stop-1."""
         phases = self.plan.phases
         return Phases(
             self.weight,
@@ -311,9 +310,7 @@ class LoopBlock:
         self.twins = made.twins(state)
 
     def through(self, start: int, marks: Ints) -> Standings:
-        """Take the replicas from step ``start`` to the last of the marks; return where they stood
-        at each.
-        """
+        """Advance the replicas from step ``start`` to the last mark; return their state at each."""
         return Standings.by_steps(self.state, start, marks, self._advance)
 
     def _advance(self, start: int, stop: int) -> None:
@@ -325,9 +322,7 @@ class LoopBlock:
                 self._rest(int(r), start, stop)
 
     def _walk(self, start: int, stop: int) -> None:
-        """Take the replicas from step ``start`` to step ``stop``,
-        whatever becomes of their models.
-        """
+        """Advance the replicas from step ``start`` to step ``stop``; do not check for overflow."""
         made = self.made
         phases = self.constant or made.phases(start, stop)
         made.loop(
@@ -336,13 +331,14 @@ class LoopBlock:
         if self.twins.bad[0]:
             walk = made.plan.method.phases[0].walk
             raise InvalidParameter(
-                f"the compiled decision of walk {walk.name} named a node outside of the network; "
-                "compare it with decide: backend='reference' says what it answers"
+                f"the compiled decision of walk {walk.name} returned a node outside the network; "
+                "compare it with decide, which backend='reference' uses"
             )
 
     def _rest(self, r: int, start: int, stop: int) -> None:
-        """Let a model that has overflowed rest at its last finite value; find the step by walking
-        there again.
+        """Set a model that has overflowed to its last finite value.
+
+        The step is found by repeating the walk.
         """
 
         def model_at(middle: int) -> Floats:
@@ -362,7 +358,7 @@ class LoopBlock:
 def _pack(
     state: RunState, keys: Words64, scale: Floats, detector: BoundDetector | None
 ) -> tuple[LoopRows, Watch]:
-    """Return the loop's view of a state."""
+    """Return the arrays of a state in the form that the loop uses."""
     rows = LoopRows(
         keys,
         scale,
@@ -392,8 +388,9 @@ def _pack(
 
 
 def _two_rows(rows: list[Floats], fill: float = 0.0) -> Floats:
-    """Stack one or two rows to two of one length: a single number is repeated, a short table filled
-    up.
+    """Stack one or two rows to two rows of the same length.
+
+    A single number is repeated, and a short table is padded.
     """
     first, second = rows[0], rows[-1]
     length = max(len(first), len(second), 1)

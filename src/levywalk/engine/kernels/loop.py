@@ -1,11 +1,13 @@
-"""The plain loop: `levywalk.engine.reference`, statement for statement, one replica after the
-other, for every case.
+"""The plain loop: a statement-by-statement copy of `levywalk.engine.reference` for all cases.
 
-It serves what `levywalk.engine.kernels.walkers` does not: switching designs, samples beyond 2^32,
-users' own compiled losses, updates and walks (`levywalk.engine.kernels.twins`), and whoever asks
-for code without vectors. Arrays are taken out of their tuples before the loop, and the loop calls
-only functions of numbers: passing an array to a function, even an inlined one, costs two atomic
-reference counts a step, four times the update itself.
+It advances one replica after the other.
+
+It is used where `levywalk.engine.kernels.walkers` is not possible: for switching designs, for more
+than 2^32 samples, for users' own compiled losses, updates and walks
+(`levywalk.engine.kernels.twins`), and if code without vectors is requested. Arrays are taken out of
+their tuples before the loop, and the loop calls only functions of numbers: passing an array to a
+function, even an inlined one, costs two atomic reference counts per step, which takes four times as
+long as the update itself.
 """
 
 from __future__ import annotations
@@ -31,14 +33,15 @@ from levywalk.engine.kernels.words import (
     unit,
 )
 
-# Sums may be reordered and fused (models agree with the oracle's to rounding); NaN and infinity
-# keep their meaning.
+# Sums may be reordered and fused (models agree with the reference backend up to rounding); NaN and
+# infinity keep their meaning.
 _REORDER = {"reassoc", "contract", "nsz"}
 
 
 class LoopRows(NamedTuple):
-    """The replicas' state that the loop changes in place; visits and walk have no columns when not
-    recorded.
+    """The replicas' state, which the loop changes in place.
+
+    Visits and walk have no columns if they are not recorded.
     """
 
     keys: Words64
@@ -53,14 +56,14 @@ class LoopRows(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """The network as unsigned CSR: unsigned indices need no wrap-around test."""
+    """The network as CSR with unsigned indices, which need no test for negative values."""
 
     indptr: AnyArray
     indices: AnyArray
 
 
 class Data(NamedTuple):
-    """The problem: samples in node order, with their features in rows."""
+    """The samples of the problem in the order of the nodes, one row of features per sample."""
 
     features: Floats
     targets: Floats
@@ -70,8 +73,9 @@ class Data(NamedTuple):
 
 
 class Phases(NamedTuple):
-    """How to walk: row 0 the first phase, row 1 the second;
-    without a second, both are the first.
+    """The parameters of the walk: row 0 is the first phase and row 1 the second.
+
+    Without a second phase, both rows are the first.
     """
 
     weight: Floats  # (2, n)
@@ -98,7 +102,7 @@ class Watch(NamedTuple):
     steady: float
     rate: float
     patience: int  # 0: one window
-    whole: float  # what counts as one
+    whole: float  # the part of a window that counts as a whole one
 
 
 LEAST_SQUARES, LOGISTIC_LOSS, OWN_LOSS = 0, 1, 2
@@ -108,14 +112,14 @@ LEAST_SQUARES, LOGISTIC_LOSS, OWN_LOSS = 0, 1, 2
 def compiled_loop(
     loss: int, own_update: bool = False, own_walk: bool = False
 ) -> Callable[..., None]:
-    """Return the loop for a loss; an update or a walk of the user's own is called by its address.
+    """Return the loop for a loss; a user's own update or walk is called by its address.
 
-    One function of 190 lines: numba compiles a loop over plain numbers well only if it stands in
-    one piece, and functions that take arrays would cost four times the update itself.
+    It is one function of 190 lines because numba compiles such a loop well only if it is not split
+    into functions: passing arrays to them would take four times as long as the update itself.
     """
     LOGISTIC, OWN_SLOPE, TAG = loss == LOGISTIC_LOSS, loss == OWN_LOSS, source_tag()
     OWN_UPDATE, OWN_WALK = own_update, own_walk
-    LOOKED_AT = own_update or own_walk  # whether overflow is looked for at every step
+    LOOKED_AT = own_update or own_walk  # whether every step checks for overflow
 
     @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
     def loop(
@@ -151,7 +155,7 @@ def compiled_loop(
             v = np.uint64(rows.node[r])
             x[:] = rows.model[
                 r
-            ]  # two threads that write into one cache line would run slower than one
+            ]  # two threads that write into the same cache line would be slower than one
             active = rows.active[r]
             phase = watch.phase[r]
             step_size, p_jump = step_sizes[phase, 0], p_jumps[phase, 0]
@@ -267,7 +271,7 @@ def compiled_loop(
                             watch.switched_at[r] = t
                             step_size, p_jump = step_sizes[phase, 0], p_jumps[phase, 0]
 
-                # Move, by the user's own decision
+                # Move by the user's own decision
                 if OWN_WALK:
                     hop, left = 0, 0
                     while True:
@@ -318,7 +322,7 @@ def compiled_loop(
                             break
                     continue
 
-                # Move, i.i.d.
+                # Move by i.i.d. sampling
                 if len(keep) > 0:
                     index, uniform = split(slot_word(h, HOP), np.uint64(len(keep)))
                     u = index if uniform < keep[index] else np.uint64(other[index])
@@ -327,7 +331,7 @@ def compiled_loop(
                     v = u
                     continue
 
-                # Move, jump: d hops to uniform neighbours
+                # Move by a jump: d hops to uniform neighbours
                 if many_jumps:
                     p_jump = p_jumps[phase, t - start]
                 if p_jump > 0.0:
@@ -347,7 +351,7 @@ def compiled_loop(
                         hops += distance
                         continue
 
-                # Move, Metropolis-Hastings: propose a neighbour, accept or stay
+                # Move by Metropolis-Hastings: propose a neighbour, accept or stay
                 first = indptr[v]
                 index, uniform = split(slot_word(h, HOP), indptr[v + BIT] - first)
                 u = np.uint64(indices[first + index])

@@ -1,8 +1,8 @@
-"""Errors of many models at once, each model's number independent of how many there are.
+"""Errors of many models at once; the result of a model does not depend on the other models.
 
-``models[r, m]`` is replica r's at mark m, and ``errors[r, :, column + m]`` are its distance2,
-excess_loss and loss. A model that has overflowed, or is so far out that sums of products are inf -
-inf, has infinite errors, not unknown ones.
+``models[r, m]`` is replica r's model at mark m, and ``errors[r, :, column + m]`` are its distance2,
+excess_loss and loss. The errors are infinite, and not NaN, for a model that has overflowed or is so
+large that sums of products are inf - inf.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from numba import njit
 
 # Sums may be reordered and fused; NaN and infinity keep their meaning.
 _REORDER = {"reassoc", "contract", "nsz"}
-_FACTORS = 32  # of numbers in [1, 2]: their product is below 2^32
+_FACTORS = 32  # factors in [1, 2] per product, which is then at most 2^32
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
 def distances2(models, active, optimum, errors, column):  # type: ignore[no-untyped-def]
-    """Fill ‖x - x*‖² alone."""
+    """Write only ‖x - x*‖²."""
     for r in range(models.shape[0]):
         for m in range(models.shape[1]):
             total = 0.0
@@ -31,8 +31,9 @@ def distances2(models, active, optimum, errors, column):  # type: ignore[no-unty
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
 def quadratic_excess(models, active, optimum, hessian, least, errors, column):  # type: ignore[no-untyped-def]
-    """Fill all errors of least squares: f(x) - f(x*) is ½(x - x*)ᵀH(x - x*), whatever the number of
-    samples.
+    """Write all errors of least squares, where f(x) - f(x*) is ½(x - x*)ᵀH(x - x*).
+
+    The cost does not depend on the number of samples.
     """
     dim = models.shape[2]
     gap = np.empty(dim)
@@ -57,11 +58,10 @@ def quadratic_excess(models, active, optimum, hessian, least, errors, column):  
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
 def logistic_loss(models, features, targets, offsets, ridge, out):  # type: ignore[no-untyped-def]
-    """Fill f(x) of each row: the mean over nodes of the mean over the node's samples, plus the
-    ridge.
+    """Write f(x) of each row: the mean over nodes of the node's mean, plus the ridge term.
 
-    Samples are read once for all models. The logarithms of log(1 + e^z) = max(z, 0) + log(1 +
-    e^-|z|) are taken of products: one for `_FACTORS` samples.
+    Samples are read once for all models. With log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), one
+    logarithm is taken of the product of the terms of `_FACTORS` samples.
     """
     nodes, dim = len(offsets) - 1, models.shape[1]
     for r in range(models.shape[0]):

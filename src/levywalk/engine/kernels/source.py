@@ -8,8 +8,8 @@ from levywalk.version import source_digest
 def source_tag() -> int:
     """Return a number that changes with any source file of the kernels.
 
-    numba keys its cache on the file of the outermost function alone; a loop that closes over this
-    number is compiled anew when a file that it calls into has changed.
+    numba's cache depends only on the file of the outermost function. A loop that contains this
+    number as a constant is compiled again if any file of the functions that it calls has changed.
 
     Examples
     --------

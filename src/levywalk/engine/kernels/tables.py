@@ -31,20 +31,20 @@ from levywalk.problem import GeneralizedLinear
 from levywalk.updates import Update
 from levywalk.walks import Bound
 
-# Beyond this, tables lie in a cache or memory that is worth asking ahead, and more walkers take
-# turns meanwhile.
+# Above this size, tables are in a slow cache or in memory: then prefetching is worth its cost, and
+# more walkers take turns meanwhile.
 _NEAR = 2 * 2**20
 _NEAR_TURNS, _FAR_TURNS = 4 * GROUP, 8 * GROUP
-# The models of a batch should stay in the first cache. Of longer records than these, so should one
-# walker's between its dot product and its step: then walkers go one by one, and one after the
-# other, since they have nothing to wait for.
+# The models of a batch should stay in the first-level cache. For records that are longer than this,
+# the record of one walker should also stay there between its dot product and its step. Then walkers
+# are advanced one by one, since they do not have to wait for memory.
 _MODELS = 16 * 2**10
 _WIDEST = 20
 _WORD = 2**32
 
 
 def fit(problem: GeneralizedLinear) -> bool:
-    """Return whether samples can be counted in 32 bits, as the edges of every network can."""
+    """Return whether the number of samples fits in 32 bits; the edges of a network always do."""
     return int(problem.n_samples) < _WORD
 
 
@@ -56,14 +56,14 @@ def kind_of(problem: GeneralizedLinear | None) -> int:
 
 
 def width_of(lines: int) -> int:
-    """Return how many walkers to put side by side."""
+    """Return how many walkers to advance at once in vector lanes."""
     return GROUP if lines <= _WIDEST else 1
 
 
 def pack(
     network: Network, bound: Bound, problem: GeneralizedLinear | None, update: Update | None
 ) -> tuple[Tables, bool]:
-    """Return the tables, and whether they are far: larger than a near cache."""
+    """Return the tables, and whether they are larger than the fast caches ("far")."""
     kind = kind_of(problem)
     lines = 0 if problem is None else lines_of(problem.dim)
     nodes, samples, heads = np.empty(0), np.empty(0), np.empty(0, np.uint64)
@@ -91,7 +91,7 @@ def pack(
     if bound.table is None:
         edges = np.empty(
             len(network.indices), np.uint64
-        )  # numpy's, not numba's: it asks for large pages
+        )  # allocated by numpy and not by numba, because numpy requests large pages
         _edge_words(network.indptr, network.indices, bound.ratio, edges)
     else:
         keep, other = bound.table.keep, bound.table.other.astype(np.uint64)
@@ -121,7 +121,7 @@ def _batch(lines: int, far: bool) -> int:
 
 
 def aligned_rows(count: int, width: int) -> Floats:
-    """Return rows of zeros of which the first begins at a cache line.
+    """Return rows of zeros; the first row begins at a cache line.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def aligned_rows(count: int, width: int) -> Floats:
 
 
 def _places(network: Network) -> Words64:
-    """Return each node's first edge and degree in one word."""
+    """Return each node's first edge and degree, packed into one word."""
     return _both(network.indptr[:-1], network.degree)
 
 
@@ -144,11 +144,12 @@ def _both(first: np.ndarray, count: np.ndarray) -> Words64:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _edge_words(indptr, indices, ratio, edges):  # type: ignore[no-untyped-def]
-    """Fill each edge's neighbour and the upper 32 bits of its acceptance probability min(1, ratio_u
-    / ratio_v).
+    """Write each edge's neighbour and the upper 32 bits of its acceptance probability.
 
-    Rounding may put a threshold one too high or too low; the walkers decide such close calls by the
-    ratios themselves.
+    The probability is min(1, ratio_u / ratio_v).
+
+    Because of rounding a threshold may be too high or too low by one; in such close cases the
+    walkers compare the ratios themselves.
     """
     for v in range(len(indptr) - 1):
         for e in range(indptr[v], indptr[v + 1]):
@@ -156,6 +157,6 @@ def _edge_words(indptr, indices, ratio, edges):  # type: ignore[no-untyped-def]
             scaled = min(ratio[u] / ratio[v] * 4294967296.0, 4294967295.0)
             if (
                 not scaled >= 0.0
-            ):  # 0 / 0, of scores so small that the ratio is rounded to zero: never accepted
+            ):  # 0 / 0, if scores are so small that ratios round to zero: never accepted
                 scaled = 0.0
             edges[e] = (np.uint64(scaled) << np.uint64(32)) | np.uint64(u)

@@ -1,9 +1,9 @@
 """Users' own compiled functions in the plain loop: a slope, an update or a decision, called by its
 address.
 
-The loop is compiled once and gets addresses; nothing of it is compiled anew for a user's function.
-Each function is wrapped into a C function that builds arrays from addresses, so that what the user
-writes sees plain numpy arrays. What a twin is given is described in docs/extending.md.
+The loop is compiled once and gets addresses, so it is not compiled again for a user's function.
+Each function is wrapped into a C function that builds arrays from addresses, so that the user's
+function gets plain numpy arrays. docs/extending.md describes the arguments of a twin.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ FIXED, BY_EDGE, BY_SAMPLE = 0, 1, 2  # where a node's part of an entry begins
 
 
 class Twins(NamedTuple):
-    """Addresses of compiled functions (0: the loop's own), and where the memory lies that
-    they use.
-    """
+    """Addresses of compiled functions (0: built into the loop) and of the memory that they use."""
 
     slope: int
     update: int
@@ -47,12 +45,14 @@ class Twins(NamedTuple):
     diverged_at: Ints
     token: Entries
     node: Entries
-    bad: Bools  # set when a decision names a node that does not exist
+    bad: Bools  # set if a decision returns a node that does not exist
 
 
 class Entries(NamedTuple):
-    """The entries of a memory: where each begins, the bytes of a row and of a number, and how long
-    a node's part is.
+    """The layout of the entries of a memory.
+
+    For each entry it contains its address, the bytes of a row and of a number, and the length of a
+    node's part.
     """
 
     base: Ints
@@ -60,7 +60,7 @@ class Entries(NamedTuple):
     item: Ints
     length: Ints  # 0: by edge or by sample
     kind: Ints
-    own: Ints  # [0]: how many entries are the update's; the walk's follow
+    own: Ints  # [0]: the number of the update's entries; the walk's entries follow
 
 
 @intrinsic
@@ -139,8 +139,9 @@ weight, step_size, n):
 
 
 def compile_decision(decide: Callable[..., Any], plan: RunPlan) -> Any:
-    """Return a walk's twin as a C function; the answer is the node and, 32 bits up, the hops that
-    are left.
+    """Return a walk's twin as a C function.
+
+    Its result contains the node in the lower 32 bits and the hops left in the upper 32 bits.
     """
     walk = plan.method.phases[0].walk
     source = f"""
@@ -191,7 +192,7 @@ def _made(source: str, function: Callable[..., Any]) -> Callable[..., Any]:
     names |= {"bool": types.boolean}
     scope: dict[str, Any] = names | {"carray": carray, "pointer_to": pointer_to}
     scope["function"] = function if hasattr(function, "py_func") else njit(function)
-    exec(source, scope)  # the source above, with numbers from the declarations put in
+    exec(source, scope)  # the source above, filled in from the declarations
     wrapper: Callable[..., Any] = scope["wrapper"]
     return wrapper
 
@@ -241,7 +242,7 @@ def entries(plan: RunPlan, declared: dict[str, Kind], arrays: dict[str, AnyArray
 
 
 def no_twins(state: RunState) -> Twins:
-    """Return the twins of a plan that the loop knows by itself."""
+    """Return the twins of a plan that has no functions of the user's own."""
     nothing = np.empty(0, np.int64)
     empty = Entries(nothing, nothing, nothing, nothing, nothing, np.zeros(1, np.int64))
     none = np.empty(0)

@@ -1,30 +1,29 @@
-"""Several numbers as one value: what numba lacks to advance eight walkers at once.
+"""Vectors of several numbers as one value, which numba lacks, to advance eight walkers at once.
 
-A value of type ``Lanes`` holds `count` numbers of one type, lies in one vector register where the
-machine has them that wide, and takes ``+ - * / & | ^ >> <<`` and comparisons, lane by lane; a plain
-number on either side stands for all lanes. So `levywalk.engine.kernels.words.mix64` scrambles one
-word or eight, as it is written. LLVM splits the vectors for machines with shorter registers, down
-to none, and the results are the same to the bit: every operation here is rounded on its own, in the
-order in which it is written, but for `multiply_add`, which is one instruction where there is one
-for it.
+A value of type ``Lanes`` contains `count` numbers of one type. It is stored in one vector register
+if the machine has registers of that width. It supports ``+ - * / & | ^ >> <<`` and comparisons,
+lane by lane; a plain number on either side is used for all lanes. Therefore the same source of
+`levywalk.engine.kernels.words.mix64` scrambles one word or eight. LLVM splits the vectors for
+machines with shorter or no vector registers, and the results are the same to the bit: every
+operation is rounded separately, in the order in which it is written. The exception is
+`multiply_add`, which is one instruction if the machine has it.
 
-======================================  ============================================================
-``load(array, i, COUNT)``               ``array[i : i + COUNT]``
-``load_tail(array, i, COUNT, FROM)``    the same, with zeros before lane FROM
-``store(array, i, lanes)``              the reverse of `load`
-``pick(array, at, i, COUNT, m, k)``     ``array[at[j] * m + k]`` for j = i, …, i + COUNT - 1: loads
-                                        of single numbers, since gather instructions are slow on
-                                        many machines
-``choose(mask, a, b)``                  a where the mask is true, b elsewhere
-``which(mask)``                         the mask as an integer, bit j for lane j
-``row_sums(array, i, ROWS)``            the sums of ROWS rows of eight, each in the same order of
-                                        additions
-``multiply_add(a, b, c)``               a b + c
-``real(lanes)``, ``bits``, ``from_bits``  integers as floats; the bits of floats as integers,
-                                        and back
-``multiply_high(a, b)``                 the upper 64 bits of a product of two numbers (not lanes)
-``prefetch(array, i)``                  ask for the cache line of ``array[i]``
-======================================  ============================================================
+====================================  ==============================================================
+``load(array, i, COUNT)``             ``array[i : i + COUNT]``
+``load_tail(array, i, COUNT, FROM)``  the same, with zeros before lane FROM
+``store(array, i, lanes)``            the reverse of `load`
+``pick(array, at, i, COUNT, m, k)``   ``array[at[j] * m + k]`` for j = i, …, i + COUNT - 1, by loads
+                                      of single numbers, since gather instructions are slow on many
+                                      machines
+``choose(mask, a, b)``                a where the mask is true, b elsewhere
+``which(mask)``                       the mask as an integer, bit j for lane j
+``row_sums(array, i, ROWS)``          the sums of ROWS rows of eight, each in the same order
+``multiply_add(a, b, c)``             a b + c
+``real(lanes)``                       integers as floats
+``bits``, ``from_bits``               the bits of floats as integers, and back
+``multiply_high(a, b)``               the upper 64 bits of a product of two numbers (not lanes)
+``prefetch(array, i)``                load the cache line of ``array[i]`` in advance
+====================================  ==============================================================
 
 COUNT, ROWS and FROM are constants of the compiled code. Indices are not checked.
 """
@@ -112,7 +111,7 @@ _COMPARISON = {
 
 
 def _register(function: Any, of: dict[Any, Callable[[Any, Any, Any], Any]], mask: bool) -> None:
-    """Teach numba an operator for lanes of the types in ``of``, which say how each is built."""
+    """Define an operator for lanes in numba; ``of`` maps each supported type to its code."""
 
     def typed(self: Any, args: Any, kws: Any) -> Any:
         lanes = next((arg for arg in args if isinstance(arg, Lanes)), None)
@@ -239,7 +238,7 @@ def pick(typing: Any, array: Any, at: Any, index: Any, count: Any, times: Any, p
 
 @intrinsic
 def prefetch(typing: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line of ``array[index]``."""
+    """Prefetch the cache line of ``array[index]``."""
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         byte = _I8.as_pointer()
@@ -286,7 +285,7 @@ def which(typing: Any, mask: Any) -> Any:
 
 @intrinsic
 def lowest(typing: Any, number: Any) -> Any:
-    """Return the place of the lowest bit that is set."""
+    """Return the position of the lowest bit that is set."""
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(_I1, 1))
@@ -296,7 +295,7 @@ def lowest(typing: Any, number: Any) -> Any:
 
 @intrinsic
 def multiply_add(typing: Any, a: Any, b: Any, c: Any) -> Any:
-    """Return a b + c, fused where the machine can; a plain number stands for all lanes."""
+    """Return a b + c, fused if the machine supports it; a plain number is used for all lanes."""
     lanes = next(kind for kind in (a, b, c) if isinstance(kind, Lanes))
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -313,9 +312,9 @@ def multiply_add(typing: Any, a: Any, b: Any, c: Any) -> Any:
 def row_sums(typing: Any, array: Any, index: Any, rows: Any) -> Any:
     """Return the sums of ROWS rows of eight numbers from ``array[index]`` on, one per lane.
 
-    Each is ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7)), however many rows there are. Eight
-    rows take 14 shuffles and 7 additions: neighbours of two rows are added up into one row, three
-    times over.
+    Each sum is ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7)), for any number of rows. Eight
+    rows take 14 shuffles and 7 additions: adjacent numbers of two rows are added into one row,
+    three times in succession.
     """
     count = rows.literal_value
     lanes = Lanes(types.float64, count)

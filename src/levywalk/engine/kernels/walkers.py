@@ -1,30 +1,30 @@
-"""Many walkers at once: `levywalk.engine.reference` for eight of them side by side.
+"""Many walkers at once: `levywalk.engine.reference` for eight walkers in parallel.
 
-One chain alone waits: for the dot product before the next update, for the neighbour before the next
-node. Eight chains in the lanes of one register (`levywalk.engine.kernels.vectors`) and a few such
-groups in turn leave nothing to wait for. A step of a group, with no branch that depends on a draw
-but the rare ones:
+A single chain has to wait for the dot product before the next update, and for the neighbour before
+the next node. With eight chains in the lanes of one register (`levywalk.engine.kernels.vectors`),
+and a few such groups in turn, the processor does not have to wait. A step of a group has the
+following parts, with no branch that depends on a random draw except rare ones:
 
 1. the words of the step, in lanes;
-2. the update: dot products along the features, eight numbers at a time, each walker's partial sums
-   in a row; their totals, and so the slopes of the losses, in lanes again; then each model moves
-   along its node's features;
-3. the move: a proposal in lanes, accepted where a part of its word is below the edge's threshold,
-   or where the walker jumps. The second and third hop of a jump, and the one decision in 2^31 that
-   the threshold's 32 bits do not settle, are for single walkers.
+2. the update: dot products along the features, eight numbers at a time, with each walker's partial
+   sums in a row; their totals, and therefore the slopes of the losses, are in lanes again; then
+   each model moves along its node's features;
+3. the move: a proposal in lanes, which is accepted if a part of its word is below the edge's
+   threshold, or if the walker jumps. The second and third hop of a jump, and the one decision in
+   2^31 that the 32 bits of the threshold do not settle, are made for single walkers.
 
-The same source with ``width=1`` takes the walkers that do not fill a group, one chain alone among
-them. Sums are added up in the same order whatever the width, so a replica's numbers do not depend
-on how many there are.
+The same source with ``width=1`` advances the walkers that do not fill a group, for example a single
+chain. Sums are added in the same order for every width, so a replica's numbers do not depend on the
+number of replicas.
 
-Three layouts of a node, chosen when compiled:
+There are three layouts of a node; the layout is chosen at compile time:
 
 ========  ==========================================================================================
-`WALK`    the walk alone: its place (first edge and degree in one word)
-`ONE`     one sample: target, weight w(v), ratio t_v/d_v, place, features: one record of whole cache
-          lines
-`MANY`    many samples: where they are, weight, ratio, place; the samples in rows of target and
-          features
+`WALK`    no model: the place of the node (first edge and degree in one word)
+`ONE`     one sample: target, weight w(v), ratio t_v/d_v, place and features in one record of whole
+          cache lines
+`MANY`    many samples: where they are, weight, ratio and place; the samples are in rows of target
+          and features
 ========  ==========================================================================================
 
 An edge is one word: the neighbour and the upper 32 bits of its acceptance probability.
@@ -73,13 +73,13 @@ from levywalk.engine.kernels.words import (
 )
 
 WALK, ONE, MANY = 0, 1, 2
-GROUP = 8  # walkers side by side
+GROUP = 8  # walkers that are advanced at once
 UNROLLED = 8  # up to so many lines of a record are constants of the compiled code
-# up to so many lines of a record are asked for ahead; the machine itself sees that more are read in
-# turn
+# Up to so many lines of a record are prefetched; the hardware itself prefetches further lines that
+# are read in order.
 ASKED = 4
 
-# The head of a record, before the features; the walk alone has but the place.
+# The head of a record, before the features; the layout `WALK` has only the place.
 HEAD = 4
 TARGET, WEIGHT, RATIO, PLACE = range(HEAD)
 SAMPLES = TARGET  # of many samples: the first and how many, in one word
@@ -90,8 +90,9 @@ _SURE = np.uint64(1 << 32)  # above every fraction
 
 
 class Rows(NamedTuple):
-    """Where the replicas stand, to be read; visits and walk are added to, and have no columns when
-    not recorded.
+    """The state of the replicas, which is only read.
+
+    Visits and walk are written, and have no columns if they are not recorded.
     """
 
     keys: Words64
@@ -106,20 +107,21 @@ class Rows(NamedTuple):
 
 
 class Diary(NamedTuple):
-    """What the walk alone notes besides; first visits and the observable have no columns when not
-    noted.
+    """Further records of a walk without a model.
+
+    First visits and the observable have no columns if they are not recorded.
     """
 
     first_visit: Ints  # (replicas, n): the step, -1 before
-    dwell: bool  # whether to note the stays
+    dwell: bool  # whether to record the stays
     previous: Ints  # (replicas,): the node of the step before, -1 before the first
-    stay: Ints  # steps of the stay under way
+    stay: Ints  # steps of the current stay
     stays: Ints
     longest: Ints
     longest_at: Ints
     observable: Floats  # (n,)
     total: Floats  # (replicas,): the observable's sum so far
-    square: Floats  # (replicas,): of its squares
+    square: Floats  # (replicas,): the sum of its squares so far
     totals: Floats  # (replicas, marks): the sum at the marks
 
 
@@ -128,11 +130,11 @@ class Tables(NamedTuple):
 
     nodes: Floats
     heads: Words64  # the same memory as `nodes`, read as words
-    places: Words64  # every node's place again, in an array of its own
-    ratios: Floats  # the same memory as `nodes`; of the walk alone, an array of its own
+    places: Words64  # a copy of every node's place, in a separate array
+    ratios: Floats  # the same memory as `nodes`; a separate array for the layout WALK
     edges: Words64
     samples: Floats  # MANY: rows of target and features
-    lines: int  # of a record or a sample: its length over eight
+    lines: int  # length of a record or a sample, divided by eight
     minibatch: Any  # a word; 0: all of a node's samples
     ridge: float
     keep: Floats  # alias table of i.i.d. sampling, empty for a walk
@@ -141,10 +143,10 @@ class Tables(NamedTuple):
 
 
 class Course(NamedTuple):
-    """Step sizes and jumps of the steps at hand: one number, or one per step."""
+    """Step sizes and jump probabilities of the current steps: one number, or one per step."""
 
     step_sizes: Floats
-    p_jumps: Floats  # none at all without a jump law
+    p_jumps: Floats  # empty without a jump law
     distances: Floats  # cumulative law of the jump's distance
 
 
@@ -166,7 +168,7 @@ def _sigmoid(z):  # type: ignore[no-untyped-def]
     )  # 1.5 * 2^52: the integer part in the low bits
     k = shifted - 6755399441055744.0
     r = multiply_add(k, -1.9082149292705877e-10, multiply_add(k, -0.6931471803691238, y))
-    s = r * r  # even and odd terms side by side: half as long a chain
+    s = r * r  # even and odd terms in parallel, which halves the dependency chain
     even = multiply_add(s, 2.08767569878681e-09, 2.755731922398589e-07)
     odd = multiply_add(s, 1.6059043836821613e-10, 2.505210838544172e-08)
     even = multiply_add(even, s, 2.48015873015873e-05)
@@ -186,8 +188,9 @@ def _sigmoid(z):  # type: ignore[no-untyped-def]
 
 @njit
 def _aligned(count):  # type: ignore[no-untyped-def]
-    """Return zeros in cache lines of their own: lanes that straddle two lines are loaded and stored
-    half as fast.
+    """Return zeros that are aligned to cache lines.
+
+    Loading and storing lanes that cross two cache lines takes twice as long.
     """
     raw = np.zeros(count + 2 * LINE)
     shift = (-(raw.ctypes.data // 8)) % LINE
@@ -206,12 +209,12 @@ def compiled_walkers(
     """Return the loop for a layout, a number of walkers side by side, lines of a record (0: any)
     and a loss.
 
-    ``far`` asks for cache lines before they are needed: for tables that exceed the cache.
+    With ``far`` cache lines are prefetched, for tables that are larger than the cache.
     """
     KIND, WIDTH, LINES, TAG = kind, width, lines, source_tag()
     LOGISTIC, RIDGE, IID, FAR = logistic, ridge, iid, far
-    # Walkers one by one wait for the place first: far away it lies apart, where more of them share
-    # a cache line.
+    # Single walkers wait for the place first. In far tables it is stored in a separate array, where
+    # more places share a cache line.
     APART = kind == WALK or (far and width == 1)
     AT_PLACE, AT_RATIO = 0 if APART else PLACE, 0 if kind == WALK else RATIO
 
@@ -238,15 +241,15 @@ def compiled_walkers(
             stride = length
         else:
             stride = np.uint64(HEAD)
-        spread = BIT if APART else stride  # from place to place
+        spread = BIT if APART else stride  # distance between two places
 
-        # The batch at hand: copies of its own, so that no two threads write into one cache line
+        # The current batch: private copies, so that no two threads write into the same cache line.
         batch = min(tables.batch, len(rows.node))
         node, moves, hops = _aligned_words(batch), _aligned_words(batch), _aligned_words(batch)
         k0, k1 = _aligned_words(batch), _aligned_words(batch)
-        scale = _aligned(batch)  # 0: the model has overflowed before and rests
+        scale = _aligned(batch)  # 0: the model has overflowed before and is frozen
         model = _aligned(batch * lines * LINE)
-        # One group's numbers on their way between lanes and single walkers
+        # Buffers of one group, to exchange numbers between lanes and single walkers.
         partials, gradient = _aligned(WIDTH * LINE), _aligned(WIDTH * lines * LINE)
         slopes, shrinks = _aligned(WIDTH), _aligned(WIDTH)
         at, thresholds, fractions = (
@@ -263,7 +266,7 @@ def compiled_walkers(
         cuts = np.zeros(max(len(distances), 1), np.uint64)
         last = len(cuts) - 1
 
-        # The walk alone: its notes
+        # Records of a walk without a model.
         first_visit, observable = diary.first_visit, diary.observable
         note_first, note_dwell, note_total = (
             first_visit.shape[1] > 0,
@@ -285,8 +288,8 @@ def compiled_walkers(
                 node[w], k0[w], k1[w] = np.uint64(rows.node[r]), rows.keys[r, 0], rows.keys[r, 1]
                 scale[w] = rows.scale[r] if rows.active[r] else 0.0
                 hops[w], moves[w] = np.uint64(rows.hops[r]), np.uint64(rows.transfers[r])
-                # All of the slot: a model that has overflowed there before has left NaN around its
-                # features.
+                # Clear the whole slot: a model that has overflowed there may have left NaN next to
+                # its features.
                 for j in range(lines * LINE):
                     model[w * lines * LINE + j] = 0.0
                 for j in range(dim):
@@ -351,8 +354,7 @@ def compiled_walkers(
                             done = 1
                             if (
                                 LINES == 0
-                                # long records: four sums side by side, since each waits for its
-                                # last term
+                                # long records: four parallel sums, to wait less
                             ):
                                 second, third, fourth = partial * 0.0, partial * 0.0, partial * 0.0
                                 while done + 4 <= lines:
@@ -489,7 +491,7 @@ def compiled_walkers(
                                         multiply_add(load(gradient, g + c, LINE), gain, old),
                                     )
 
-                    # Move, i.i.d.
+                    # Move by i.i.d. sampling
                     v = load(node, i, WIDTH)
                     more = np.uint64(0)  # the walkers of this group that have further hops to make
                     if IID:
@@ -588,7 +590,7 @@ def compiled_walkers(
 
 
 def no_diary() -> Diary:
-    """Return the diary of those who keep none."""
+    """Return an empty diary, for loops that record nothing in it."""
     ints, floats = np.empty(0, np.int64), np.empty(0)
     empty = ints.reshape(0, 0)
     return Diary(

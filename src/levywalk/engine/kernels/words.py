@@ -1,5 +1,6 @@
-"""The compiled twin of `levywalk.draws`: same words, same integers, of one walker or of several in
-lanes.
+"""The compiled twin of `levywalk.draws`, for one walker or for several in lanes.
+
+It gives the same words and the same integers.
 """
 
 from __future__ import annotations
@@ -36,26 +37,27 @@ def mix64(z):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def step_hash(k0, k1, t):  # type: ignore[no-untyped-def]
-    """First level, once per step."""
+    """Return the hash of a step: the first level, computed once per step."""
     return mix64(k0 + t * STEP) ^ k1
 
 
 @njit(inline="always")
 def slot_word(h, slot):  # type: ignore[no-untyped-def]
-    """Second level, once per slot."""
+    """Return the word of a slot: the second level, computed once per slot."""
     return mix64(h + (slot + BIT) * SLOT)
 
 
 @njit(inline="always")
 def unit(word):  # type: ignore[no-untyped-def]
-    """Upper 53 bits as a float in [0, 1)."""
+    """Return the upper 53 bits as a float in [0, 1)."""
     return np.float64(word >> S11) * ULP
 
 
 @njit(inline="always")
 def divide(word, count):  # type: ignore[no-untyped-def]
-    """The integer part of word / 2^64 * count, and its fractional part as 64 bits, from two 32-bit
-    products.
+    """Return the integer part of word / 2^64 * count, and its fractional part as 64 bits.
+
+    Two 32-bit products are enough.
     """
     low = (word & LOW) * count
     total = (word >> S32) * count + (low >> S32)
@@ -64,6 +66,6 @@ def divide(word, count):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def split(word, count):  # type: ignore[no-untyped-def]
-    """A uniform index below count < 2^32 and an independent uniform."""
+    """Return a uniform index below count < 2^32 and an independent uniform number."""
     index, fraction = divide(word, count)
     return index, unit(fraction)

@@ -204,9 +204,11 @@ class PublishedWalk:
         if not all(np.isfinite(averages[DETECTOR + name]).all() for name in ("mean", "mass")):
             return "the detector's averages hold NaN or infinity"
         streak = int(averages[DETECTOR + "streak"])
-        if not 0 <= streak < _MOST:
-            return f"a detector's streak of {streak} updates is impossible"
-        return None
+        return (
+            None
+            if 0 <= streak < _MOST
+            else f"a detector's streak of {streak} updates is impossible"
+        )
 
 
 def check_local(design: Walk, update: Update) -> None:

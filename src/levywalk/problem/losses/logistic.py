@@ -14,7 +14,7 @@ from levywalk.registry import registered
 class LogisticLoss(Loss):
     """φ(z, y) = log(1 + e^z) - yz with y in {0, 1}; labels {-1, 1} are read as {0, 1}.
 
-    With the sign t = 1 - 2y value and slope are free of cancellation at any margin.
+    With the sign t = 1 - 2y, value and slope are computed without cancellation at any margin.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class LogisticLoss(Loss):
     def slope(self, z: Floats, y: Floats) -> Floats:
         """Return t/(1 + e^{-tz})."""
         from scipy.special import (
-            expit,  # imported here: a fleet's node of another loss does without scipy
+            expit,  # imported here, since a fleet's node with another loss does not need scipy
         )
 
         sign = 1.0 - 2.0 * y

@@ -1,4 +1,4 @@
-"""The contract of a loss: what one sample costs.
+"""The contract of a loss, which is a function of one sample.
 
 A generalised linear problem is data and a loss.
 """
@@ -22,12 +22,12 @@ class Loss(ABC):
     Attributes
     ----------
     name
-        How tables and files call the loss.
+        The name of the loss in tables and files.
     curvature_max, curvature_min
         Bounds of the second derivative φ'' in z, over all z and y. For several outputs they bound
         the eigenvalues of the Hessian in z.
     n_outputs
-        How many predictions a sample has: 1, or the number of columns of z and of the model.
+        The number of predictions per sample: 1, or the number of columns of z and of the model.
 
     Examples
     --------
@@ -54,15 +54,16 @@ class Loss(ABC):
 
     @abstractmethod
     def slope(self, z: Floats, y: Floats) -> Floats:
-        """Return the derivative of φ in z, of the shape of z."""
+        """Return the derivative of φ in z, with the same shape as z."""
 
     def clean_targets(self, targets: Floats) -> Floats:
-        """Return the targets as the loss reads them, or refuse them."""
+        """Return the targets in the form that the loss uses, or refuse them."""
         return targets
 
     def compiled(self) -> Callable[..., Any] | None:
-        """Return `slope` of two numbers, compiled by numba, or None; such a loss runs in the
-        compiled loop.
+        """Return a numba-compiled `slope` of two numbers, or None.
+
+        A loss with a compiled slope runs in the compiled loop.
         """
         return None
 
@@ -71,7 +72,7 @@ class Loss(ABC):
 
 
 def check_loss(loss: Any) -> Loss:
-    """Refuse what is no loss, and name what is missing."""
+    """Refuse an object that is not a loss, and name what is missing."""
     if not isinstance(loss, Loss):
         raise InvalidParameter(f"loss must be a Loss such as lw.losses.logistic(), got {loss!r}")
     bound = getattr(loss, "curvature_max", None)
@@ -86,8 +87,9 @@ def check_loss(loss: Any) -> Loss:
 
 
 def compiled_slope(loss: Loss) -> Callable[..., Any] | None:
-    """Return the loss's compiled slope, unless a subclass has overridden `slope` without a twin of
-    its own.
+    """Return the loss's compiled slope, or None.
+
+    It is None if a subclass has overridden `slope` without its own compiled twin.
     """
     for base in type(loss).__mro__:
         if "compiled" in vars(base):
