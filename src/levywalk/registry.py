@@ -171,7 +171,7 @@ def find(kind: str, name: object) -> Callable[..., Any]:
     """
     table = _table(kind)
     _fill(kind)
-    if name not in table:
+    if isinstance(name, str) and name not in table:
         _read_entry_points(kind)
     if not isinstance(name, str) or name not in table:
         near = difflib.get_close_matches(str(name), table, n=1)

@@ -34,7 +34,7 @@ def told(
     Examples
     --------
     >>> import levywalk as lw
-    >>> parts = lw.ring(5), lw.homogeneous(5), lw.mhlj(), Sgd(), [lw.Constant(0.1)]
+    >>> parts = lw.ring(5), lw.homogeneous(5), lw.mhlj(), lw.sgd(), [lw.Constant(0.1)]
     >>> told(*parts, 1.0, backend="reference", seed=0, steps=10, replicas=1)["network"]["name"]
     'ring(5)'
     """

@@ -63,7 +63,8 @@ class Walk(ABC):
     ...     name = "forward"
     ...     def decide(self, view, memory, words):
     ...         return lw.Decision(view.neighbours[words.index(view.degree)])
-    >>> lw.run(lw.ring(5), lw.homogeneous(5, dim=2), Forward(), steps=9, step_size=0.01).transfers[0, -1]
+    >>> trace = lw.run(lw.ring(5), lw.homogeneous(5, dim=2), Forward(), steps=9, step_size=0.1)
+    >>> int(trace.transfers[0, -1])
     9
     """
 
