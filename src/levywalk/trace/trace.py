@@ -122,7 +122,8 @@ class Trace:
         --------
         >>> import levywalk as lw
         >>> problem = lw.Logistic([[1.0], [-1.0]] * 20, [1, 1] * 20, ridge=0.1)
-        >>> lw.run(lw.ring(40), problem, lw.unif_rw(), steps=50, step_size=0.1, measure_loss=8).sampled_loss
+        >>> given = {"steps": 50, "step_size": 0.1, "measure_loss": 8}
+        >>> lw.run(lw.ring(40), problem, lw.unif_rw(), **given).sampled_loss
         '8 of 40 nodes'
         """
         how = self.provenance.get("loss", {"kind": "exact"})
