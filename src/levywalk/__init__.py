@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from levywalk.version import __version__
 
 if TYPE_CHECKING:
+    from levywalk.draws import Words
     from levywalk.engine.run import run
     from levywalk.engine.walk_alone import walk
     from levywalk.errors import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     )
     from levywalk.experiments.compare import compare
     from levywalk.experiments.folder_report import write_report
+    from levywalk.memory import Array, Like, Memory, Number, PerEdge, PerNode, PerSample
     from levywalk.network import (
         Network,
         barabasi_albert,
@@ -52,14 +54,18 @@ if TYPE_CHECKING:
         watts_strogatz,
     )
     from levywalk.problem import (
+        GeneralizedLinear,
         LeastSquares,
         Logistic,
         Problem,
         heterogeneous,
         homogeneous,
         load_dataset,
+        losses,
     )
+    from levywalk.problem.losses import Loss
     from levywalk.problem.partition import partition
+    from levywalk.registry import register
     from levywalk.report import plot
     from levywalk.schedule import Constant, Decaying, Dropping
     from levywalk.theory.chain.gap_result import SpectralGap
@@ -77,19 +83,23 @@ if TYPE_CHECKING:
     from levywalk.theory.judge.tune import Tuning, tune
     from levywalk.trace import Comparison, Trace, WalkRecord
     from levywalk.trace.files import load_trace
-    from levywalk.updates import Sgd
+    from levywalk.updates import LocalData, Sgd, Update
+    from levywalk.updates.sgd import sgd
     from levywalk.walks import (
+        Decision,
         Degree,
         Design,
         FixedDistance,
         Importance,
         JumpLaw,
+        LocalView,
         Mixed,
         PowerLaw,
         Scores,
         Switching,
         TruncatedGeometric,
         Uniform,
+        Walk,
         iid_uniform,
         iid_weighted,
         mhlj,
@@ -160,13 +170,14 @@ _HOME = {
         "watts_strogatz",
     ),
     "levywalk.problem": (
-        "LeastSquares",
         "GeneralizedLinear",
+        "LeastSquares",
         "Logistic",
         "Problem",
         "heterogeneous",
         "homogeneous",
         "load_dataset",
+        "losses",
         "partition",
     ),
     "levywalk.report": ("plot",),
@@ -327,8 +338,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "losses":
-        return import_module("levywalk.problem.losses")
     module = _MODULE.get(name)
     if module is None:
         raise AttributeError(f"module 'levywalk' has no attribute {name!r}")

@@ -58,7 +58,13 @@ class Number:
 
 @dataclass(frozen=True, repr=False)
 class PerEdge(Number):
-    """One number per neighbour of the node, in the order of `LocalView.neighbours`."""
+    """One number per neighbour of the node, in the order of `LocalView.neighbours`.
+
+    Examples
+    --------
+    >>> PerEdge(np.int64).shape(Sizes(dim=3, degree=2, n_samples=1))
+    (2,)
+    """
 
     def shape(self, sizes: Sizes) -> tuple[int, ...]:
         """Return (degree,)."""
@@ -67,7 +73,13 @@ class PerEdge(Number):
 
 @dataclass(frozen=True, repr=False)
 class PerSample(Number):
-    """One number per sample of the node."""
+    """One number per sample of the node.
+
+    Examples
+    --------
+    >>> PerSample().shape(Sizes(dim=3, degree=2, n_samples=5))
+    (5,)
+    """
 
     def shape(self, sizes: Sizes) -> tuple[int, ...]:
         """Return (samples,)."""
@@ -75,7 +87,13 @@ class PerSample(Number):
 
 
 class PerNode(Number):
-    """One number at the node; another name for `Number` that can make a declaration clearer."""
+    """One number at the node; another name for `Number` that can make a declaration clearer.
+
+    Examples
+    --------
+    >>> PerNode(np.int64)
+    PerNode(dtype=int64, initial=0)
+    """
 
 
 @dataclass(frozen=True)

@@ -278,6 +278,14 @@ class Experiment(_Section):
 
 def experiment_type() -> type[Experiment]:
     """Return the experiment with the sections of all names that are registered now."""
+    known = tuple(
+        (kind, name) for kind in ("network", "data", "design", "schedule") for name in names(kind)
+    )
+    return _experiment_type(known)
+
+
+@lru_cache(maxsize=8)
+def _experiment_type(known: tuple[tuple[str, str], ...]) -> type[Experiment]:
     designs: Any = dict[str, _union("design", "kind", _DesignBase)]  # type: ignore[misc]
     made: type[Experiment] = create_model(
         "Experiment",

@@ -151,7 +151,11 @@ class Walk(ABC):
 
         It contains the walk's name, and its recipe if the walk is registered.
         """
-        return {"name": self.name, "recipe": to_dict("design", self, strict=False)}
+        return {
+            "name": self.name,
+            "local": all(walk.local for walk in self.phases),
+            "recipe": to_dict("design", self, strict=False),
+        }
 
 
 def check_walk(walk: Walk) -> None:

@@ -71,7 +71,7 @@ def test_a_comparison_stopped_anywhere_goes_on_to_the_same_result(
 def test_what_is_finished_is_not_walked_again(tmp_path, monkeypatch):
     first = go(resume=tmp_path)
     monkeypatch.setattr(
-        import_module("levywalk.engine.drive").Walk, "through", lambda *_: pytest.fail("walked")
+        import_module("levywalk.engine.drive").RunShare, "through", lambda *_: pytest.fail("walked")
     )
     same(go(resume=tmp_path), first)
 

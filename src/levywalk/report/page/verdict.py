@@ -36,7 +36,7 @@ def verdict(results: Comparison) -> list[str]:
 
 def is_server(trace: Trace) -> bool:
     """Whether nodes were drawn independently, as only a server could, and not walked to."""
-    return bool(trace.provenance["design"].get("moves") == "iid")
+    return trace.provenance["design"].get("local") is False
 
 
 def _least_at_the_end(results: Comparison, names: list[str], server: list[str]) -> list[str]:
