@@ -445,33 +445,47 @@ def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
 
 
 def check_memory_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
-    """Check I7 for any update: its own `apply` along the walk gives the token's model; nothing of
-    `step` is used.
+    """Check I7 for any update: its own methods along the walk give the token's model.
 
-    Holds without faults: what a brought-back token may read of a node's memory is not promised yet.
+    Nothing of `levywalk.step` is used. It holds without faults: what a restored token may read of a
+    node's memory is not promised yet.
     """
     method = fleet.published.method
-    token_memory = method.first_memory()
-    sizes = {v: Sizes(method.dim, int(fleet.network.degree[v]), 1) for v in set(walk)}
+    update, detector = method.update, method.detector
+    carried = {
+        name.removeprefix("update."): array
+        for name, array in method.first_memory().items()
+        if name.startswith("update.")
+    }
+    places = {v: LocalData(fleet.problem, v, method.n) for v in set(walk)}
     kept = {
         v: {
-            name: np.full(kind.shape(size), kind.initial, kind.dtype)
-            for name, kind in method.update.node_memory.items()
+            name: np.full(
+                kind.shape(Sizes(method.dim, int(fleet.network.degree[v]), local.n_samples)),
+                kind.initial,
+                kind.dtype,
+            )
+            for name, kind in update.node_memory.items()
         }
-        for v, size in sizes.items()
+        for v, local in places.items()
     }
-    carried = {name.removeprefix("update."): array for name, array in token_memory.items()}
-    x = fleet.x0.copy()
-    phase = method.phases[0]
+    x, at, averages = fleet.x0.copy(), 0, DetectorState.new(method.dim)
     for t, v in enumerate(walk[:-1]):
-        weight = phase.weight(fleet.scores_of(v)[0])
-        memory = Memory(Slots(carried), Slots(kept[v]))
-        local = LocalData(fleet.problem, v, method.n)
-        moved = method.update.apply(
-            x, memory, local, weight, phase.step_size_at(t, 1.0), Words(fleet.key(v), t)
-        )
+        phase = method.phases[at]
+        weight, size = phase.weight(fleet.scores_of(v)[at]), phase.step_size_at(t, 1.0)
+        given = (Memory(Slots(carried), Slots(kept[v])), places[v], weight)
+        words = Words(fleet.key(v), t)
+        if method.moves_by_direction:
+            direction = update.direction(x, *given, words)
+            moved = x - size * direction
+        else:
+            moved = update.apply(x, *given, size, words)
+            direction = (x - moved) / size
         if not np.isfinite(moved).all():
             break
         x = moved
+        if detector is not None and at == 0 and detector.observe(averages, direction, size):
+            at = len(method.phases) - 1
+            detector = None
     if not np.array_equal(final.model, x):
         raise Violation("I7", f"the model is {final.model}, the replay of its walk gives {x}")

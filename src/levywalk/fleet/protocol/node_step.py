@@ -20,7 +20,7 @@ from levywalk.draws import Key, Words
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.tensors import sealed_model
 from levywalk.fleet.protocol.token import Token
-from levywalk.memory import Sizes, packed, token_bytes, unpacked
+from levywalk.memory import PerEdge, Sizes, packed, token_bytes, unpacked
 from levywalk.problem import Problem
 from levywalk.schedule import Schedule
 from levywalk.step import DETECTOR, Ask, Method, PublishedPhase, Site, Travelling, step
@@ -290,6 +290,7 @@ class NodeSite:
         self._local = LocalData(problem, index, method.n)
         self._site = Site(method, node, self._local, scores, [])
         self.memory: dict[str, AnyArray] = {}
+        self._edges: list[int] = []
         self.views: list[LocalView] = []
 
     @property
@@ -317,6 +318,17 @@ class NodeSite:
             for phase, score in enumerate(self.scores)
         ]
         self._site.views = self.views
+        if self.memory:
+            self._follow_edges([u.node for u in neighbours])
+        self._edges = [u.node for u in neighbours]
+
+    def _follow_edges(self, edges: list[int]) -> None:
+        """Let what is remembered per edge follow the edges; a new edge begins afresh."""
+        for name, kind in self.published.method.node_memory.items():
+            if isinstance(kind, PerEdge) and edges != self._edges:
+                before = dict(zip(self._edges, self.memory[name], strict=True))
+                now = [before.get(u, kind.initial) for u in edges]
+                self.memory[name] = np.array(now, dtype=kind.dtype)
 
     def remember(self, kept: dict[str, AnyArray] | None) -> None:
         """Begin with what the node's disk holds; a node that holds nothing begins afresh."""
