@@ -259,6 +259,16 @@ def _recipe(kind: str, text: str) -> tuple[str, dict[str, Any]]:
         raise InvalidParameter(
             "design 'mixed_rw' needs the uniform law's share, such as mixed_rw:mix=0.3"
         )
+    untold = [
+        key
+        for key, entry in arguments_of(make).items()
+        if entry.default is entry.empty and key not in takes
+    ]
+    if untold:
+        raise InvalidParameter(
+            f"{kind} {name!r} needs {', '.join(untold)}, which an experiment file can say; see "
+            "`levywalk run --example`"
+        )
     check_arguments(kind, name, make, given)
     called = str(getattr(make(**given), "name", name))
     if given and (called == "MHLJ" or kind == "update" or not inspect.isfunction(make)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from levywalk.errors import InvalidParameter
 from levywalk.registry import from_dict
 from levywalk.updates.sgd import Sgd, sgd
 from levywalk.updates.step_size import as_step_size
@@ -25,5 +26,9 @@ def as_update(value: Any) -> Update:
     if isinstance(value, str):
         made: Update = from_dict("update", {"kind": value})
         return made
-    found: Update = value
-    return found
+    if not isinstance(value, Update):
+        raise InvalidParameter(
+            "update must be an Update such as lw.sgd() or lw.sgd(minibatch=8), or a registered "
+            f"name, got {value!r}"
+        )
+    return value

@@ -170,13 +170,8 @@ class Update:
         return f"{type(self).__name__}()"
 
 
-def check_update(update: Any, problem: Problem) -> None:
+def check_update(update: Update, problem: Problem) -> None:
     """Refuse an update with invalid declarations, or one that does not fit the problem."""
-    if not isinstance(update, Update):
-        raise InvalidParameter(
-            "update must be an Update such as lw.sgd() or lw.sgd(minibatch=8), or a registered "
-            f"name, got {update!r}"
-        )
     owner = type(update).__name__
     check_declaration(owner, "node_memory", update.node_memory)
     check_declaration(owner, "token_memory", update.token_memory)

@@ -228,7 +228,7 @@ def test_bad_input_is_named_with_its_remedy(
 def test_the_exit_code_is_2_and_there_is_no_traceback(tmp_path: Path) -> None:
     done = levywalk("compare", "ring:20", "--designs", "mhjl", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("error: designs must be of unif_rw")
+    assert done.stderr.startswith("error: designs must be of custom")
     assert "Traceback" not in done.stderr
 
 

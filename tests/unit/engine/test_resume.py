@@ -62,7 +62,7 @@ CASES = {
     "diverging before, reference": {"step_size": 5.0, "backend": "reference"},
     "diverging after": {"step_size": 1.0},
     "diverging after, reference": {"step_size": 1.0, "backend": "reference"},
-    "logistic": {"problem": LOGISTIC, "loss": 5},
+    "logistic": {"problem": LOGISTIC, "measure_loss": 5},
     "i.i.d.": {"design": lw.iid_weighted()},
 }
 
@@ -215,7 +215,7 @@ def test_a_run_can_be_interrupted_and_resumed_many_times(tmp_path, small_pieces)
 def test_a_finished_run_is_returned_without_a_step(tmp_path, monkeypatch):
     path = tmp_path / "walk.npz"
     first = go(resume=path)
-    monkeypatch.setattr(DRIVE.Walk, "through", lambda *_: pytest.fail("walked"))
+    monkeypatch.setattr(DRIVE.RunShare, "through", lambda *_: pytest.fail("walked"))
     again = go(resume=path)
     same_bits(again, first)
     assert again.provenance["interrupted"] is False
@@ -372,7 +372,7 @@ OTHERS = {
     "record_walk": {"record_walk": False},
     "record_visits": {"record_visits": False},
     "checkpoints": {"record_every": 31},
-    "loss": {"loss": 5},
+    "loss": {"measure_loss": 5},
 }
 
 
@@ -487,10 +487,8 @@ HOSTILE = {
     "phase that does not exist": put("state.phase", 0, 1),
     "phase far out": put("state.phase", 0, 10**6),
     "switched in the future": put("state.switched_at", 0, 399),
-    "NaN in the detector": put("state.mean", (0, 0), np.nan),
-    "negative power": put("state.power", 0, -1.0),
-    "mass above one": put("state.mass", 0, 7.0),
-    "negative streak": put("state.streak", 0, -1),
+    "a node before that is out of range": put("state.came_from", 0, 12),
+    "negative small messages": put("state.small_messages", 0, -1),
     "negative visits": put("state.visits", (0, slice(0, 2)), [-1, 10**3]),
     "visits that do not sum": put("state.visits", (0, 0), 0),
     "walk out of the network": put("state.walk", (0, 5), 12),
@@ -513,7 +511,7 @@ HOSTILE = {
     "Fortran order": lambda arrays: arrays.update(
         {"state.model": np.asfortranarray(arrays["state.model"])}
     ),
-    "a missing array": lambda arrays: arrays.pop("state.mass"),
+    "a missing array": lambda arrays: arrays.pop("state.came_from"),
     "no about": lambda arrays: arrays.pop("about"),
     "about that is no JSON": lambda arrays: arrays.update(
         {"about": np.frombuffer(b"{...", np.uint8)}
@@ -532,6 +530,25 @@ def test_a_hostile_file_is_refused_and_left_as_it_is(change, saved):
     ):
         go(resume=saved)
     assert saved.read_bytes() == before
+
+
+DETECTOR = {
+    "NaN in the detector": put("state.token_memory.detector.mean", (0, 0), np.nan),
+    "negative power": put("state.token_memory.detector.power", 0, -1.0),
+    "mass above one": put("state.token_memory.detector.mass", 0, 7.0),
+    "negative streak": put("state.token_memory.detector.streak", 0, -1),
+}
+
+
+@pytest.mark.parametrize("change", DETECTOR.values(), ids=list(DETECTOR))
+def test_a_detector_that_cannot_be_is_refused(change, tmp_path, stop_after):
+    design = lw.switching(lw.mhlj(), lw.unif_rw(), window=1e9)
+    file = tmp_path / "walk.npz"
+    stop_after(22)
+    go(resume=file, design=design)
+    rewrite(file, change)
+    with pytest.raises(lw.ResumeError, match="the detector's state is impossible"):
+        go(resume=file, design=design)
 
 
 def test_the_same_file_written_again_unchanged_is_accepted(saved):
@@ -593,7 +610,7 @@ def test_another_machine_is_warned_of_and_the_run_goes_on(saved):
 
 def test_two_runs_never_share_a_file(tmp_path):
     path, met = tmp_path / "walk.npz", []
-    original = DRIVE.Walk.through
+    original = DRIVE.RunShare.through
 
     def through(self, *arguments, **named):  # the first run is on its way
         with pytest.raises(lw.ResumeError, match="in use by another run"):
@@ -602,7 +619,7 @@ def test_two_runs_never_share_a_file(tmp_path):
         original(self, *arguments, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DRIVE.Walk, "through", through)
+        patch.setattr(DRIVE.RunShare, "through", through)
         first = go(resume=path)
     assert met == [True]
     assert [p.name for p in tmp_path.iterdir()] == ["walk.npz"]
