@@ -142,6 +142,7 @@ def test_replica_i_has_the_same_bits_alone_and_among_many_on_any_number_of_threa
         same_bits(go(design, replicas=replicas, threads=threads, backend=backend), many, slice(0, replicas))
 
 
+@pytest.mark.more
 def test_a_logistic_problem_has_the_same_bits_for_any_replicas_and_threads():
     rng = np.random.default_rng(0)
     problem = lw.Logistic(rng.normal(size=(60, 33)), rng.integers(0, 2, 60), np.repeat(np.arange(20), 3), ridge=0.1)
