@@ -37,6 +37,7 @@ def test_schedules(chunk):
     assert outcome.regenerated > 0
 
 
+@pytest.mark.more
 def test_every_schedule_has_200_events():
     assert min(play(draw(seed)).events for seed in range(100)) >= 200
 

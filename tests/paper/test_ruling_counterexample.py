@@ -49,6 +49,7 @@ def test_the_printed_theorem_is_false_and_the_corrected_one_holds(problem: lw.Le
     assert 1.0 < result.ratio("corrected") < 20.0
 
 
+@pytest.mark.more
 def test_a_run_agrees_with_the_exact_error_and_so_refutes_the_printed_bound(
     problem: lw.LeastSquares,
 ) -> None:

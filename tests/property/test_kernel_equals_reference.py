@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import levywalk as lw
-from tests.limits import examples, mostly_more, quick
+from tests.limits import examples, quick
 
 STEPS = 60
 DIMS = (3, 61)  # a record of one line; of more lines than are unrolled
@@ -284,8 +284,9 @@ def test_kernel_walks_do_not_depend_on_where_pieces_end(every, monkeypatch):
         assert np.array_equal(getattr(whole, name), getattr(pieces, name)), name
 
 
-@pytest.mark.parametrize("dim", mostly_more(DIMS, lambda dim: dim < 10))
-@pytest.mark.parametrize("many", mostly_more([False, True], lambda many: not many))
+@pytest.mark.more
+@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize("many", [False, True])
 def test_backends_agree_on_divergence(dim, many):
     # The oracle forms the gradient before it is scaled, the kernel scales first: overflow may come
     # some steps apart.

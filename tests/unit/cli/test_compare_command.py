@@ -100,6 +100,7 @@ def test_the_page_says_what_was_typed(tmp_path: Path) -> None:
     assert "step sizes given, not tuned" in done.stdout
 
 
+@pytest.mark.more
 def test_own_files_are_found_from_the_experiment_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,6 +131,7 @@ def test_the_page_to_read_has_figures_with_their_claims_and_secondary_points_to_
     assert text.count(".svg") == 2
 
 
+@pytest.mark.more
 def test_without_figures_none_are_drawn(tmp_path, small):
     assert invoke("limit", "--quick", "--no-figures", "--out", str(tmp_path)).exit_code == 0
     assert not (tmp_path / "figures").exists()

@@ -155,6 +155,7 @@ def test_replica_i_has_the_same_bits_alone_and_among_many_on_any_number_of_threa
         )
 
 
+@pytest.mark.more
 def test_a_logistic_problem_has_the_same_bits_for_any_replicas_and_threads():
     rng = np.random.default_rng(0)
     problem = lw.Logistic(

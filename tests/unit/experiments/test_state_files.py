@@ -13,7 +13,7 @@ from tests.limits import mostly_more
 
 COMPARE = import_module("levywalk.experiments.compare")
 RESUME = import_module("levywalk.engine.resume")
-NETWORK, PROBLEM = lw.complete(20), lw.homogeneous(20, dim=3)
+NETWORK, PROBLEM = lw.complete(20), lw.homogeneous(20, dim=5)
 DESIGNS = {"walk": lw.unif_rw(), "i.i.d. / server": lw.iid_weighted()}
 
 
