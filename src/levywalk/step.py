@@ -36,7 +36,15 @@ from levywalk.memory import (
 )
 from levywalk.schedule import Constant, Schedule, schedule_values
 from levywalk.updates import LocalData, Update
-from levywalk.walks import BoundDetector, Decision, Design, DetectorState, LocalView, Walk
+from levywalk.walks import (
+    BoundDetector,
+    Decision,
+    Design,
+    DetectorState,
+    LocalView,
+    Walk,
+    is_plain_design,
+)
 
 UPDATE, DETECTOR = "update.", "detector."  # prefixes of the names of memory
 WALKS = ("walk.", "then.")  # of the walk of each phase
@@ -107,6 +115,7 @@ class PublishedPhase:
         self.walk, self.mean_score, self.step_size = walk, mean_score, step_size
         self.most, self.scaled = most, scaled
         self.sizes = StepValues("step_size", step_size)
+        self.plain = is_plain_design(walk)  # its decisions need no check
         self.values = {
             name: StepValues(name, schedule, 1.0 if name == "p_jump" else math.inf)
             for name, schedule in walk.schedules.items()
@@ -357,7 +366,9 @@ def moved(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]
         }
         memory = _memory(prefix, walk.token_memory, walk.node_memory, carried, site.memory)
     decision = walk.decide(view, memory, words)
-    to, left = _checked(decision, view, walk)
+    to, left = decision
+    if not site.method.phases[token.phase].plain or view.alive is not None:
+        to, left = _checked(decision, view, walk)
     done = token.hop + 1
     token = token._replace(
         memory=carried,

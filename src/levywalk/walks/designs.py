@@ -91,6 +91,11 @@ class Design(Walk):
             )
 
     @cached_property
+    def _scheduled(self) -> bool:
+        """Whether p_jump changes with the step."""
+        return bool(self.schedules)
+
+    @cached_property
     def _cumulative(self) -> Floats:
         """The cumulative law of the jump's distance."""
         assert self.jump is not None
@@ -107,7 +112,7 @@ class Design(Walk):
         if view.hops_left:
             return Decision(hop(view, words(HOP + view.hop)), view.hops_left - 1)
         if self.jump is not None:
-            p_jump: Any = view.scheduled["p_jump"] if self.schedules else self.jump.p_jump
+            p_jump: Any = view.scheduled["p_jump"] if self._scheduled else self.jump.p_jump
             distance = jump_distance(unit(words(JUMP)), p_jump, self._cumulative)
             if distance:
                 return Decision(hop(view, words(HOP)), distance - 1)
