@@ -142,6 +142,18 @@ def test_theory_answers_or_says_why_not() -> None:
     assert lw.predict(NETWORK, HUBER, lw.unif_rw(), accuracy=0.5).curvature == "finite differences"
 
 
+def test_a_twin_is_compiled_again_when_an_argument_changes() -> None:
+    ball = load("heavy_ball").HeavyBall(beta=0.5)
+    first = lw.run(NETWORK, SQUARES, lw.mhlj(), update=ball, **GIVEN)
+    ball.beta = 0.1
+    second, reference = (
+        lw.run(NETWORK, SQUARES, lw.mhlj(), update=ball, backend=backend, **GIVEN)
+        for backend in ("kernel", "reference")
+    )
+    assert not np.allclose(first.model, second.model)
+    assert np.allclose(second.model, reference.model, rtol=1e-9)
+
+
 def test_a_subclass_loses_the_twin_of_what_it_overrides() -> None:
     class Still(load("heavy_ball").HeavyBall):  # type: ignore[misc, name-defined]
         def direction(self, model: Any, memory: Any, local: Any, weight: Any, words: Any) -> Any:

@@ -250,9 +250,10 @@ class _Loop:
         update = compiled_update(plan.update) if self.own_update else None
         decide = compiled_walk(walk) if self.own_walk else None
         return [
-            None if slope is None else twins.compile_slope(slope, problem.kind),
-            None if update is None else twins.compile_update(update, plan),
-            None if decide is None else twins.compile_decision(decide, plan),
+            slope
+            and twins.once(problem.sample_loss, lambda: twins.compile_slope(slope, problem.kind)),
+            update and twins.once(plan.update, lambda: twins.compile_update(update, plan)),
+            decide and twins.once(walk, lambda: twins.compile_decision(decide, plan)),
         ]
 
     def twins(self, state: RunState) -> twins.Twins:

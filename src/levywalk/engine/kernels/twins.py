@@ -29,6 +29,7 @@ UPDATE = types.void(_I64, _I64, _I64, _I64, _I64, _I64, _I64, _F64, _F64, _I64)
 DECIDE = _I64(
     _I64, _I64, _I64, _I64, _F64, _I64, _I64, _I64, _I64, _I64, _I64, _I64, _I64, types.uint64
 )
+_KEPT = "_levywalk_twin"  # where an object keeps its compiled function
 FIXED, BY_EDGE, BY_SAMPLE = 0, 1, 2  # where a node's part of an entry begins
 
 
@@ -106,6 +107,22 @@ def pointer_to(typingctx, address, dtype):  # type: ignore[no-untyped-def]
         return builder.inttoptr(values[0], context.get_value_type(called.return_type))
 
     return signature, codegen
+
+
+def once(owner: Any, make: Callable[[], Any]) -> Any:
+    """Return the C function of a loss, an update or a walk.
+
+    It is compiled once for each object, and again if an attribute of the object has changed.
+    """
+    attributes = getattr(owner, "__dict__", None)
+    if attributes is None:
+        return make()
+    now = repr([(key, attributes[key]) for key in sorted(attributes) if key != _KEPT])
+    kept = attributes.get(_KEPT)
+    if kept is None or kept[0] != now:
+        kept = (now, make())
+        object.__setattr__(owner, _KEPT, kept)
+    return kept[1]
 
 
 def compile_slope(slope: Callable[..., Any], name: str) -> Any:
