@@ -85,8 +85,7 @@ def compare(
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Compare designs on a network, each at its own tuned step size: table, figure, traces,
-    report.html.
+    """Compare designs on a network, each at its own tuned step size, and write a report.
 
     It also writes experiment.toml, with which `levywalk run` gives the same result; change it for
     more.

@@ -70,9 +70,7 @@ def demo(
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """See a walk that is trapped, and how jumps help: the paper's ring of 1000 nodes, in under a
-    minute.
-    """
+    """See a walk that is trapped, and how jumps help, on the paper's ring of 1000 nodes."""
     from levywalk.experiments.demo import demo as run_demo
     from levywalk.experiments.demo import demo_experiment, sentence, write_demo_report
     from levywalk.experiments.execute import writable_folder

@@ -30,9 +30,7 @@ def report(
         ),
     ] = False,
 ) -> None:
-    """Write one HTML file that opens offline: verdict, curves, table, visits, theory, how to run it
-    again.
-    """
+    """Write one HTML file that opens offline: verdict, curves, table, visits and theory."""
     written = write_on_one_core(folder, out, figures=figures)
     print("Written: " + ", ".join(str(path) for path in written))
 

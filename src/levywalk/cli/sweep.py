@@ -47,8 +47,7 @@ def sweep(
     dry_run: DryRun = False,
     fresh: Again = False,
 ) -> None:
-    """Run an experiment for every combination of the values in its table [sweep]; each run is
-    computed once.
+    """Run an experiment for every combination of the values in its sweep table.
 
     If it is interrupted, run the same command again to resume.
     """
