@@ -253,6 +253,7 @@ def test_commands_know_a_loaded_file_and_nothing_else(tmp_path: Path) -> None:
     assert "no_such.py" in missing.stderr
 
 
+@pytest.mark.more
 def test_compare_and_a_simulated_fleet_as_commands(tmp_path: Path) -> None:
     words = [
         "compare",

@@ -89,7 +89,7 @@ def stop_at(folder: Path, file: str, number: signal.Signals) -> subprocess.Popen
     "part",
     mostly_more(
         ["one-7692c3ad-tuning", "one-7692c3ad-run", "two-3fc4ccfe-run"],
-        lambda part: part.startswith("two"),
+        lambda part: part.endswith("tuning"),
     ),
 )
 def test_killed_by_force_the_same_command_goes_on_to_the_same_numbers(

@@ -18,7 +18,7 @@ from levywalk.cli.main import app
 from levywalk.sweeps import pools, workers
 from levywalk.sweeps.store import ResultStore, ResultStoreError
 from tests.limits import PATIENCE
-from tests.unit.sweeps.test_jobs import cluster  # noqa: F401 (a fixture)
+from tests.unit.sweeps.test_jobs import cluster, running_cluster  # noqa: F401 (fixtures)
 from tests.unit.sweeps.test_sweep import BASE
 
 runner = CliRunner()

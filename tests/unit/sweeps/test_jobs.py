@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk import version
+from levywalk import registry, version
 from levywalk.sweeps import jobs, pools, task, workers
 from levywalk.sweeps.jobs import run_all
 from levywalk.sweeps.pools import ClusterError
@@ -431,8 +431,16 @@ def test_workers_do_not_outlive_a_parent_that_is_killed(store: ResultStore, log:
 # --- the same bits everywhere ---------------------------------------------------------------------
 
 
+@pytest.fixture
+def cluster(running_cluster: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a cluster whose workers, like this test, have no files of a user's loaded."""
+    monkeypatch.setattr(registry, "_loaded", {})
+    monkeypatch.delenv(registry.LOAD, raising=False)
+    return running_cluster
+
+
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def running_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Dask scheduler and two workers with nannies, as processes on free ports of this machine."""
     pytest.importorskip("distributed")
     folder = tmp_path_factory.mktemp("dask")
@@ -447,7 +455,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             subprocess.Popen(
                 [sys.executable, "-m", f"distributed.cli.{command[0]}", *command[1:]],
                 cwd=folder,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
+                env=os.environ
+                | {
+                    "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
+                    registry.LOAD: "",
+                },
                 stdout=output,
                 stderr=output,
             )
