@@ -18,6 +18,7 @@ from benchmarks.reference_c import BY_HAND, CHEAP, FLAGS, GATHERS, ChainC, Refer
 from benchmarks.timing import Contender, seconds
 from levywalk.draws import Domain, keys
 from levywalk.engine.kernels import KernelBackend
+from levywalk.engine.kernels.machine import vector_bits
 from levywalk.engine.prepare import Job, prepare
 from levywalk.engine.reference import ReferenceBackend
 from levywalk.engine.run_state import RunState
@@ -94,7 +95,7 @@ def _by_hand(
     it.
     """
     plan, tables = backend.plan, backend.tables
-    if tables is None or plan.replicas % 8 or not compiler.vectors():
+    if tables is None or plan.replicas % 8 or not compiler.has(vector_bits()):
         return {}
     far = tables.nodes.nbytes + tables.edges.nbytes > _NEAR_BYTES
     return {

@@ -19,7 +19,7 @@ enum { TARGET, WEIGHT, RATIO, HEAD = 4, STRIDE = (DIM + HEAD + 7) / 8 * 8 };
 
 /* ---- randomness as a function: levywalk.draws ------------------------------------------------------------------ */
 
-enum { JUMP = 0, HOP = 1 };
+enum { HOP = 1 };
 
 static inline uint64_t mix64(uint64_t z)
 {
@@ -28,16 +28,19 @@ static inline uint64_t mix64(uint64_t z)
     return z ^ (z >> 31);
 }
 
-/* First level: once per step. */
-static inline uint64_t step_hash(uint64_t k0, uint64_t k1, uint64_t step)
+/* First level: once per step, under the halves of an expanded key. It is the word of the slot JUMP. */
+static inline uint64_t step_hash(uint64_t a, uint64_t b, uint64_t step)
 {
-    return mix64(k0 + step * UINT64_C(0x9E3779B97F4A7C15)) ^ k1;
+    uint64_t z = a + step * UINT64_C(0x9E3779B97F4A7C15);
+    z = ((z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9)) ^ b;
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
 }
 
-/* Second level: once per slot. */
+/* Second level: once per other slot. */
 static inline uint64_t slot_word(uint64_t hash, uint64_t slot)
 {
-    return mix64(hash + (slot + 1) * UINT64_C(0xD1B54A32D192ED03));
+    return mix64(hash + slot * UINT64_C(0xD1B54A32D192ED03));
 }
 
 /* The upper 53 bits as a number in [0, 1). */
@@ -69,7 +72,7 @@ static inline uint64_t neighbour(const uint64_t *indptr, const uint32_t *indices
  *
  * node, model, hops and transfers are read and updated in place; visits (n counts) and walk (a node for every step) are
  * filled unless NULL. distances is the cumulative law of the jump distance; its last entry is 1. */
-void chain(uint64_t k0, uint64_t k1, int64_t start, int64_t stop, const uint64_t *restrict indptr,
+void chain(uint64_t a, uint64_t b, int64_t start, int64_t stop, const uint64_t *restrict indptr,
            const uint32_t *restrict indices, const double *restrict records, double step_size, double p_jump,
            const double *restrict distances, int64_t *restrict node, double *restrict model, int64_t *restrict hops,
            int64_t *restrict transfers, int64_t *restrict visits, int32_t *restrict walk)
@@ -81,7 +84,7 @@ void chain(uint64_t k0, uint64_t k1, int64_t start, int64_t stop, const uint64_t
         x[j] = model[j];
 
     for (int64_t t = start; t < stop; t++) {
-        uint64_t hash = step_hash(k0, k1, (uint64_t)t);
+        uint64_t hash = step_hash(a, b, (uint64_t)t);
         const double *record = records + v * STRIDE;
         double rest;
         if (visits)
@@ -97,7 +100,7 @@ void chain(uint64_t k0, uint64_t k1, int64_t start, int64_t stop, const uint64_t
         for (int j = 0; j < DIM; j++)
             x[j] -= slope * record[HEAD + j];
 
-        double uniform = unit(slot_word(hash, JUMP));
+        double uniform = unit(hash);
         if (uniform < p_jump) {
             /* Jump: several hops to uniform neighbours, without updates */
             int distance = 1;

@@ -5,6 +5,7 @@ compiler, through ctypes.
 from __future__ import annotations
 
 import ctypes
+import platform
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -15,8 +16,10 @@ import numpy as np
 
 from levywalk.arrays import AnyArray
 from levywalk.engine.kernels import KernelBackend
+from levywalk.engine.kernels.machine import vector_bits
+from levywalk.engine.kernels.rows import HEAD
 from levywalk.engine.kernels.tables import aligned_rows
-from levywalk.engine.kernels.walkers import HEAD, ONE, Tables
+from levywalk.engine.kernels.walkers import ONE, Tables
 from levywalk.engine.run_state import RunState
 from levywalk.problem import Logistic
 
@@ -24,14 +27,21 @@ HERE = Path(__file__).parent
 BASE = ("-O3", "-march=native")
 FLAGS = {"C -O3": BASE, "C -O3 -ffast-math": (*BASE, "-ffast-math")}
 PLAIN, FAST = FLAGS
-# Eight walkers side by side, by hand; the last reads other random numbers and makes another walk.
+# Walkers side by side, by hand; the last reads other random numbers and makes another walk.
 VECTORS = {
-    "C, 8 walkers": (*BASE,),
-    "C, 8 walkers, gathers": (*BASE, "-DGATHER=1"),
-    "C, 8 walkers, cheaper draws": (*BASE, "-DCHEAP=1"),
+    "C by hand": (),
+    "C by hand, gathers": ("-DGATHER=1",),
+    "C by hand, cheapest draws": ("-DCHEAP=1",),
 }
 BY_HAND, GATHERS, CHEAP = VECTORS
-_GROUP, _MOST = 8, 64  # walkers in a register, and at most in one call
+# For registers of so many bits: what to compile for, and what the compiler must define. A machine
+# without AVX is told from others by the instructions that the compiler may use.
+WIDTHS = {
+    512: (("-march=native",), "__AVX512DQ__"),
+    256: (("-march=native", "-mno-avx512f"), "__AVX2__"),
+    128: (("-march=x86-64-v2",) if platform.machine() == "x86_64" else ("-march=native",), ""),
+}
+_MOST = 64  # walkers in one call
 
 _WORD, _NUMBER, _REAL, _POINTER = ctypes.c_uint64, ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
@@ -56,13 +66,12 @@ class ReferenceC:
         )
         return said.stdout.partition("\n")[0]
 
-    def vectors(self) -> bool:
-        """Return whether this machine runs walkers.c: whether the compiler finds AVX-512 with
-        64-bit products.
-        """
-        command = [self.compiler, *BASE, "-dM", "-E", "-x", "c", "/dev/null"]
+    def has(self, bits: int) -> bool:
+        """Return whether this machine runs walkers.c with registers of so many bits."""
+        flags, needed = WIDTHS[bits]
+        command = [self.compiler, *flags, "-dM", "-E", "-x", "c", "/dev/null"]
         said = subprocess.run(command, capture_output=True, text=True, check=True)
-        return "__AVX512DQ__" in said.stdout
+        return needed in said.stdout
 
     def build(self, dim: int, name: str) -> Any:
         """Return the compiled function ``chain`` for a dimension, under the flags of `FLAGS`."""
@@ -83,13 +92,13 @@ class ReferenceC:
         return chain
 
     def build_walkers(self, dim: int, name: str, far: bool) -> Any:
-        """Return the compiled function ``walkers`` for a dimension,
-        under the flags of `VECTORS`.
+        """Return the compiled function ``walkers`` for a dimension, under the flags of `VECTORS`,
+        for the width that the kernels use.
         """
-        flags = (*VECTORS[name], f"-DDIM={dim}", f"-DFAR={int(far)}")
-        function = self._library(
-            "walkers", f"{dim}_{list(VECTORS).index(name)}_{int(far)}", flags
-        ).walkers
+        bits = vector_bits()
+        flags = ("-O3", *WIDTHS[bits][0], *VECTORS[name], f"-DW={bits // 64}", f"-DDIM={dim}")
+        label = f"{bits}_{dim}_{list(VECTORS).index(name)}_{int(far)}"
+        function = self._library("walkers", label, (*flags, f"-DFAR={int(far)}")).walkers
         function.argtypes = [
             _NUMBER,
             *[_POINTER] * 2,
@@ -145,7 +154,7 @@ class ChainC(_OverTables):
     def __init__(self, chain: Any, backend: KernelBackend, replica: int = 0) -> None:
         super().__init__(backend)
         self.chain = chain
-        self.keys = [int(half) for half in self.plan.keys[replica]]
+        self.keys = [int(half) for half in backend.keys[replica]]
 
     def advance(self, state: RunState, start: int, stop: int) -> None:
         """Take the replica, alone in its state, from step ``start`` to step ``stop``."""
@@ -173,13 +182,13 @@ class ChainC(_OverTables):
 
 
 class WalkersC(_OverTables):
-    """Advances replicas in C, eight side by side; their number must be a multiple of eight."""
+    """Advances replicas in C, side by side; their number must be a multiple of eight."""
 
     def __init__(self, function: Any, backend: KernelBackend, batch: int = _MOST) -> None:
         super().__init__(backend)
-        assert self.plan.replicas % _GROUP == 0, "walkers.c knows whole groups of eight"
+        assert self.plan.replicas % 8 == 0, "walkers.c knows whole groups"
         self.function, self.batch = function, min(batch, _MOST)
-        self.halves = [np.ascontiguousarray(self.plan.keys[:, half]) for half in range(2)]
+        self.halves = [np.ascontiguousarray(backend.keys[:, half]) for half in range(2)]
         self.cuts = np.ceil(self.p_jump * self.distances * 2.0**53).astype(np.uint64)
 
     def advance(self, state: RunState, start: int, stop: int) -> None:

@@ -16,8 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from levywalk.draws import OWN as _OWN
-from levywalk.engine.kernels.words import HOP, JUMP, split, unit
-from levywalk.engine.kernels.words import slot_word as word
+from levywalk.engine.kernels.words import HOP, JUMP, split, unit, word
 
 OWN = np.uint64(_OWN)
 

@@ -4,15 +4,21 @@ The reference backend, the kernels and the fleet in replay mode read the same wo
 walks can be compared step by step, any step can be recomputed alone, and replicas do not influence
 each other.
 
-A word is 64 random bits and is computed in two levels: ``h = mix64(k0 + step * STEP)`` once per
-step, then ``word = mix64((h ^ k1) + (slot + 1) * SLOT)``. There are two levels because with one
-counter for step and slot, the words of one slot would appear again in another slot at a later step.
-The key has two 64-bit halves because with a single one all keys would be offsets into one sequence.
+A word is 64 random bits and is computed in two levels. The first is once per step: `mix64` of
+``a + step * STEP``, with the key's second half b put in between its two rounds. This hash is the
+word of slot 0. The word of any other slot is ``mix64(hash + slot * SLOT)``. There are two levels
+because with one counter for step and slot, the words of one slot would appear again in another slot
+at a later step. The key has two 64-bit halves because with a single one all keys would be offsets
+into one sequence. (a, b) is the key (k0, k1) scrambled (`expand`), so that keys that count, or
+differ in one bit, are as good as any.
+
+These words are version 1 and will not change: published numbers depend on them.
 
 A step reads the following slots (other modules use their names, never their numbers):
 
 ========================  ==========================================================================
-``JUMP``                  one 53-bit uniform: whether to jump and how far (``walks.jump``)
+``JUMP``                  one 53-bit uniform: whether to jump and how far (``walks.jump``); slot 0,
+                          the cheapest
 ``HOP + i``               hop i of a jump; hop 0 is also the proposal of a Metropolis-Hastings
                           decision. One word gives the neighbour and an acceptance uniform
                           (`split`): the index is exact to degree/2^64, and the uniform has 53
@@ -25,12 +31,14 @@ A step reads the following slots (other modules use their names, never their num
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
 
 from levywalk.arrays import Words64
+
+VERSION = 1  # of the words; results of one version are the same numbers everywhere
 
 STEP = 0x9E3779B97F4A7C15
 SLOT = 0xD1B54A32D192ED03
@@ -73,6 +81,18 @@ def mix64(z: int) -> int:
     return z ^ (z >> 31)
 
 
+def expand(k0: int, k1: int) -> tuple[int, int]:
+    """Scramble the two halves of a key; no two keys give the same pair.
+
+    Examples
+    --------
+    >>> expand(0, 0)
+    (5197578548964807871, 635774622904623484)
+    """
+    a = mix64(k0 ^ mix64((k1 + STEP) & _MASK))
+    return a, mix64(k1 ^ mix64((a + SLOT) & _MASK))
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """The 128-bit key that determines all random numbers of one replica.
@@ -86,6 +106,10 @@ class Key:
 
     k0: int
     k1: int
+    expanded: tuple[int, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "expanded", expand(self.k0, self.k1))
 
     @classmethod
     def of(cls, seed: int, domain: Domain, replica: int = 0) -> Key:
@@ -97,8 +121,13 @@ class Key:
 
     def word(self, step: int, slot: int) -> int:
         """Return the 64 random bits of (step, slot)."""
-        h = mix64((self.k0 + step * STEP) & _MASK)
-        return mix64(((h ^ self.k1) + (slot + 1) * SLOT) & _MASK)
+        a, b = self.expanded
+        z = (a + step * STEP) & _MASK
+        z = (((z ^ (z >> 30)) * MIX_1) & _MASK) ^ b
+        z = ((z ^ (z >> 27)) * MIX_2) & _MASK
+        step_hash = z ^ (z >> 31)
+        shift = (slot * SLOT) & _MASK
+        return mix64((step_hash + shift) & _MASK) if shift else step_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +199,19 @@ def keys(seed: int, domain: Domain, replicas: range) -> Words64:
     """
     rows = [Key.of(seed, domain, replica) for replica in replicas]
     return np.array([[key.k0, key.k1] for key in rows], dtype=np.uint64).reshape(len(rows), 2)
+
+
+def expanded_keys(rows: Words64) -> Words64:
+    """Return the expanded pairs of several keys, which kernels read.
+
+    Examples
+    --------
+    >>> rows = keys(0, Domain.WALK, range(3))
+    >>> tuple(expanded_keys(rows)[2].tolist()) == Key.of(0, Domain.WALK, 2).expanded
+    True
+    """
+    found = [expand(int(k0), int(k1)) for k0, k1 in rows]
+    return np.array(found, dtype=np.uint64).reshape(len(found), 2)
 
 
 def generator(seed: int, domain: Domain, *index: int) -> np.random.Generator:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from levywalk.arrays import Floats, Ints, Words64
-from levywalk.draws import Key, Words
+from levywalk.draws import Key, Words, expanded_keys
 from levywalk.engine.bind import Sites
 from levywalk.engine.reference import ask_nodes
 from levywalk.engine.standings import Standings
@@ -22,7 +22,7 @@ from levywalk.step import Travelling, moved
 from levywalk.trace.walk_record import WalkRecord
 
 if TYPE_CHECKING:
-    from levywalk.engine.kernels.walkers import Course, Tables
+    from levywalk.engine.kernels.walkers import Course, Scratch, Tables
 
 BATCHES = 200  # of consecutive steps, for the observable
 
@@ -125,15 +125,19 @@ class KernelWalkShare(Share):
         course: Callable[[int, int], Course],
     ) -> None:
         from levywalk.engine.kernels import walkers
+        from levywalk.engine.kernels.machine import shape
 
         self.record, self.tables, self.course = record, tables, course
-        whole = rows.start + (rows.stop - rows.start) // walkers.GROUP * walkers.GROUP
-        parts = ((walkers.GROUP, slice(rows.start, whole)), (1, slice(whole, rows.stop)))
+        case = (0, False, False, iid, far)
+        _, group, chunk = shape()
+        whole = rows.start + (rows.stop - rows.start) // group * group
+        parts = ((group, slice(rows.start, whole)), (1, slice(whole, rows.stop)))
         self.parts = [
             (
-                walkers.compiled_walkers(walkers.WALK, width, 0, False, False, iid, far),
+                walkers.compiled_walkers(walkers.WALK, width, chunk, *case),
                 part,
-                walk_keys[part],
+                expanded_keys(walk_keys[part]),
+                walkers.scratch(tables, course(0, 1), width),
             )
             for width, part in parts
             if part.stop > part.start
@@ -142,14 +146,15 @@ class KernelWalkShare(Share):
     def advance(self, marks: Ints, column: int) -> None:
         """Walk to the last of the marks."""
         course = self.course(self.done, int(marks[-1]))
-        for compiled, part, part_keys in self.parts:
-            self._advance(compiled, part, part_keys, marks, column, course)
+        for compiled, part, part_keys, scratch in self.parts:
+            self._advance(compiled, part, part_keys, scratch, marks, column, course)
 
     def _advance(
         self,
         compiled: Callable[..., None],
         part: slice,
         part_keys: Words64,
+        scratch: Scratch,
         marks: Ints,
         column: int,
         course: Course,
@@ -183,7 +188,7 @@ class KernelWalkShare(Share):
             record.square[part],
             totals,
         )
-        compiled(rows, seen, self.done, marks, self.tables, course, diary)
+        compiled(rows, seen, self.done, marks, self.tables, course, diary, scratch)
         record.node[part], record.hops[part] = seen.node[:, -1], seen.hops[:, -1]
         record.transfers[part] = seen.transfers[:, -1]
         if record.observable.size:

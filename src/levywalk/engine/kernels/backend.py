@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import Floats, Ints, Words64
+from levywalk.draws import expanded_keys
 from levywalk.engine.backends import (
     compiled_update,
     compiled_walk,
@@ -27,6 +28,8 @@ from levywalk.engine.kernels.loop import (
     Watch,
     compiled_loop,
 )
+from levywalk.engine.kernels.machine import shape
+from levywalk.engine.kernels.rows import SHORT
 from levywalk.engine.run_state import RunPlan, RunState
 from levywalk.engine.standings import Standings
 from levywalk.errors import InvalidParameter
@@ -49,7 +52,7 @@ class KernelBackend:
 
     def __init__(self, plan: RunPlan, plain: bool = PLAIN) -> None:
         assert isinstance(plan.problem, GeneralizedLinear)
-        self.plan = plan
+        self.plan, self.keys = plan, expanded_keys(plan.keys)
         self.side_by_side = not plain and _side_by_side(plan, plan.problem)
         self._make = (
             _Walkers(plan, plan.problem) if self.side_by_side else _Loop(plan, plan.problem)
@@ -68,7 +71,7 @@ class KernelBackend:
     def block(self, state: RunState, replicas: range) -> WalkersBlock | LoopBlock:
         """Return the object that advances these replicas of the state."""
         rows = slice(replicas.start, replicas.stop)
-        return self._make.block(state.rows(rows), self.plan.keys[rows], self.plan.scale[rows])
+        return self._make.block(state.rows(rows), self.keys[rows], self.plan.scale[rows])
 
 
 def _side_by_side(plan: RunPlan, problem: GeneralizedLinear) -> bool:
@@ -95,14 +98,14 @@ class _Walkers:
         self.plan = plan
         (self.phase,) = plan.phases
         self.tables, far = tables.pack(plan.network, self.phase.bound, problem, plan.update)
-        lines = self.tables.lines if self.tables.lines <= walkers.UNROLLED else 0
+        lines = self.tables.lines if self.tables.lines <= SHORT else 0
         ridge, iid = problem.ridge > 0.0, self.phase.bound.table is not None
         self.case = (lines, is_logistic(problem), ridge, iid, far)
         self.kind, self.width = tables.kind_of(problem), tables.width_of(self.tables.lines)
 
     def compiled(self, width: int) -> Callable[..., None]:
         """Return the loop for this number of walkers per group."""
-        return walkers.compiled_walkers(self.kind, width, *self.case)
+        return walkers.compiled_walkers(self.kind, width, shape().chunk, *self.case)
 
     def course(self, start: int, stop: int) -> walkers.Course:
         """Return the parameters of the walk in the steps start, …, stop-1."""
@@ -133,8 +136,14 @@ class WalkersBlock:
             state.visits,
             state.walk,
         )
+        course = made.course(0, 1)
         self.parts = [
-            (made.compiled(width), part, _part(self.rows, part))
+            (
+                made.compiled(width),
+                part,
+                _part(self.rows, part),
+                walkers.scratch(made.tables, course, width),
+            )
             for width, part in ((made.width, slice(0, whole)), (1, slice(whole, len(keys))))
             if part.stop > part.start
         ]
@@ -144,8 +153,8 @@ class WalkersBlock:
         state, made = self.state, self.made
         course = self.constant or made.course(start, int(marks[-1]))
         seen = Standings.empty(len(state.node), len(marks), state.model.shape[1])
-        for compiled, part, rows in self.parts:
-            compiled(rows, _part(seen, part), start, marks, made.tables, course, _NO_DIARY)
+        for compiled, part, rows, scratch in self.parts:
+            compiled(rows, _part(seen, part), start, marks, made.tables, course, _NO_DIARY, scratch)
         if not seen.active.all():
             for r in np.flatnonzero(state.active & ~seen.active[:, -1]):
                 self._rest(int(r), start, marks, seen)
@@ -182,8 +191,9 @@ class WalkersBlock:
         )
         seen = Standings.empty(1, 1, len(model))
         course = self.constant or self.made.course(before, stop)
+        scratch = walkers.scratch(self.made.tables, course, 1)
         self.made.compiled(1)(
-            again, seen, before, np.array([stop]), self.made.tables, course, _NO_DIARY
+            again, seen, before, np.array([stop]), self.made.tables, course, _NO_DIARY, scratch
         )
         return np.asarray(seen.model[0, 0])
 
@@ -226,6 +236,7 @@ class _Loop:
             problem.offsets,
             getattr(plan.update, "minibatch", None) or 0,
             problem.ridge,
+            problem.n_samples == problem.n,
         )
         self.weight = _two_rows([bound.weights for bound in bounds])
         self.ratio = _two_rows([bound.ratio for bound in bounds])

@@ -20,22 +20,20 @@ import numpy as np
 from numba import njit
 
 from levywalk.arrays import AnyArray, Bools, Floats, Ints, Ints32, Words64
+from levywalk.engine.kernels.rows import ANY_SHORT, HEAD, LONG, SHORT, row_dot
+from levywalk.engine.kernels.sigmoid import sigmoid
 from levywalk.engine.kernels.source import source_tag
 from levywalk.engine.kernels.twins import call_decide, call_slope, call_update
+from levywalk.engine.kernels.vectors import LINE, load, multiply_add, store
 from levywalk.engine.kernels.words import (
     BIT,
     HOP,
-    JUMP,
     MINIBATCH,
     slot_word,
     split,
     step_hash,
     unit,
 )
-
-# Sums may be reordered and fused (models agree with the reference backend up to rounding); NaN and
-# infinity keep their meaning.
-_REORDER = {"reassoc", "contract", "nsz"}
 
 
 class LoopRows(NamedTuple):
@@ -70,6 +68,7 @@ class Data(NamedTuple):
     offsets: Ints
     minibatch: int  # 0: all of a node's samples
     ridge: float
+    single: bool  # whether every node has one sample
 
 
 class Phases(NamedTuple):
@@ -121,7 +120,7 @@ def compiled_loop(
     OWN_UPDATE, OWN_WALK = own_update, own_walk
     LOOKED_AT = own_update or own_walk  # whether every step checks for overflow
 
-    @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+    @njit(cache=True, nogil=True, error_model="numpy")
     def loop(
         rows: Any, start: int, stop: int, graph: Any, data: Any, phases: Any, watch: Any, twins: Any
     ) -> None:
@@ -137,7 +136,11 @@ def compiled_loop(
         scaled, most = phases.scaled, phases.most
         many_sizes, many_jumps = step_sizes.shape[1] > 1, p_jumps.shape[1] > 1
         dim = features.shape[1]
-        gradient, x = np.empty(dim), np.empty(dim)
+        gradient, sums, sigma = np.empty(dim), np.empty(4), np.empty(1)
+        # The model and a sample, padded to whole lines: dot products are summed as in `rows`.
+        lines = (dim + HEAD + LINE - 1) // LINE
+        padded, sample = np.zeros(lines * LINE), np.zeros(lines * LINE)
+        x, own = padded[HEAD : HEAD + dim], sample[HEAD : HEAD + dim]
         if LOOKED_AT:
             before = np.empty(dim)
             token, kept = twins.token, twins.node
@@ -190,17 +193,23 @@ def compiled_loop(
                                 slot_word(h, MINIBATCH + np.uint64(b)), np.uint64(count)
                             )
                             i = first_sample + np.int64(index)
-                        z = 0.0
                         for j in range(dim):
-                            z += features[i, j] * x[j]
+                            own[j] = features[i, j]
+                        if lines > SHORT:
+                            store(sums, 0, row_dot(sample, 0, padded, 0, lines, LONG, 4))
+                        else:
+                            store(sums, 0, row_dot(sample, 0, padded, 0, lines, ANY_SHORT, 4))
+                        z = (sums[0] + sums[1]) + (sums[2] + sums[3])
                         if OWN_SLOPE:
                             slope = call_slope(twins.slope, z, targets[i])  # type: ignore[call-arg, var-annotated]
                         elif LOGISTIC:
-                            slope = 1.0 / (1.0 + np.exp(-z)) - targets[i]
+                            sigma[0] = z
+                            store(sigma, 0, sigmoid(load(sigma, 0, 1)))
+                            slope = sigma[0] - targets[i]
                         else:
                             slope = 2.0 * (z - targets[i])
                         for j in range(dim):
-                            gradient[j] += slope * features[i, j]
+                            gradient[j] = multiply_add(slope, own[j], gradient[j])
                     gain = min(step_size * (scale if scaled[phase] else 1.0), most[phase])
                     weight = weights[phase, v]
                     if LOOKED_AT:
@@ -237,9 +246,17 @@ def compiled_loop(
                             len(weights[0]),
                         )
                     else:
+                        change = gain * weight * -1.0
+                        shrink = multiply_add(change, ridge, 1.0)
+                        watched = watch.threshold > 0.0 and phase == 0
                         for j in range(dim):
-                            gradient[j] = weight * (gradient[j] / batch + ridge * x[j])
-                            x[j] -= gain * gradient[j]
+                            old = x[j]
+                            if data.single:
+                                x[j] = multiply_add(slope * change, own[j], old * shrink)
+                            else:
+                                x[j] = multiply_add(change / batch, gradient[j], old * shrink)
+                            if watched:
+                                gradient[j] = weight * (gradient[j] / batch + ridge * old)
                     if LOOKED_AT:
                         finite = True
                         for j in range(dim):
@@ -335,7 +352,7 @@ def compiled_loop(
                 if many_jumps:
                     p_jump = p_jumps[phase, t - start]
                 if p_jump > 0.0:
-                    uniform = unit(slot_word(h, JUMP))
+                    uniform = unit(h)
                     if uniform < p_jump:
                         distance = 1
                         while uniform >= p_jump * distances[phase, distance - 1]:

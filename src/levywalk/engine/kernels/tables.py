@@ -11,10 +11,10 @@ import numpy as np
 from numba import njit
 
 from levywalk.arrays import Floats, Words64
+from levywalk.engine.kernels.machine import shape
+from levywalk.engine.kernels.rows import HEAD
 from levywalk.engine.kernels.vectors import LINE
 from levywalk.engine.kernels.walkers import (
-    GROUP,
-    HEAD,
     MANY,
     ONE,
     PLACE,
@@ -26,6 +26,7 @@ from levywalk.engine.kernels.walkers import (
     Tables,
     lines_of,
 )
+from levywalk.engine.kernels.words import BIT, LOW, S32, unit
 from levywalk.network import Network
 from levywalk.problem import GeneralizedLinear
 from levywalk.updates import Update
@@ -34,7 +35,7 @@ from levywalk.walks import Bound
 # Above this size, tables are in a slow cache or in memory: then prefetching is worth its cost, and
 # more walkers take turns meanwhile.
 _NEAR = 2 * 2**20
-_NEAR_TURNS, _FAR_TURNS = 4 * GROUP, 8 * GROUP
+_NEAR_TURNS, _FAR_TURNS = 32, 64
 # The models of a batch should stay in the first-level cache. For records that are longer than this,
 # the record of one walker should also stay there between its dot product and its step. Then walkers
 # are advanced one by one, since they do not have to wait for memory.
@@ -57,7 +58,7 @@ def kind_of(problem: GeneralizedLinear | None) -> int:
 
 def width_of(lines: int) -> int:
     """Return how many walkers to advance at once in vector lanes."""
-    return GROUP if lines <= _WIDEST else 1
+    return shape().group if lines <= _WIDEST else 1
 
 
 def pack(
@@ -148,8 +149,9 @@ def _edge_words(indptr, indices, ratio, edges):  # type: ignore[no-untyped-def]
 
     The probability is min(1, ratio_u / ratio_v).
 
-    Because of rounding a threshold may be too high or too low by one; in such close cases the
-    walkers compare the ratios themselves.
+    A fraction is compared with its upper 32 bits only: below the threshold all fractions with these
+    bits are accepted, above it none, and at the threshold the walkers compare the ratios
+    themselves. Therefore the threshold is the least number whose largest fraction is not accepted.
     """
     for v in range(len(indptr) - 1):
         for e in range(indptr[v], indptr[v + 1]):
@@ -159,4 +161,15 @@ def _edge_words(indptr, indices, ratio, edges):  # type: ignore[no-untyped-def]
                 not scaled >= 0.0
             ):  # 0 / 0, if scores are so small that ratios round to zero: never accepted
                 scaled = 0.0
-            edges[e] = (np.uint64(scaled) << np.uint64(32)) | np.uint64(u)
+            threshold = np.uint64(scaled)
+            while threshold > 0 and not _all_accepted(threshold - BIT, ratio[v], ratio[u]):
+                threshold -= BIT
+            while threshold < LOW and _all_accepted(threshold, ratio[v], ratio[u]):
+                threshold += BIT
+            edges[e] = (threshold << S32) | np.uint64(u)
+
+
+@njit(inline="always")
+def _all_accepted(upper, mine, theirs):  # type: ignore[no-untyped-def]
+    """Return whether the largest fraction with these upper 32 bits is accepted."""
+    return unit((upper << S32) | LOW) * mine < theirs

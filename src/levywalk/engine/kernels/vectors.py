@@ -1,31 +1,28 @@
-"""Vectors of several numbers as one value, which numba lacks, to advance eight walkers at once.
+"""Vectors of several numbers as one value, which numba lacks, to advance several walkers at once.
 
 A value of type ``Lanes`` contains `count` numbers of one type. It is stored in one vector register
 if the machine has registers of that width. It supports ``+ - * / & | ^ >> <<`` and comparisons,
 lane by lane; a plain number on either side is used for all lanes. Therefore the same source of
 `levywalk.engine.kernels.words.mix64` scrambles one word or eight. LLVM splits the vectors for
 machines with shorter or no vector registers, and the results are the same to the bit: every
-operation is rounded separately, in the order in which it is written. The exception is
-`multiply_add`, which is one instruction if the machine has it.
+operation is rounded in the same way, in the order in which it is written.
 
 ====================================  ==============================================================
 ``load(array, i, COUNT)``             ``array[i : i + COUNT]``
-``load_tail(array, i, COUNT, FROM)``  the same, with zeros before lane FROM
 ``store(array, i, lanes)``            the reverse of `load`
-``pick(array, at, i, COUNT, m, k)``   ``array[at[j] * m + k]`` for j = i, …, i + COUNT - 1, by loads
-                                      of single numbers, since gather instructions are slow on many
-                                      machines
+``pick(array, at, i, lanes, m, k)``   ``array[lanes * m + k]``, where ``at[i]``, ``at[i + 1]``, … is
+                                      a copy of the lanes in memory
 ``choose(mask, a, b)``                a where the mask is true, b elsewhere
 ``which(mask)``                       the mask as an integer, bit j for lane j
-``row_sums(array, i, ROWS)``          the sums of ROWS rows of eight, each in the same order
-``multiply_add(a, b, c)``             a b + c
+``below(a, b)``                       a < b for integers below 2^63, which is cheaper than ``<``
+``multiply_add(a, b, c)``             a b + c, rounded once; also of plain numbers
 ``real(lanes)``                       integers as floats
 ``bits``, ``from_bits``               the bits of floats as integers, and back
 ``multiply_high(a, b)``               the upper 64 bits of a product of two numbers (not lanes)
 ``prefetch(array, i)``                load the cache line of ``array[i]`` in advance
 ====================================  ==============================================================
 
-COUNT, ROWS and FROM are constants of the compiled code. Indices are not checked.
+COUNT is a constant of the compiled code. Indices are not checked.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ intrinsic: Any = extending.intrinsic
 lower_builtin: Any = extending.lower_builtin
 register_model: Any = extending.register_model
 
-LINE = 8  # numbers in a cache line, and in the rows that `row_sums` adds up
+LINE = 8  # numbers in a cache line
 
 _I1, _I8, _I32, _I64, _I128 = (ir.IntType(bits) for bits in (1, 8, 32, 64, 128))
 _LLVM = {types.uint64: _I64, types.float64: ir.DoubleType(), types.boolean: _I1}
@@ -69,15 +66,16 @@ def _vector(dtype: Any, count: int) -> ir.VectorType:
     return ir.VectorType(_LLVM[dtype], count)
 
 
-def _order(order: list[int]) -> ir.Constant:
-    return ir.Constant(ir.VectorType(_I32, len(order)), order)
+def order(lanes: list[int]) -> ir.Constant:
+    """Return the lanes that a shuffle takes, as a constant."""
+    return ir.Constant(ir.VectorType(_I32, len(lanes)), lanes)
 
 
-def _spread(builder: Any, number: Any, count: int) -> Any:
+def spread(builder: Any, number: Any, count: int) -> Any:
     """Return a number in all lanes."""
     nothing = ir.Constant(ir.VectorType(number.type, count), ir.Undefined)
     one = builder.insert_element(nothing, number, ir.Constant(_I32, 0))
-    return builder.shuffle_vector(one, nothing, _order([0] * count))
+    return builder.shuffle_vector(one, nothing, order([0] * count))
 
 
 # ---- operators -----------------------------------------------------------------------------------
@@ -107,6 +105,7 @@ _COMPARISON = {
     operator.gt: ">",
     operator.ge: ">=",
     operator.ne: "!=",
+    operator.eq: "==",
 }
 
 
@@ -127,7 +126,7 @@ def _register(function: Any, of: dict[Any, Callable[[Any, Any, Any], Any]], mask
     def lowered(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         lanes = next(arg for arg in sig.args if isinstance(arg, Lanes))
         both = [
-            value if isinstance(kind, Lanes) else _spread(builder, value, lanes.count)
+            value if isinstance(kind, Lanes) else spread(builder, value, lanes.count)
             for kind, value in zip(sig.args, args, strict=True)
         ]
         return of[lanes.dtype](builder, *both)
@@ -164,9 +163,10 @@ for _function, _sign in _COMPARISON.items():
 # ---- memory --------------------------------------------------------------------------------------
 
 
-def _address(
+def address(
     context: Any, builder: Any, kind: Any, array: Any, index: Any, target: Any = None
 ) -> Any:
+    """Return the address of ``array[index]``, as that of a ``target`` if one is given."""
     data = builder.gep(context.make_array(kind)(context, builder, array).data, [index])
     return data if target is None else builder.bitcast(data, target.as_pointer())
 
@@ -179,31 +179,10 @@ def load(typing: Any, array: Any, index: Any, count: Any) -> Any:
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         vector = _vector(lanes.dtype, lanes.count)
         return builder.load(
-            _address(context, builder, sig.args[0], args[0], args[1], vector), align=8
+            address(context, builder, sig.args[0], args[0], args[1], vector), align=8
         )
 
     return lanes(array, types.uint64, count), build
-
-
-@intrinsic(prefer_literal=True)
-def load_tail(typing: Any, array: Any, index: Any, count: Any, start: Any) -> Any:
-    """Return ``array[index : index + COUNT]`` with zeros before lane START."""
-    lanes, first = Lanes(array.dtype, count.literal_value), start.literal_value
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        vector = _vector(lanes.dtype, lanes.count)
-        mask = ir.VectorType(_I1, lanes.count)
-        kind = ir.FunctionType(vector, [vector.as_pointer(), _I32, mask, vector])
-        function = cgutils.get_or_insert_function(
-            builder.module, kind, f"llvm.masked.load.v{lanes.count}f64.p0"
-        )
-        place = _address(context, builder, sig.args[0], args[0], args[1], vector)
-        keep = ir.Constant(mask, [int(lane >= first) for lane in range(lanes.count)])
-        return builder.call(
-            function, [place, ir.Constant(_I32, 8), keep, ir.Constant(vector, None)]
-        )
-
-    return lanes(array, types.uint64, count, start), build
 
 
 @intrinsic
@@ -211,7 +190,7 @@ def store(typing: Any, array: Any, index: Any, lanes: Any) -> Any:
     """Write lanes to ``array[index : index + COUNT]``."""
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place = _address(context, builder, sig.args[0], args[0], args[1], args[2].type)
+        place = address(context, builder, sig.args[0], args[0], args[1], args[2].type)
         builder.store(args[2], place, align=8)
         return context.get_dummy_value()
 
@@ -219,21 +198,29 @@ def store(typing: Any, array: Any, index: Any, lanes: Any) -> Any:
 
 
 @intrinsic(prefer_literal=True)
-def pick(typing: Any, array: Any, at: Any, index: Any, count: Any, times: Any, plus: Any) -> Any:
-    """Return ``array[at[j] * times + plus]`` for j = index, …, index + COUNT - 1."""
-    lanes = Lanes(array.dtype, count.literal_value)
+def pick(typing: Any, array: Any, at: Any, index: Any, lanes: Any, times: Any, plus: Any) -> Any:
+    """Return ``array[lanes * times + plus]``, where ``at[index]``, … is a copy of the lanes.
+
+    Several lanes are read from the copy in memory, by loads of single numbers, since gather
+    instructions are slow on many machines, and taking the lanes out of a register is slower still.
+    """
+    found = Lanes(array.dtype, lanes.count)
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        vector = ir.Constant(_vector(lanes.dtype, lanes.count), ir.Undefined)
-        first = _address(context, builder, sig.args[1], args[1], args[2])
-        for lane in range(lanes.count):
-            node = builder.load(builder.gep(first, [ir.Constant(_I32, lane)]))
+        vector = ir.Constant(_vector(found.dtype, found.count), ir.Undefined)
+        first = address(context, builder, sig.args[1], args[1], args[2])
+        for lane in range(found.count):
+            which_lane = ir.Constant(_I32, lane)
+            if found.count == 1:
+                node = builder.extract_element(args[3], which_lane)
+            else:  # atomic, so that LLVM does read from memory; it costs the same
+                node = builder.load_atomic(builder.gep(first, [which_lane]), "monotonic", align=8)
             place = builder.add(builder.mul(node, args[4]), args[5])
-            number = builder.load(_address(context, builder, sig.args[0], args[0], place))
-            vector = builder.insert_element(vector, number, ir.Constant(_I32, lane))
+            number = builder.load(address(context, builder, sig.args[0], args[0], place))
+            vector = builder.insert_element(vector, number, which_lane)
         return vector
 
-    return lanes(array, at, types.uint64, count, types.uint64, types.uint64), build
+    return found(array, at, types.uint64, lanes, types.uint64, types.uint64), build
 
 
 @intrinsic
@@ -244,7 +231,7 @@ def prefetch(typing: Any, array: Any, index: Any) -> Any:
         byte = _I8.as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        place = _address(context, builder, sig.args[0], args[0], args[1], _I8)
+        place = address(context, builder, sig.args[0], args[0], args[1], _I8)
         builder.call(
             function, [place, *(ir.Constant(_I32, value) for value in (0, 3, 1))]
         )  # to read, keep, data
@@ -263,7 +250,7 @@ def choose(typing: Any, mask: Any, yes: Any, no: Any) -> Any:
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         both = [
-            value if isinstance(kind, Lanes) else _spread(builder, value, lanes.count)
+            value if isinstance(kind, Lanes) else spread(builder, value, lanes.count)
             for kind, value in zip(sig.args[1:], args[1:], strict=True)
         ]
         return builder.select(args[0], *both)
@@ -271,6 +258,22 @@ def choose(typing: Any, mask: Any, yes: Any, no: Any) -> Any:
     return lanes(
         mask, *(kind if isinstance(kind, Lanes) else lanes.dtype for kind in (yes, no))
     ), build
+
+
+@intrinsic
+def below(typing: Any, a: Any, b: Any) -> Any:
+    """Return a < b for integers below 2^63; many machines compare only signed numbers in lanes."""
+    lanes = next(kind for kind in (a, b) if isinstance(kind, Lanes))
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        both = [
+            value if isinstance(kind, Lanes) else spread(builder, value, lanes.count)
+            for kind, value in zip(sig.args, args, strict=True)
+        ]
+        return builder.icmp_signed("<", *both)
+
+    given = [kind if isinstance(kind, Lanes) else lanes.dtype for kind in (a, b)]
+    return Lanes(types.boolean, lanes.count)(*given), build
 
 
 @intrinsic
@@ -293,55 +296,41 @@ def lowest(typing: Any, number: Any) -> Any:
     return types.uint64(types.uint64), build
 
 
+def fused(builder: Any, a: Any, b: Any, c: Any) -> Any:
+    """Return a b + c, rounded once on every machine.
+
+    Processors with AVX2, AVX-512 or NEON have an instruction for it. On others LLVM calls a
+    function of the C library, which is slow and gives the same bits.
+    """
+    kind = a.type
+    name = f"llvm.fma.v{kind.count}f64" if isinstance(kind, ir.VectorType) else "llvm.fma.f64"
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(kind, [kind] * 3), name
+    )
+    return builder.call(function, [a, b, c])
+
+
 @intrinsic
 def multiply_add(typing: Any, a: Any, b: Any, c: Any) -> Any:
-    """Return a b + c, fused if the machine supports it; a plain number is used for all lanes."""
-    lanes = next(kind for kind in (a, b, c) if isinstance(kind, Lanes))
+    """Return a b + c, rounded once; beside lanes, a plain number is used for all of them."""
+    lanes = next((kind for kind in (a, b, c) if isinstance(kind, Lanes)), None)
+    if lanes is None:
+
+        def build_one(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            return fused(builder, *args)
+
+        return types.float64(types.float64, types.float64, types.float64), build_one
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        x, y, z = (
-            value if isinstance(kind, Lanes) else _spread(builder, value, lanes.count)
-            for kind, value in zip(sig.args, args, strict=True)
+        return fused(
+            builder,
+            *(
+                value if isinstance(kind, Lanes) else spread(builder, value, lanes.count)
+                for kind, value in zip(sig.args, args, strict=True)
+            ),
         )
-        return builder.fadd(builder.fmul(x, y, flags=("contract",)), z, flags=("contract",))
 
     return lanes(*(kind if isinstance(kind, Lanes) else lanes.dtype for kind in (a, b, c))), build
-
-
-@intrinsic(prefer_literal=True)
-def row_sums(typing: Any, array: Any, index: Any, rows: Any) -> Any:
-    """Return the sums of ROWS rows of eight numbers from ``array[index]`` on, one per lane.
-
-    Each sum is ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7)), for any number of rows. Eight
-    rows take 14 shuffles and 7 additions: adjacent numbers of two rows are added into one row,
-    three times in succession.
-    """
-    count = rows.literal_value
-    lanes = Lanes(types.float64, count)
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        line = _vector(types.float64, LINE)
-        first = _address(context, builder, sig.args[0], args[0], args[1], line)
-        values = [
-            builder.load(builder.gep(first, [ir.Constant(_I32, row)]), align=8)
-            for row in range(count)
-        ]
-        for _ in range(3):  # 8 partial sums of each row, then 4, 2, and 1
-            values = [_add_neighbours(builder, values[i : i + 2]) for i in range(0, len(values), 2)]
-        (sums,) = values
-        nothing = ir.Constant(sums.type, ir.Undefined)
-        return builder.shuffle_vector(sums, nothing, _order(list(range(count))))
-
-    return lanes(array, types.uint64, rows), build
-
-
-def _add_neighbours(builder: Any, pair: list[Any]) -> Any:
-    """Add lanes 0 and 1, 2 and 3, … of one or two vectors into one."""
-    one, other = pair[0], pair[-1]
-    even, odd = [list(range(start, LINE, 2)) for start in (0, 1)]
-    low = builder.shuffle_vector(one, other, _order(even + [LINE + lane for lane in even]))
-    high = builder.shuffle_vector(one, other, _order(odd + [LINE + lane for lane in odd]))
-    return builder.fadd(low, high)
 
 
 def _bitwise(name: str, target: Any, build_one: Callable[[Any, Any, Any], Any]) -> Any:

@@ -1,21 +1,21 @@
-"""Many walkers at once: `levywalk.engine.reference` for eight walkers in parallel.
+"""Many walkers at once: `levywalk.engine.reference` for a group of walkers in parallel.
 
 A single chain has to wait for the dot product before the next update, and for the neighbour before
-the next node. With eight chains in the lanes of one register (`levywalk.engine.kernels.vectors`),
-and a few such groups in turn, the processor does not have to wait. A step of a group has the
-following parts, with no branch that depends on a random draw except rare ones:
+the next node. With several chains in the lanes of one register (`levywalk.engine.kernels.vectors`),
+and a few such groups in turn, the processor does not have to wait. How many walkers a group has
+depends on the machine (`levywalk.engine.kernels.machine`). A step of a group has the following
+parts, with no branch that depends on a random draw except rare ones:
 
 1. the words of the step, in lanes;
-2. the update: dot products along the features, eight numbers at a time, with each walker's partial
-   sums in a row; their totals, and therefore the slopes of the losses, are in lanes again; then
-   each model moves along its node's features;
+2. the update: dot products along the features (`levywalk.engine.kernels.rows`), the slopes of the
+   losses in lanes, and each model moves along its node's features;
 3. the move: a proposal in lanes, which is accepted if a part of its word is below the edge's
    threshold, or if the walker jumps. The second and third hop of a jump, and the one decision in
-   2^31 that the 32 bits of the threshold do not settle, are made for single walkers.
+   2^32 that the 32 bits of the threshold do not settle, are made for single walkers.
 
 The same source with ``width=1`` advances the walkers that do not fill a group, for example a single
-chain. Sums are added in the same order for every width, so a replica's numbers do not depend on the
-number of replicas.
+chain. Sums are added in the same order for every width, so a replica's numbers depend neither on
+the number of replicas nor on the machine.
 
 There are three layouts of a node; the layout is chosen at compile time:
 
@@ -40,27 +40,34 @@ import numpy as np
 from numba import njit
 
 from levywalk.arrays import Bools, Floats, Ints, Ints32, Words64
+from levywalk.engine.kernels.rows import (
+    HEAD,
+    advance,
+    dots,
+    held_advance,
+    held_dot,
+    row_add,
+    row_dot,
+    row_totals,
+)
+from levywalk.engine.kernels.sigmoid import sigmoid
 from levywalk.engine.kernels.source import source_tag
 from levywalk.engine.kernels.vectors import (
     LINE,
-    bits,
+    below,
     choose,
-    from_bits,
     load,
-    load_tail,
     lowest,
     multiply_add,
     pick,
     prefetch,
     real,
-    row_sums,
     store,
     which,
 )
 from levywalk.engine.kernels.words import (
     BIT,
     HOP,
-    JUMP,
     LOW,
     MINIBATCH,
     S11,
@@ -73,20 +80,17 @@ from levywalk.engine.kernels.words import (
 )
 
 WALK, ONE, MANY = 0, 1, 2
-GROUP = 8  # walkers that are advanced at once
-UNROLLED = 8  # up to so many lines of a record are constants of the compiled code
 # Up to so many lines of a record are prefetched; the hardware itself prefetches further lines that
 # are read in order.
 ASKED = 4
 
 # The head of a record, before the features; the layout `WALK` has only the place.
-HEAD = 4
 TARGET, WEIGHT, RATIO, PLACE = range(HEAD)
 SAMPLES = TARGET  # of many samples: the first and how many, in one word
 
-_LINE = np.uint64(LINE)
-_TWO = np.uint64(2)
-_SURE = np.uint64(1 << 32)  # above every fraction
+_HELD = 3  # lines up to which a single walker's model stays in registers
+
+_NEVER, _SURE = np.uint64(0), np.uint64(1 << 32)  # below and above every fraction
 
 
 class Rows(NamedTuple):
@@ -150,77 +154,110 @@ class Course(NamedTuple):
     distances: Floats  # cumulative law of the jump's distance
 
 
+class Scratch(NamedTuple):
+    """The current batch: private copies, so that no two threads write into the same cache line.
+
+    Loading and storing lanes that cross two cache lines takes twice as long, so every array begins
+    at a cache line.
+    """
+
+    node: Words64
+    moves: Words64
+    hops: Words64
+    a: Words64  # the halves of the expanded keys
+    b: Words64
+    scale: Floats  # 0: the model has overflowed before and is frozen
+    model: Floats
+    cuts: Words64
+    # Buffers of one group, to exchange numbers between lanes and single walkers.
+    gradient: Floats
+    partials: Floats
+    slopes: Floats
+    lanes: Words64  # eight rows, of a number for each walker of the group
+    # Records of a walk without a model.
+    previous: Words64
+    longest_at: Words64
+    stays: Ints  # three rows: the current stay, stays, and the longest
+    totals: Floats  # two rows: the observable's sum and the sum of its squares
+
+
+def scratch(tables: Tables, course: Course, width: int) -> Scratch:
+    """Return the buffers of one call of the loop; walkers that are not in a group go one by one."""
+    batch, row = 1 if width == 1 else tables.batch, tables.lines * LINE
+    words = [_aligned(batch).view(np.uint64) for _ in range(7)]
+    return Scratch(
+        *words[:5],
+        _aligned(batch),
+        _aligned(batch * row),
+        np.zeros(max(len(course.distances), 1), np.uint64),
+        _aligned(LINE * row),
+        _aligned(4 * LINE),
+        _aligned(LINE),
+        _aligned(LINE * LINE).view(np.uint64),
+        words[5],
+        words[6],
+        np.zeros((3, batch), np.int64),
+        np.zeros((2, batch)),
+    )
+
+
+def _aligned(count: int) -> Floats:
+    """Return zeros that begin at a cache line."""
+    raw = np.zeros(count + LINE)
+    shift = (-(raw.ctypes.data // 8)) % LINE
+    return raw[shift : shift + count]
+
+
 def lines_of(dim: int) -> int:
     """Return how many cache lines a record of head and features takes."""
     return -(-(dim + HEAD) // LINE)
 
 
-@njit(inline="always")
-def _sigmoid(z):  # type: ignore[no-untyped-def]
-    """1 / (1 + exp(-z)) in lanes: exp(y) = 2^k exp(r), with the polynomial of degree 13 in |r| ≤
-    ln(2)/2.
-    """
-    y = z * -1.0
-    y = choose(y > 708.0, 708.0, y)
-    y = choose(y < -708.0, -708.0, y)
-    shifted = multiply_add(
-        y, 1.4426950408889634, 6755399441055744.0
-    )  # 1.5 * 2^52: the integer part in the low bits
-    k = shifted - 6755399441055744.0
-    r = multiply_add(k, -1.9082149292705877e-10, multiply_add(k, -0.6931471803691238, y))
-    s = r * r  # even and odd terms in parallel, which halves the dependency chain
-    even = multiply_add(s, 2.08767569878681e-09, 2.755731922398589e-07)
-    odd = multiply_add(s, 1.6059043836821613e-10, 2.505210838544172e-08)
-    even = multiply_add(even, s, 2.48015873015873e-05)
-    odd = multiply_add(odd, s, 2.7557319223985893e-06)
-    even = multiply_add(even, s, 0.001388888888888889)
-    odd = multiply_add(odd, s, 0.0001984126984126984)
-    even = multiply_add(even, s, 0.041666666666666664)
-    odd = multiply_add(odd, s, 0.008333333333333333)
-    even = multiply_add(even, s, 0.5)
-    odd = multiply_add(odd, s, 0.16666666666666666)
-    even = multiply_add(even, s, 1.0)
-    odd = multiply_add(odd, s, 1.0)
-    p = multiply_add(odd, r, even)
-    power = from_bits((bits(shifted) + np.uint64(1023)) << np.uint64(52))
-    return 1.0 / (p * power + 1.0)
-
-
-@njit
-def _aligned(count):  # type: ignore[no-untyped-def]
-    """Return zeros that are aligned to cache lines.
-
-    Loading and storing lanes that cross two cache lines takes twice as long.
-    """
-    raw = np.zeros(count + 2 * LINE)
-    shift = (-(raw.ctypes.data // 8)) % LINE
-    return raw[shift : shift + count]
-
-
-@njit
-def _aligned_words(count):  # type: ignore[no-untyped-def]
-    return _aligned(count).view(np.uint64)
-
-
 @cache
 def compiled_walkers(
-    kind: int, width: int, lines: int, logistic: bool, ridge: bool, iid: bool, far: bool
+    kind: int,
+    width: int,
+    chunk: int,
+    lines: int,
+    logistic: bool,
+    ridge: bool,
+    iid: bool,
+    far: bool,
 ) -> Callable[..., None]:
-    """Return the loop for a layout, a number of walkers side by side, lines of a record (0: any)
-    and a loss.
+    """Return the loop for a layout, a number of walkers side by side, numbers per instruction,
+    lines of a record (0: any) and a loss.
 
     With ``far`` cache lines are prefetched, for tables that are larger than the cache.
+
+    It is one function of 250 lines because numba compiles such a loop well only if it is not split
+    into functions: passing arrays to them costs more than the update itself.
     """
-    KIND, WIDTH, LINES, TAG = kind, width, lines, source_tag()
-    LOGISTIC, RIDGE, IID, FAR = logistic, ridge, iid, far
+    KIND, WIDTH, CHUNK, LINES, TAG = kind, width, chunk, lines, source_tag()
+    LOGISTIC, RIDGE, IID, FAR = logistic, int(ridge), iid, far
     # Single walkers wait for the place first. In far tables it is stored in a separate array, where
     # more places share a cache line.
     APART = kind == WALK or (far and width == 1)
     AT_PLACE, AT_RATIO = 0 if APART else PLACE, 0 if kind == WALK else RATIO
+    # A single walker's next step waits for this one: its node stays in a register, and so does a
+    # short model, because a number takes longer through memory.
+    ALONE = width == 1
+    HELD = ALONE and kind == ONE and 0 < lines <= _HELD
+    NUMBERS = lines * LINE
+    # Rows of `scratch.lanes`
+    AT, WORDS, CHANCES, JUMPS, HASHES, FIRST, COUNTS, TERMS = (
+        np.uint64(row * LINE) for row in range(8)
+    )
 
     @njit(cache=True, nogil=True, error_model="numpy")
     def walkers(
-        rows: Any, seen: Any, start: int, marks: Any, tables: Any, course: Any, diary: Any
+        rows: Any,
+        seen: Any,
+        start: int,
+        marks: Any,
+        tables: Any,
+        course: Any,
+        diary: Any,
+        scratch: Any,
     ) -> None:
         _ = TAG
         nodes, heads, ratios = tables.nodes, tables.heads, tables.ratios
@@ -233,8 +270,8 @@ def compiled_walkers(
         visits, walk = rows.visits, rows.walk
         count_visits, keep_walk = visits.shape[1] > 0, walk.shape[1] > 0
         dim = rows.model.shape[1]
-        lines = LINES if LINES > 0 else tables.lines
-        length = np.uint64(lines * LINE)
+        lines = np.uint64(LINES if LINES > 0 else tables.lines)
+        length = lines * np.uint64(LINE)
         if KIND == WALK:
             stride = BIT
         elif KIND == ONE:
@@ -243,66 +280,46 @@ def compiled_walkers(
             stride = np.uint64(HEAD)
         spread = BIT if APART else stride  # distance between two places
 
-        # The current batch: private copies, so that no two threads write into the same cache line.
-        batch = min(tables.batch, len(rows.node))
-        node, moves, hops = _aligned_words(batch), _aligned_words(batch), _aligned_words(batch)
-        k0, k1 = _aligned_words(batch), _aligned_words(batch)
-        scale = _aligned(batch)  # 0: the model has overflowed before and is frozen
-        model = _aligned(batch * lines * LINE)
-        # Buffers of one group, to exchange numbers between lanes and single walkers.
-        partials, gradient = _aligned(WIDTH * LINE), _aligned(WIDTH * lines * LINE)
-        slopes, shrinks = _aligned(WIDTH), _aligned(WIDTH)
-        at, thresholds, fractions = (
-            _aligned_words(WIDTH),
-            _aligned_words(WIDTH),
-            _aligned_words(WIDTH),
-        )
-        jump_words, hashes = _aligned_words(WIDTH), _aligned_words(WIDTH)
-        first, counts, terms = (
-            _aligned_words(WIDTH),
-            _aligned_words(WIDTH),
-            _aligned_words(WIDTH),
-        )  # of samples
-        cuts = np.zeros(max(len(distances), 1), np.uint64)
-        last = len(cuts) - 1
-
-        # Records of a walk without a model.
-        first_visit, observable = diary.first_visit, diary.observable
-        note_first, note_dwell, note_total = (
-            first_visit.shape[1] > 0,
-            diary.dwell,
-            len(observable) > 0,
-        )
-        previous, longest_at = np.empty(batch, np.uint64), np.empty(batch, np.uint64)
-        stay, stays, longest = (
-            np.empty(batch, np.int64),
-            np.empty(batch, np.int64),
-            np.empty(batch, np.int64),
-        )
-        total, square = np.empty(batch), np.empty(batch)
+        node, moves, hops = scratch.node, scratch.moves, scratch.hops
+        first_half, second_half, scale = scratch.a, scratch.b, scratch.scale
+        model, cuts, lanes = scratch.model, scratch.cuts, scratch.lanes
+        gradient, partials, slopes = scratch.gradient, scratch.partials, scratch.slopes
+        batch, last = len(node), len(cuts) - 1
+        if KIND == WALK:
+            first_visit, observable = diary.first_visit, diary.observable
+            note_first, note_dwell = first_visit.shape[1] > 0, diary.dwell
+            note_total = len(observable) > 0
+            previous, longest_at = scratch.previous, scratch.longest_at
+            stays, totals = scratch.stays, scratch.totals
 
         for begin in range(0, len(rows.node), batch):
             size = min(batch, len(rows.node) - begin)
             for w in range(size):
                 r = begin + w
-                node[w], k0[w], k1[w] = np.uint64(rows.node[r]), rows.keys[r, 0], rows.keys[r, 1]
+                node[w] = np.uint64(rows.node[r])
+                first_half[w], second_half[w] = rows.keys[r, 0], rows.keys[r, 1]
                 scale[w] = rows.scale[r] if rows.active[r] else 0.0
                 hops[w], moves[w] = np.uint64(rows.hops[r]), np.uint64(rows.transfers[r])
-                # Clear the whole slot: a model that has overflowed there may have left NaN next to
-                # its features.
-                for j in range(lines * LINE):
-                    model[w * lines * LINE + j] = 0.0
-                for j in range(dim):
-                    model[w * lines * LINE + HEAD + j] = rows.model[r, j]
                 if KIND == WALK:
-                    previous[w], longest_at[w] = (
-                        np.uint64(diary.previous[r]),
-                        np.uint64(diary.longest_at[r]),
-                    )
-                    stay[w], stays[w], longest[w] = diary.stay[r], diary.stays[r], diary.longest[r]
-                    total[w], square[w] = diary.total[r], diary.square[r]
+                    previous[w] = np.uint64(diary.previous[r])
+                    longest_at[w] = np.uint64(diary.longest_at[r])
+                    stays[0, w], stays[1, w] = diary.stay[r], diary.stays[r]
+                    stays[2, w] = diary.longest[r]
+                    totals[0, w], totals[1, w] = diary.total[r], diary.square[r]
+                else:
+                    # Clear the whole slot: a model that has overflowed there may have left NaN next
+                    # to its features.
+                    x = w * np.int64(length)
+                    for j in range(np.int64(length)):
+                        model[x + j] = 0.0
+                    for j in range(dim):
+                        model[x + HEAD + j] = rows.model[r, j]
             step_size = step_sizes[0]
             mark = 0
+            if ALONE:
+                v = load(node, 0, WIDTH)
+            if HELD:
+                held = load(model, 0, NUMBERS)
 
             for t in range(start, marks[-1]):
                 if many_sizes:
@@ -325,16 +342,16 @@ def compiled_walkers(
                     if note_dwell:
                         for w in range(size):
                             same = node[w] == previous[w]
-                            stay[w] = stay[w] + 1 if same else 1
-                            stays[w] += not same
+                            stays[0, w] = stays[0, w] + 1 if same else 1
+                            stays[1, w] += not same
                             previous[w] = node[w]
-                            if stay[w] > longest[w]:
-                                longest[w], longest_at[w] = stay[w], node[w]
+                            if stays[0, w] > stays[2, w]:
+                                stays[2, w], longest_at[w] = stays[0, w], node[w]
                     if note_total:
                         for w in range(size):
                             value = observable[node[w]]
-                            total[w] += value
-                            square[w] += value * value
+                            totals[0, w] += value
+                            totals[1, w] += value * value
                 if FAR and not IID:
                     for w in range(size):
                         prefetch(edges, places[node[w] * spread + np.uint64(AT_PLACE)] >> S32)
@@ -343,209 +360,147 @@ def compiled_walkers(
 
                 for group in range(0, size, WIDTH):
                     i = np.uint64(group)
-                    h = step_hash(load(k0, i, WIDTH), load(k1, i, WIDTH), np.uint64(t))
+                    h = step_hash(
+                        load(first_half, i, WIDTH), load(second_half, i, WIDTH), np.uint64(t)
+                    )
+                    hop = slot_word(h, HOP)
+                    if not ALONE:
+                        v = load(node, i, WIDTH)
+                    if not IID:
+                        place = pick(places, node, i, v, spread, AT_PLACE)
 
                     # Update: x ← x - γ w(v) ∇f_v(x)
                     if KIND == ONE:
-                        for lane in range(WIDTH):
-                            me = i + np.uint64(lane)
-                            a, x = node[me] * length, me * length
-                            partial = load_tail(nodes, a, LINE, HEAD) * load(model, x, LINE)
-                            done = 1
-                            if (
-                                LINES == 0
-                                # long records: four parallel sums, to wait less
-                            ):
-                                second, third, fourth = partial * 0.0, partial * 0.0, partial * 0.0
-                                while done + 4 <= lines:
-                                    b, y = a + np.uint64(done * LINE), x + np.uint64(done * LINE)
-                                    partial = multiply_add(
-                                        load(nodes, b, LINE), load(model, y, LINE), partial
-                                    )
-                                    b, y = b + _LINE, y + _LINE
-                                    second = multiply_add(
-                                        load(nodes, b, LINE), load(model, y, LINE), second
-                                    )
-                                    b, y = b + _LINE, y + _LINE
-                                    third = multiply_add(
-                                        load(nodes, b, LINE), load(model, y, LINE), third
-                                    )
-                                    b, y = b + _LINE, y + _LINE
-                                    fourth = multiply_add(
-                                        load(nodes, b, LINE), load(model, y, LINE), fourth
-                                    )
-                                    done += 4
-                                partial = (partial + second) + (third + fourth)
-                            for line in range(done, lines):
-                                c = np.uint64(line * LINE)
-                                partial = multiply_add(
-                                    load(nodes, a + c, LINE), load(model, x + c, LINE), partial
-                                )
-                            store(partials, np.uint64(lane * LINE), partial)
-                        z = row_sums(partials, 0, WIDTH)
-                        target = pick(nodes, node, i, WIDTH, length, TARGET)
-                        if LOGISTIC:
-                            slope = _sigmoid(z) - target
-                        else:
-                            slope = (z - target) * 2.0
+                        target = pick(nodes, node, i, v, stride, TARGET)
+                        weight = pick(nodes, node, i, v, stride, WEIGHT)
                         rate = load(scale, i, WIDTH)
-                        gain = rate * step_size * pick(nodes, node, i, WIDTH, length, WEIGHT)
+                        gain = rate * step_size * weight * -1.0
                         living = rate > 0.0
-                        store(slopes, 0, choose(living, slope * gain * -1.0, 0.0))
-                        if RIDGE:
-                            store(shrinks, 0, choose(living, gain * -ridge + 1.0, 1.0))
-                        for lane in range(WIDTH):
-                            me = i + np.uint64(lane)
-                            a, x, slope = node[me] * length, me * length, slopes[lane]
-                            old = load(model, x, LINE)
-                            if RIDGE:
-                                old = old * shrinks[lane]
-                            store(
-                                model, x, multiply_add(load_tail(nodes, a, LINE, HEAD), slope, old)
+                        shrink = choose(living, multiply_add(gain, ridge, 1.0), 1.0)
+                        if HELD:
+                            z = held_dot(nodes, v, held, CHUNK)
+                        else:
+                            z = dots(nodes, node, model, i, lines, WIDTH, LINES, CHUNK)
+                        if LOGISTIC:
+                            change = (sigmoid(z) - target) * gain
+                        else:
+                            change = (z - target) * (gain * 2.0)
+                        change = choose(living, change, 0.0)
+                        if HELD:
+                            held = held_advance(nodes, v, held, change, shrink, RIDGE, CHUNK)
+                        else:
+                            advance(
+                                nodes, node, model, i, change, shrink, lines, RIDGE, LINES, CHUNK
                             )
-                            for line in range(1, lines):
-                                c = np.uint64(line * LINE)
-                                old = load(model, x + c, LINE)
-                                if RIDGE:
-                                    old = old * shrinks[lane]
-                                store(
-                                    model, x + c, multiply_add(load(nodes, a + c, LINE), slope, old)
-                                )
 
                     if KIND == MANY:
-                        store(hashes, 0, h)
+                        store(lanes, HASHES, h)
                         most = BIT
                         for lane in range(WIDTH):
-                            word = heads[node[i + np.uint64(lane)] * stride + np.uint64(SAMPLES)]
-                            counts[lane], first[lane] = word & LOW, word >> S32
-                            drawn = BIT <= minibatch < counts[lane]
-                            terms[lane] = minibatch if drawn else counts[lane]
-                            most = max(most, terms[lane])
-                        for j in range(WIDTH * lines * LINE):
+                            me = np.uint64(lane)
+                            word = heads[node[i + me] * stride + np.uint64(SAMPLES)]
+                            count = word & LOW
+                            drawn = BIT <= minibatch < count
+                            terms = minibatch if drawn else count
+                            lanes[COUNTS + me], lanes[FIRST + me] = count, word >> S32
+                            lanes[TERMS + me] = terms
+                            most = max(most, terms)
+                        for j in range(WIDTH * np.int64(length)):
                             gradient[j] = 0.0
-                        for b in range(
-                            np.int64(most)
-                        ):  # the b-th sample of each walker's node, if it has as many
-                            s = np.uint64(b)
+                        for s in range(most):  # the s-th sample of each walker's node, if it has it
                             for lane in range(WIDTH):
-                                if s < terms[lane]:
-                                    x = (i + np.uint64(lane)) * length
+                                me = np.uint64(lane)
+                                if s < lanes[TERMS + me]:
                                     index = s
-                                    if terms[lane] < counts[lane]:
+                                    if lanes[TERMS + me] < lanes[COUNTS + me]:
                                         index = divide(
-                                            slot_word(hashes[lane], MINIBATCH + s), counts[lane]
+                                            slot_word(lanes[HASHES + me], MINIBATCH + s),
+                                            lanes[COUNTS + me],
                                         )[0]
-                                    a = (first[lane] + index) * length
-                                    at[lane] = a
-                                    partial = load_tail(samples, a, LINE, HEAD) * load(
-                                        model, x, LINE
-                                    )
-                                    for line in range(1, lines):
-                                        c = np.uint64(line * LINE)
-                                        term = load(samples, a + c, LINE)
-                                        partial = multiply_add(
-                                            term, load(model, x + c, LINE), partial
-                                        )
-                                    store(partials, np.uint64(lane * LINE), partial)
-                            z = row_sums(partials, 0, WIDTH)
-                            target = pick(samples, at, 0, WIDTH, 1, TARGET)
+                                    a, x = (lanes[FIRST + me] + index) * length, (i + me) * length
+                                    lanes[AT + me] = a
+                                    four = row_dot(samples, a, model, x, lines, LINES, CHUNK)
+                                    store(partials, np.uint64(lane * 4), four)
+                            z = row_totals(partials, 0, WIDTH)
+                            target = pick(samples, lanes, AT, load(lanes, AT, WIDTH), 1, TARGET)
                             if LOGISTIC:
-                                store(slopes, 0, _sigmoid(z) - target)
+                                store(slopes, 0, sigmoid(z) - target)
                             else:
                                 store(slopes, 0, (z - target) * 2.0)
                             for lane in range(WIDTH):
-                                if s < terms[lane]:
-                                    a, slope = at[lane], slopes[lane]
-                                    g = np.uint64(lane) * length
-                                    old = load(gradient, g, LINE)
-                                    store(
-                                        gradient,
-                                        g,
-                                        multiply_add(load_tail(samples, a, LINE, HEAD), slope, old),
+                                me = np.uint64(lane)
+                                if s < lanes[TERMS + me]:
+                                    a, g = lanes[AT + me], me * length
+                                    slope = slopes[lane]
+                                    row_add(
+                                        gradient, g, samples, a, slope, 1.0, lines, 0, LINES, CHUNK
                                     )
-                                    for line in range(1, lines):
-                                        c = np.uint64(line * LINE)
-                                        old = load(gradient, g + c, LINE)
-                                        store(
-                                            gradient,
-                                            g + c,
-                                            multiply_add(load(samples, a + c, LINE), slope, old),
-                                        )
                         for lane in range(WIDTH):
-                            me = i + np.uint64(lane)
-                            if scale[me] > 0.0:
-                                g, x = np.uint64(lane) * length, me * length
-                                gain = (
-                                    -scale[me]
-                                    * step_size
-                                    * nodes[node[me] * stride + np.uint64(WEIGHT)]
-                                )
-                                shrink = 1.0 + gain * ridge
-                                gain /= np.float64(terms[lane])
-                                for line in range(lines):
-                                    c = np.uint64(line * LINE)
-                                    old = load(model, x + c, LINE) * shrink
-                                    store(
-                                        model,
-                                        x + c,
-                                        multiply_add(load(gradient, g + c, LINE), gain, old),
-                                    )
+                            me = np.uint64(lane)
+                            rate = scale[i + me]
+                            if rate > 0.0:
+                                g, x = me * length, (i + me) * length
+                                weight = nodes[node[i + me] * stride + np.uint64(WEIGHT)]
+                                gain = rate * step_size * weight * -1.0
+                                shrink = multiply_add(gain, ridge, 1.0)
+                                gain = gain / np.float64(lanes[TERMS + me])
+                                row_add(model, x, gradient, g, gain, shrink, lines, 1, LINES, CHUNK)
 
-                    # Move by i.i.d. sampling
-                    v = load(node, i, WIDTH)
                     more = np.uint64(0)  # the walkers of this group that have further hops to make
                     if IID:
-                        u, fraction = divide(slot_word(h, HOP), np.uint64(len(keep)))
-                        store(at, 0, u)
-                        kept = real(fraction >> S11) * ULP < pick(keep, at, 0, WIDTH, 1, 0)
-                        new = choose(kept, u, pick(other, at, 0, WIDTH, 1, 0))
+                        # Move by i.i.d. sampling
+                        u, fraction = divide(hop, np.uint64(len(keep)))
+                        store(lanes, AT, u)
+                        kept = real(fraction >> S11) * ULP < pick(keep, lanes, AT, u, 1, 0)
+                        new = choose(kept, u, pick(other, lanes, AT, u, 1, 0))
                     else:
                         # Move: propose a neighbour
-                        place = pick(places, node, i, WIDTH, spread, AT_PLACE)
-                        index, fraction = divide(slot_word(h, HOP), place & LOW)
-                        store(at, 0, (place >> S32) + index)
-                        edge = pick(edges, at, 0, WIDTH, 1, 0)
-                        u, threshold = edge & LOW, edge >> S32
+                        degree = place & LOW
+                        total = (hop >> S32) * degree + (((hop & LOW) * degree) >> S32)
+                        proposed = (place >> S32) + (total >> S32)
+                        store(lanes, AT, proposed)
+                        edge = pick(edges, lanes, AT, proposed, 1, 0)
+                        u, threshold, chance = edge & LOW, edge >> S32, total & LOW
 
                         # Metropolis-Hastings: accept with probability ratio_u / ratio_v
-                        close = which((fraction >> S32) - threshold + BIT <= _TWO)
-                        if close > 0:
-                            store(thresholds, 0, threshold)
-                            store(fractions, 0, fraction)
+                        close = which(chance == threshold)
+                        if close > 0:  # one in 2^32: the other bits of the fraction decide
+                            store(lanes, WORDS, hop)
+                            store(lanes, CHANCES, threshold)
                             while close > 0:
                                 lane = lowest(close)
                                 close &= close - BIT
+                                here = node[i + lane] * spread + np.uint64(AT_PLACE)
+                                fraction = divide(lanes[WORDS + lane], places[here] & LOW)[1]
                                 mine = ratios[node[i + lane] * stride + np.uint64(AT_RATIO)]
-                                theirs = ratios[
-                                    (edges[at[lane]] & LOW) * stride + np.uint64(AT_RATIO)
-                                ]
-                                thresholds[lane] = (
-                                    _SURE if unit(fractions[lane]) * mine < theirs else np.uint64(0)
-                                )
-                            threshold = load(thresholds, 0, WIDTH)
-                        accept = fraction >> S32 < threshold
+                                there = (edges[lanes[AT + lane]] & LOW) * stride
+                                theirs = ratios[there + np.uint64(AT_RATIO)]
+                                accepted = unit(fraction) * mine < theirs
+                                lanes[CHANCES + lane] = _SURE if accepted else _NEVER
+                            threshold = load(lanes, CHANCES, WIDTH)
+                        accept = below(chance, threshold)
 
                         # Jump: the first hop is a proposal that is always accepted
-                        if jumps:
-                            jump = slot_word(h, JUMP) >> S11
-                            jumping = jump < last_cut
-                            accept = accept | jumping
-                            more = which(jumping & (jump >= first_cut))
-                            if more > 0:
-                                store(jump_words, 0, jump)
-                                store(hashes, 0, h)
+                        jump = h >> S11
+                        jumping = below(jump, last_cut)
+                        more = which(jumping) & ~which(below(jump, first_cut))
+                        if more > 0:
+                            store(lanes, JUMPS, jump)
+                            store(lanes, HASHES, h)
+                        accept = accept | jumping
                         new = choose(accept, u, v)
 
                     store(node, i, new)
                     moved = load(moves, i, WIDTH)
-                    store(moves, i, choose(new != v, moved + BIT, moved))
+                    store(moves, i, choose(new == v, moved, moved + BIT))
                     while more > 0:
                         me = lowest(more)
                         more &= more - BIT
                         here, distance = node[i + me], BIT
-                        while jump_words[me] >= cuts[distance - BIT]:
+                        while lanes[JUMPS + me] >= cuts[distance - BIT]:
                             word = places[here * spread + np.uint64(AT_PLACE)]
-                            index, _ = divide(slot_word(hashes[me], HOP + distance), word & LOW)
+                            hop_word = slot_word(lanes[HASHES + me], HOP + distance)
+                            index = divide(hop_word, word & LOW)[0]
                             there = edges[(word >> S32) + index] & LOW
                             if there != here:
                                 moves[i + me] += BIT
@@ -553,6 +508,10 @@ def compiled_walkers(
                             distance += BIT
                         node[i + me] = here
                         hops[i + me] += distance - BIT
+                        if ALONE:
+                            new = load(node, 0, WIDTH)
+                    if ALONE:
+                        v = new
                     if FAR:
                         for lane in range(WIDTH):
                             here = node[i + np.uint64(lane)]
@@ -563,8 +522,10 @@ def compiled_walkers(
                                     prefetch(nodes, here * stride + np.uint64(line * LINE))
 
                 if t + 1 == marks[mark]:
+                    if HELD:
+                        store(model, 0, held)
                     for w in range(size):
-                        r, x0 = begin + w, w * lines * LINE + HEAD
+                        r, x0 = begin + w, w * np.int64(length) + HEAD
                         seen.node[r, mark], seen.transfers[r, mark] = node[w], moves[w]
                         seen.hops[r, mark] = np.int64(hops[w]) + t + 1 - start
                         finite = rows.active[r]
@@ -573,18 +534,17 @@ def compiled_walkers(
                             finite &= np.isfinite(model[x0 + j])
                         seen.active[r, mark] = finite
                         if KIND == WALK and note_total:
-                            diary.totals[r, mark] = total[w]
+                            diary.totals[r, mark] = totals[0, w]
                     mark += 1
 
             if KIND == WALK:
                 for w in range(size):
                     r = begin + w
-                    diary.previous[r], diary.longest_at[r] = (
-                        np.int64(previous[w]),
-                        np.int64(longest_at[w]),
-                    )
-                    diary.stay[r], diary.stays[r], diary.longest[r] = stay[w], stays[w], longest[w]
-                    diary.total[r], diary.square[r] = total[w], square[w]
+                    diary.previous[r] = np.int64(previous[w])
+                    diary.longest_at[r] = np.int64(longest_at[w])
+                    diary.stay[r], diary.stays[r] = stays[0, w], stays[1, w]
+                    diary.longest[r] = stays[2, w]
+                    diary.total[r], diary.square[r] = totals[0, w], totals[1, w]
 
     return walkers
 

@@ -36,15 +36,24 @@ def mix64(z):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def step_hash(k0, k1, t):  # type: ignore[no-untyped-def]
-    """Return the hash of a step: the first level, computed once per step."""
-    return mix64(k0 + t * STEP) ^ k1
+def step_hash(a, b, t):  # type: ignore[no-untyped-def]
+    """Return the hash of a step under an expanded key: the word of the slot JUMP."""
+    z = a + t * STEP
+    z = ((z ^ (z >> S30)) * MIX_1) ^ b
+    z = (z ^ (z >> S27)) * MIX_2
+    return z ^ (z >> S31)
 
 
 @njit(inline="always")
 def slot_word(h, slot):  # type: ignore[no-untyped-def]
-    """Return the word of a slot: the second level, computed once per slot."""
-    return mix64(h + (slot + BIT) * SLOT)
+    """Return the word of a slot other than JUMP."""
+    return mix64(h + slot * SLOT)
+
+
+@njit
+def word(h, slot):  # type: ignore[no-untyped-def]
+    """Return the word of any slot."""
+    return h if slot == JUMP else slot_word(h, slot)
 
 
 @njit(inline="always")

@@ -1,0 +1,71 @@
+"""The width of the machine's vector registers, and what the kernels choose by it.
+
+All choices that depend on the processor are made here. They change the speed and never a bit of a
+result (`levywalk.engine.kernels.rows` says how).
+
+=====  ======  ==================================================================================
+bits   group   chunk
+=====  ======  ==================================================================================
+512    8       8: AVX-512; a line of a row is one register
+256    4       4: AVX2; half a line is one register, and the head of a row is never read
+128    4       4: SSE2, NEON and everything else; LLVM splits every operation into two
+=====  ======  ==================================================================================
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import NamedTuple
+
+import llvmlite.binding as llvm
+from numba.core import config
+
+from levywalk.errors import InvalidParameter
+
+
+class Shape(NamedTuple):
+    """How many walkers a group has, and how many numbers one instruction handles."""
+
+    bits: int
+    group: int
+    chunk: int
+
+
+SHAPES = {512: Shape(512, 8, 8), 256: Shape(256, 4, 4), 128: Shape(128, 4, 4)}
+
+
+@cache
+def vector_bits() -> int:
+    """Return the width of the vector registers that compiled code may use, in bits.
+
+    It is what LLVM reports of this machine, or what ``NUMBA_CPU_FEATURES`` restricts it to.
+    The variable ``LEVYWALK_VECTOR_BITS`` selects the shape of another width; LLVM splits its
+    vectors where the machine's are shorter.
+
+    Examples
+    --------
+    >>> vector_bits() in SHAPES
+    True
+    """
+    asked = os.environ.get("LEVYWALK_VECTOR_BITS", "")
+    if asked:
+        if asked not in map(str, SHAPES):
+            raise InvalidParameter(
+                f"LEVYWALK_VECTOR_BITS must be 128, 256 or 512, got {asked!r}; unset it"
+            )
+        return int(asked)
+    if config.CPU_FEATURES is not None:
+        features = set(str(config.CPU_FEATURES).split(","))
+    elif config.CPU_NAME == "generic":
+        features = set()
+    else:
+        features = {f"+{name}" for name, has in llvm.get_host_cpu_features().items() if has}
+    if {"+avx512f", "+avx512dq", "+avx512vl"} <= features:
+        return 512
+    return 256 if "+avx2" in features else 128
+
+
+def shape() -> Shape:
+    """Return the choices for this machine."""
+    return SHAPES[vector_bits()]
