@@ -28,11 +28,20 @@ from tests.statistical.battery import (
     examine,
     p_values,
 )
-from tests.statistical.streams import FLAWED, ORDERS, SEED, Order, Scheme, Words64, levywalk
+from tests.statistical.streams import (
+    FLAWED,
+    ORDERS,
+    SEED,
+    Order,
+    Scheme,
+    Words64,
+    levywalk,
+    unexpanded,
+)
 
 CHUNK = 1 << 20
 PARTS = ("k0", "k1", "step", "slot")
-SCHEMES: dict[str, Scheme] = {"levywalk": levywalk, **FLAWED}
+SCHEMES: dict[str, Scheme] = {"levywalk": levywalk, "unexpanded": unexpanded, **FLAWED}
 GENERATORS = ("PCG64", "Philox", "SFC64", "MT19937")
 
 

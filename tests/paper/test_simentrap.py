@@ -80,6 +80,8 @@ def test_mhlj_needs_fewer_steps_than_weight_rw_when_both_are_tuned(problem: lw.P
         start="stationary",
         record_every=200,
     )
-    low = result.traces["WeightRW"].steps_to_interval(0.1)[0]
-    high = result.traces["MHLJ"].steps_to_interval(0.1)[1]
+    assert result.steps_to["MHLJ"] < result.steps_to["WeightRW"]
+    # Read where no walk is near its floor: at the accuracy that it is tuned for, one may be.
+    low = result.traces["WeightRW"].steps_to_interval(0.2)[0]
+    high = result.traces["MHLJ"].steps_to_interval(0.2)[1]
     assert high < low  # the 95 % intervals over walks do not meet

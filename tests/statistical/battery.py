@@ -27,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 LEVEL = 1e-6
-MOST = 1000
+MOST = 2000
 THRESHOLD = LEVEL / MOST
 U = np.uint64
 ULP = 2.0**-53

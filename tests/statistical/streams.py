@@ -16,7 +16,19 @@ from functools import cache, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from levywalk.draws import HOP, JUMP, MINIBATCH, MIX_1, MIX_2, SLOT, STEP, Domain, Key, keys
+from levywalk.draws import (
+    HOP,
+    JUMP,
+    MINIBATCH,
+    MIX_1,
+    MIX_2,
+    OWN,
+    SLOT,
+    STEP,
+    Domain,
+    Key,
+    keys,
+)
 
 Words64 = npt.NDArray[np.uint64]
 Coordinates = tuple[Words64, Words64, Words64, Words64]
@@ -39,7 +51,21 @@ def mix64(z: Words64) -> Words64:
 
 def levywalk(k0: Words64, k1: Words64, step: Words64, slot: Words64) -> Words64:
     """Hash as `levywalk.draws.Key.word` does, vectorised over any argument."""
-    return mix64((mix64(k0 + step * U(STEP)) ^ k1) + (slot + U(1)) * U(SLOT))
+    a = mix64(k0 ^ mix64(k1 + U(STEP)))
+    return unexpanded(a, mix64(k1 ^ mix64(a + U(SLOT))), step, slot)
+
+
+def unexpanded(k0: Words64, k1: Words64, step: Words64, slot: Words64) -> Words64:
+    """Hash as levywalk does with the key as it is, not scrambled: what the claim does not cover."""
+    z = ((_round(k0 + step * U(STEP), 30, MIX_1)) ^ k1) + slot * U(0)
+    z = _round(z, 27, MIX_2)
+    step_hash = z ^ (z >> U(31))
+    return np.where(slot == U(0), step_hash, mix64(step_hash + slot * U(SLOT)))
+
+
+def _round(z: Words64, shift: int, factor: int) -> Words64:
+    found: Words64 = (z ^ (z >> U(shift))) * U(factor)
+    return found
 
 
 def shared_counter(k0: Words64, k1: Words64, step: Words64, slot: Words64) -> Words64:
@@ -68,6 +94,24 @@ def half_mixed(k0: Words64, k1: Words64, step: Words64, slot: Words64) -> Words6
     return _half_mix((_half_mix(k0 + step * U(STEP)) ^ k1) + (slot + U(1)) * U(SLOT))
 
 
+def jump_of_one_half(k0: Words64, k1: Words64, step: Words64, slot: Words64) -> Words64:
+    """Use one half of the key for jump words alone; the other words are levywalk's."""
+    flawed = mix64(k0 + step * U(STEP)) + slot * U(0)
+    return np.where(slot == U(JUMP), flawed, levywalk(k0, k1, step, slot))
+
+
+def jump_of_a_sum(k0: Words64, k1: Words64, step: Words64, slot: Words64) -> Words64:
+    """Only xor the second half of the key to jump words; the other words are levywalk's."""
+    flawed = (mix64(k0 + step * U(STEP)) ^ k1) + slot * U(0)
+    return np.where(slot == U(JUMP), flawed, levywalk(k0, k1, step, slot))
+
+
+def jump_is_the_hop(k0: Words64, k1: Words64, step: Words64, slot: Words64) -> Words64:
+    """Make the hop's word of the jump's by one multiplication; the others are levywalk's."""
+    jump = levywalk(k0, k1, step, slot * U(0))
+    return np.where(slot == U(HOP), jump * U(MIX_1), levywalk(k0, k1, step, slot))
+
+
 def weyl(k0: Words64, k1: Words64, step: Words64, slot: Words64) -> Words64:
     """Do not mix at all: far too even."""
     words: Words64 = (k0 ^ k1) + step * U(STEP) + slot * U(SLOT)
@@ -86,7 +130,18 @@ def xorshift(k0: Words64, k1: Words64, step: Words64, slot: Words64) -> Words64:
 
 FLAWED: dict[str, Scheme] = {
     scheme.__name__: scheme
-    for scheme in (shared_counter, one_half, one_multiply, half_mixed, weyl, lcg, xorshift)
+    for scheme in (
+        shared_counter,
+        one_half,
+        one_multiply,
+        half_mixed,
+        jump_of_one_half,
+        jump_of_a_sum,
+        jump_is_the_hop,
+        weyl,
+        lcg,
+        xorshift,
+    )
 }
 
 
@@ -206,13 +261,13 @@ def _slots_of(bits: int, first: int) -> Callable[[Words64], Coordinates]:
     return lambda i: (K0, K1, i >> U(bits), (i & U((1 << bits) - 1)) + U(first))
 
 
-def _keys_of(table: Callable[[], Words64], bits: int) -> Callable[[Words64], Coordinates]:
-    """Go through 2^bits keys at a step, then the next step."""
+def _keys_of(table: Callable[[], Words64], slot: int = HOP) -> Callable[[Words64], Coordinates]:
+    """Go through the keys of a table at a step, then the next step."""
 
     def at(i: Words64) -> Coordinates:
         k0, k1 = table()
-        row = (i & U((1 << bits) - 1)).astype(np.int64)
-        return k0[row], k1[row], i >> U(bits), _is(HOP)
+        row = (i % U(len(k0))).astype(np.int64)
+        return k0[row], k1[row], i // U(len(k0)), _is(slot)
 
     return at
 
@@ -247,12 +302,22 @@ def _diagonal(i: Words64) -> Coordinates:
     return K0, K1, (i >> U(1)) + odd, U(HOP + 1) - odd
 
 
-def _counted_k0(i: Words64) -> Coordinates:
-    return i, _is(0), _is(0), _is(HOP)
+def _counted_k0(slot: int) -> Callable[[Words64], Coordinates]:
+    return lambda i: (i, _is(0), _is(0), _is(slot))
 
 
-def _counted_k1(i: Words64) -> Coordinates:
-    return _is(0), i, _is(0), _is(HOP)
+def _counted_k1(slot: int) -> Callable[[Words64], Coordinates]:
+    return lambda i: (_is(0), i, _is(0), _is(slot))
+
+
+def _of_both(
+    name: str, claim: str, width: int, at: Callable[[int], Callable[[Words64], Coordinates]]
+) -> tuple[Order, Order]:
+    """Return an order over several keys, for proposals and for jump words."""
+    return (
+        Order(name, claim, width, at(HOP)),
+        Order(f"{name}, jumps", f"{claim}: the jump words", width, at(JUMP)),
+    )
 
 
 ORDERS: dict[str, Order] = {
@@ -266,32 +331,48 @@ ORDERS: dict[str, Order] = {
         Order("steps and slots", "jump word and three hops of each step", 4, _slots_of(2, JUMP)),
         Order("diagonal", "slot s + 1 of step t and slot s of step t + 1", 2, _diagonal),
         Order("minibatches", "32 local samples of each step", 32, _slots_of(5, MINIBATCH)),
-        Order(
+        Order("jump beside hop", "jump word and proposal of each step", 2, _slots_of(1, JUMP)),
+        Order("own slots", "32 slots of methods of one's own, each step", 32, _slots_of(5, OWN)),
+        *_of_both(
             "walkers",
             "1024 adjacent walkers at each step",
             1 << WALKERS,
-            _keys_of(walkers, WALKERS),
+            lambda slot: _keys_of(walkers, slot),
         ),
-        Order("seeds", "256 adjacent seeds at each step", 1 << SEEDS, _keys_of(seeds, SEEDS)),
-        Order("domains", "all eight domains at each step", 8, _keys_of(domains, 3)),
+        *_of_both(
+            "seeds",
+            "256 adjacent seeds at each step",
+            1 << SEEDS,
+            lambda slot: _keys_of(seeds, slot),
+        ),
+        *_of_both(
+            "domains",
+            "all domains at each step",
+            len(Domain),
+            lambda slot: _keys_of(domains, slot),
+        ),
         Order("steps at 2^32", "steps across 2^32", 1, _steps_of(HOP, 2**32 - 2**17)),
         Order("steps at 2^53", "steps across 2^53", 1, _steps_of(HOP, 2**53 - 2**17)),
-        Order("small keys", "256 keys with both halves below 16", 256, _keys_of(small_keys, 8)),
-        Order("one-bit keys", "the 128 keys with one bit set", 128, _keys_of(one_bit_keys, 7)),
-        Order(
+        *_of_both(
+            "small keys",
+            "256 keys with both halves below 16",
+            256,
+            lambda slot: _keys_of(small_keys, slot),
+        ),
+        *_of_both(
+            "one-bit keys",
+            "the 128 keys with one bit set",
+            128,
+            lambda slot: _keys_of(one_bit_keys, slot),
+        ),
+        *_of_both(
             "offset keys",
             "first halves of keys that are steps of each other",
             16,
-            _keys_of(offset_keys, 4),
+            lambda slot: _keys_of(offset_keys, slot),
         ),
-        Order("counted k0", "one word each of keys (0, 0), (1, 0), (2, 0), …", 1, _counted_k0),
-        Order(
-            "counted k1",
-            "one word each of keys (0, 0), (0, 1), (0, 2), …",
-            1,
-            _counted_k1,
-            claimed=False,
-        ),
+        *_of_both("counted k0", "one word each of keys (0, 0), (1, 0), (2, 0), …", 1, _counted_k0),
+        *_of_both("counted k1", "one word each of keys (0, 0), (0, 1), (0, 2), …", 1, _counted_k1),
     )
 }
 CLAIMED = {name: order for name, order in ORDERS.items() if order.claimed}

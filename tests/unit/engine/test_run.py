@@ -268,7 +268,7 @@ def test_the_model_can_be_recomputed_from_the_walk(design, size):
 @pytest.mark.parametrize("backend", ["kernel", "reference"])
 def test_a_diverging_run_is_reported_and_holds_no_nan(backend):
     design = lw.unif_rw()
-    size = 30.0 / design.bind(NETWORK, PROBLEM).largest
+    size = 60.0 / design.bind(NETWORK, PROBLEM).largest
     with pytest.warns(lw.DivergedWarning, match=r"3 of 3 replicas diverged.*smaller step_size"):
         trace = go(
             design, steps=3000, step_size=size, replicas=3, backend=backend, record_every=100
