@@ -320,11 +320,16 @@ def change(
     raise AssertionError("there is no such visit")
 
 
+def _visits(line: object, step: int) -> bool:
+    return isinstance(line, Visit) and line.step == step
+
+
 def moved(logs: list[Piece], step: int) -> list[Piece]:
     """Put one visit into another node's log, where it belongs by its order in the epoch."""
+    made = {piece.node for piece in logs for line in piece.lines if _visits(line, step)}
     found: list[Visit] = []
     logs = change(logs, lambda line: line.step == step, lambda line: found.append(line) or [])
-    away = next(i for i, piece in enumerate(logs) if piece.node != 0)
+    away = next(i for i, piece in enumerate(logs) if piece.node not in made)
     at = len([line for line in logs[away].lines if not isinstance(line, Visit) or line.step < step])
     lines = [*logs[away].lines[:at], *found, *logs[away].lines[at:]]
     return [piece._replace(lines=lines) if i == away else piece for i, piece in enumerate(logs)]

@@ -872,11 +872,11 @@ def fleet_with_kills() -> Results:
 
 @case
 def fleet_eager_with_own_keys_joining_and_leaving() -> Results:
-    faults = ((0.3, "join", 5), (0.5, "kill", "guardian"), (0.9, "leave", 8))
+    faults = ((0.3, "join", 6), (0.5, "kill", "guardian"), (0.9, "leave", 8))
     how = {
         "faults": faults,
         "policy": "eager",
-        "absent": (5,),
+        "absent": (6,),
         "shared_key": False,
         "seed": 7,
         "steps": 1000,

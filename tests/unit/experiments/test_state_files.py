@@ -86,12 +86,12 @@ def test_a_changed_comparison_is_refused(change, tmp_path):
 
 
 def test_another_accuracy_that_another_step_size_wins_is_refused(tmp_path):
-    first, fresh = go(resume=tmp_path), go(accuracy=0.5)
+    first, fresh = go(resume=tmp_path), go(accuracy=0.7)
     assert (
         first.step_size != fresh.step_size
     )  # the sweep is read, another winner found, and its run is another run
     with pytest.raises(lw.ResumeError, match="step size"):
-        go(resume=tmp_path, accuracy=0.5)
+        go(resume=tmp_path, accuracy=0.7)
 
 
 def test_no_two_designs_share_a_file(tmp_path):

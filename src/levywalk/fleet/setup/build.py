@@ -39,7 +39,7 @@ class Fleet:
     >>> import levywalk as lw
     >>> fleet = Fleet.of(lw.ring(5), lw.homogeneous(5), lw.mhlj(), steps=100, step_size="theory")
     >>> fleet.node(3).site.node, fleet.start
-    (3, 4)
+    (3, 0)
     """
 
     network: Network

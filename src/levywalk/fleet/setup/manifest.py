@@ -76,7 +76,7 @@ class Manifest:
     ...     manifest.nodes,
     ...     manifest.start,
     ... )
-    (True, True, 5, 4)
+    (True, True, 5, 0)
     >>> manifest.terms.run == manifest.digest, manifest == Manifest.parse(manifest.text)
     (True, True)
     """

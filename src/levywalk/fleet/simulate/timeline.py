@@ -42,8 +42,8 @@ def timeline(virtual: VirtualFleet) -> list[TimelineRow]:
     True
     >>> for row in timeline(virtual):
     ...     print(row.node, row.words)
-    11 creates the first model; node 0 guards it
-    6 the walk is over after 50 updates
+    0 creates the first model; node 1 guards it
+    7 the walk is over after 50 updates
     """
     times = [stay.time for stay in virtual.path]
     handoffs = [

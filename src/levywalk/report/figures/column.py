@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from levywalk.report.curves import Curve, drawn_quantity
-from levywalk.report.figures.plot import COLOURS, X_AXES, spread, tidy
+from levywalk.report.figures.plot import COLOURS, X_AXES, drawable, spread, tidy
 from levywalk.trace import Comparison
 
 COLUMN = 3.4  # inches: one of two columns
@@ -92,7 +92,7 @@ def _plain(text: str) -> str:
 
 def _error(axes: Axes, curves: Sequence[Curve], axis: str, results: Comparison) -> None:
     for i, line in enumerate(curves):
-        shown = np.isfinite(line.mean) & (line.mean > 0)
+        shown = drawable(line.mean)
         x, colour = line.x[axis][shown], COLOURS[i % len(COLOURS)]
         axes.plot(
             x,
@@ -103,7 +103,7 @@ def _error(axes: Axes, curves: Sequence[Curve], axis: str, results: Comparison) 
             markevery=(0.03 + 0.1 * i / len(curves), 0.17) if shown.any() else None,
             label=_plain(line.name),
         )
-        high = np.where(np.isfinite(line.high), line.high, line.mean)[shown]
+        high = np.where(drawable(line.high), line.high, line.mean)[shown]
         axes.fill_between(x, line.low[shown], high, color=colour, alpha=0.2, linewidth=0)
     if results.accuracy is not None:
         axes.axhline(results.accuracy, color="black", linewidth=0.6, linestyle=(0, (2, 2)))

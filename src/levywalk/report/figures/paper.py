@@ -19,7 +19,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from levywalk import checks
 from levywalk.report.figures.column import DASHES, MARKS, PAPER_STYLE
 from levywalk.report.figures.figure_data import FigureData, Line, Panel, Table
-from levywalk.report.figures.plot import COLOURS, tidy
+from levywalk.report.figures.plot import COLOURS, drawable, tidy
 
 PAGE = 7.0  # inches: both columns
 FORMATS = ("svg", "png", "pdf")
@@ -160,7 +160,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
 def _line(axes: Axes, line: Line, panel: Panel, offset: float) -> None:
     cap = np.inf if panel.top is None else panel.top * (1.0 if panel.capped else _BEYOND)
     y, high = np.minimum(line.y, cap), np.minimum(line.high, cap)
-    shown = np.isfinite(y) & (y > 0)
+    shown = drawable(y)
     colour = COLOURS[line.look % len(COLOURS)]
     every: Any = (0.04 + 0.18 * offset, 0.22) if shown.sum() > _MANY else None
     style: dict[str, Any] = {
@@ -171,7 +171,7 @@ def _line(axes: Axes, line: Line, panel: Panel, offset: float) -> None:
     band = np.flatnonzero(shown & (line.low > 0))
     if len(band) > _MANY:  # every other point is enough for a band
         band = band[(len(band) - 1) % 2 :: 2]
-    upper = np.where(np.isfinite(high), high, y)
+    upper = np.where(drawable(high), high, y)
     alpha = 0.18 if len(panel.lines) <= _LINES_WITH_FULL_BANDS else 0.07
     axes.fill_between(
         line.x[band], line.low[band], upper[band], color=colour, alpha=alpha, linewidth=0

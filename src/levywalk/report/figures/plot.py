@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from levywalk import checks
-from levywalk.arrays import Floats
+from levywalk.arrays import Bools, Floats
 from levywalk.errors import InvalidParameter
 from levywalk.theory import Tuning
 from levywalk.trace import Comparison, Trace
@@ -46,6 +46,9 @@ class HasTraces(Protocol):
     @property
     def traces(self) -> Mapping[str, Trace]:
         """The traces."""
+
+
+_LARGEST = 1e300  # matplotlib's margins around larger values overflow
 
 
 def plot(
@@ -166,7 +169,7 @@ def _curves(axes: Axes, traces: dict[str, Trace], x: str, y: str) -> None:
         where = trace.step if x == "steps" else getattr(trace, x).mean(axis=0)
         values: Floats = getattr(trace, y)
         line = mean_over_walks(values)
-        shown = np.isfinite(line) & (line > 0)
+        shown = drawable(line)
         axes.plot(where[shown], line[shown], label=name, linewidth=1.6, **_style(i))
         if trace.replicas > 1:
             low, high = np.quantile(
@@ -175,7 +178,7 @@ def _curves(axes: Axes, traces: dict[str, Trace], x: str, y: str) -> None:
             axes.fill_between(
                 where[shown],
                 low[shown],
-                np.where(np.isfinite(high), high, line)[shown],
+                np.where(drawable(high), high, line)[shown],
                 color=COLOURS[i % len(COLOURS)],
                 alpha=0.2,
                 linewidth=0,
@@ -287,6 +290,17 @@ def _thousands(value: float, _: Any) -> str:
     if abs(value) >= 1e6:
         return f"{value / 1e6:g}M"
     return f"{value / 1e3:g}k" if abs(value) >= 1e3 else f"{value:g}"
+
+
+def drawable(values: Floats) -> Bools:
+    """Return which values a logarithmic axis can show; a diverging model's error may be too large.
+
+    Examples
+    --------
+    >>> drawable(np.array([1.0, 0.0, 1e305, np.inf, np.nan])).tolist()
+    [True, False, False, False, False]
+    """
+    return np.asarray((values > 0) & (values < _LARGEST))
 
 
 def tidy(axes: Axes) -> None:
