@@ -30,6 +30,7 @@ from typing import IO, Any, Self
 import numpy as np
 
 from levywalk.arrays import AnyArray
+from levywalk.draws import VERSION as DRAWS_VERSION
 from levywalk.engine.bind import BoundPhase
 from levywalk.engine.prepare import Job
 from levywalk.engine.resume_checks import contradiction
@@ -283,6 +284,7 @@ def identity(job: Job, seed: int) -> dict[str, Any]:
     plan = job.plan
     return {
         "levywalk version": __version__,
+        "version of the draws": DRAWS_VERSION,
         "network": _DIGEST + plan.network.fingerprint(),
         "problem": _DIGEST + _problem_fingerprint(plan.problem),
         "design": _digest(

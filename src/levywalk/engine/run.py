@@ -295,4 +295,14 @@ def _provenance(
         replicas=plan.replicas,
     ) | {
         "start": start if isinstance(start, (str, int)) else np.asarray(start).tolist(),
+        **_width(job.backend),
     }
+
+
+def _width(backend: str) -> dict[str, int]:
+    """Return the width of the vector registers that the kernels were compiled for."""
+    if backend != "kernel":
+        return {}
+    from levywalk.engine.kernels.machine import vector_bits
+
+    return {"vector_bits": vector_bits()}

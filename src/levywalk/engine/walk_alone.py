@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from levywalk import checks
 from levywalk.arrays import Floats, Ints, Words64
-from levywalk.draws import Domain, keys
+from levywalk.draws import VERSION, Domain, keys
 from levywalk.engine.bind import BoundPhase, Sites, method_of
 from levywalk.engine.interrupt import Interruptible
 from levywalk.engine.memory import require_room
@@ -130,6 +130,7 @@ def walk(
     done = _walk(shares, steps, edges, replicas, progress, design.name)
     provenance = {
         "levywalk": __version__,
+        "draws": VERSION,
         "numpy": np.__version__,
         "python": platform.python_version(),
         "machine": platform.machine(),

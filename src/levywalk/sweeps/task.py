@@ -126,22 +126,24 @@ def find(name: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-@cache
 def source_of(name: str) -> str:
-    """Return a digest of the sources that decide a function's result: its own module and parts of
-    levywalk.
+    """Return a digest of the sources that decide a function's result: its own module, parts of
+    levywalk, and the files of a user's own methods that are loaded now.
 
     Examples
     --------
     >>> len(source_of("levywalk.sweeps.jobs:squares"))
     64
     """
+    return _source(name, "".join(sorted(loaded_files().values())))
+
+
+@cache
+def _source(name: str, loaded: str) -> str:
     file = getattr(importlib.import_module(name.partition(":")[0]), "__file__", None)
     own = Path(file).read_bytes() if file is not None and Path(file).exists() else b""
-    loaded = "".join(
-        sorted(loaded_files().values())
-    ).encode()  # users' own methods decide numbers too
-    return hashlib.sha256(source_digest(*DECISIVE_SOURCES).encode() + own + loaded).hexdigest()
+    digest = source_digest(*DECISIVE_SOURCES).encode() + own + loaded.encode()
+    return hashlib.sha256(digest).hexdigest()
 
 
 def carry_out(content: str, given: str, here: bool = False) -> Answer:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from levywalk.draws import VERSION
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.schedule import Schedule
@@ -42,6 +43,7 @@ def told(
     arrays = getattr(problem, "arrays", None)  # of a model that is several named arrays
     return {
         "levywalk": __version__,
+        "draws": VERSION,
         "numpy": np.__version__,
         "python": platform.python_version(),
         "machine": platform.machine(),

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
-from numba.core import config
+from numba.core import config as numba_config
 
 from levywalk.errors import InvalidParameter
 
@@ -32,6 +32,7 @@ class Shape(NamedTuple):
     chunk: int
 
 
+config: Any = numba_config  # numba makes its attributes at run time
 SHAPES = {512: Shape(512, 8, 8), 256: Shape(256, 4, 4), 128: Shape(128, 4, 4)}
 
 

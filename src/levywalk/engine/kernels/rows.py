@@ -34,11 +34,12 @@ from typing import Any
 
 from llvmlite import ir
 from numba import extending, types
-from numba.core import cgutils
+from numba.core import cgutils as numba_cgutils
 
 from levywalk.engine.kernels.vectors import LINE, Lanes, address, fused, order, spread
 
 intrinsic: Any = extending.intrinsic
+cgutils: Any = numba_cgutils
 
 HEAD = 4  # numbers before the features
 SHORT = 8  # lines up to which a row has one sum for each position

@@ -184,20 +184,27 @@ class Scratch(NamedTuple):
 def scratch(tables: Tables, course: Course, width: int) -> Scratch:
     """Return the buffers of one call of the loop; walkers that are not in a group go one by one."""
     batch, row = 1 if width == 1 else tables.batch, tables.lines * LINE
-    words = [_aligned(batch).view(np.uint64) for _ in range(7)]
+
+    def words(count: int) -> Words64:
+        return _aligned(count).view(np.uint64)
+
     return Scratch(
-        *words[:5],
-        _aligned(batch),
-        _aligned(batch * row),
-        np.zeros(max(len(course.distances), 1), np.uint64),
-        _aligned(LINE * row),
-        _aligned(4 * LINE),
-        _aligned(LINE),
-        _aligned(LINE * LINE).view(np.uint64),
-        words[5],
-        words[6],
-        np.zeros((3, batch), np.int64),
-        np.zeros((2, batch)),
+        node=words(batch),
+        moves=words(batch),
+        hops=words(batch),
+        a=words(batch),
+        b=words(batch),
+        scale=_aligned(batch),
+        model=_aligned(batch * row),
+        cuts=np.zeros(max(len(course.distances), 1), np.uint64),
+        gradient=_aligned(LINE * row),
+        partials=_aligned(4 * LINE),
+        slopes=_aligned(LINE),
+        lanes=words(LINE * LINE),
+        previous=words(batch),
+        longest_at=words(batch),
+        stays=np.zeros((3, batch), np.int64),
+        totals=np.zeros((2, batch)),
     )
 
 
@@ -309,11 +316,11 @@ def compiled_walkers(
                 else:
                     # Clear the whole slot: a model that has overflowed there may have left NaN next
                     # to its features.
-                    x = w * np.int64(length)
+                    slot = w * np.int64(length)
                     for j in range(np.int64(length)):
-                        model[x + j] = 0.0
+                        model[slot + j] = 0.0
                     for j in range(dim):
-                        model[x + HEAD + j] = rows.model[r, j]
+                        model[slot + HEAD + j] = rows.model[r, j]
             step_size = step_sizes[0]
             mark = 0
             if ALONE:
@@ -518,7 +525,9 @@ def compiled_walkers(
                             if APART:
                                 prefetch(places, here)
                             if KIND != WALK:
-                                for line in range(min(lines, ASKED) if KIND == ONE else 1):
+                                for line in range(
+                                    min(np.int64(lines), ASKED) if KIND == ONE else 1
+                                ):
                                     prefetch(nodes, here * stride + np.uint64(line * LINE))
 
                 if t + 1 == marks[mark]:

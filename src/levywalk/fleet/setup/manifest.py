@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from levywalk.arrays import Floats
+from levywalk.draws import VERSION as DRAWS_VERSION
 from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.protocol.node_step import STOPS, PublishedWalk
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
@@ -200,7 +201,11 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
     design, update = _methods(top)
     phases = _phases(top, design)
     published, start = _walk(top, design, update, dim, phases, nodes)
-    draws = top.table("draws", needed=("seed", "shared_key"))
+    draws = top.table("draws", needed=("version", "seed", "shared_key"))
+    if draws.integer("version", low=0, high=_MOST_SEED) != DRAWS_VERSION:
+        raise draws.bad(
+            "version", f"{DRAWS_VERSION}; use the version of levywalk that created the fleet"
+        )
     return cls(
         text,
         run,

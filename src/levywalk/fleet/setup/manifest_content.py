@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from levywalk.arrays import Floats
+from levywalk.draws import VERSION as DRAWS_VERSION
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.node_step import check_local
 from levywalk.memory import Sizes
@@ -64,7 +65,11 @@ def content_of(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
             "record_every": published.record_every,
             "start": fleet.start,
         },
-        "draws": {"seed": int(fleet.seed), "shared_key": fleet.shared_key},
+        "draws": {
+            "version": DRAWS_VERSION,
+            "seed": int(fleet.seed),
+            "shared_key": fleet.shared_key,
+        },
         "handoff": {key: value for key, value in _written(terms).items() if key != "run"},
     }
 
