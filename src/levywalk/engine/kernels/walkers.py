@@ -525,9 +525,8 @@ def compiled_walkers(
                             if APART:
                                 prefetch(places, here)
                             if KIND != WALK:
-                                for line in range(
-                                    min(np.int64(lines), ASKED) if KIND == ONE else 1
-                                ):
+                                asked = min(int(lines), ASKED) if KIND == ONE else 1
+                                for line in range(asked):
                                     prefetch(nodes, here * stride + np.uint64(line * LINE))
 
                 if t + 1 == marks[mark]:
