@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from levywalk.engine.run import run
     from levywalk.engine.walk_alone import walk
     from levywalk.errors import (
+        CacheWarning,
         DataWarning,
         DivergedWarning,
         InvalidData,
@@ -138,6 +139,7 @@ _HOME = {
     "levywalk.engine": ("run", "walk"),
     "levywalk.errors": (
         "DataWarning",
+        "CacheWarning",
         "DivergedWarning",
         "InvalidData",
         "InvalidNetwork",
@@ -225,6 +227,7 @@ __all__ = [
     "Array",
     "Assumptions",
     "Bounds",
+    "CacheWarning",
     "Comparison",
     "Constant",
     "DataWarning",

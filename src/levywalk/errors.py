@@ -58,6 +58,10 @@ class DataWarning(UserWarning):
     """A part of the input was dropped, or a result is not unique; the message gives the details."""
 
 
+class CacheWarning(UserWarning):
+    """Compiled code cannot be stored, so that every process compiles it anew."""
+
+
 class DivergedWarning(UserWarning):
     """Some replicas' models overflowed; ``Trace.diverged_at`` holds the steps."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
@@ -102,6 +104,17 @@ def side_by_side(shares: Sequence[Share], marks: Ints, pace: Pace, bar: Bar) -> 
 
     The calling thread shows their progress and receives Ctrl-C.
     """
+    with _told_while_compiling(bar.show):
+        return _side_by_side(shares, marks, pace, bar)
+
+
+def _told_while_compiling(show: bool) -> AbstractContextManager[None]:
+    """Return a context that says when compiling takes time; without kernels there is none."""
+    compiling = sys.modules.get("levywalk.engine.kernels.compiling")
+    return compiling.telling(show) if compiling else nullcontext()
+
+
+def _side_by_side(shares: Sequence[Share], marks: Ints, pace: Pace, bar: Bar) -> int:
     if len(shares) == 1:
         shares[0].through(bar.advance, marks=marks, pace=pace)
         return pace.limit

@@ -17,9 +17,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from levywalk.arrays import AnyArray, Bools, Floats, Ints, Ints32, Words64
+from levywalk.engine.kernels.compiling import kernel
 from levywalk.engine.kernels.rows import ANY_SHORT, HEAD, LONG, SHORT, row_dot
 from levywalk.engine.kernels.sigmoid import sigmoid
 from levywalk.engine.kernels.source import source_tag
@@ -120,7 +120,7 @@ def compiled_loop(
     OWN_UPDATE, OWN_WALK = own_update, own_walk
     LOOKED_AT = own_update or own_walk  # whether every step checks for overflow
 
-    @njit(cache=True, nogil=True, error_model="numpy")
+    @kernel()
     def loop(
         rows: Any, start: int, stop: int, graph: Any, data: Any, phases: Any, watch: Any, twins: Any
     ) -> None:

@@ -10,14 +10,15 @@ from __future__ import annotations
 from math import exp, isfinite, log
 
 import numpy as np
-from numba import njit
+
+from levywalk.engine.kernels.compiling import kernel
 
 # Sums may be reordered and fused; NaN and infinity keep their meaning.
 _REORDER = {"reassoc", "contract", "nsz"}
 _FACTORS = 32  # factors in [1, 2] per product, which is then at most 2^32
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+@kernel(fastmath=_REORDER)
 def distances2(models, active, optimum, errors, column):  # type: ignore[no-untyped-def]
     """Write only ‖x - x*‖²."""
     for r in range(models.shape[0]):
@@ -29,7 +30,7 @@ def distances2(models, active, optimum, errors, column):  # type: ignore[no-unty
             errors[r, 0, column + m] = total if active[r, m] and isfinite(total) else np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+@kernel(fastmath=_REORDER)
 def quadratic_excess(models, active, optimum, hessian, least, errors, column):  # type: ignore[no-untyped-def]
     """Write all errors of least squares, where f(x) - f(x*) is ½(x - x*)ᵀH(x - x*).
 
@@ -56,7 +57,7 @@ def quadratic_excess(models, active, optimum, hessian, least, errors, column):  
             errors[r, 2, column + m] = excess + least if known else np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+@kernel(fastmath=_REORDER)
 def logistic_loss(models, features, targets, offsets, ridge, out):  # type: ignore[no-untyped-def]
     """Write f(x) of each row: the mean over nodes of the node's mean, plus the ridge term.
 

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from levywalk.arrays import Floats, Words64
+from levywalk.engine.kernels.compiling import kernel
 from levywalk.engine.kernels.machine import shape
 from levywalk.engine.kernels.rows import HEAD
 from levywalk.engine.kernels.vectors import LINE
@@ -143,7 +144,7 @@ def _both(first: np.ndarray, count: np.ndarray) -> Words64:
     return (first.astype(np.uint64) << np.uint64(32)) | count.astype(np.uint64)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _edge_words(indptr, indices, ratio, edges):  # type: ignore[no-untyped-def]
     """Write each edge's neighbour and the upper 32 bits of its acceptance probability.
 

@@ -37,9 +37,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from levywalk.arrays import Bools, Floats, Ints, Ints32, Words64
+from levywalk.engine.kernels.compiling import kernel
 from levywalk.engine.kernels.rows import (
     HEAD,
     advance,
@@ -255,7 +255,7 @@ def compiled_walkers(
         np.uint64(row * LINE) for row in range(8)
     )
 
-    @njit(cache=True, nogil=True, error_model="numpy")
+    @kernel()
     def walkers(
         rows: Any,
         seen: Any,
