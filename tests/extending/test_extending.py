@@ -21,6 +21,7 @@ from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.registry import from_dict, to_dict
+from tests.limits import mostly_more
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "extending"
@@ -56,7 +57,7 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
 GIVEN: dict[str, Any] = {"steps": 300, "step_size": 1e-4, "replicas": 3, "record_walk": True}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", mostly_more(CASES, lambda case: case == "all at once"))
 def test_the_compiled_twin_is_the_plain_method(case: str) -> None:
     problem, walk, update = CASES[case]
     kernel, reference = (
@@ -235,6 +236,7 @@ figure = "none"
 """
 
 
+@pytest.mark.more
 def test_commands_know_a_loaded_file_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "experiment.toml").write_text(EXPERIMENT)
     refused = typed(tmp_path, "run", "experiment.toml")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import levywalk
 from tests.limits import PATIENCE
 
@@ -42,6 +44,7 @@ def copied(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.more
 def test_an_installation_that_cannot_be_written_to_compiles_without_a_store(tmp_path: Path) -> None:
     package = copied(tmp_path / "installed")
     # A file where numba would make its folder: nobody, not even root, can write there.

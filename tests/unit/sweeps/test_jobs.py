@@ -124,7 +124,10 @@ def test_results_of_other_sources_are_not_taken_for_these(
 def test_the_digest_knows_levywalk_and_the_module_of_the_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    source_of = task.source_of.__wrapped__
+    def source_of(name: str) -> str:
+        task._source.cache_clear()
+        return task.source_of(name)
+
     ours, theirs = (
         source_of("levywalk.sweeps.jobs:squares"),
         source_of("tests.unit.sweeps.work:logged"),
