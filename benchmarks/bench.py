@@ -21,6 +21,7 @@ from benchmarks.sizes import sizes
 from benchmarks.timing import Clock, Row, machine, table
 from benchmarks.updates import chains, checkpoints, dims, threads, visits, walkers
 from benchmarks.walks import walks
+from benchmarks.widths import widths
 
 _SAME = (
     "cpu",
@@ -45,6 +46,7 @@ class Section:
 SECTIONS = {
     "chain": Section(chains, 20, 6),
     "walkers": Section(walkers, 45, 8),
+    "widths": Section(widths, 60, 20),
     "walk": Section(walks, 90, 15),
     "dims": Section(dims, 110, 25),
     "threads": Section(threads, 30, 8),

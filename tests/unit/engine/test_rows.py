@@ -88,11 +88,17 @@ SHAPES = [
     (61, LONG),
     (131, LONG),
 ]
-QUICK = {((10, 2), 4, 4), ((61, LONG), 4, 4), ((10, 2), 8, 8), ((10, ANY_SHORT), 1, 4)}
+QUICK = {
+    ((10, 2), 4, 4),
+    ((61, LONG), 4, 4),
+    ((10, 2), 8, 8),
+    ((10, 2), 2, 2),
+    ((10, ANY_SHORT), 1, 4),
+}
 
 
 @pytest.mark.parametrize(
-    "case", mostly_more(product(SHAPES, [1, 4, 8], [4, 8]), lambda case: case in QUICK)
+    "case", mostly_more(product(SHAPES, [1, 2, 4, 8], [2, 4, 8]), lambda case: case in QUICK)
 )
 def test_dot_products_and_updates_are_the_exact_ones(
     case: tuple[tuple[int, int], int, int],
@@ -134,7 +140,7 @@ def compiled_alone(lines: int, chunk: int) -> Any:
     return work
 
 
-@pytest.mark.parametrize("chunk", [4, 8])
+@pytest.mark.parametrize("chunk", [2, 4, 8])
 @pytest.mark.parametrize("dim", [3, 10, 20])
 def test_a_model_in_registers_has_the_same_bits(dim: int, chunk: int) -> None:
     rng = np.random.default_rng(dim)

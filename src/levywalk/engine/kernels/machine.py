@@ -8,7 +8,7 @@ bits   group   chunk
 =====  ======  ==================================================================================
 512    8       8: AVX-512; a line of a row is one register
 256    4       4: AVX2; half a line is one register, and the head of a row is never read
-128    4       4: SSE2, NEON and everything else; LLVM splits every operation into two
+128    2       2: SSE2, NEON and everything else
 =====  ======  ==================================================================================
 """
 
@@ -33,7 +33,7 @@ class Shape(NamedTuple):
 
 
 config: Any = numba_config  # numba makes its attributes at run time
-SHAPES = {512: Shape(512, 8, 8), 256: Shape(256, 4, 4), 128: Shape(128, 4, 4)}
+SHAPES = {512: Shape(512, 8, 8), 256: Shape(256, 4, 4), 128: Shape(128, 2, 2)}
 
 
 @cache

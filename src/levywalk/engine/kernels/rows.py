@@ -24,7 +24,7 @@ bits, in groups and alone.
 The functions write instructions directly: numba compiles them in a fraction of the time that it
 needs for loops over lanes. ``LINES`` is the number of lines if it is a constant of the compiled
 code; else it is `LONG` for rows of more than `SHORT` lines, and `ANY_SHORT` for the others.
-``CHUNK`` is how many numbers an instruction handles, 8 or 4.
+``CHUNK`` is how many numbers an instruction handles: 8, 4 or 2.
 """
 
 from __future__ import annotations
@@ -147,6 +147,8 @@ class _Row:
                 builder.shuffle_vector(all_eight, nothing, order(list(range(k, k + 4))))
                 for k in (0, 4)
             ]
+        if len(totals) == 4:
+            totals = [_joined(builder, *totals[:2]), _joined(builder, *totals[2:])]
         return builder.fadd(*totals)
 
     def _add_product(self, total: Any, a: Any, x: Any, line: Any, part: int, begun: bool) -> None:
