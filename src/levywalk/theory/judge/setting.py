@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
@@ -16,8 +15,8 @@ from levywalk.network import Network
 from levywalk.problem import Problem, optimum_of
 from levywalk.schedule import Constant, is_schedule
 from levywalk.theory.chain.stationary import stationary
-from levywalk.theory.chain.stochastic_matrix import reversible
-from levywalk.theory.chain.transition import require_design, transition
+from levywalk.theory.chain.stochastic_matrix import as_chain, reversible
+from levywalk.theory.chain.transition import affordable_chain, require_design, transition
 from levywalk.theory.judge.closed_form import is_logistic, is_quadratic, states
 from levywalk.theory.judge.curvature import gradient_scale, local_gradients
 from levywalk.updates import as_step_size
@@ -68,13 +67,21 @@ class TheoremSetting:
         """Return whether ν(v)P(v,u) = ν(u)P(u,v) holds, up to a small relative error."""
         if self.p_jump == 0.0:
             return True  # Metropolis-Hastings and i.i.d. sampling are always reversible
-        return reversible(sparse.csr_array(self.P), self.law)
+        return reversible(as_chain(self.P), self.law)
 
 
 def make_setting(
-    network: Network, problem: Problem, design: Design, step_size: Any
+    network: Network,
+    problem: Problem,
+    design: Design,
+    step_size: Any,
+    *,
+    operator: bool = False,
 ) -> TheoremSetting:
-    """Bind a design to a network and a problem; refuse what the theorems do not cover."""
+    """Bind a design to a network and a problem; refuse what the theorems do not cover.
+
+    With ``operator`` the chain is an operator where its matrix would have many entries.
+    """
     design = require_design(network, problem, design)
     bound = design.bind(network, problem)
     gamma = as_step_size(step_size, 1.0 / bound.largest)
@@ -84,7 +91,7 @@ def make_setting(
             "the theory needs constant steps"
         )
     p_jump = _constant_p_jump(design)
-    P = transition(network, problem, design)
+    P = (affordable_chain if operator else transition)(network, problem, design)
     # Without jumps the stationary law is the target, which is known exactly.
     law = bound.law if p_jump == 0.0 else np.asarray(stationary(P), dtype=np.float64)
     optimum = checked_optimum(problem)
