@@ -104,13 +104,11 @@ class _System:
     def __init__(self, P: Any, law: Floats) -> None:
         self._P, self._law = P, law
         self._symmetric = reversible(P, law)
-        stay = (
-            P.diagonal()
-            if sparse.issparse(P)
-            else P.stay
-            if isinstance(P, ChainOperator)
-            else np.zeros(len(law))
-        )
+        stay = np.zeros(len(law))
+        if isinstance(P, ChainOperator):
+            stay = P.stay
+        elif not isinstance(P, LinearOperator):
+            stay = P.diagonal()
         self._leave = np.maximum(1.0 - stay, np.finfo(float).eps)
 
     def apply(self, X: Floats) -> Floats:

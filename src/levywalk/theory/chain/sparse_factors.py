@@ -119,7 +119,9 @@ class SparseFactors:
     def solve(self, right: Floats, transposed: bool = False) -> Floats:
         """Return the solution for one right-hand side."""
         if self._full is not None:
-            return np.asarray(scipy.linalg.lu_solve(self._dense, right, trans=int(transposed)))
+            return np.asarray(
+                scipy.linalg.lu_solve(self._dense, right, trans=1 if transposed else 0)
+            )
         trans = "T" if transposed else "N"
         if self._order is None:
             return np.asarray(self._lu.solve(right, trans))

@@ -106,8 +106,9 @@ class EntrapmentReport:
 
     def __repr__(self) -> str:
         return (
-            f"EntrapmentReport({self.design}: score {self.score:.3g}, {steps_text(self.worst.dwell)} "
-            f"per visit at {self.worst.place}, right gap {self.gap.value:.3g})"
+            f"EntrapmentReport({self.design}: score {self.score:.3g}, "
+            f"{steps_text(self.worst.dwell)} per visit at {self.worst.place}, "
+            f"right gap {self.gap.value:.3g})"
         )
 
     def _repr_html_(self) -> str:

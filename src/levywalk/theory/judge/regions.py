@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from levywalk.notebook import columns_html
 from levywalk.theory.chain.answer import EXACT, answer_text
 
-
 HEADER = (
     "region",
     "steps per visit",
@@ -122,8 +121,8 @@ class Region:
 
     def __repr__(self) -> str:
         return (
-            f"Region({self.place}: {steps_text(self.dwell)} per visit, {steps_text(self.iid_dwell)} with "
-            f"i.i.d. draws, mass {self.mass:.3g})"
+            f"Region({self.place}: {steps_text(self.dwell)} per visit, "
+            f"{steps_text(self.iid_dwell)} with i.i.d. draws, mass {self.mass:.3g})"
         )
 
     def _repr_html_(self) -> str:
