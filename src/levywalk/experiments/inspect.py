@@ -18,7 +18,6 @@ from levywalk.theory import (
     EntrapmentReport,
     Prediction,
     assumptions,
-    predict,
     spectral_gap,
     stationary_report,
     total_variation,
@@ -27,6 +26,7 @@ from levywalk.theory import (
 from levywalk.theory.chain.blas_threads import one_blas_thread
 from levywalk.theory.chain.transition import affordable_chain, require_design
 from levywalk.theory.judge.entrapment import entrapment_of_chain
+from levywalk.theory.judge.predict import predict_for_chain
 from levywalk.walks import Design, mhlj, unif_rw, weight_rw
 
 _PREDICTED_UP_TO = 200_000  # nodes; with more, a prediction takes minutes
@@ -229,7 +229,7 @@ def inspect(
                 total_variation=total_variation(target, found.law),
                 law=found.law,
                 target=target,
-                prediction=_prediction(network, problem, design, accuracy),
+                prediction=_prediction(network, problem, design, P, found.law, accuracy),
             )
             bar.advance(1)
     last = list(designs.values())[-1]
@@ -238,9 +238,9 @@ def inspect(
 
 
 def _prediction(
-    network: Network, problem: Problem, design: Design, accuracy: float
+    network: Network, problem: Problem, design: Design, P: Any, law: Floats, accuracy: float
 ) -> Prediction | None:
     optimum = optimum_of(problem)
     if optimum is None or network.n > _PREDICTED_UP_TO or not optimum.any():
         return None
-    return predict(network, problem, design, accuracy=accuracy)
+    return predict_for_chain(network, problem, design, P, law, accuracy=accuracy)

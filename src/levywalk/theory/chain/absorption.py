@@ -90,15 +90,21 @@ def _iterated(P: Any, inside: Ints, law: Floats, symmetric: bool) -> AbsorptionT
         return bool(np.abs(residual).max() <= _AIM)
 
     if symmetric:
-        mass = law[inside] / law[inside].max()
-        times = solve_symmetric(
-            lambda X: mass[:, None] * apply(X[:, 0])[:, None],
-            mass * leave,
-            mass[:, None],
-            lambda residual: reached(residual[:, 0] / mass),
-        )[:, 0]
+        # diag(ν)(I - Q) is symmetric; it is scaled on both sides to have 1 on its diagonal
+        root = np.sqrt(law[inside] / law[inside].max() / leave)
+        found = solve_symmetric(
+            lambda X: root[:, None] * apply(X[:, 0] / (root * leave))[:, None],
+            root[:, None],
+            lambda residual: reached(residual[:, 0] / root),
+        )
+        times = found[:, 0] / (root * leave)
     else:
-        times = solve_unsymmetric(apply, leave, ones, reached)
+        times = solve_unsymmetric(
+            lambda X: apply(X[:, 0])[:, None],
+            leave,
+            ones[:, None],
+            lambda residual: reached(residual[:, 0]),
+        )[:, 0]
     residual = float(np.abs(ones - apply(times)).max())
     error = residual + _ROUNDING * float(np.abs(times).max())
     return AbsorptionTimes(times, error if np.isfinite(error) else np.inf, ITERATIVE)

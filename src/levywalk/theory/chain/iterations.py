@@ -2,37 +2,36 @@
 
 They serve networks without small separators, where sparse factors would be nearly full. Such
 networks mix quickly once nodes that are hard to leave are scaled away, so few iterations suffice.
+All columns of a right-hand side are solved side by side, because a product with many columns costs
+little more than one with a single column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, bicgstab, gmres
+from scipy.sparse.linalg import LinearOperator, gmres
 
 from levywalk.arrays import Floats
 
-_MOST_ITERATIONS = 4_000  # of conjugate gradients
-_MOST_PRODUCTS = 2_000  # of one round for a matrix that is not symmetric
+_MOST_ITERATIONS = 4_000  # of one round
 _ROUNDS = 4  # each round solves for what is left; rounding errors of the one before vanish
-_GAIN = 1e-7  # how much a round reduces the residual
+_GMRES_CYCLES = 20  # of 60 products each
+_SMALLEST = 1e-300
 
 Apply = Callable[[Floats], Floats]
 Reached = Callable[[Floats], bool]
 
 
-def solve_symmetric(apply: Apply, diagonal: Floats, right: Floats, reached: Reached) -> Floats:
-    """Solve Ax = b for all columns of b at once by conjugate gradients.
+def solve_symmetric(apply: Apply, right: Floats, reached: Reached) -> Floats:
+    """Solve Ax = b for all columns of b by conjugate gradients.
 
     Parameters
     ----------
     apply
-        x ↦ Ax for an array of the shape of ``right``; A is positive semidefinite, and b is in its
-        range.
-    diagonal
-        The diagonal of A, which is positive.
+        x ↦ Ax for an array of the shape of ``right``. A is positive semidefinite with 1 on its
+        diagonal, and b is in its range.
     right
         b, an array of shape (n, k).
     reached
@@ -45,82 +44,128 @@ def solve_symmetric(apply: Apply, diagonal: Floats, right: Floats, reached: Reac
 
     Examples
     --------
-    >>> A = np.array([[2.0, -1.0], [-1.0, 2.0]])
+    >>> A = np.array([[1.0, -0.5], [-0.5, 1.0]])
     >>> small = lambda r: bool(abs(r).max() < 1e-12)
-    >>> solve_symmetric(A.dot, np.diag(A), np.array([[1.0], [1.0]]), small).round(9)
-    array([[1.],
-           [1.]])
+    >>> solve_symmetric(A.dot, np.array([[1.0], [1.0]]), small).round(9)
+    array([[2.],
+           [2.]])
     """
     x = np.zeros_like(right)
-    scale = 1.0 / diagonal[:, None]
     for _ in range(_ROUNDS):
         residual = right - apply(x)
         if reached(residual):
             break
-        x = x + _conjugate_gradients(apply, scale, residual, reached)
+        x += _conjugate_gradients(apply, residual, reached)
     return x
 
 
-def _conjugate_gradients(apply: Apply, scale: Floats, residual: Floats, reached: Reached) -> Floats:
+def _conjugate_gradients(apply: Apply, residual: Floats, reached: Reached) -> Floats:
     x = np.zeros_like(residual)
-    scaled = scale * residual
-    direction = scaled.copy()
-    size = np.einsum("ij,ij->j", residual, scaled)
+    direction = residual.copy()
+    size = _products(residual, residual)
     for _ in range(_MOST_ITERATIONS):
         image = apply(direction)
-        curvature = np.einsum("ij,ij->j", direction, image)
-        alive = (curvature > 0.0) & (size > 0.0)
-        if not alive.any():
+        length = _ratio(size, _products(direction, image))
+        if not length.any():
             break
-        length = np.where(alive, size / np.where(alive, curvature, 1.0), 0.0)
         x += length * direction
-        residual = residual - length * image
+        residual -= length * image
         if reached(residual):
             break
-        scaled = scale * residual
-        before, size = size, np.einsum("ij,ij->j", residual, scaled)
-        direction *= np.where(alive, size / np.where(before > 0.0, before, 1.0), 0.0)
-        direction += scaled
+        before, size = size, _products(residual, residual)
+        direction *= _ratio(size, before)
+        direction += residual
     return x
+
+
+def _products(x: Floats, y: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij->j", x, y))
+
+
+def _ratio(over: Floats, under: Floats) -> Floats:
+    """Return the quotients, and 0 for columns that are finished or have broken down."""
+    good = np.isfinite(under) & np.isfinite(over) & (np.abs(under) > _SMALLEST)
+    return np.asarray(np.where(good, over / np.where(good, under, 1.0), 0.0))
 
 
 def solve_unsymmetric(apply: Apply, diagonal: Floats, right: Floats, reached: Reached) -> Floats:
-    """Solve Ax = b for one right-hand side by BiCGSTAB, then by GMRES where that does not help.
+    """Solve Ax = b for all columns of b by BiCGSTAB, then by GMRES where that does not help.
 
-    The parameters are those of `solve_symmetric`, but A need not be symmetric, and b is a vector.
+    Parameters
+    ----------
+    apply
+        x ↦ Ax for an array of shape (n, k).
+    diagonal
+        The diagonal of A, about; it is positive.
+    right, reached
+        As for `solve_symmetric`.
 
     Examples
     --------
     >>> A = np.array([[2.0, -1.0], [0.0, 1.0]])
     >>> small = lambda r: bool(abs(r).max() < 1e-12)
-    >>> solve_unsymmetric(A.dot, np.diag(A), np.array([1.0, 1.0]), small).round(9)
-    array([1., 1.])
+    >>> solve_unsymmetric(A.dot, np.diag(A), np.array([[1.0], [1.0]]), small).round(9)
+    array([[1.],
+           [1.]])
     """
-    n = len(right)
-    system = LinearOperator((n, n), matvec=apply, dtype=np.float64)
-    scale = LinearOperator((n, n), matvec=lambda r: r / diagonal, dtype=np.float64)
-    x, residual = np.zeros(n), right
-    size = float(np.linalg.norm(right))
-    stuck = 0
-    for _ in range(2 * _ROUNDS):
-        if reached(residual) or stuck == 2:
+    scale = 1.0 / diagonal[:, None]
+    x, residual = np.zeros_like(right), right
+    sizes = np.linalg.norm(right, axis=0)
+    for attempt in range(_ROUNDS):
+        if reached(residual):
             break
         with np.errstate(all="ignore"):  # if a method breaks down, the residual shows it
-            change = _round(system, scale, residual, patient=stuck > 0)
+            change = (
+                _bicgstab(apply, scale, residual, reached)
+                if attempt < _ROUNDS - 1
+                else _gmres(apply, diagonal, residual)
+            )
         after = right - apply(x + change)
-        left = float(np.linalg.norm(after))
-        if np.isfinite(left) and left < 0.5 * size:
-            x, residual, size, stuck = x + change, after, left, 0
-        else:
-            stuck += 1
+        now = np.linalg.norm(after, axis=0)
+        better = np.isfinite(now) & (now < sizes)
+        x = np.where(better, x + change, x)
+        residual, sizes = np.where(better, after, residual), np.where(better, now, sizes)
     return x
 
 
-def _round(system: Any, scale: Any, residual: Floats, *, patient: bool) -> Floats:
-    if patient:
-        found, _ = gmres(
-            system, residual, rtol=_GAIN, restart=60, maxiter=_MOST_PRODUCTS // 60, M=scale
+def _bicgstab(apply: Apply, scale: Floats, residual: Floats, reached: Reached) -> Floats:
+    """Return the best solutions of one round of BiCGSTAB with the preconditioner on the right."""
+    shadow = residual.copy()
+    x, best = np.zeros_like(residual), np.zeros_like(residual)
+    least = np.linalg.norm(residual, axis=0)
+    direction = residual.copy()
+    rho = _products(shadow, residual)
+    for _ in range(_MOST_ITERATIONS // 2):
+        scaled = scale * direction
+        image = apply(scaled)
+        alpha = _ratio(rho, _products(shadow, image))
+        half = residual - alpha * image
+        other = scale * half
+        turned = apply(other)
+        omega = _ratio(_products(turned, half), _products(turned, turned))
+        x += alpha * scaled
+        x += omega * other
+        residual = half - omega * turned
+        sizes = np.linalg.norm(residual, axis=0)
+        improved = sizes < least
+        best[:, improved], least = x[:, improved], np.minimum(sizes, least)
+        if reached(residual) or not (alpha.any() and omega.any()):
+            break
+        before, rho = rho, _products(shadow, residual)
+        direction = residual + _ratio(rho, before) * _ratio(alpha, omega) * (
+            direction - omega * image
         )
-    else:
-        found, _ = bicgstab(system, residual, rtol=_GAIN, maxiter=_MOST_PRODUCTS // 2, M=scale)
-    return np.asarray(found)
+    return best
+
+
+def _gmres(apply: Apply, diagonal: Floats, residual: Floats) -> Floats:
+    n = len(residual)
+    system = LinearOperator(
+        (n, n), matvec=lambda x: apply(x.reshape(n, 1)).ravel(), dtype=np.float64
+    )
+    scale = LinearOperator((n, n), matvec=lambda r: r / diagonal, dtype=np.float64)
+    columns = [
+        gmres(system, column, rtol=1e-8, restart=60, maxiter=_GMRES_CYCLES, M=scale)[0]
+        for column in residual.T
+    ]
+    return np.column_stack(columns)

@@ -12,14 +12,16 @@ from scipy.sparse.linalg import LinearOperator, splu
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
 from levywalk.theory.chain.answer import EXACT, ITERATIVE
-from levywalk.theory.chain.iterations import Apply, Reached, solve_symmetric, solve_unsymmetric
+from levywalk.theory.chain.iterations import solve_symmetric, solve_unsymmetric
 from levywalk.theory.chain.sparse_factors import full_solve, low_fill, mostly_full
+from levywalk.theory.chain.stationary import generator
 from levywalk.theory.chain.stochastic_matrix import SMALL, ChainOperator, reversible
 
 _FACTORED = SMALL  # nodes; larger networks are factorised only if the factors are small
-_RESIDUAL = 1e-8  # largest relative residual
-_AIM = 1e-10  # relative residual at which iterations stop
-_CORRECTION = 0.05  # relative residual of the correction, of which only the size is needed
+_RESIDUAL = 2e-7  # largest relative residual
+_AIM = 1e-7  # relative residual at which iterations stop for a reversible chain
+_FINE_AIM = 1e-9  # the same for other chains
+_CORRECTION = 0.01  # relative residual of the correction, of which only the size is needed
 
 
 @dataclass(frozen=True)
@@ -30,15 +32,20 @@ class PoissonSolution:
     ----------
     values
         g with mean zero under the stationary law.
-    correction
-        What one more solution, for the residual that was left, has changed. Its size estimates the
-        error, and the error that is left is much smaller. It is 0 for an exact answer.
+    forward, backward
+        Two arrays that bound the error of Σ ν(v) a(v)·g(v), for a linear image a of h: in each
+        dimension it is at most the product of their norms in L²(ν), both mapped like h. A reversible
+        chain has the solution and the residual, because the error is then ⟨g, residual⟩ to first
+        order. Other chains have h and the correction that one more solution, for the residual that
+        was left, has made; the error that is left is much smaller. The second is 0 for an exact
+        answer.
     method
         "exact" (elimination) or "iterative".
     """
 
     values: Floats
-    correction: Floats
+    forward: Floats
+    backward: Floats
     method: str
 
 
@@ -68,7 +75,8 @@ def solve_poisson(P: Any, law: Floats, centred: Floats) -> PoissonSolution:
     """
     if not isinstance(P, LinearOperator) and (P.shape[0] <= _FACTORED or low_fill(P)):
         values = _factored(P, centred)
-        return PoissonSolution(values - law @ values, np.zeros_like(values), EXACT)
+        values = values - law @ values
+        return PoissonSolution(values, centred, np.zeros_like(values), EXACT)
     return _iterated(P, law, centred)
 
 
@@ -83,8 +91,9 @@ def _factored(P: sparse.csr_array, centred: Floats) -> Floats:
 
 def _iterated(P: Any, law: Floats, centred: Floats) -> PoissonSolution:
     system = _System(P, law)
-    values = system.solve(centred, _AIM)
+    values = system.solve(centred, _AIM if system.symmetric else _FINE_AIM)
     left = centred - system.apply(values)
+    left -= law @ left
     size = np.maximum(system.norms(centred), 1e-300)
     worst = float((system.norms(left) / size).max())
     if not worst <= _RESIDUAL:
@@ -93,9 +102,10 @@ def _iterated(P: Any, law: Floats, centred: Floats) -> PoissonSolution:
             f"{worst:.1e}; the walk mixes too slowly for so many nodes; use a smaller network of "
             "the same family"
         )
-    left -= law @ left
+    if system.symmetric:
+        return PoissonSolution(values, values, 2.0 * left, ITERATIVE)
     correction = system.solve(left, _CORRECTION)
-    return PoissonSolution(values + correction, correction, ITERATIVE)
+    return PoissonSolution(values + correction, centred, 2.0 * correction, ITERATIVE)
 
 
 class _System:
@@ -103,7 +113,7 @@ class _System:
 
     def __init__(self, P: Any, law: Floats) -> None:
         self._P, self._law = P, law
-        self._symmetric = reversible(P, law)
+        self.symmetric = reversible(P, law)
         stay = np.zeros(len(law))
         if isinstance(P, ChainOperator):
             stay = P.stay
@@ -124,35 +134,34 @@ class _System:
         goal = aim * self.norms(right)
         if not goal.any():
             return np.zeros_like(right)
-        if self._symmetric:
-            found = self._by_conjugate_gradients(right, goal)
-        else:
-            found = np.column_stack(
-                [
-                    solve_unsymmetric(
-                        self._regular, self._leave, column, self._reached(float(limit))
-                    )
-                    for column, limit in zip(right.T, goal, strict=True)
-                ]
-            )
+        found = self._reversible(right, goal) if self.symmetric else self._general(right, goal)
         return np.asarray(found - self._law @ found)
 
-    @property
-    def _regular(self) -> Apply:
-        return lambda x: x - self._P @ x + self._law @ x
+    def _general(self, right: Floats, goal: Floats) -> Floats:
+        return solve_unsymmetric(
+            lambda X: X - self._P @ X + self._law @ X,
+            self._leave,
+            right,
+            lambda residual: bool((self.norms(residual) <= goal).all()),
+        )
 
-    def _reached(self, limit: float) -> Reached:
-        return lambda residual: bool(np.sqrt(self._law @ np.square(residual)) <= limit)
-
-    def _by_conjugate_gradients(self, right: Floats, goal: Floats) -> Floats:
-        mass = self._law[:, None]
-
-        def apply(X: Floats) -> Floats:
-            image = mass * (X - self._P @ X)
-            return np.asarray(image - mass * image.sum(axis=0))  # the sums are rounding errors
+    def _reversible(self, right: Floats, goal: Floats) -> Floats:
+        """Scale diag(ν)(I - P), which is symmetric, to have 1 on its diagonal."""
+        before = np.sqrt(self._law / self._leave)
+        after = 1.0 / (before * self._leave)
+        weights = self._law / np.square(before)
 
         def reached(residual: Floats) -> bool:
-            sizes = np.sqrt((np.square(residual) / mass).sum(axis=0))
-            return bool((sizes <= goal).all())
+            return bool((weights @ np.square(residual) <= np.square(goal)).all())
 
-        return solve_symmetric(apply, self._law * self._leave, mass * right, reached)
+        if isinstance(self._P, LinearOperator):
+            found = solve_symmetric(
+                lambda X: before[:, None] * self.apply(after[:, None] * X),
+                before[:, None] * right,
+                reached,
+            )
+        else:
+            scaled = sparse.diags_array(before) @ generator(self._P) @ sparse.diags_array(after)
+            matrix = sparse.csr_array(scaled)
+            found = solve_symmetric(matrix.dot, before[:, None] * right, reached)
+        return np.asarray(after[:, None] * found)

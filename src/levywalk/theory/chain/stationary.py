@@ -187,15 +187,16 @@ def _iterated(chain: Chain) -> StationaryReport:
     """Find the law by iterations, and estimate its error by solving for what is left."""
     system = _KrylovSystem(chain)
     found = _checked(chain, _krylov(chain, system), "krylov")
-    left = system.push(found.law) - found.law
+    left = (system.push(found.law) - found.law)[:, None]
+    left -= left.mean()
     size = float(np.linalg.norm(left))
     missing = solve_unsymmetric(
-        system.apply,
+        lambda X: system.apply(X[:, 0])[:, None],
         system.leave,
-        left - left.mean(),
+        left,
         lambda residual: float(np.linalg.norm(residual)) <= 0.05 * size,
     )
-    error = 1.1 * float(np.abs(missing).sum()) + 4.0 * float(np.finfo(float).eps)
+    error = 2.0 * float(np.abs(missing).sum()) + 4.0 * float(np.finfo(float).eps)
     return replace(found, error=error)
 
 

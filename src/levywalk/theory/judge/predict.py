@@ -30,8 +30,14 @@ from levywalk.notebook import table_html
 from levywalk.problem import Problem
 from levywalk.theory.chain.answer import EXACT, answer_text
 from levywalk.theory.chain.blas_threads import one_blas_thread
-from levywalk.theory.chain.poisson import solve_poisson
-from levywalk.theory.chain.transition import levy_matrix, metropolis_hastings_matrix
+from levywalk.theory.chain.poisson import PoissonSolution, solve_poisson
+from levywalk.theory.chain.stationary import stationary
+from levywalk.theory.chain.transition import (
+    affordable_chain,
+    levy_matrix,
+    metropolis_hastings_matrix,
+    require_design,
+)
 from levywalk.theory.judge.curvature import CLOSED_FORM, hessian_method, mean_hessian
 from levywalk.theory.judge.floor import fixed_point
 from levywalk.theory.judge.setting import make_setting
@@ -142,8 +148,23 @@ def predict(
     >>> trapped.steps > free.steps
     True
     """
+    design = require_design(network, problem, design)
+    P = affordable_chain(network, problem, design)
+    return predict_for_chain(network, problem, design, P, stationary(P), accuracy=accuracy)
+
+
+def predict_for_chain(
+    network: Network,
+    problem: Problem,
+    design: Design,
+    P: Any,
+    law: Floats,
+    *,
+    accuracy: float = 0.01,
+) -> Prediction:
+    """Return `predict` where the chain and its law are already known."""
     accuracy = checks.positive("accuracy", accuracy)
-    setting = make_setting(network, problem, design, "theory", operator=True)
+    setting = make_setting(network, problem, design, "theory", chain=(P, law))
     bound, law = setting.bound, setting.law
     fixed, _ = fixed_point(setting)
     hessian = mean_hessian(problem, law * setting.weights, fixed)
@@ -166,7 +187,7 @@ def predict(
     steps, gamma = fewest(noise)
     error = 0.0
     if poisson.method != EXACT:  # the steps never decrease with the noise
-        margin = _noise_error(law, hessian, gradients, poisson.correction)
+        margin = _noise_error(law, hessian, poisson)
         error = _spread(fewest(noise - margin)[0], steps, fewest(noise + margin)[0])
     hops, transfers = communication(bound, law)
     bias2 = float(((fixed - setting.optimum) ** 2).sum())
@@ -185,11 +206,12 @@ def predict(
     )
 
 
-def _noise_error(law: Floats, hessian: Floats, centred: Floats, correction: Floats) -> float:
-    """Return how much the correction of Poisson's equation can change tr C = ½ tr(H⁻¹Σ)."""
+def _noise_error(law: Floats, hessian: Floats, poisson: PoissonSolution) -> float:
+    """Return how much the error of Poisson's equation can change tr C = ½ tr(H⁻¹Σ)."""
     rates, modes = np.linalg.eigh(hessian)
     whiten = modes / np.sqrt(np.maximum(rates, 1e-300))
-    sizes = [np.sqrt(law @ np.square(values @ whiten)) for values in (centred, correction)]
+    both = (poisson.forward, poisson.backward)
+    sizes = [np.sqrt(law @ np.square(values @ whiten)) for values in both]
     return float(sizes[0] @ sizes[1])
 
 

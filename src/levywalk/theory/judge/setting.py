@@ -16,7 +16,7 @@ from levywalk.problem import Problem, optimum_of
 from levywalk.schedule import Constant, is_schedule
 from levywalk.theory.chain.stationary import stationary
 from levywalk.theory.chain.stochastic_matrix import as_chain, reversible
-from levywalk.theory.chain.transition import affordable_chain, require_design, transition
+from levywalk.theory.chain.transition import require_design, transition
 from levywalk.theory.judge.closed_form import is_logistic, is_quadratic, states
 from levywalk.theory.judge.curvature import gradient_scale, local_gradients
 from levywalk.updates import as_step_size
@@ -76,11 +76,11 @@ def make_setting(
     design: Design,
     step_size: Any,
     *,
-    operator: bool = False,
+    chain: tuple[Any, Floats] | None = None,
 ) -> TheoremSetting:
     """Bind a design to a network and a problem; refuse what the theorems do not cover.
 
-    With ``operator`` the chain is an operator where its matrix would have many entries.
+    ``chain`` is the chain and its stationary law, if they are already known.
     """
     design = require_design(network, problem, design)
     bound = design.bind(network, problem)
@@ -91,9 +91,11 @@ def make_setting(
             "the theory needs constant steps"
         )
     p_jump = _constant_p_jump(design)
-    P = (affordable_chain if operator else transition)(network, problem, design)
+    P = transition(network, problem, design) if chain is None else chain[0]
     # Without jumps the stationary law is the target, which is known exactly.
-    law = bound.law if p_jump == 0.0 else np.asarray(stationary(P), dtype=np.float64)
+    law = bound.law
+    if p_jump > 0.0:
+        law = np.asarray(stationary(P) if chain is None else chain[1], dtype=np.float64)
     optimum = checked_optimum(problem)
     if optimum is None:
         raise InvalidParameter(
