@@ -17,7 +17,7 @@ from scipy.sparse.linalg import LinearOperator, spsolve
 from levywalk.arrays import Floats, Ints
 from levywalk.theory.chain.answer import EXACT, ITERATIVE
 from levywalk.theory.chain.iterations import solve_symmetric, solve_unsymmetric
-from levywalk.theory.chain.sparse_factors import full_solve, low_fill, mostly_full, quick_fill
+from levywalk.theory.chain.sparse_factors import full_solve, mostly_full, possible_fill, quick_fill
 from levywalk.theory.chain.stochastic_matrix import ChainOperator
 
 _AIM = 1e-11  # relative error at which iterations stop
@@ -70,7 +70,7 @@ def absorption_times(P: Any, inside: Ints, law: Floats, *, symmetric: bool) -> A
     if quick_fill(block):
         return _eliminated(block)
     found = _iterated(P, inside, law, symmetric)
-    if found.error > _ENOUGH and low_fill(block):
+    if found.error > _ENOUGH and possible_fill(block):
         return _eliminated(block)
     return found
 

@@ -87,7 +87,7 @@ class SpectralGap:
     def answer(self) -> str:
         """The kind of method in words: "exact", or "iterative" with the error estimate."""
         if self.is_bound:
-            return f"{ITERATIVE}, an upper bound only"
+            return "an upper bound only"
         kind = EXACT if self.method in _EXACT_METHODS else ITERATIVE
         return answer_text(kind, self.relative_error)
 

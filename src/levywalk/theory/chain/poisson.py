@@ -13,7 +13,12 @@ from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
 from levywalk.theory.chain.answer import EXACT, ITERATIVE
 from levywalk.theory.chain.iterations import solve_symmetric, solve_unsymmetric
-from levywalk.theory.chain.sparse_factors import full_solve, low_fill, mostly_full
+from levywalk.theory.chain.sparse_factors import (
+    full_solve,
+    low_fill,
+    mostly_full,
+    possible_fill,
+)
 from levywalk.theory.chain.stationary import generator
 from levywalk.theory.chain.stochastic_matrix import SMALL, ChainOperator, reversible
 
@@ -34,11 +39,11 @@ class PoissonSolution:
         g with mean zero under the stationary law.
     forward, backward
         Two arrays that bound the error of Σ ν(v) a(v)·g(v), for a linear image a of h: in each
-        dimension it is at most the product of their norms in L²(ν), both mapped like h. A reversible
-        chain has the solution and the residual, because the error is then ⟨g, residual⟩ to first
-        order. Other chains have h and the correction that one more solution, for the residual that
-        was left, has made; the error that is left is much smaller. The second is 0 for an exact
-        answer.
+        dimension it is at most the product of their norms in L²(ν), both mapped like h. For a
+        reversible chain they are the solution and the residual, because the error is ⟨g, residual⟩
+        to first order. For other chains they are h and the correction that one more solution, for
+        the residual that was left, has made; the error that is left is much smaller. The second is
+        0 for an exact answer.
     method
         "exact" (elimination) or "iterative".
     """
@@ -74,10 +79,23 @@ def solve_poisson(P: Any, law: Floats, centred: Floats) -> PoissonSolution:
            [-5.]])
     """
     if not isinstance(P, LinearOperator) and (P.shape[0] <= _FACTORED or low_fill(P)):
-        values = _factored(P, centred)
-        values = values - law @ values
-        return PoissonSolution(values, centred, np.zeros_like(values), EXACT)
-    return _iterated(P, law, centred)
+        return _exact(P, law, centred)
+    found = _iterated(P, law, centred)
+    if found is None and not isinstance(P, LinearOperator) and possible_fill(P):
+        return _exact(P, law, centred)
+    if found is None:
+        raise InvalidParameter(
+            "the cost on this network cannot be predicted: the iterations for Poisson's equation "
+            "do not converge; the walk mixes too slowly for so many nodes; use a smaller network "
+            "of the same family"
+        )
+    return found
+
+
+def _exact(P: sparse.csr_array, law: Floats, centred: Floats) -> PoissonSolution:
+    values = _factored(P, centred)
+    values = values - law @ values
+    return PoissonSolution(values, centred, np.zeros_like(values), EXACT)
 
 
 def _factored(P: sparse.csr_array, centred: Floats) -> Floats:
@@ -89,7 +107,7 @@ def _factored(P: sparse.csr_array, centred: Floats) -> Floats:
     return np.vstack([head, np.zeros((1, centred.shape[1]))])
 
 
-def _iterated(P: Any, law: Floats, centred: Floats) -> PoissonSolution:
+def _iterated(P: Any, law: Floats, centred: Floats) -> PoissonSolution | None:
     system = _System(P, law)
     values = system.solve(centred, _AIM if system.symmetric else _FINE_AIM)
     left = centred - system.apply(values)
@@ -97,11 +115,7 @@ def _iterated(P: Any, law: Floats, centred: Floats) -> PoissonSolution:
     size = np.maximum(system.norms(centred), 1e-300)
     worst = float((system.norms(left) / size).max())
     if not worst <= _RESIDUAL:
-        raise InvalidParameter(
-            "the cost on this network cannot be predicted: Poisson's equation has the residual "
-            f"{worst:.1e}; the walk mixes too slowly for so many nodes; use a smaller network of "
-            "the same family"
-        )
+        return None
     if system.symmetric:
         return PoissonSolution(values, values, 2.0 * left, ITERATIVE)
     correction = system.solve(left, _CORRECTION)

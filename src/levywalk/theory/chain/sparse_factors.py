@@ -15,6 +15,7 @@ from levywalk.arrays import Floats
 from levywalk.theory.chain.stochastic_matrix import narrow
 
 _OPERATIONS = 3e9  # sum of the squared widths of the profile: a few seconds
+_MOST_OPERATIONS = 3e10  # the same where iterations have failed: about half a minute
 _QUICK = 1e8  # the same for factors that are made for every region: tenths of a second
 _FULL = 0.1  # share of entries that are not 0 from which a dense factorisation is faster
 _MOST_FULL = 4_000  # states of such a matrix: 128 MB
@@ -32,13 +33,21 @@ def low_fill(matrix: Any) -> bool:
     The profile in the reverse Cuthill-McKee order bounds the size of the factors. It is large for
     expanders.
     """
-    n = int(matrix.shape[0])
+    return _fill_below(matrix, _OPERATIONS)
+
+
+def possible_fill(matrix: Any) -> bool:
+    """Return whether sparse factors are possible at all, where iterations have failed."""
+    return _fill_below(matrix, _MOST_OPERATIONS)
+
+
+def _fill_below(matrix: Any, operations: float) -> bool:
     if _is_tree(matrix):
         return True
     width = _profile(matrix)
-    share = float(width.mean()) / float(np.sqrt(n))
+    share = float(width.mean()) / float(np.sqrt(len(width)))
     planar = share <= _PLANAR and float(width.sum()) * share <= _LARGEST_PLANAR
-    return planar or float(width @ width) <= _OPERATIONS
+    return planar or float(width @ width) <= operations
 
 
 def quick_fill(matrix: Any) -> bool:
@@ -57,7 +66,7 @@ def mostly_full(matrix: Any) -> bool:
 
 def full_solve(matrix: Any, right: Floats) -> Floats:
     """Solve by a dense factorisation."""
-    return np.asarray(scipy.linalg.solve(matrix.toarray(), right, overwrite_a=True))
+    return np.asarray(scipy.linalg.lu_solve(_dense_factors(matrix.toarray()), right))
 
 
 def _profile(matrix: Any) -> Floats:
@@ -143,10 +152,10 @@ class SparseFactors:
 
 
 def _dense_factors(matrix: Floats) -> Any:
-    factors = scipy.linalg.lu_factor(matrix)
-    if not factors[0].diagonal().all():
+    factors, pivots, info = scipy.linalg.lapack.dgetrf(matrix)
+    if info > 0:
         raise RuntimeError("the matrix is singular")
-    return factors
+    return factors, pivots
 
 
 def factorise(matrix: Any) -> SparseFactors | None:

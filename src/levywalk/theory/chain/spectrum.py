@@ -98,14 +98,18 @@ def spectral_gap(P: Any, kind: str = "right", *, stationary: Any = None) -> Spec
         if matrix
         else SymmetrisedOperator(chain, law, symmetric)
     )
-    if symmetric and kind != "right":
-        ends = [_symmetric(scaled, "right", kind), _symmetric(scaled, "left", kind)]
-        return _smaller(ends)
-    if symmetric:
+    found = _gap(scaled, kind)
+    if not found.trusted and found.method == "davidson" and scaled.allow_large_factors():
+        found = _gap(scaled, kind)
+    return found
+
+
+def _gap(scaled: SymmetrisedChain, kind: str) -> SpectralGap:
+    if scaled.symmetric and kind != "right":
+        return _smaller([_symmetric(scaled, "right", kind), _symmetric(scaled, "left", kind)])
+    if scaled.symmetric:
         return _symmetric(scaled, "right", kind)
-    if kind == "singular":
-        return _singular(scaled)
-    return _unsymmetric(scaled, kind)
+    return _singular(scaled) if kind == "singular" else _unsymmetric(scaled, kind)
 
 
 def _symmetric(scaled: SymmetrisedChain, side: str, kind: str) -> SpectralGap:

@@ -17,7 +17,12 @@ from levywalk.notebook import table_html
 from levywalk.theory.chain.answer import EXACT, ITERATIVE, answer_text
 from levywalk.theory.chain.blas_threads import one_blas_thread
 from levywalk.theory.chain.iterations import solve_unsymmetric
-from levywalk.theory.chain.sparse_factors import GroundedSolver, low_fill, thin_order
+from levywalk.theory.chain.sparse_factors import (
+    GroundedSolver,
+    low_fill,
+    possible_fill,
+    thin_order,
+)
 from levywalk.theory.chain.stochastic_matrix import Chain, ChainOperator, as_chain, balanced_law
 
 _GTH_LIMIT = 500  # states: elimination takes n³ operations, and no digit is lost by cancellation
@@ -186,7 +191,13 @@ def solve(chain: Chain) -> StationaryReport:
 def _iterated(chain: Chain) -> StationaryReport:
     """Find the law by iterations, and estimate its error by solving for what is left."""
     system = _KrylovSystem(chain)
-    found = _checked(chain, _krylov(chain, system), "krylov")
+    law = _krylov(chain, system)
+    failed = not _residual(chain, law) <= _ACCEPTED
+    if failed and not isinstance(chain, LinearOperator) and possible_fill(chain):
+        direct = _direct(chain)
+        if direct is not None:
+            return _checked(chain, direct, "lu")
+    found = _checked(chain, law, "krylov")
     left = (system.push(found.law) - found.law)[:, None]
     left -= left.mean()
     size = float(np.linalg.norm(left))
