@@ -42,7 +42,7 @@ def possible_fill(matrix: Any) -> bool:
 
 
 def _fill_below(matrix: Any, operations: float) -> bool:
-    if _is_tree(matrix):
+    if _is_tree(matrix) or mostly_full(matrix):
         return True
     width = _profile(matrix)
     share = float(width.mean()) / float(np.sqrt(len(width)))

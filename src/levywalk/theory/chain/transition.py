@@ -15,6 +15,7 @@ from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.network import Network
 from levywalk.problem import Problem
+from levywalk.theory.chain.sparse_factors import mostly_full
 from levywalk.theory.chain.stochastic_matrix import SMALL, ChainOperator, as_matrix, sum_to_root
 from levywalk.walks import Design, JumpLaw, Walk, check_fit, is_plain_design
 
@@ -120,7 +121,8 @@ def affordable_chain(network: Network, problem: Problem, design: Design | Any) -
 
     The rule looks at the predicted number of entries only. On networks without small separators a
     few hops reach most nodes, so the matrix of jumps is nearly full. Independent draws always have
-    a full matrix.
+    a full matrix. Where the network itself is nearly full, its matrices are too, and a few thousand
+    nodes are solved exactly.
 
     Examples
     --------
@@ -135,7 +137,7 @@ def affordable_chain(network: Network, problem: Problem, design: Design | Any) -
     if is_plain_design(design) and n > SMALL:
         if design.moves == "iid":
             form = "operator"
-        elif design.jump is not None:
+        elif design.jump is not None and not mostly_full(adjacency_matrix(network)):
             most = max(float(_SMALL_ENTRIES), _THIN_ROW * n)
             hops = len(design.jump.distance.probabilities())
             form = "operator" if predicted_entries(network, hops, most) > most else "matrix"
@@ -253,6 +255,8 @@ def levy_matrix(network: Network, jump: JumpLaw, levy: str = "algorithm") -> spa
     total = sparse.csr_array((n, n))
     if checks.choice("levy", levy, LEVY) == "algorithm":
         hop = sparse.csr_array(sparse.diags_array(1.0 / network.degree) @ adjacency_matrix(network))
+        if mostly_full(hop):  # products of full matrices are much faster
+            return sparse.csr_array(_dense_powers(hop.toarray(), distance))
         identity = sparse.eye_array(n, format="csr")
         for probability in distance[::-1]:  # Horner's scheme: W (q₁ I + W (q₂ I + …))
             total = sparse.csr_array(hop @ (probability * identity + total))
@@ -265,6 +269,14 @@ def levy_matrix(network: Network, jump: JumpLaw, levy: str = "algorithm") -> spa
         power = power @ adjacency
         power = sparse.csr_array(sparse.diags_array(1.0 / power.sum(axis=1)) @ power)
         total = sparse.csr_array(total + probability * power)
+    return total
+
+
+def _dense_powers(hop: Floats, distance: Any) -> Floats:
+    total = np.asarray(distance[-1] * hop)
+    for probability in distance[-2::-1]:  # Horner's scheme
+        total.flat[:: len(hop) + 1] += probability
+        total = hop @ total
     return total
 
 
