@@ -18,6 +18,7 @@ from levywalk.arrays import Floats
 _MOST_ITERATIONS = 4_000  # of one round
 _ROUNDS = 4  # each round solves for what is left; rounding errors of the one before vanish
 _GMRES_CYCLES = 20  # of 60 products each
+_ROUNDED = 1e-8  # a residual below this share that does not fall any more is rounding
 _SMALLEST = 1e-300
 
 Apply = Callable[[Floats], Floats]
@@ -51,10 +52,13 @@ def solve_symmetric(apply: Apply, right: Floats, reached: Reached) -> Floats:
            [2.]])
     """
     x = np.zeros_like(right)
+    before = np.inf
     for _ in range(_ROUNDS):
         residual = right - apply(x)
-        if reached(residual):
+        size = float(np.linalg.norm(residual))
+        if reached(residual) or size > 0.5 * before:  # the rest is rounding
             break
+        before = size
         x += _conjugate_gradients(apply, residual, reached)
     return x
 
@@ -110,7 +114,7 @@ def solve_unsymmetric(apply: Apply, diagonal: Floats, right: Floats, reached: Re
     """
     scale = 1.0 / diagonal[:, None]
     x, residual = np.zeros_like(right), right
-    sizes = np.linalg.norm(right, axis=0)
+    sizes = first = np.linalg.norm(right, axis=0)
     for attempt in range(_ROUNDS):
         if reached(residual):
             break
@@ -123,8 +127,11 @@ def solve_unsymmetric(apply: Apply, diagonal: Floats, right: Floats, reached: Re
         after = right - apply(x + change)
         now = np.linalg.norm(after, axis=0)
         better = np.isfinite(now) & (now < sizes)
+        stuck = bool((now > 0.5 * sizes).all() and (sizes <= _ROUNDED * first).all())
         x = np.where(better, x + change, x)
         residual, sizes = np.where(better, after, residual), np.where(better, now, sizes)
+        if stuck:
+            break
     return x
 
 

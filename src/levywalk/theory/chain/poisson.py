@@ -25,7 +25,7 @@ from levywalk.theory.chain.stochastic_matrix import SMALL, ChainOperator, revers
 _FACTORED = SMALL  # nodes; larger networks are factorised only if the factors are small
 _RESIDUAL = 2e-7  # largest relative residual
 _AIM = 1e-7  # relative residual at which iterations stop for a reversible chain
-_FINE_AIM = 1e-9  # the same for other chains
+_FINE_AIM = 1e-8  # the same for other chains
 _CORRECTION = 0.01  # relative residual of the correction, of which only the size is needed
 
 
