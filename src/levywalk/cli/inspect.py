@@ -98,6 +98,7 @@ def _document(found: Inspection) -> dict[str, Any]:
     return {
         "designs": found.rows(),
         "sentences": found.sentences,
+        "methods": found.methods,
         "assumptions": assumptions,
     }
 
@@ -158,6 +159,9 @@ def _show(found: Inspection, document: dict[str, Any]) -> None:
     Console().print(table)
     for sentence in found.sentences:
         print(sentence)
+    print("\nHow the numbers were found:")
+    for method in found.methods:
+        print(method)
     print("\nThe assumptions of the theorems:")
     print(found.assumptions)
     if "tuned" in document:

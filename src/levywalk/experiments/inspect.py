@@ -18,12 +18,15 @@ from levywalk.theory import (
     EntrapmentReport,
     Prediction,
     assumptions,
-    entrapment,
-    predict,
-    stationary,
+    spectral_gap,
+    stationary_report,
     total_variation,
     transition,
 )
+from levywalk.theory.chain.blas_threads import one_blas_thread
+from levywalk.theory.chain.transition import affordable_chain, require_design
+from levywalk.theory.judge.entrapment import entrapment_of_chain
+from levywalk.theory.judge.predict import predict_for_chain
 from levywalk.walks import Design, mhlj, unif_rw, weight_rw
 
 _PREDICTED_UP_TO = 200_000  # nodes; with more, a prediction takes minutes
@@ -53,6 +56,14 @@ class Judgement:
     target: Floats
     prediction: Prediction | None
 
+    @property
+    def answers(self) -> dict[str, str]:
+        """How each number was found: "exact", or "iterative" with an error estimate."""
+        found = dict(self.entrapment.answers)
+        if self.prediction is not None:
+            found["predicted steps"] = self.prediction.answer
+        return found
+
     def __repr__(self) -> str:
         steps = "unknown" if self.prediction is None else value_text(self.prediction.steps)
         return (
@@ -67,6 +78,7 @@ class Judgement:
             ("right spectral gap", self.entrapment.gap.value),
             ("total variation distance from the target", self.total_variation),
             ("predicted steps", steps),
+            *((f"method, {name}", answer) for name, answer in self.answers.items()),
         ]
         return table_html(rows, self.entrapment.design)
 
@@ -118,6 +130,13 @@ class Inspection:
         """One sentence about entrapment per design."""
         return [judgement.entrapment.sentence for judgement in self.judgements.values()]
 
+    @property
+    def methods(self) -> list[str]:
+        """One sentence per design about the methods that answered."""
+        return [
+            f"{name}: {_methods(judgement.answers)}." for name, judgement in self.judgements.items()
+        ]
+
     def rows(self) -> list[dict[str, Any]]:
         """Return one row of plain numbers per design."""
         out = []
@@ -132,6 +151,8 @@ class Inspection:
                     "dwell": worst.dwell,
                     "iid_dwell": worst.iid_dwell,
                     "escape": worst.escape,
+                    "escape_method": worst.escape_method,
+                    "escape_error": worst.escape_error,
                     "iid_escape": worst.iid_escape,
                     "conductance": worst.conductance,
                     "target": worst.target,
@@ -139,8 +160,13 @@ class Inspection:
                     "spectral_gap": trap.gap.value,
                     "spectral_gap_trusted": trap.gap.trusted,
                     "spectral_gap_method": trap.gap.method,
+                    "spectral_gap_error": trap.gap.relative_error,
+                    "stationary_method": trap.law.method,
+                    "stationary_error": trap.law.error,
                     "total_variation": found.total_variation,
                     "steps": None if guess is None else guess.steps,
+                    "steps_method": None if guess is None else guess.method,
+                    "steps_error": None if guess is None else guess.error,
                     "transfers": None if guess is None else guess.transfers,
                     "relative_step_size": None if guess is None else guess.relative_step_size,
                     "bias2": None if guess is None else guess.bias2,
@@ -149,6 +175,14 @@ class Inspection:
         return out
 
 
+def _methods(answers: Mapping[str, str]) -> str:
+    """Return the methods in words; one word if they are all the same."""
+    if len(set(answers.values())) == 1:
+        return next(iter(answers.values()))
+    return "; ".join(f"{name} {answer}" for name, answer in answers.items())
+
+
+@one_blas_thread
 def inspect(
     network: Network,
     problem: Problem,
@@ -181,16 +215,21 @@ def inspect(
     """
     designs = designs or {design.name: design for design in (unif_rw(), weight_rw(), mhlj())}
     judged: dict[str, Judgement] = {}
+    uniform_gap = spectral_gap(transition(network, problem, unif_rw()))
     with Bar("judging designs", len(designs), show=progress) as bar:
-        for name, design in designs.items():
+        for name, given in designs.items():
+            design = require_design(network, problem, given)
             target = design.bind(network, problem).law
-            law = stationary(transition(network, problem, design))
+            P = affordable_chain(network, problem, design)
+            found = stationary_report(P)
             judged[name] = Judgement(
-                entrapment=entrapment(network, problem, design),
-                total_variation=total_variation(target, law),
-                law=law,
+                entrapment=entrapment_of_chain(
+                    network, problem, design, P, found, uniform_gap=uniform_gap
+                ),
+                total_variation=total_variation(target, found.law),
+                law=found.law,
                 target=target,
-                prediction=_prediction(network, problem, design, accuracy),
+                prediction=_prediction(network, problem, design, P, found.law, accuracy),
             )
             bar.advance(1)
     last = list(designs.values())[-1]
@@ -199,9 +238,9 @@ def inspect(
 
 
 def _prediction(
-    network: Network, problem: Problem, design: Design, accuracy: float
+    network: Network, problem: Problem, design: Design, P: Any, law: Floats, accuracy: float
 ) -> Prediction | None:
     optimum = optimum_of(problem)
     if optimum is None or network.n > _PREDICTED_UP_TO or not optimum.any():
         return None
-    return predict(network, problem, design, accuracy=accuracy)
+    return predict_for_chain(network, problem, design, P, law, accuracy=accuracy)

@@ -30,12 +30,12 @@ def test_asymptotic_covariance_equals_the_sum_over_lags() -> None:
 
 
 def test_iterations_give_the_covariance_of_the_factors(monkeypatch: pytest.MonkeyPatch) -> None:
-    predict = import_module("levywalk.theory.judge.predict")
+    poisson = import_module("levywalk.theory.chain.poisson")
     problem = lw.heterogeneous(3000, dim=3, important=3)
     P = lw.transition(lw.watts_strogatz(3000, 4, 0.1), problem, lw.mhlj())
     law, values = lw.stationary(P), problem.local_gradients(problem.optimum)
     iterated = asymptotic_covariance(P, law, values)
-    monkeypatch.setattr(predict, "_FACTORED", 3000)
+    monkeypatch.setattr(poisson, "_FACTORED", 3000)
     np.testing.assert_allclose(iterated, asymptotic_covariance(P, law, values), rtol=1e-6)
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from levywalk.notebook import table_html
+from levywalk.theory.chain.answer import EXACT, ITERATIVE, answer_text
+
+_EXACT_METHODS = ("dense", "period")
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,13 +68,28 @@ class SpectralGap:
         rows: list[tuple[str, object]] = [
             ("upper bound" if self.is_bound else "gap", self.value),
             ("trusted", self.trusted),
-            ("method", self.method),
+            ("method", f"{self.method} ({self.answer})"),
             ("residual", self.residual),
         ]
         return table_html(rows, f"{self.kind} spectral gap".capitalize())
 
     def __float__(self) -> float:
         return self.value
+
+    @property
+    def relative_error(self) -> float:
+        """The error bound of the gap divided by the gap; 0 for dense methods and the period."""
+        if self.method in _EXACT_METHODS:
+            return 0.0
+        return self.residual / self.value if self.value > 0.0 else float("inf")
+
+    @property
+    def answer(self) -> str:
+        """The kind of method in words: "exact", or "iterative" with the error estimate."""
+        if self.is_bound:
+            return "an upper bound only"
+        kind = EXACT if self.method in _EXACT_METHODS else ITERATIVE
+        return answer_text(kind, self.relative_error)
 
     @property
     def _sign(self) -> str:

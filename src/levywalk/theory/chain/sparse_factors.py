@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import splu
@@ -13,7 +14,11 @@ from scipy.sparse.linalg import splu
 from levywalk.arrays import Floats
 from levywalk.theory.chain.stochastic_matrix import narrow
 
-_OPERATIONS = 3e10  # sum of the squared widths of the profile: about half a minute
+_OPERATIONS = 3e9  # sum of the squared widths of the profile: a few seconds
+_MOST_OPERATIONS = 3e10  # the same where iterations have failed: about half a minute
+_QUICK = 1e8  # the same for factors that are made for every region: tenths of a second
+_FULL = 0.1  # share of entries that are not 0 from which a dense factorisation is faster
+_MOST_FULL = 4_000  # states of such a matrix: 128 MB
 _PLANAR = 4.5  # mean width over √n: up to 4/3 on a grid, 4 with jumps; the factors are much smaller
 _LARGEST_PLANAR = 1.8e9  # entries of the profile times mean width over √n: a torus of 10⁶ nodes
 _THIN = 32.0  # mean width up to which this order is used; minimum degree is slow at hubs
@@ -28,13 +33,44 @@ def low_fill(matrix: Any) -> bool:
     The profile in the reverse Cuthill-McKee order bounds the size of the factors. It is large for
     expanders.
     """
-    n = int(matrix.shape[0])
+    return _fill_below(matrix, _OPERATIONS)
+
+
+def possible_fill(matrix: Any) -> bool:
+    """Return whether sparse factors are possible at all, where iterations have failed."""
+    return _fill_below(matrix, _MOST_OPERATIONS)
+
+
+def _fill_below(matrix: Any, operations: float) -> bool:
+    if _is_tree(matrix) or mostly_full(matrix):
+        return True
+    width = _profile(matrix)
+    share = float(width.mean()) / float(np.sqrt(len(width)))
+    planar = share <= _PLANAR and float(width.sum()) * share <= _LARGEST_PLANAR
+    return planar or float(width @ width) <= operations
+
+
+def quick_fill(matrix: Any) -> bool:
+    """Return whether sparse factors take tenths of a second, so that many can be made."""
     if _is_tree(matrix):
         return True
-    width = _widths(matrix, _order(matrix)).astype(np.float64)
-    share = float(width.mean()) / float(np.sqrt(n))
-    planar = share <= _PLANAR and float(width.sum()) * share <= _LARGEST_PLANAR
-    return planar or float(width @ width) <= _OPERATIONS
+    width = _profile(matrix)
+    return float(width @ width) <= _QUICK
+
+
+def mostly_full(matrix: Any) -> bool:
+    """Return whether a dense factorisation is faster than a sparse one."""
+    n = int(matrix.shape[0])
+    return 100 < n <= _MOST_FULL and int(matrix.nnz) >= _FULL * n * n
+
+
+def full_solve(matrix: Any, right: Floats) -> Floats:
+    """Solve by a dense factorisation."""
+    return np.asarray(scipy.linalg.lu_solve(_dense_factors(matrix.toarray()), right))
+
+
+def _profile(matrix: Any) -> Floats:
+    return np.asarray(_widths(matrix, _order(matrix)), dtype=np.float64)
 
 
 def _is_tree(matrix: Any) -> bool:
@@ -67,9 +103,16 @@ def _widths(matrix: Any, order: Any) -> Any:
 
 
 class SparseFactors:
-    """LU factors of a structurally symmetric matrix, with pivots on the diagonal."""
+    """LU factors of a structurally symmetric matrix, with pivots on the diagonal.
+
+    A matrix that is mostly full gets dense factors.
+    """
 
     def __init__(self, matrix: Any) -> None:
+        self._full: Any = matrix.toarray() if mostly_full(matrix) else None
+        if self._full is not None:
+            self._dense = _dense_factors(self._full)
+            return
         order = _order(matrix)
         self._order = order if _widths(matrix, order).mean() <= _THIN else None
         work = narrow(sparse.csc_array(matrix))
@@ -84,6 +127,10 @@ class SparseFactors:
 
     def solve(self, right: Floats, transposed: bool = False) -> Floats:
         """Return the solution for one right-hand side."""
+        if self._full is not None:
+            return np.asarray(
+                scipy.linalg.lu_solve(self._dense, right, trans=1 if transposed else 0)
+            )
         trans = "T" if transposed else "N"
         if self._order is None:
             return np.asarray(self._lu.solve(right, trans))
@@ -95,9 +142,20 @@ class SparseFactors:
         """Return the number of negative eigenvalues of a symmetric matrix; None if pivots left the
         diagonal.
         """
+        if self._full is not None:
+            blocks = scipy.linalg.ldl(self._full)[1]
+            roots = scipy.linalg.eigvalsh_tridiagonal(np.diag(blocks), np.diag(blocks, 1))
+            return int((roots < 0).sum())
         if not np.array_equal(self._lu.perm_r, self._lu.perm_c):
             return None
         return int((self._lu.U.diagonal() < 0).sum())
+
+
+def _dense_factors(matrix: Floats) -> Any:
+    factors, pivots, info = scipy.linalg.lapack.dgetrf(matrix)
+    if info > 0:
+        raise RuntimeError("the matrix is singular")
+    return factors, pivots
 
 
 def factorise(matrix: Any) -> SparseFactors | None:

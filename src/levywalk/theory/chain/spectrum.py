@@ -18,6 +18,7 @@ from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator
 from levywalk import checks
 from levywalk.arrays import AnyArray, Floats
 from levywalk.errors import InvalidParameter
+from levywalk.theory.chain.blas_threads import one_blas_thread
 from levywalk.theory.chain.davidson import AIM, Eigenpair, davidson, seeds
 from levywalk.theory.chain.gap_result import SpectralGap
 from levywalk.theory.chain.sparse_factors import GroundedSolver, factorise
@@ -38,6 +39,7 @@ _ROUGH = 0.05  # accuracy of left eigenvectors: only their angle to the right on
 _SWEEP = 2  # restarts of the Arnoldi iteration that looks for missed eigenvalues
 
 
+@one_blas_thread
 def spectral_gap(P: Any, kind: str = "right", *, stationary: Any = None) -> SpectralGap:
     r"""Return a spectral gap of the chain. If it cannot be computed reliably, return an upper
     bound.
@@ -96,14 +98,18 @@ def spectral_gap(P: Any, kind: str = "right", *, stationary: Any = None) -> Spec
         if matrix
         else SymmetrisedOperator(chain, law, symmetric)
     )
-    if symmetric and kind != "right":
-        ends = [_symmetric(scaled, "right", kind), _symmetric(scaled, "left", kind)]
-        return _smaller(ends)
-    if symmetric:
+    found = _gap(scaled, kind)
+    if not found.trusted and found.method == "davidson" and scaled.allow_large_factors():
+        found = _gap(scaled, kind)
+    return found
+
+
+def _gap(scaled: SymmetrisedChain, kind: str) -> SpectralGap:
+    if scaled.symmetric and kind != "right":
+        return _smaller([_symmetric(scaled, "right", kind), _symmetric(scaled, "left", kind)])
+    if scaled.symmetric:
         return _symmetric(scaled, "right", kind)
-    if kind == "singular":
-        return _singular(scaled)
-    return _unsymmetric(scaled, kind)
+    return _singular(scaled) if kind == "singular" else _unsymmetric(scaled, kind)
 
 
 def _symmetric(scaled: SymmetrisedChain, side: str, kind: str) -> SpectralGap:

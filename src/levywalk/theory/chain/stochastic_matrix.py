@@ -31,11 +31,16 @@ class ChainOperator(LinearOperator, ABC):
         The stationary law if the construction of the chain gives it; else None.
     stay
         Approximate values of P(v, v), which solvers use as a preconditioner.
+    classes, period
+        The number of classes of states that reach each other, and the period (0 with more than one
+        class), if the construction of the chain gives them; else None.
     """
 
     matrix: sparse.csr_array | None = None
     law: Floats | None = None
     stay: Floats
+    classes: int | None = None
+    period: int | None = None
 
     def __init__(self, n: int) -> None:
         super().__init__(np.dtype(np.float64), (n, n))  # type: ignore[call-arg]
@@ -183,6 +188,8 @@ def period(P: Any) -> int:
     2
     """
     chain = as_chain(P)
+    if isinstance(chain, ChainOperator) and chain.period:
+        return chain.period
     if isinstance(chain, LinearOperator):
         raise InvalidParameter(
             "P must be a matrix, because its entries give the period, and it is an operator; use "
@@ -196,13 +203,13 @@ def matrix_period(matrix: sparse.csr_array) -> int:
     if matrix.diagonal().any():
         return 1
     order, parent = csgraph.breadth_first_order(matrix, 0, directed=True)
-    depth = _sum_to_root(np.asarray(parent), np.ones(len(order)))
+    depth = sum_to_root(np.asarray(parent), np.ones(len(order)))
     rows = np.repeat(np.arange(len(order)), np.diff(matrix.indptr))
     cycles = np.unique(np.abs(depth[rows] + 1.0 - depth[matrix.indices])).astype(np.int64)
     return int(np.gcd.reduce(cycles))
 
 
-def _sum_to_root(parent: Ints, value: Floats) -> Floats:
+def sum_to_root(parent: Ints, value: Floats) -> Floats:
     """Return the sum of ``value`` along the path from each node to the root, without the root.
 
     Pointers are doubled in every round, so a ring of a million nodes takes twenty rounds and
@@ -237,7 +244,7 @@ def balanced_law(matrix: sparse.csr_array) -> Floats | None:
     tree = parent[forth.indices] == rows  # the entry parent -> child
     climb = np.zeros(n)
     climb[forth.indices[tree]] = np.log(forth.data[tree]) - np.log(back.data[tree])
-    height = _sum_to_root(np.asarray(parent), climb)
+    height = sum_to_root(np.asarray(parent), climb)
     law = np.exp(height - height.max())
     law /= law.sum()
     if not (law > 0).all():

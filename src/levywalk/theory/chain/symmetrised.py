@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from levywalk.arrays import Floats
-from levywalk.theory.chain.sparse_factors import low_fill
+from levywalk.theory.chain.sparse_factors import low_fill, possible_fill
 from levywalk.theory.chain.stationary import generator
 from levywalk.theory.chain.stochastic_matrix import Chain, ChainOperator
 
@@ -33,6 +33,10 @@ class SymmetrisedChain(ABC):
     def explicit(self, side: str) -> sparse.csr_array | None:
         """Return A as a matrix if its sparse factors are small; else None."""
         return None
+
+    def allow_large_factors(self) -> bool:
+        """Let `explicit` return a matrix whose factors take long; return whether that helps."""
+        return False
 
     def trace(self) -> float:
         """Return the sum of all eigenvalues of S, or a lower bound of it."""
@@ -102,6 +106,13 @@ class SymmetrisedMatrix(SymmetrisedChain):
             self._cheap = False
             return None
         return self.made(side)
+
+    def allow_large_factors(self) -> bool:
+        """Let `explicit` return a matrix whose factors take long; return whether that helps."""
+        if self._cheap or not possible_fill(self.chain):
+            return False
+        self._cheap = True
+        return True
 
     def trace(self) -> float:
         """Return the sum of the probabilities to stay."""

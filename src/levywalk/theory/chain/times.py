@@ -15,7 +15,7 @@ from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.notebook import table_html
-from levywalk.theory.chain.sparse_factors import factorise, low_fill
+from levywalk.theory.chain.sparse_factors import factorise, low_fill, possible_fill
 from levywalk.theory.chain.spectrum import spectral_gap
 from levywalk.theory.chain.stationary import generator, solve
 from levywalk.theory.chain.stochastic_matrix import as_chain, matrix_period
@@ -228,17 +228,15 @@ def _absorbed(system: sparse.csr_array) -> Floats:
     error by δ.
     """
     ones = np.ones(system.shape[0])
-    h: Floats | None = None
-    if low_fill(system):
-        factor = factorise(system)
-        if factor is not None:
-            h = factor.solve(ones)
-            h += factor.solve(ones - system @ h)
+    h = _eliminated(system, ones) if low_fill(system) else None
     if h is None:
         diagonal = system.diagonal()
         scale = LinearOperator(system.shape, matvec=lambda x: x / diagonal, dtype=np.float64)
         with np.errstate(all="ignore"):  # if the method breaks down, the residual shows it
             h, _ = bicgstab(system, ones, rtol=1e-12, atol=1e-10, maxiter=_MOST_ITERATIONS, M=scale)
+        if not np.abs(ones - system @ h).max() <= _HITTING_ERROR and possible_fill(system):
+            again = _eliminated(system, ones)
+            h = h if again is None else again
     residual = float(np.abs(ones - system @ h).max())
     if not residual <= _HITTING_ERROR:
         raise TooLarge(
@@ -247,3 +245,12 @@ def _absorbed(system: sparse.csr_array) -> Floats:
             "or a larger set of targets"
         )
     return np.asarray(h)
+
+
+def _eliminated(system: sparse.csr_array, right: Floats) -> Floats | None:
+    """Return the solution by sparse factors with one step of refinement, or None."""
+    factor = factorise(system)
+    if factor is None:
+        return None
+    h = factor.solve(right)
+    return np.asarray(h + factor.solve(right - system @ h))

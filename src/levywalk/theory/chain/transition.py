@@ -8,16 +8,20 @@ from typing import Any, Literal, overload
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse import csgraph
 
 from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.network import Network
 from levywalk.problem import Problem
-from levywalk.theory.chain.stochastic_matrix import ChainOperator, as_matrix
+from levywalk.theory.chain.sparse_factors import mostly_full
+from levywalk.theory.chain.stochastic_matrix import SMALL, ChainOperator, as_matrix, sum_to_root
 from levywalk.walks import Design, JumpLaw, Walk, check_fit, is_plain_design
 
 _MOST_ENTRIES = 200_000_000  # of a sparse matrix; each takes 12 bytes
+_SMALL_ENTRIES = SMALL * SMALL  # of a matrix of which several copies may be made
+_THIN_ROW = 64.0  # entries per row up to which a larger matrix is made, as on a ring or a grid
 _SAMPLE = 256  # nodes whose neighbourhoods predict the number of entries of powers
 
 FORMS = ("matrix", "operator")
@@ -110,6 +114,34 @@ def transition(
     if operator:
         return _JumpOperator(network, mh, p_jump, design.jump, printed=levy == "printed")
     return sparse.csr_array((1.0 - p_jump) * mh + p_jump * levy_matrix(network, design.jump, levy))
+
+
+def affordable_chain(network: Network, problem: Problem, design: Design | Any) -> Any:
+    """Return `transition` as a matrix if it has few entries, else as an operator.
+
+    The rule looks at the predicted number of entries only. On networks without small separators a
+    few hops reach most nodes, so the matrix of jumps is nearly full. Independent draws always have
+    a full matrix. Where the network itself is nearly full, its matrices are too, and a few thousand
+    nodes are solved exactly.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> type(affordable_chain(lw.ring(5000), lw.homogeneous(5000), lw.mhlj())).__name__
+    'csr_array'
+    >>> type(affordable_chain(lw.star(5000), lw.homogeneous(5000), lw.mhlj())).__name__
+    '_JumpOperator'
+    """
+    n = network.n
+    form = "matrix"
+    if is_plain_design(design) and n > SMALL:
+        if design.moves == "iid":
+            form = "operator"
+        elif design.jump is not None and not mostly_full(adjacency_matrix(network)):
+            most = max(float(_SMALL_ENTRIES), _THIN_ROW * n)
+            hops = len(design.jump.distance.probabilities())
+            form = "operator" if predicted_entries(network, hops, most) > most else "matrix"
+    return transition(network, problem, design, form)
 
 
 def require_design(network: Network, problem: Problem, design: Any) -> Design:
@@ -223,6 +255,8 @@ def levy_matrix(network: Network, jump: JumpLaw, levy: str = "algorithm") -> spa
     total = sparse.csr_array((n, n))
     if checks.choice("levy", levy, LEVY) == "algorithm":
         hop = sparse.csr_array(sparse.diags_array(1.0 / network.degree) @ adjacency_matrix(network))
+        if mostly_full(hop):  # products of full matrices are much faster
+            return sparse.csr_array(_dense_powers(hop.toarray(), distance))
         identity = sparse.eye_array(n, format="csr")
         for probability in distance[::-1]:  # Horner's scheme: W (q₁ I + W (q₂ I + …))
             total = sparse.csr_array(hop @ (probability * identity + total))
@@ -238,6 +272,14 @@ def levy_matrix(network: Network, jump: JumpLaw, levy: str = "algorithm") -> spa
     return total
 
 
+def _dense_powers(hop: Floats, distance: Any) -> Floats:
+    total = np.asarray(distance[-1] * hop)
+    for probability in distance[-2::-1]:  # Horner's scheme
+        total.flat[:: len(hop) + 1] += probability
+        total = hop @ total
+    return total
+
+
 def adjacency_matrix(network: Network) -> sparse.csr_array:
     """Return the adjacency matrix; it has self-loops if the network counts them."""
     parts = (np.ones(network.indices.size), network.indices, network.indptr.astype(np.int32))
@@ -245,10 +287,23 @@ def adjacency_matrix(network: Network) -> sparse.csr_array:
 
 
 def _require_affordable(network: Network, hops: int) -> None:
-    """Refuse powers with too many entries, estimated from the neighbourhoods of some nodes."""
+    """Refuse powers with too many entries."""
+    if predicted_entries(network, hops, _MOST_ENTRIES) > _MOST_ENTRIES:
+        raise TooLarge(
+            f"a matrix of jumps of up to {hops} hops on {network.n} nodes would hold more than "
+            f"{_MOST_ENTRIES:.0e} entries (nothing was allocated); use form='operator'"
+        )
+
+
+def predicted_entries(network: Network, hops: int, most: float) -> float:
+    """Return how many entries the powers of the adjacency matrix up to ``hops`` have together.
+
+    The number is estimated from the neighbourhoods of some nodes. It is only a lower bound if it
+    exceeds ``most``, and n² if that does not.
+    """
     n = network.n
-    if n * n <= _MOST_ENTRIES:
-        return
+    if n * n <= most:
+        return float(n * n)
     some = np.unique(np.linspace(0, n - 1, _SAMPLE).astype(np.int64))
     adjacency = adjacency_matrix(network)
     reached = sparse.csr_array(
@@ -258,14 +313,9 @@ def _require_affordable(network: Network, hops: int) -> None:
         before = reached.nnz
         reached = sparse.csr_array(reached + reached @ adjacency)
         reached.data[:] = 1.0
-        entries = reached.nnz / len(some) * n
-        if entries > _MOST_ENTRIES:
-            raise TooLarge(
-                f"a matrix of jumps of up to {hops} hops on {n} nodes would hold more than "
-                f"{_MOST_ENTRIES:.0e} entries (nothing was allocated); use form='operator'"
-            )
-        if reached.nnz == before:
-            return
+        if reached.nnz == before or reached.nnz / len(some) * n > most:
+            break
+    return float(reached.nnz / len(some) * n)
 
 
 def _full(law: Floats) -> sparse.csr_array:
@@ -283,6 +333,15 @@ def _column(values: Floats, X: Floats) -> Floats:
     return values[:, None] if X.ndim == 2 else values
 
 
+def _two_sides(adjacency: sparse.csr_array) -> bool:
+    """Return whether every edge joins a node at an odd and one at an even distance from node 0."""
+    n = int(adjacency.shape[0])
+    _, parent = csgraph.breadth_first_order(adjacency, 0, directed=False)
+    odd = sum_to_root(np.asarray(parent), np.ones(n)) % 2
+    rows = np.repeat(np.arange(n), np.diff(adjacency.indptr))
+    return bool((odd[rows] != odd[adjacency.indices]).all())
+
+
 class _IndependentDraws(ChainOperator):
     """1πᵀ: every node is drawn independently."""
 
@@ -290,6 +349,7 @@ class _IndependentDraws(ChainOperator):
         super().__init__(len(law))
         self.law = law
         self.stay = law
+        self.classes, self.period = 1, 1
 
     def _matvec(self, X: Floats) -> Floats:
         return np.asarray(np.ones(_column(self.stay, X).shape) * (self.stay @ X))
@@ -333,6 +393,22 @@ class _JumpOperator(ChainOperator):
             for _ in self._distance[1:]:
                 self._walks.append(self._adjacency @ self._walks[-1])
         self.stay = (1.0 - p_jump) * mh.diagonal() + p_jump * self._returns()
+        self.classes, self.period = self._structure(network)
+
+    def _structure(self, network: Network) -> tuple[int, int]:
+        """Return the number of classes and the period of a walk on a connected network.
+
+        All moves can be made in both directions, so the period is 1 or 2. A jump of two hops may
+        return, and then the period is 1. Otherwise the moves contain all edges, and the period is 2
+        only if the network has two sides and no move stays.
+        """
+        lengths = 1 + np.flatnonzero(self._distance)
+        even = bool((lengths % 2 == 0).any())
+        sides = _two_sides(self._adjacency)
+        if self._p_jump == 1.0 and not (lengths % 2).any():
+            return (2, 0) if sides else (1, 1)
+        stays = self._p_jump < 1.0 and bool(self._mh.diagonal().any())
+        return 1, 1 if even or stays or not sides else 2
 
     def _returns(self) -> Floats:
         """Return the probability that a jump of one or two hops ends where it began."""

@@ -13,8 +13,8 @@ from levywalk.errors import InvalidParameter, NoMinimiser
 from levywalk.network import Network
 from levywalk.notebook import columns_html
 from levywalk.problem import Problem
-from levywalk.theory.chain.stochastic_matrix import period
-from levywalk.theory.chain.transition import transition
+from levywalk.theory.chain.stochastic_matrix import ChainOperator, period
+from levywalk.theory.chain.transition import affordable_chain
 from levywalk.theory.judge.closed_form import states
 from levywalk.theory.judge.curvature import local_gradients
 from levywalk.theory.judge.setting import checked_optimum, local_strong_convexity, not_stated
@@ -124,7 +124,7 @@ def assumptions(network: Network, problem: Problem, design: Design) -> Assumptio
     >>> found
     Assumptions(hold: Assumption 1, Assumption 3; fail: Assumption 2, Assumption 4, hetedata)
     """
-    P = transition(network, problem, design)
+    P = affordable_chain(network, problem, design)
     smoothness = np.asarray(problem.smoothness, dtype=np.float64)
     return Assumptions(
         (
@@ -197,7 +197,11 @@ def _bounded(problem: Problem) -> Assumption:
 
 def _ergodic(P: Any) -> Assumption:
     says = "P is irreducible and aperiodic, and v₀ is drawn from its stationary law"
-    classes, _ = csgraph.connected_components(P, directed=True, connection="strong")
+    if isinstance(P, ChainOperator):
+        assert P.classes is not None  # known for all designs
+        classes = P.classes
+    else:
+        classes, _ = csgraph.connected_components(P, directed=True, connection="strong")
     if classes > 1:
         why = f"the chain is reducible: its nodes form {classes} classes"
         return Assumption(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
-from scipy.sparse.linalg import spsolve
+from scipy.sparse.linalg import LinearOperator
 
 from levywalk import checks
 from levywalk.arrays import Floats, Ints
@@ -22,95 +22,25 @@ from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.notebook import columns_html
 from levywalk.problem import Problem
+from levywalk.theory.chain.absorption import absorption_times
+from levywalk.theory.chain.blas_threads import one_blas_thread
 from levywalk.theory.chain.gap_result import SpectralGap
 from levywalk.theory.chain.spectrum import spectral_gap
-from levywalk.theory.chain.stationary import stationary
-from levywalk.theory.chain.transition import adjacency_matrix, require_design, transition
+from levywalk.theory.chain.stationary import StationaryReport, stationary_report
+from levywalk.theory.chain.stochastic_matrix import reversible
+from levywalk.theory.chain.transition import (
+    adjacency_matrix,
+    affordable_chain,
+    require_design,
+    transition,
+)
 from levywalk.theory.judge.curvature import local_gradients
+from levywalk.theory.judge.regions import HEADER, ObservedRegion, Region, cells, steps_text
 from levywalk.trace import Trace
 from levywalk.walks import Design, unif_rw
 
 IMPORTANT = 10.0  # a node is important if it has ten times the uniform share or more
 _MOST_REGIONS = 20
-
-
-@dataclass(frozen=True)
-class ObservedRegion:
-    """A region in a recorded run.
-
-    Attributes
-    ----------
-    n_stays, dwell, longest
-        The number of complete stays, their mean length and the longest length.
-    share
-        The share of the updates that were done in the region.
-    effective_size
-        The number of independent draws that would estimate the region's share as well as this run.
-    n_updates
-        The number of updates of the run.
-    """
-
-    n_stays: int
-    dwell: float
-    longest: int
-    share: float
-    effective_size: float
-    n_updates: int
-
-
-@dataclass(frozen=True, repr=False)
-class Region:
-    """An important node, or a group of neighbouring important nodes, and how long the model stays
-    there.
-
-    Attributes
-    ----------
-    nodes
-        The nodes of the region.
-    target, mass
-        The share of the region under the target π and under the stationary law ν of the chain.
-    dwell, iid_dwell
-        The expected number of consecutive steps per visit, and the same with independent draws from
-        ν.
-    escape, iid_escape
-        The expected number of steps from the region until the model is more than ``radius`` hops
-        away, and the same with independent draws.
-    conductance
-        The flow out of the region divided by the smaller of ν(S) and 1 - ν(S).
-    observed
-        The same in a recorded run, or None.
-    """
-
-    nodes: tuple[int, ...]
-    target: float
-    mass: float
-    dwell: float
-    iid_dwell: float
-    escape: float
-    iid_escape: float
-    conductance: float
-    observed: ObservedRegion | None = None
-
-    @property
-    def ratio(self) -> float:
-        """How many times longer a visit lasts than with independent draws."""
-        return self.dwell / self.iid_dwell
-
-    @property
-    def place(self) -> str:
-        """The nodes of the region in words."""
-        if len(self.nodes) == 1:
-            return f"node {self.nodes[0]}"
-        return f"the {len(self.nodes)} nodes around {self.nodes[0]}"
-
-    def __repr__(self) -> str:
-        return (
-            f"Region({self.place}: {_steps(self.dwell)} per visit, {_steps(self.iid_dwell)} with "
-            f"i.i.d. draws, mass {self.mass:.3g})"
-        )
-
-    def _repr_html_(self) -> str:
-        return columns_html(_HEADER, [_cells(self)], "Region")
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,6 +59,8 @@ class EntrapmentReport:
         law.
     gap, uniform_gap
         The right spectral gap of this chain and of UnifRW on the same network.
+    law
+        The stationary law of the chain, with the method that found it and its error.
     correlation
         The autocorrelation of the updates at lags 0, 1, … in the trace; None without a trace.
 
@@ -146,7 +78,17 @@ class EntrapmentReport:
     score: float
     gap: SpectralGap
     uniform_gap: SpectralGap
+    law: StationaryReport
     correlation: Floats | None = None
+
+    @property
+    def answers(self) -> dict[str, str]:
+        """How each number was found: "exact", or "iterative" with an error estimate."""
+        return {
+            "stationary law": self.law.answer,
+            "steps to escape": self.worst.escape_answer,
+            "right spectral gap": self.gap.answer,
+        }
 
     @property
     def worst(self) -> Region:
@@ -157,50 +99,28 @@ class EntrapmentReport:
     def sentence(self) -> str:
         """The result in one sentence."""
         return (
-            f"Under {self.design} the model stays {_steps(self.worst.dwell)} per visit at "
+            f"Under {self.design} the model stays {steps_text(self.worst.dwell)} per visit at "
             f"{self.worst.place}; i.i.d. sampling from the same law stays "
-            f"{_steps(self.worst.iid_dwell)}."
+            f"{steps_text(self.worst.iid_dwell)}."
         )
 
     def __repr__(self) -> str:
         return (
-            f"EntrapmentReport({self.design}: score {self.score:.3g}, {_steps(self.worst.dwell)} "
-            f"per visit at {self.worst.place}, right gap {self.gap.value:.3g})"
+            f"EntrapmentReport({self.design}: score {self.score:.3g}, "
+            f"{steps_text(self.worst.dwell)} per visit at {self.worst.place}, "
+            f"right gap {self.gap.value:.3g})"
         )
 
     def _repr_html_(self) -> str:
+        answers = "; ".join(f"{name}: {answer}" for name, answer in self.answers.items())
         caption = (
             f"Entrapment of {self.design}: score {self.score:.3g}, right spectral gap "
-            f"{self.gap.value:.3g} (UnifRW: {self.uniform_gap.value:.3g})"
+            f"{self.gap.value:.3g} (UnifRW: {self.uniform_gap.value:.3g}); {answers}"
         )
-        return columns_html(_HEADER, [_cells(region) for region in self.regions], caption)
+        return columns_html(HEADER, [cells(region) for region in self.regions], caption)
 
 
-_HEADER = (
-    "region",
-    "steps per visit",
-    "with i.i.d. draws",
-    "steps to escape",
-    "share under π",
-    "share under the chain",
-)
-
-
-def _cells(region: Region) -> list[object]:
-    return [
-        region.place,
-        region.dwell,
-        region.iid_dwell,
-        region.escape,
-        region.target,
-        region.mass,
-    ]
-
-
-def _steps(value: float) -> str:
-    return f"{value:.3g} step{'' if f'{value:.3g}' == '1' else 's'}"
-
-
+@one_blas_thread
 def entrapment(
     network: Network,
     problem: Problem,
@@ -225,6 +145,12 @@ def entrapment(
         The nodes to look at. Default: the nodes with at least ten times the uniform share of the
         target, or the one with the largest share if there are none.
 
+    Notes
+    -----
+    On networks without small separators, where sparse factors would be nearly full, the steps to
+    escape and the gaps come from iterations with an error bound. ``answers`` says which method
+    answered.
+
     Examples
     --------
     >>> import levywalk as lw
@@ -232,27 +158,60 @@ def entrapment(
     >>> report.score > 10
     True
     """
-    radius = checks.integer("radius", radius, low=1)
     design = require_design(network, problem, design)
-    bound = design.bind(network, problem)
-    P = transition(network, problem, design)
-    law = stationary(P)
-    important = _important(bound.law) if nodes is None else _given(nodes, network.n)
+    P = affordable_chain(network, problem, design)
+    uniform = spectral_gap(transition(network, problem, unif_rw()))
+    return entrapment_of_chain(
+        network,
+        problem,
+        design,
+        P,
+        stationary_report(P),
+        uniform_gap=uniform,
+        trace=trace,
+        radius=radius,
+        nodes=nodes,
+    )
+
+
+def entrapment_of_chain(
+    network: Network,
+    problem: Problem,
+    design: Design,
+    P: Any,
+    found: StationaryReport,
+    *,
+    uniform_gap: SpectralGap,
+    trace: Trace | None = None,
+    radius: int = 3,
+    nodes: Ints | None = None,
+) -> EntrapmentReport:
+    """Return `entrapment` where the chain, its law and the gap of UnifRW are already known."""
+    radius = checks.integer("radius", radius, low=1)
+    target = design.bind(network, problem).law
+    important = _important(target) if nodes is None else _given(nodes, network.n)
     hops = adjacency_matrix(network)
     regions = [
-        _region(P, law, bound.law, hops, members, radius) for members in _clusters(hops, important)
+        _region(P, found.law, target, hops, members, radius)
+        for members in _clusters(hops, important)
+    ]
+    regions.sort(key=lambda region: -region.dwell)
+    score = max(region.ratio for region in regions)
+    symmetric = reversible(P, found.law)
+    regions = [
+        _with_escape(region, P, found.law, hops, radius, symmetric=symmetric)
+        for region in regions[:_MOST_REGIONS]
     ]
     if trace is not None:
         regions = [_with_observed(region, trace) for region in regions]
-    regions.sort(key=lambda region: -region.dwell)
-    uniform = transition(network, problem, unif_rw())
     return EntrapmentReport(
         design=design.name,
         radius=radius,
-        regions=tuple(regions[:_MOST_REGIONS]),
-        score=max(region.ratio for region in regions),
-        gap=spectral_gap(P),
-        uniform_gap=spectral_gap(uniform),
+        regions=tuple(regions),
+        score=score,
+        gap=spectral_gap(P, stationary=found.law),
+        uniform_gap=uniform_gap,
+        law=found,
         correlation=None if trace is None else update_correlation(trace, problem),
     )
 
@@ -284,37 +243,48 @@ def _ball(hops: sparse.csr_array, nodes: Ints, radius: int) -> Ints:
 
 
 def _region(
-    P: sparse.csr_array,
-    law: Floats,
-    target: Floats,
-    hops: sparse.csr_array,
-    nodes: Ints,
-    radius: int,
+    P: Any, law: Floats, target: Floats, hops: sparse.csr_array, nodes: Ints, radius: int
 ) -> Region:
+    """Return a region without the steps to escape."""
     mass = float(law[nodes].sum())
-    inner = P[nodes][:, nodes]
-    flow = float(law[nodes] @ (1.0 - inner.sum(axis=1)))
+    if isinstance(P, LinearOperator):
+        outside_nodes = np.ones(len(law))
+        outside_nodes[nodes] = 0.0
+        leave = np.asarray(P.matvec(outside_nodes))[nodes]
+    else:
+        leave = 1.0 - P[nodes][:, nodes].sum(axis=1)
+    flow = float(law[nodes] @ leave)
     if flow <= 0.0 or mass >= 1.0:
         raise InvalidParameter(
             f"nodes {nodes[:5].tolist()}… keep the model forever; give fewer nodes"
         )
-    ball = _ball(hops, nodes, radius)
-    outside = 1.0 - float(law[ball].sum())
-    escape = np.inf
-    if len(ball) < len(law):
-        system = sparse.csc_array(sparse.eye_array(len(ball)) - P[ball][:, ball])
-        times = np.atleast_1d(spsolve(system, np.ones(len(ball))))
-        start = law[nodes] / mass
-        escape = float(start @ times[np.searchsorted(ball, nodes)])
+    outside = 1.0 - float(law[_ball(hops, nodes, radius)].sum())
     return Region(
         nodes=tuple(int(v) for v in nodes),
         target=float(target[nodes].sum()),
         mass=mass,
         dwell=mass / flow,
         iid_dwell=1.0 / (1.0 - mass),
-        escape=escape,
+        escape=np.inf,
         iid_escape=1.0 / outside if outside > 1e-15 else np.inf,
         conductance=flow / min(mass, 1.0 - mass),
+    )
+
+
+def _with_escape(
+    region: Region, P: Any, law: Floats, hops: sparse.csr_array, radius: int, *, symmetric: bool
+) -> Region:
+    nodes = np.asarray(region.nodes)
+    ball = _ball(hops, nodes, radius)
+    if len(ball) == len(law):
+        return region
+    found = absorption_times(P, ball, law, symmetric=symmetric)
+    start = law[nodes] / region.mass
+    return replace(
+        region,
+        escape=float(start @ found.times[np.searchsorted(ball, nodes)]),
+        escape_method=found.method,
+        escape_error=found.error,
     )
 
 

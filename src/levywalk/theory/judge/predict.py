@@ -9,19 +9,18 @@ the walk's correlation. After t updates
           + \gamma \operatorname{tr} C, \qquad HC + CH = \Sigma
 
 The first term contains the speed and the bias of jumps, the second the cost of entrapment. Σ needs
-one sparse solution per design (Poisson's equation (I-P)g = h - E_ν h), so a whole grid of designs
-takes seconds.
+one solution of Poisson's equation (I-P)g = h - E_ν h per design, so a whole grid of designs takes
+seconds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import solve_continuous_lyapunov
 from scipy.optimize import brentq
-from scipy.sparse.linalg import LinearOperator, gmres, splu
 
 from levywalk import checks
 from levywalk.arrays import Floats
@@ -29,16 +28,23 @@ from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.notebook import table_html
 from levywalk.problem import Problem
-from levywalk.theory.chain.sparse_factors import low_fill
-from levywalk.theory.chain.transition import levy_matrix, metropolis_hastings_matrix
+from levywalk.theory.chain.answer import EXACT, answer_text
+from levywalk.theory.chain.blas_threads import one_blas_thread
+from levywalk.theory.chain.poisson import PoissonSolution, solve_poisson
+from levywalk.theory.chain.stationary import stationary
+from levywalk.theory.chain.transition import (
+    affordable_chain,
+    levy_matrix,
+    metropolis_hastings_matrix,
+    require_design,
+)
 from levywalk.theory.judge.curvature import CLOSED_FORM, hessian_method, mean_hessian
 from levywalk.theory.judge.floor import fixed_point
 from levywalk.theory.judge.setting import make_setting
 from levywalk.walks import Bound, Design, FixedDistance, JumpLaw
 
 _GRID = np.logspace(-6, 0, 121)  # the values of γL* that are tried
-_FACTORED = 2_000  # nodes; larger networks are factorised only if the factors are small
-_RESIDUAL = 1e-8  # largest relative residual of Poisson's equation
+_ROUNDING = 1e-9  # relative error of the steps by rounding and by the search for the step size
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,6 +70,9 @@ class Prediction:
     curvature
         How ∇²f_v was computed: "closed form" (least squares, logistic regression) or "finite
         differences" of the problem's own gradients.
+    method, error
+        How Poisson's equation was solved, "exact" or "iterative", and an estimate of the relative
+        error of the steps that it causes.
 
     Examples
     --------
@@ -84,6 +93,13 @@ class Prediction:
     hops_per_step: float
     accuracy: float
     curvature: str = CLOSED_FORM
+    method: str = EXACT
+    error: float = 0.0
+
+    @property
+    def answer(self) -> str:
+        """How the steps were found, in words."""
+        return answer_text(self.method, self.error)
 
     @property
     def transfers(self) -> float:
@@ -109,10 +125,12 @@ class Prediction:
             ("relative noise floor", self.step_size * self.noise),
             ("transfers per step", self.transfers_per_step),
             ("curvature", self.curvature),
+            ("method", self.answer),
         ]
         return table_html(rows, f"Predicted cost to {100 * self.accuracy:g} % of the first error")
 
 
+@one_blas_thread
 def predict(
     network: Network, problem: Problem, design: Design, *, accuracy: float = 0.01
 ) -> Prediction:
@@ -130,12 +148,30 @@ def predict(
     >>> trapped.steps > free.steps
     True
     """
+    design = require_design(network, problem, design)
+    P = affordable_chain(network, problem, design)
+    return predict_for_chain(network, problem, design, P, stationary(P), accuracy=accuracy)
+
+
+def predict_for_chain(
+    network: Network,
+    problem: Problem,
+    design: Design,
+    P: Any,
+    law: Floats,
+    *,
+    accuracy: float = 0.01,
+) -> Prediction:
+    """Return `predict` where the chain and its law are already known."""
     accuracy = checks.positive("accuracy", accuracy)
-    setting = make_setting(network, problem, design, "theory")
+    setting = make_setting(network, problem, design, "theory", chain=(P, law))
     bound, law = setting.bound, setting.law
     fixed, _ = fixed_point(setting)
     hessian = mean_hessian(problem, law * setting.weights, fixed)
-    covariance = asymptotic_covariance(setting.P, law, setting.weighted_gradients(fixed))
+    gradients = setting.weighted_gradients(fixed)
+    gradients -= law @ gradients
+    poisson = solve_poisson(setting.P, law, gradients)
+    covariance = _covariance(law, gradients, poisson.values)
     noise = float(np.trace(solve_continuous_lyapunov(hessian, covariance)))
     first = float(setting.optimum @ setting.optimum)
     if first == 0.0:
@@ -143,9 +179,16 @@ def predict(
             "problem.optimum is 0, where every run starts, so there is no error to reduce; give "
             "other data"
         )
-    steps, gamma = _fewest_steps(
-        hessian, fixed, setting.optimum, noise, bound.largest, accuracy * first
-    )
+
+    def fewest(level: float) -> tuple[float, float]:
+        goal = accuracy * first
+        return _fewest_steps(hessian, fixed, setting.optimum, level, bound.largest, goal)
+
+    steps, gamma = fewest(noise)
+    error = 0.0
+    if poisson.method != EXACT:  # the steps never decrease with the noise
+        margin = _noise_error(law, hessian, poisson)
+        error = _spread(fewest(noise - margin)[0], steps, fewest(noise + margin)[0])
     hops, transfers = communication(bound, law)
     bias2 = float(((fixed - setting.optimum) ** 2).sum())
     return Prediction(
@@ -158,58 +201,48 @@ def predict(
         hops_per_step=hops,
         accuracy=accuracy,
         curvature=hessian_method(problem),
+        method=poisson.method,
+        error=error,
     )
 
 
-def asymptotic_covariance(P: sparse.csr_array, law: Floats, values: Floats) -> Floats:
+def _noise_error(law: Floats, hessian: Floats, poisson: PoissonSolution) -> float:
+    """Return how much the error of Poisson's equation can change tr C = ½ tr(H⁻¹Σ)."""
+    rates, modes = np.linalg.eigh(hessian)
+    whiten = modes / np.sqrt(np.maximum(rates, 1e-300))
+    both = (poisson.forward, poisson.backward)
+    sizes = [np.sqrt(law @ np.square(values @ whiten)) for values in both]
+    return float(sizes[0] @ sizes[1])
+
+
+def _spread(low: float, middle: float, high: float) -> float:
+    """Return the relative distance of the ends of an interval from its middle, plus rounding."""
+    if not np.isfinite(middle):
+        return 0.0 if not np.isfinite(low) else np.inf
+    return max(middle - low, high - middle) / max(middle, 1.0) + _ROUNDING
+
+
+def asymptotic_covariance(P: Any, law: Floats, values: Floats) -> Floats:
     """Return Σₖ Cov(h₀, hₖ) over all lags k, for ``values`` h along a stationary walk.
 
     It is the limit of T · Cov(mean of the values over T steps).
 
     Examples
     --------
+    >>> from scipy import sparse
     >>> flip = sparse.csr_array(np.array([[0.9, 0.1], [0.1, 0.9]]))
     >>> values = np.array([[1.0], [-1.0]])  # autocorrelation 0.8^k: 1 + 2·0.8/0.2 = 9
     >>> asymptotic_covariance(flip, np.array([0.5, 0.5]), values)
     array([[9.]])
     """
-    n = P.shape[0]
     centred = values - law @ values
-    solution = (
-        _factored(P, centred) if n <= _FACTORED or low_fill(P) else _iterated(P, law, centred)
-    )
-    solution = solution - law @ solution
+    return _covariance(law, centred, solve_poisson(P, law, centred).values)
+
+
+def _covariance(law: Floats, centred: Floats, solution: Floats) -> Floats:
     weighted = law[:, None] * centred
     cross = weighted.T @ solution
     return np.asarray(cross + cross.T - weighted.T @ centred)
-
-
-def _factored(P: sparse.csr_array, centred: Floats) -> Floats:
-    """Solve (I - P)g = h with g = 0 at the last node; the result is unique up to a constant."""
-    n = len(centred)
-    reduced = sparse.csc_array(sparse.eye_array(n - 1) - P[: n - 1, : n - 1])
-    head = splu(reduced).solve(np.ascontiguousarray(centred[: n - 1]))
-    return np.vstack([head, np.zeros((1, centred.shape[1]))])
-
-
-def _iterated(P: sparse.csr_array, law: Floats, centred: Floats) -> Floats:
-    """Solve (I - P + 1νᵀ)g = h by columns. If sparse factors are large, the chain mixes quickly."""
-    n = len(centred)
-    system = LinearOperator((n, n), matvec=lambda x: x - P @ x + law @ x, dtype=np.float64)
-    out = np.empty_like(centred)
-    for j, right in enumerate(centred.T):
-        out[:, j], _ = gmres(system, right, rtol=_RESIDUAL / 10.0, restart=100, maxiter=40)
-        residual = np.linalg.norm(system @ out[:, j] - right) / max(
-            float(np.linalg.norm(right)), 1e-300
-        )
-        if not residual <= _RESIDUAL:
-            raise InvalidParameter(
-                "the cost on this network cannot be predicted: Poisson's equation has the "
-                f"residual {residual:.1e}; "
-                "the walk mixes too slowly for so many nodes; use a smaller network of the same "
-                "family"
-            )
-    return out
 
 
 def communication(bound: Bound, law: Floats) -> tuple[float, float]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
@@ -16,7 +15,7 @@ from levywalk.network import Network
 from levywalk.problem import Problem, optimum_of
 from levywalk.schedule import Constant, is_schedule
 from levywalk.theory.chain.stationary import stationary
-from levywalk.theory.chain.stochastic_matrix import reversible
+from levywalk.theory.chain.stochastic_matrix import as_chain, reversible
 from levywalk.theory.chain.transition import require_design, transition
 from levywalk.theory.judge.closed_form import is_logistic, is_quadratic, states
 from levywalk.theory.judge.curvature import gradient_scale, local_gradients
@@ -68,13 +67,21 @@ class TheoremSetting:
         """Return whether ν(v)P(v,u) = ν(u)P(u,v) holds, up to a small relative error."""
         if self.p_jump == 0.0:
             return True  # Metropolis-Hastings and i.i.d. sampling are always reversible
-        return reversible(sparse.csr_array(self.P), self.law)
+        return reversible(as_chain(self.P), self.law)
 
 
 def make_setting(
-    network: Network, problem: Problem, design: Design, step_size: Any
+    network: Network,
+    problem: Problem,
+    design: Design,
+    step_size: Any,
+    *,
+    chain: tuple[Any, Floats] | None = None,
 ) -> TheoremSetting:
-    """Bind a design to a network and a problem; refuse what the theorems do not cover."""
+    """Bind a design to a network and a problem; refuse what the theorems do not cover.
+
+    ``chain`` is the chain and its stationary law, if they are already known.
+    """
     design = require_design(network, problem, design)
     bound = design.bind(network, problem)
     gamma = as_step_size(step_size, 1.0 / bound.largest)
@@ -84,9 +91,11 @@ def make_setting(
             "the theory needs constant steps"
         )
     p_jump = _constant_p_jump(design)
-    P = transition(network, problem, design)
+    P = transition(network, problem, design) if chain is None else chain[0]
     # Without jumps the stationary law is the target, which is known exactly.
-    law = bound.law if p_jump == 0.0 else np.asarray(stationary(P), dtype=np.float64)
+    law = bound.law
+    if p_jump > 0.0:
+        law = np.asarray(stationary(P) if chain is None else chain[1], dtype=np.float64)
     optimum = checked_optimum(problem)
     if optimum is None:
         raise InvalidParameter(

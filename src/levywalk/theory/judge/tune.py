@@ -16,7 +16,7 @@ from levywalk.notebook import columns_html
 from levywalk.problem import Problem
 from levywalk.progress import Bar
 from levywalk.theory.chain.spectrum import spectral_gap
-from levywalk.theory.chain.transition import transition
+from levywalk.theory.chain.transition import affordable_chain
 from levywalk.theory.judge.predict import Prediction, predict
 from levywalk.walks import Design, mhlj, mixed_rw
 
@@ -190,7 +190,7 @@ def _curve(
     rows = []
     for candidate in judged:
         if all(candidate.parameters[name] == winner.parameters[name] for name in rest):
-            gap = spectral_gap(transition(network, problem, candidate.design))
+            gap = spectral_gap(affordable_chain(network, problem, candidate.design))
             rows.append(
                 {
                     axis: candidate.parameters[axis],
