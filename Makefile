@@ -6,7 +6,8 @@ PACKAGE := .venv/.package
 STAMP := .venv/.installed
 PEERS := .venv/.peers
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-PYTEST := $(BIN)/python -m pytest -q -n 2 --dist worksteal
+# Three workers on two cores: tests of fleets wait most of their time.
+PYTEST := $(BIN)/python -m pytest -q -n 3 --dist worksteal
 
 .PHONY: demo test test-more check proto bench bench-page bench-theory bench-fleet claims clean help
 
