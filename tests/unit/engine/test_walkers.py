@@ -179,3 +179,24 @@ def test_a_subclass_with_its_own_gradient_is_not_compiled_away():
     assert np.array_equal(auto.model, reference.model)
     with pytest.raises(lw.InvalidParameter, match="their own local_loss"):
         lw.run(lw.ring(6), problem, lw.unif_rw(), backend="kernel", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        *[(1.0, 0.3), (3.0, 1.0), (1.0, 1.0), (1.0, 2.0), (1.0, 1e-12)],
+        *[(1.0, 0.0), (0.0, 1.0), (0.0, 0.0), (1.7e308, 1e-300), (1e-300, 1.7e308)],
+        *[(5e-324, 5e-324), (1e-320, 5e-324)],
+    ],
+)
+def test_a_threshold_separates_what_is_always_accepted_from_what_never_is(mine, theirs):
+    with np.errstate(all="ignore"):
+        share = np.divide(theirs, mine)
+    scaled = 0.0 if np.isnan(share) else min(float(share) * 2.0**32, 2.0**32 - 1)
+    found = int(tables._threshold(np.uint64(scaled), mine, theirs))
+
+    def accepted(fraction):
+        return unit(fraction) * mine < theirs
+
+    assert found == 0 or accepted(((found - 1) << 32) | 0xFFFFFFFF)
+    assert found == 2**32 - 1 or not accepted((found << 32) | 0xFFFFFFFF)

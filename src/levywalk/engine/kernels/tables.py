@@ -43,6 +43,7 @@ _NEAR_TURNS, _FAR_TURNS = 32, 64
 _MODELS = 16 * 2**10
 _WIDEST = 20
 _WORD = 2**32
+_NEARBY = np.uint64(2)
 
 
 def fit(problem: GeneralizedLinear) -> bool:
@@ -162,12 +163,27 @@ def _edge_words(indptr, indices, ratio, edges):  # type: ignore[no-untyped-def]
                 not scaled >= 0.0
             ):  # 0 / 0, if scores are so small that ratios round to zero: never accepted
                 scaled = 0.0
-            threshold = np.uint64(scaled)
-            while threshold > 0 and not _all_accepted(threshold - BIT, ratio[v], ratio[u]):
-                threshold -= BIT
-            while threshold < LOW and _all_accepted(threshold, ratio[v], ratio[u]):
-                threshold += BIT
-            edges[e] = (threshold << S32) | np.uint64(u)
+            edges[e] = (_threshold(np.uint64(scaled), ratio[v], ratio[u]) << S32) | np.uint64(u)
+
+
+@njit
+def _threshold(guess, mine, theirs):  # type: ignore[no-untyped-def]
+    """Return the least number whose largest fraction is not accepted, at most 2^32 - 1.
+
+    It is within two of the guess, unless the ratios are so small that their products round to zero.
+    """
+    low, high = guess - min(guess, _NEARBY), min(guess + _NEARBY, LOW)
+    if (low > 0 and not _all_accepted(low - BIT, mine, theirs)) or (
+        high < LOW and _all_accepted(high, mine, theirs)
+    ):
+        low, high = guess - guess, LOW
+    while low < high:
+        middle = (low + high) >> BIT
+        if _all_accepted(middle, mine, theirs):
+            low = middle + BIT
+        else:
+            high = middle
+    return low
 
 
 @njit(inline="always")

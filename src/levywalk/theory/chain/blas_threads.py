@@ -31,7 +31,8 @@ def one_blas_thread(function: Callable[Parameters, Result]) -> Callable[Paramete
     --------
     >>> @one_blas_thread
     ... def largest_number_of_threads():
-    ...     return max(library["num_threads"] for library in _controller().info())
+    ...     found = [one for one in _controller().info() if one["user_api"] == "blas"]
+    ...     return max(library["num_threads"] for library in found)
     >>> largest_number_of_threads()
     1
     """
