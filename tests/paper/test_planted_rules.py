@@ -35,8 +35,7 @@ PLANTED = {
             "                            for j in range(dim):\n"
             "                                gain = step_size * weights[phase, v] * 2.0 * (z - "
             "targets[v])\n"
-            "                                x[j] -= gain * features[v, j] if i + 1 < distance "
-            "else 0.0\n"
+            "                                x[j] -= gain * features[v, j]\n"
             "                        hops += distance\n",
         ),
     ],
