@@ -233,26 +233,26 @@ def _joined(builder: Any, one: Any, other: Any) -> Any:
     return builder.shuffle_vector(one, other, order(list(range(2 * one.type.count))))
 
 
-def _starts(
-    context: Any, builder: Any, kinds: Any, table: Any, at: Any, index: Any, stride: Any, count: int
-) -> list[Any]:
-    """Return the addresses of the rows ``table[at[index + lane] * stride]``."""
-    first = address(context, builder, kinds[1], at, index)
+def _group(
+    context: Any, row: _Row, kinds: Any, arrays: Any, index: Any, count: int
+) -> list[tuple[Any, Any]]:
+    """Return the addresses of each walker's row and model.
+
+    ``arrays`` are nodes, at and model. For walker w = index + lane, the row begins at
+    ``nodes[at[w] * stride]``, and the model at ``model[w * stride]``.
+    """
+    builder, (nodes, at, model) = row.builder, arrays
+    stride: Any = ir.Constant(_I64, row.constant * LINE)
+    if row.constant <= 0:
+        stride = builder.mul(row.lines, ir.Constant(_I64, LINE))
+    walker = address(context, builder, kinds[1], at, index)
+    own = address(context, builder, kinds[2], model, builder.mul(index, stride))
     found = []
     for lane in range(count):
-        node = builder.load(builder.gep(first, [ir.Constant(_I32, lane)]))
-        found.append(address(context, builder, kinds[0], table, builder.mul(node, stride)))
+        node = builder.load(builder.gep(walker, [ir.Constant(_I32, lane)]))
+        theirs = address(context, builder, kinds[0], nodes, builder.mul(node, stride))
+        found.append((theirs, builder.gep(own, [builder.mul(stride, ir.Constant(_I64, lane))])))
     return found
-
-
-def _own(
-    context: Any, builder: Any, kind: Any, model: Any, index: Any, stride: Any, count: int
-) -> list[Any]:
-    """Return the addresses of the rows ``model[(index + lane) * stride]``."""
-    first = address(context, builder, kind, model, builder.mul(index, stride))
-    return [
-        builder.gep(first, [builder.mul(stride, ir.Constant(_I64, lane))]) for lane in range(count)
-    ]
 
 
 @intrinsic(prefer_literal=True)
@@ -277,12 +277,8 @@ def dots(
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         row = _Row(builder, args[4], unrolled, numbers)
-        stride = builder.mul(args[4], ir.Constant(_I64, LINE))
-        if unrolled > 0:
-            stride = ir.Constant(_I64, unrolled * LINE)
-        theirs = _starts(context, builder, sig.args, args[0], args[1], args[3], stride, count)
-        own = _own(context, builder, sig.args[2], args[2], args[3], stride, count)
-        return _totals(builder, [row.dot(a, x) for a, x in zip(theirs, own, strict=True)])
+        pairs = _group(context, row, sig.args, args[:3], args[3], count)
+        return _totals(builder, [row.dot(a, x) for a, x in pairs])
 
     given = (nodes, at, model, types.uint64, types.uint64, width, constant, chunk)
     return lanes(*given), build
@@ -308,15 +304,11 @@ def advance(
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         row = _Row(builder, args[6], unrolled, numbers)
-        stride = builder.mul(args[6], ir.Constant(_I64, LINE))
-        if unrolled > 0:
-            stride = ir.Constant(_I64, unrolled * LINE)
-        theirs = _starts(context, builder, sig.args, args[0], args[1], args[3], stride, count)
-        own = _own(context, builder, sig.args[2], args[2], args[3], stride, count)
-        for lane in range(count):
+        pairs = _group(context, row, sig.args, args[:3], args[3], count)
+        for lane, (a, x) in enumerate(pairs):
             which = ir.Constant(_I32, lane)
             shrink = builder.extract_element(args[5], which) if shrinking else None
-            row.add(own[lane], theirs[lane], builder.extract_element(args[4], which), shrink)
+            row.add(x, a, builder.extract_element(args[4], which), shrink)
         return context.get_dummy_value()
 
     given = (nodes, at, model, types.uint64, coefficients, shrinks, types.uint64)

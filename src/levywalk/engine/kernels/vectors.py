@@ -18,7 +18,6 @@ operation is rounded in the same way, in the order in which it is written.
 ``multiply_add(a, b, c)``             a b + c, rounded once; also of plain numbers
 ``real(lanes)``                       integers as floats
 ``bits``, ``from_bits``               the bits of floats as integers, and back
-``multiply_high(a, b)``               the upper 64 bits of a product of two numbers (not lanes)
 ``prefetch(array, i)``                load the cache line of ``array[i]`` in advance
 ====================================  ==============================================================
 
@@ -44,7 +43,7 @@ register_model: Any = extending.register_model
 
 LINE = 8  # numbers in a cache line
 
-_I1, _I8, _I32, _I64, _I128 = (ir.IntType(bits) for bits in (1, 8, 32, 64, 128))
+_I1, _I8, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 _LLVM = {types.uint64: _I64, types.float64: ir.DoubleType(), types.boolean: _I1}
 
 
@@ -351,14 +350,3 @@ bits = _bitwise("bits", types.uint64, lambda builder, value, to: builder.bitcast
 from_bits = _bitwise(
     "from_bits", types.float64, lambda builder, value, to: builder.bitcast(value, to)
 )
-
-
-@intrinsic
-def multiply_high(typing: Any, a: Any, b: Any) -> Any:
-    """Return the upper 64 bits of the product of two words."""
-
-    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        product = builder.mul(*(builder.zext(value, _I128) for value in args))
-        return builder.trunc(builder.lshr(product, ir.Constant(_I128, 64)), _I64)
-
-    return types.uint64(types.uint64, types.uint64), build
