@@ -6,10 +6,12 @@ PACKAGE := .venv/.package
 STAMP := .venv/.installed
 PEERS := .venv/.peers
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-# Three workers on two cores: tests of fleets wait most of their time.
-PYTEST := $(BIN)/python -m pytest -q -n 3 --dist worksteal
+# Without stored bytecode every process that a test starts would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+# Four workers on two cores: tests of fleets and of processes wait most of their time.
+PYTEST := $(BIN)/python -m pytest -q -n 4 --dist worksteal
 
-.PHONY: demo test test-more check proto bench bench-page bench-theory bench-fleet claims clean help
+.PHONY: demo test test-more check wheel proto bench bench-page bench-theory bench-fleet league claims claims-second published phase-diagram clean help
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,10 +30,10 @@ $(STAMP): $(PACKAGE)
 demo: $(PACKAGE)  ## Set up and run the demo: a walk gets trapped, a jump sets it free
 	$(BIN)/levywalk demo --out levywalk-demo
 
-test: $(STAMP)  ## Set up and run the tests (seven minutes on two cores)
+test: $(STAMP)  ## Set up and run the tests (eight minutes on two cores)
 	$(PYTEST)
 
-test-more: $(STAMP)  ## Run the long tests: soak, random faults, kills, exhaustive search, more examples (a quarter of an hour)
+test-more: $(STAMP)  ## Run the long tests: soak, random faults, kills, exhaustive search, more examples (25 minutes)
 	$(PYTEST) -m 'more or hypothesis' --hypothesis-profile=more
 
 check: $(STAMP)  ## ruff, mypy --strict, import-linter
@@ -39,6 +41,9 @@ check: $(STAMP)  ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+wheel:  ## Build sdist and wheel, and try the wheel in an empty environment without extras (minutes)
+	PYTHON=$(PYTHON) .ci/wheel
 
 proto: $(STAMP)  ## Write src/levywalk/fleet/runtime/messages_pb2.py from messages.proto, after a change there
 	$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src levywalk/fleet/runtime/messages.proto
@@ -48,7 +53,7 @@ $(PEERS): $(STAMP)
 		|| echo "not all libraries to compare with could be installed; their rows will say so"
 	@touch $@
 
-bench: $(PEERS)  ## Run the benchmarks (five minutes): the engine against C, plain loops and other libraries
+bench: $(PEERS)  ## Run the benchmarks (ten minutes): the engine against C, plain loops and other libraries
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
 
 bench-page: $(STAMP)  ## Write docs/performance.md and its figures from what `make bench` found
@@ -63,6 +68,20 @@ bench-theory: $(STAMP)  ## Time and memory of the theory at 1k, 100k and 1M node
 claims: $(STAMP)  ## Ask all of the paper's claims (half an hour) and write docs/claims.md with its figures
 	$(BIN)/levywalk reproduce --all --out levywalk-reproduction
 	$(BIN)/python -m benchmarks.claims levywalk-reproduction
+
+claims-second: $(STAMP)  ## The same claims on a second, independent range of seeds (half an hour), beside the first in docs/claims.md
+	$(BIN)/levywalk reproduce --all --seeds second --no-figures --out levywalk-reproduction-second
+	$(BIN)/python -m benchmarks.claims levywalk-reproduction levywalk-reproduction-second
+
+published: $(STAMP)  ## The authors' published curves against their own settings (minutes); prints the table of docs/paper.md and draws docs/figures/published.svg
+	$(BIN)/python -m benchmarks.published --write
+
+phase-diagram: $(STAMP)  ## Which method wins over signal to noise and importance ratio (40 minutes); writes docs/figures/phase-diagram.svg
+	$(BIN)/python -m benchmarks.phase_diagram --write
+
+league: $(STAMP)  ## Let all pairs compete (about an hour), judge the goals, and write the results into docs/league.md
+	$(BIN)/levywalk league --check --out levywalk-league; found=$$?; \
+		$(BIN)/python -m benchmarks.league levywalk-league && exit $$found
 
 clean:  ## Remove the environment and all caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache levywalk-demo

@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.generators import generators
+from benchmarks.growth import growth
+from benchmarks.loops import loops
+from benchmarks.memory import memory
 from benchmarks.peers import PEERS
 from benchmarks.reference_c import ReferenceC
 from benchmarks.scale import FULL, QUICK, Scale
@@ -46,13 +49,16 @@ class Section:
 SECTIONS = {
     "chain": Section(chains, 20, 6),
     "walkers": Section(walkers, 45, 8),
-    "widths": Section(widths, 60, 20),
+    "widths": Section(widths, 90, 40),
     "walk": Section(walks, 90, 15),
-    "dims": Section(dims, 110, 25),
-    "threads": Section(threads, 30, 8),
-    "sizes": Section(sizes, 60, 12),
+    "memory": Section(memory, 60, 20),
+    "dims": Section(dims, 60, 15),
+    "threads": Section(threads, 40, 10),
+    "sizes": Section(sizes, 75, 15),
     "checkpoints": Section(checkpoints, 15, 4),
     "visits": Section(visits, 10, 4),
+    "loops": Section(loops, 15, 10),
+    "growth": Section(growth, 30, 10),
     "generators": Section(generators, 40, 3),
 }
 

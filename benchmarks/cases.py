@@ -4,11 +4,13 @@ loops; do they agree?
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -118,7 +120,8 @@ class Case:
     steps: int
     replicas: int = 1
     visits: bool = False
-    design: lw.Design | None = None  # mhlj by default
+    design: lw.Walk | None = None  # mhlj by default
+    update: lw.Update | None = None  # SGD by default
 
     def kernel(self, threads: int = 1) -> Contender:
         """`Block.through` of all replicas in one block, or in as many as there are threads."""
@@ -132,6 +135,29 @@ class Case:
                 list(pool.map(lambda share: self._block(state, share), shares))
 
         return self.timed(advance)
+
+    def plain(self) -> Contender:
+        """`Block.through` of the loop without vectors."""
+        backend = KernelBackend(self.job.plan, plain=True)
+
+        def advance(state: RunState) -> None:
+            backend.block(state, range(self.replicas)).through(0, np.array([self.steps]))
+
+        return self.timed(advance)
+
+    def processes(self, count: int) -> Workers:
+        """As many processes as threads in `kernel`, each with its share of the replicas."""
+        edges = [self.replicas * i // count for i in range(count + 1)]
+        shares = [range(a, b) for a, b in pairwise(edges)]
+        job = self.job
+        self._block(
+            RunState.new(job.plan, job.start, job.x0), shares[0]
+        )  # compiled before it forks
+
+        def work(share: range) -> None:
+            self._block(RunState.new(job.plan, job.start, job.x0), share)
+
+        return Workers(work, shares, 1e9 / (self.steps * self.replicas))
 
     def apart(self) -> Contender:
         """`Block.through` of one replica after the other."""
@@ -239,7 +265,7 @@ class Case:
         return measure
 
     @property
-    def _design(self) -> lw.Design:
+    def _design(self) -> lw.Walk:
         return lw.mhlj() if self.design is None else self.design
 
     def _prepare(self, record: bool) -> Job:
@@ -258,7 +284,7 @@ class Case:
             record_visits=record or self.visits,
             threads=1,
             backend="auto",
-            update=None,
+            update=self.update,
         )
 
     def _block(self, state: RunState, replicas: range) -> None:
@@ -266,6 +292,45 @@ class Case:
 
     def _chain_c(self, compiler: ReferenceC, flags: str) -> Advance:
         return _one_after_another(compiler, flags, self.backend)
+
+
+class Workers:
+    """Processes that each do their share of a piece of work when they are asked; a `Contender`.
+
+    They are copies of this one, so that they share all tables, and wait for their turn meanwhile.
+    """
+
+    def __init__(self, work: Callable[[range], None], shares: list[range], scale: float) -> None:
+        self.scale, self.pipes, self.started = scale, [], []
+        context = multiprocessing.get_context("fork")
+        for share in shares:
+            ours, theirs = context.Pipe()
+            worker = context.Process(target=self._serve, args=(theirs, work, share), daemon=True)
+            worker.start()
+            self.pipes.append(ours)
+            self.started.append(worker)
+
+    @staticmethod
+    def _serve(pipe: Any, work: Callable[[range], None], share: range) -> None:
+        while pipe.recv():
+            work(share)
+            pipe.send(True)
+
+    def __call__(self) -> float:
+        """Let all processes work once; return the nanoseconds per update."""
+        return self.scale * seconds(self._once)
+
+    def _once(self) -> None:
+        for pipe in self.pipes:
+            pipe.send(True)
+        for pipe in self.pipes:
+            pipe.recv()
+
+    def stop(self) -> None:
+        """End the processes."""
+        for pipe, worker in zip(self.pipes, self.started, strict=True):
+            pipe.send(False)
+            worker.join()
 
 
 def _one_after_another(compiler: ReferenceC, flags: str, backend: KernelBackend) -> Advance:

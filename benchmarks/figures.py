@@ -13,6 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from benchmarks.cases import KERNEL
+from benchmarks.growth import BY_DIM, BY_REPLICAS
+from benchmarks.probes import PEAK, RANDOM
+from benchmarks.sizes import MANY
+
 Rows = Sequence[Mapping[str, Any]]
 
 _STYLE: Any = {
@@ -33,6 +38,7 @@ def draw(sections: Mapping[str, Rows], once: Rows, folder: Path) -> dict[str, Pa
         "dims": lambda: _dims(sections.get("dims", ())),
         "sizes": lambda: _sizes(sections.get("sizes", ())),
         "walk": lambda: _peers(sections.get("walk", ()), once),
+        "growth": lambda: _growth(sections.get("growth", ()), sections.get("sizes", ())),
     }
     files = {}
     mpl.use("svg")
@@ -61,7 +67,7 @@ def _dims(rows: Rows) -> Figure | None:
 
 def _sizes(rows: Rows) -> Figure | None:
     """Nanoseconds per update and step against the number of nodes."""
-    chosen = [row for row in rows if row["unit"].startswith("ns/")]
+    chosen = [row for row in rows if row["unit"].startswith("ns/") and row["contender"] != PEAK]
     labelled = [{**row, "contender": f"{row['contender']} ({row['unit']})"} for row in chosen]
     return _lines(labelled, "ns", "nodes", "Watts-Strogatz networks, dimension 10, one thread")
 
@@ -86,6 +92,43 @@ def _lines(rows: Rows, y: str, x: str, title: str) -> Figure | None:
     ticks = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
     axes.set_yticks([tick for tick in ticks if bottom <= tick <= top])
     axes.legend(frameon=False)
+    return figure
+
+
+def _growth(rows: Rows, sizes: Rows) -> Figure | None:
+    """Nanoseconds per update by replicas, dimension and nodes, beside the machine's limits."""
+    panels: dict[str, Rows] = {
+        "replicas": [row for row in rows if BY_REPLICAS in row["case"]],
+        "dimension": [row for row in rows if BY_DIM in row["case"]],
+        "nodes": [
+            {**row, "contender": row["contender"].replace(MANY, KERNEL)}
+            for row in sizes
+            if row["contender"] in (MANY, RANDOM, PEAK)
+        ],
+    }
+    if not all(panels.values()):
+        return None
+    figure, all_axes = plt.subplots(1, 3, figsize=(10.0, 3.4))
+    fixed = {"replicas": (1, 2), "dimension": (0, 2), "nodes": (0, 1)}
+    others = ("64 replicas", "dimension 10", "1,000 nodes")
+    for axes, (name, chosen) in zip(all_axes, panels.items(), strict=True):
+        for contender, style in ((KERNEL, "o-"), (RANDOM, "--"), (PEAK, ":")):
+            points = sorted(
+                (row["at"], row["median"], row["low"], row["high"])
+                for row in chosen
+                if row["contender"] == contender and row["median"] is not None
+            )
+            if points:
+                at, median, low, high = zip(*points, strict=True)
+                (line,) = axes.loglog(
+                    at, median, style, markersize=3.5, linewidth=1.2, label=contender
+                )
+                axes.fill_between(at, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+        _label(axes, name, "ns per update", ", ".join(others[i] for i in fixed[name]))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.4g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    all_axes[0].legend(frameon=False, fontsize=8)
+    figure.tight_layout()
     return figure
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.figures import draw
 from benchmarks.peers import PEERS
+from benchmarks.ratios import ratio_table
 from benchmarks.timing import short
 
 HERE = Path(__file__).parent
@@ -28,6 +29,17 @@ TITLES = {
         "Independent walks of one design, on one thread: together in the kernel, one after the "
         "other, and in C.",
     ),
+    "widths": (
+        "Every width of registers, beside C",
+        "The kernels as they are compiled for registers of 512, 256 and 128 bits, each in a "
+        "process that may use no wider ones, beside C by hand for the same width, with the same "
+        "draws. One chain is compared with C under -ffast-math, which may reorder sums; the "
+        "kernels may not, because their results have the same bits on every processor. The goals "
+        "are 1.1 for one chain, 1.15 for 64 replicas in the cache and 1.25 at a million nodes, "
+        "1.15 for the walk alone in the cache, and four fifths of the random cache lines that the "
+        "machine can read at a million nodes. A width that the machine does not have is not "
+        "measured.",
+    ),
     "walk": (
         "The walk alone, against other libraries",
         "Steps of a walk without any model, on one thread. Every peer is taken at its best; "
@@ -36,20 +48,29 @@ TITLES = {
         "length, every move is an "
         "edge, and neighbours are chosen alike.",
     ),
+    "memory": (
+        "Updates and walks that remember",
+        "Methods with memory at the nodes or in the token beside plain SGD, on one thread, and the "
+        "bytes that each node keeps for each replica. SAG, SAGA and Point-SAGA have kernels in "
+        "lanes; the others run in the plain loop.",
+    ),
     "dims": (
         "Dimensions, losses and samples",
-        "On a ring of 1,000 nodes, so that from dimension 250 on the data no longer fit into a 2 "
-        "MB cache.",
+        "On a ring of 1,000 nodes, so that from dimension 60 on the data no longer fit into half a "
+        "megabyte, and from dimension 250 on not into two.",
     ),
     "threads": (
         "Threads",
-        "The same replicas on more threads; the result does not depend on their number.",
+        "The same replicas on more threads; the result does not depend on their number. Beside "
+        "them as many processes, each with its share: what the machine gains if nothing is shared. "
+        "The goal for threads is 0.95 of that.",
     ),
     "sizes": (
         "Sizes",
         "Watts-Strogatz networks, each in a process of its own. Memory is resident bytes above "
         "those of the imported "
-        "library: network, data, bound design and the kernel's own arrays.",
+        "library: network, data, bound design and the kernel's own arrays. The limits are those of "
+        "the section on growth.",
     ),
     "checkpoints": (
         "Checkpoints",
@@ -59,6 +80,23 @@ TITLES = {
         "Visits and draws",
         "What counting the visits costs, and what the draws cost against cheaper ones.",
     ),
+    "loops": (
+        "The plain loop, and functions of one's own",
+        "Switching designs, and compiled walks, updates and losses of one's own "
+        "([extending.md](extending.md)), run one replica after the other in a loop without lanes. "
+        "The functions are the examples of that page. The kernel beside them is the loop for "
+        "built-in methods, also one replica after the other.",
+    ),
+    "growth": (
+        "Growth",
+        "How the cost of an update grows with replicas, dimension and nodes, one at a time, with "
+        "the others at 64, 10 and 1,000; one thread. The limits are measured by small C programs "
+        "(benchmarks/probes.c). *Random cache lines* is the time of the lines that an update "
+        "must read, the record of its node and one edge, in tables of the same sizes, if many are "
+        "asked for at once; the lines of a record beyond the fourth count as read in order. "
+        "*Floating-point peak* is the time of its 2 dim products with additions in full registers. "
+        "Neither has the words of the step, the decision, or any waiting in it.",
+    ),
     "generators": ("Generators", "Seconds to make a network."),
 }
 
@@ -66,33 +104,37 @@ TITLES = {
 # section, a section and a case ("chain/ring(1000), dim 10"), or these and a contender
 # ("chain/ring(1000), dim 10/kernel"); the longest wins.
 _WAITING = "latency: the dot product before the next update, the neighbour before the next node"
+_GUESSING = (
+    "latency: the neighbour comes from the second or third cache; the decision is guessed meanwhile"
+    ", and a wrong guess (one in four) costs a restart"
+)
 _MISSING = "latency: two misses that wait for each other, the node's place and the edge"
-_COMPUTING = "arithmetic: some 300 instructions for eight walkers; more walkers change nothing"
+_COMPUTING = (
+    "arithmetic: more walkers change nothing; for the words see the row with the cheapest draws"
+)
 _FETCHING = "misses in flight: three cache lines an update, all asked for ahead"
-_STEPPING = "arithmetic: two hashes for the draw are half of it"
+_STEPPING = "arithmetic: the words of the step are most of it"
+_LINES = "misses in flight: place and edge, both asked for half a round ahead"
 LIMITED_BY: dict[str, str] = {
     "chain/ring(1000), dim 10": _WAITING,
-    "chain/erdos_renyi(1000, 0.1), dim 10": _WAITING,
+    "chain/erdos_renyi(1000, 0.1), dim 10": _GUESSING,
     "chain/watts_strogatz(1000000, 4, 0.1), dim 10": _MISSING,
     "chain/random_regular(1000000, 4), dim 10": _MISSING,
     "walkers/ring(1000), dim 10, 64 replicas": _COMPUTING,
-    "walkers/erdos_renyi(1000, 0.1), dim 10, 64 replicas": f"{_COMPUTING}; edges come from L2",
+    "walkers/erdos_renyi(1000, 0.1), dim 10, 64 replicas": f"{_COMPUTING}; edges from a slow cache",
     "walkers/watts_strogatz(1000000, 4, 0.1), dim 10, 64 replicas": _FETCHING,
     "walkers/random_regular(1000000, 4), dim 10, 64 replicas": _FETCHING,
     "walk/ring(1000), simple random walk/levywalk": _STEPPING,
     "walk/erdos_renyi(1000, 0.1), simple random walk/levywalk": _STEPPING,
-    "walk/watts_strogatz(1000000, 4, 0.1), simple random walk/levywalk": (
-        "misses in flight: place and edge"
-    ),
-    "walk/random_regular(1000000, 4), simple random walk/levywalk": (
-        "misses in flight: place and edge"
-    ),
+    "walk/watts_strogatz(1000000, 4, 0.1), simple random walk/levywalk": _LINES,
+    "walk/random_regular(1000000, 4), simple random walk/levywalk": _LINES,
     "dims": (
         "arithmetic up to dim 200; beyond, bandwidth after L2: a record is read once, "
         "the model stays"
     ),
     "threads": "the machine: two processes gain as much",
     "sizes": "misses in flight from 100,000 nodes on",
+    "loops": "latency, as for one chain, and a call by address for each function of one's own",
     "visits": (
         "one more load and store a step; on large networks one more miss, "
         "in an array of its own per replica"
@@ -104,9 +146,9 @@ def page(
     results: Mapping[str, Any], once: Sequence[Mapping[str, Any]], figures: Mapping[str, Path]
 ) -> str:
     """Return the page."""
-    parts = [_head(results), _short_version(results)]
+    parts = [_head(results), _short_version(results), *ratio_table(results)]
     for name, section in results["sections"].items():
-        title, text = TITLES[name]
+        title, text = TITLES.get(name, (name.capitalize(), ""))
         parts.append(f"## {title}\n\n{text}\n")
         if name in figures:
             parts.append(f"![{title}](figures/{figures[name].name})\n")
@@ -126,7 +168,7 @@ def _head(results: Mapping[str, Any]) -> str:
     return (
         "# Performance\n\n"
         "<!-- Written by `python -m benchmarks.page`; do not edit. -->\n\n"
-        "`make bench` measures all of this in one run of about five minutes, and `make bench-page` "
+        "`make bench` measures all of this in one run of about ten minutes, and `make bench-page` "
         "writes this page. "
         "Figures are medians of interleaved repetitions, with the lowest and the highest in "
         "brackets; a ratio is the "

@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from levywalk.arrays import AnyArray
+from levywalk.arrays import AnyArray, Words64
+from levywalk.draws import expanded_keys
 from levywalk.engine.kernels import KernelBackend
 from levywalk.engine.kernels.machine import vector_bits
 from levywalk.engine.kernels.rows import HEAD
 from levywalk.engine.kernels.tables import aligned_rows
-from levywalk.engine.kernels.walkers import ONE, Tables
+from levywalk.engine.kernels.walkers import ONE, Course, Tables
 from levywalk.engine.run_state import RunState
+from levywalk.engine.walk_shares import WalkNotes
 from levywalk.problem import Logistic
 
 HERE = Path(__file__).parent
@@ -112,6 +114,35 @@ class ReferenceC:
         ]
         function.restype = None
         return function
+
+    def build_walk(self, far: bool, jumps: bool) -> Any:
+        """Return the compiled function ``walk``, for the width that the kernels use."""
+        bits = vector_bits()
+        flags = ("-O3", *WIDTHS[bits][0], f"-DW={bits // 64}", f"-DFAR={int(far)}")
+        label = f"{bits}_{int(far)}_{int(jumps)}"
+        function = self._library("walk", label, (*flags, f"-DJUMPS={int(jumps)}")).walk
+        function.argtypes = [
+            _NUMBER,
+            *[_POINTER] * 2,
+            _NUMBER,
+            _NUMBER,
+            *[_POINTER] * 4,
+            _NUMBER,
+            *[_POINTER] * 3,
+        ]
+        function.restype = None
+        return function
+
+    def build_probes(self) -> Any:
+        """Return the library of probes.c, for the width that the kernels use."""
+        bits = vector_bits()
+        found = self._library("probes", str(bits), ("-O3", *WIDTHS[bits][0], f"-DW={bits // 64}"))
+        for name in ("random_lines", "random_lines_unasked", "chained_lines"):
+            probe = getattr(found, name)
+            probe.argtypes, probe.restype = [_POINTER, _WORD, _NUMBER], _WORD
+        found.in_order.argtypes, found.in_order.restype = [_POINTER, _NUMBER, _NUMBER], _REAL
+        found.products.argtypes, found.products.restype = [_NUMBER], _REAL
+        return found
 
     def _library(self, source: str, label: str, flags: tuple[str, ...]) -> Any:
         library = self.folder / f"{source}{label}.so"
@@ -214,6 +245,40 @@ class WalkersC(_OverTables):
                 ],
             )
         state.model[...] = models[:, HEAD : HEAD + dim]
+
+
+class WalkC:
+    """Advances walkers without a model in C; their number must be a multiple of eight."""
+
+    def __init__(
+        self, compiler: ReferenceC, tables: Tables, far: bool, course: Course, walk_keys: Words64
+    ) -> None:
+        assert not len(tables.keep), "walk.c knows no i.i.d. sampling"
+        assert len(walk_keys) % 8 == 0, "walk.c knows whole groups"
+        jumps = bool(len(course.p_jumps))
+        self.function, self.tables = compiler.build_walk(far, jumps), tables
+        self.halves = [np.ascontiguousarray(half) for half in expanded_keys(walk_keys).T]
+        p_jump = float(course.p_jumps[0]) if jumps else 0.0
+        distances = course.distances if jumps else np.ones(1)
+        self.cuts = np.ceil(p_jump * distances * 2.0**53).astype(np.uint64)
+
+    def advance(self, notes: WalkNotes, start: int, stop: int) -> None:
+        """Take all walkers from step ``start`` to step ``stop``."""
+        count = len(notes.node)
+        for begin in range(0, count, _MOST):
+            some = slice(begin, min(begin + _MOST, count))
+            self.function(
+                some.stop - begin,
+                *[_address(half[some]) for half in self.halves],
+                start,
+                stop,
+                _address(self.tables.places),
+                _address(self.tables.edges),
+                _address(self.tables.ratios),
+                _address(self.cuts),
+                len(self.cuts),
+                *[_address(array[some]) for array in (notes.node, notes.hops, notes.transfers)],
+            )
 
 
 def _address(array: AnyArray) -> int | None:

@@ -11,6 +11,7 @@ import json
 import resource
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,12 +19,13 @@ from typing import Any
 
 import levywalk as lw
 from benchmarks.cases import Case, heterogeneous
+from benchmarks.probes import PEAK, RANDOM, Probes
 from benchmarks.reference_c import ReferenceC
 from benchmarks.scale import Scale
 from benchmarks.timing import NS, STEP, Clock, Row, absent, interleave, seconds
-from benchmarks.walks import WALKERS, bound_walk
-from levywalk.engine.memory import available_bytes
+from benchmarks.walks import WALKERS, WalkAlone
 from levywalk.problem import GeneralizedLinear
+from levywalk.room import available_bytes
 
 BYTES_PER_NODE = 600  # at the peak, to know beforehand what would not fit
 UNITS = {
@@ -85,9 +87,21 @@ def measure(n: int, steps: int, repetitions: int) -> dict[str, Any]:
     once["memory at the peak"] = max(_peak() - before, 0) / n
     rows += _one_replica(network, problem, title, steps, repetitions)
     each = max(steps * 16 // WALKERS, 1)
-    advance = bound_walk(network, lw.simple_rw(), None, each)
+    alone = WalkAlone(network, lw.simple_rw(), None)
+    advance = alone.kernel(each)
     step = {WALK: lambda: 1e9 / (each * WALKERS) * seconds(advance)}
     rows += interleave("sizes", title, step, repetitions, unit=STEP, baseline="", at=n)
+    with tempfile.TemporaryDirectory() as folder:
+        compiler = ReferenceC.find(Path(folder))
+        if compiler is not None and many.backend.tables is not None:
+            probes, tables = Probes(compiler, steps * 4), many.backend.tables
+            limits = {
+                RANDOM: lambda: probes.lines_of_update(tables, 10),
+                PEAK: lambda: probes.arithmetic(10),
+            }
+            rows += interleave("sizes", title, limits, repetitions, unit=NS, baseline="", at=n)
+            limits = {f"{RANDOM}, {WALK}": lambda: probes.lines_of_step(alone.tables)}
+            rows += interleave("sizes", title, limits, repetitions, unit=STEP, baseline="", at=n)
     return {"once": once, "rows": [vars(row) for row in rows]}
 
 

@@ -4,6 +4,7 @@ and draws.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -72,22 +73,6 @@ def walkers(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
         yield from interleave(
             "walkers", title, contenders, scale.repetitions, unit=NS, baseline=baseline
         )
-    for network in networks(scale.nodes)[::2]:  # one in the cache, one not
-        total = _steps(network, scale)
-        for replicas in (1, 4, 16, 64, 256):
-            case = Case(
-                network, heterogeneous(network.n), max(total * 2 // replicas, 1000), replicas
-            )
-            title = f"{network.name}, dim 10, by replicas"
-            yield from interleave(
-                "walkers",
-                title,
-                {f"{KERNEL}, {replicas} replicas": case.kernel()},
-                scale.repetitions,
-                unit=NS,
-                baseline="",
-                at=replicas,
-            )
 
 
 def dims(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
@@ -124,16 +109,20 @@ def dims(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
 
 
 def threads(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
-    """The same replicas on one thread, on two, on all."""
-    counts = sorted({1, 2, cores()})
+    """The same replicas on one thread, on two, on all, and in as many processes."""
+    most = cores()
+    counts = sorted({1, 2, most})
     for network in networks(scale.nodes):
         case = Case(
             network, heterogeneous(network.n), _steps(network, scale) * 16 // REPLICAS, REPLICAS
         )
         contenders = {_threads(count): case.kernel(count) for count in counts}
+        workers = {_processes(count): case.processes(count) for count in counts[1:]}
         yield from _speed_ups(
-            f"{network.name}, dim 10, kernel, {REPLICAS} replicas", contenders, scale
+            f"{network.name}, dim 10, kernel, {REPLICAS} replicas", contenders | workers, scale
         )
+        for each in workers.values():
+            each.stop()
     case = Case(lw.ring(1000), heterogeneous(1000), scale.steps // 2, REPLICAS)
     contenders = {
         _threads(count): case.run(record_every=case.steps, threads=count) for count in counts
@@ -222,17 +211,42 @@ def _one_and_many(
 
 
 def _speed_ups(title: str, contenders: dict[str, Contender], scale: Scale) -> Iterator[Row]:
-    for row in interleave(
-        "threads", title, contenders, scale.repetitions, unit=NS, baseline=_threads(1)
-    ):
+    """Measure against one thread, and say what share of the processes' gain the threads reach."""
+    taken: dict[str, list[float]] = {name: [] for name in contenders}
+
+    def noted(name: str) -> Contender:
+        def measure() -> float:
+            taken[name].append(contenders[name]())
+            return taken[name][-1]
+
+        return measure
+
+    found = interleave(
+        "threads",
+        title,
+        {name: noted(name) for name in contenders},
+        scale.repetitions,
+        unit=NS,
+        baseline=_threads(1),
+    )
+    for row in found:
         assert row.ratio is not None
-        yield replace(
-            row, note=f"{1 / row.ratio:.2f} times as fast", at=int(row.contender.split()[0])
-        )
+        number, _, kind = row.contender.partition(" ")
+        note = f"{1 / row.ratio:.2f} times as fast"
+        others = taken.get(_processes(int(number)))
+        if others and kind == "threads":
+            pairs = zip(others[1:], taken[row.contender][1:], strict=True)
+            share = statistics.median(other / own for other, own in pairs)
+            note += f", {share:.2f} of what {number} processes gain"
+        yield replace(row, note=note, at=int(number))
 
 
 def _baseline(compiler: ReferenceC | None) -> str:
     return PLAIN if compiler else KERNEL
+
+
+def _processes(number: int) -> str:
+    return f"{number} processes"
 
 
 def _threads(number: int) -> str:

@@ -12,92 +12,17 @@
  *   -DGATHER=1  read the nodes' and edges' words by gather instructions instead of single loads (W of 8 and 4)
  *   -DCHEAP=1   the cheapest random numbers: xoshiro256+, which has a state. Another walk.
  */
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-#include <stddef.h>
-#include <stdint.h>
+#include "lanes.h"
 
 #ifndef DIM
 #error "give the dimension: -DDIM=10"
 #endif
-#ifndef W
-#error "give the walkers side by side: -DW=4"
-#endif
 #ifndef FAR
 #define FAR 0
-#endif
-#ifndef GATHER
-#define GATHER 0
-#endif
-#ifndef CHEAP
-#define CHEAP 0
 #endif
 
 enum { TARGET, WEIGHT, RATIO, PLACE, HEAD, LINES = (DIM + HEAD + 7) / 8, STRIDE = 8 * LINES, MOST = 64 };
 enum { CHUNKS = (DIM + W - 1) / W }; /* registers of features */
-enum { HOP = 1 };
-
-static const uint64_t STEP = UINT64_C(0x9E3779B97F4A7C15), SLOT = UINT64_C(0xD1B54A32D192ED03);
-static const uint64_t MIX_1 = UINT64_C(0xBF58476D1CE4E5B9), MIX_2 = UINT64_C(0x94D049BB133111EB);
-
-typedef double reals __attribute__((vector_size(8 * W)));
-typedef uint64_t words __attribute__((vector_size(8 * W)));
-typedef int64_t signs __attribute__((vector_size(8 * W)));
-typedef double loose_reals __attribute__((vector_size(8 * W), aligned(8)));
-
-/* ---- randomness as a function: levywalk.draws, for one walker and for W ------------------------------------------ */
-
-static inline uint64_t mix64(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * MIX_1;
-    z = (z ^ (z >> 27)) * MIX_2;
-    return z ^ (z >> 31);
-}
-
-static inline words mix_lanes(words z)
-{
-    z = (z ^ (z >> 30)) * MIX_1;
-    z = (z ^ (z >> 27)) * MIX_2;
-    return z ^ (z >> 31);
-}
-
-static inline words step_hash(words a, words b, uint64_t step)
-{
-    words z = a + step * STEP;
-    z = ((z ^ (z >> 30)) * MIX_1) ^ b;
-    z = (z ^ (z >> 27)) * MIX_2;
-    return z ^ (z >> 31);
-}
-
-/* xoshiro256+, with its four words of state in lanes: not a function of the step, and the cheapest that is usable. */
-static inline words xoshiro(words s[4])
-{
-    words result = s[0] + s[3], t = s[1] << 17;
-    s[2] ^= s[0];
-    s[3] ^= s[1];
-    s[1] ^= s[2];
-    s[0] ^= s[3];
-    s[2] ^= t;
-    s[3] = (s[3] << 45) | (s[3] >> 19);
-    return result;
-}
-
-/* ---- small parts -------------------------------------------------------------------------------------------------- */
-
-static inline unsigned mask_of(signs mask)
-{
-#if W == 8
-    return _mm512_movepi64_mask((__m512i)mask);
-#elif W == 4
-    return (unsigned)_mm256_movemask_pd((__m256d)mask);
-#elif defined(__x86_64__)
-    return (unsigned)_mm_movemask_pd((__m128d)mask);
-#else
-    return (unsigned)((mask[0] & 1) | (mask[1] & 2));
-#endif
-}
-
 /* The sums of W vectors, one per lane. */
 static inline reals sums(const reals p[W])
 {
@@ -116,40 +41,6 @@ static inline reals sums(const reals p[W])
     reals a = {p[0][0], p[1][0]}, b = {p[0][1], p[1][1]};
     return a + b;
 #endif
-}
-
-/* table[at[i] * times + plus] of W walkers. */
-static inline words pick(const uint64_t *table, const uint64_t *at, uint64_t times, uint64_t plus)
-{
-#if GATHER && W == 8
-    return (words)_mm512_i64gather_epi64((__m512i)(*(const words *)at * times), table + plus, 8);
-#elif GATHER && W == 4
-    return (words)_mm256_i64gather_epi64((const long long *)table + plus, (__m256i)(*(const words *)at * times), 8);
-#else
-    words found;
-    for (int i = 0; i < W; i++)
-        found[i] = table[at[i] * times + plus];
-    return found;
-#endif
-}
-
-/* The products of the lower halves of the lanes: one instruction, where a product of whole lanes takes eight. */
-static inline words multiply32(words a, words b)
-{
-#if W == 8
-    return (words)_mm512_mul_epu32((__m512i)a, (__m512i)b);
-#elif W == 4
-    return (words)_mm256_mul_epu32((__m256i)a, (__m256i)b);
-#elif defined(__x86_64__)
-    return (words)_mm_mul_epu32((__m128i)a, (__m128i)b);
-#else
-    return (a & UINT32_MAX) * (b & UINT32_MAX);
-#endif
-}
-
-static inline words select_lanes(signs mask, words yes, words no)
-{
-    return ((words)mask & yes) | (~(words)mask & no);
 }
 
 /* ---- the walk ----------------------------------------------------------------------------------------------------- */
@@ -235,16 +126,11 @@ void walkers(int64_t count, const uint64_t *restrict a, const uint64_t *restrict
             /* Further hops of a jump */
             for (; more; more &= more - 1) {
                 int i = __builtin_ctz(more);
-                uint64_t at_node = node[g][i], d = 1;
-                for (; (uint64_t)jump[i] >= cuts[d - 1]; d++) {
-                    uint64_t from = places[at_node * STRIDE + PLACE], word = mix64(hash[i] + (HOP + d) * SLOT);
-                    uint64_t index = (uint64_t)((unsigned __int128)word * (uint32_t)from >> 64);
-                    uint64_t to = (uint32_t)edges[(from >> 32) + index];
-                    moves[g][i] += at_node != to;
-                    at_node = to;
-                }
+                uint64_t at_node = node[g][i], moved = 0;
+                hops[g * W + i] +=
+                    further_hops(places, STRIDE, PLACE, edges, cuts, (uint64_t)jump[i], hash[i], &at_node, &moved);
                 node[g][i] = at_node;
-                hops[g * W + i] += d - 1;
+                moves[g][i] += moved;
             }
             if (FAR)
                 for (int i = 0; i < W; i++)

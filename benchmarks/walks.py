@@ -15,17 +15,17 @@ import numpy as np
 import levywalk as lw
 from benchmarks.cases import Case, heterogeneous, networks
 from benchmarks.peers import ANY, PEERS, Peer, QuantEcon, Walks
-from benchmarks.reference_c import ReferenceC
+from benchmarks.reference_c import ReferenceC, WalkC
 from benchmarks.scale import Scale
 from benchmarks.timing import STEP, Contender, Row, absent, interleave, seconds
 from levywalk.draws import Domain, keys
 from levywalk.engine.bind import BoundPhase
-from levywalk.engine.interrupt import Interruptible
 from levywalk.engine.kernels.tables import pack
-from levywalk.engine.kernels.walkers import Course
+from levywalk.engine.kernels.walkers import NEAR, Course
 from levywalk.engine.threads import Pace
 from levywalk.engine.walk_alone import bind_walk
 from levywalk.engine.walk_shares import KernelWalkShare, WalkNotes
+from levywalk.interruption import CtrlC
 from levywalk.step import PublishedPhase
 
 OURS = "levywalk"
@@ -73,7 +73,7 @@ def _add_ours(
     """
     steps = max(scale.walk_steps * TIMES // WALKERS, 1)
     per_step = 1e9 / (steps * WALKERS)
-    advance = bound_walk(network, design, problem, steps)
+    advance = WalkAlone(network, design, problem).kernel(steps)
     contenders[OURS] = lambda: per_step * seconds(advance)
     if problem is None:
         options: dict[str, Any] = {
@@ -86,29 +86,66 @@ def _add_ours(
         contenders[WHOLE] = lambda: per_step * seconds(whole)
 
 
-def bound_walk(
-    network: lw.Network, design: lw.Design, problem: lw.Problem | None, steps: int
-) -> Callable[[], None]:
-    """Return what takes walkers through so many steps, each time from where they are."""
-    _, bound = bind_walk(network, design, problem)
-    tables, far = pack(network, bound, None, None)
-    published = PublishedPhase(bound.walk, bound.mean_score, lw.Constant(1.0))
-    phase = BoundPhase(bound, published)
-    course = Course(np.ones(1), phase.jump_probabilities(0, 1), phase.distances())
-    starts = np.random.default_rng(0).integers(0, network.n, WALKERS)
-    record = WalkNotes(network.n, steps, WALKERS, starts, False, False, False, False, np.empty(0))
-    walk_keys = keys(0, Domain.WALK, range(WALKERS))
-    share = KernelWalkShare(
-        record, slice(0, WALKERS), walk_keys, tables, False, far, lambda start, stop: course
-    )
+class WalkAlone:
+    """Walkers without a model, once bound; kernel and C go on from where they are."""
 
-    def advance() -> None:
-        with Interruptible() as interrupt:
-            pace = Pace(share.done, share.done + steps, steps, interrupt, math.inf)
+    def __init__(self, network: lw.Network, design: lw.Design, problem: lw.Problem | None) -> None:
+        self.network = network
+        _, bound = bind_walk(network, design, problem)
+        self.tables, self.reach = pack(network, bound, None, None)
+        published = PublishedPhase(bound.walk, bound.mean_score, lw.Constant(1.0))
+        phase = BoundPhase(bound, published)
+        self.course = Course(np.ones(1), phase.jump_probabilities(0, 1), phase.distances())
+        self.keys = keys(0, Domain.WALK, range(WALKERS))
+
+    def kernel(self, steps: int, notes: WalkNotes | None = None) -> Callable[[], None]:
+        """Return what takes walkers through so many steps in the kernel."""
+        share = KernelWalkShare(
+            self._notes() if notes is None else notes,
+            slice(0, WALKERS),
+            self.keys,
+            self.tables,
+            False,
+            self.reach,
+            lambda start, stop: self.course,
+        )
+
+        def advance() -> None:
+            pace = Pace(share.done, share.done + steps, steps, CtrlC(), math.inf)
             ends = np.array([share.done + steps])
             share.through(lambda done: None, marks=ends, pace=pace)
 
-    return advance
+        return advance
+
+    def c(
+        self, compiler: ReferenceC, steps: int, notes: WalkNotes | None = None
+    ) -> Callable[[], None]:
+        """Return what takes walkers through so many steps in walk.c."""
+        kept = self._notes() if notes is None else notes
+        function = WalkC(compiler, self.tables, self.reach > NEAR, self.course, self.keys)
+        done = 0
+
+        def advance() -> None:
+            nonlocal done
+            function.advance(kept, done, done + steps)
+            done += steps
+
+        return advance
+
+    def check(self, compiler: ReferenceC, steps: int = 5_000) -> None:
+        """Raise if walk.c and the kernel do not walk alike."""
+        ours, theirs = self._notes(), self._notes()
+        self.kernel(steps, ours)()
+        self.c(compiler, steps, theirs)()
+        for name in ("node", "hops", "transfers"):
+            if not np.array_equal(getattr(ours, name), getattr(theirs, name)):
+                raise SystemExit(f"check: {self.network.name}: walk.c differs in {name}")
+
+    def _notes(self) -> WalkNotes:
+        starts = np.random.default_rng(0).integers(0, self.network.n, WALKERS)
+        return WalkNotes(
+            self.network.n, 0, WALKERS, starts, False, False, False, False, np.empty(0)
+        )
 
 
 def _add_peer(

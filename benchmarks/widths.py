@@ -16,10 +16,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+import levywalk as lw
 from benchmarks.cases import KERNEL, Case, cheaper_draws_c, heterogeneous, networks
+from benchmarks.probes import RANDOM, Probes
 from benchmarks.reference_c import BY_HAND, FLAGS, WIDTHS, ReferenceC
 from benchmarks.scale import FULL, QUICK, Scale
-from benchmarks.timing import NS, Row, interleave
+from benchmarks.timing import NS, STEP, Clock, Contender, Row, interleave, seconds
+from benchmarks.updates import APART
+from benchmarks.walks import WALKERS, WalkAlone
 
 REPLICAS = 64
 # What LLVM may use in a process that measures a width.
@@ -39,7 +43,7 @@ def widths(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
             yield Row("widths", f"{bits} bits", KERNEL, NS, *blank, note)
             continue
         found = subprocess.run(
-            [sys.executable, "-m", "benchmarks.widths", scale.name],
+            [sys.executable, "-m", "benchmarks.widths", scale.name, Clock.name],
             env=os.environ | features,
             stdout=subprocess.PIPE,
             text=True,
@@ -58,6 +62,8 @@ def _here(scale: Scale) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         compiler = ReferenceC.find(Path(folder))
         assert compiler is not None
+        for network in networks(scale.nodes):
+            yield from _walk_alone(f"{bits} bits, {network.name}", network, scale, compiler)
         for network in networks(scale.nodes)[:3]:
             problem = heterogeneous(network.n)
             steps = 20_000 if network.n == 1000 else 5_000
@@ -68,7 +74,7 @@ def _here(scale: Scale) -> Iterator[Row]:
                 if wrong:
                     raise SystemExit(f"{bits} bits, {network.name}: C differs in {wrong}")
             title = f"{bits} bits, {network.name}, dim 10"
-            contenders = {KERNEL: many.kernel()}
+            contenders = {KERNEL: many.kernel(), APART: many.apart()}
             contenders |= {
                 name: many.by(advance)
                 for name, advance in cheaper_draws_c(compiler, many.backend).items()
@@ -92,7 +98,37 @@ def _here(scale: Scale) -> Iterator[Row]:
             )
 
 
+def _walk_alone(
+    title: str, network: lw.Network, scale: Scale, compiler: ReferenceC
+) -> Iterator[Row]:
+    """The walk alone: the simple random walk and MHLJ, beside walk.c and the random lines."""
+    steps = scale.large_steps // 20
+    per_step = 1e9 / (steps * WALKERS)
+    problem = heterogeneous(network.n)
+    for design, name in ((lw.simple_rw(), "simple random walk"), (lw.mhlj(), "MHLJ")):
+        walk = WalkAlone(network, design, problem)
+        walk.check(compiler)
+        works = {KERNEL: walk.kernel(steps), BY_HAND: walk.c(compiler, steps)}
+        contenders: dict[str, Contender] = {
+            who: (lambda work=work: per_step * seconds(work))  # type: ignore[misc]
+            for who, work in works.items()
+        }
+        if network.n > 1000:  # in the cache the words of the step are the limit
+            probes, tables = Probes(compiler), walk.tables
+            contenders[RANDOM] = lambda probes=probes, tables=tables: probes.lines_of_step(tables)  # type: ignore[misc]
+        yield from interleave(
+            "widths",
+            f"{title}, the walk alone, {name}",
+            contenders,
+            scale.repetitions,
+            unit=STEP,
+            baseline=BY_HAND,
+        )
+
+
 if __name__ == "__main__":
     stdout, sys.stdout = sys.stdout, sys.stderr  # the rows are alone on stdout
+    if sys.argv[2] == "cpu":
+        Clock.use_cpu()
     rows = [asdict(row) for row in _here(QUICK if sys.argv[1] == QUICK.name else FULL)]
     print(json.dumps(rows), file=stdout)

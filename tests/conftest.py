@@ -7,6 +7,10 @@ draws.
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+
+import pytest
 
 # Tests run in two processes beside each other: linear algebra with two threads in each would only
 # wait for the other.
@@ -23,3 +27,15 @@ for name, examples in {"levywalk": 25, "more": 100}.items():
         derandomize=bool(os.environ.get("CI")),
     )
 settings.load_profile("levywalk")
+
+# It has no tests, and importing it takes a second in each process that looks for some.
+collect_ignore = ["preloaded.py"]
+
+
+@pytest.fixture(autouse=True)
+def close_figures() -> Iterator[None]:
+    """Close what `lw.plot` has opened: pyplot warns of more than twenty figures."""
+    yield
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")

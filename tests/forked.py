@@ -38,6 +38,7 @@ FORKED.set_forkserver_preload(
             "rich.table",
             "matplotlib.pyplot",
         ),
+        "tests.preloaded",
         *("levywalk", "levywalk.cli.main", "levywalk.engine.kernels.backend", "levywalk.trace"),
         *(
             "levywalk.fleet.setup.build",
@@ -66,13 +67,18 @@ def levywalk(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def _main(
     arguments: tuple[str, ...], cwd: Path, environment: dict[str, str], out: Path, err: Path
 ) -> None:
+    redirect(cwd, environment, out, err)
+    sys.argv = ["levywalk", *arguments]
+    from levywalk.cli.main import main
+
+    main()
+
+
+def redirect(cwd: Path, environment: dict[str, str], out: Path, err: Path) -> None:
+    """Make this process one of its own: with its folder, environment and output."""
     for number, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     os.environ.update(environment)
     os.chdir(cwd)
-    sys.argv = ["levywalk", *arguments]
-    from levywalk.cli.main import main
-
-    main()

@@ -17,18 +17,21 @@ from levywalk.version import __version__
 
 if TYPE_CHECKING:
     from levywalk.draws import Words
+    from levywalk.engine.gossip import gossip
     from levywalk.engine.run import run
     from levywalk.engine.walk_alone import walk
     from levywalk.errors import (
         CacheWarning,
         DataWarning,
         DivergedWarning,
+        Interrupted,
         InvalidData,
         InvalidNetwork,
         InvalidParameter,
         InvalidSpec,
         InvalidTrace,
         LevywalkError,
+        MissingExtra,
         MissingFile,
         NoMinimiser,
         NotConnected,
@@ -38,9 +41,11 @@ if TYPE_CHECKING:
     )
     from levywalk.experiments.compare import compare
     from levywalk.experiments.folder_report import write_report
+    from levywalk.league.recommend import Recommendation, recommended
     from levywalk.memory import Array, Like, Memory, Number, PerEdge, PerNode, PerSample
     from levywalk.network import (
         Network,
+        as_network,
         barabasi_albert,
         barbell,
         complete,
@@ -55,14 +60,21 @@ if TYPE_CHECKING:
         watts_strogatz,
     )
     from levywalk.problem import (
+        Dataset,
         GeneralizedLinear,
+        Huber,
         LeastSquares,
         Logistic,
+        Poisson,
         Problem,
+        Quantile,
+        Softmax,
+        SquaredHinge,
         heterogeneous,
         homogeneous,
         load_dataset,
         losses,
+        read_data,
     )
     from levywalk.problem.losses import Loss
     from levywalk.problem.partition import partition
@@ -82,10 +94,19 @@ if TYPE_CHECKING:
     from levywalk.theory.judge.floor import ErrorFloor, error_floor
     from levywalk.theory.judge.predict import Prediction, predict
     from levywalk.theory.judge.tune import Tuning, tune
-    from levywalk.trace import Comparison, Trace, WalkRecord
+    from levywalk.trace import Comparison, Costs, Stragglers, Trace, WalkRecord
     from levywalk.trace.files import load_trace
     from levywalk.updates import LocalData, Sgd, Update
+    from levywalk.updates.adam import adam
+    from levywalk.updates.averaged import averaged
+    from levywalk.updates.finito import finito
+    from levywalk.updates.heavy_ball import heavy_ball
+    from levywalk.updates.newton_token import newton_token
+    from levywalk.updates.point_saga import point_saga
+    from levywalk.updates.sag import sag
+    from levywalk.updates.saga import saga
     from levywalk.updates.sgd import sgd
+    from levywalk.updates.walkman import walkman
     from levywalk.walks import (
         Decision,
         Degree,
@@ -110,6 +131,17 @@ if TYPE_CHECKING:
         unif_rw,
         weight_rw,
     )
+    from levywalk.walks.depth_first_tour import depth_first_tour
+    from levywalk.walks.hdt import hdt
+    from levywalk.walks.least_used_edge import least_used_edge
+    from levywalk.walks.lifted_ring import lifted_ring
+    from levywalk.walks.mhda import mhda
+    from levywalk.walks.non_backtracking import non_backtracking
+    from levywalk.walks.oldest_neighbour import oldest_neighbour
+    from levywalk.walks.reshuffling import reshuffling
+    from levywalk.walks.rotor_router import rotor_router
+    from levywalk.walks.route import route
+    from levywalk.walks.srrw import srrw
 
 _HOME = {
     "levywalk.walks": (
@@ -127,16 +159,27 @@ _HOME = {
         "TruncatedGeometric",
         "Uniform",
         "Walk",
+        "depth_first_tour",
+        "hdt",
         "iid_uniform",
         "iid_weighted",
+        "least_used_edge",
+        "lifted_ring",
+        "mhda",
         "mhlj",
         "mixed_rw",
+        "non_backtracking",
+        "oldest_neighbour",
+        "reshuffling",
+        "rotor_router",
+        "route",
         "simple_rw",
+        "srrw",
         "switching",
         "unif_rw",
         "weight_rw",
     ),
-    "levywalk.engine": ("run", "walk"),
+    "levywalk.engine": ("gossip", "run", "walk"),
     "levywalk.errors": (
         "DataWarning",
         "CacheWarning",
@@ -146,7 +189,9 @@ _HOME = {
         "InvalidParameter",
         "InvalidSpec",
         "InvalidTrace",
+        "Interrupted",
         "LevywalkError",
+        "MissingExtra",
         "MissingFile",
         "NoMinimiser",
         "NotConnected",
@@ -156,8 +201,10 @@ _HOME = {
     ),
     "levywalk.experiments": ("compare",),
     "levywalk.experiments.folder_report": ("write_report",),
+    "levywalk.league.recommend": ("Recommendation", "recommended"),
     "levywalk.network": (
         "Network",
+        "as_network",
         "barabasi_albert",
         "barbell",
         "complete",
@@ -172,15 +219,22 @@ _HOME = {
         "watts_strogatz",
     ),
     "levywalk.problem": (
+        "Dataset",
         "GeneralizedLinear",
+        "Huber",
         "LeastSquares",
         "Logistic",
+        "Poisson",
         "Problem",
+        "Quantile",
+        "Softmax",
+        "SquaredHinge",
         "heterogeneous",
         "homogeneous",
         "load_dataset",
         "losses",
         "partition",
+        "read_data",
     ),
     "levywalk.report": ("plot",),
     "levywalk.schedule": ("Constant", "Decaying", "Dropping"),
@@ -213,9 +267,23 @@ _HOME = {
         "tune",
         "update_correlation",
     ),
-    "levywalk.trace": ("Comparison", "Trace", "WalkRecord"),
+    "levywalk.trace": ("Comparison", "Costs", "Stragglers", "Trace", "WalkRecord"),
     "levywalk.trace.files": ("load_trace",),
-    "levywalk.updates": ("LocalData", "Sgd", "Update", "sgd"),
+    "levywalk.updates": (
+        "LocalData",
+        "Sgd",
+        "Update",
+        "adam",
+        "averaged",
+        "finito",
+        "heavy_ball",
+        "newton_token",
+        "point_saga",
+        "sag",
+        "saga",
+        "sgd",
+        "walkman",
+    ),
     "levywalk.problem.losses": ("Loss",),
     "levywalk.registry": ("register",),
     "levywalk.memory": ("Array", "Like", "Memory", "Number", "PerEdge", "PerNode", "PerSample"),
@@ -230,7 +298,9 @@ __all__ = [
     "CacheWarning",
     "Comparison",
     "Constant",
+    "Costs",
     "DataWarning",
+    "Dataset",
     "Decaying",
     "Decision",
     "Degree",
@@ -241,7 +311,9 @@ __all__ = [
     "ErrorFloor",
     "FixedDistance",
     "GeneralizedLinear",
+    "Huber",
     "Importance",
+    "Interrupted",
     "InvalidData",
     "InvalidNetwork",
     "InvalidParameter",
@@ -256,6 +328,7 @@ __all__ = [
     "Logistic",
     "Loss",
     "Memory",
+    "MissingExtra",
     "MissingFile",
     "Mixed",
     "MixingTime",
@@ -266,15 +339,21 @@ __all__ = [
     "PerEdge",
     "PerNode",
     "PerSample",
+    "Poisson",
     "PowerLaw",
     "Prediction",
     "Problem",
+    "Quantile",
+    "Recommendation",
     "ResumeError",
     "ResumeWarning",
     "Scores",
     "Sgd",
+    "Softmax",
     "SpectralGap",
+    "SquaredHinge",
     "StationaryReport",
+    "Stragglers",
     "Switching",
     "TooLarge",
     "Trace",
@@ -286,17 +365,25 @@ __all__ = [
     "WalkRecord",
     "Words",
     "__version__",
+    "adam",
+    "as_network",
     "assumptions",
+    "averaged",
     "barabasi_albert",
     "barbell",
     "bounds",
     "compare",
     "complete",
+    "depth_first_tour",
     "detailed_balance_violation",
     "entrapment",
     "erdos_renyi",
     "error_floor",
+    "finito",
+    "gossip",
     "grid",
+    "hdt",
+    "heavy_ball",
     "heterogeneous",
     "hitting_times",
     "homogeneous",
@@ -304,25 +391,40 @@ __all__ = [
     "iid_weighted",
     "is_reversible",
     "kemeny_constant",
+    "least_used_edge",
+    "lifted_ring",
     "load_dataset",
     "load_trace",
     "losses",
+    "mhda",
     "mhlj",
     "mixed_rw",
     "mixing_time",
+    "newton_token",
+    "non_backtracking",
+    "oldest_neighbour",
     "partition",
     "path",
     "period",
     "plot",
+    "point_saga",
     "predict",
     "random_regular",
+    "read_data",
     "read_network",
+    "recommended",
     "register",
+    "reshuffling",
     "ring",
+    "rotor_router",
+    "route",
     "run",
+    "sag",
+    "saga",
     "sgd",
     "simple_rw",
     "spectral_gap",
+    "srrw",
     "star",
     "stationary",
     "stationary_report",
@@ -334,6 +436,7 @@ __all__ = [
     "unif_rw",
     "update_correlation",
     "walk",
+    "walkman",
     "watts_strogatz",
     "weight_rw",
     "write_report",

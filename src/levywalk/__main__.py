@@ -1,6 +1,6 @@
 """The entry point of ``python -m levywalk``."""
 
-from levywalk.cli.main import main
+from levywalk.cli.entry import main
 
 if __name__ == "__main__":
     main()

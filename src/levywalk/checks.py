@@ -104,7 +104,7 @@ def choice(name: str, value: Any, options: Iterable[str]) -> str:
     known = list(options)
     if not isinstance(value, str) or value not in known:
         raise InvalidParameter(
-            f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}"
+            f"{name} must be one of {', '.join(repr(str(one)) for one in known)}, got {value!r}"
         )
     return value
 
@@ -114,13 +114,27 @@ def seed(value: Any) -> int:
     return integer("seed", value, low=0)
 
 
+def exists(path: str | Path) -> bool:
+    """Return whether there is a file or a folder; text that cannot be a path names none.
+
+    Examples
+    --------
+    >>> exists("."), exists("x" * 5000)
+    (True, False)
+    """
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # a name that is too long, or with a NUL
+        return False
+
+
 def existing_file(path: str | Path) -> Path:
     """Return ``path`` as a Path to a file that exists."""
     try:
         clean = Path(path)
     except TypeError:
         raise InvalidParameter(f"path must be a path, got {path!r}") from None
-    if not clean.exists():
+    if not exists(clean):
         raise MissingFile(
             f"no file at {str(clean)!r}; check the path (relative paths start at "
             f"{str(Path.cwd())!r})"

@@ -25,12 +25,16 @@ A step reads the following slots (other modules use their names, never their num
                           bits
 ``MINIBATCH + j``         the j-th local sample of a minibatch
 ``OWN + i``               further draws of a user's own walk or update
+``PASS + k``              the hash of the k-th pass of the step (k = 1, 2, …): a node without data
+                          passes the model on, and its decision reads the slots above from this
+                          hash in place of the step's (`Words.passed`)
 ========================  ==========================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -51,6 +55,7 @@ JUMP = 0
 HOP = 1
 MINIBATCH = 1 << 32
 OWN = 1 << 48
+PASS = 1 << 56
 
 
 class Domain(IntEnum):
@@ -119,18 +124,32 @@ class Key:
         )
         return cls(int(state[0]), int(state[1]))
 
-    def word(self, step: int, slot: int) -> int:
-        """Return the 64 random bits of (step, slot)."""
+    def step_hash(self, step: int) -> int:
+        """Return the first level of a step's words, which is the word of slot 0."""
         a, b = self.expanded
         z = (a + step * STEP) & _MASK
         z = (((z ^ (z >> 30)) * MIX_1) & _MASK) ^ b
         z = ((z ^ (z >> 27)) * MIX_2) & _MASK
-        step_hash = z ^ (z >> 31)
-        shift = (slot * SLOT) & _MASK
-        return mix64((step_hash + shift) & _MASK) if shift else step_hash
+        return z ^ (z >> 31)
+
+    def word(self, step: int, slot: int) -> int:
+        """Return the 64 random bits of (step, slot)."""
+        return slot_word(self.step_hash(step), slot)
 
 
-@dataclass(frozen=True, slots=True)
+def slot_word(step_hash: int, slot: int) -> int:
+    """Return the second level: the word of a slot, given the step's hash.
+
+    Examples
+    --------
+    >>> key = Key.of(seed=0, domain=Domain.WALK)
+    >>> slot_word(key.step_hash(10), HOP) == key.word(10, HOP)
+    True
+    """
+    shift = (slot * SLOT) & _MASK
+    return mix64((step_hash + shift) & _MASK) if shift else step_hash
+
+
 class Words:
     """The random words of one step: ``words(slot)`` returns the same 64 bits at every call.
 
@@ -144,20 +163,41 @@ class Words:
     (True, True, True)
     """
 
-    key: Key
-    step: int
+    __slots__ = ("_own", "_step_hash")
+
+    def __init__(self, key: Key, step: int) -> None:
+        self._own: Callable[[int], int] | None = None
+        if type(key) is Key:
+            self._step_hash = key.step_hash(step)  # once for all slots
+        else:  # a key with words of its own
+            self._own = functools.partial(key.word, step)
 
     def __call__(self, slot: int) -> int:
         """Return the 64 random bits of a slot."""
-        return self.key.word(self.step, slot)
+        return slot_word(self._step_hash, slot) if self._own is None else self._own(slot)
+
+    def passed(self, count: int) -> Words:
+        """Return the words of the step's pass number ``count``, 1 being the first.
+
+        A node without data passes the model on with them.
+
+        Examples
+        --------
+        >>> key = Key.of(seed=0, domain=Domain.WALK)
+        >>> Words(key, 10).passed(2)(HOP) == slot_word(key.word(10, PASS + 2), HOP)
+        True
+        """
+        found = object.__new__(Words)
+        found._own, found._step_hash = None, self(PASS + count)
+        return found
 
     def uniform(self, slot: int = HOP) -> float:
         """Return a uniform number in [0, 1) from a slot."""
-        return unit(self.key.word(self.step, slot))
+        return unit(self(slot))
 
     def index(self, count: int, slot: int = HOP) -> int:
         """Return a uniform index below ``count`` from a slot."""
-        return split(self.key.word(self.step, slot), count)[0]
+        return split(self(slot), count)[0]
 
 
 def unit(word: int) -> float:
@@ -199,6 +239,29 @@ def keys(seed: int, domain: Domain, replicas: range) -> Words64:
     """
     rows = [Key.of(seed, domain, replica) for replica in replicas]
     return np.array([[key.k0, key.k1] for key in rows], dtype=np.uint64).reshape(len(rows), 2)
+
+
+def token_keys(seed: int, domain: Domain, replicas: range, tokens: int) -> Words64:
+    """Return the keys of several tokens of each replica, one row per token.
+
+    The first token of a replica has the replica's own key.
+
+    Examples
+    --------
+    >>> token_keys(0, Domain.WALK, range(3), 2)[::2].tolist() == keys(
+    ...     0, Domain.WALK, range(3)
+    ... ).tolist()
+    True
+    """
+    rows = []
+    for replica in replicas:
+        first = Key.of(seed, domain, replica)
+        rows.append([first.k0, first.k1])
+        for token in range(1, tokens):
+            spawn = (int(domain), replica, token)
+            state = np.random.SeedSequence(seed, spawn_key=spawn).generate_state(2, np.uint64)
+            rows.append(state.tolist())
+    return np.array(rows, dtype=np.uint64).reshape(len(rows), 2)
 
 
 def expanded_keys(rows: Words64) -> Words64:

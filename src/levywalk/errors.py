@@ -5,6 +5,8 @@ Every message names the argument, the value and the remedy.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class LevywalkError(Exception):
     """Base class of all errors that levywalk raises intentionally."""
@@ -38,6 +40,10 @@ class MissingFile(LevywalkError, FileNotFoundError):
     """A file that does not exist."""
 
 
+class MissingExtra(InvalidParameter, ImportError):
+    """A function needs a library that is not installed; the message has the command for it."""
+
+
 class InvalidSpec(LevywalkError, ValueError):
     """An experiment file with an unknown key, a wrong type or an impossible value."""
 
@@ -52,6 +58,40 @@ class ResumeError(LevywalkError, ValueError):
 
 class ResumeInUse(ResumeError):
     """A file that another run is writing."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended `levywalk.run`, `levywalk.walk` or `levywalk.compare`.
+
+    A loop that calls them ends as well, because it is a `KeyboardInterrupt`.
+
+    Attributes
+    ----------
+    partial
+        What was done until then: the shortened `Trace` of `run`, the shortened `WalkRecord` of
+        `walk`, the `Comparison` of `compare` with the designs that have been run, the last one
+        perhaps shortened. None if nothing had been done.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> try:
+    ...     trace = lw.run(
+    ...         lw.ring(50), lw.homogeneous(50), lw.mhlj(), steps=100, step_size=0.01
+    ...     )
+    ... except lw.Interrupted as interrupted:
+    ...     trace = interrupted.partial
+    >>> int(trace.step[-1])
+    100
+    """
+
+    def __init__(self, partial: Any = None) -> None:
+        super().__init__()
+        self.partial = partial
+
+    def __str__(self) -> str:
+        done = "nothing had been done" if self.partial is None else "what was done is in `.partial`"
+        return f"Ctrl-C ended the work; {done}"
 
 
 class DataWarning(UserWarning):

@@ -12,7 +12,7 @@ kind             where                   what
 `Like`           token and node          as many numbers as the model has
 `Array`          token and node          an array of a fixed shape
 `PerEdge`        node                    one number per neighbour, in the order of the view
-`PerSample`      node                    one number per sample of the node
+`PerSample`      node                    one number per sample of the node, or ``size`` numbers
 ===============  ======================  =====================================================
 """
 
@@ -73,17 +73,21 @@ class PerEdge(Number):
 
 @dataclass(frozen=True, repr=False)
 class PerSample(Number):
-    """One number per sample of the node.
+    """One number per sample of the node, or ``size`` numbers for each.
 
     Examples
     --------
     >>> PerSample().shape(Sizes(dim=3, degree=2, n_samples=5))
     (5,)
+    >>> PerSample(size=3).shape(Sizes(dim=3, degree=2, n_samples=5))
+    (5, 3)
     """
 
+    size: int = 1
+
     def shape(self, sizes: Sizes) -> tuple[int, ...]:
-        """Return (samples,)."""
-        return (sizes.n_samples,)
+        """Return (samples,), or (samples, size)."""
+        return (sizes.n_samples,) if self.size == 1 else (sizes.n_samples, self.size)
 
 
 class PerNode(Number):
@@ -358,7 +362,7 @@ class NodeMemory:
             if isinstance(offsets, int):
                 entry = row[v * offsets : (v + 1) * offsets].reshape(shape)
             else:
-                entry = row[offsets[v] : offsets[v + 1]]
+                entry = row[offsets[v] : offsets[v + 1]].reshape(shape or -1)
             found[name] = entry
         return found
 
@@ -396,8 +400,9 @@ def _layout(
     for name, kind in declared.items():
         count = counts.get(type(kind))
         if count is not None:
-            offsets = np.concatenate([[0], np.cumsum(count())]).astype(np.int64)
-            yield name, int(offsets[-1]), offsets, ()
+            size = getattr(kind, "size", 1)
+            offsets = np.concatenate([[0], np.cumsum(count()) * size]).astype(np.int64)
+            yield name, int(offsets[-1]), offsets, () if size == 1 else (-1, size)
         else:
             shape = kind.shape(Sizes(dim, 0, 0))
             each = math.prod(shape)

@@ -1,11 +1,16 @@
-"""Small HTML tables that show results in a notebook."""
+"""Results and progress in a notebook: small HTML tables, and a bar that is updated in place."""
 
 from __future__ import annotations
 
 import math
+import sys
+import time
 from collections.abc import Sequence
 from html import escape
 from numbers import Integral, Real
+from threading import Lock
+from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -95,3 +100,75 @@ def _real_text(value: float) -> str:
     if 1e4 <= abs(value) < 1e15:
         return f"{value:,.0f}"
     return f"{value:.4g}"
+
+
+def in_notebook() -> bool:
+    """Return whether this code runs in a notebook's kernel, which shows HTML and pictures.
+
+    Examples
+    --------
+    >>> in_notebook()
+    False
+    """
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+class LiveBar:
+    """A progress bar in a notebook: one output of the cell, which is updated in place.
+
+    It is HTML and needs no widgets. ``end`` empties it.
+    """
+
+    every = 0.2  # seconds between two updates
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        self._display: Any = display
+        self._id = f"levywalk-{uuid4().hex}"
+        self._drawn_at = -math.inf
+        self._begun = False
+        self._drawing = Lock()  # several threads report
+
+    def update(self, title: str, share: float, left: str) -> None:
+        """Draw the bar, unless it was drawn a moment ago."""
+        with self._drawing:
+            now = time.monotonic()
+            if now - self._drawn_at < self.every:
+                return
+            self._drawn_at = now
+            self._draw(*bar_texts(title, share, left))
+
+    def end(self) -> None:
+        """Remove the bar."""
+        with self._drawing:
+            self._drawn_at = math.inf
+            if self._begun:
+                self._draw("", "")
+
+    def _draw(self, html: str, plain: str) -> None:
+        content = {"text/html": html, "text/plain": plain}
+        self._display(content, raw=True, display_id=self._id, update=self._begun)
+        self._begun = True
+
+
+def bar_texts(title: str, share: float, left: str) -> tuple[str, str]:
+    """Return a progress bar as HTML and as plain text.
+
+    Examples
+    --------
+    >>> html, plain = bar_texts("walking MHLJ & co", 0.25, "about 2 min left")
+    >>> plain
+    'walking MHLJ & co: 25 %, about 2 min left'
+    >>> '<progress value="0.2500" max="1"' in html and "MHLJ &amp; co" in html
+    True
+    """
+    share = min(max(share, 0.0), 1.0)
+    plain = f"{title}: {100 * share:.0f} %" + (f", {left}" if left else "")
+    html = (
+        f'<progress value="{share:.4f}" max="1" style="width: 15em; vertical-align: middle">'
+        f"</progress> {escape(plain)}"
+    )
+    return html, plain

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from levywalk.errors import InvalidParameter, InvalidSpec, MissingFile
+from levywalk.remedy import typed
 
 KINDS = ("design", "update", "loss", "schedule", "network", "data")
 PARTS = ("target", "distance", "jump", "detector")  # parts of designs, which recipes contain
@@ -178,7 +179,7 @@ def find(kind: str, name: object) -> Callable[..., Any]:
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise InvalidParameter(
             f"unknown {kind} {name!r}; {hint}known: {', '.join(sorted(table))}; "
-            "add your own names with lw.register, or with --load FILE on the command line"
+            f"add your own with {typed('lw.register', '--load FILE')}"
         )
     return table[name]
 
@@ -192,7 +193,7 @@ def to_dict(kind: str, value: Any, *, strict: bool = True) -> Any:
     --------
     >>> import levywalk as lw
     >>> to_dict("design", lw.mhlj(0.2))
-    {'kind': 'mhlj', 'p_jump': 0.2, 'p_distance': 0.5, 'max_hops': 3, 'schedule': None}
+    {'kind': 'mhlj', 'p_jump': 0.2, 'p_distance': 0.5, 'max_hops': 3, 'schedule': None, ...}
     """
     _fill(kind)
     recipe = _recipe(kind, value)

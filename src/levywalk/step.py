@@ -7,6 +7,10 @@ fleet's invariants replay it with independent code.
 
 A move of several hops (a jump) takes one call per hop: the first call updates the model and makes
 the first hop, each further call, at the next node, makes one more.
+
+A node without data (an idle node) does not update the model: if a move ends there, one more call
+decides the next move, with the words of the step's next pass. So step t is one update at a node
+with data, and moves until the model is at a node with data again.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ from levywalk.walks import (
     is_plain_design,
 )
 
+MOST_PASSES = 1 << 31  # of one step: a walk that needs more never reaches a node with data
 UPDATE, DETECTOR = "update.", "detector."  # prefixes of the names of memory
 WALKS = ("walk.", "then.")  # of the walk of each phase
 _DETECTOR_MEMORY: dict[str, Kind] = {
@@ -116,6 +121,8 @@ class PublishedPhase:
         self.most, self.scaled = most, scaled
         self.sizes = StepValues("step_size", step_size)
         self.plain = is_plain_design(walk)  # its decisions need no check
+        self.asks = bool(walk.asks_neighbours)
+        self.remembers = bool(walk.token_memory or walk.node_memory)
         self.values = {
             name: StepValues(name, schedule, 1.0 if name == "p_jump" else math.inf)
             for name, schedule in walk.schedules.items()
@@ -137,7 +144,9 @@ class PublishedPhase:
     def step_size_at(self, t: int, scale: float) -> float:
         """Return γ of step t."""
         size = self.sizes.at(t)
-        return min(size * scale if self.scaled else size, self.most)
+        if self.scaled:
+            size *= scale
+        return self.most if self.most < size else size
 
     def scheduled(self, t: int) -> Mapping[str, float]:
         """Return the values at step t of the numbers that the walk declares."""
@@ -197,6 +206,11 @@ class Method:
         """Whether the update is x - γ · direction, so that the detector can use the direction."""
         return keeps(self.update, Update, "apply")
 
+    @cached_property
+    def update_remembers(self) -> bool:
+        """Whether the update has memory, in the token or at the nodes."""
+        return bool(self.update.token_memory or self.update.node_memory)
+
     def first_memory(self) -> dict[str, AnyArray]:
         """Return the memory of the first token."""
         return token_arrays(self.token_memory, self.dim)
@@ -232,6 +246,8 @@ class Travelling(NamedTuple):
         none.
     hops, small_messages
         The total number of hops, and the number of messages that do not carry a model.
+    passes
+        The number of nodes without data that have passed the model on since the last update.
     """
 
     model: Floats
@@ -245,6 +261,7 @@ class Travelling(NamedTuple):
     diverged_at: int = -1
     hops: int = 0
     small_messages: int = 0
+    passes: int = 0
 
 
 Ask = Callable[[str, Sequence[int]], Sequence[Any]]
@@ -255,6 +272,8 @@ class Site:
 
     Attributes
     ----------
+    local
+        The node's data; None for an idle node, which has none.
     views
         What the node knows, one view per phase, since scores differ between phases.
     memory
@@ -272,7 +291,7 @@ class Site:
         self,
         method: Method,
         node: int,
-        local: LocalData,
+        local: LocalData | None,
         scores: Sequence[float],
         views: Sequence[LocalView],
     ) -> None:
@@ -288,7 +307,8 @@ class Site:
 def step(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]:
     """Update the model and decide where it goes.
 
-    The update is left out while the model is in the middle of a move of several hops.
+    The update is left out while the model is in the middle of a move of several hops, and at a node
+    without data.
 
     Returns the new token and the next node.
 
@@ -304,8 +324,18 @@ def step(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]:
     (1, True)
     """
     if not token.distance:
-        token = updated(site, token, words)
+        token = passed(token) if site.local is None else updated(site, token, words)
     return moved(site, token, words)
+
+
+def passed(token: Travelling) -> Travelling:
+    """Return the token at a node without data, which only passes it on."""
+    if token.passes >= MOST_PASSES:
+        raise InvalidParameter(
+            f"design has passed the model on {MOST_PASSES} times without reaching a node with "
+            "data; use a design that reaches every node"
+        )
+    return token._replace(passes=token.passes + 1)
 
 
 def updated(site: Site, token: Travelling, words: Words) -> Travelling:
@@ -316,69 +346,75 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
     """
     t, method, x = token.step, site.method, token.model
     if token.diverged_at >= 0:
-        return token._replace(step=t + 1)
-    phase, update = method.phases[token.phase], method.update
-    step_size = phase.step_size_at(t, site.scale)
-    carried = (
-        {name: array.copy() for name, array in token.memory.items()}
-        if token.memory
-        else token.memory
-    )
-    memory = _memory(UPDATE, update.token_memory, update.node_memory, carried, site.memory)
-    weight = site.weights[token.phase]
+        return token._replace(step=t + 1, passes=0)
+    local = site.local
+    assert local is not None
+    update, phase = method.update, token.phase
+    step_size, weight = method.phases[phase].step_size_at(t, site.scale), site.weights[phase]
+    memory, carried = NO_MEMORY, token.memory
+    if carried:
+        carried = {name: array.copy() for name, array in carried.items()}
+    if method.update_remembers:
+        memory = Memory(Slots(parts(carried, UPDATE)), Slots(parts(site.memory, UPDATE)))
     with np.errstate(over="ignore", invalid="ignore"):
         if method.moves_by_direction:
-            direction = update.direction(x, memory, site.local, weight, words)
+            direction = update.direction(x, memory, local, weight, words)
             changed = x - step_size * direction
         else:
-            changed = update.apply(x, memory, site.local, weight, step_size, words)
+            changed = update.apply(x, memory, local, weight, step_size, words)
             direction = None
-        if not np.isfinite(changed).all():
-            return token._replace(step=t + 1, diverged_at=t)
         if changed.shape != x.shape:
             raise InvalidParameter(
                 f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}"
             )
-        token = token._replace(step=t + 1, model=changed, memory=carried)
-        if method.detector is None or token.switched_at >= 0:
-            return token
-        seen = direction if direction is not None else (x - changed) / step_size
-        if _settled(method.detector, carried, seen, step_size):
-            token = token._replace(switched_at=t, phase=min(1, len(method.phases) - 1))
-    return token
+        if not _all_finite(changed):
+            return token._replace(step=t + 1, diverged_at=t, passes=0)
+        switched_at = token.switched_at
+        if method.detector is not None and switched_at < 0:
+            seen = direction if direction is not None else (x - changed) / step_size
+            if _settled(method.detector, carried, seen, step_size):
+                switched_at, phase = t, min(1, len(method.phases) - 1)
+    # By position: `_replace` would take twice as long, which counts in every step.
+    return Travelling(changed, carried, t + 1, *token[3:6], phase, switched_at, *token[8:11])
+
+
+def _all_finite(model: Floats) -> bool:
+    """Return whether all numbers are finite; one product tells it for all but huge models."""
+    return math.isfinite(model.dot(model)) or bool(np.isfinite(model).all())
 
 
 def moved(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]:
-    """Return the token after one decision of the walk, and the node that it goes to."""
-    walk = site.method.phases[token.phase].walk
-    view = site.views[token.phase]
-    t = token.step - 1
-    view.came_from, view.step = token.came_from, t
-    view.hop, view.hops_left = token.hop, token.distance - token.hop
-    view.scheduled = site.method.phases[token.phase].scheduled(t)
-    asked = _ask(site, walk, view, token.phase)
-    memory, carried = NO_MEMORY, token.memory
-    if walk.token_memory or walk.node_memory:
-        prefix = WALKS[token.phase]
-        carried = {
+    """Return the token after one decision of the walk, and the node that it goes to.
+
+    ``words`` are those of the step; a decision of a pass reads the words of that pass.
+    """
+    model, memory, step, hop, distance, came_from, phase = token[:7]
+    switched_at, diverged_at, hops, small_messages, passes = token[7:]
+    if passes:
+        words = words.passed(passes)
+    published, view = site.method.phases[phase], site.views[phase]
+    walk = published.walk
+    done = step - 1 if step else 0  # a token that was restored before its first update may pass
+    view.came_from, view.step, view.hop, view.hops_left = came_from, done, hop, distance - hop
+    view.scheduled = published.scheduled(done)
+    own = NO_MEMORY
+    if published.remembers:
+        prefix = WALKS[phase]
+        memory = {
             name: array.copy() if name.startswith(prefix) else array
-            for name, array in token.memory.items()
+            for name, array in memory.items()
         }
-        memory = _memory(prefix, walk.token_memory, walk.node_memory, carried, site.memory)
-    decision = walk.decide(view, memory, words)
+        own = Memory(Slots(parts(memory, prefix)), Slots(parts(site.memory, prefix)))
+    if published.asks:
+        small_messages += _ask(site, walk, view, own, words, phase)
+    decision = walk.decide(view, own, words)
     to, left = decision
-    if not site.method.phases[token.phase].plain or view.alive is not None:
+    if view.alive is not None or not published.plain:
         to, left = _checked(decision, view, walk)
-    done = token.hop + 1
-    token = token._replace(
-        memory=carried,
-        hops=token.hops + 1,
-        hop=done if left else 0,
-        distance=done + left if left else 0,
-        came_from=view.node if to != view.node else -1,
-        small_messages=token.small_messages + asked,
-    )
-    return token, to
+    hop, distance = (hop + 1, hop + 1 + left) if left else (0, 0)
+    came_from = view.node if to != view.node else -1
+    rest = (phase, switched_at, diverged_at, hops + 1, small_messages, passes)
+    return Travelling(model, memory, step, hop, distance, came_from, *rest), to
 
 
 def _checked(decision: Decision, view: LocalView, walk: Walk) -> tuple[int, int]:
@@ -401,28 +437,17 @@ def _checked(decision: Decision, view: LocalView, walk: Walk) -> tuple[int, int]
     return int(to), int(left)
 
 
-def _ask(site: Site, walk: Walk, view: LocalView, phase: int) -> int:
+def _ask(site: Site, walk: Walk, view: LocalView, memory: Memory, words: Words, phase: int) -> int:
     """Put the neighbours' answers into the view; return the number of small messages needed."""
-    if not walk.asks_neighbours:
-        return 0
     if site.ask is None:
         raise InvalidParameter(f"walk {walk.name} asks its neighbours, which is not possible here")
-    prefix = WALKS[phase]
-    view.answers = {name: site.ask(prefix + name, view.neighbours) for name in walk.asks_neighbours}
-    others = sum(1 for u in view.live if u != view.node)
-    return 2 * others
-
-
-def _memory(
-    prefix: str,
-    token_memory: Mapping[str, Kind],
-    node_memory: Mapping[str, Kind],
-    carried: Mapping[str, AnyArray],
-    kept: Mapping[str, AnyArray],
-) -> Memory:
-    if not token_memory and not node_memory:
-        return NO_MEMORY
-    return Memory(Slots(parts(carried, prefix)), Slots(parts(kept, prefix)))
+    asked = walk.questions(view, memory, words)
+    answers = {}
+    for name in walk.asks_neighbours:
+        given = dict(zip(asked, site.ask(WALKS[phase] + name, asked), strict=True))
+        answers[name] = [given.get(u) for u in view.neighbours]
+    view.answers = answers
+    return 2 * len(asked)
 
 
 def _settled(

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -145,10 +146,10 @@ def test_theory_answers_or_says_why_not() -> None:
 
 def test_a_twin_is_compiled_again_when_an_argument_changes() -> None:
     ball = load("heavy_ball").HeavyBall(beta=0.5)
-    first = lw.run(NETWORK, SQUARES, lw.mhlj(), update=ball, **GIVEN)
+    first = lw.run(NETWORK, HUBER, WALK, update=ball, **GIVEN)
     ball.beta = 0.1
     second, reference = (
-        lw.run(NETWORK, SQUARES, lw.mhlj(), update=ball, backend=backend, **GIVEN)
+        lw.run(NETWORK, HUBER, WALK, update=ball, backend=backend, **GIVEN)
         for backend in ("kernel", "reference")
     )
     assert not np.allclose(first.model, second.model)
@@ -170,24 +171,22 @@ def test_a_subclass_loses_the_twin_of_what_it_overrides() -> None:
 def test_resumed_runs_with_memory_end_with_the_same_bits(tmp_path: Path, monkeypatch: Any) -> None:
     from levywalk.engine import drive
 
-    whole = lw.run(NETWORK, SQUARES, lw.unif_rw(), update=SAG, **GIVEN)
+    whole = lw.run(NETWORK, HUBER, WALK, update=SAG, **GIVEN)
     file = tmp_path / "state.npz"
     monkeypatch.setattr(drive, "_PIECE_SECONDS", 1e-9)
 
-    class Stops:
-        requested = False
+    class Pressing(drive.Bar):
+        def advance(self, amount: float) -> None:
+            signal.raise_signal(signal.SIGINT)
 
-        def __enter__(self) -> Stops:
-            self.requested = True
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     with monkeypatch.context() as patched:
-        patched.setattr(drive, "Interruptible", Stops)
-        first = lw.run(NETWORK, SQUARES, lw.unif_rw(), update=SAG, resume=file, **GIVEN)
-    assert first.provenance["interrupted"]
-    again = lw.run(NETWORK, SQUARES, lw.unif_rw(), update=SAG, resume=file, **GIVEN)
+        patched.setattr(drive, "Bar", Pressing)
+        with pytest.raises(lw.Interrupted) as raised:
+            lw.run(NETWORK, HUBER, WALK, update=SAG, resume=file, threads=1, **GIVEN)
+    signal.signal(signal.SIGINT, handler)
+    assert raised.value.partial.provenance["interrupted"]
+    again = lw.run(NETWORK, HUBER, WALK, update=SAG, resume=file, **GIVEN)
     assert np.array_equal(again.model, whole.model)
 
 

@@ -25,8 +25,8 @@ from levywalk.fleet.protocol.messages import Message, Prepare, Refused
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.runtime import control
+from levywalk.fleet.runtime.launch import ENVIRONMENT, command
 from levywalk.fleet.runtime.plausible import PLAUSIBLE
-from levywalk.fleet.runtime.process import ENVIRONMENT, command
 from levywalk.fleet.runtime.transport import METHOD, SERVICE
 from levywalk.fleet.runtime.wire import (
     FORMAT,

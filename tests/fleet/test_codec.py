@@ -32,15 +32,8 @@ from levywalk.fleet.protocol.records import (
 from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage import codec
-from levywalk.fleet.storage.codec import (
-    LINES,
-    SLOTS,
-    Limits,
-    decode,
-    decode_line,
-    decode_slot,
-    encode,
-)
+from levywalk.fleet.storage.codec import LINES, SLOTS, decode, decode_line, decode_slot, encode
+from levywalk.fleet.storage.limits import Limits
 
 DIM, PHASES, MEMORY = 3, 2, 48
 LIMITS = Limits(DIM, PHASES, MEMORY)

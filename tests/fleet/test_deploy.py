@@ -10,6 +10,7 @@ import levywalk as lw
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.setup import deploy
+from levywalk.fleet.setup.container import PORT, USER
 from levywalk.fleet.setup.create import PrivateProblem, create
 from levywalk.fleet.setup.deploy import files
 from levywalk.fleet.setup.manifest import Manifest
@@ -61,7 +62,7 @@ def test_containers_do_not_share_a_machine(kind, tmp_path):
         node = node_of(folder, v)
         assert str(node.state) == "/var/lib/levywalk"
         assert all(peer.state is None for peer in node.neighbours)
-        assert host_port(node.listen) == ("0.0.0.0", deploy.PORT)
+        assert host_port(node.listen) == ("0.0.0.0", PORT)
         assert Identity.open(folder / f"node-{v}").addresses == (
             deploy.place(kind, "four", v).address.rpartition(":")[0],
         )
@@ -138,7 +139,7 @@ def test_compose_has_a_service_and_a_volume_for_each_node(tmp_path):
         assert service["command"] == ["levywalk", "node", "/etc/levywalk/node.toml"]
         assert service["restart"] == "unless-stopped"
         assert service["read_only"] is True
-        assert service["user"] == f"{deploy.USER}:{deploy.USER}"
+        assert service["user"] == f"{USER}:{USER}"
         assert service["environment"]["MALLOC_ARENA_MAX"] == "1"
         assert set(service["networks"]) == set(made["networks"])
         assert str(host_port(node.listen)[1]) in service["healthcheck"]["test"][-1]
@@ -170,7 +171,7 @@ def test_no_key_gets_into_an_image(kind, tmp_path):
         line.split()[1] for line in made["Dockerfile"].splitlines() if line.startswith("COPY")
     ]
     assert copied == ["levywalk-*.whl"]
-    assert f"USER {deploy.USER}" in made["Dockerfile"]
+    assert f"USER {USER}" in made["Dockerfile"]
 
 
 # Kubernetes
@@ -237,9 +238,7 @@ def test_kubernetes_has_a_set_a_volume_and_a_secret_for_each_node(tmp_path):
         assert init["command"] == ["install", "-m", "600", "-t", "/etc/levywalk", *copied]
         for one in (init, container):
             assert one["securityContext"]["readOnlyRootFilesystem"] is True
-        assert (
-            pod["securityContext"]["runAsUser"] == pod["securityContext"]["fsGroup"] == deploy.USER
-        )
+        assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["fsGroup"] == USER
         assert pod["automountServiceAccountToken"] is False
     names = {f"{entry['metadata']['name']}-0.{entry['spec']['serviceName']}" for entry in sets}
     assert {

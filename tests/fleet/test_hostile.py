@@ -59,9 +59,10 @@ from levywalk.fleet.protocol.tensors import Tensor
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.runtime import control, transport
+from levywalk.fleet.runtime.launch import ENVIRONMENT, command
 from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.runtime.plausible import PLAUSIBLE
-from levywalk.fleet.runtime.process import ENVIRONMENT, Process, command
+from levywalk.fleet.runtime.process import Process
 from levywalk.fleet.runtime.wire import FORMAT, MOST_FRAME, chunk_frames, encode_frame
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import NodeStoreError

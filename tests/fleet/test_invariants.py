@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from levywalk.fleet.checking.faults import draw
-from levywalk.fleet.checking.invariants import Invariants, Violation, check_replay
+from levywalk.fleet.checking.invariants import Invariants
+from levywalk.fleet.checking.violation import Violation
+from levywalk.fleet.checking.walk_replay import check_replay
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import visit_of
 from levywalk.fleet.protocol.records import (

@@ -42,8 +42,8 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.runtime.wire import FORMAT, Hello, Reader, encode_frame, hello_frame
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.storage import failpoints
-from levywalk.fleet.storage.codec import Limits
 from levywalk.fleet.storage.failpoints import FAILPOINTS, failpoint
+from levywalk.fleet.storage.limits import Limits
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.trace import Trace

@@ -13,7 +13,7 @@ from levywalk.errors import InvalidParameter, InvalidSpec, MissingFile
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.manifest import LARGEST, Manifest
-from levywalk.fleet.storage.codec import Limits
+from levywalk.fleet.storage.limits import Limits
 from levywalk.registry import to_dict
 from levywalk.schedule import Constant, Decaying, Dropping
 from levywalk.updates import Sgd

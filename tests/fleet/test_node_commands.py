@@ -284,6 +284,7 @@ def shown(**more: Any) -> str:
         node | {"up": False},
         node | {"answers": False},
     ]
+    nodes = [{"id": v, "name": {2: "[b]Oslo"}.get(v)} | node for v, node in enumerate(nodes)]
     found = {
         "name": "five",
         "finished": False,
@@ -310,7 +311,7 @@ def test_the_picture() -> None:
     said = shown(waits=["node 1 waits for its guardian, node 2, which is silent"])
     for words in (
         *(
-            "at node 1, guarded by node 2",
+            "at node 1, guarded by node 2 ('[b]Oslo')",
             "1,500 of 2,000 updates",
             "1,200  (120 a second)",
             "0.01235",
@@ -336,7 +337,7 @@ def test_the_picture() -> None:
             "'systemd', 'compose', 'kubernetes'",
         ),
         (["init", "--network", "ring:8", "--policy", "hasty", "DIR"], "policy must be"),
-        (["init", "--network", "ring:8", "--step-size", "tuned", "DIR"], "step_size must be"),
+        (["init", "--network", "ring:8", "--step-size", "tuned", "DIR"], "--step-size must be"),
         (["init", "--network", "ring:8", "."], "never overwritten"),
         (["up", "DIR"], "not a fleet's folder"),
         (["status", "DIR"], "levywalk fleet init creates one"),

@@ -19,19 +19,19 @@ from levywalk.fleet.operate import export
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.protocol.terms import HandOffTerms
-from levywalk.fleet.runtime.process import command
+from levywalk.fleet.runtime.launch import command
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.memory import unpacked
 from levywalk.registry import LOAD, load_file, names
-from tests.fleet.nodes import eventually
 from tests.fleet.test_replay import assert_same
+from tests.limits import PATIENCE, eventually, mostly_more
 
 METHODS = Path(__file__).with_name("own_methods.py")
 N = 6
-QUICK = HandOffTerms(b"", renew_after=3, heartbeat=0.25, dead_after=30.0, retry=0.2)
+QUICK = HandOffTerms(b"", renew_after=3, heartbeat=0.25, dead_after=PATIENCE, retry=0.2)
 REFUSED = "keeps memory at the nodes, which real nodes cannot do yet"
 
 
@@ -233,7 +233,7 @@ def test_a_node_does_not_start_with_a_manifest_that_names_what_it_cannot_do(
     folder = create(tmp_path / "fleet", **given, metrics=False, terms=QUICK) / "node-0"
     (folder / "manifest.json").write_bytes(by_hand(content_of(given), **changes))
     done = subprocess.run(
-        command(folder / "node.toml"), capture_output=True, text=True, check=False, timeout=120
+        command(folder / "node.toml"), capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 1
     assert says in done.stdout + done.stderr
@@ -245,7 +245,7 @@ def test_a_node_that_does_not_know_a_user_s_method_does_not_start(tmp_path, monk
     folder = create(tmp_path / "fleet", **given, metrics=False, terms=QUICK) / "node-0"
     monkeypatch.setenv(LOAD, "")  # as on a machine where nobody has loaded it
     done = subprocess.run(
-        command(folder / "node.toml"), capture_output=True, text=True, check=False, timeout=120
+        command(folder / "node.toml"), capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 1
     assert "unknown update 'test_heavy_ball'" in done.stdout + done.stderr
@@ -294,7 +294,7 @@ def test_heavy_ball_and_a_detector_travel_together():
     assert manifest.first_token.digest() == fleet.token.digest()
 
 
-@pytest.mark.parametrize("case", ["heavy_ball", "both"])
+@pytest.mark.parametrize("case", mostly_more(["heavy_ball", "both"], lambda case: case == "both"))
 def test_real_nodes_carry_a_token_s_memory_as_the_reference_backend_does(case, tmp_path):
     given = with_token_memory(case)
     create(tmp_path / "fleet", **given, shared_key=True, terms=QUICK, metrics=False)

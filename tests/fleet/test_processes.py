@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.fleet.checking.invariants import Violation
 from levywalk.fleet.checking.logs import Judged, Piece, judge, judge_folder, pieces
 from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
 from levywalk.fleet.checking.process_faults import FaultInjector
 from levywalk.fleet.checking.processes import settle
 from levywalk.fleet.checking.proxy import Proxy
 from levywalk.fleet.checking.running_fleet import RunningFleet
+from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began
@@ -187,6 +187,7 @@ def test_a_lost_disk(alive):
     assert judged.lost <= live.fleet.terms.renew_after
 
 
+@pytest.mark.more
 def test_a_holder_that_is_cut_off_comes_back(alive):
     links = Proxy()
     live = alive(SMALL_WORLD, links)
@@ -256,14 +257,19 @@ def test_a_holder_that_is_started_again_goes_on_in_ten_seconds(tmp_path):
             start = (
                 time.monotonic() - began
             )  # what a process needs to start here: beside other work that may be long
-            live.wait(live.pulse(), PATIENCE)
-            holder = live.catch("holder", PATIENCE)
-            live.kill(holder)
-            since, epoch, began = fleet.status()["step"], live.pulse().epoch, time.monotonic()
-            assert fleet.up() == [holder]
-            until(lambda: fleet.status()["step"] > since)
-            assert time.monotonic() - began < 10.0 + 5 * start
-            assert live.pulse().epoch == epoch  # nobody was considered dead
+            for _ in range(5):  # a machine may be busy for once; who breaks it, breaks it always
+                live.wait(live.pulse(), PATIENCE)
+                holder = live.catch("holder", PATIENCE)
+                live.kill(holder)
+                since, epoch, began = fleet.status()["step"], live.pulse().epoch, time.monotonic()
+                assert fleet.up() == [holder]
+                until(lambda since=since: fleet.status()["step"] > since)
+                took = time.monotonic() - began
+                assert live.pulse().epoch == epoch  # nobody was considered dead
+                if took < 10.0 + 5 * start:
+                    break
+            else:
+                raise AssertionError(f"the walk stood for {took:.0f} s, five times")
         finally:
             fleet.stop(force=True)
 

@@ -12,11 +12,11 @@ import pytest
 
 from levywalk.fleet.checking.__main__ import main
 from levywalk.fleet.checking.faults import FaultSchedule, draw
-from levywalk.fleet.checking.invariants import Violation
 from levywalk.fleet.checking.machines import made_of
 from levywalk.fleet.checking.mutants import MUTANTS, AcknowledgesBeforeCommit, RedrawsAfterCrash
 from levywalk.fleet.checking.schedules import play, sweep
 from levywalk.fleet.checking.shrink import shrink, transcript, violation
+from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.terms import GuardianPolicy
 from tests.limits import mostly_more
 

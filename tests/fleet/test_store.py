@@ -20,7 +20,7 @@ from levywalk.fleet.protocol.records import Archived, Began, Disk, Edge, Guarded
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage import store as module
-from levywalk.fleet.storage.codec import Limits, encode
+from levywalk.fleet.storage.codec import encode
 from levywalk.fleet.storage.errors import (
     DiskFull,
     NodeStoreError,
@@ -28,6 +28,7 @@ from levywalk.fleet.storage.errors import (
     StoreForeign,
     StoreInUse,
 )
+from levywalk.fleet.storage.limits import Limits
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.store import NodeStore, whole
 

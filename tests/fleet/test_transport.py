@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
@@ -29,10 +29,11 @@ from levywalk.fleet.runtime.link import WAITING, Link
 from levywalk.fleet.runtime.transport import METHOD, SERVICE, PortInUse, Transport
 from levywalk.fleet.runtime.wire import FORMAT, Hello, encode_frame, hello_frame, proven
 from levywalk.fleet.setup.node_file import Peer
-from levywalk.fleet.storage.codec import Limits
+from levywalk.fleet.storage.limits import Limits
 from tests.fleet.nodes import free_port
 from tests.limits import PATIENCE
 
+T = TypeVar("T")
 RUN, LIFE, LOW, HIGH, FAR = bytes(range(32)), bytes(16), 2, 5, 9
 SMALL, LARGE = 3, 200_000
 BORN = Epoch(0, 0, LOW)
@@ -159,8 +160,8 @@ async def until(look: Callable[[], Any]) -> None:
             await asyncio.sleep(0.005)
 
 
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(test)
+def run(test: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(test)
 
 
 async def refusal(call: Any) -> tuple[grpc.StatusCode, str]:
@@ -347,18 +348,24 @@ def test_a_caller_that_says_nothing_is_let_go(pair: Pair, monkeypatch: pytest.Mo
 def test_a_caller_that_says_hello_may_be_silent(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "PATIENCE", 0.5)
-
-    async def test() -> None:
+    async def silent() -> bool:
+        """Return whether the hello came in time, which a busy machine may prevent."""
         async with pair.running(HIGH) as (high, above), pair.calling(LOW) as call:
             await call.write(pair.hello(LOW))
-            await until(lambda: high.links[LOW].open)
+            await until(lambda: high.links[LOW].open or above.all("closed"))
+            if not high.links[LOW].open:
+                return False
             opened = time.monotonic()
             await until(lambda: time.monotonic() > opened + 2 * link.PATIENCE)
             await call.write(encode_frame(LOW, Alive(BORN, 1))[0])
             await until(lambda: above.all("got"))
+            return True
 
-    run(test())
+    for patience in (0.25, 1.0, 4.0, 16.0, 64.0):
+        monkeypatch.setattr(link, "PATIENCE", patience)
+        if run(silent()):
+            return
+    raise AssertionError("a hello is never in time")
 
 
 def test_too_many_frames_are_refused_also_on_a_new_stream(

@@ -30,7 +30,7 @@ from levywalk.fleet.runtime.wire import (
     encode_frame,
     hello_frame,
 )
-from levywalk.fleet.storage.codec import Limits
+from levywalk.fleet.storage.limits import Limits
 from tests.fleet.test_codec import (
     LIMITS,
     MEMORY,

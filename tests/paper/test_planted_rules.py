@@ -27,16 +27,17 @@ PLANTED = {
     "a jump that updates on the way": [
         (
             "engine/kernels/loop.py",
-            "                            v = u\n                        hops += distance\n",
-            "                            v = u\n"
-            "                            z = 0.0\n"
-            "                            for j in range(dim):\n"
-            "                                z += features[v, j] * x[j]\n"
-            "                            for j in range(dim):\n"
-            "                                gain = step_size * weights[phase, v] * 2.0 * (z - "
-            "targets[v])\n"
-            "                                x[j] -= gain * features[v, j]\n"
-            "                        hops += distance\n",
+            "                                    v = u\n"
+            "                                hops += distance\n",
+            "                                    v = u\n"
+            "                                    z = 0.0\n"
+            "                                    for j in range(dim):\n"
+            "                                        z += features[v, j] * x[j]\n"
+            "                                    for j in range(dim):\n"
+            "                                        gain = 2.0 * step_size * (z - targets[v])\n"
+            "                                        gain *= weights[phase, v]\n"
+            "                                        x[j] -= gain * features[v, j]\n"
+            "                                hops += distance\n",
         ),
     ],
 }

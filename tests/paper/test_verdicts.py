@@ -8,17 +8,28 @@ import math
 
 import pytest
 
-from levywalk.reproduction.paper import FULL, LABELS, QUICK
+from levywalk.reproduction.paper import LABELS, QUICK
 from levywalk.reproduction.reproduce import expected_verdicts, reproduce, surprises
 from levywalk.reproduction.verdicts import PointAnswer
 
 pytestmark = pytest.mark.more
 
 
+ASKED = [
+    "hete",
+    "simentrap",
+    "grid",
+    "switch",
+    "hops",
+    "limit",
+    "bounds",
+]  # the others take minutes
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     return reproduce(
-        [], QUICK, tmp_path_factory.mktemp("quick"), workers=0, figures=False, progress=False
+        ASKED, QUICK, tmp_path_factory.mktemp("quick"), workers=0, figures=False, progress=False
     )
 
 
@@ -30,7 +41,7 @@ def points(found, label, *words):
 
 
 def test_the_verdicts_are_those_expected(found):
-    assert [claim.label for claim in found.claims] == list(LABELS)
+    assert [claim.label for claim in found.claims] == ASKED
     assert surprises(found.claims, QUICK) == []
 
 
@@ -42,32 +53,34 @@ def test_every_interval_holds_its_effect_and_says_how_many_instances_it_rests_on
                     claim.label,
                     point,
                 )
-            assert point.ratio.of in (1, len(QUICK.seeds)), (claim.label, point)
+            tuned = point.where.startswith("price of one step size")  # on the tuning instances
+            expected = (len(QUICK.tuning_seeds),) if tuned else (1, len(QUICK.seeds))
+            assert point.ratio.of in expected, (claim.label, point)
 
 
 def test_a_trapped_walk_dwells_far_longer_than_sampling_would(found):
-    for label in ("grid", "wsju"):
-        (dwell,) = points(found, label, "dwell")
-        assert dwell.ratio.effect >= 10.0
+    (dwell,) = points(found, "grid", "dwell")
+    assert dwell.ratio.effect >= 10.0
 
 
-def test_weights_help_on_a_dense_network_with_two_important_nodes(found):
-    for point in points(found, "hete", "WeightRW/UnifRW", "two important"):
-        assert point.ratio.high < 1.0
+def test_jumps_as_the_published_code_makes_them_beat_uniform_sampling_where_noise_is_small(found):
+    (quiet,) = points(found, "simentrap", "MHLJ(0.9)/UnifRW", "SNR 33,000")
+    assert quiet.answer == PointAnswer.YES
+    assert quiet.ratio.effect < 0.5
 
 
-def test_a_walk_never_beats_weighted_sampling_on_sparse_networks(found):
-    for label in ("grid", "wsju"):
-        for point in points(found, label, "WeightRW/i.i.d. weighted"):
-            assert point.ratio.effect > 1.0
+def test_a_walk_never_beats_weighted_sampling_on_the_grid(found):
+    for point in points(found, "grid", "WeightRW/i.i.d. weighted"):
+        assert point.ratio.effect > 1.0
 
 
-def test_jumps_raise_the_right_gap_over_weighted_walks_and_cost_under_a_tenth_more_hops(found):
-    for point in points(found, "gap", "right gap, MHLJ/WeightRW"):
+def test_hops_per_update_are_below_1_1_as_printed_and_1_51_as_the_code_jumps(found):
+    for point in points(found, "hops", "hops per update, MHLJ(0.1)"):
         assert point.answer == PointAnswer.YES
-    for point in points(found, "hops", "hops per update"):
-        assert point.ratio.low > 1.0
-        assert point.ratio.high <= 1.1
+        assert point.ratio.effect == pytest.approx(1.0571, abs=0.005)
+    for point in points(found, "hops", "hops per update, MHLJ(0.9)"):
+        assert point.answer == PointAnswer.NO
+        assert point.ratio.effect == pytest.approx(1.5143, abs=0.005)
 
 
 def test_the_printed_bound_is_refuted_and_the_corrected_one_holds(found):
@@ -81,20 +94,10 @@ def test_the_printed_bound_is_refuted_and_the_corrected_one_holds(found):
 def test_a_constant_step_size_alone_moves_the_limit_so_jumps_are_not_all_of_it(found):
     for point in points(found, "limit", "without jumps"):
         assert not point.primary
-        assert point.answer == PointAnswer.YES
+        assert point.answer == PointAnswer.SHOWN
         assert point.ratio.effect > 10.0
         assert point.ratio.low > 1.0
 
 
-def test_constant_jumps_leave_no_floor_that_a_schedule_could_recover(found):
-    for point in points(found, "Decay", "constant p_jump"):
-        assert not point.primary
-        assert point.ratio.high < 1.2
-
-
-def test_a_full_run_has_verdicts_of_its_own():
-    assert (
-        set(expected_verdicts(FULL))
-        == set(expected_verdicts(QUICK))
-        == {str(k) for k in range(1, 14)}
-    )
+def test_a_run_has_verdicts_of_its_own():
+    assert set(expected_verdicts(QUICK)) == {str(k) for k in range(1, len(LABELS) + 1)}

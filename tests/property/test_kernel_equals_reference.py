@@ -243,6 +243,73 @@ def test_kernel_and_reference_make_the_same_walk_and_the_same_models(case):
     assert_twins(kernel, reference, problem)
 
 
+@st.composite
+def runs_with_idle_nodes(draw):
+    """A network of which some nodes have no data."""
+    network = draw(networks())
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    held = draw(st.integers(2, network.n))
+    holders = np.sort(rng.choice(network.n, held, replace=False))
+    node = np.concatenate([holders, rng.choice(holders, draw(st.integers(0, 4)))])
+    features = rng.normal(size=(len(node), 5)) * rng.lognormal(0, 1, size=network.n)[node, None]
+    ridge, logistic = draw(st.sampled_from([0.1, 1.0])), draw(st.booleans())
+    if logistic:
+        labels = rng.integers(0, 2, size=len(node))
+        problem = lw.Logistic(features, labels, node, ridge, idle="pass")
+    else:
+        targets = rng.normal(size=len(node))
+        problem = lw.LeastSquares(features, targets, node, ridge, idle="pass")
+    design = draw(designs(network.n))
+    first = design.first if isinstance(design, lw.Switching) else design
+    arguments = {
+        "steps": STEPS,
+        "step_size": 0.2 / first.bind(network, problem).largest,
+        "replicas": draw(st.sampled_from([1, 3])),
+        "seed": draw(st.integers(0, 2**64)),
+        "record_walk": True,
+        "record_every": draw(st.sampled_from([None, 7])),
+        "start": draw(
+            st.sampled_from(["uniform", "target", "stationary"]) | st.sampled_from(holders.tolist())
+        ),
+        "update": lw.Sgd(draw(st.none() | st.integers(1, 2))),
+    }
+    return network, problem, design, arguments, holders
+
+
+@pytest.mark.more  # tests/unit/engine/test_idle_nodes.py has the kernel against a walk by hand
+@examples(100, derandomize=True)
+@given(case=runs_with_idle_nodes())
+def test_kernel_and_reference_agree_on_networks_with_idle_nodes(case):
+    network, problem, design, arguments, holders = case
+    kernel, reference = both(network, problem, design, arguments)
+    if np.array_equal(kernel.switched_at, reference.switched_at):  # no near-tie of the detector
+        assert_twins(kernel, reference, problem)
+    for trace in (kernel, reference):
+        assert np.isin(trace.walk, holders).all()
+        assert np.isin(trace.final_node, holders).all()
+        assert (trace.visits.sum(axis=1) == STEPS).all()
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("update", ["sag", "saga", "point_saga", "finito", "newton_token"])
+def test_methods_that_remember_agree_on_networks_with_idle_nodes(update):
+    rng = np.random.default_rng(1)
+    network, node = lw.grid(3, 4), np.array([0, 2, 2, 3, 5, 7, 7, 11])
+    problem = lw.LeastSquares(
+        rng.normal(size=(8, 5)), rng.normal(size=8), node, ridge=0.1, idle="pass"
+    )
+    arguments = {
+        "steps": 120,
+        "step_size": "theory",
+        "replicas": 3,
+        "record_walk": True,
+        "update": update,
+    }
+    for design in (lw.mhlj(), lw.mhda(), lw.oldest_neighbour()):
+        kernel, reference = both(network, problem, design, arguments)
+        assert_twins(kernel, reference, problem)
+
+
 @pytest.mark.parametrize(
     "every", [1, 200]
 )  # in one piece, what is constant is not read again after the switch

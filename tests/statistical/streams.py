@@ -23,6 +23,7 @@ from levywalk.draws import (
     MIX_1,
     MIX_2,
     OWN,
+    PASS,
     SLOT,
     STEP,
     Domain,
@@ -333,6 +334,7 @@ ORDERS: dict[str, Order] = {
         Order("minibatches", "32 local samples of each step", 32, _slots_of(5, MINIBATCH)),
         Order("jump beside hop", "jump word and proposal of each step", 2, _slots_of(1, JUMP)),
         Order("own slots", "32 slots of methods of one's own, each step", 32, _slots_of(5, OWN)),
+        Order("passes", "the hashes of 32 passes of each step", 32, _slots_of(5, PASS + 1)),
         *_of_both(
             "walkers",
             "1024 adjacent walkers at each step",

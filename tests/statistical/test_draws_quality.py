@@ -14,11 +14,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from levywalk.draws import Key, split, unit
+from levywalk.draws import PASS, SLOT, Key, Words, split, unit
 from tests.limits import mostly_more
 from tests.statistical import battery
 from tests.statistical.battery import LEVEL, MOST, THRESHOLD, Cells, caught_by, examine, p_values
-from tests.statistical.streams import CLAIMED, FLAWED, ORDERS, SEED, levywalk, unexpanded
+from tests.statistical.streams import (
+    CLAIMED,
+    FLAWED,
+    KEY,
+    ORDERS,
+    SEED,
+    levywalk,
+    mix64,
+    unexpanded,
+)
 
 WORDS = 1 << 19
 FLAWED_WORDS = 1 << 17
@@ -82,13 +91,35 @@ def test_words_pass_every_test_in_every_order(name):
     assert len(found) <= PER_ORDER
 
 
+def pass_words(count):
+    """Jump word and three hops of 8 passes of each step, as nodes without data read them."""
+    index = np.arange(count, dtype=U)
+    k0, k1 = np.array([KEY.k0], U), np.array([KEY.k1], U)
+    hashes = levywalk(k0, k1, index >> U(5), ((index >> U(2)) & U(7)) + U(PASS + 1))
+    slot = index & U(3)
+    return np.where(slot == U(0), hashes, mix64(hashes + slot * U(SLOT)))
+
+
+def test_the_vectorised_words_of_passes_are_the_packages_own():
+    found = pass_words(200).tolist()
+    for i in (0, 1, 5, 31, 32, 77, 199):
+        words = Words(KEY, i >> 5).passed(1 + ((i >> 2) & 7))
+        assert words(i & 3) == found[i]
+
+
+@pytest.mark.more
+def test_words_of_passes_pass_every_test():
+    found = p_values(examine([pass_words(WORDS)], 32))
+    assert not caught_by(found), told(found)
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_flipping_one_bit_of_the_zero_key_a_step_or_a_slot_flips_half_of_the_word(part):
     assert battery.avalanche(levywalk, 1 << 9, part).p >= THRESHOLD
 
 
 def test_the_budget_of_false_alarms_holds_all_tests():
-    assert len(ORDERS) * PER_ORDER + len(PARTS) <= MOST
+    assert (len(ORDERS) + 1) * PER_ORDER + len(PARTS) <= MOST  # one for the words of passes
     assert pytest.approx(LEVEL) == THRESHOLD * MOST
 
 

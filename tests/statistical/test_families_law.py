@@ -17,10 +17,11 @@ from scipy import stats
 
 from levywalk import network as lw
 from levywalk.errors import InvalidNetwork
-from levywalk.network.families import _distinct_pairs
+from levywalk.network.edge_sets import distinct_pairs
+from tests.limits import quick
 
 LEVEL = 1e-8  # far below the share of one test in the suite's false-alarm budget of 1e-6
-DRAWS = 8_000
+DRAWS = 3_000 if quick() else 8_000
 
 
 def edges_of(network):
@@ -93,7 +94,7 @@ def test_a_slightly_different_density_is_noticed():
 
 def first_sorted(rng, n, count):
     """The mutant: too many pairs drawn, and the smallest kept instead of the first."""
-    keys = np.unique(_distinct_pairs(rng, n, count + 2))
+    keys = np.unique(distinct_pairs(rng, n, count + 2))
     return keys[:count]
 
 
@@ -105,7 +106,7 @@ def pair_sets(sampler):
 def test_a_fixed_number_of_pairs_is_a_uniform_set():
     keys = [u << 32 | v for u, v in combinations(range(4), 2)]
     law = dict.fromkeys(combinations(keys, 3), 1 / 20)
-    assert fit(pair_sets(_distinct_pairs), law) > LEVEL
+    assert fit(pair_sets(distinct_pairs), law) > LEVEL
     assert fit(pair_sets(first_sorted), law) < LEVEL
 
 
@@ -136,15 +137,19 @@ def ws_sample(n, k, p):
     return [edges_of(lw.watts_strogatz(n, k, p, seed=seed)) for seed in range(DRAWS)]
 
 
+MORE = pytest.mark.more
+
+
 # in the last, some nodes come to know all others and keep their edges
 @pytest.mark.parametrize(
-    ("n", "k", "p"), [(5, 2, 0.5), pytest.param(5, 3, 1.0, marks=pytest.mark.more), (6, 4, 0.6)]
+    ("n", "k", "p"),
+    [pytest.param(5, 2, 0.5, marks=MORE), pytest.param(5, 3, 1.0, marks=MORE), (6, 4, 0.6)],
 )
 def test_watts_strogatz_has_the_exact_law_of_networkx_rewiring(n, k, p):
     assert fit(ws_sample(n, k, p), ws_law(n, k, p)) > LEVEL
 
 
-@pytest.mark.parametrize(("n", "k", "p"), [(5, 2, 0.5), (6, 4, 0.6)])
+@pytest.mark.parametrize(("n", "k", "p"), [pytest.param(5, 2, 0.5, marks=MORE), (6, 4, 0.6)])
 def test_a_rewiring_that_ignores_existing_edges_is_noticed(n, k, p):
     assert fit(ws_sample(n, k, p), ws_law(n, k, p, forbid_existing=False)) < LEVEL
 

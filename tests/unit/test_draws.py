@@ -19,9 +19,11 @@ from levywalk.draws import (
     JUMP,
     MINIBATCH,
     OWN,
+    PASS,
     VERSION,
     Domain,
     Key,
+    Words,
     expand,
     generator,
     keys,
@@ -146,6 +148,9 @@ KNOWN = {
     (OWN, 1): 0xBF519F0623BDA15B,
     (OWN, 1000000): 0xB7C4262A36DF6333,
     (OWN, 9007199254740992): 0xFEC1FFF7ED7A2EDD,
+    (PASS + 1, 0): 0xB4A630AF15CB1AA2,
+    (PASS + 1, 1000000): 0x291E3398E682FD2E,
+    (PASS + 7, 1): 0xCEB60E898047B763,
 }
 
 
@@ -153,6 +158,16 @@ def test_the_words_of_version_1_never_change():
     assert VERSION == 1
     key = Key.of(seed=2024, domain=Domain.WALK, replica=0)
     assert {(slot, step): key.word(step, slot) for slot, step in KNOWN} == KNOWN
+    assert Words(key, 10).passed(3)(HOP) == 0x57C4B851E08C24F1
+
+
+def test_the_words_of_passes_differ_from_all_others_of_the_step():
+    step = Words(Key.of(seed=1, domain=Domain.WALK), 5)
+    slots = (JUMP, HOP, HOP + 1, MINIBATCH, OWN, PASS)
+    found = [step(slot) for slot in slots]
+    found += [step.passed(k)(slot) for k in range(1, 50) for slot in slots]
+    assert len(set(found)) == len(found)
+    assert step.passed(2)(HOP) == Words(Key.of(seed=1, domain=Domain.WALK), 5).passed(2)(HOP)
 
 
 @settings(deadline=None)  # the first example compiles

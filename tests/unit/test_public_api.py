@@ -77,7 +77,8 @@ def test_every_public_callable_has_a_docstring_with_an_example(name):
 def test_every_error_is_a_levywalk_error_that_plain_python_catches_too(name):
     error = getattr(lw, name)
     assert issubclass(error, lw.LevywalkError)
-    assert issubclass(error, FileNotFoundError if name == "MissingFile" else ValueError)
+    plain = {"MissingFile": FileNotFoundError, "MissingExtra": ImportError}
+    assert issubclass(error, plain.get(name, ValueError))
     assert error.__doc__
 
 
@@ -121,7 +122,13 @@ def test_the_contract_of_run_is_kept():
 
 def test_the_contracts_of_designs_and_compare_are_kept():
     mhlj = {name: p.default for name, p in inspect.signature(lw.mhlj).parameters.items()}
-    assert mhlj == {"p_jump": 0.1, "p_distance": 0.5, "max_hops": 3, "schedule": None}
+    assert mhlj == {
+        "p_jump": 0.1,
+        "p_distance": 0.5,
+        "max_hops": 3,
+        "schedule": None,
+        "levy": "algorithm",
+    }
     assert inspect.signature(lw.simple_rw).parameters["reweight"].default is False
     compare = inspect.signature(lw.compare).parameters
     assert (compare["accuracy"].default, compare["step_size"].default, compare["seed"].default) == (

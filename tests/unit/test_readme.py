@@ -28,7 +28,7 @@ def test_the_fifteen_lines_run_and_draw_their_figure(tmp_path: Path) -> None:
         command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "steps_to_0.1" in done.stdout
+    assert "Comparison(steps to 10 % of the initial error: UnifRW" in done.stdout
     assert (tmp_path / "comparison.png").stat().st_size > 10_000
 
 

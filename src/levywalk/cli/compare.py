@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from levywalk.cli.finish import Fresh, Json, Out, Threads, carry_out
-from levywalk.cli.options import Data, Important, Loss, Ridge, SelfLoops
+from levywalk.cli.ctrl_c import RESUME, ends_by_ctrl_c
+from levywalk.cli.finish import Fresh, Json, Out, Threads, carry_out, folder_for
+from levywalk.cli.options import (
+    CostsText,
+    Data,
+    Important,
+    SourceOptions,
+    typed_command,
+    with_source_options,
+)
 from levywalk.cli.report import write_on_one_core
 
 FOLDER = "levywalk-compare"
@@ -22,21 +29,16 @@ levywalk compare ws:500,4,0.1 --important 2 --designs unif_rw,mhlj,mhlj:p_jump=0
 levywalk compare my.edges --data my.csv --loss logistic --ridge 0.01 --partition label \
 --accuracy 0.05
 
+levywalk compare grid:25,40 --designs mhlj,oldest_neighbour+point_saga --costs mobile
+
+levywalk compare friends.graphml --data people.csv --node name --target income --largest-component
+
 Parameters follow a colon: mhlj:p_jump=0.2, mixed_rw:mix=0.1, simple_rw:reweight=true."""
 
 
 NetworkText = Annotated[
     str | None,
     typer.Argument(help="ring:1000, grid:25,40, er:1000,0.1, ws:1000,4,0.1, …, or a network file."),
-]
-Partition = Annotated[
-    str,
-    typer.Option(
-        "--partition",
-        help=(
-            "How the samples of a data file are distributed to nodes: iid, label, dirichlet, size."
-        ),
-    ),
 ]
 Designs = Annotated[
     str,
@@ -65,23 +67,23 @@ Seed = Annotated[
 ]
 
 
+@ends_by_ctrl_c(RESUME)
+@with_source_options
 def compare(
     context: typer.Context,
+    sources: SourceOptions,
     network: NetworkText = None,
     data: Data = "heterogeneous",
     important: Important = None,
-    loss: Loss = "least_squares",
-    ridge: Ridge = 0.0,
-    partition: Partition = "iid",
-    self_loops: SelfLoops = "none",
     designs: Designs = "unif_rw,weight_rw,mhlj",
     steps: Updates = 100_000,
     replicas: Replicas = 32,
     accuracy: Accuracy = 0.01,
     step_size: TunedSize = "tuned",
+    costs: CostsText = None,
     seed: Seed = 0,
     threads: Threads = None,
-    out: Out = Path(FOLDER),
+    out: Out = None,
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
@@ -94,7 +96,7 @@ def compare(
     """
     from levywalk import checks
     from levywalk.errors import InvalidParameter
-    from levywalk.experiments.execute import found_in_words, writable_folder
+    from levywalk.experiments.execute import found_in_words
     from levywalk.experiments.experiment_file import may_write, write_experiment, written_experiment
     from levywalk.experiments.folder_report import PAGE
     from levywalk.experiments.shorthand import (
@@ -103,6 +105,7 @@ def compare(
         problem_settings,
         step_size_setting,
     )
+    from levywalk.trace import as_costs
 
     if network is None:
         raise InvalidParameter(
@@ -118,28 +121,31 @@ def compare(
             f"accuracy must be between 0 and 1, a share of the initial error, got {accuracy:g}"
         )
     sections = {
-        "network": network_settings(network, seed=seed, self_loops=self_loops),
-        "problem": problem_settings(
-            data, important=important, loss=loss, how=partition, ridge=ridge, seed=seed
-        ),
+        "network": network_settings(network, seed=seed, options=sources.network),
+        "problem": problem_settings(data, important=important, seed=seed, options=sources.data),
         "designs": design_settings(designs),
     }
-    folder = Path(FOLDER) if out is None else out
-    may_write(folder)
+    as_costs(costs)  # refuses a wrong text before anything is written
+    if out is not None:
+        may_write(out)
     run = {
         "steps": steps,
         "replicas": replicas,
         "seed": seed,
         "step_size": step_size_setting(step_size),
         "accuracy": accuracy,
+        "costs": costs,
         "threads": threads,
     }
+    wanted = Path(FOLDER) if out is None else out
+    settings, spec = written_experiment(**sections, run=run, folder=wanted)
+    folder = folder_for(out, wanted, spec, writes_file=True)
     settings, spec = written_experiment(**sections, run=run, folder=folder)
-    ran = _typed(context)
+    ran = typed_command(context)
     carry_out(
         spec,
         folder,
-        writable_folder(folder),
+        folder,
         command="compare",
         fresh=fresh,
         as_json=as_json,
@@ -150,19 +156,3 @@ def compare(
             write_experiment(settings, folder, ran),
         ],
     )
-
-
-def _typed(context: typer.Context) -> str:
-    """Return the command with all options that differ from their defaults and can change a
-    result.
-    """
-    words = ["levywalk", "compare", str(context.params["network"])]
-    for option in context.command.params:
-        value = context.params.get(str(option.name))
-        if option.param_type_name == "option" and option.name not in (
-            "fresh",
-            "as_json",
-            "threads",
-        ):
-            words += [option.opts[0], str(value)] if str(value) != str(option.default) else []
-    return shlex.join(words)

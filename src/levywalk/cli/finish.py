@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 Out = Annotated[
     Path | None,
     typer.Option(
-        "--out", metavar="DIR", help="Folder for the results; it is created if it is missing."
+        "--out",
+        metavar="DIR",
+        help=(
+            "Folder for the results. Default: levywalk-COMMAND, or the one that the experiment "
+            "file names; if it holds another result, that name with a number."
+        ),
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON alone to stdout.")]
@@ -29,7 +34,6 @@ Fresh = Annotated[
     bool,
     typer.Option("--fresh", help="Start from the beginning; delete what an interrupted run left."),
 ]
-RESUME = "Run the same command again to resume."
 _ROW_PER_DESIGN = 150  # columns of a terminal from which on a design is a row, and not a column
 
 Pages = Callable[["Comparison"], list[Path]]
@@ -53,8 +57,9 @@ def carry_out(
     ``ran`` is the command that alone gives the same results, if there is one; ``pages`` writes more
     files.
     """
-    from levywalk.errors import ResumeError, ResumeInUse
+    from levywalk.errors import LevywalkError, ResumeError, ResumeInUse
     from levywalk.experiments.execute import execute
+    from levywalk.experiments.result_folder import mark, unmark
     from levywalk.experiments.state_files import FOLDER, StateFolder
 
     states = StateFolder(folder / FOLDER)
@@ -62,19 +67,40 @@ def carry_out(
         states.remove()
     elif states.found():
         print(f"Resuming from {states.folder}. --fresh starts from the beginning.", file=sys.stderr)
+    if not states.found():
+        mark(folder, spec)
     try:
         result = execute(spec, place, resume=states.folder)
     except ResumeInUse:
         raise
     except ResumeError as error:
         raise ResumeError(f"{error}; or give --fresh, or another --out") from None
-    except KeyboardInterrupt:
-        print(f"Interrupted. {RESUME}", file=sys.stderr)
-        raise typer.Exit(130) from None
+    except LevywalkError:
+        if not states.found():
+            unmark(folder)  # nothing was begun
+        raise
     result = replace(result, command=ran)
     said = note(result)
-    finish(result, folder, as_json, spec=spec, command=command, note=said, pages=pages, hint=RESUME)
+    finish(result, folder, as_json, spec=spec, command=command, note=said, pages=pages)
     states.remove()
+    unmark(folder)
+
+
+def folder_for(
+    out: Path | None, default: str | Path, spec: Experiment, *, writes_file: bool = False
+) -> Path:
+    """Return the folder of --out, or the default one if it holds no other result, or that name with
+    a number.
+    """
+    from levywalk.experiments.execute import writable_folder
+    from levywalk.experiments.result_folder import result_folder
+
+    if out is not None:
+        return writable_folder(out)
+    folder = result_folder(default, spec, writes_file=writes_file)
+    if folder != Path(default):
+        print(f"{default} holds another result, so this one goes to {folder}.", file=sys.stderr)
+    return writable_folder(folder)
 
 
 def finish(
@@ -86,9 +112,8 @@ def finish(
     command: str,
     note: str = "",
     pages: Pages | None = None,
-    hint: str = "",
 ) -> None:
-    """Write the files and show the table; if Ctrl-C ended the work, of what was done before."""
+    """Write the files and show the table."""
     from levywalk.experiments.execute import write_results
 
     output = spec.output
@@ -110,12 +135,6 @@ def finish(
         if note:
             print(f"\n{note}")
         print(f"\nSeed {spec.run.seed}. Written: " + ", ".join(names))
-    if result.interrupted:
-        print(
-            f"Interrupted. The results above cover what was done before. {hint}".rstrip(),
-            file=sys.stderr,
-        )
-        raise typer.Exit(130)
 
 
 def _show(result: Comparison) -> None:
@@ -125,7 +144,7 @@ def _show(result: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from levywalk.report.tables import comparison_text, title_text
+    from levywalk.trace.tables import comparison_text, title_text
 
     console = Console()
     if not console.is_terminal:

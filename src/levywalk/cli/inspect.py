@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levywalk.cli.options import Data, Important, Loss, Ridge, SelfLoops
+from levywalk.cli.ctrl_c import START_OVER, ends_by_ctrl_c
+from levywalk.cli.options import Data, Important, SourceOptions, with_source_options
 
 if TYPE_CHECKING:
     from levywalk.experiments.inspect import Inspection
@@ -17,7 +20,11 @@ if TYPE_CHECKING:
     from levywalk.problem import Problem
 
 
+@ends_by_ctrl_c(START_OVER)
+@with_source_options
 def inspect(
+    context: typer.Context,
+    sources: SourceOptions,
     network: Annotated[
         str,
         typer.Argument(
@@ -34,14 +41,11 @@ def inspect(
             help="Text file with one smoothness constant L per node, instead of data.",
         ),
     ] = None,
-    loss: Loss = "least_squares",
-    ridge: Ridge = 0.0,
     p_jump: Annotated[float, typer.Option("--p-jump", help="Probability of a jump in MHLJ.")] = 0.1,
     p_distance: Annotated[
         float, typer.Option("--p-distance", help="Parameter p_d of the jump distance in MHLJ.")
     ] = 0.5,
     max_hops: Annotated[int, typer.Option("--max-hops", help="Largest jump distance in MHLJ.")] = 3,
-    self_loops: SelfLoops = "none",
     accuracy: Annotated[
         float, typer.Option("--accuracy", help="Relative error for which steps are predicted.")
     ] = 0.01,
@@ -59,19 +63,29 @@ def inspect(
         bool, typer.Option("--json", help="Print only JSON to standard output.")
     ] = False,
 ) -> None:
-    """Judge UnifRW, WeightRW and MHLJ before a run: entrapment, spectral gaps, bias, cost."""
+    """Say what to use on a network before a run, by judging UnifRW, WeightRW and MHLJ.
+
+    First what to do, then the numbers: entrapment, spectral gaps, bias, predicted cost.
+    """
+    from levywalk.errors import InvalidParameter
     from levywalk.experiments import shorthand
+    from levywalk.experiments.advice import advice
     from levywalk.experiments.execute import writable_folder
     from levywalk.experiments.inspect import inspect as judge
     from levywalk.json_values import finite
+    from levywalk.reproduction.phase_diagram import place_sentence
     from levywalk.walks import mhlj, unif_rw, weight_rw
 
-    graph = shorthand.read_network_text(network, seed=seed, self_loops=self_loops)
+    if not 0.0 < accuracy < 1.0:
+        raise InvalidParameter(
+            f"--accuracy must be between 0 and 1, a share of the initial error, got {accuracy:g}"
+        )
+    graph = shorthand.read_network_text(network, seed=seed, options=sources.network)
     if smoothness is not None:
         problem = shorthand.problem_from_smoothness(smoothness, graph.n)
     else:
         problem = shorthand.read_problem_text(
-            data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed
+            data, graph, important=important, seed=seed, options=sources.data
         )
     designs = {
         design.name: design
@@ -79,7 +93,22 @@ def inspect(
     }
     folder = writable_folder(out) if out is not None else None
     found = judge(graph, problem, designs, accuracy=accuracy)
-    document = {"network": graph.name, "seed": seed, "accuracy": accuracy, **_document(found)}
+    command = "" if smoothness is not None else _measured_by(context, found)
+    small = graph.n <= _MOST_NODES and smoothness is None
+    pair = _pair(graph, problem) if small else None
+    document = {
+        "network": graph.name,
+        "seed": seed,
+        "accuracy": accuracy,
+        "advice": advice(found, command),
+        "phase": (
+            "Phase diagram: no place, because only smoothness constants were given."
+            if smoothness is not None
+            else place_sentence(graph, problem)
+        ),
+        "recommended": pair,
+        **_document(found),
+    }
     if tune:
         document["tuned"] = _tuned(graph, problem, accuracy, folder)
     document = finite(document)
@@ -91,6 +120,50 @@ def inspect(
     _show(found, document)
     if files:
         print("\nWritten: " + ", ".join(str(path) for path in files))
+
+
+def _pair(network: Network, problem: Problem) -> dict[str, Any]:
+    """Return the recommended pair of a walk and an update, as plain data."""
+    from levywalk.league.recommend import recommended
+
+    best = recommended(network, problem)
+    size = best.step_size if best.update.tunable else None
+    return {"pair": best.pair, "step_size": size, "why": best.why}
+
+
+_MOST_NODES = 200_000  # with more, the pilots of a recommendation take minutes
+_OWN = ("smoothness", "p_jump", "p_distance", "max_hops", "tune", "out", "as_json")
+_STEPS = 100_000  # of levywalk compare, by default
+
+
+def _measured_by(context: typer.Context, found: Inspection) -> str:
+    """Return the command that measures the same designs on the same network and data."""
+    words = ["levywalk", "compare", str(context.params["network"])]
+    given = [
+        option
+        for option in context.command.params
+        if option.param_type_name == "option"
+        and getattr(context.get_parameter_source(str(option.name)), "name", "") == "COMMANDLINE"
+    ]
+    for option in given:
+        value = context.params[str(option.name)]
+        if option.name in _OWN:
+            continue
+        if isinstance(value, bool):
+            words.append((option.opts if value else option.secondary_opts)[0])
+        else:
+            words += [option.opts[0], str(value)]
+    jumps = [
+        name for name in ("p_jump", "p_distance", "max_hops") if name in {o.name for o in given}
+    ]
+    if jumps:
+        design = "mhlj:" + ",".join(f"{name}={context.params[name]}" for name in jumps)
+        words += ["--designs", f"unif_rw,weight_rw,{design}"]
+    needed = [row["steps"] for row in found.rows() if row["steps"] is not None]
+    most = max((steps for steps in needed if math.isfinite(steps)), default=0.0)
+    if 2 * most > _STEPS:
+        words += ["--steps", str(math.ceil(2 * most / _STEPS) * _STEPS)]
+    return shlex.join(words)
 
 
 def _document(found: Inspection) -> dict[str, Any]:
@@ -114,7 +187,12 @@ def _tuned(
         from levywalk.report import plot
 
         plot(best, path=folder / "tune.png")
-    return {"parameters": best.parameters, "steps": best.cost, "curve": list(best.curve)}
+    return {
+        "parameters": best.parameters,
+        "steps": best.cost,
+        "verdict": best.prediction.verdict,
+        "curve": list(best.curve),
+    }
 
 
 def _write(found: Inspection, document: dict[str, Any], folder: Path) -> list[Path]:
@@ -132,8 +210,15 @@ def _show(found: Inspection, document: dict[str, Any]) -> None:
     from rich.table import Table
 
     L = found.smoothness
+    print(*document["advice"], sep="\n")
+    pair = document["recommended"]
+    if pair is not None:
+        size = pair["step_size"]
+        given = "" if size is None else f" with step size {size:.3g}"
+        print(f"If walk and update may remember, use {pair['pair']}{given}. {pair['why']}")
+    print(document["phase"])
     print(
-        f"{found.network!r}; L is between {L.min():.3g} and {L.max():.3g}, {L.mean():.3g} on "
+        f"\n{found.network!r}; L is between {L.min():.3g} and {L.max():.3g}, {L.mean():.3g} on "
         "average"
     )
     table = Table(title="Before the run", title_justify="left")
@@ -153,12 +238,19 @@ def _show(found: Inspection, document: dict[str, Any]) -> None:
         ),
         f"predicted steps to {100 * found.accuracy:g} %": lambda row: _count(row["steps"]),
         "predicted transfers": lambda row: _count(row["transfers"]),
+        "are they trusted?": lambda row: {True: "yes", False: "no", None: "–"}[
+            row["steps_trusted"]
+        ],
     }
     for label, cell in lines.items():
         table.add_row(label, *[cell(row) for row in rows])
     Console().print(table)
     for sentence in found.sentences:
         print(sentence)
+    if found.verdicts:
+        print("\nHow far the predictions can be trusted:")
+        for verdict in found.verdicts:
+            print(verdict)
     print("\nHow the numbers were found:")
     for method in found.methods:
         print(method)
@@ -168,7 +260,8 @@ def _show(found: Inspection, document: dict[str, Any]) -> None:
         best = document["tuned"]
         chosen = ", ".join(f"{key} = {value:g}" for key, value in best["parameters"].items())
         print(
-            f"\nThe best parameters of MHLJ are {chosen}: {_count(best['steps'])} predicted steps."
+            f"\nThe best parameters of MHLJ are {chosen}: {_count(best['steps'])} predicted steps, "
+            f"{best['verdict']}."
         )
 
 

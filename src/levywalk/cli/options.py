@@ -1,8 +1,19 @@
-"""Options that several commands share: a problem, a walk, the terms of a hand-off, workers."""
+"""Options that several commands share: a network, a problem, a walk, the terms of a hand-off,
+workers.
+
+`run`, `compare`, `inspect`, `sweep`, `fleet init` and `fleet simulate` take the same options about
+the network and the data: `with_source_options` adds them to a command, which receives those that
+were given as one `SourceOptions`.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import functools
+import inspect
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -18,21 +29,258 @@ Important = Annotated[
         help="Number of important nodes (only with heterogeneous data); default: random.",
     ),
 ]
-Loss = Annotated[
-    str,
-    typer.Option(
-        "--loss", help="least_squares or logistic (only with a data file or private data)."
+_NETWORK = "The network"
+_DATA = "The data (only with a data file)"
+
+
+# The parameter's name is the key of the section [network] or [problem] of an experiment file.
+# Where a word is one of a few, the type says so: a wrong one is refused with the list, and
+# completion offers them. All are None if they are not given, so that they leave a file's values.
+_NETWORK_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "self_loops": (
+        Literal["none", "counted"] | None,
+        typer.Option(
+            "--self-loops",
+            metavar="none|counted",
+            help="Whether every node is one of its own neighbours. Default: none.",
+            rich_help_panel=_NETWORK,
+        ),
     ),
-]
-Ridge = Annotated[
-    float,
-    typer.Option(
-        "--ridge", min=0.0, help="Ridge of the problem (only with a data file or private data)."
+    "largest_component": (
+        bool | None,
+        typer.Option(
+            "--largest-component/--all-components",
+            help="Keep only the largest connected part of the network.",
+            show_default=False,
+            rich_help_panel=_NETWORK,
+        ),
     ),
-]
-SelfLoops = Annotated[
-    str, typer.Option("--self-loops", help="Self-loops of the network: none or counted.")
-]
+    "format": (
+        Literal["edges", "mtx", "graphml", "npz"] | None,
+        typer.Option(
+            "--network-format",
+            metavar="edges|mtx|graphml|npz",
+            help="Format of the network file. Default: by its suffix.",
+            rich_help_panel=_NETWORK,
+        ),
+    ),
+    "node_base": (
+        int | None,
+        typer.Option(
+            "--node-base",
+            min=0,
+            max=1,
+            help="Id of the first node in the file; missing ids are then nodes without edges.",
+            rich_help_panel=_NETWORK,
+        ),
+    ),
+    "directed": (
+        Literal["symmetrise", "error"] | None,
+        typer.Option(
+            "--directed",
+            metavar="symmetrise|error",
+            help="What to do with a directed graph. Default: symmetrise, with a warning.",
+            rich_help_panel=_NETWORK,
+        ),
+    ),
+}
+_DATA_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "loss": (
+        str | None,
+        typer.Option(
+            "--loss",
+            metavar="LOSS",
+            help=(
+                "least_squares (default), logistic, softmax, huber, poisson, squared_hinge, "
+                "quantile, such as quantile:level=0.9, or a loss of your own (--load FILE)."
+            ),
+            rich_help_panel=_DATA,
+        ),
+    ),
+    "ridge": (
+        float | None,
+        typer.Option("--ridge", min=0.0, help="Ridge. Default: 0.", rich_help_panel=_DATA),
+    ),
+    "partition": (
+        Literal["iid", "label", "dirichlet", "size"] | None,
+        typer.Option(
+            "--partition",
+            metavar="HOW",
+            help="How samples are distributed to nodes: iid (default), label, dirichlet, size.",
+            rich_help_panel=_DATA,
+        ),
+    ),
+    "target": (
+        str | None,
+        typer.Option(
+            "--target",
+            metavar="COLUMN",
+            help="Column of the targets, by name or position. Default: the last one.",
+            rich_help_panel=_DATA,
+        ),
+    ),
+    "node": (
+        str | None,
+        typer.Option(
+            "--node",
+            metavar="COLUMN",
+            help="Column with each sample's node, by the id in the network file.",
+            rich_help_panel=_DATA,
+        ),
+    ),
+    "idle": (
+        Literal["error", "pass"] | None,
+        typer.Option(
+            "--idle",
+            metavar="error|pass",
+            help="Nodes without data: refuse them (default), or let them pass the model on.",
+            rich_help_panel=_DATA,
+        ),
+    ),
+    "features": (
+        str | None,
+        typer.Option(
+            "--features",
+            metavar="COLUMNS",
+            help="Columns of the features, such as age,income or 0-4. Default: all others.",
+            rich_help_panel=_DATA,
+        ),
+    ),
+    "header": (
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first line of a CSV file is a header. Default: by its content.",
+            show_default=False,
+            rich_help_panel=_DATA,
+        ),
+    ),
+    "format": (
+        Literal["csv", "libsvm", "npz"] | None,
+        typer.Option(
+            "--data-format",
+            metavar="csv|libsvm|npz",
+            help="Format of the data file. Default: by its suffix.",
+            rich_help_panel=_DATA,
+        ),
+    ),
+    "index_base": (
+        int | None,
+        typer.Option(
+            "--index-base",
+            min=0,
+            max=1,
+            help="Index of the first feature in a LIBSVM file. Default: 1.",
+            rich_help_panel=_DATA,
+        ),
+    ),
+    "labels": (
+        str | None,
+        typer.Option(
+            "--labels",
+            metavar="NO,YES",
+            help="Labels that become 0 and 1, such as 1,2; one alone is that class against all.",
+            rich_help_panel=_DATA,
+        ),
+    ),
+    "intercept": (
+        bool | None,
+        typer.Option(
+            "--intercept/--no-intercept",
+            help="Add a feature that is 1 for every sample.",
+            show_default=False,
+            rich_help_panel=_DATA,
+        ),
+    ),
+    "standardise": (
+        bool | None,
+        typer.Option(
+            "--standardise/--no-standardise",
+            help="Scale each feature to mean 0 and standard deviation 1.",
+            show_default=False,
+            rich_help_panel=_DATA,
+        ),
+    ),
+    "missing": (
+        Literal["refuse", "drop"] | None,
+        typer.Option(
+            "--missing",
+            metavar="refuse|drop",
+            help="What to do with lines that have missing values. Default: refuse.",
+            rich_help_panel=_DATA,
+        ),
+    ),
+    "snr": (
+        float | None,
+        typer.Option(
+            "--snr",
+            help="Signal to noise of drawn data, such as 115, or inf. Default: noise of 1.",
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """The options about the network and the data that were given, by the key of their section."""
+
+    network: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+def with_source_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options about the network and the data, in place of ``sources``."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [entry for name, entry in signature.parameters.items() if name != "sources"]
+    added = [
+        inspect.Parameter(
+            f"{section}_{key}",
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[kind, option],
+        )
+        for section, options in (("network", _NETWORK_OPTIONS), ("data", _DATA_OPTIONS))
+        for key, (kind, option) in options.items()
+    ]
+
+    @functools.wraps(command)
+    def wrapped(**values: Any) -> None:
+        given: dict[str, dict[str, Any]] = {"network": {}, "data": {}}
+        for entry in added:
+            section, _, key = entry.name.partition("_")
+            value = values.pop(entry.name)
+            if value is not None:
+                given[section][key] = value
+        command(sources=SourceOptions(**given), **values)
+
+    every = [entry.replace(kind=inspect.Parameter.KEYWORD_ONLY) for entry in own] + added
+    wrapped.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {entry.name: entry.annotation for entry in every}
+    return wrapped
+
+
+def typed_command(context: typer.Context) -> str:
+    """Return the command with all options that differ from their defaults and can change a
+    result.
+    """
+    words = ["levywalk", str(context.info_name)]
+    for option in context.command.params:
+        value = context.params.get(str(option.name))
+        if option.param_type_name == "argument":
+            words += [] if value is None else [str(value)]
+        elif str(option.name) in ("fresh", "as_json", "threads") or str(value) == str(
+            option.default
+        ):
+            continue
+        elif isinstance(value, bool):  # a switch, or its opposite
+            words.append((option.opts if value else option.secondary_opts)[0])
+        elif isinstance(value, list | tuple):
+            words += [word for one in value for word in (option.opts[0], str(one))]
+        else:
+            words += [option.opts[0], str(value)]
+    return shlex.join(words)
+
+
 DesignText = Annotated[
     str, typer.Option("--design", help="The design, such as mhlj, unif_rw or mhlj:p_jump=0.2.")
 ]
@@ -70,6 +318,19 @@ Policy = Annotated[
         help=(
             "What to do when the guardian is gone: wait, or eager (may fork the walk, "
             "but never silently)."
+        ),
+    ),
+]
+CostsText = Annotated[
+    str | None,
+    typer.Option(
+        "--costs",
+        metavar="COSTS",
+        help=(
+            "Seconds that updates and messages take: data-centre, home-broadband or mobile; or "
+            "numbers, such as compute=0.01,latency=0.02,bandwidth=1e6; or both. With "
+            "share=0.1,factor=10 a tenth of the nodes is ten times as slow, with "
+            "link_share=0.1,link_factor=10 a tenth of the links."
         ),
     ),
 ]

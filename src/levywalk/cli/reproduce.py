@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levywalk.cli.finish import RESUME, Json
+from levywalk import checks
+from levywalk.cli.ctrl_c import RESUME, ends_by_ctrl_c
+from levywalk.cli.finish import Json
 from levywalk.cli.options import Scheduler, Workers
 from levywalk.errors import InvalidParameter
 
@@ -29,6 +31,14 @@ Quick = Annotated[
     bool,
     typer.Option("--quick", help="Use fewer instances and walks and one accuracy; takes minutes."),
 ]
+Seeds = Annotated[
+    str,
+    typer.Option(
+        "--seeds",
+        metavar="first|second",
+        help="Which of two independent ranges of instances to use (not with --quick).",
+    ),
+]
 Check = Annotated[
     bool, typer.Option("--check", help="Exit with code 1 if a verdict is not the expected one.")
 ]
@@ -36,23 +46,27 @@ Figures = Annotated[
     bool, typer.Option("--figures/--no-figures", help="Draw the figures, as PNG and PDF.")
 ]
 Folder = Annotated[
-    Path,
+    Path | None,
     typer.Option(
         "--out",
         metavar="DIR",
-        help="Folder for the results; results that are there are not computed again.",
+        help="Folder for the results; results that are there are not computed again. "
+        "Default: levywalk-reproduction; if that holds other claims, that name with a number.",
     ),
 ]
+FOLDER = Path("levywalk-reproduction")
 
 
+@ends_by_ctrl_c(f"Finished results are stored. {RESUME}")
 def reproduce(
     labels: Labels = None,
     everything: Everything = False,
     quick: Quick = False,
+    seeds: Seeds = "first",
     check: Check = False,
     figures: Figures = True,
     as_text: Json = False,
-    out: Folder = Path("levywalk-reproduction"),
+    out: Folder = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
@@ -62,9 +76,15 @@ def reproduce(
     """
     from levywalk.experiments.execute import writable_folder
     from levywalk.reproduction import reproduce as paper
-    from levywalk.reproduction.paper import FULL, QUICK
+    from levywalk.reproduction.paper import EFFORTS, QUICK
     from levywalk.sweeps.pools import ClusterLost
-    from levywalk.sweeps.store import ResultStoreError
+    from levywalk.sweeps.store import ResultStore, ResultStoreError
+    from levywalk.sweeps.stored_folders import (
+        mark_asked,
+        stored_folder,
+        stores_beside,
+        take_over_all,
+    )
     from levywalk.sweeps.workers import JobsFailed
 
     if bool(labels) == everything:
@@ -73,18 +93,24 @@ def reproduce(
         )
     if workers is not None and scheduler is not None:
         raise InvalidParameter(f"give --workers or --scheduler, got {workers} and {scheduler!r}")
-    effort = QUICK if quick else FULL
+    checks.choice("--seeds", seeds, tuple(EFFORTS))
+    if quick and seeds != "first":
+        raise InvalidParameter(f"--quick has instances of its own; leave --seeds {seeds} out")
+    effort = QUICK if quick else EFFORTS[seeds]
     paper.spelled(labels or [])
     if check:
         paper.expected_verdicts(effort)  # fails before an hour of work
-    folder = writable_folder(out)
+    asked = {"labels": sorted(set(paper.spelled(labels or []))), "effort": effort.name}
+    folder = writable_folder(out or stored_folder(FOLDER, asked))
+    if out is None:
+        if folder != FOLDER:
+            print(f"{FOLDER} holds other claims, so these go to {folder}.", file=sys.stderr)
+        mark_asked(folder, asked)
+        take_over_all(ResultStore(folder / paper.STORE), stores_beside(FOLDER, folder))
     try:
         found = paper.reproduce(
             labels or [], effort, folder, workers=workers, scheduler=scheduler, figures=figures
         )
-    except KeyboardInterrupt:
-        print(f"Interrupted. Finished results are stored. {RESUME}", file=sys.stderr)
-        raise typer.Exit(130) from None
     except (ResultStoreError, ClusterLost, JobsFailed) as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(1) from None

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levywalk.cli.finish import RESUME, Json, Out
-from levywalk.cli.options import Scheduler, Workers
+from levywalk.cli.ctrl_c import RESUME, ends_by_ctrl_c
+from levywalk.cli.finish import Json, Out
+from levywalk.cli.options import Scheduler, SourceOptions, Workers, with_source_options
 
 if TYPE_CHECKING:
     from levywalk.sweeps.store import ResultStore
@@ -37,7 +38,10 @@ Again = Annotated[
 ]
 
 
+@ends_by_ctrl_c(RESUME)
+@with_source_options
 def sweep(
+    sources: SourceOptions,
     experiment: File = None,
     example: Example = False,
     out: Out = None,
@@ -55,6 +59,12 @@ def sweep(
     from levywalk.experiments.execute import writable_folder
     from levywalk.sweeps.pools import ClusterError
     from levywalk.sweeps.store import ResultStore, ResultStoreError
+    from levywalk.sweeps.stored_folders import (
+        mark_asked,
+        stored_folder,
+        stores_beside,
+        take_over,
+    )
     from levywalk.sweeps.sweep import EXAMPLE, STORE, read_sweep, run_sweep, write_sweep
 
     if example:
@@ -66,14 +76,27 @@ def sweep(
         )
     if workers is not None and scheduler is not None:
         raise InvalidParameter(f"give --workers or --scheduler, got {workers} and {scheduler!r}")
-    grid = read_sweep(experiment)
-    folder = out or Path(grid.points[0].experiment.output.folder)
+    grid = read_sweep(experiment, network=sources.network, data=sources.data)
+    wanted = Path(grid.points[0].experiment.output.folder)
+    folder = out or stored_folder(wanted, grid.asked())
+    if folder.exists() and not folder.is_dir():
+        raise InvalidParameter(f"--out must be a folder, got the file {str(folder)!r}")
     store = ResultStore(folder / STORE)
-    missing = _missing(grid, store, fresh)
+    beside = stores_beside(wanted, folder) if out is None else []
+    missing = [
+        key
+        for key in _missing(grid, store, fresh)
+        if fresh or not any(other.has(key) for other in beside)
+    ]
     if dry_run:
         _plan(grid, store, missing, as_json)
         return
+    if out is None and folder != wanted:
+        print(f"{wanted} holds another sweep, so this one goes to {folder}.", file=sys.stderr)
     writable_folder(folder)
+    mark_asked(folder, grid.asked())
+    if not fresh:
+        take_over(store, beside, dict.fromkeys(grid.keys()))
     if fresh:
         for key in missing:
             store.remove(key)
@@ -82,11 +105,7 @@ def sweep(
         swept = run_sweep(grid, store, workers=workers, scheduler=scheduler)
     except KeyboardInterrupt:
         left = len(_missing(grid, store, fresh=False))
-        print(
-            f"Interrupted. {left} runs are left. {RESUME}",
-            file=sys.stderr,
-        )
-        raise typer.Exit(130) from None
+        raise KeyboardInterrupt(f"{left} runs are left.") from None
     except (ResultStoreError, ClusterError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
@@ -149,8 +168,8 @@ def _show(swept: SweepResult) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from levywalk.report.tables import with_interval
     from levywalk.sweeps.grid import shown
+    from levywalk.trace.tables import with_interval
 
     console = Console()
     if not console.is_terminal:

@@ -1,7 +1,8 @@
-"""Runs: the reference backend, the kernels, the choice between them, and walks without a model."""
+"""Runs: the reference backend, the kernels, the choice between them; bare walks, and gossip."""
 
+from levywalk.engine.gossip import gossip
 from levywalk.engine.prepare import check_sizes, checkpoints_of
 from levywalk.engine.run import check_run, run, run_step_sizes
 from levywalk.engine.walk_alone import walk
 
-__all__ = ["check_run", "check_sizes", "checkpoints_of", "run", "run_step_sizes", "walk"]
+__all__ = ["check_run", "check_sizes", "checkpoints_of", "gossip", "run", "run_step_sizes", "walk"]

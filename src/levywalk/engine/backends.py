@@ -11,8 +11,9 @@ from typing import Any
 from levywalk.contracts import keeps
 from levywalk.engine.run_state import RunPlan
 from levywalk.errors import InvalidParameter
+from levywalk.memory import Number, PerNode
 from levywalk.problem import GeneralizedLinear, follows_its_loss, is_logistic, is_squared
-from levywalk.problem.losses import compiled_slope
+from levywalk.problem.losses import SoftmaxLoss, SquaredErrors, compiled_slope
 from levywalk.updates import Sgd, Update
 from levywalk.walks import Walk, is_plain_design
 
@@ -36,6 +37,10 @@ def choose_backend(backend: str, plan: RunPlan) -> str:
 
 def without_kernel(plan: RunPlan) -> str | None:
     """Return why a plan cannot be compiled, or None if it can."""
+    if plan.meeting != "pass":
+        return "tokens that are averaged when they meet have no kernel"
+    if plan.links is not None:
+        return "links that differ (costs with per_link) have no kernel"
     problem, update = plan.problem, plan.update
     if not isinstance(problem, GeneralizedLinear) or not follows_its_loss(problem):
         return (
@@ -43,11 +48,20 @@ def without_kernel(plan: RunPlan) -> str | None:
             "Logistic, with their own "
             f"local_loss and local_gradient, and {type(problem).__name__} is none"
         )
-    if problem.sample_loss.n_outputs != 1:
-        return f"the loss {problem.sample_loss.name} has several outputs"
-    if not has_builtin_loss(problem) and compiled_slope(problem.sample_loss) is None:
+    several = has_several_outputs(problem)
+    if problem.sample_loss.n_outputs != 1 and not several:
+        return f"the loss {problem.sample_loss.name} has several outputs and no kernel"
+    if (
+        not several
+        and not has_builtin_loss(problem)
+        and compiled_slope(problem.sample_loss) is None
+    ):
         return f"the loss {problem.sample_loss.name} has no compiled slope (Loss.compiled)"
-    if not is_plain_sgd(update) and compiled_update(update) is None:
+    if (
+        not is_plain_sgd(update)
+        and samples_update(update, problem) is None
+        and compiled_update(update) is None
+    ):
         return (
             f"the update {update.name} has no compiled form (Update.compiled), "
             "or a subclass overrides it"
@@ -64,14 +78,23 @@ def without_kernel(plan: RunPlan) -> str | None:
                 f"the walk {walk.name} is a phase of a switching walk, "
                 "which has kernels for designs only"
             )
-        if walk.asks_neighbours:
-            return f"the walk {walk.name} asks its neighbours, which kernels cannot do"
+        for name in walk.asks_neighbours:
+            if type(walk.node_memory[name]) not in (Number, PerNode):
+                return f"the walk {walk.name} asks its neighbours for {name}, which is no number"
     return None
 
 
 def has_builtin_loss(problem: GeneralizedLinear) -> bool:
     """Return whether the loss is built into the kernels."""
     return is_squared(problem) or is_logistic(problem)
+
+
+def has_several_outputs(problem: GeneralizedLinear) -> bool:
+    """Return whether the loss has several outputs and is built into the plain loop."""
+    loss = problem.sample_loss
+    return keeps(loss, SoftmaxLoss, "value", "slope") or keeps(
+        loss, SquaredErrors, "value", "slope"
+    )
 
 
 def is_plain_sgd(update: Update) -> bool:
@@ -90,24 +113,39 @@ def compiled_update(update: Update) -> Callable[..., Any] | None:
     return _twin(update, "direction", "apply")
 
 
+def linear_update(update: Update) -> Callable[..., Any] | None:
+    """Return an update's twin that is given samples, or None, as `compiled_update` does."""
+    return _twin(update, "direction", "apply", compiled="compiled_linear")
+
+
+def samples_update(update: Update, problem: GeneralizedLinear) -> Callable[..., Any] | None:
+    """Return an update's twin that is given samples, for the number of outputs of the loss."""
+    if problem.sample_loss.n_outputs == 1:
+        return linear_update(update)
+    return _twin(update, "direction", "apply", compiled="compiled_several")
+
+
 def compiled_walk(walk: Walk) -> Callable[..., Any] | None:
     """Return a walk's compiled twin, or None if a subclass overrides the method it replaces."""
     return _twin(walk, "decide")
 
 
-def _twin(value: Walk | Update, *names: str) -> Callable[..., Any] | None:
+def _twin(
+    value: Walk | Update, *names: str, compiled: str = "compiled"
+) -> Callable[..., Any] | None:
     """Return ``value.compiled()``, or None if a subclass overrides one of the names.
 
     A twin replaces the methods of the class that defines it. If a subclass overrides one of them,
     the twin is no longer valid.
     """
-    if "compiled" in getattr(value, "__dict__", {}) or any(
+    if compiled in getattr(value, "__dict__", {}) or any(
         name in getattr(value, "__dict__", {}) for name in names
     ):
         return None
     for base in type(value).__mro__:
-        if "compiled" in vars(base):
-            return value.compiled()
+        if compiled in vars(base):
+            twin: Callable[..., Any] | None = getattr(value, compiled)()
+            return twin
         if any(name in vars(base) for name in names):
             return None
     return None

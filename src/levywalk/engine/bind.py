@@ -95,7 +95,9 @@ class Sites:
         if site is None:
             scores = [float(bound.scores[v]) for bound in self.bounds]
             views = [bound.view(v) for bound in self.bounds]
-            site = Site(self.method, v, LocalData(self.problem, v, self.problem.n), scores, views)
+            index = self.bounds[0].position(v)
+            local = None if index < 0 else LocalData(self.problem, index, self.problem.n)
+            site = Site(self.method, v, local, scores, views)
             self._made[v] = site
         return site
 
@@ -117,14 +119,17 @@ def bind(
     >>> method.max_hops, sites(3).node
     (3, 3)
     """
-    update = as_update(update)
+    update = as_update(update).fitted(problem)
     check_update(update, problem)
     phases = bind_phases(network, problem, walk, update, step_size)
     method = method_of(phases, update, walk.detector, problem)
     return method, Sites(method, problem, [phase.bound for phase in phases])
 
 
-def sample_counts(problem: Problem) -> Ints:
-    """Return each node's number of samples; 1 for a problem that is not made of samples."""
+def sample_counts(problem: Problem, bound: Bound) -> Ints:
+    """Return the number of samples of each node of the network, 0 for an idle one.
+
+    A problem that is not made of samples has 1 at each node with data.
+    """
     offsets = getattr(problem, "offsets", None)
-    return np.ones(problem.n, np.int64) if offsets is None else np.diff(offsets)
+    return bound.spread(np.ones(problem.n, np.int64) if offsets is None else np.diff(offsets))

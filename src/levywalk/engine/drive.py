@@ -12,23 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from levywalk.arrays import AnyArray, Ints
-from levywalk.engine.interrupt import Interruptible
+from levywalk.arrays import AnyArray, Floats, Ints
 from levywalk.engine.measure import Measure
 from levywalk.engine.prepare import Job
 from levywalk.engine.reference import ReferenceBackend
 from levywalk.engine.resume import RunProgress, StateFile
-from levywalk.engine.run_state import RunPlan, RunRecord, RunState
+from levywalk.engine.run_state import RunRecord, RunState
 from levywalk.engine.standings import Standings
 from levywalk.engine.threads import Pace, Share, equal_shares, side_by_side
-from levywalk.errors import DivergedWarning
+from levywalk.engine.tokens import together
+from levywalk.errors import DivergedWarning, Interrupted
+from levywalk.interruption import Listening
 from levywalk.progress import Bar
+from levywalk.remedy import typed
 from levywalk.trace import Trace
 
 _PIECE = 1 << 16  # steps between two checks for Ctrl-C, or fewer …
 _PIECE_SECONDS = 0.1  # … if they would take longer than about this
 _FIRST_PIECE = 64  # steps of the first piece, before the time per step is known
-_MODELS = 1 << 16  # entries of models that are stored to be measured together
+_MODELS = 1 << 17  # entries of models that are stored to be measured together
 
 Through = Callable[[int, Ints], Standings]
 
@@ -39,20 +41,21 @@ def drive(
     """Advance all replicas through all checkpoints; each thread advances its share of the replicas.
 
     With a file, the run is resumed from the state in it. From time to time all shares stop at the
-    same step, and their state is written to the file.
+    same step, and their state is written to the file. Ctrl-C ends the run by `Interrupted` with the
+    shortened trace.
     """
     plan = job.plan
     measure = Measure(plan.problem, job.loss_nodes, only_distance=job.only_distance)
     state, record = (
         RunState.new(plan, job.start, job.x0),
-        RunRecord(plan.replicas, len(job.checkpoints)),
+        RunRecord(plan.replicas, len(job.checkpoints), job.costs is not None),
     )
-    with Interruptible() as interrupt, file or nullcontext():
+    with Listening() as ctrl_c, ctrl_c.held(), file or nullcontext():
         so_far = file.load(state, record) if file else RunProgress()
         before, began = so_far.seconds, time.perf_counter()
         shares = _shares(job, state) if so_far.done < plan.steps else []
         walks = [
-            RunShare(go, state.rows(rows), measure, record, rows, so_far.done)
+            RunShare(go, state.rows(rows), measure, record, rows, so_far.done, job)
             for rows, go in shares
         ]
         title = f"walking {provenance['design']['name']}"
@@ -61,20 +64,23 @@ def drive(
         ) as bar:
             while so_far.done < plan.steps:
                 deadline = time.monotonic() + file.pause if file else math.inf
-                pace = Pace(so_far.done, plan.steps, _piece(job), interrupt, deadline)
+                pace = Pace(so_far.done, plan.steps, _piece(job), ctrl_c, deadline)
                 so_far.done = side_by_side(walks, job.checkpoints, pace, bar)
                 so_far.seconds = before + time.perf_counter() - began
                 if file:
                     file.save(state, record, so_far)
-                if interrupt.requested:
+                if ctrl_c.requested:
                     break
-    points = int(np.searchsorted(job.checkpoints, so_far.done)) + 1
-    step = np.append(job.checkpoints[: points - 1], so_far.done)
-    provenance["loss"] = measure.describe()
-    provenance["interrupted"] = so_far.done < plan.steps
-    provenance["resumed_at"] = so_far.resumed_at
-    provenance["seconds"] = so_far.seconds
-    return _trace(plan, state, measure, step, record, provenance)
+        points = int(np.searchsorted(job.checkpoints, so_far.done)) + 1
+        step = np.append(job.checkpoints[: points - 1], so_far.done)
+        provenance["loss"] = measure.describe()
+        provenance["interrupted"] = so_far.done < plan.steps
+        provenance["resumed_at"] = so_far.resumed_at
+        provenance["seconds"] = so_far.seconds
+        trace = _trace(job, state, measure, step, record, provenance)
+        if ctrl_c.requested:  # also after the last step: whoever pressed it waits for an end
+            raise Interrupted(trace)
+    return trace
 
 
 class RunShare(Share):
@@ -91,13 +97,21 @@ class RunShare(Share):
         record: RunRecord,
         rows: slice,
         done: int,
+        job: Job,
     ) -> None:
-        self.go, self.measure, self.done = go, measure, done
-        self.errors, self.counts = record.errors[rows], record.counts[rows]
-        self.most = max(1, _MODELS // state.model.size)  # marks per call
+        self.go, self.measure, self.done, self.job = go, measure, done, job
+        self.tokens = tokens = job.plan.tokens
+        replicas = slice(rows.start // tokens, rows.stop // tokens)
+        self.errors, self.counts = record.errors[replicas], record.counts[replicas]
+        self.visits, self.time = state.visits, record.time[replicas]
+        self.on_links = state.on_links
+        # Marks per call. Visits and the time on links are known only after a call, so factors of
+        # nodes and links need each mark.
+        one_by_one = job.factors is not None or job.plan.links is not None
+        self.most = 1 if one_by_one else max(1, _MODELS // state.model.size)
         self.piece = _FIRST_PIECE
         if done == 0:
-            self.note(_standing(state), 0)
+            self.note(_standing(state), 0, np.zeros(1, np.int64))
 
     def goals(self, marks: Ints, column: int) -> Ints:
         """Return the next marks, limited by the memory for their models."""
@@ -110,18 +124,38 @@ class RunShare(Share):
     def advance(self, marks: Ints, column: int) -> None:
         """Walk through the marks and measure at each."""
         began = time.perf_counter()
-        self.note(self.go(self.done, marks), column)
+        self.note(self.go(self.done, marks), column, marks)
         # Pieces become longer while they take little time, and shorter if a step or a checkpoint
         # costs more than expected.
         per_step = (time.perf_counter() - began) / (int(marks[-1]) - self.done)
         self.piece = max(1, min(4 * self.piece, int(_PIECE_SECONDS / max(per_step, 1e-9))))
 
-    def note(self, seen: Standings, column: int) -> None:
+    def note(self, seen: Standings, column: int, marks: Ints) -> None:
         """Measure the models and write the results into the record, starting at this column."""
+        if self.job.costs is not None:
+            self.time[:, column : column + len(marks)] = self._seconds(seen, marks)
+        seen = together(seen, self.tokens)
         self.measure(seen, self.errors, column)
         here = slice(column, column + seen.hops.shape[1])
         self.counts[:, 0, here], self.counts[:, 1, here] = seen.hops, seen.transfers
         self.counts[:, 2, here] = seen.small_messages
+
+    def _seconds(self, seen: Standings, marks: Ints) -> Floats:
+        """Return the time of each (replica, mark): that of the slowest of its tokens, which walk at
+        the same time.
+        """
+        costs, factors = self.job.costs, self.job.factors
+        assert costs is not None
+        work: AnyArray = marks[None]
+        if factors is not None:
+            # Row by row: a product of matrices would round by the number of rows, so of threads.
+            work = np.array([[np.sum(visits * factors)] for visits in self.visits])
+        if self.job.plan.links is not None:
+            own: AnyArray = costs.compute * work + self.on_links
+        else:
+            sent = seen.transfers * self.job.plan.method.token_bytes
+            own = costs.seconds(work, seen.transfers, seen.small_messages, sent)
+        return np.asarray(own.reshape(-1, self.tokens, own.shape[1]).max(axis=1))
 
 
 def _piece(job: Job) -> int:
@@ -132,9 +166,9 @@ def _piece(job: Job) -> int:
         nanoseconds = 10.0 + 0.5 * plan.problem.dim * min(
             samples, getattr(plan.update, "minibatch", None) or samples
         )
-        nanoseconds *= -(-plan.replicas // job.threads)
+        nanoseconds *= -(-plan.walkers // job.threads)
     else:
-        nanoseconds = 2e4 * plan.replicas
+        nanoseconds = 2e4 * plan.walkers
     return max(1, min(_PIECE, int(_PIECE_SECONDS * 1e9 / nanoseconds)))
 
 
@@ -146,14 +180,19 @@ def _shares(job: Job, state: RunState) -> list[tuple[slice, Through]]:
     plan = job.plan
     if job.backend == "reference":
         advance = ReferenceBackend(plan, state).advance
-        return [(slice(0, plan.replicas), partial(_by_steps, state, advance))]
+        return [(slice(0, plan.walkers), partial(_by_steps, state, advance))]
     from levywalk.engine.kernels import KernelBackend
 
     backend = KernelBackend(plan)
     return [
         (rows, backend.block(state, range(rows.start, rows.stop)).through)
-        for rows in equal_shares(plan.replicas, job.threads)
+        for rows in _of_tokens(equal_shares(plan.replicas, job.threads), plan.tokens)
     ]
+
+
+def _of_tokens(shares: list[slice], tokens: int) -> list[slice]:
+    """Return the rows of the replicas' tokens: those of one replica stay together."""
+    return [slice(share.start * tokens, share.stop * tokens) for share in shares]
 
 
 def _standing(state: RunState) -> Standings:
@@ -168,23 +207,29 @@ def _by_steps(
 
 
 def _trace(
-    plan: RunPlan,
+    job: Job,
     state: RunState,
     measure: Measure,
     step: Ints,
     record: RunRecord,
     provenance: dict[str, Any],
 ) -> Trace:
-    points = len(step)
+    plan, points = job.plan, len(step)
     distance2, excess, loss = (record.errors[:, i, :points] for i in range(3))
     hops, transfers, small_messages = (record.counts[:, i, :points] for i in range(3))
-    diverged = int((state.diverged_at >= 0).sum())
+    ended = together(_standing(state), plan.tokens)
+    diverged_at = _first(state.diverged_at, plan.tokens)
+    diverged = int((diverged_at >= 0).sum())
     if diverged:
-        first = int(state.diverged_at[state.diverged_at >= 0].min())
+        first = int(diverged_at[diverged_at >= 0].min())
         warnings.warn(
-            f"{diverged} of {plan.replicas} replicas diverged, the first at step {first}; their "
-            "errors are infinite "
-            "from there on (trace.diverged_at); use a smaller step_size: up to 'theory' is stable",
+            f"{provenance['design']['name']}: {diverged} of {plan.replicas} replicas diverged, the "
+            f"first at step {first}; their errors are infinite from there on"
+            + typed(
+                " (trace.diverged_at); use a smaller step_size: up to 'theory' is stable",
+                "; use a smaller step size: up to theory is stable (--step-size theory, or for "
+                "an experiment file --set run.step_size=theory)",
+            ),
             DivergedWarning,
             stacklevel=4,
         )
@@ -197,19 +242,37 @@ def _trace(
         transfers=transfers,
         bytes=transfers * plan.method.token_bytes,
         small_messages=small_messages,
-        visits=state.visits if plan.record_visits else None,
+        visits=_sum(state.visits, plan.tokens) if plan.record_visits else None,
         walk=state.walk[:, : int(step[-1])] if plan.record_walk else None,
-        final_node=state.node,
-        model=state.model,
-        diverged_at=state.diverged_at,
-        switched_at=state.switched_at,
-        memory=_memory(state) if plan.record_memory else None,
-        target=plan.phases[0].bound.law,
+        final_node=ended.node[:, 0],
+        model=ended.model[:, 0],
+        diverged_at=diverged_at,
+        switched_at=_first(state.switched_at, plan.tokens),
+        memory=_memory(state, plan.tokens) if plan.record_memory else None,
+        target=plan.phases[0].bound.spread(plan.phases[0].bound.law),
         optimum=measure.optimum,
         provenance=provenance,
+        node_names=plan.network.given_names,
+        time=None if job.costs is None else record.time[:, :points],
     )
 
 
-def _memory(state: RunState) -> dict[str, AnyArray]:
-    """Return the memory of tokens and nodes at the end, by name."""
-    return state.token_memory | state.node_memory
+def _memory(state: RunState, tokens: int) -> dict[str, AnyArray]:
+    """Return the memory of tokens and nodes at the end, by name; of several tokens, one by one."""
+    found = state.token_memory | state.node_memory
+    if tokens == 1:
+        return found
+    return {name: array.reshape(-1, tokens, *array.shape[1:]) for name, array in found.items()}
+
+
+def _sum(counts: Ints, tokens: int) -> Ints:
+    """Return the sum over the tokens of each replica."""
+    return counts if tokens == 1 else counts.reshape(-1, tokens, counts.shape[1]).sum(axis=1)
+
+
+def _first(steps: Ints, tokens: int) -> Ints:
+    """Return the first step of any token of each replica; -1 if there is none."""
+    if tokens == 1:
+        return steps
+    found = np.where(steps < 0, np.iinfo(np.int64).max, steps).reshape(-1, tokens).min(axis=1)
+    return np.where(found == np.iinfo(np.int64).max, -1, found)

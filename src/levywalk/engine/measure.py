@@ -1,11 +1,11 @@
 """The errors of the models at a checkpoint: ‖x - x*‖², f(x) - f(x*) and f(x).
 
-‖x - x*‖² is always exact. For least squares f is exact too: it is computed with the Hessian, at a
-cost that does not depend on the number of samples. Any other f needs a pass over the data, which at
-200 checkpoints can be far more work than the walk itself. In that case f is estimated by the mean
-over some of the nodes, which are drawn once, uniformly without replacement. This estimate is
-unbiased, uses the same nodes for all replicas and checkpoints, and is never mixed with exact values
-in one trace.
+‖x - x*‖² is always exact. For least squares f is computed with the Hessian, at a cost that does not
+depend on the number of samples. Any other f needs a pass over the data, which at 200 checkpoints
+can be far more work than the walk itself. Where it would be (`levywalk.engine.loss_cost`), f is
+estimated by the mean over some of the nodes, which are drawn once, uniformly without replacement.
+This estimate is unbiased, uses the same nodes for all replicas and checkpoints, and is never mixed
+with exact values in one trace.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from levywalk import checks
 from levywalk.arrays import Floats, Ints
 from levywalk.draws import Domain, generator
+from levywalk.engine.loss_cost import affordable_nodes
 from levywalk.engine.standings import Standings
 from levywalk.errors import DataWarning, InvalidParameter
 from levywalk.problem import (
@@ -33,8 +34,7 @@ from levywalk.problem import (
 from levywalk.problem.samples import read_only
 from levywalk.updates import Update
 
-_SHARE = 10  # measuring f reads at most a tenth of the samples that the walk itself reads …
-_LEAST_NODES = 64  # … but always uses at least this number of nodes
+_VALUES = 1 << 18  # losses of samples that are computed together
 
 
 def loss_nodes(
@@ -49,9 +49,9 @@ def loss_nodes(
     >>> import levywalk as lw
     >>> from levywalk.updates import Sgd
     >>> problem = lw.Logistic([[1.0], [-1.0]] * 500, [1, 1] * 500, ridge=0.1)
-    >>> len(loss_nodes("auto", problem, Sgd(), steps=300_000, checkpoints=201, seed=0))
-    149
-    >>> loss_nodes("exact", problem, Sgd(), steps=300_000, checkpoints=201, seed=0) is None
+    >>> len(loss_nodes("auto", problem, Sgd(), steps=400_000, checkpoints=200, seed=0))
+    199
+    >>> loss_nodes("exact", problem, Sgd(), steps=400_000, checkpoints=200, seed=0) is None
     True
     """
     if isinstance(measure_loss, str):
@@ -59,28 +59,14 @@ def loss_nodes(
             raise InvalidParameter(
                 f"measure_loss must be 'auto', 'exact' or a number of nodes, got {measure_loss!r}"
             )
-        if measure_loss == "exact" or is_quadratic(problem):
+        if measure_loss == "exact":
             return None
-        count = max(_LEAST_NODES, _affordable(problem, update, steps, checkpoints))
+        count = affordable_nodes(problem, update, steps, checkpoints)
     else:
         count = checks.integer("measure_loss", measure_loss, low=1)
     if count >= problem.n:
         return None
     return np.sort(generator(seed, Domain.LOSS).choice(problem.n, count, replace=False))
-
-
-def _affordable(problem: Problem, update: Update, steps: int, checkpoints: int) -> int:
-    """Return the number of nodes on which f can be measured at an acceptable cost.
-
-    Reading their samples at all checkpoints costs a fixed share of what the walk itself reads.
-    """
-    if not isinstance(problem, GeneralizedLinear):
-        return steps // (_SHARE * checkpoints)
-    samples = read = int(problem.n_samples)
-    minibatch = getattr(update, "minibatch", None)
-    if minibatch is not None:
-        read = int(np.minimum(np.diff(problem.offsets), minibatch).sum())
-    return steps * read // (_SHARE * checkpoints * samples)
 
 
 class Measure:
@@ -98,7 +84,7 @@ class Measure:
         self.only_distance = only_distance
         self.optimum = optimum_of(problem)
         self._own, self._logistic = follows_its_loss(problem), is_logistic(problem)
-        if self._logistic:
+        if self._own:
             assert isinstance(problem, GeneralizedLinear)
             self._samples = _samples_of(problem, nodes)
         self._quadratic = is_quadratic(problem) and nodes is None
@@ -130,10 +116,8 @@ class Measure:
         replicas, marks, dim = seen.model.shape
         if self._quadratic and not self.only_distance:
             assert isinstance(self.problem, LeastSquares)
-            hessian = self.problem.hessian
-            _compiled("quadratic_excess")(
-                seen.model, seen.active, self.optimum, hessian, self.least, errors, column
-            )
+            given = (seen.model, seen.active, self.optimum, self.problem.hessian, self.least)
+            _compiled("quadratic_excess")(*given, errors, column)
             return
         here = slice(column, column + marks)
         if self.optimum is not None:
@@ -155,10 +139,23 @@ class Measure:
             _compiled("logistic_loss")(models, *self._samples, problem.ridge, losses)
             return losses
         with np.errstate(over="ignore", invalid="ignore"):
-            if isinstance(problem, GeneralizedLinear) and self._own and self.nodes is None:
-                return np.array([problem.loss(x) for x in models])
+            if isinstance(problem, GeneralizedLinear) and self._own:
+                together = max(1, _VALUES // len(self._samples[1]))
+                blocks = [models[i : i + together] for i in range(0, len(models), together)]
+                return np.concatenate([_glm_losses(problem, self._samples, x) for x in blocks])
             nodes = range(problem.n) if self.nodes is None else self.nodes.tolist()
             return np.array([np.mean([problem.local_loss(v, x) for v in nodes]) for x in models])
+
+
+def _glm_losses(
+    problem: GeneralizedLinear, samples: tuple[Floats, Floats, Ints], models: Floats
+) -> Floats:
+    """Return the mean of f_v over the samples' nodes, for each model."""
+    features, targets, offsets = samples
+    values = problem.sample_losses(features, targets, models)
+    means = np.add.reduceat(values, offsets[:-1], axis=1) / np.diff(offsets)
+    found: Floats = means.mean(axis=1) + 0.5 * problem.ridge * np.square(models).sum(axis=1)
+    return np.where(np.isfinite(found), found, np.inf)
 
 
 def _compiled(name: str) -> Callable[..., None]:

@@ -31,8 +31,8 @@ def quadratic_excess(
     """Write all errors of least squares, where f(x) - f(x*) is ½(x - x*)ᵀH(x - x*)."""
     distances2(models, active, optimum, errors, column)
     with np.errstate(over="ignore", invalid="ignore"):
-        gap = models - optimum
-        found = 0.5 * np.einsum("rmi,ij,rmj->rm", gap, hessian, gap)
+        gaps = models - optimum
+        found = 0.5 * np.einsum("rmi,ij,rmj->rm", gaps, hessian, gaps)
     found = np.where(np.isfinite(found), np.maximum(found, 0.0), np.inf)
     here = slice(column, column + models.shape[1])
     errors[:, 1, here] = np.where(active, found, np.inf)

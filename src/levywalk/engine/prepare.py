@@ -13,18 +13,22 @@ from levywalk.arrays import Floats, Ints, Words64
 from levywalk.draws import Key, split
 from levywalk.engine.backends import BACKENDS, choose_backend
 from levywalk.engine.bind import bind_phases, method_of
+from levywalk.engine.links import LinkTimes
 from levywalk.engine.measure import loss_nodes
-from levywalk.engine.memory import require_room
 from levywalk.engine.run_state import RunPlan
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import Problem
+from levywalk.remedy import typed
+from levywalk.room import require_room
 from levywalk.schedule import Schedule
 from levywalk.theory import stationary, transition
+from levywalk.trace import Costs
 from levywalk.updates import Update, as_update, check_update
 from levywalk.walks import AliasTable, Bound, Walk, is_plain_design
 
-CHECKPOINTS = 200
+EVEN, GROWING = 100, 100  # default checkpoints
+CHECKPOINTS = EVEN + GROWING
 MOST_STEPS = 2**53  # checkpoints are computed in float64
 _WORTH_A_THREAD = 100_000  # updates: fewer are finished before a thread has started
 
@@ -42,6 +46,8 @@ class Job:
     loss_nodes: Ints | None  # the nodes on which the loss is measured; None: all
     tuning: bool  # whether it tries a grid of step sizes
     only_distance: bool  # whether only distance2 is measured
+    costs: Costs | None = None  # what the axis of time is computed from
+    factors: Floats | None = None  # each node's factor of the costs of an update, if they differ
 
 
 def check_steps(steps: Any) -> int:
@@ -92,6 +98,9 @@ def prepare(
     scale: Floats | None = None,
     record_memory: bool = False,
     only_distance: bool = False,
+    costs: Costs | None = None,
+    tokens: int = 1,
+    meeting: str = "pass",
 ) -> Job:
     """Check every argument and bind the design; allocate nothing large.
 
@@ -99,22 +108,10 @@ def prepare(
     """
     replicas = len(keys)
     checks.choice("backend", backend, BACKENDS)
-    update = as_update(update)
+    update = as_update(update).fitted(problem)
     checkpoints = checkpoints_of(steps, record_every)
-    if record_visits and isinstance(network, Network):
-        require_room(
-            "visits", (replicas, network.n), 8, "use record_visits=False or fewer replicas"
-        )
-    if record_walk:
-        require_room(
-            "walk", (replicas, steps), 4, "use record_walk=False, fewer steps or fewer replicas"
-        )
-    require_room(
-        "checkpoints",
-        (7, replicas, len(checkpoints)),
-        8,
-        "use a larger record_every or fewer replicas",
-    )
+    nodes = network.n if record_visits and isinstance(network, Network) else 0
+    _require_records(replicas, nodes, steps if record_walk else 0, len(checkpoints))
     phases = bind_phases(network, problem, design, update, step_size)
     check_update(update, problem)
     method = method_of(phases, update, design.detector, problem)
@@ -129,10 +126,18 @@ def prepare(
         bool(record_walk),
         bool(record_visits),
         bool(record_memory),
+        tokens,
+        meeting,
+        LinkTimes.of(costs, network, method.token_bytes),
     )
     if method.node_memory:
         require_room(
             "memory of nodes", (replicas, plan.node_memory_bytes()), 1, "use fewer replicas"
+        )
+    factors = None if costs is None else costs.factors(network.n)
+    if factors is not None and not record_visits:
+        raise InvalidParameter(
+            "costs with per_node are computed from visits, got record_visits=False; leave it out"
         )
     measured = loss_nodes(measure_loss, problem, update, steps, len(checkpoints), seed)
     return Job(
@@ -145,19 +150,59 @@ def prepare(
         measured,
         tuning=scale is not None,
         only_distance=only_distance,
+        costs=costs,
+        factors=factors,
+    )
+
+
+def _require_records(replicas: int, nodes: int, steps: int, checkpoints: int) -> None:
+    """Refuse records that would not fit: visits of nodes, recorded steps and checkpoints."""
+    require_room(
+        "visits",
+        (replicas, nodes),
+        8,
+        typed("use record_visits=False or fewer replicas", "use fewer replicas"),
+    )
+    require_room(
+        "walk",
+        (replicas, steps),
+        4,
+        typed(
+            "use record_walk=False, fewer steps or fewer replicas",
+            "use fewer steps or replicas, or for an experiment file --set run.record_walk=false",
+        ),
+    )
+    require_room(
+        "checkpoints",
+        (7, replicas, checkpoints),
+        8,
+        typed(
+            "use a larger record_every or fewer replicas",
+            "use fewer replicas, or for an experiment file --set run.record_every=1000",
+        ),
     )
 
 
 def checkpoints_of(steps: int, record_every: Any) -> Ints:
     """Return the steps at which a run is measured; step 0 and the last step are always included.
 
+    By default they are 100 even ones and 100 that grow by a constant factor from step 1 on, so that
+    early and late differences can both be seen; those that fall on the same step count once. Up to
+    200 steps, every step is measured.
+
     Examples
     --------
     >>> checkpoints_of(10, 4), checkpoints_of(10, [1, 2, 5])
     (array([ 0,  4,  8, 10]), array([ 0,  1,  2,  5, 10]))
+    >>> checkpoints_of(100_000, None)[[0, 1, 2, 10, 20, 30, 100, -2, -1]].tolist()
+    [0, 1, 2, 10, 32, 100, 25000, 99000, 100000]
     """
     if record_every is None:
-        return np.unique(np.round(np.linspace(0, steps, CHECKPOINTS + 1)).astype(np.int64))
+        if steps <= CHECKPOINTS:
+            return np.arange(steps + 1)
+        even = np.linspace(0, steps, EVEN + 1)
+        growing = steps ** (np.arange(GROWING) / GROWING)
+        return np.unique(np.round(np.concatenate([even, growing])).astype(np.int64))
     if _listed(record_every):
         points = np.asarray(record_every)
         if points.ndim != 1 or points.dtype.kind not in "iu" or not len(points):
@@ -182,16 +227,18 @@ def _listed(record_every: Any) -> bool:
 def start_nodes(
     start: Any, design: Walk, network: Network, problem: Problem, bound: Bound, start_keys: Words64
 ) -> Ints:
-    """Return the node that each replica starts from."""
-    n, replicas = network.n, len(start_keys)
+    """Return the node that each replica starts from, which is always a node with data."""
+    n, replicas, holders = network.n, len(start_keys), bound.holders
     if isinstance(start, str):
         checks.choice("start", start, ("uniform", "target", "stationary"))
         law = _start_law(start, design, network, problem, bound)
         words = [Key(int(k0), int(k1)).word(0, 0) for k0, k1 in start_keys]
         if law is None:
-            return np.array([split(word, n)[0] for word in words], dtype=np.int64)
-        table = AliasTable.of(law)
-        return np.array([table.pick(word) for word in words], dtype=np.int64)
+            found = np.array([split(word, problem.n)[0] for word in words], dtype=np.int64)
+        else:
+            table = AliasTable.of(law)
+            found = np.array([table.pick(word) for word in words], dtype=np.int64)
+        return found if holders is None else holders[found]
     try:
         nodes = np.asarray(start)
     except ValueError:  # rows of different lengths
@@ -203,6 +250,12 @@ def start_nodes(
         )
     if nodes.size and (nodes.min() < 0 or nodes.max() >= n):
         raise InvalidParameter(f"start must lie in [0, {n - 1}], got {start!r}")
+    if bound.idle is not None and holders is not None and bound.idle[nodes].any():
+        some = int(np.atleast_1d(nodes)[np.atleast_1d(bound.idle[nodes])][0])
+        raise InvalidParameter(
+            f"start must be a node with data, got node {some}, which has none; "
+            f"use 'uniform', or a node with data such as {int(holders[0])}"
+        )
     return np.array(np.broadcast_to(nodes, (replicas,)), dtype=np.int64)
 
 

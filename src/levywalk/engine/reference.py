@@ -17,6 +17,7 @@ import numpy as np
 
 from levywalk.draws import Key, Words
 from levywalk.engine.run_state import RunPlan, RunState
+from levywalk.engine.tokens import average_where_they_meet
 from levywalk.memory import NodeMemory
 from levywalk.step import Travelling, step
 
@@ -35,8 +36,20 @@ class ReferenceBackend:
     def advance(self, start: int, stop: int) -> None:
         """Advance all replicas from step ``start`` to step ``stop``."""
         self.plan.method.prepare(start, stop)
-        for r in range(self.plan.replicas):
+        if self.plan.meeting == "average":
+            self._advance_together(start, stop)
+            return
+        for r in range(self.plan.walkers):
             self._advance_one(r, start, stop)
+
+    def _advance_together(self, start: int, stop: int) -> None:
+        """Advance the tokens of each replica step by step, and average those that meet."""
+        tokens = self.plan.tokens
+        for first in range(0, self.plan.walkers, tokens):
+            for t in range(start, stop):
+                for r in range(first, first + tokens):
+                    self._advance_one(r, t, t + 1)
+                average_where_they_meet(self.state, slice(first, first + tokens))
 
     def _advance_one(self, r: int, start: int, stop: int) -> None:
         plan, state, sites, memory = self.plan, self.state, self.sites, self.memory
@@ -45,6 +58,8 @@ class ReferenceBackend:
         v, transfers = int(state.node[r]), int(state.transfers[r])
         token = _token_of(state, r, start)
         asks = any(phase.walk.asks_neighbours for phase in plan.method.phases)
+        idle = plan.phases[0].bound.idle
+        links, asked = plan.links, _Asked()
 
         for t in range(start, stop):
             if plan.record_visits:
@@ -52,20 +67,46 @@ class ReferenceBackend:
             if plan.record_walk:
                 state.walk[r, t] = v
             words = Words(key, t)
-            while True:  # one hop, or several if the walk decides so
+            while True:  # one hop, or several if the walk decides so or the next node has no data
                 site = sites(v)
                 site.scale = scale
                 if memory is not None:
                     site.memory = memory.at(r, v)
                     site.ask = partial(ask_nodes, memory, r) if asks else None
+                    if asks and links is not None:
+                        site.ask = asked.by(site.ask)
                 token, to = step(site, token, words)
                 transfers += to != v
+                if links is not None:
+                    state.on_links[r] += links.asked(v, asked.taken())
+                    if to != v:
+                        state.on_links[r] += links.sent(v, to)
                 v = to
-                if not token.distance:
+                if not token.distance and (idle is None or not idle[v]):
                     break
 
         state.node[r], state.transfers[r] = v, transfers
         _keep(state, r, token)
+
+
+class _Asked:
+    """Notes which nodes a step asks."""
+
+    nodes: Sequence[int] = ()
+
+    def by(self, ask: Any) -> Any:
+        """Return a function that asks nodes and notes them."""
+
+        def noted(name: str, nodes: Sequence[int]) -> Any:
+            self.nodes = nodes  # the same for every entry that the step asks for
+            return ask(name, nodes)
+
+        return noted
+
+    def taken(self) -> Sequence[int]:
+        """Return the nodes of this step, and forget them."""
+        found, self.nodes = self.nodes, ()
+        return found
 
 
 def _token_of(state: RunState, r: int, start: int) -> Travelling:

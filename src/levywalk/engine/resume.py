@@ -20,7 +20,6 @@ import platform
 import time
 import warnings
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +28,7 @@ from typing import IO, Any, Self
 
 import numpy as np
 
+from levywalk.archives import array_header, fill
 from levywalk.arrays import AnyArray
 from levywalk.draws import VERSION as DRAWS_VERSION
 from levywalk.engine.bind import BoundPhase
@@ -46,7 +46,6 @@ _SAVING_SHARE = 20  # … or more: writing takes at most one in so many seconds
 _FORMAT = "levywalk-run-1"
 _ABOUT = "about"
 _MOST_ABOUT = 1 << 20  # bytes
-_CHUNK = 1 << 20  # bytes read at once, to avoid a second copy of a large array
 _PROBES = 1000  # nodes and steps at which a problem or schedule without a fingerprint is evaluated
 _DIGEST = "sha256:"
 
@@ -129,7 +128,7 @@ class StateFile:
             Exception
         ) as error:  # zipfile, zlib and numpy raise many types of errors on damaged files
             raise self._refusal(f"cannot be read ({type(error).__name__}: {error})") from None
-        wrong = contradiction(self.job.plan, state, record, self.job.checkpoints, progress.done)
+        wrong = contradiction(self.job, state, record, progress.done)
         if wrong is not None:
             raise self._refusal(f"contradicts itself: {wrong}")
         if 0 < progress.done < self.job.plan.steps:
@@ -230,16 +229,13 @@ class StateFile:
 def _arrays(state: RunState, record: RunRecord) -> dict[str, AnyArray]:
     """Return all arrays that a run changes, by name."""
     arrays = {f"state.{name}": array for name, array in state.arrays().items()}
-    return arrays | {"record.errors": record.errors, "record.counts": record.counts}
+    arrays |= {"record.errors": record.errors, "record.counts": record.counts}
+    return arrays | ({"record.time": record.time} if record.time.size else {})
 
 
 def _header(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Read the header of an array in numpy's format; Fortran order is refused."""
-    readers: dict[tuple[int, int], Callable[..., Any]] = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    shape, fortran, dtype = readers[np.lib.format.read_magic(member)](member)
+    shape, fortran, dtype = array_header(member)
     if fortran and len(shape) > 1:
         raise ValueError("an array in Fortran order")
     return shape, dtype
@@ -256,16 +252,7 @@ def _read_into(archive: zipfile.ZipFile, name: str, array: AnyArray) -> None:
             raise ValueError(
                 f"{name} is {dtype} of shape {shape}, not {array.dtype} of shape {array.shape}"
             )
-        target = array.reshape(-1).view(np.uint8)
-        position = 0
-        while position < len(target):
-            chunk = member.read(min(_CHUNK, len(target) - position))
-            if not chunk:
-                raise ValueError(f"{name} ends early")
-            target[position : position + len(chunk)] = np.frombuffer(chunk, np.uint8)
-            position += len(chunk)
-        if member.read(1):
-            raise ValueError(f"{name} goes on after its end")
+        fill(member, array.reshape(-1).view(np.uint8))
 
 
 def _difference(name: str, there: Any, here: Any) -> str:
@@ -312,6 +299,7 @@ def identity(job: Job, seed: int) -> dict[str, Any]:
         "record_walk": plan.record_walk,
         "record_visits": plan.record_visits,
         "loss": "exact" if job.loss_nodes is None else _digest(job.loss_nodes),
+        **({} if job.costs is None else {"costs": _digest(job.costs.told(plan.network.n))}),
     }
 
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 import numpy as np
 
 from levywalk.arrays import AnyArray
-from levywalk.engine.run_state import RunPlan, RunRecord, RunState
+from levywalk.engine.prepare import Job
+from levywalk.engine.run_state import RunRecord, RunState
 from levywalk.problem import optimum_of
 
 
-def contradiction(
-    plan: RunPlan, state: RunState, record: RunRecord, checkpoints: AnyArray, done: int
-) -> str | None:
+def contradiction(job: Job, state: RunState, record: RunRecord, done: int) -> str | None:
     """Return what no run could have written after ``done`` steps, or None.
 
     Nodes and phases lead a kernel to memory; the rest would make a wrong trace.
     """
     if not _within(state.active.view(np.uint8), 0, 1):  # first: numpy trusts a mask
         return "a flag is neither 0 nor 1"
+    plan, checkpoints = job.plan, job.checkpoints
     longest = plan.method.max_hops
     active, switched = state.active, state.switched_at >= 0
     seen = int(
@@ -56,10 +56,19 @@ def contradiction(
             counts
             <= np.stack([state.hops, state.transfers, state.small_messages], axis=1)[:, :, None]
         ).all(),
+        "time runs backwards": _possible_time(job, record, seen),
         "a distance is negative or unknown": optimum_of(plan.problem) is None
         or (errors[:, 0] >= 0).all(),
     }
     return next((wrong for wrong, holds in claims.items() if not holds), None)
+
+
+def _possible_time(job: Job, record: RunRecord, seen: int) -> bool:
+    """Return whether time is finite, begins at 0 and never runs backwards."""
+    if job.costs is None:
+        return True
+    time = record.time[:, :seen]
+    return bool(np.isfinite(time).all() and (time[:, :1] == 0).all() and (np.diff(time) >= 0).all())
 
 
 def _possible_detector(state: RunState, done: int) -> bool:

@@ -11,16 +11,18 @@ import numpy.typing as npt
 
 from levywalk import checks
 from levywalk.arrays import Floats
-from levywalk.draws import Domain, keys
+from levywalk.draws import Domain, keys, token_keys
 from levywalk.engine.drive import drive
 from levywalk.engine.prepare import Job, check_sizes, prepare
 from levywalk.engine.resume import StateFile
-from levywalk.errors import DivergedWarning
-from levywalk.network import Network
+from levywalk.engine.tokens import check_tokens, per_token
+from levywalk.errors import DivergedWarning, Interrupted
+from levywalk.interruption import Listening
+from levywalk.network import Network, as_network
 from levywalk.problem import Problem
 from levywalk.problem.named import flat_model, flat_problem
 from levywalk.schedule import Schedule
-from levywalk.trace import Trace
+from levywalk.trace import Costs, Trace, as_costs
 from levywalk.trace.provenance import told
 from levywalk.updates import Update
 from levywalk.walks import Walk
@@ -45,6 +47,9 @@ def run(
     update: Update | str | None = None,
     measure_loss: str | int = "auto",
     record_memory: bool = False,
+    costs: Costs | str | None = None,
+    tokens: int = 1,
+    meeting: str = "pass",
     resume: str | Path | None = None,
     progress: bool | None = None,
 ) -> Trace:
@@ -57,7 +62,8 @@ def run(
     ----------
     network, problem, design
         The network on which the model walks, the problem that it learns and the walk. The network
-        must be connected and have as many nodes as the problem.
+        must be connected and have as many nodes as the problem. A graph of networkx, igraph or
+        scipy is read with `as_network`.
     steps
         The number of updates.
     step_size
@@ -67,8 +73,8 @@ def run(
         The number of independent walks and the seed. Replica i depends only on (seed, i), not on
         the number of replicas or threads.
     record_every
-        Steps between checkpoints, or a list of the checkpoints; None makes about 200. Step 0 and
-        the last step are always included.
+        Steps between checkpoints, or a list of the checkpoints. None makes about 200, of which half
+        are even and half logarithmic. Step 0 and the last step are always included.
     record_walk, record_visits
         Whether to record the node of every update, and the number of updates at every node.
     start
@@ -86,29 +92,48 @@ def run(
         local samples; ``lw.sgd(minibatch=8)`` draws eight of them.
     measure_loss
         How f is measured: "exact", a number of nodes to measure it on, or "auto". "auto" is exact
-        if that is cheap (always for least squares, and for up to 64 nodes); otherwise it uses a
-        uniform sample of the nodes, such that all checkpoints together cost about a tenth of the
-        walk. ``provenance["loss"]`` says which of these was used. An excess loss from a sample is
-        the sampled f(x) - f(x*), and so can be a little below 0. ``distance2`` is always exact.
+        if that is cheap (for least squares of up to 200 dimensions, and for up to 64 nodes);
+        otherwise it uses a uniform sample of at least 16 nodes, such that all checkpoints together
+        cost at most about a tenth of the walk. ``provenance["loss"]`` says which of these was used.
+        An excess loss from a sample is the sampled f(x) - f(x*), and so can be a little below 0.
+        ``distance2`` is always exact.
     record_memory
         Whether the trace contains the memory of tokens and nodes at the end (``trace.memory``).
+    costs
+        What updates and messages take, as `Costs` or the name of a profile ("data-centre",
+        "home-broadband", "mobile"): ``trace.time`` then has the seconds until each checkpoint. They
+        change nothing else.
+    tokens
+        How many models each replica has. They walk at the same time: in a step, each token makes
+        one update and one move. Each has its own draws (the first those of ``tokens=1``) and its
+        own memory, in the token and at every node, for the update and for the walk. The trace shows
+        the mean of the models; hops, transfers, bytes, small messages and visits are sums over the
+        tokens, and ``final_node`` is the first one's. Computing the mean costs no messages: who
+        wants it collects tokens - 1 models once, at the end. Not for switching designs, ``resume``
+        and ``record_walk``.
+    meeting
+        What tokens of a replica do that are at the same node after a step: "pass" (nothing), or
+        "average": each goes on with the mean of their models. Memories stay with their tokens, so a
+        sum of gradients remains that of its own table. "average" runs on the reference backend.
     resume
         A file for the state of the run (.npz), written about once a minute, at Ctrl-C and at the
         end. If the file exists, the run is resumed from it and ends with the same bits as a run
         that was never interrupted; a finished run is returned at once. The file of another run or a
         damaged file is refused and not changed.
     progress
-        Whether to show a progress bar; by default it appears in longer runs if stderr is a
-        terminal.
+        Whether to show a progress bar; by default it appears in longer runs in a notebook, or
+        if stderr is a terminal.
 
     Returns
     -------
     Trace
-        The results of the run. After Ctrl-C it contains the steps done so far, and
-        ``provenance["interrupted"]`` is true.
+        The results of the run.
 
     Raises
     ------
+    Interrupted
+        After Ctrl-C. ``partial`` is the trace of the steps done so far, and its
+        ``provenance["interrupted"]`` is true if steps are missing.
     ResumeError
         ``resume`` holds another run, is damaged or in use; the message names what differs.
 
@@ -118,7 +143,7 @@ def run(
     >>> network, problem = lw.ring(100), lw.homogeneous(100)
     >>> trace = lw.run(network, problem, lw.mhlj(), steps=1000, step_size=0.01, replicas=4)
     >>> trace.distance2.shape, int(trace.visits.sum())
-    ((4, 201), 4000)
+    ((4, 172), 4000)
 
     A run that can be stopped at any time, by Ctrl-C or by force, and called again:
 
@@ -134,34 +159,40 @@ def run(
     >>> bool((again.model == trace.model).all())  # read from the file, without a step
     True
     """
-    problem = flat_problem(problem)
-    x0 = flat_model(problem, x0)
-    steps, replicas = check_sizes(steps, replicas, record_every)
-    seed = checks.seed(seed)
-    job = prepare(
-        network,
-        problem,
-        design,
-        steps=steps,
-        step_size=step_size,
-        keys=keys(seed, Domain.WALK, range(replicas)),
-        start_keys=keys(seed, Domain.START, range(replicas)),
-        start=start,
-        x0=x0,
-        record_every=record_every,
-        record_walk=record_walk,
-        record_visits=record_visits,
-        threads=threads,
-        backend=backend,
-        update=update,
-        measure_loss=measure_loss,
-        record_memory=record_memory,
-        seed=seed,
-    )
-    provenance = _provenance(network, problem, design, seed, step_size, start, job)
-    return drive(
-        job, provenance, progress, None if resume is None else StateFile(resume, job, seed)
-    )
+    with Listening():
+        network, problem = as_network(network), flat_problem(problem)
+        x0 = flat_model(problem, x0)
+        steps, replicas = check_sizes(steps, replicas, record_every)
+        seed = checks.seed(seed)
+        tokens = check_tokens(tokens, meeting, design, resume, record_walk)
+        start, x0 = per_token(start, x0, replicas, tokens)
+        job = prepare(
+            network,
+            problem,
+            design,
+            steps=steps,
+            step_size=step_size,
+            keys=token_keys(seed, Domain.WALK, range(replicas), tokens),
+            start_keys=token_keys(seed, Domain.START, range(replicas), tokens),
+            start=start,
+            x0=x0,
+            record_every=record_every,
+            record_walk=record_walk,
+            record_visits=record_visits,
+            threads=threads,
+            backend=backend,
+            update=update,
+            measure_loss=measure_loss,
+            record_memory=record_memory,
+            seed=seed,
+            costs=as_costs(costs),
+            tokens=tokens,
+            meeting=meeting,
+        )
+        provenance = _provenance(network, problem, design, seed, step_size, start, job)
+        return drive(
+            job, provenance, progress, None if resume is None else StateFile(resume, job, seed)
+        )
 
 
 def check_run(
@@ -264,12 +295,12 @@ def run_step_sizes(
         warnings.simplefilter(
             "ignore", DivergedWarning
         )  # divergence is expected here: tuning searches for the limit of stability
-        trace = drive(
-            job, provenance, progress, None if resume is None else StateFile(resume, job, seed)
-        )
-    if trace.provenance["interrupted"]:
-        raise KeyboardInterrupt
-    return trace
+        try:
+            return drive(
+                job, provenance, progress, None if resume is None else StateFile(resume, job, seed)
+            )
+        except Interrupted:  # a part of a tuning is no result
+            raise Interrupted from None
 
 
 def _provenance(
@@ -296,6 +327,8 @@ def _provenance(
     ) | {
         "start": start if isinstance(start, (str, int)) else np.asarray(start).tolist(),
         **_width(job.backend),
+        **({} if job.costs is None else {"costs": job.costs.told(network.n)}),
+        **({} if plan.tokens == 1 else {"tokens": plan.tokens, "meeting": plan.meeting}),
     }
 
 

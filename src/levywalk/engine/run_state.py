@@ -13,6 +13,7 @@ import numpy as np
 
 from levywalk.arrays import AnyArray, Bools, Floats, Ints, Ints32, Words64
 from levywalk.engine.bind import BoundPhase, Sites, sample_counts
+from levywalk.engine.links import LinkTimes
 from levywalk.memory import NodeMemory, node_memory_bytes
 from levywalk.network import Network
 from levywalk.problem import Problem
@@ -38,6 +39,9 @@ class RunPlan:
     record_walk: bool
     record_visits: bool
     record_memory: bool = False
+    tokens: int = 1  # of each replica; the rows of keys and state are tokens
+    meeting: str = "pass"
+    links: LinkTimes | None = None  # if links differ
 
     @property
     def update(self) -> Update:
@@ -50,9 +54,14 @@ class RunPlan:
         return self.method.detector
 
     @property
-    def replicas(self) -> int:
-        """The number of walks."""
+    def walkers(self) -> int:
+        """The number of tokens of all replicas together."""
         return len(self.keys)
+
+    @property
+    def replicas(self) -> int:
+        """The number of repetitions."""
+        return len(self.keys) // self.tokens
 
     @property
     def scheduled(self) -> bool:
@@ -68,14 +77,14 @@ class RunPlan:
 
     def node_memory_bytes(self) -> int:
         """Return the bytes that the memory of all nodes takes per replica."""
-        counts = sample_counts(self.problem)
+        counts = sample_counts(self.problem, self.phases[0].bound)
         return node_memory_bytes(
             self.method.node_memory, self.problem.dim, self.network.degree, counts
         )
 
     def node_memory(self, replicas: int) -> NodeMemory:
         """Return the memory of all nodes before step 0."""
-        counts = sample_counts(self.problem)
+        counts = sample_counts(self.problem, self.phases[0].bound)
         return NodeMemory(
             self.method.node_memory, replicas, self.problem.dim, self.network.degree, counts
         )
@@ -99,11 +108,14 @@ class RunState:
     node_memory: dict[str, AnyArray]  # what stays, by full name: (replicas, all nodes' entries)
     visits: Ints  # (replicas, n), or (replicas, 0) when not recorded
     walk: Ints32  # (replicas, steps), or (replicas, 0)
+    on_links: (
+        Floats  # (replicas, 1): seconds of all messages so far; (replicas, 0) if links are alike
+    )
 
     @classmethod
     def new(cls, plan: RunPlan, start: Ints, x0: Floats) -> RunState:
         """Return the state before step 0."""
-        count, dim = plan.replicas, plan.problem.dim
+        count, dim = plan.walkers, plan.problem.dim
         first = plan.method.first_memory()
         return cls(
             node=start.astype(np.int64),
@@ -125,6 +137,7 @@ class RunState:
             node_memory=plan.node_memory(count).arrays,
             visits=np.zeros((count, plan.network.n if plan.record_visits else 0), np.int64),
             walk=np.zeros((count, plan.steps if plan.record_walk else 0), np.int32),
+            on_links=np.zeros((count, 0 if plan.links is None else 1)),
         )
 
     def arrays(self) -> dict[str, AnyArray]:
@@ -182,9 +195,11 @@ class RunRecord:
     The numbers of a replica are contiguous in memory, because one thread writes them.
     """
 
-    def __init__(self, replicas: int, checkpoints: int) -> None:
+    def __init__(self, replicas: int, checkpoints: int, timed: bool = False) -> None:
         self.errors: Floats = np.full(
             (replicas, 3, checkpoints), np.nan
         )  # distance2, excess_loss, loss
         # hops, transfers, small messages
         self.counts: Ints = np.zeros((replicas, 3, checkpoints), np.int64)
+        # Seconds, if the run has costs.
+        self.time: Floats = np.zeros((replicas, checkpoints if timed else 0))

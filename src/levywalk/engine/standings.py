@@ -52,11 +52,32 @@ class Standings(NamedTuple):
         for i, stop in enumerate(marks.tolist()):
             advance(start, stop)
             start = stop
-            for name, array in zip(seen._fields, seen, strict=True):
-                array[:, i] = getattr(state, name)
+            seen.note(state, i)
         return seen
+
+    def note(self, state: RunState, mark: int) -> None:
+        """Write the present state of the replicas as that at a mark."""
+        for name, array in zip(self._fields, self, strict=True):
+            array[:, mark] = getattr(state, name)
 
     def last_into(self, state: RunState) -> None:
         """Set a state to that of the replicas at the last mark."""
         for name, array in zip(self._fields, self, strict=True):
             getattr(state, name)[...] = array[:, -1]
+
+
+def last_finite(
+    model_at: Callable[[int], Floats], finite: int, broken: int, model: Floats
+) -> tuple[int, Floats]:
+    """Return the last step at which a model was finite, and the model at that step.
+
+    Bisection finds it, because a model that is not finite remains so.
+    """
+    while broken - finite > 1:
+        middle = (finite + broken) // 2
+        trial = model_at(middle)
+        if np.isfinite(trial).all():
+            finite, model = middle, trial
+        else:
+            broken = middle
+    return finite, model

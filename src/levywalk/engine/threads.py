@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 
 from levywalk.arrays import Ints
-from levywalk.engine.interrupt import Interruptible
+from levywalk.interruption import CtrlC
 from levywalk.progress import Bar
 
 _LOOK = 0.1  # seconds between two updates of the progress bar
@@ -29,19 +29,17 @@ class Pace:
     Even after a deadline every thread does at least one piece.
     """
 
-    def __init__(
-        self, begin: int, steps: int, piece: int, interrupt: Interruptible, deadline: float
-    ) -> None:
+    def __init__(self, begin: int, steps: int, piece: int, ctrl_c: CtrlC, deadline: float) -> None:
         self.limit = steps
         self.furthest = self._begin = begin
-        self._piece, self._interrupt, self._deadline = piece, interrupt, deadline
+        self._piece, self.ctrl_c, self._deadline = piece, ctrl_c, deadline
         self._lock = threading.Lock()
         self._settled = False
 
     def until(self, t: int, goal: int) -> int:
         """Return the step at which the piece that begins at t ends."""
         with self._lock:
-            if not self._settled and (self._interrupt.requested or self._late()):
+            if not self._settled and (self.ctrl_c.requested or self._late()):
                 self.limit, self._settled = self.furthest, True
             stop = min(t + self._piece, goal, self.limit)
             self.furthest = max(self.furthest, stop)
@@ -104,14 +102,17 @@ def side_by_side(shares: Sequence[Share], marks: Ints, pace: Pace, bar: Bar) -> 
 
     The calling thread shows their progress and receives Ctrl-C.
     """
-    with _told_while_compiling(bar.show):
+    with _while_compiling(bar.show, pace.ctrl_c):
         return _side_by_side(shares, marks, pace, bar)
 
 
-def _told_while_compiling(show: bool) -> AbstractContextManager[None]:
-    """Return a context that says when compiling takes time; without kernels there is none."""
+def _while_compiling(show: bool, ctrl_c: CtrlC) -> AbstractContextManager[None]:
+    """Return a context that says when compiling takes time, and in which Ctrl-C ends compiling.
+
+    Without kernels there is nothing to compile.
+    """
     compiling = sys.modules.get("levywalk.engine.kernels.compiling")
-    return compiling.telling(show) if compiling else nullcontext()
+    return compiling.watched(show, ctrl_c) if compiling else nullcontext()
 
 
 def _side_by_side(shares: Sequence[Share], marks: Ints, pace: Pace, bar: Bar) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import platform
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,16 +19,16 @@ from levywalk import checks
 from levywalk.arrays import Floats, Ints, Words64
 from levywalk.draws import VERSION, Domain, keys
 from levywalk.engine.bind import BoundPhase, Sites, method_of
-from levywalk.engine.interrupt import Interruptible
-from levywalk.engine.memory import require_room
 from levywalk.engine.prepare import check_steps, start_nodes, threads_for
 from levywalk.engine.threads import Pace, Share, equal_shares, side_by_side
 from levywalk.engine.walk_shares import BATCHES, KernelWalkShare, ReferenceWalkShare, WalkNotes
-from levywalk.errors import InvalidParameter
+from levywalk.errors import Interrupted, InvalidParameter
+from levywalk.interruption import CtrlC, Listening
 from levywalk.memory import NodeMemory, node_memory_bytes
-from levywalk.network import Network
+from levywalk.network import Network, as_network
 from levywalk.problem import Problem
 from levywalk.progress import Bar
+from levywalk.room import require_room
 from levywalk.schedule import Constant
 from levywalk.step import PublishedPhase
 from levywalk.trace.walk_record import WalkRecord
@@ -80,7 +81,12 @@ def walk(
     Returns
     -------
     WalkRecord
-        The recorded walks. After Ctrl-C it contains the steps done so far, and
+        The recorded walks.
+
+    Raises
+    ------
+    Interrupted
+        After Ctrl-C. ``partial`` is the record of the steps done so far, and its
         ``provenance["interrupted"]`` is true.
 
     Examples
@@ -92,63 +98,73 @@ def walk(
     >>> bool(trapped.longest_dwell[0] > 5 * free.longest_dwell[0])
     True
     """
-    steps, replicas = check_steps(steps), checks.integer("replicas", replicas, low=1)
-    problem, bound = bind_walk(network, design, problem)
-    values = _observable(observable, network.n)
-    for wanted, name, size in (
-        (record_visits, "visits", 8 * network.n),
-        (record_first, "first visits", 8 * network.n),
-        (record_walk, "walk", 4 * steps),
-        (values.size > 0, "the observable's sums", 8 * BATCHES),
-        (True, "walkers", 200),
-    ):
-        if wanted:
-            require_room(name, (replicas, size), 1, "record less, or use fewer replicas")
-    nodes = start_nodes(
-        start,
-        design,
-        network,
-        problem,
-        bound,
-        keys(checks.seed(seed), Domain.START, range(replicas)),
-    )
-    record = WalkNotes(
-        network.n,
-        steps,
-        replicas,
-        nodes,
-        record_visits,
-        record_dwell,
-        record_first,
-        record_walk,
-        values,
-    )
-    walk_keys = keys(seed, Domain.WALK, range(replicas))
-    edges = np.unique(np.round(np.linspace(0, steps, BATCHES + 1)).astype(np.int64))[1:]
-    began = time.perf_counter()
-    shares = _shares(network, problem, bound, record, walk_keys, steps, threads)
-    done = _walk(shares, steps, edges, replicas, progress, design.name)
-    provenance = {
-        "levywalk": __version__,
-        "draws": VERSION,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "seed": int(seed),
-        "steps": steps,
-        "replicas": replicas,
-        "network": {
-            "name": network.name,
-            "n": network.n,
-            "edges": network.n_edges,
-            "self_loops": network.self_loops,
-        },
-        "design": design.describe(),
-        "start": start if isinstance(start, (str, int)) else np.asarray(start).tolist(),
-        "interrupted": done < steps,
-        "seconds": time.perf_counter() - began,
-    }
-    return record.published(done, edges[edges <= done], bound.law, provenance)
+    with Listening() as ctrl_c:
+        steps, replicas = check_steps(steps), checks.integer("replicas", replicas, low=1)
+        network = as_network(network)
+        problem, bound = bind_walk(network, design, problem)
+        values = _observable(observable, network.n)
+        for wanted, name, size in (
+            (record_visits, "visits", 8 * network.n),
+            (record_first, "first visits", 8 * network.n),
+            (record_walk, "walk", 4 * steps),
+            (values.size > 0, "the observable's sums", 8 * BATCHES),
+            (True, "walkers", 200),
+        ):
+            if wanted:
+                require_room(name, (replicas, size), 1, "record less, or use fewer replicas")
+        nodes = start_nodes(
+            start,
+            design,
+            network,
+            problem,
+            bound,
+            keys(checks.seed(seed), Domain.START, range(replicas)),
+        )
+        record = WalkNotes(
+            network.n,
+            steps,
+            replicas,
+            nodes,
+            record_visits,
+            record_dwell,
+            record_first,
+            record_walk,
+            values,
+        )
+        walk_keys = keys(seed, Domain.WALK, range(replicas))
+        edges = np.unique(np.round(np.linspace(0, steps, BATCHES + 1)).astype(np.int64))[1:]
+        began = time.perf_counter()
+        shares = _shares(network, problem, bound, record, walk_keys, steps, threads)
+        with ctrl_c.held():
+            done = _walk(shares, steps, edges, replicas, progress, design.name, ctrl_c)
+            provenance = {
+                "levywalk": __version__,
+                "draws": VERSION,
+                "numpy": np.__version__,
+                "python": platform.python_version(),
+                "machine": platform.machine(),
+                "seed": int(seed),
+                "steps": steps,
+                "replicas": replicas,
+                "network": {
+                    "name": network.name,
+                    "n": network.n,
+                    "edges": network.n_edges,
+                    "self_loops": network.self_loops,
+                },
+                "design": design.describe(),
+                "start": start if isinstance(start, (str, int)) else np.asarray(start).tolist(),
+                "interrupted": done < steps,
+                "seconds": time.perf_counter() - began,
+            }
+            law = bound.spread(bound.law)
+            found = replace(
+                record.published(done, edges[edges <= done], law, provenance),
+                node_names=network.given_names,
+            )
+            if ctrl_c.requested:
+                raise Interrupted(found)
+            return found
 
 
 class _Flat:
@@ -211,10 +227,14 @@ def _shares(
     steps: int,
     threads: int | None,
 ) -> list[Share]:
-    """Return each thread's walkers; a walk without a kernel runs in one thread of plain Python."""
+    """Return each thread's walkers; a walk without a kernel runs in one thread of plain Python.
+
+    So does a walk through nodes without data, for which the vector loop has no code.
+    """
     replicas = len(walk_keys)
     phase = BoundPhase(bound, PublishedPhase(bound.walk, bound.mean_score, Constant(1.0)))
-    if not is_plain_design(bound.walk):
+    passes = bound.idle is not None and bound.table is None
+    if passes or not is_plain_design(bound.walk):
         method = method_of((phase,), Sgd(), None, problem)
         memory = None
         if method.node_memory:
@@ -225,24 +245,27 @@ def _shares(
         return [ReferenceWalkShare(record, walk_keys, Sites(method, problem, [bound]), memory)]
     from levywalk.engine.kernels import tables, walkers
 
-    packed, far = tables.pack(network, bound, None, None)
+    packed, reach = tables.pack(network, bound, None, None)
 
     def course(start: int, stop: int) -> Course:
         return walkers.Course(np.ones(1), phase.jump_probabilities(start, stop), phase.distances())
 
     return [
-        KernelWalkShare(record, rows, walk_keys, packed, bound.table is not None, far, course)
+        KernelWalkShare(record, rows, walk_keys, packed, bound.table is not None, reach, course)
         for rows in equal_shares(replicas, threads_for(threads, steps * replicas))
     ]
 
 
 def _walk(
-    shares: list[Share], steps: int, ends: Ints, replicas: int, progress: bool | None, name: str
+    shares: list[Share],
+    steps: int,
+    ends: Ints,
+    replicas: int,
+    progress: bool | None,
+    name: str,
+    ctrl_c: CtrlC,
 ) -> int:
     """Advance all walkers, each thread its own share; return the number of steps made."""
-    with (
-        Interruptible() as interrupt,
-        Bar(f"walking {name}", steps * len(shares), show=progress) as bar,
-    ):
-        pace = Pace(0, steps, max(1, min(_PIECE, _PIECE_OF_ALL // replicas)), interrupt, math.inf)
+    with Bar(f"walking {name}", steps * len(shares), show=progress) as bar:
+        pace = Pace(0, steps, max(1, min(_PIECE, _PIECE_OF_ALL // replicas)), ctrl_c, math.inf)
         return min(side_by_side(shares, ends, pace, bar), steps)

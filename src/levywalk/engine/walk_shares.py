@@ -18,7 +18,7 @@ from levywalk.engine.reference import ask_nodes
 from levywalk.engine.standings import Standings
 from levywalk.engine.threads import Share
 from levywalk.memory import NodeMemory
-from levywalk.step import Travelling, moved
+from levywalk.step import Travelling, moved, passed
 from levywalk.trace.walk_record import WalkRecord
 
 if TYPE_CHECKING:
@@ -121,14 +121,14 @@ class KernelWalkShare(Share):
         walk_keys: Words64,
         tables: Tables,
         iid: bool,
-        far: bool,
+        reach: int,
         course: Callable[[int, int], Course],
     ) -> None:
         from levywalk.engine.kernels import walkers
         from levywalk.engine.kernels.machine import shape
 
         self.record, self.tables, self.course = record, tables, course
-        case = (0, False, False, iid, far)
+        case = (0, False, False, iid, reach)
         _, group, chunk = shape()
         whole = rows.start + (rows.stop - rows.start) // group * group
         parts = ((group, slice(rows.start, whole)), (1, slice(whole, rows.stop)))
@@ -228,10 +228,10 @@ class ReferenceWalkShare(Share):
 
     def _advance_one(self, r: int, start: int, stop: int) -> None:
         record, sites, memory, token = self.record, self.sites, self.memory, self.tokens[r]
-        v = int(record.node[r])
+        v, idle = int(record.node[r]), sites.bounds[0].idle
         for t in range(start, stop):
             record.note(r, v, t)
-            token, words = token._replace(step=t + 1), Words(self.keys[r], t)
+            token, words = token._replace(step=t + 1, passes=0), Words(self.keys[r], t)
             while True:
                 site = sites(v)
                 if memory is not None:
@@ -240,8 +240,11 @@ class ReferenceWalkShare(Share):
                 token, to = moved(site, token, words)
                 record.transfers[r] += to != v
                 v = to
-                if not token.distance:
+                if token.distance:
+                    continue
+                if idle is None or not idle[v]:
                     break
+                token = passed(token)
         record.node[r], record.hops[r], record.small_messages[r] = (
             v,
             token.hops,

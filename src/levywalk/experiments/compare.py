@@ -16,13 +16,15 @@ import numpy.typing as npt
 from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.engine import check_run, check_sizes, run
-from levywalk.errors import DataWarning, InvalidParameter
+from levywalk.errors import DataWarning, Interrupted, InvalidParameter
 from levywalk.experiments.state_files import StateFolder
 from levywalk.experiments.tuning import best, tune_step_size
-from levywalk.network import Network
+from levywalk.interruption import interruptible
+from levywalk.network import Network, as_network
 from levywalk.problem import Problem, check_problem, optimum_of
 from levywalk.problem.named import flat_model, flat_problem
-from levywalk.trace import Trace
+from levywalk.remedy import typed
+from levywalk.trace import Costs, Trace, as_costs
 from levywalk.trace.comparison import Comparison, Trial
 from levywalk.trace.ranking import ACCURACY, Criterion, Ranking
 from levywalk.updates import Update, as_update
@@ -31,6 +33,7 @@ from levywalk.walks import Walk
 _Run = tuple[Trace, tuple[Trial, ...], float]  # the reported run, what tuning tried, the step size
 
 
+@interruptible
 def compare(
     network: Network,
     problem: Problem,
@@ -49,15 +52,19 @@ def compare(
     update: Update | str | None = None,
     measure_loss: str | int = "auto",
     rank_by: str | Callable[[Floats], float] | None = None,
+    costs: Costs | str | None = None,
     resume: str | Path | None = None,
     progress: bool | None = None,
 ) -> Comparison:
     """Run several designs, each at the step size that suits it best.
 
-    With ``step_size="tuned"`` each design gets the step size, on one log grid in γL* (with the
-    design's own L* = max w(v)L_v), that reaches ``accuracy`` in the fewest steps; if none does, the
-    one with the least error at the end. The grid is extended while the best step size lies at its
-    edge. Tuning uses as many replicas as the report, with random keys that the report never uses.
+    With ``step_size="tuned"`` each design gets the step size with which the fewest steps to
+    ``accuracy`` suffice in four of five bootstrap samples of the tuning walks; if none reaches it
+    so often, the one with the least error at the end. The step sizes are on one log grid in γL*
+    (with the design's own L* = max w(v)L_v), which is extended while the best lies at its edge and
+    refined around the best, to sixteen a decade. Tuning uses as many replicas as the report, with
+    random keys that the report never uses; the intervals of ``steps_to`` cover both. A
+    `DataWarning` says if no step size reaches the accuracy, or if the best is still at an edge.
 
     Parameters
     ----------
@@ -78,10 +85,19 @@ def compare(
         initial value; "excess_loss", f(x) - f(x*) over its initial value; "loss", f(x); or a
         function from a model to a number, smaller is better, which is evaluated on the final models
         only. Default: "distance2" if the optimum of the problem is known, else "loss".
+    costs
+        As in `levywalk.run`: the traces then have an axis of time, and the table the time to each
+        accuracy. Step sizes are tuned for steps.
     resume
         A folder for the state of every tuning and run; it is created if it is missing. If the
         comparison is interrupted, make the same call again to resume: finished parts are read, not
         computed again. The state of another comparison is refused, as in `levywalk.run`.
+
+    Raises
+    ------
+    Interrupted
+        After Ctrl-C. ``partial`` is the comparison of the designs that have been run, the last one
+        perhaps with a shortened trace; None if there is none yet.
 
     Examples
     --------
@@ -96,7 +112,7 @@ def compare(
         raise InvalidParameter(
             f"designs must be a non-empty dict of names and designs, got {designs!r}"
         )
-    problem = flat_problem(problem)
+    network, problem = as_network(network), flat_problem(problem)
     x0 = flat_model(problem, x0)
     steps, replicas = check_sizes(steps, replicas, record_every)
     seed = checks.seed(seed)
@@ -109,6 +125,10 @@ def compare(
     default = {
         name: own.default_step_size(largest[name], problem) for name, (_, own) in methods.items()
     }
+    costs = as_costs(costs)
+    if costs is not None:
+        costs.factors(network.n)
+        costs.link_factors(network.indptr, network.indices)
     given = None if _is_tuned(step_size) else _given_sizes(step_size, default)
     ranking = ranking_for(problem, rank_by, accuracy, x0, measure_loss)
     if ranking.name == Criterion.EXCESS_LOSS:
@@ -132,9 +152,21 @@ def compare(
             # That distance2 is unknown is no surprise where designs are ranked by something else.
             warnings.filterwarnings("ignore", "problem has no optimum", DataWarning)
         runs = _run_all(
-            network, problem, methods, ranking, given, largest, states, progress=progress, **options
+            network,
+            problem,
+            methods,
+            ranking,
+            given,
+            default,
+            states,
+            costs,
+            progress=progress,
+            **options,
         )
-    return _comparison(runs, ranking)
+    found = _comparison(runs, ranking)
+    for caution in found.cautions:
+        warnings.warn(caution, DataWarning, stacklevel=3)
+    return found
 
 
 def _run_all(
@@ -143,44 +175,53 @@ def _run_all(
     methods: Mapping[str, tuple[Walk, Update]],
     ranking: Ranking,
     sizes: Mapping[str, float] | None,
-    largest: Mapping[str, float],
+    units: Mapping[str, float],
     states: StateFolder | None,
+    costs: Costs | None,
     *,
     record_walk: bool,
     measure_loss: str | int,
     **options: Any,
 ) -> dict[str, _Run]:
-    """Tune each design, unless its step size is given, and run it; Ctrl-C ends the loop."""
+    """Tune each design, unless its step size is given, and run it.
+
+    Ctrl-C raises `Interrupted` with the comparison of what has been run.
+    """
     runs: dict[str, _Run] = {}
     for name, (design, update) in methods.items():
         trials: tuple[Trial, ...] = ()
-        if sizes is None:
-            trials = tune_step_size(
+        size = math.nan
+        try:
+            if sizes is None and update.tunable:
+                trials = tune_step_size(
+                    network,
+                    problem,
+                    design,
+                    units[name],
+                    ranking,
+                    states,
+                    update=update,
+                    measure_loss=measure_loss,
+                    **options,
+                )
+            size = best(trials).step_size if trials else (sizes or units)[name]
+            trace = run(
                 network,
                 problem,
                 design,
-                largest[name],
-                ranking,
-                states,
+                step_size=size,
+                record_walk=record_walk,
                 update=update,
                 measure_loss=measure_loss,
+                costs=costs,
+                resume=states.file(name, "run") if states else None,
                 **options,
             )
-        size = best(trials).step_size if sizes is None else sizes[name]
-        trace = run(
-            network,
-            problem,
-            design,
-            step_size=size,
-            record_walk=record_walk,
-            update=update,
-            measure_loss=measure_loss,
-            resume=states.file(name, "run") if states else None,
-            **options,
-        )
-        runs[name] = trace, trials, size
-        if trace.provenance["interrupted"]:
-            break
+            runs[name] = trace, trials, size
+        except Interrupted as interrupted:
+            if interrupted.partial is not None:
+                runs[name] = interrupted.partial, trials, size
+            raise Interrupted(_comparison(runs, ranking) if runs else None) from None
     return runs
 
 
@@ -263,10 +304,12 @@ def ranking_for(
         rank_by = Criterion.LOSS if optimum is None else Criterion.DISTANCE2
         if optimum is None:
             warnings.warn(
-                "the optimum of the problem is not known, so designs are ranked by the loss; "
-                "give rank_by='loss' to say so, or the problem an attribute `optimum`",
+                "the optimum of the problem is not known, so designs are ranked by the loss"
+                + typed(
+                    "; give rank_by='loss' to say so, or the problem an attribute `optimum`", ""
+                ),
                 DataWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
     first = _first_models(problem, x0)
     if callable(rank_by):
@@ -298,9 +341,11 @@ def ranking_for(
         distances = [float(np.sum((x - optimum) ** 2)) for x in first]
     if not all(0.0 < distance < math.inf for distance in distances):
         raise InvalidParameter(
-            "the relative error is undefined: x0 is the optimum or too far from it; give another "
-            "x0, "
-            "or rank_by='loss'"
+            "the relative error is undefined: x0 is the optimum or too far from it; "
+            + typed(
+                "give another x0, or rank_by='loss'",
+                "the walk begins at 0, so take another --target, or smaller numbers",
+            )
         )
     return Ranking(name, checks.positive("accuracy", ACCURACY if accuracy is None else accuracy))
 

@@ -56,6 +56,25 @@ def written_experiment(
     return settings, check_experiment(settings, "the comparison")
 
 
+def changed_experiment(content: dict[str, Any], place: Path, folder: Path) -> dict[str, Any]:
+    """Return the settings of an experiment file at ``place``, as a file in ``folder`` has them.
+
+    Examples
+    --------
+    >>> content = {"network": {"family": "file", "file": "my.edges"}, "problem": {"data": "x"}}
+    >>> changed_experiment(content, Path("a"), Path("a/out"))["network"]["file"]
+    '../my.edges'
+    """
+    settings = dict(content)
+    for part in ("network", "problem"):
+        section = content[part]
+        if "file" in section:
+            settings[part] = files_seen_from(
+                folder, section | {"file": str(place / section["file"])}
+            )
+    return settings | {"output": {**content.get("output", {}), "folder": str(folder)}}
+
+
 def may_write(folder: Path) -> None:
     """Refuse to overwrite an experiment file that was written or changed by hand."""
     path = folder / FILE

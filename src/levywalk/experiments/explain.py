@@ -21,6 +21,14 @@ def explain(model: type[BaseModel], item: Any) -> str:
     if kind == "extra_forbidden":
         near = difflib.get_close_matches(str(item["loc"][-1]), known[1], n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
+        inside = [
+            name
+            for name, field in model.model_fields.items()
+            for section in _flatten(field.annotation)
+            if len(item["loc"]) == 1 and item["loc"][0] in getattr(section, "model_fields", ())
+        ]
+        if inside:
+            hint = f"did you mean '{inside[0]}.{item['loc'][0]}'? "
         return f"{key}: unknown key (value {value!r}); {hint}known here: {', '.join(known[1])}"
     if kind == "missing":
         return f"{key}: missing; add it"

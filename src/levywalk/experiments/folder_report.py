@@ -15,6 +15,7 @@ import numpy as np
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.experiments.inspect import inspect
 from levywalk.experiments.spec import Experiment, check_experiment
+from levywalk.inside import inside
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.progress import Bar
@@ -23,6 +24,7 @@ from levywalk.report.curves import curves_of
 from levywalk.report.page.build import claims_page, html_page, write_page
 from levywalk.report.page.images import FigureImage
 from levywalk.report.page.theory import Theory
+from levywalk.room import at_most
 from levywalk.theory import bounds
 from levywalk.trace import Comparison
 from levywalk.trace.comparison_files import RESULT, require_folder
@@ -32,6 +34,7 @@ from levywalk.walks import Design, Walk
 
 MOST_NODES = 2_000  # for larger networks, spectra take minutes
 PAGE = "report.html"
+_STRANGERS = 512 << 20  # bytes of the network, and of the data, that somebody else's settings give
 
 
 def write_report(
@@ -39,6 +42,7 @@ def write_report(
     out: str | Path | None = None,
     *,
     figures: bool = False,
+    own_files: bool = False,
     progress: bool | None = None,
 ) -> list[Path]:
     """Write a comparison, or what a folder holds, as one HTML page that opens offline; return the
@@ -54,8 +58,13 @@ def write_report(
         The file to write; default: report.html in the folder, or here for a comparison.
     figures
         Whether to write each figure for a paper as well, as PDF and PNG, beside the page.
+    own_files
+        Whether the folder's results are your own, so that files that they name may be read wherever
+        they are. By default only files inside the folder are read, since the folder may come from
+        somebody else; without its network or data, the page has no theory.
     progress
-        Whether to show a progress bar; default: only if stderr is a terminal.
+        Whether to show a progress bar; default: in a notebook, or if stderr is a
+        terminal.
 
     Examples
     --------
@@ -66,6 +75,8 @@ def write_report(
     """
     in_memory = isinstance(source, Comparison)
     folder = Path() if isinstance(source, Comparison) else require_folder(source)
+    if not in_memory and not own_files:
+        _stay_inside(folder)
     claims = [] if in_memory else read_claims(folder)
     if not isinstance(source, Comparison):
         alone = (folder / CLAIMS).exists() and not (folder / RESULT).exists()
@@ -75,7 +86,7 @@ def write_report(
     path = _page_file(folder, out)
     place = path.parent if in_memory else folder
     curves = curves_of(source)
-    theory = theory_beside(source, place, progress)
+    theory = theory_beside(source, place, progress, own_files=own_files or in_memory)
     command = rerun_command(place) if source.settings else ""
     page = html_page(source, command=command, theory=theory, curves=curves, claims=claims)
     written = [write_page(page, path)]
@@ -84,6 +95,12 @@ def write_report(
 
         written += paper_figures(source, curves, path.parent)
     return written
+
+
+def _stay_inside(folder: Path) -> None:
+    """Refuse a folder with a link that would make the report read or write elsewhere."""
+    for name in (RESULT, CLAIMS, PAGE, *(path.name for path in folder.glob("*.nc"))):
+        inside(folder, name)
 
 
 def rerun_command(folder: Path) -> str:
@@ -114,9 +131,17 @@ def _write_claims(claims: list[dict[str, Any]], folder: Path, path: Path, figure
     return write_page(claims_page(claims, images, read_how_asked(folder)), path)
 
 
-def theory_beside(results: Comparison, folder: Path, progress: bool | None = None) -> Theory:
+def theory_beside(
+    results: Comparison,
+    folder: Path,
+    progress: bool | None = None,
+    *,
+    own_files: bool = True,
+) -> Theory:
     """Judge each design on the network and the data of the run; if that is not possible, say
     why.
+
+    Without ``own_files`` only files inside the folder are read, and little memory is taken.
     """
     if results.rank_by != Criterion.DISTANCE2:
         return _without(
@@ -133,7 +158,9 @@ def theory_beside(results: Comparison, folder: Path, progress: bool | None = Non
         return _without("the folder does not hold the experiment’s settings")
     try:
         experiment = check_experiment(results.settings, f"settings in {RESULT}")
-        network, problem, designs = _parts(experiment, folder)
+        network, problem, designs = (
+            _parts(experiment, folder) if own_files else _parts_inside(experiment, folder)
+        )
     except LevywalkError as error:
         return _without(f"network and data cannot be built again ({str(error).splitlines()[0]})")
     for key, thing in (("network", network), ("problem", problem)):
@@ -176,6 +203,15 @@ def _parts(experiment: Experiment, folder: Path) -> tuple[Network, Any, dict[str
         except LevywalkError:
             continue
     return _walks_of(*experiment.build(places[-1]))
+
+
+def _parts_inside(experiment: Experiment, folder: Path) -> tuple[Network, Any, dict[str, Walk]]:
+    """Build an experiment of somebody else: its files lie in the folder, and it is small."""
+    for section in (experiment.network, experiment.problem):
+        if hasattr(section, "file"):
+            inside(folder, section.file)
+    with at_most(_STRANGERS):
+        return _walks_of(*experiment.build(folder))
 
 
 def _walks_of(

@@ -44,9 +44,9 @@ class Judgement:
         The total variation distance between the target and the stationary law of the chain, which
         jumps cause.
     law, target
-        Both laws, one share per node.
+        Both laws, one share per node with data.
     prediction
-        The predicted cost in the limit of small step sizes. None if the network is too large, or if
+        The predicted cost. None if the network is too large, or if
         the problem has no optimum other than 0.
     """
 
@@ -72,12 +72,13 @@ class Judgement:
         )
 
     def _repr_html_(self) -> str:
-        steps = None if self.prediction is None else self.prediction.steps
+        guess = self.prediction
         rows: list[tuple[str, object]] = [
             ("entrapment score", self.entrapment.score),
             ("right spectral gap", self.entrapment.gap.value),
             ("total variation distance from the target", self.total_variation),
-            ("predicted steps", steps),
+            ("predicted steps", None if guess is None else guess.steps),
+            ("are they trusted?", None if guess is None else guess.verdict),
             *((f"method, {name}", answer) for name, answer in self.answers.items()),
         ]
         return table_html(rows, self.entrapment.design)
@@ -90,7 +91,7 @@ class Inspection:
     Attributes
     ----------
     network, smoothness
-        The network and L_v of every node.
+        The network and L_v of every node with data.
     accuracy
         The relative error of the predicted costs.
     judgements
@@ -119,8 +120,9 @@ class Inspection:
             "right spectral gap",
             "total variation distance from the target",
             "predicted steps",
+            "trusted",
         ]
-        keys = ("design", "score", "spectral_gap", "total_variation", "steps")
+        keys = ("design", "score", "spectral_gap", "total_variation", "steps", "steps_trusted")
         rows = [[row[key] for key in keys] for row in self.rows()]
         caption = f"Before the run: {self.network.n} nodes, accuracy {100 * self.accuracy:g} %"
         return columns_html(header, rows, caption)
@@ -137,6 +139,15 @@ class Inspection:
             f"{name}: {_methods(judgement.answers)}." for name, judgement in self.judgements.items()
         ]
 
+    @property
+    def verdicts(self) -> list[str]:
+        """One sentence per design about how far its predicted steps can be trusted."""
+        return [
+            f"{name}: {found.prediction.verdict}."
+            for name, found in self.judgements.items()
+            if found.prediction is not None
+        ]
+
     def rows(self) -> list[dict[str, Any]]:
         """Return one row of plain numbers per design."""
         out = []
@@ -148,6 +159,7 @@ class Inspection:
                     "design": name,
                     "score": trap.score,
                     "nodes": list(worst.nodes),
+                    "names": list(worst.names) or None,
                     "dwell": worst.dwell,
                     "iid_dwell": worst.iid_dwell,
                     "escape": worst.escape,
@@ -167,6 +179,8 @@ class Inspection:
                     "steps": None if guess is None else guess.steps,
                     "steps_method": None if guess is None else guess.method,
                     "steps_error": None if guess is None else guess.error,
+                    "steps_trusted": None if guess is None else guess.trusted,
+                    "steps_reason": None if guess is None else guess.reason,
                     "transfers": None if guess is None else guess.transfers,
                     "relative_step_size": None if guess is None else guess.relative_step_size,
                     "bias2": None if guess is None else guess.bias2,
@@ -202,13 +216,13 @@ def inspect(
     accuracy
         The relative error of the predicted costs.
     progress
-        Whether to show a progress bar. Default: if standard error is a terminal.
+        Whether to show a progress bar. Default: in a notebook, or if stderr is a terminal.
 
     Examples
     --------
     >>> import levywalk as lw
     >>> from levywalk.experiments.inspect import inspect
-    >>> found = inspect(lw.ring(60), lw.heterogeneous(60, important=1))
+    >>> found = inspect(lw.ring(24), lw.heterogeneous(24, dim=3, important=1))
     >>> trapped, free = found.judgements["WeightRW"], found.judgements["MHLJ"]
     >>> trapped.entrapment.score > free.entrapment.score
     True

@@ -8,18 +8,26 @@ import difflib
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from levywalk import checks
 from levywalk.errors import InvalidParameter
-from levywalk.experiments.spec import hints_of, problem_of
-from levywalk.network import FAMILIES, Network, read_network
-from levywalk.problem import LeastSquares, Problem, load_dataset, partition
+from levywalk.experiments.sources import (
+    build_network,
+    build_problem,
+    with_data_options,
+    with_network_options,
+)
+from levywalk.experiments.spec import hints_of
+from levywalk.network import FAMILIES, Network
+from levywalk.problem import LeastSquares, Problem
 from levywalk.problem.partition import HOW
+from levywalk.problem.problem import IDLE
 from levywalk.registry import arguments_of, check_arguments, find, from_dict, names
 from levywalk.updates import Update
 from levywalk.walks import Walk
@@ -33,20 +41,26 @@ _SHORT = {
 _FAMILIES = {name: name for name in FAMILIES} | _SHORT
 
 
-def network_settings(text: str, *, seed: int = 0, self_loops: str = "none") -> dict[str, Any]:
+def network_settings(
+    text: str, *, seed: int = 0, options: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return the section [network] of an experiment file: a family with its numbers, or a path.
 
     Examples
     --------
-    >>> network_settings("ws:100,4,0.1", seed=3)
+    >>> network_settings("ws:100,4,0.1", seed=3, options={"self_loops": "none"})
     {'family': 'watts_strogatz', 'n': 100, 'k': 4, 'p': 0.1, 'seed': 3, 'self_loops': 'none'}
     """
+    return with_network_options(_network_section(text, seed), options or {})
+
+
+def _network_section(text: str, seed: int) -> dict[str, Any]:
     name, colon, numbers = text.partition(":")
     if colon and name in _FAMILIES:
         family = _FAMILIES[name]
         random = {"seed": seed} if "seed" in inspect.signature(FAMILIES[family]).parameters else {}
-        return {"family": family, **_numbers(name, numbers), **random, "self_loops": self_loops}
-    if not Path(text).exists() and "/" not in text and "." not in text:
+        return {"family": family, **_numbers(name, numbers), **random}
+    if not checks.exists(text) and "/" not in text and "." not in text:
         hint = _did_you_mean(
             name, _FAMILIES, lambda family: f"{family}:{','.join(_wanted(family))}"
         )
@@ -54,24 +68,20 @@ def network_settings(text: str, *, seed: int = 0, self_loops: str = "none") -> d
             f"network must be a file or one of {', '.join(f'{key}:…' for key in _FAMILIES)}, got "
             f"{text!r}{hint}"
         )
-    return {"family": "file", "file": str(checks.existing_file(text)), "self_loops": self_loops}
+    return {"family": "file", "file": str(checks.existing_file(text))}
 
 
-def read_network_text(text: str, *, seed: int = 0, self_loops: str = "none") -> Network:
-    """Read a network: a family with its numbers, or a path.
+def read_network_text(
+    text: str, *, seed: int = 0, options: Mapping[str, Any] | None = None
+) -> Network:
+    """Read a network: a family with its numbers, or a path; options as in [network].
 
     Examples
     --------
     >>> read_network_text("grid:3,4").n
     12
     """
-    settings = network_settings(text, seed=seed, self_loops=self_loops)
-    family = settings.pop("family")
-    return (
-        read_network(settings["file"], self_loops=self_loops)
-        if family == "file"
-        else FAMILIES[family](**settings)
-    )
+    return build_network(network_settings(text, seed=seed, options=options))
 
 
 def _numbers(name: str, text: str) -> dict[str, Any]:
@@ -104,67 +114,54 @@ def problem_settings(
     text: str,
     *,
     important: int | None = None,
-    loss: str = "least_squares",
-    how: str = "iid",
-    ridge: float = 0.0,
     seed: int = 0,
+    options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the section [problem] of an experiment file: ``heterogeneous``, ``homogeneous``, or a
-    path to a data set.
+    path to a data set; options as in [problem].
 
     Examples
     --------
     >>> problem_settings("heterogeneous", important=2)
     {'data': 'heterogeneous', 'important': 2, 'seed': 0}
     """
-    find("loss", loss)
-    checks.choice("partition", how, HOW)
-    drawn = text in ("heterogeneous", "homogeneous")
+    given = dict(options or {})
+    if "loss" in given:
+        loss_recipe(given["loss"])
+    if "partition" in given:
+        checks.choice("partition", given["partition"], HOW)
+    if "idle" in given:
+        checks.choice("idle", given["idle"], IDLE)
     if important is not None and text != "heterogeneous":
         raise InvalidParameter(
             f"important = {important} belongs to data 'heterogeneous', got {text!r}; leave it out"
         )
-    if drawn and (loss, how, ridge) != ("least_squares", "iid", 0.0):
-        raise InvalidParameter(
-            f"loss, partition and ridge belong to a data file, got {text!r}; leave them out"
-        )
-    if drawn:
+    return with_data_options(_data_section(text, important, seed), given)
+
+
+def _data_section(text: str, important: int | None, seed: int) -> dict[str, Any]:
+    if text in ("heterogeneous", "homogeneous"):
         count = {} if important is None else {"important": important}
         return {"data": text, **count, "seed": seed}
-    if not Path(text).exists() and "." not in text and "/" not in text:
+    if not checks.exists(text) and "." not in text and "/" not in text:
         hint = _did_you_mean(text, ("heterogeneous", "homogeneous"))
         raise InvalidParameter(
             f"data must be 'heterogeneous', 'homogeneous' or a file, got {text!r}{hint}"
         )
-    file = str(checks.existing_file(text))
-    return {
-        "data": "file",
-        "file": file,
-        "loss": loss,
-        "partition": how,
-        "ridge": ridge,
-        "seed": seed,
-    }
+    return {"data": "file", "file": str(checks.existing_file(text)), "seed": seed}
 
 
-def read_problem_text(text: str, n: int, **options: Any) -> Problem:
-    """Read a problem for n nodes: ``heterogeneous``, ``homogeneous``, or a path to a data set;
+def read_problem_text(text: str, network: Network, **options: Any) -> Problem:
+    """Read a problem for a network: ``heterogeneous``, ``homogeneous``, or a path to a data set;
     options as above.
 
     Examples
     --------
-    >>> read_problem_text("heterogeneous", 50, important=1).n
+    >>> import levywalk as lw
+    >>> read_problem_text("heterogeneous", lw.ring(50), important=1).n
     50
     """
-    settings = problem_settings(text, **options)
-    data = settings.pop("data")
-    if data != "file":
-        made: Problem = find("data", data)(n, **settings)
-        return made
-    features, targets = load_dataset(settings["file"])
-    node = partition(features, targets, n, how=settings["partition"], seed=settings["seed"])
-    loss = from_dict("loss", {"kind": settings["loss"]})
-    return problem_of(features, targets, loss, node, settings["ridge"])
+    return build_problem(problem_settings(text, **options), network)
 
 
 def design_settings(text: str) -> dict[str, dict[str, Any]]:
@@ -178,6 +175,8 @@ def design_settings(text: str) -> dict[str, dict[str, Any]]:
     >>> design_settings("unif_rw,mhlj:p_jump=0.2,max_hops=5")
     {'UnifRW': {'kind': 'unif_rw'},
      'MHLJ(p_jump=0.2, max_hops=5)': {'kind': 'mhlj', 'p_jump': 0.2, 'max_hops': 5}}
+    >>> list(design_settings("mhda:target=importance,mixed_rw:mix=0.3"))
+    ['MHDA(target=importance)', 'MixedRW(0.3)']
     >>> design_settings("unif_rw+sgd:minibatch=8")
     {'UnifRW + sgd(minibatch=8)': {'kind': 'unif_rw', 'update': {'kind': 'sgd', 'minibatch': 8}}}
     """
@@ -223,6 +222,18 @@ def read_update_text(text: str) -> Update:
     """
     made: Update = from_dict("update", _recipe("update", text)[1])
     return made
+
+
+def loss_recipe(text: str) -> dict[str, Any]:
+    """Return the recipe of a loss: its name, and its parameters after a colon.
+
+    Examples
+    --------
+    >>> loss_recipe("quantile:level=0.9,width=0.05")
+    {'kind': 'quantile', 'level': 0.9, 'width': 0.05}
+    """
+    find("loss", text.partition(":")[0].strip())
+    return _recipe("loss", text)[1]
 
 
 _PLUS = re.compile(r"\+(?=[A-Za-z_])")  # not the plus of a number such as 1e+5
@@ -271,9 +282,16 @@ def _recipe(kind: str, text: str) -> tuple[str, dict[str, Any]]:
         )
     check_arguments(kind, name, make, given)
     called = str(getattr(make(**given), "name", name))
-    if given and (called == "MHLJ" or kind == "update" or not inspect.isfunction(make)):
+    if given and not _tells(called, make, given):
         called = f"{called}({', '.join(f'{key}={value}' for key, value in given.items())})"
     return called, {"kind": name, **given}
+
+
+def _tells(called: str, make: Callable[..., Any], given: dict[str, Any]) -> bool:
+    """Return whether the name of an object tells what it was made with."""
+    if any(entry.default is entry.empty for entry in arguments_of(make).values()):
+        return any(str(value) in called for value in given.values())
+    return called != str(getattr(make(), "name", called))
 
 
 def _plain_arguments(make: Callable[..., Any]) -> dict[str, Any]:
@@ -284,7 +302,8 @@ def _plain_arguments(make: Callable[..., Any]) -> dict[str, Any]:
         hint = hints.get(
             key, type(parameter.default) if parameter.default is not parameter.empty else str
         )
-        kinds = [one for one in (get_args(hint) or (hint,)) if one in (bool, int, float, str)]
+        parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        kinds = [one for one in parts if one in (bool, int, float, str)]
         if kinds and key != "name":
             found[key] = next(one for one in (bool, int, float, str) if one in kinds)
     return found
@@ -292,6 +311,8 @@ def _plain_arguments(make: Callable[..., Any]) -> dict[str, Any]:
 
 def _given_value(kind: str, name: str, known: dict[str, Any], text: str) -> tuple[str, Any]:
     key, equals, value = (part.strip() for part in text.partition("="))
+    if not equals and key in known:
+        raise InvalidParameter(f"{key} of {kind} {name!r} needs a value: {key}=…, got {text!r}")
     if not equals or key not in known:
         takes = ", ".join(f"{one}=…" for one in known) or "no parameters"
         raise InvalidParameter(
@@ -315,21 +336,21 @@ def _did_you_mean(text: str, known: Iterable[str], shown: Callable[[str], str] =
     return f"; did you mean {shown(plain[near[0]])!r}?" if near else ""
 
 
-def step_size_setting(text: str) -> str | float:
-    """Return "tuned", "theory" or a number.
+def step_size_setting(text: str, words: tuple[str, ...] = ("tuned", "theory")) -> str | float:
+    """Return one of the words, or a number.
 
     Examples
     --------
     >>> step_size_setting("theory"), step_size_setting("1e-3")
     ('theory', 0.001)
     """
-    if text in ("tuned", "theory"):
+    if text in words:
         return text
     try:
         return checks.positive("step_size", float(text))
     except ValueError:
         raise InvalidParameter(
-            f"step_size must be 'tuned', 'theory' or a number above 0, got {text!r}"
+            f"--step-size must be {', '.join(words)} or a number above 0, got {text!r}"
         ) from None
 
 
@@ -349,7 +370,7 @@ def problem_from_smoothness(path: str, n: int) -> Problem:
     judge a walk.
     """
     source = Path(path)
-    if not source.exists():
+    if not checks.exists(source):
         raise InvalidParameter(
             f"smoothness must name a file with one number per line, got {path!r}"
         )

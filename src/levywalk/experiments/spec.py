@@ -8,6 +8,8 @@ takes as arguments are the keys of its section, for the package's own names and 
 from __future__ import annotations
 
 import inspect
+import logging
+import os
 import tomllib
 from collections.abc import Callable, Mapping
 from functools import lru_cache, reduce
@@ -23,12 +25,15 @@ from levywalk.errors import InvalidSpec, LevywalkError
 from levywalk.experiments.explain import explain
 from levywalk.network import Network
 from levywalk.problem import Problem
-from levywalk.problem.losses import LogisticLoss, Loss, SquaredError
+from levywalk.problem.losses import Loss
 from levywalk.registry import arguments_of, find, from_dict, names
+from levywalk.remedy import typed
 from levywalk.schedule import Schedule
+from levywalk.trace import as_costs
 from levywalk.updates import Sgd, Update
 from levywalk.walks import Walk
 
+log = logging.getLogger("levywalk.data")  # the command line shows what is said here
 _PLAIN = (bool, int, float, str, NoneType)
 WalkOrPair = Walk | tuple[Walk, Update]
 
@@ -40,6 +45,20 @@ class _Section(BaseModel):
 # --- sections from the registry -------------------------------------------------------------------
 
 
+def seen_from_here(path: Path) -> Path:
+    """Return a relative path without the detour through the folder of results, as the user would
+    type it.
+
+    Examples
+    --------
+    >>> seen_from_here(Path("docs/../net.edges")).as_posix()
+    'net.edges'
+    """
+    if path.is_absolute() or ".." not in path.parts:
+        return path
+    return Path(os.path.relpath(path.resolve()))
+
+
 class _NetworkFile(_Section):
     """A network from a file."""
 
@@ -48,32 +67,38 @@ class _NetworkFile(_Section):
     format: str | None = None
     self_loops: str = "none"
     largest_component: bool = False
+    directed: Literal["symmetrise", "error"] = "symmetrise"
+    node_base: Literal[0, 1] | None = None
 
     def build(self, folder: Path) -> Network:
         """Read the file, relative to the experiment's folder."""
         return network.read_network(
-            folder / self.file,
+            seen_from_here(folder / self.file),
             format=self.format,
             self_loops=self.self_loops,
             largest_component=self.largest_component,
+            directed=self.directed,
+            node_base=self.node_base,
         )
 
 
 class _Family(_Section):
     family: str
+    largest_component: bool = False
 
     def build(self, folder: Path) -> Network:
         """Make the network."""
-        made: Network = find("network", self.family)(**self.model_dump(exclude={"family"}))
-        return made
+        settings = self.model_dump(exclude={"family", "largest_component"})
+        made: Network = find("network", self.family)(**settings)
+        return made.largest_component() if self.largest_component else made
 
 
 class _DataSource(_Section):
     data: str
 
-    def build(self, n: int, folder: Path) -> Problem:
-        """Draw the data for n nodes."""
-        made: Problem = find("data", self.data)(n, **self.model_dump(exclude={"data"}))
+    def build(self, graph: Network, folder: Path) -> Problem:
+        """Draw the data for the nodes of a network."""
+        made: Problem = find("data", self.data)(graph.n, **self.model_dump(exclude={"data"}))
         return made
 
 
@@ -83,21 +108,57 @@ class _DataFile(_Section):
     loss: str | dict[str, Any] = "least_squares"
     format: str | None = None
     target: str | int | None = None
-    partition: Literal["iid", "label", "dirichlet", "size"] = "iid"
+    node: str | int | None = None
+    features: str | list[str | int] | None = None
+    header: bool | None = None
+    index_base: Literal[0, 1] | None = None
+    labels: str | list[str | int | float] | None = None
+    intercept: bool = False
+    standardise: bool = False
+    missing: Literal["refuse", "drop"] = "refuse"
+    idle: Literal["error", "pass"] = "error"
+    partition: Literal["iid", "label", "dirichlet", "size"] | None = None
     alpha: float = 0.5
     ridge: float = 0.0
     seed: int = 0
 
-    def build(self, n: int, folder: Path) -> Problem:
-        """Read the data and spread it over the nodes."""
-        loss = from_dict("loss", {"kind": self.loss} if isinstance(self.loss, str) else self.loss)
-        features, targets = problem.load_dataset(
-            folder / self.file, format=self.format, target=self.target
+    def build(self, graph: Network, folder: Path) -> Problem:
+        """Read the data, and join it with the nodes or spread it over them."""
+        loss = loss_of(self.loss)
+        if self.node is not None and self.partition is not None:
+            names = typed("partition and node", "--partition and --node")
+            raise InvalidSpec(f"{names} exclude each other: a node column says where each row is")
+        if self.idle == "pass" and self.node is None:
+            given = typed("idle = 'pass' needs node", "--idle pass needs --node COLUMN")
+            raise InvalidSpec(
+                f"{given}: without a node column every node gets samples, and none is idle"
+            )
+        data = problem.read_data(
+            seen_from_here(folder / self.file),
+            format=self.format,
+            target=self.target,
+            node=self.node,
+            features=self.features,
+            header=self.header,
+            index_base=self.index_base,
+            labels=self.labels,
+            intercept=self.intercept,
+            standardise=self.standardise,
+            missing=self.missing,
         )
-        node = problem.partition(
-            features, targets, n, how=self.partition, seed=self.seed, alpha=self.alpha
-        )
-        return problem_of(features, targets, loss, node, self.ridge)
+        log.info(data.description)
+        if self.node is not None:
+            node = data.nodes_of(graph, idle=self.idle)
+        else:
+            node = problem.partition(
+                data.features,
+                data.targets,
+                graph.n,
+                how=self.partition or "iid",
+                seed=self.seed,
+                alpha=self.alpha,
+            )
+        return problem.problem_of(data.features, data.targets, loss, node, self.ridge, self.idle)
 
 
 class _Made(_Section):
@@ -119,13 +180,20 @@ class _DesignBase(_Made):
         return walk if self.update is None else (walk, update_of(self.update))
 
 
-def problem_of(features: Any, targets: Any, loss: Loss, node: Any, ridge: float) -> Problem:
-    """Return the problem of data and a loss, of its own class where there is one."""
-    if type(loss) is SquaredError:
-        return problem.LeastSquares(features, targets, node=node, ridge=ridge)
-    if type(loss) is LogisticLoss:
-        return problem.Logistic(features, targets, node=node, ridge=ridge)
-    return problem.GeneralizedLinear(features, targets, loss, node=node, ridge=ridge)
+def loss_of(recipe: str | Mapping[str, Any]) -> Loss:
+    """Return the loss of a recipe, of a name alone, or of its short form.
+
+    Examples
+    --------
+    >>> loss_of("huber"), loss_of("huber:delta=2"), loss_of({"kind": "huber", "delta": 2.0})
+    (HuberLoss(delta=1.0), HuberLoss(delta=2.0), HuberLoss(delta=2.0))
+    """
+    if isinstance(recipe, str):
+        from levywalk.experiments.shorthand import loss_recipe
+
+        recipe = loss_recipe(recipe)
+    made: Loss = from_dict("loss", recipe)
+    return made
 
 
 def update_of(recipe: str | Mapping[str, Any], minibatch: int | None = None) -> Update:
@@ -226,6 +294,7 @@ class _Run(_Section):
     update: str | dict[str, Any] | None = None
     minibatch: int | None = None
     measure_loss: Literal["auto", "exact"] | int = "auto"
+    costs: str | None = None
     threads: int | None = None
 
     def options(self) -> dict[str, Any]:
@@ -233,6 +302,10 @@ class _Run(_Section):
         values = {
             name: getattr(self, name) for name in type(self).model_fields if name != "minibatch"
         }
+        try:
+            values["costs"] = as_costs(self.costs)
+        except LevywalkError as error:
+            raise InvalidSpec(f"[run] {error}") from None
         if self.update is None:
             return values | {"update": Sgd(self.minibatch)}
         try:
@@ -266,7 +339,7 @@ class Experiment(_Section):
         try:
             graph = self.network.build(folder)
             where = "problem"
-            task = self.problem.build(graph.n, folder)
+            task = self.problem.build(graph, folder)
             made: dict[str, WalkOrPair] = {}
             for name, section in self.designs.items():
                 where = f"designs.{name}"
@@ -306,14 +379,19 @@ def read_experiment(path: str | Path, overrides: Mapping[str, Any] | None = None
     >>> read_experiment(example, {"run": {"seed": 7}}).run.seed
     7
     """
+    return check_experiment(merged(read_toml(path)[0], overrides or {}), str(path))
+
+
+def read_toml(path: str | Path) -> tuple[dict[str, Any], str]:
+    """Return the content of a TOML file and its text."""
     path = checks.existing_file(path)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        return tomllib.loads(text), text
     except UnicodeDecodeError:
         raise InvalidSpec(f"{path} is not text in UTF-8, so it cannot be TOML") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, deep nesting
         raise InvalidSpec(f"{path} is not valid TOML: {error}") from None
-    return check_experiment(_merged(content, overrides or {}), str(path))
 
 
 def check_experiment(content: Mapping[str, Any], source: str = "experiment") -> Experiment:
@@ -344,7 +422,7 @@ def parse_override(text: str) -> dict[str, Any]:
     for candidate in (value, '"' + value.strip().replace("\\", "\\\\").replace('"', '\\"') + '"'):
         try:
             return tomllib.loads(f"{key}={candidate}")
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):
             continue
     raise InvalidSpec(
         "--set takes a dotted key, such as run.steps=5000 or 'designs.\"my name\".p_jump=0.2', "
@@ -354,15 +432,22 @@ def parse_override(text: str) -> dict[str, Any]:
 
 def merge_overrides(texts: list[str]) -> dict[str, Any]:
     """Read several ``--set``, later ones over earlier ones."""
-    merged: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for text in texts:
-        merged = _merged(merged, parse_override(text))
-    return merged
+        found = merged(found, parse_override(text))
+    return found
 
 
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested tables with the values of ``over`` laid over those of ``base``.
+
+    Examples
+    --------
+    >>> merged({"run": {"steps": 5, "seed": 1}}, {"run": {"steps": 7}})
+    {'run': {'steps': 7, 'seed': 1}}
+    """
     out = dict(base)
     for key, value in over.items():
         both = isinstance(value, Mapping) and isinstance(out.get(key), Mapping)
-        out[key] = _merged(out[key], value) if both else value
+        out[key] = merged(out[key], value) if both else value
     return out

@@ -1,16 +1,21 @@
-"""Tuning step sizes: one grid of relative step sizes, extended while its best value lies at an
-edge.
+"""Tuning step sizes: one rule and one search, for `compare` and `levywalk reproduce`.
 
-`compare` and `levywalk reproduce` share the grid, the way it is extended and the walks that it is
-tried on. Each has a rule of its own for what is best: `compare` takes the step size with the fewest
-steps of the mean over walks, `reproduce` the one with which the fewest steps suffice on four of
-five instances.
+A step size is judged by draws: each draw says after how many steps the error stays at or below the
+accuracy, and how large the error is at the end. For `levywalk reproduce` a draw is a tuning
+instance; for `compare`, which has one instance, it is a bootstrap sample of the tuning walks. The
+best step size is the one with which the fewest steps *suffice in four of five draws*; if none
+reaches the accuracy so often, the one whose error at the end is least in four of five. The best
+mean would be another rule, and a bad one: it lies at the step size whose noise floor is just below
+the accuracy in these walks, and in other walks is not.
+
+The search tries a coarse grid of relative step sizes γL*, extends it while the best lies at an
+edge, and then halves the distance around the best until step sizes are sixteen a decade.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,64 +27,97 @@ from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.trace.comparison import Trial
 from levywalk.trace.ranking import Criterion, Ranking
-from levywalk.trace.statistics import mean_over_walks, settled_at
+from levywalk.trace.statistics import mean_over_walks, resampled_means, settled_at, settled_draws
 from levywalk.walks import Walk
 
-PER_DECADE = 4
-# The exponents k of γL* = 10^(k/4), from 0.01 to 10^¼. For every design, L* = max w(v)L_v is its
+PER_DECADE = 16
+COARSE = 4  # the distance of exponents on the grid: four step sizes a decade
+REFINEMENTS = (2, 1)  # the distances from the best at which step sizes are tried next
+# The exponents k of γL* = 10^(k/16), from 0.01 to 10^¼. For every design, L* = max w(v)L_v is its
 # own.
-GRID = tuple(range(-2 * PER_DECADE, 2))
-MOST_EXTENSIONS = 3 * PER_DECADE
+GRID = tuple(range(-2 * PER_DECADE, COARSE + 1, COARSE))
+MOST_EXTENSIONS = 12  # three decades
+DRAWS = 200  # bootstrap samples of the tuning walks
+MOST = 0.8  # the share of draws in which the steps must suffice
 
 Found = TypeVar("Found")
+Score = tuple[float, float]  # the steps, and then the error, that most draws do not exceed
 
 
 def relative_sizes(exponents: Sequence[int]) -> list[float]:
-    """Return γL* = 10^(k/4) for each exponent k.
+    """Return γL* = 10^(k/16) for each exponent k.
 
     Examples
     --------
-    >>> relative_sizes([-4, 0])
+    >>> relative_sizes([-16, 0])
     [0.1, 1.0]
     """
     return [10.0 ** (k / PER_DECADE) for k in exponents]
 
 
-def search_grid(
-    try_out: Callable[[tuple[int, ...]], Found],
-    extension: Callable[[Found, tuple[int, ...]], tuple[int, ...]],
-    join: Callable[[Found, Found], Found],
-) -> Found:
-    """Try the grid, then one exponent more at each edge where ``extension`` asks for it.
+def most(values: Floats) -> float:
+    """Return the least value that four of five values do not exceed; infinite if more than a fifth
+    are.
+
+    Examples
+    --------
+    >>> most(np.array([1.0, 2.0, 3.0, 4.0, np.inf]))
+    4.0
+    """
+    return float(np.quantile(values, MOST, method="inverted_cdf"))
+
+
+def search_step_sizes(
+    try_out: Callable[[tuple[int, ...]], Mapping[int, Found]],
+    winners: Callable[[Mapping[int, Found]], Collection[int]],
+    diverged: Callable[[Found], bool],
+) -> dict[int, Found]:
+    """Try the grid, extend it while a winner is at its edge, and refine it around the winners.
 
     Parameters
     ----------
     try_out
-        Tries the step sizes of some exponents.
-    extension
-        Returns the exponents to try next, from everything found and the exponents that were tried
-        last; none ends the search.
-    join
-        Puts together what two calls of ``try_out`` found.
+        Tries the step sizes of some exponents, and returns what it found for each.
+    winners
+        Returns the best exponents of all that were tried, which it gets in increasing order: one
+        for each accuracy, and the least among equals.
+    diverged
+        Returns whether a step size was too large to be of use; the grid is not extended beyond it.
+
+    Returns
+    -------
+    dict
+        What was found, by exponent in increasing order. If the best is the first or the last, the
+        extensions ran out.
 
     Examples
     --------
-    >>> def up_to_five(found, last):
-    ...     return (found[-1] + 1,) if found[-1] < 5 else ()
-    >>> search_grid(lambda k: k, up_to_five, lambda a, b: a + b)[-3:]
-    (3, 4, 5)
+    >>> def nearest_to_21(tried):
+    ...     return {min(tried, key=lambda k: abs(k - 21))}
+    >>> list(search_step_sizes(lambda ks: {k: k for k in ks}, nearest_to_21, lambda k: k > 99))[-7:]
+    [16, 18, 19, 20, 21, 22, 24]
     """
-    last = GRID
-    found = try_out(GRID)
+    found = dict(try_out(GRID))
     for _ in range(MOST_EXTENSIONS):
-        last = extension(found, last)
-        if not last:
+        best, low, high = set(winners(found)), min(found), max(found)
+        more: tuple[int, ...] = (low - COARSE,) if low in best else ()
+        more += (high + COARSE,) if high in best and not diverged(found[high]) else ()
+        if not more:
             break
-        found = join(found, try_out(last))
+        found = _in_order(found, try_out(more))
+    for distance in REFINEMENTS:
+        best = set(winners(found))
+        near = {k + side for k in best for side in (-distance, distance)} - found.keys()
+        if near:
+            found = _in_order(found, try_out(tuple(sorted(near))))
     return found
 
 
-def mean_values(
+def _in_order(one: Mapping[int, Found], more: Mapping[int, Found]) -> dict[int, Found]:
+    return dict(sorted({**one, **more}.items()))
+
+
+def tuning_values(
     network: Network,
     problem: Problem,
     design: Walk,
@@ -89,10 +127,10 @@ def mean_values(
     measure_loss: str | int = "auto",
     **options: Any,
 ) -> Floats:
-    """Return, for each step size, the mean over tuning walks of what methods are ranked by.
+    """Return what methods are ranked by, for each (step size, tuning walk, checkpoint).
 
-    The shape is (step sizes, checkpoints), or (step sizes, 1) for a metric, which is known at the
-    end only. ``options`` are those of `levywalk.engine.run_step_sizes`.
+    A metric, which is known at the end only, has one checkpoint. All step sizes have the same
+    walks. ``options`` are those of `levywalk.engine.run_step_sizes`.
     """
     by_distance = ranking.name == Criterion.DISTANCE2 or not ranking.is_criterion
     trace = run_step_sizes(
@@ -104,15 +142,14 @@ def mean_values(
         **options,
     )
     values = ranking.values(trace)
-    values = values.reshape(len(step_sizes), -1, values.shape[1])
-    return np.array([mean_over_walks(of_size) for of_size in values])
+    return values.reshape(len(step_sizes), -1, values.shape[1])
 
 
 def tune_step_size(
     network: Network,
     problem: Problem,
     design: Walk,
-    largest: float,
+    unit: float,
     ranking: Ranking,
     states: StateFolder | None = None,
     *,
@@ -120,58 +157,90 @@ def tune_step_size(
     record_every: Any,
     **options: Any,
 ) -> tuple[Trial, ...]:
-    """Return all step sizes that were tried, in increasing order: the grid, extended while its best
-    is at an edge.
+    """Return all step sizes that were tried, in increasing order; `best` is the one to take.
+
+    Parameters
+    ----------
+    unit
+        The step size whose relative step size is 1: the update's own default, 1/L* for SGD.
     """
     step = checkpoints_of(steps, record_every)
 
-    def try_out(exponents: tuple[int, ...]) -> tuple[Trial, ...]:
-        relative = relative_sizes(exponents)
-        means = mean_values(
+    def try_out(exponents: tuple[int, ...]) -> dict[int, _Judged]:
+        values = tuning_values(
             network,
             problem,
             design,
-            np.array(relative) / largest,
+            np.array(relative_sizes(exponents)) * unit,
             ranking,
             steps=steps,
             record_every=record_every,
             resume=states.file(design.name, f"tuning{exponents[0]:+d}") if states else None,
             **options,
         )
-        return tuple(
-            Trial(size, size / largest, _steps(step, mean, ranking), float(mean[-1]))
-            for size, mean in zip(relative, means, strict=True)
+        judged = (_Judged(step, of_size, ranking.accuracy) for of_size in values)
+        return dict(zip(exponents, judged, strict=True))
+
+    found = search_step_sizes(
+        try_out,
+        lambda tried: {min(tried, key=lambda k: tried[k].limits)},
+        lambda judged: not math.isfinite(judged.error),
+    )
+    shares = _shares(list(found.values()))
+    return tuple(
+        Trial(size, size * unit, judged.steps, judged.error, *judged.limits, float(share))
+        for size, judged, share in zip(
+            relative_sizes(list(found)), found.values(), shares, strict=True
         )
-
-    edges = [GRID[0], GRID[-1]]
-
-    def extension(trials: tuple[Trial, ...], _: tuple[int, ...]) -> tuple[int, ...]:
-        winner = best(trials)
-        for place, (end, outwards) in enumerate(((0, -1), (-1, 1))):
-            if winner is trials[end] and math.isfinite(winner.final_error):
-                edges[place] += outwards
-                return (edges[place],)
-        return ()
-
-    def join(a: tuple[Trial, ...], b: tuple[Trial, ...]) -> tuple[Trial, ...]:
-        return tuple(sorted(a + b, key=lambda trial: trial.relative))
-
-    return search_grid(try_out, extension, join)
+    )
 
 
-def _steps(step: Ints, mean: Floats, ranking: Ranking) -> float:
-    if ranking.accuracy is None:
-        return math.inf
-    return float(settled_at(step, mean[None], ranking.accuracy)[0])
-
-
-def best(trials: tuple[Trial, ...]) -> Trial:
-    """Return the trial with the fewest steps to the accuracy; among equals, the one with the least
-    final error.
+def best(trials: Sequence[Trial]) -> Trial:
+    """Return the trial with which the fewest steps suffice in most draws; among equals, the one
+    with the least error at the end.
 
     Examples
     --------
-    >>> best((Trial(0.1, 1.0, 500.0, 0.02), Trial(0.2, 2.0, 300.0, 0.04))).step_size
+    >>> slow = Trial(0.1, 1.0, 400.0, 0.02, 500.0, 0.03, 0.1)
+    >>> fast = Trial(0.2, 2.0, 300.0, 0.04, 350.0, 0.06, 0.9)
+    >>> best((slow, fast)).step_size
     2.0
     """
-    return min(trials, key=lambda trial: (trial.steps_to, trial.final_error))
+    return min(trials, key=lambda trial: (trial.steps_limit, trial.error_limit))
+
+
+class _Judged:
+    """One step size of `compare`: the steps and the error at the end, of the mean over walks and of
+    bootstrap samples of the walks. All step sizes have the same samples.
+    """
+
+    def __init__(self, step: Ints, values: Floats, accuracy: float | None) -> None:
+        mean = mean_over_walks(values)
+        self.error = float(mean[-1])
+        self.error_draws = resampled_means(values[:, -1:], 0, DRAWS)[:, 0]
+        if accuracy is None:
+            self.steps, self.steps_draws = math.inf, np.full(DRAWS, np.inf)
+        else:
+            self.steps = float(settled_at(step, mean[None], accuracy)[0])
+            self.steps_draws = settled_draws(step, values, accuracy, 0, DRAWS)
+        self.limits: Score = most(self.steps_draws), most(self.error_draws)
+
+
+def _shares(tried: Sequence[_Judged]) -> Floats:
+    """Return how often each step size would have been chosen with other tuning walks.
+
+    In each draw the limits of a step size are moved by as much as the draw differs from the mean
+    over all walks: its limit has been found from the same draws, and resampling each draw again
+    would give nearly the same at two hundred times the cost.
+    """
+    steps = np.array([_moved(t.steps_draws, t.steps, t.limits[0]) for t in tried])
+    errors = np.array([_moved(t.error_draws, t.error, t.limits[1]) for t in tried])
+    fewest = steps == steps.min(axis=0)
+    chosen = np.where(fewest, errors, np.inf).argmin(axis=0)
+    return np.bincount(chosen, minlength=len(tried)) / DRAWS
+
+
+def _moved(draws: Floats, point: float, limit: float) -> Floats:
+    if not math.isfinite(limit):
+        return np.full(len(draws), np.inf)
+    return draws + (limit - point if math.isfinite(point) else 0.0)

@@ -17,12 +17,14 @@ from levywalk.network.families import (
     watts_strogatz,
 )
 from levywalk.network.files import read_network
+from levywalk.network.graphs import as_network
 from levywalk.network.network import Network
 from levywalk.registry import add
 
 __all__ = [
     "FAMILIES",
     "Network",
+    "as_network",
     "barabasi_albert",
     "barbell",
     "complete",

@@ -8,18 +8,24 @@ are drawn in large blocks.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterator
-from itertools import chain, repeat
+from collections.abc import Callable
 
 import numpy as np
 
 from levywalk import checks
-from levywalk.arrays import Bools, Ints
 from levywalk.draws import Domain, generator
 from levywalk.errors import InvalidParameter
-from levywalk.network.csr import MAX_ENTRIES, distinct_sorted, pair_keys, require_size
+from levywalk.network.csr import MAX_ENTRIES, require_size
+from levywalk.network.edge_sets import (
+    all_pairs,
+    attach,
+    distinct_pairs,
+    pair_of_index,
+    pair_stubs,
+    rewire,
+)
 from levywalk.network.network import SELF_LOOPS, Network, from_clean
+from levywalk.room import require_bytes
 
 _DENSE = 0.1  # above this density, one random number per pair is faster than drawing distinct pairs
 
@@ -33,6 +39,7 @@ def ring(n: int, *, self_loops: str = "none") -> Network:
     array([1, 4], dtype=int32)
     """
     n = checks.integer("n", n, low=3, high=MAX_ENTRIES)
+    require_size(n, 2 * n)
     v = np.arange(n, dtype=np.int32)
     return from_clean(n, v, np.roll(v, -1), self_loops=self_loops, name=f"ring({n})")
 
@@ -46,6 +53,7 @@ def path(n: int, *, self_loops: str = "none") -> Network:
     array([1, 2, 2, 1])
     """
     n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
+    require_size(n, 2 * n)
     v = np.arange(n, dtype=np.int32)
     return from_clean(n, v[:-1], v[1:], self_loops=self_loops, name=f"path({n})")
 
@@ -102,6 +110,7 @@ def star(n: int, *, self_loops: str = "none") -> Network:
     array([3, 1, 1, 1])
     """
     n = checks.integer("n", n, low=2, high=MAX_ENTRIES)
+    require_size(n, 2 * n)
     leaf = np.arange(1, n, dtype=np.int32)
     return from_clean(n, np.zeros_like(leaf), leaf, self_loops=self_loops, name=f"star({n})")
 
@@ -118,7 +127,7 @@ def barbell(m: int, bridge: int, *, self_loops: str = "none") -> Network:
     bridge = checks.integer("bridge", bridge, low=0)
     n = 2 * m + bridge
     require_size(n, 2 * m * m + 2 * bridge)
-    u, v = _all_pairs(m)
+    u, v = all_pairs(m)
     link = np.arange(m - 1, m + bridge, dtype=np.int64)
     right = m + bridge
     return from_clean(
@@ -146,9 +155,12 @@ def erdos_renyi(n: int, p: float, *, seed: int = 0, self_loops: str = "none") ->
     pairs = n * (n - 1) // 2
     require_size(n, int(2 * p * pairs))
     if p > _DENSE:
-        u, v = _pair_of_index(n, np.flatnonzero(rng.random(pairs) < p))
+        require_bytes(
+            f"one random number for each of {pairs} pairs", 9 * pairs, "choose a smaller n or p"
+        )
+        u, v = pair_of_index(n, np.flatnonzero(rng.random(pairs) < p))
     else:
-        keys = _distinct_pairs(rng, n, int(rng.binomial(pairs, p)))
+        keys = distinct_pairs(rng, n, int(rng.binomial(pairs, p)))
         u, v = keys >> 32, keys & 0xFFFFFFFF
     return from_clean(n, u, v, self_loops=self_loops, name=f"erdos_renyi({n}, {p:g})")
 
@@ -180,7 +192,7 @@ def watts_strogatz(n: int, k: int, p: float, *, seed: int = 0, self_loops: str =
     u = np.tile(np.arange(n, dtype=np.int32), half)
     v = np.concatenate([np.roll(u[:n], -j) for j in range(1, half + 1)])
     coins = np.flatnonzero(rng.random(n * half) < p)
-    for position, target in _rewire(rng, n, half, coins):
+    for position, target in rewire(rng, n, half, coins):
         v[position] = target
     return from_clean(n, u, v, self_loops=self_loops, name=name)
 
@@ -211,7 +223,7 @@ def random_regular(n: int, degree: int, *, seed: int = 0, self_loops: str = "non
     require_size(n, n * degree)
     keys = None
     while keys is None:
-        keys = _pair_stubs(rng, n, degree)
+        keys = pair_stubs(rng, n, degree)
     return from_clean(n, keys >> 32, keys & 0xFFFFFFFF, self_loops=self_loops, name=name)
 
 
@@ -233,7 +245,7 @@ def barabasi_albert(n: int, m: int, *, seed: int = 0, self_loops: str = "none") 
         )
     rng = generator(checks.seed(seed), Domain.NETWORK)
     require_size(n, 2 * n * m)
-    ends = _attach(rng, n, m)
+    ends = attach(rng, n, m)
     newcomer = np.repeat(np.arange(m + 1, n), m)
     u = np.concatenate((np.zeros(m, dtype=np.int64), newcomer))
     v = np.concatenate((np.arange(1, m + 1), ends))
@@ -261,170 +273,6 @@ def _lattice(name: str, rows: int, cols: int, self_loops: str, *, wrap: bool) ->
     u = np.concatenate([a.reshape(-1) for a, _ in ends])
     v = np.concatenate([b.reshape(-1) for _, b in ends])
     return from_clean(n, u, v, self_loops=self_loops, name=f"{name}({rows}, {cols})")
-
-
-def _pair_of_index(n: int, index: Ints) -> tuple[Ints, Ints]:
-    """Return the pairs u < v at the given positions of the list (0, 1), (0, 2), ..., (n-2, n-1)."""
-    rows = np.arange(n - 1, dtype=np.int64)
-    start = rows * (2 * n - rows - 1) // 2  # where row u begins
-    u = np.searchsorted(start, index, side="right") - 1
-    return u, index - start[u] + u + 1
-
-
-def _all_pairs(n: int) -> tuple[Ints, Ints]:
-    return _pair_of_index(n, np.arange(n * (n - 1) // 2, dtype=np.int64))
-
-
-# ---- random parts -------------------------------------------------------------
-
-
-def _distinct_pairs(rng: np.random.Generator, n: int, count: int) -> Ints:
-    """Return a uniform set of ``count`` distinct pairs, as sorted keys.
-
-    Each round draws only as many pairs as are missing, so there are never too many. Dropping
-    surplus pairs from the sorted list would favour nodes with small numbers; here all pairs are
-    treated equally.
-    """
-    keys = np.empty(0, dtype=np.int64)
-    while keys.size < count:
-        u = rng.integers(n, size=count - keys.size)
-        v = rng.integers(n - 1, size=u.size)
-        v += v >= u  # uniform over the others
-        keys = np.concatenate((keys, pair_keys(np.minimum(u, v), np.maximum(u, v))))
-        keys.sort()
-        keys = distinct_sorted(keys)
-    return keys
-
-
-def _integers(rng: np.random.Generator, n: int) -> Iterator[int]:
-    """Yield an endless sequence of uniform integers below n, drawn in blocks."""
-    for size in _block_sizes():
-        yield from rng.integers(n, size=size).tolist()
-
-
-def _rewire(rng: np.random.Generator, n: int, half: int, coins: Ints) -> Iterator[tuple[int, int]]:
-    """Yield (lattice edge, new end) for the edges in ``coins``, in networkx's order.
-
-    Lattice edge ``(j - 1) * n + u`` joins u and u + j. A new end must differ from u and from u's
-    neighbours at that moment: through lattice edges not yet rewired (``gone``) or through new ones
-    (``fresh``). If all other nodes are neighbours, the edge is not changed.
-    """
-    gone = bytearray(n * half)
-    fresh: set[int] = set()
-    degree = array("i", [2 * half]) * n
-    draw = _integers(rng, n)
-
-    def joined(u: int, w: int) -> bool:
-        ahead, back = (w - u) % n, (u - w) % n
-        if ahead <= half and not gone[(ahead - 1) * n + u]:
-            return True
-        if back <= half and not gone[(back - 1) * n + w]:
-            return True
-        return (u * n + w if u < w else w * n + u) in fresh
-
-    for position in coins.tolist():
-        j, u = divmod(position, n)
-        if degree[u] >= n - 1:
-            continue
-        w = next(draw)
-        while w == u or joined(u, w):
-            w = next(draw)
-        gone[position] = 1
-        fresh.add(u * n + w if u < w else w * n + u)
-        degree[(u + j + 1) % n] -= 1
-        degree[w] += 1
-        yield position, w
-
-
-def _pair_stubs(rng: np.random.Generator, n: int, degree: int) -> Ints | None:
-    """Pair shuffled stubs (half-edges), or return None if no simple graph can be completed.
-
-    Pairs that keep the graph simple are kept, and the other stubs are shuffled again.
-    """
-    edges = np.empty(0, dtype=np.int64)
-    stubs = np.tile(np.arange(n, dtype=np.int64), degree)
-    while stubs.size:
-        rng.shuffle(stubs)
-        low, high = np.minimum(stubs[::2], stubs[1::2]), np.maximum(stubs[::2], stubs[1::2])
-        keys = pair_keys(low, high)
-        keep = (low != high) & ~_contains(edges, keys) & _first_of_equals(keys)
-        edges = np.concatenate((edges, keys[keep]))
-        edges.sort()
-        stubs = np.stack((low[~keep], high[~keep]), axis=1).reshape(-1)
-        if stubs.size and not _suitable(edges, list(dict.fromkeys(stubs.tolist()))):
-            return None
-    return edges
-
-
-def _contains(sorted_keys: Ints, keys: Ints) -> Bools:
-    """Whether each key is among the sorted ones."""
-    if not sorted_keys.size:
-        return np.zeros(keys.size, dtype=np.bool_)
-    place = np.minimum(np.searchsorted(sorted_keys, keys), sorted_keys.size - 1)
-    found: Bools = sorted_keys[place] == keys
-    return found
-
-
-def _first_of_equals(keys: Ints) -> Bools:
-    """Whether each key is the first occurrence of its value.
-
-    Repetitions are rare, so only these are sorted.
-    """
-    first = np.ones(keys.size, dtype=np.bool_)
-    ordered = np.sort(keys)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if repeated.size:
-        places = np.flatnonzero(_contains(distinct_sorted(repeated), keys))
-        first[places] = False
-        first[places[np.unique(keys[places], return_index=True)[1]]] = True
-    return first
-
-
-def _suitable(edges: Ints, nodes: list[int]) -> bool:
-    """Whether networkx finds two nodes that can still be joined.
-
-    In networkx, the swap in the inner loop also affects the next iteration. Therefore networkx does
-    not check every pair and restarts slightly too often. This influences the distribution of its
-    graphs, so it is reproduced here.
-    """
-    for s1 in nodes:
-        for s2 in nodes:
-            if s1 == s2:
-                break
-            if s1 > s2:
-                s1, s2 = s2, s1
-            if not _contains(edges, np.array([s1 << 32 | s2]))[0]:
-                return True
-    return False
-
-
-def _attach(rng: np.random.Generator, n: int, m: int) -> Ints:
-    """Return the m neighbours that each new node m+1, ..., n-1 chooses, node after node."""
-    # Each node occurs once per edge, so a uniform entry is a node drawn in proportion to its
-    # degree.
-    ends = [0] * m + list(range(1, m + 1))
-    chosen: list[int] = []
-    uniform = _uniforms(rng)
-    for newcomer in range(m + 1, n):
-        size = len(ends)
-        targets: dict[int, None] = {}  # an ordered set, so that the result depends only on the seed
-        while len(targets) < m:
-            targets[ends[int(next(uniform) * size)]] = None
-        chosen.extend(targets)
-        ends.extend(targets)
-        ends.extend([newcomer] * m)
-    return np.array(chosen, dtype=np.int64)
-
-
-def _uniforms(rng: np.random.Generator) -> Iterator[float]:
-    """Yield an endless sequence of uniform floats in [0, 1), drawn in blocks."""
-    for size in _block_sizes():
-        yield from rng.random(size).tolist()
-
-
-def _block_sizes() -> Iterator[int]:
-    """Yield how many numbers to draw at once: few for small networks, more for large ones."""
-    return chain((1 << i for i in range(6, 16)), repeat(1 << 16))
 
 
 FAMILIES: dict[str, Callable[..., Network]] = {

@@ -1,8 +1,9 @@
-"""Check graphs that users pass in, and convert them to arrays."""
+"""Check graphs that users pass in, convert them to arrays, and say what was dropped."""
 
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Iterable
 from typing import Any, cast
 
@@ -11,7 +12,10 @@ import numpy.typing as npt
 from scipy import sparse
 
 from levywalk.arrays import AnyArray, Ints
-from levywalk.errors import InvalidNetwork
+from levywalk.errors import DataWarning, InvalidNetwork
+from levywalk.network.csr import require_size
+from levywalk.network.sparse_entries import entries_of_matrix
+from levywalk.room import text_array
 
 
 def edge_pairs(edges: npt.ArrayLike | Iterable[Any]) -> Ints:
@@ -74,22 +78,15 @@ def entries(matrix: Any) -> tuple[int, Ints, Ints, AnyArray]:
         raise InvalidNetwork(
             f"matrix must hold real numbers or booleans, got {matrix.dtype}; pass != 0"
         )
-    if hasattr(matrix, "check_format"):
-        try:
-            # With an index out of range, scipy would read outside its arrays.
-            matrix.check_format(full_check=True)
-        except ValueError as error:
-            raise InvalidNetwork(f"matrix is not a valid {matrix.format} matrix: {error}") from None
-    coo = matrix.tocoo()
-    if not np.isfinite(coo.data).all():
-        strange = int((~np.isfinite(coo.data)).sum())
+    rows, columns, values = entries_of_matrix(matrix)
+    finite = np.isfinite(values)
+    if not finite.all():
         raise InvalidNetwork(
-            f"matrix must hold finite numbers, got {strange} that are NaN or infinite; "
-            "pass 1 for an edge and 0 for none"
+            f"matrix must hold finite numbers, got {int((~finite).sum())} that are NaN or "
+            "infinite; pass 1 for an edge and 0 for none"
         )
-    stored = coo.data != 0
-    rows, columns = coo.row[stored].astype(np.int64), coo.col[stored].astype(np.int64)
-    return matrix.shape[0], rows, columns, coo.data[stored]
+    stored = values != 0
+    return matrix.shape[0], rows[stored], columns[stored], values[stored]
 
 
 def are_numbers(nodes: list[Any]) -> bool:
@@ -104,7 +101,7 @@ def label_array(nodes: list[Any]) -> AnyArray:
     """Return the ids as an array of integers or of text if possible, otherwise of objects."""
     kinds = {type(v) for v in nodes}
     if kinds <= {int} or kinds <= {str}:
-        labels = np.array(nodes)
+        labels = text_array("the names of the nodes", nodes) if str in kinds else np.array(nodes)
         if labels.dtype.kind in "iU":
             return labels
     labels = np.empty(len(nodes), dtype=object)
@@ -118,3 +115,29 @@ def is_one(weight: Any) -> bool:
         return bool(operator.eq(weight, 1))
     except (TypeError, ValueError):
         return False
+
+
+def warn_dropped(name: str, loops: int, repeated: int, weights: int, sentence: str) -> None:
+    """Warn once about parts of the input that a simple unweighted graph cannot contain."""
+    counts = ((loops, "self-loop"), (repeated, "duplicate edge"), (weights, "weight"))
+    dropped = [f"{count} {what}{'s' if count > 1 else ''}" for count, what in counts if count]
+    said = [f"dropped {', '.join(dropped)}"] if dropped else []
+    said += [f"{sentence}: read as undirected"] if sentence else []
+    if said:
+        text = f"{name}: {'; '.join(said)}; a network is undirected, simple and unweighted"
+        warnings.warn(text, DataWarning, stacklevel=4)
+
+
+def require_some(n: int, edges: int, name: str) -> None:
+    """Refuse a network on which no model can walk."""
+    require_size(n, 2 * edges)
+    if n < 2:
+        raise InvalidNetwork(
+            f"a network needs at least 2 nodes, got {n}; one node alone is ordinary SGD"
+        )
+    if edges == 0:
+        raise InvalidNetwork(
+            f"{name}: a network needs at least one edge between distinct nodes, got none among {n} "
+            "nodes; "
+            "add edges (a self-loop does not lead to another node)"
+        )

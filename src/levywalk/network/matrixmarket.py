@@ -16,6 +16,7 @@ from scipy import sparse
 
 from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidNetwork
+from levywalk.remedy import typed
 
 _BANNER = re.compile(
     r"%%MatrixMarket\s+matrix\s+(coordinate|array)\s+(\w+)\s+([\w-]+)\s*$", re.IGNORECASE
@@ -37,7 +38,8 @@ def parse_matrix(name: str, data: bytes) -> Any:
     if "\0" in text or banner is None:
         raise InvalidNetwork(
             f"{name}: not a Matrix Market file; the first line should be such as "
-            "'%%MatrixMarket matrix coordinate pattern symmetric' (other formats: format=)"
+            "'%%MatrixMarket matrix coordinate pattern symmetric' (other formats: "
+            f"{typed('format=', '--network-format')})"
         )
     layout, field, symmetry = (word.lower() for word in banner.groups())
     if field not in ("pattern", "integer", "real", "double") or symmetry == "hermitian":

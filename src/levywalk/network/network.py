@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.sparse import csgraph
 
 from levywalk import checks
 from levywalk.arrays import AnyArray, Bools, Ints, Ints32
-from levywalk.errors import DataWarning, InvalidNetwork, NotConnected
-from levywalk.network.csr import IntArray, distinct_sorted, pair_keys, require_size, symmetric_csr
-from levywalk.network.inputs import (
-    are_numbers,
-    edge_pairs,
-    entries,
-    is_one,
-    label_array,
-    require_range,
+from levywalk.errors import InvalidNetwork, NotConnected
+from levywalk.extras import needs
+from levywalk.network.csr import (
+    IntArray,
+    component_numbers,
+    locked,
+    pair_keys,
+    require_sound,
+    symmetric_csr,
 )
+from levywalk.network.direction import DIRECTED, judge_direction, refuse_directed
+from levywalk.network.inputs import edge_pairs, entries, require_range, require_some, warn_dropped
+from levywalk.network.names import shown_node
+from levywalk.notebook import table_html
+from levywalk.remedy import typed
 
-Scalar = TypeVar("Scalar", bound=np.generic)
+if TYPE_CHECKING:
+    import networkx as nx
 
 SELF_LOOPS = ("none", "counted")
 
@@ -37,9 +39,9 @@ SELF_LOOPS = ("none", "counted")
 class Network:
     """An undirected, simple, unweighted graph, with a policy for self-loops.
 
-    Build one with a family (`ring`, `grid`, ...), with `read_network`, or with `from_edges`,
-    `from_networkx` and `from_scipy`. The constructor itself takes compressed sparse rows and does
-    not check them.
+    Build one with a family (`ring`, `grid`, ...), with `read_network`, with `as_network` from a
+    graph of another library, or with `from_edges`, `from_networkx` and `from_scipy`. The
+    constructor itself takes compressed sparse rows and does not check them.
 
     Under the policy ``"none"`` no node has a loop: degree and neighbours count other nodes only.
     Under ``"counted"`` every node has exactly one loop, which counts like any other edge in degree,
@@ -83,7 +85,7 @@ class Network:
         for field in ("indptr", "indices", "labels"):
             value = getattr(self, field)
             if value is not None:
-                object.__setattr__(self, field, _locked(value))
+                object.__setattr__(self, field, locked(value))
 
     # ---- building -------------------------------------------------------------
 
@@ -129,13 +131,20 @@ class Network:
 
     @classmethod
     def from_networkx(
-        cls, graph: nx.Graph[Any], self_loops: str = "none", name: str | None = None
+        cls,
+        graph: nx.Graph[Any],
+        self_loops: str = "none",
+        name: str | None = None,
+        *,
+        directed: str = "symmetrise",
     ) -> Network:
         """Build a network from any networkx graph, read as undirected, simple and unweighted.
 
         Nodes that are the integers 0..n-1 keep their numbers; others are numbered in the graph's
         order and kept in ``labels``. Loops, parallel edges and weights (edge data ``"weight"``
-        other than 1) are dropped, with a count in a `DataWarning`.
+        other than 1) are dropped, with a count in a `DataWarning`. The arcs of a DiGraph become
+        edges in both directions, with a count of those without a reverse; ``directed="error"``
+        refuses such a graph.
 
         Examples
         --------
@@ -143,39 +152,26 @@ class Network:
         >>> Network.from_networkx(nx.path_graph("abc")).labels
         array(['a', 'b', 'c'], dtype='<U1')
         """
-        if not isinstance(graph, nx.Graph):
-            raise InvalidNetwork(
-                f"graph must be a networkx graph, got {graph!r:.80}; see Network.from_edges"
-            )
-        nodes = list(graph)
-        n = len(nodes)
-        if are_numbers(nodes):
-            number, labels = {node: int(node) for node in nodes}, None
-        else:
-            number, labels = {node: i for i, node in enumerate(nodes)}, label_array(nodes)
-        u = np.fromiter((number[a] for a, _ in graph.edges()), dtype=np.int64)
-        v = np.fromiter((number[b] for _, b in graph.edges()), dtype=np.int64)
-        weighted = sum(not is_one(weight) for _, _, weight in graph.edges(data="weight", default=1))
-        title = name if name is not None else (str(graph.name) or "networkx")
-        return assemble(
-            n,
-            u,
-            v,
-            self_loops=self_loops,
-            name=title,
-            labels=labels,
-            weights=weighted,
-            directed=graph.is_directed(),
-        )
+        from levywalk.network.graphs import from_networkx
+
+        return from_networkx(graph, self_loops, name, directed)
 
     @classmethod
-    def from_scipy(cls, matrix: Any, self_loops: str = "none", name: str = "matrix") -> Network:
+    def from_scipy(
+        cls,
+        matrix: Any,
+        self_loops: str = "none",
+        name: str = "matrix",
+        *,
+        directed: str = "symmetrise",
+    ) -> Network:
         """Build a network from a square scipy sparse matrix.
 
         Nodes u and v are joined if the entry (u, v) or the entry (v, u) is not zero.
 
         Diagonal entries, repeated entries and weights (values other than 1) are dropped, with a
-        count.
+        count. So are directions: entries without a mirror image are counted, unless all entries lie
+        on one side of the diagonal; ``directed="error"`` refuses such a matrix.
 
         Examples
         --------
@@ -188,7 +184,16 @@ class Network:
         ends = u[off_diagonal_weight], v[off_diagonal_weight]
         # (u, v) and (v, u) count once
         weights = np.unique(pair_keys(np.minimum(*ends), np.maximum(*ends))).size
-        return assemble(n, u, v, self_loops=self_loops, name=name, weights=weights, directed=True)
+        return assemble(
+            n,
+            u,
+            v,
+            self_loops=self_loops,
+            name=name,
+            weights=weights,
+            meaning="matrix",
+            directed=directed,
+        )
 
     def with_self_loops(self, policy: str) -> Network:
         """Return the same network under another self-loop policy, ``"none"`` or ``"counted"``.
@@ -240,7 +245,46 @@ class Network:
     @cached_property
     def degree(self) -> Ints:
         """Number of neighbours of each node; a loop counts once."""
-        return _locked(np.diff(self.indptr))
+        return locked(np.diff(self.indptr))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The name of each node: its id in the input, or its number.
+
+        Examples
+        --------
+        >>> Network.from_edges([(0, 1)]).names
+        ('0', '1')
+        """
+        return tuple(map(str, range(self.n) if self.labels is None else self.labels.tolist()))
+
+    @property
+    def given_names(self) -> tuple[str, ...] | None:
+        """The names, or None if the input had none and nodes are called by their numbers."""
+        return None if self.labels is None else self.names
+
+    def numbers_of(self, names: Iterable[Any]) -> Ints:
+        """Return the number of each named node, or -1 where the network has no such node.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> Network.from_networkx(nx.path_graph("abc")).numbers_of(["c", "a", "x"])
+        array([ 2,  0, -1])
+        """
+        number = {name: v for v, name in enumerate(self.names)}
+        return np.array([number.get(str(name), -1) for name in names], dtype=np.int64)
+
+    def shown(self, v: int) -> str:
+        """Return how messages and reports call node ``v``: its number, and its id if it has one.
+
+        Examples
+        --------
+        >>> two = Network.from_edges([(0, 1), (2, 3), (3, 4)])
+        >>> two.shown(0), two.largest_component().shown(0)
+        ('0', "0 ('2')")
+        """
+        return shown_node(v, self.given_names)
 
     @property
     def n_edges(self) -> int:
@@ -277,39 +321,14 @@ class Network:
         Traceback (most recent call last):
         levywalk.errors.NotConnected: node 2 cannot be reached from node 0 (2 components); keep ...
         """
-        self._require_sound()
+        require_sound(self.indptr, self.indices)
         pieces = self.components()
         if pieces > 1:
             v = int(np.argmax(self._membership != self._membership[0]))
+            remedy = typed("keep network.largest_component()", "add --largest-component")
             raise NotConnected(
-                f"node {v} cannot be reached from node 0 ({pieces} components); keep "
-                "network.largest_component()"
-            )
-
-    def _require_sound(self) -> None:
-        """Refuse arrays that are not valid compressed sparse rows.
-
-        The constructor does not check them, and compiled code relies on them.
-        """
-        indptr, indices = self.indptr, self.indices
-        sound = (
-            indptr.dtype == np.int64
-            and indices.dtype == np.int32
-            and indptr.ndim == indices.ndim == 1
-            and len(indptr) > 1
-            and indptr[0] == 0
-            and indptr[-1] == len(indices)
-            and bool((np.diff(indptr) >= 0).all())
-            and (
-                not len(indices)
-                or (int(indices.min()) >= 0 and int(indices.max()) < len(indptr) - 1)
-            )
-        )
-        if not sound:
-            raise InvalidNetwork(
-                "indptr and indices must be compressed rows of a graph (int64 and int32, "
-                "neighbours in [0, n)); "
-                "build the network with Network.from_edges or Network.from_scipy, which check them"
+                f"node {self.shown(v)} cannot be reached from node {self.shown(0)} ({pieces} "
+                f"components); {remedy}"
             )
 
     def fingerprint(self) -> str:
@@ -334,6 +353,8 @@ class Network:
         >>> sorted(Network.from_edges([(0, 1), (1, 2)]).to_networkx().edges)
         [(0, 1), (1, 2)]
         """
+        with needs("graphs", "Network.to_networkx"):
+            import networkx as nx
         graph: nx.Graph[Any] = nx.Graph(name=self.name)
         graph.add_nodes_from(range(self.n))
         u, v = self._upper()
@@ -347,13 +368,7 @@ class Network:
     @cached_property
     def _membership(self) -> Ints32:
         """The number of each node's component."""
-        weight = np.ones(self.indices.size, dtype=np.int8)
-        # scipy checks and copies indices that are not int32; the entries fit (csr.require_size)
-        indptr = self.indptr.astype(np.int32)
-        matrix = sparse.csr_array((weight, self.indices, indptr), shape=(self.n, self.n))
-        # "strong" needs no transpose, and in a symmetric matrix strongly connected is connected
-        _, member = csgraph.connected_components(matrix, directed=True, connection="strong")
-        return _locked(member)
+        return locked(component_numbers(self.indptr, self.indices))
 
     def _upper(self) -> tuple[Ints32, Ints32]:
         """Return each edge between distinct nodes once, as (smaller, larger)."""
@@ -366,6 +381,20 @@ class Network:
             f"Network({self.name!r}, n={self.n}, edges={self.n_edges}, "
             f"self_loops={self.self_loops!r})"
         )
+
+    def _repr_html_(self) -> str:
+        low, high = int(self.degree.min()), int(self.degree.max())
+        rows: list[tuple[str, object]] = [
+            ("nodes", self.n),
+            ("edges", self.n_edges),
+            ("degrees", f"{low} to {high}, {self.degree.mean():.3g} on average"),
+            ("connected", self.components() == 1),
+            ("self-loops", self.self_loops),
+        ]
+        if self.given_names is not None:
+            more = ", …" if self.n > 5 else ""
+            rows.append(("names", ", ".join(self.given_names[:5]) + more))
+        return table_html(rows, f"Network {self.name}")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Network):
@@ -395,7 +424,7 @@ def from_clean(
     Network('path(3)', n=3, edges=2, self_loops='none')
     """
     checks.choice("self_loops", self_loops, SELF_LOOPS)
-    _require_some(n, u.size, name)
+    require_some(n, u.size, name)
     indptr, indices = symmetric_csr(n, u, v, loops=self_loops == "counted")
     return Network(indptr, indices, self_loops, name, labels)
 
@@ -409,56 +438,24 @@ def assemble(
     name: str,
     labels: AnyArray | None = None,
     weights: int = 0,
-    directed: bool = False,
+    meaning: str = "pairs",
+    directed: str = "symmetrise",
 ) -> Network:
     """Clean the edges, report in one warning what was dropped, and build the network.
 
-    With ``directed``, (u, v) and (v, u) are two entries of one edge and not a repetition.
+    ``meaning`` says what the pairs are (see `levywalk.network.direction`).
     """
+    checks.choice("directed", directed, DIRECTED)
     loop = u == v
     loops = int(loop.sum())
     # a loop at every node is what "counted" keeps, so nothing is lost
     kept = self_loops == "counted" and loops == n and np.unique(u[loop]).size == n
     if loops:
         u, v = u[~loop], v[~loop]
+    sentence, distinct = judge_direction(meaning, u, v)
+    if sentence and directed == "error":
+        refuse_directed(name, sentence)
     network = from_clean(n, u, v, self_loops=self_loops, name=name, labels=labels)
-    repeated = u.size - network.n_edges
-    if directed and repeated:
-        keys = pair_keys(u, v)
-        keys.sort()
-        repeated = u.size - distinct_sorted(keys).size
-    _warn_dropped(name, 0 if kept else loops, repeated, weights)
+    repeated = u.size - (network.n_edges if distinct is None else distinct)
+    warn_dropped(name, 0 if kept else loops, repeated, weights, sentence)
     return network
-
-
-def _warn_dropped(name: str, loops: int, repeated: int, weights: int) -> None:
-    """Warn once about parts of the input that a simple unweighted graph cannot contain."""
-    counts = ((loops, "self-loop"), (repeated, "duplicate edge"), (weights, "weight"))
-    dropped = [f"{count} {what}{'s' if count > 1 else ''}" for count, what in counts if count]
-    if dropped:
-        text = (
-            f"{name}: dropped {', '.join(dropped)}; a network is undirected, simple and unweighted"
-        )
-        warnings.warn(text, DataWarning, stacklevel=4)
-
-
-def _require_some(n: int, edges: int, name: str) -> None:
-    """Refuse a network on which no model can walk."""
-    require_size(n, 2 * edges)
-    if n < 2:
-        raise InvalidNetwork(
-            f"a network needs at least 2 nodes, got {n}; one node alone is ordinary SGD"
-        )
-    if edges == 0:
-        raise InvalidNetwork(
-            f"{name}: a network needs at least one edge between distinct nodes, got none among {n} "
-            "nodes; "
-            "add edges (a self-loop does not lead to another node)"
-        )
-
-
-def _locked(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """Return a read-only view."""
-    view = array.view()
-    view.setflags(write=False)
-    return view

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from levywalk.problem.files import load_dataset
+from levywalk.problem.files import Dataset, load_dataset, read_data
 from levywalk.problem.least_squares import LeastSquares
 from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.logistic import Logistic
 from levywalk.problem.partition import partition
-from levywalk.problem.problem import Problem, check_problem, optimum_of
+from levywalk.problem.problem import Problem, check_problem, holders_of, optimum_of
+from levywalk.problem.ready_made import Huber, Poisson, Quantile, SquaredHinge, problem_of
 from levywalk.problem.shortcuts import (
     follows_its_loss,
     is_logistic,
@@ -15,17 +16,25 @@ from levywalk.problem.shortcuts import (
     is_quadratic,
     is_squared,
 )
+from levywalk.problem.softmax import Softmax
 from levywalk.problem.synthetic import SyntheticLeastSquares, heterogeneous, homogeneous
 
 __all__ = [
+    "Dataset",
     "GeneralizedLinear",
+    "Huber",
     "LeastSquares",
     "Logistic",
+    "Poisson",
     "Problem",
+    "Quantile",
+    "Softmax",
+    "SquaredHinge",
     "SyntheticLeastSquares",
     "check_problem",
     "follows_its_loss",
     "heterogeneous",
+    "holders_of",
     "homogeneous",
     "is_logistic",
     "is_logistic_regression",
@@ -34,4 +43,6 @@ __all__ = [
     "load_dataset",
     "optimum_of",
     "partition",
+    "problem_of",
+    "read_data",
 ]

@@ -1,74 +1,304 @@
-"""Read a data set from a LIBSVM, CSV or npz file.
-
-An error names the file and the line, and shows the text of the line.
-"""
+"""A data set from a file or a data frame, and what was taken as target, features and nodes."""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import math
-import zipfile
-import zlib
-from array import array
-from collections.abc import Iterable, Iterator
+import logging
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from levywalk import checks
-from levywalk.arrays import Floats
-from levywalk.errors import InvalidData, InvalidParameter, TooLarge
-from levywalk.problem.samples import clean_features, clean_targets
+from levywalk.arrays import AnyArray, Floats, Ints
+from levywalk.contents import content_limit
+from levywalk.errors import DataWarning, InvalidData, InvalidParameter
+from levywalk.notebook import table_html
+from levywalk.problem.columns import Column, some, split_list
+from levywalk.problem.formats import FORMATS, format_of, read_libsvm, read_npz
+from levywalk.problem.frames import is_frame, read_frame
+from levywalk.problem.problem import IDLE
+from levywalk.problem.raw_data import RawData
+from levywalk.problem.samples import clean_features, read_only
+from levywalk.problem.text_table import read_csv
+from levywalk.remedy import typed
 
-_FORMATS = ("libsvm", "csv", "npz")
-_SUFFIXES = {
-    ".svm": "libsvm",
-    ".libsvm": "libsvm",
-    ".t": "libsvm",
-    ".txt": "libsvm",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".npz": "npz",
-}
-_DELIMITERS = (",", "\t", ";")
-_NPZ_NAMES = (("features", "targets"), ("X", "y"))
-_LIMIT = 4 << 30  # bytes of a dense matrix; a problem needs twice as much
-_SHOWN = 60  # characters of an offending line in a message
-_GZIP_MAGIC = b"\x1f\x8b"
+MISSING_VALUES = ("refuse", "drop")
+log = logging.getLogger("levywalk.data")
+_NAMED = 6  # features that a description names
+
+
+class NamedNodes(Protocol):
+    """What `Dataset.nodes_of` needs of a network."""
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The name of each node."""
+
+    def numbers_of(self, names: Iterable[Any]) -> Ints:
+        """Return the number of each named node, or -1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    r"""Samples that `read_data` has read, and where they came from.
+
+    Attributes
+    ----------
+    features, targets : arrays
+        One row and one number per sample (float64, read-only).
+    node : array or None
+        The node of each sample as the data names it, if there was a node column.
+    feature_names : tuple of str
+        The name of each column of ``features``.
+    target_name, node_name : str
+        The names of the columns; ``node_name`` is None if there is none.
+    header : tuple of str or None
+        The first line of a CSV file, if it was taken as a header.
+    description : str
+        What was taken as header, target, node and features, and how many samples there are.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "people.csv")
+    ...     _ = file.write_text("who,age,income\nann,30,2.5\nbob,40,3.5\n")
+    ...     data = read_data(file, node="who")
+    >>> data.description
+    "people.csv: 2 samples; line 1 is the header; target 'income'; node 'who'; 1 feature: 'age'"
+    >>> import networkx as nx
+    >>> import levywalk as lw
+    >>> data.nodes_of(lw.as_network(nx.path_graph(["bob", "ann"])))
+    array([1, 0])
+    """
+
+    features: Floats
+    targets: Floats
+    node: AnyArray | None
+    feature_names: tuple[str, ...]
+    target_name: str
+    node_name: str | None
+    header: tuple[str, ...] | None
+    description: str
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.targets)
+
+    def nodes_of(self, network: NamedNodes, idle: str = "error") -> Ints:
+        """Return the number of each sample's node in the network, joined by the nodes' names.
+
+        A name that the network does not have, and a node of the network without a sample, are
+        refused with the list.
+
+        Parameters
+        ----------
+        network
+            The network, whose ``names`` are compared with ``node``.
+        idle
+            "pass" allows nodes of the network without a sample. Give it to the problem too, as in
+            ``LeastSquares(..., node=data.nodes_of(network, idle="pass"), idle="pass")``.
+        """
+        checks.choice("idle", idle, IDLE)
+        if self.node is None:
+            remedy = typed("node='name of the column'", "--node COLUMN")
+            raise InvalidData(f"the data has no node column; read it with {remedy}")
+        numbers = network.numbers_of(map(_plain, self.node.tolist()))
+        unknown = list(dict.fromkeys(map(str, self.node[numbers < 0].tolist())))
+        if unknown:
+            raise InvalidData(
+                f"{len(unknown)} node{'s' if len(unknown) > 1 else ''} of the column "
+                f"{self.node_name!r} {'are' if len(unknown) > 1 else 'is'} not in the network: "
+                f"{some(unknown)}; the network has {some(network.names)}"
+                + _off_by_one(self.node.tolist(), network)
+            )
+        without = np.setdiff1d(np.arange(network.n), numbers)
+        if without.size:
+            names = [network.names[v] for v in without]
+            if idle == "error":
+                raise InvalidData(without_data(names))
+            log.info(passing_on(names, network.n))
+        return numbers
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.description!r})"
+
+    def _repr_html_(self) -> str:
+        names = some(self.feature_names)
+        rows: list[tuple[str, object]] = [
+            ("samples", self.n_samples),
+            ("features", f"{len(self.feature_names)}: {names}"),
+            ("target", self.target_name),
+            ("node", self.node_name),
+            ("how it was read", self.description),
+        ]
+        return table_html(rows, "Data")
+
+
+def without_data(names: Sequence[str]) -> str:
+    """Return the error about nodes that hold no data."""
+    many = len(names) > 1
+    remedy = typed(
+        "distribute the samples with node=lw.partition(features, targets, network.n), or let "
+        f"{'them' if many else 'it'} pass the model on with idle='pass', given to nodes_of and to "
+        "the problem",
+        "leave --node out, so that the samples are distributed (--partition), or let "
+        f"{'them' if many else 'it'} pass the model on with --idle pass",
+    )
+    return (
+        f"{len(names)} node{'s' if many else ''} of the network {'have' if many else 'has'} no "
+        f"sample: {some(names)}; give {'them' if many else 'it'} data, or {remedy}"
+    )
+
+
+def passing_on(names: Sequence[str], n: int) -> str:
+    """Return the notice about nodes that hold no data and pass the model on."""
+    many = len(names) > 1
+    return (
+        f"{len(names)} of {n} nodes {'have' if many else 'has'} no sample and "
+        f"{'pass' if many else 'passes'} the model on: {some(names)}"
+    )
+
+
+def _plain(name: Any) -> str:
+    """Return an id as text; 3.0 is 3."""
+    text = str(name).strip()
+    return text.split(".")[0] if re.fullmatch(r"[0-9]+\.0+", text) else text
+
+
+def _off_by_one(node: list[Any], network: NamedNodes) -> str:
+    """Return a hint if all ids would match when they were counted from 0."""
+    try:
+        shifted = [int(_plain(name)) - 1 for name in node]
+    except ValueError:
+        return ""
+    if (network.numbers_of(shifted) < 0).any():
+        return ""
+    remedy = typed("node_base=1", "--node-base 1")
+    return (
+        "; the ids of the data count from 1 and those of the network from 0: number both alike (a "
+        f"Matrix Market or npz network counts from 1 with {remedy})"
+    )
+
+
+def read_data(
+    source: Any,
+    *,
+    target: Column | None = None,
+    node: Column | None = None,
+    features: str | Iterable[Column] | None = None,
+    header: bool | None = None,
+    format: str | None = None,
+    index_base: int | None = None,
+    labels: str | Iterable[Any] | None = None,
+    intercept: bool = False,
+    standardise: bool = False,
+    missing: str = "refuse",
+    dim: int | None = None,
+    max_bytes: int | None = None,
+) -> Dataset:
+    r"""Read a data set from a LIBSVM, CSV or npz file, or from a data frame.
+
+    Parameters
+    ----------
+    source
+        A path (the file may be compressed with gzip), or a data frame: pandas, polars, or any
+        object with the data frame interchange protocol.
+    target
+        The column of the targets, by name or position; None means the last column that is not the
+        node's. For npz: the name of the array, by default ``targets`` or ``y``. Not for LIBSVM,
+        where the label comes first.
+    node
+        The column with the node of each sample, by name or position (npz: the name of an array).
+        `Dataset.nodes_of` joins it with the names of a network's nodes.
+    features
+        The columns of the features, as a list or as text such as ``"age,income,3-7"`` (a range of
+        positions); None means all other columns that have a name. For LIBSVM: the indices as they
+        are in the file.
+    header
+        For CSV: whether the first line is a header. None decides by the rule below.
+    format
+        ``"libsvm"``, ``"csv"`` or ``"npz"``. None chooses by the suffix: .svm .libsvm .t .txt,
+        .csv .tsv, .npz, each with or without .gz.
+    index_base : {0, 1}, optional
+        The index of the first feature in a LIBSVM file; 1 by default.
+    labels
+        Two labels, numbers or text, such as ``(1, 2)`` or ``"no,yes"``: the first becomes 0 and the
+        second 1, and any other label is refused. One label: it becomes 1, and all others 0.
+    intercept
+        Whether to add a feature that is 1 for every sample, as last column.
+    standardise
+        Whether to subtract the mean of each feature and to divide by its standard deviation, both
+        over all samples. A feature that is the same for all samples stays as it is.
+    missing : {"refuse", "drop"}
+        What to do with a line of a CSV file or a row of a data frame in which a chosen column is
+        empty, NA, NaN, null or ?: refuse it, or leave it out with a count in a `DataWarning`.
+    dim
+        The expected number of features. LIBSVM files omit zeros, so their largest index may be
+        smaller.
+    max_bytes
+        The limit of the file's size after decompression; by default 1 GiB, or what
+        ``--max-file-size`` or the variable LEVYWALK_MAX_FILE_SIZE says.
+
+    Notes
+    -----
+    Columns of a CSV file are separated by commas, tabs or semicolons; with semicolons, decimals may
+    follow a comma. The first line is a header if it has words where the second line has none, or
+    if it counts the columns: 0,1,2,… (three columns or more) or 1,2,3,… (five or more). Where both
+    readings are possible, such as 0,1 or numbers and words mixed, the file is refused until
+    ``header`` is given. ``description`` says what was decided.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"x": [1.0, 3.0], "label": ["no", "yes"]})
+    >>> data = read_data(frame, labels="no,yes", intercept=True)
+    >>> data.features, data.targets
+    (array([[1., 1.],
+           [3., 1.]]), array([0., 1.]))
+    """
+    checks.choice("missing", missing, MISSING_VALUES)
+    if header is not None and not isinstance(header, bool):
+        raise InvalidParameter(f"header must be True, False or None, got {header!r}")
+    if index_base not in (None, 0, 1) or isinstance(index_base, bool):
+        raise InvalidParameter(f"index_base must be 0, 1 or None, got {index_base!r}")
+    width = None if dim is None else checks.integer("dim", dim, low=1)
+    if is_frame(source):
+        kind, name = "data frame", "data frame"
+        raw = read_frame(source, target=target, node=node, features=features, missing=missing)
+    else:
+        path = checks.existing_file(source)
+        kind, name = format_of(path) if format is None else format, path.name
+        checks.choice("format", kind, FORMATS)
+        with content_limit(max_bytes):
+            raw = _read_file(path, kind, target, node, features, header, index_base, missing, width)
+    if width is not None and len(raw.feature_names) != width:
+        found = len(raw.feature_names)
+        raise InvalidData(f"{source}: expected dim = {width} features, found {found}")
+    return _finished(raw, name, kind, labels, intercept, standardise)
 
 
 def load_dataset(
     path: str | Path,
     *,
     format: str | None = None,
-    target: str | int | None = None,
+    target: Column | None = None,
     dim: int | None = None,
+    header: bool | None = None,
+    max_bytes: int | None = None,
 ) -> tuple[Floats, Floats]:
     r"""Return the features (samples, dim) and the targets of a data file, both float64.
 
-    Parameters
-    ----------
-    path
-        The file; it may be compressed with gzip.
-    format
-        ``"libsvm"``, ``"csv"`` or ``"npz"``. None chooses the format by the suffix: .svm .libsvm .t
-        .txt, .csv .tsv, .npz, each with or without .gz.
-    target
-        For CSV: the column of the targets, by name (if there is a header) or by position; None
-        means the last column. For npz: the name of the array of targets; None means ``targets`` or
-        ``y``, together with ``features`` or ``X``.
-    dim
-        The number of features. LIBSVM files omit zeros, so their largest index may be smaller;
-        other files must have exactly this number.
-
-    Notes
-    -----
-    A line of a LIBSVM file is ``label index:value …``; indices start at 1 and increase, and ``#``
-    starts a comment. The columns of a CSV file are separated by commas, tabs or semicolons; a first
-    line without any number is a header.
+    This is `read_data` without its further options; the arguments have the same meaning.
 
     Examples
     --------
@@ -82,266 +312,176 @@ def load_dataset(
            [0. , 1. , 0. ]]), array([ 1., -1.]))
     """
     clean = checks.existing_file(path)
-    kind = _format_of(clean) if format is None else checks.choice("format", format, _FORMATS)
-    width = None if dim is None else checks.integer("dim", dim, low=1)
-    if kind == "libsvm":
-        if target is not None:
-            raise InvalidParameter(
-                f"target must be None for LIBSVM (the label comes first), got {target!r}"
-            )
-        return _read_libsvm(clean, width)
-    features, targets = _read_csv(clean, target) if kind == "csv" else _read_npz(clean, target)
-    if width is not None and features.shape[1] != width:
-        raise InvalidData(f"{clean}: expected dim = {width} features, found {features.shape[1]}")
-    return features, targets
+    data = read_data(
+        clean, format=format, target=target, dim=dim, header=header, max_bytes=max_bytes
+    )
+    return data.features, data.targets
 
 
-def _format_of(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] == ".gz":
-        suffixes.pop()
-    if not suffixes or suffixes[-1] not in _SUFFIXES:
+def _read_file(
+    path: Path,
+    kind: str,
+    target: Column | None,
+    node: Column | None,
+    features: str | Iterable[Column] | None,
+    header: bool | None,
+    index_base: int | None,
+    missing: str,
+    dim: int | None,
+) -> RawData:
+    if index_base is not None and kind != "libsvm":
+        remedy = typed("index_base", "--index-base")
         raise InvalidParameter(
-            f"the format of {path.name!r} is unknown; name it with format= (one of "
-            f"{', '.join(_FORMATS)})"
+            f"index_base belongs to LIBSVM, and {path.name} is {kind}; drop {remedy}"
         )
-    return _SUFFIXES[suffixes[-1]]
-
-
-def _open(path: Path) -> gzip.GzipFile | IO[bytes]:
-    with path.open("rb") as file:
-        zipped = file.read(2) == _GZIP_MAGIC
-    return gzip.open(path, "rb") if zipped else path.open("rb")
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield every line with its number.
-
-    Errors of the file system or gzip become errors that name the file and the line.
-    """
-    number = 0
-    try:
-        with (
-            _open(path) as file,
-            io.TextIOWrapper(file, encoding="utf-8-sig", newline=None) as text,
-        ):
-            for number, line in enumerate(text, start=1):
-                yield number, line
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InvalidData(
-            f"{path}, after line {number}: damaged gzip ({error}); fetch it again"
-        ) from None
-    except UnicodeDecodeError:
-        raise InvalidData(
-            f"{path}, after line {number}: not a text file; is format= right?"
-        ) from None
-
-
-def _bad(path: Path, number: int, line: str, why: str) -> InvalidData:
-    shown = line.strip()
-    shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
-    return InvalidData(f"{path}, line {number}: {why}; the line is {shown!r}")
-
-
-def _number(text: str) -> float:
-    """Return a finite float; notation that only Python allows, such as 1_000, is refused."""
-    value = float(text)
-    if "_" in text or not math.isfinite(value):
-        raise ValueError(text)
-    return value
-
-
-def _refuse_too_large(path: Path, rows: int, columns: int) -> None:
-    if 8 * rows * columns > _LIMIT:
-        raise TooLarge(
-            f"{path}: {rows} samples of {columns} features need {8 * rows * columns / 2**30:.1f} "
-            "GiB as a "
-            f"dense matrix (limit {_LIMIT >> 30} GiB); select samples or features first"
+    if kind == "csv":
+        return read_csv(
+            path, target=target, node=node, features=features, header=header, missing=missing
         )
+    if header is not None:
+        remedy = typed("header", "--header and --no-header")
+        raise InvalidParameter(f"header belongs to CSV, and {path.name} is {kind}; drop {remedy}")
+    if kind == "npz":
+        return read_npz(path, target=target, node=node, features=features)
+    if target is not None:
+        raise InvalidParameter(
+            "the target of a LIBSVM file is the label, which comes first on each line; leave "
+            f"{typed('target', '--target')} out, got {target!r}"
+        )
+    if node is not None:
+        remedy = typed(
+            "leave node out and distribute the samples (see lw.partition)",
+            "leave --node out, so that the samples are distributed (--partition)",
+        )
+        raise InvalidParameter(
+            "a LIBSVM file has no column of nodes, only a label and features, got node = "
+            f"{node!r}; {remedy}, or use CSV"
+        )
+    return read_libsvm(path, dim=dim, index_base=index_base, features=features)
 
 
-def _read_libsvm(path: Path, dim: int | None) -> tuple[Floats, Floats]:
-    labels, values, columns, counts = array("d"), array("d"), array("q"), array("q")
-    for number, line in _lines(path):
-        fields = line.partition("#")[0].split()
-        if not fields:
-            continue
-        try:
-            labels.append(_number(fields[0]))
-        except ValueError:
-            raise _bad(
-                path, number, line, f"the label {fields[0]!r} is not a finite number"
-            ) from None
-        previous = 0
-        for field in fields[1:]:
-            previous, value = _libsvm_pair(path, number, line, field, previous)
-            if dim is not None and previous > dim:
-                raise _bad(path, number, line, f"index {previous} is above dim = {dim}")
-            columns.append(previous - 1)
-            values.append(value)
-        counts.append(len(fields) - 1)
-    if not labels:
-        raise InvalidData(f"{path}: no sample in the file")
-    width = dim if dim is not None else max(columns, default=-1) + 1
-    if width == 0:
-        raise InvalidData(f"{path}: no feature in the file; every line has only a label")
-    _refuse_too_large(path, len(labels), width)
-    features = np.zeros((len(labels), width))
-    features[np.repeat(np.arange(len(labels)), counts), np.asarray(columns)] = values
-    return features, np.asarray(labels, dtype=np.float64)
-
-
-def _libsvm_pair(
-    path: Path, number: int, line: str, field: str, previous: int
-) -> tuple[int, float]:
-    left, colon, right = field.partition(":")
-    if not colon:
-        raise _bad(path, number, line, f"{field!r} is not index:value")
-    if not (left.isascii() and left.isdigit()) or len(left) > 18:
-        raise _bad(path, number, line, f"the index in {field!r} is not a whole number from 1")
-    index = int(left)
-    if index == 0:
-        raise _bad(path, number, line, "index 0; LIBSVM indices start at 1")
-    if index <= previous:
-        raise _bad(path, number, line, f"index {index} after {previous}; indices must increase")
+def _finished(
+    raw: RawData,
+    name: str,
+    kind: str,
+    labels: str | Iterable[Any] | None,
+    intercept: bool,
+    standardise: bool,
+) -> Dataset:
+    """Map the labels, scale the features, and describe what was read."""
     try:
-        return index, _number(right)
-    except ValueError:
-        raise _bad(path, number, line, f"the value in {field!r} is not a finite number") from None
-
-
-def _read_csv(path: Path, target: str | int | None) -> tuple[Floats, Floats]:
-    header: list[str] | None = None
-    values, width, rows = array("d"), 0, 0
-    for number, fields, line in _csv_rows(path):
-        if width == 0:
-            width = len(fields)
-            if width < 2:
-                raise _bad(
-                    path, number, line, "one column; a data set needs a feature and a target"
-                )
-            if not any(_is_number(field) for field in fields):
-                header = fields
-                continue
-        if len(fields) != width:
-            raise _bad(
-                path, number, line, f"{len(fields)} columns where the first line has {width}"
-            )
-        for column, field in enumerate(fields):
-            try:
-                values.append(_number(field))
-            except ValueError:
-                name = repr(header[column]) if header else str(column)
-                why = f"column {name} holds {field!r}, not a finite number"
-                raise _bad(path, number, line, why) from None
-        rows += 1
-        _refuse_too_large(path, rows, width)
-    if rows == 0:
-        raise InvalidData(f"{path}: no sample in the file")
-    table = np.frombuffer(values, dtype=np.float64).reshape(rows, width)
-    column = _target_column(path, target, header, width)
-    return np.delete(table, column, axis=1), table[:, column].copy()
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str], str]]:
-    delimiter = ""
-    for number, line in _lines(path):
-        if not line.strip():
-            continue
-        delimiter = delimiter or max(_DELIMITERS, key=line.count)
-        try:
-            # Parse line by line, so that an unclosed quote affects only its own line.
-            (fields,) = csv.reader([line], delimiter=delimiter, strict=True, skipinitialspace=True)
-        except (csv.Error, ValueError) as error:
-            raise _bad(path, number, line, f"not CSV ({error})") from None
-        yield number, [field.strip() for field in fields], line
-
-
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return True
-
-
-def _target_column(
-    path: Path, target: str | int | None, header: list[str] | None, width: int
-) -> int:
-    if target is None:
-        return width - 1
-    if isinstance(target, str):
-        if header is None:
-            raise InvalidData(
-                f"{path}: no header to find target = {target!r} in; give the column's position"
-            )
-        if header.count(target) != 1:
-            found = "twice or more" if target in header else "not"
-            raise InvalidData(
-                f"{path}: the column {target!r} is {found} in the header {_some(header)}"
-            )
-        return header.index(target)
-    return checks.integer("target", target, low=-width, high=width - 1) % width
-
-
-def _some(names: Iterable[str]) -> str:
-    text = ", ".join(map(repr, names))
-    return text if len(text) <= 4 * _SHOWN else text[: 4 * _SHOWN] + "…"
-
-
-def _read_npz(path: Path, target: str | int | None) -> tuple[Floats, Floats]:
-    if target is not None and not isinstance(target, str):
-        raise InvalidParameter(f"target must name an array of the npz file, got {target!r}")
-    try:
-        with _open(path) as file:
-            archive = np.load(_seekable(file), allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InvalidData(
-                    f"{path}: not npz; save it with np.savez(path, features=…, targets=…)"
-                )
-            left, right = _npz_names(path, archive.files, target)
-            features, targets = _npz_array(path, archive, left), _npz_array(path, archive, right)
-    except (
-        ValueError,
-        OSError,
-        EOFError,
-        zlib.error,
-        zipfile.BadZipFile,
-        NotImplementedError,
-    ) as error:
-        if isinstance(error, InvalidData | TooLarge):
-            raise
-        raise InvalidData(f"{path}: not a readable npz archive of plain arrays ({error})") from None
-    try:
-        clean = clean_features(features)
-        return clean, clean_targets(targets, len(clean))
+        features = clean_features(raw.features)
+        targets = _targets(raw, labels)
     except InvalidData as error:
-        raise InvalidData(f"{path}: {error}") from None
-
-
-def _seekable(file: gzip.GzipFile | IO[bytes]) -> IO[bytes]:
-    # An archive is read from its end, which a gzip stream does not support.
-    return io.BytesIO(file.read()) if isinstance(file, gzip.GzipFile) else file
-
-
-def _npz_names(path: Path, names: list[str], target: str | None) -> tuple[str, str]:
-    for left, right in _NPZ_NAMES:
-        wanted = target if target is not None else right
-        if left in names and wanted in names:
-            return left, wanted
-    raise InvalidData(
-        f"{path}: needs arrays named features and targets, or X and y (target = {target!r}); "
-        f"it has {_some(names) or 'none'}"
+        raise InvalidData(f"{name}: {error}") from None
+    names = list(raw.feature_names)
+    if standardise:
+        features = standardised(features)
+    if intercept:
+        features = np.hstack([features, np.ones((len(features), 1))])
+        names.append("intercept")
+    description = _description(raw, name, kind, names, standardise)
+    if raw.header_counts_columns or raw.left_out or raw.dropped:
+        warnings.warn(description, DataWarning, stacklevel=3)
+    return Dataset(
+        read_only(features),
+        read_only(targets),
+        raw.node,
+        tuple(names),
+        raw.target_name,
+        raw.node_name,
+        raw.header,
+        description,
     )
 
 
-def _npz_array(path: Path, archive: Any, name: str) -> Any:
-    size = archive.zip.getinfo(f"{name}.npy").file_size
-    if size > _LIMIT:
-        raise TooLarge(
-            f"{path}: the array {name} takes {size / 2**30:.1f} GiB (limit {_LIMIT >> 30} GiB)"
+def standardised(features: Floats) -> Floats:
+    """Return features with mean 0 and standard deviation 1; constant ones stay as they are.
+
+    Examples
+    --------
+    >>> standardised(np.array([[1.0, 1.0], [3.0, 1.0]]))
+    array([[-1.,  1.],
+           [ 1.,  1.]])
+    """
+    mean, scale = features.mean(axis=0), features.std(axis=0)
+    constant = np.ptp(features, axis=0) == 0
+    return (features - np.where(constant, 0.0, mean)) / np.where(constant, 1.0, scale)
+
+
+def _targets(raw: RawData, labels: str | Iterable[Any] | None) -> Floats:
+    """Return the targets as numbers, with labels mapped to 0 and 1."""
+    if labels is None:
+        if raw.targets.dtype.kind in "biuf":
+            return raw.targets.astype(np.float64)
+        found = list(dict.fromkeys(map(str, raw.targets.tolist())))
+        two = sorted(found) if len(found) == 2 else ["no", "yes"]
+        remedy = typed(f"labels=({two[0]!r}, {two[1]!r})", f"--labels {two[0]},{two[1]}")
+        raise InvalidData(
+            f"the target {raw.target_name!r} holds text ({some(found)}), not numbers; if it is the "
+            f"label of a class, say which is 0 and which is 1, such as {remedy}"
         )
+    wanted = [_label(label) for label in split_list(labels)]
+    if len(wanted) not in (1, 2) or len(set(wanted)) != len(wanted):
+        raise InvalidParameter(f"labels must be one or two different labels, got {labels!r}")
+    values = np.array([_label(value) for value in raw.targets.tolist()])
+    found = sorted(set(values.tolist()))
+    absent = [label for label in wanted if label not in found]
+    if absent:
+        raise InvalidData(
+            f"no sample has the label {some(absent)}; the target {raw.target_name!r} has "
+            f"{some(found)}"
+        )
+    if len(wanted) == 1:
+        return np.asarray(values == wanted[0], dtype=np.float64)
+    others = [label for label in found if label not in wanted]
+    if others:
+        remedy = typed(f"labels=[{wanted[1]!r}]", f"--labels {wanted[1]}")
+        raise InvalidData(
+            f"the target {raw.target_name!r} also has the labels {some(others)}; take one class "
+            f"against all others with {remedy}"
+        )
+    return np.asarray(values == wanted[1], dtype=np.float64)
+
+
+def _label(value: Any) -> str:
+    """Return a label as text, in which 1, 1.0 and "1" are equal."""
     try:
-        return archive[name]
-    except MemoryError:
-        raise TooLarge(f"{path}: the array {name} does not fit into memory") from None
+        return f"{float(value):g}"
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _description(raw: RawData, name: str, kind: str, names: list[str], standardise: bool) -> str:
+    count = len(raw.targets)
+    parts = [f"{count} sample{'s' if count > 1 else ''}"]
+    if raw.dropped:
+        parts.append(f"{raw.dropped} with missing values left out")
+    if kind == "csv":
+        no = typed("header=False", "--no-header")
+        parts.append(
+            "no header"
+            if raw.header is None
+            else "line 1 counts the columns and was taken as the header (a sample: " + no + ")"
+            if raw.header_counts_columns
+            else "line 1 is the header"
+        )
+    if kind == "libsvm":
+        parts.append("the label is the target")
+    elif kind == "csv" and raw.header is None:
+        parts.append(f"target column {raw.target_name}")
+    else:
+        parts.append(f"target {raw.target_name!r}")
+    if raw.node_name is not None:
+        parts.append(f"node {raw.node_name!r}")
+    if raw.left_out:
+        parts.append(
+            f"{raw.left_out} column{'s' if raw.left_out > 1 else ''} without a name left out"
+        )
+    shown = names if kind != "libsvm" or names[-1] == "intercept" else []
+    listed = ", ".join(map(repr, shown[:_NAMED])) + (", …" if len(shown) > _NAMED else "")
+    parts.append(
+        f"{len(names)} {'standardised ' if standardise else ''}feature"
+        f"{'s' if len(names) > 1 else ''}" + (f": {listed}" if listed and kind != "libsvm" else "")
+    )
+    return f"{name}: {'; '.join(parts)}"

@@ -10,7 +10,7 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.problem import factor
 from levywalk.problem.linear import GeneralizedLinear
-from levywalk.problem.losses import SquaredError
+from levywalk.problem.losses import SquaredError, SquaredErrors
 from levywalk.problem.samples import read_only
 
 # Up to this dimension the excess loss is computed with the dim x dim Hessian, above it with the
@@ -26,11 +26,15 @@ class LeastSquares(GeneralizedLinear):
     features
         One row per sample.
     targets
-        One number per sample.
+        One number per sample, or one row of several outputs. With several outputs the model is a
+        matrix of features times outputs, known to walks and traces as one vector, row by row.
     node
         The node of each sample; None means one sample per node.
     ridge
         The strength of the regularisation: (ridge/2)‖x‖² is added to every f_v.
+    idle
+        What to do with nodes of the network that have no sample: "error" refuses them, "pass" lets
+        them pass the model on without an update.
 
     Examples
     --------
@@ -43,21 +47,41 @@ class LeastSquares(GeneralizedLinear):
     (array([-12.]), array([-16.]))
     """
 
-    def __init__(self, features: Any, targets: Any, node: Any = None, ridge: float = 0.0) -> None:
-        super().__init__(features, targets, SquaredError(), node, ridge)
+    def __init__(
+        self,
+        features: Any,
+        targets: Any,
+        node: Any = None,
+        ridge: float = 0.0,
+        idle: str = "error",
+    ) -> None:
+        shape = np.shape(targets)
+        loss = SquaredErrors(shape[1]) if len(shape) == 2 and shape[1] > 1 else SquaredError()
+        super().__init__(features, targets, loss, node, ridge, idle)
 
     @cached_property
     def _factor(self) -> Floats:
-        return factor.triangle(self.sorted_features, self.sorted_targets, self._weights)
+        targets = self.sorted_targets
+        first = targets if targets.ndim == 1 else targets[:, 0]
+        return factor.triangle(self.sorted_features, first, self._weights)
 
     def _minimise(self) -> tuple[Floats, bool]:
-        return factor.solve(self._factor, self.ridge)
+        if self.sorted_targets.ndim == 1:
+            return factor.solve(self._factor, self.ridge)
+        columns = [
+            factor.solve(factor.triangle(self.sorted_features, y, self._weights), self.ridge)
+            for y in self.sorted_targets.T
+        ]
+        return np.stack([x for x, _ in columns], axis=1).ravel(), columns[0][1]
 
     @cached_property
     def hessian(self) -> Floats:
         """The Hessian of f, ridge included: (dim, dim)."""
         triangle = self._factor[:, :-1]
-        return read_only(2.0 * (triangle.T @ triangle) + self.ridge * np.eye(self.dim))
+        one = 2.0 * (triangle.T @ triangle) + self.ridge * np.eye(triangle.shape[1])
+        outputs = self.sample_loss.n_outputs
+        whole = one if outputs == 1 else np.kron(one, np.eye(outputs))
+        return read_only(np.asarray(whole, dtype=np.float64))
 
     @cached_property
     def strong_convexity(self) -> float:
@@ -80,6 +104,7 @@ class LeastSquares(GeneralizedLinear):
             if self.dim <= _DENSE_DIM:
                 value = 0.5 * float(error @ (self.hessian @ error))
             else:
-                squares = np.square(self.sorted_features @ error)
+                squares = np.square(self._predictions(self.sorted_features, error))
+                squares = squares if squares.ndim == 1 else squares.sum(axis=1)
                 value = float(self._weights @ squares) + 0.5 * self.ridge * float(error @ error)
         return max(value, 0.0) if np.isfinite(value) else float("inf")

@@ -28,6 +28,9 @@ class Logistic(GeneralizedLinear):
         The node of each sample; None means one sample per node.
     ridge
         The strength of the regularisation: (ridge/2)‖x‖² is added to every f_v.
+    idle
+        What to do with nodes of the network that have no sample: "error" refuses them, "pass" lets
+        them pass the model on without an update.
 
     Notes
     -----
@@ -46,8 +49,15 @@ class Logistic(GeneralizedLinear):
     levywalk.errors.NoMinimiser: the logistic loss has no minimiser: ...
     """
 
-    def __init__(self, features: Any, targets: Any, node: Any = None, ridge: float = 0.0) -> None:
-        super().__init__(features, targets, LogisticLoss(), node, ridge)
+    def __init__(
+        self,
+        features: Any,
+        targets: Any,
+        node: Any = None,
+        ridge: float = 0.0,
+        idle: str = "error",
+    ) -> None:
+        super().__init__(features, targets, LogisticLoss(), node, ridge, idle)
 
     def _minimise(self) -> tuple[Floats, bool]:
         from levywalk.problem import logistic_fit

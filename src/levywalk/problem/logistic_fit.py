@@ -18,6 +18,7 @@ from levywalk.errors import InvalidData, NoMinimiser
 from levywalk.problem.factor import row_space, triangle
 from levywalk.problem.samples import row_blocks
 from levywalk.problem.spectra import column_squares, row_squares
+from levywalk.remedy import typed
 
 _TOLERANCE = 1e-12  # of the gradient, in units of each feature's root mean square
 _ITERATIONS = (
@@ -81,13 +82,15 @@ def minimise(
     """
     signs = 1.0 - 2.0 * labels
     factor = triangle(features, labels, weights)
-    basis = row_space(factor) if ridge == 0.0 else None
+    wide = len(factor) < features.shape[1]
+    # With a ridge the minimiser is a combination of the samples too; this pays if they are few.
+    basis = row_space(factor) if ridge == 0.0 or wide else None
     if basis is None:
         return _minimise_in_full_rank(_Objective(features, signs, weights, ridge), factor), True
-    # Directions that are orthogonal to all samples are removed: the loss is constant along them.
+    # Directions that are orthogonal to all samples are removed: only the ridge changes along them.
     reduced = _Objective(features @ basis, signs, weights, ridge)
     reduced_factor = triangle(reduced.features, labels, weights)
-    return basis @ _minimise_in_full_rank(reduced, reduced_factor), False
+    return basis @ _minimise_in_full_rank(reduced, reduced_factor), ridge > 0.0
 
 
 def _minimise_in_full_rank(objective: _Objective, factor: Floats) -> Floats:
@@ -100,7 +103,8 @@ def _minimise_in_full_rank(objective: _Objective, factor: Floats) -> Floats:
         raise NoMinimiser(
             f"the logistic loss has no minimiser: a direction separates the labels{same}, and the "
             "loss falls "
-            "along it for ever; add a ridge, for example ridge=1e-3"
+            "along it for ever; add a ridge, for example "
+            f"{typed('ridge=1e-3', '--ridge 0.001')}"
         )
     if not converged:
         raise InvalidData(

@@ -92,6 +92,7 @@ class FlatProblem:
     def __init__(self, problem: Any) -> None:
         self.named, self.arrays = problem, ModelArrays(problem.model_arrays)
         self.n, self.dim, self.smoothness = problem.n, self.arrays.dim, problem.smoothness
+        self.holders = getattr(problem, "holders", None)
         optimum = getattr(problem, "optimum", None)
         self.optimum = None if optimum is None else self.arrays.pack(optimum)
 

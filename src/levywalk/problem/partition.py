@@ -12,6 +12,7 @@ from levywalk.arrays import Floats, Ints
 from levywalk.draws import Domain, generator
 from levywalk.errors import InvalidData
 from levywalk.problem.samples import clean_features, clean_targets
+from levywalk.remedy import typed
 
 _LABELS = 100  # integer targets with at most so many values are classes
 _BINS = 10
@@ -29,7 +30,8 @@ def partition(
     Parameters
     ----------
     features, targets
-        The data set; only the number of rows of ``features`` is used.
+        The data set; only the number of rows of ``features`` is used. Targets may be names of
+        classes.
     n
         The number of nodes, at most the number of samples.
     how
@@ -57,6 +59,8 @@ def partition(
     [2, 2, 2]
     """
     samples = len(clean_features(features))
+    if _are_names(targets):
+        targets = np.unique(np.asarray(targets, dtype=np.str_), return_inverse=True)[1]
     clean = clean_targets(targets, samples)
     n = checks.integer("n", n, low=2)
     how, seed, alpha = (
@@ -66,7 +70,8 @@ def partition(
     )
     if samples < n:
         raise InvalidData(
-            f"{samples} samples cannot give each of n = {n} nodes one; use n <= {samples}"
+            f"{samples} samples cannot give each of n = {n} nodes one; use "
+            f"{typed('n <=', 'a network of at most')} {samples}{typed('', ' nodes')}"
         )
     rng = generator(seed, Domain.PARTITION)
     if how == "iid":
@@ -77,6 +82,13 @@ def partition(
         return _by_dirichlet(rng, _classes(clean), n, alpha)
     sizes = 1 + rng.multinomial(samples - n, _proportions(rng, n, alpha))
     return rng.permutation(np.repeat(np.arange(n), sizes))
+
+
+def _are_names(targets: Any) -> bool:
+    try:
+        return len(targets) > 0 and all(isinstance(one, str) for one in targets)
+    except TypeError:  # a single number
+        return False
 
 
 def _even(samples: int, n: int) -> Ints:

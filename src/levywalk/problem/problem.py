@@ -7,9 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from levywalk import checks
-from levywalk.arrays import Floats
+from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidData
 
+IDLE = ("error", "pass")  # what becomes of nodes without data
 _REQUIRED = ("n", "dim", "smoothness", "local_loss", "local_gradient")
 
 
@@ -19,7 +20,9 @@ class Problem(Protocol):
 
     Any object with these five attributes and methods is a problem. A sixth, ``optimum`` (the
     minimiser of f, an array of ``dim`` numbers, or None), is optional: without it a run cannot
-    measure the error, see `optimum_of`.
+    measure the error, see `optimum_of`. So is a seventh, ``holders``: if some nodes of the network
+    hold no data, the problem's nodes 0 to n-1 are the others, and ``holders`` has their numbers in
+    the network, in ascending order, see `holders_of`.
 
     Examples
     --------
@@ -71,6 +74,33 @@ def optimum_of(problem: Problem) -> Floats | None:
     if optimum is None:
         return None
     return _vector("optimum", optimum, problem.dim)
+
+
+def holders_of(problem: Problem) -> Ints | None:
+    """Return the nodes of the network that hold data, in ascending order, or None if all do.
+
+    Node i of the problem is node ``holders[i]`` of the network.
+
+    Examples
+    --------
+    >>> from levywalk.problem import LeastSquares
+    >>> holders_of(LeastSquares([[1.0], [1.0]], [0.0, 2.0], node=[7, 3], idle="pass"))
+    array([3, 7])
+    """
+    holders = getattr(problem, "holders", None)
+    if holders is None:
+        return None
+    clean = np.asarray(holders)
+    if clean.shape != (problem.n,) or clean.dtype.kind not in "iu":
+        raise InvalidData(
+            f"problem.holders must be one node number for each of its {problem.n} nodes, got "
+            f"{holders!r:.80}"
+        )
+    if clean[0] < 0 or (np.diff(clean.astype(np.int64)) <= 0).any():
+        raise InvalidData(
+            f"problem.holders must be at least 0 and in ascending order, got {holders!r:.80}"
+        )
+    return clean.astype(np.int64, copy=False)
 
 
 def check_problem(problem: Any) -> None:

@@ -12,11 +12,13 @@ import numpy as np
 
 from levywalk.arrays import AnyArray, Floats, Ints
 from levywalk.errors import InvalidData
+from levywalk.remedy import typed
 
 _BLOCK = (
     1 << 19
 )  # entries of a temporary: 4 MiB of float64 stay within the cache and far below any data set
 _Array = TypeVar("_Array", bound=AnyArray)
+_MOST_NODES = 2**31 - 1  # of a network
 _SHOWN = 5  # offending values listed in a message
 
 
@@ -83,8 +85,9 @@ def clean_features(features: Any) -> Floats:
     return clean
 
 
-def clean_targets(targets: Any, samples: int) -> Floats:
-    """Return ``targets`` as a finite float64 vector, one entry per sample.
+def clean_targets(targets: Any, samples: int, several: bool = False) -> Floats:
+    """Return ``targets`` as a finite float64 vector, one entry per sample, or one row of
+    ``several``.
 
     Examples
     --------
@@ -92,7 +95,7 @@ def clean_targets(targets: Any, samples: int) -> Floats:
     array([1., 2., 3.])
     """
     array = _real_array("targets", targets)
-    if array.ndim != 1:
+    if array.ndim != 1 and not (several and array.ndim == 2):
         remedy = "; pass targets.ravel()" if array.size == samples else ""
         raise InvalidData(f"targets must have one dimension, got shape {array.shape}{remedy}")
     if len(array) != samples:
@@ -102,10 +105,9 @@ def clean_targets(targets: Any, samples: int) -> Floats:
     clean: Floats = np.ascontiguousarray(array, dtype=np.float64)
     finite = np.isfinite(clean)
     if not finite.all():
-        row = int(np.argmin(finite))
-        raise InvalidData(
-            f"targets must be finite, got {float(clean[row])!r} at position {row}; drop it"
-        )
+        row = int(np.argwhere(~finite)[0][0])
+        bad = float(clean[~finite].flat[0])
+        raise InvalidData(f"targets must be finite, got {bad!r} at position {row}; drop it")
     return clean
 
 
@@ -126,21 +128,28 @@ def clean_labels(targets: Floats) -> Floats:
     shown = ", ".join(f"{label:g}" for label in found[:_SHOWN]) + (
         ", …" if len(found) > _SHOWN else ""
     )
+    pair = ",".join(f"{label:g}" for label in found[: 2 if len(found) == 2 else 1])
+    remedy = typed("targets == value", f"--labels {pair}")
+    squares = typed("use lw.LeastSquares for", "use --loss least_squares for")
+    other = f"; {squares} targets that are quantities" if len(found) > 2 else ""
     raise InvalidData(
         f"targets must be labels in {{0, 1}} or {{-1, 1}}, got {len(found)} distinct values "
-        f"({shown}); "
-        "choose one class against the rest, for example targets == value"
+        f"({shown}); choose one class against the rest, for example {remedy}{other}"
     )
 
 
-def clean_nodes(node: Any, samples: int) -> Ints:
-    """Return the node of each sample as int64; every node from 0 to the largest must have a sample.
+def clean_nodes(node: Any, samples: int, holes: bool = False) -> Ints:
+    """Return the node of each sample as int64.
+
+    Every node from 0 to the largest must have a sample, unless ``holes`` are allowed.
 
     Examples
     --------
     >>> clean_nodes([0, 1, 1, 3], 4)
     Traceback (most recent call last):
     levywalk.errors.InvalidData: node 2 has no sample; number the nodes 0 to 2 without holes, ...
+    >>> clean_nodes([0, 1, 1, 3], 4, holes=True)
+    array([0, 1, 1, 3])
     """
     array = _real_array("node", node)
     if array.shape != (samples,):
@@ -158,6 +167,13 @@ def clean_nodes(node: Any, samples: int) -> Ints:
             f"node must be at least 0, got {int(array[position])} at position {position}"
         )
     largest = int(array.max())
+    if holes:
+        if largest >= _MOST_NODES:
+            position = int(np.argmax(array))
+            raise InvalidData(
+                f"node must be below {_MOST_NODES}, got {largest} at position {position}"
+            )
+        return np.ascontiguousarray(array, dtype=np.int64)
     # This is decided before counting, so that one very large id does not allocate a huge array.
     present = (
         np.unique(array)
@@ -170,7 +186,8 @@ def clean_nodes(node: Any, samples: int) -> Ints:
             hole = len(present)
         raise InvalidData(
             f"node {hole} has no sample; number the nodes 0 to {len(present) - 1} without holes, "
-            "for example node = np.unique(node, return_inverse=True)[1]"
+            "for example node = np.unique(node, return_inverse=True)[1], or let nodes without data "
+            "pass the model on with idle='pass'"
         )
     return np.ascontiguousarray(array, dtype=np.int64)
 

@@ -5,12 +5,14 @@ them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from levywalk.arrays import Floats, Ints
+from levywalk.report.x_range import XRange, x_range
 from levywalk.trace import Comparison, Trace
 from levywalk.trace.statistics import mean_over_walks, resampled_means, settled_at
 
@@ -24,7 +26,7 @@ class Curve:
     Attributes
     ----------
     x
-        Mean "steps", "hops" and "transfers" until each point.
+        Mean "steps", "hops" and "transfers" until each point; also "time" if the run had costs.
     mean, low, high, median
         Mean and median of the error over walks; low and high are the 95 % interval of the mean.
     reached
@@ -55,9 +57,15 @@ class Curve:
         }
 
 
-def curve(name: str, trace: Trace, values: Floats, accuracy: float | None) -> Curve:
+def curve(
+    name: str,
+    trace: Trace,
+    values: Floats,
+    accuracy: float | None,
+    until: float = math.inf,
+) -> Curve:
     """Return at most `MOST_POINTS` points of a trace, among them the one where the accuracy is
-    reached.
+    reached; most of them up to step ``until``.
 
     ``values`` are the error, or what else is drawn, of each (replica, checkpoint).
 
@@ -74,7 +82,7 @@ def curve(name: str, trace: Trace, values: Floats, accuracy: float | None) -> Cu
     if accuracy is not None:
         at = float(settled_at(trace.step, mean_over_walks(values)[None], accuracy)[0])
         crossing = int(np.searchsorted(trace.step, at)) if math.isfinite(at) else None
-    keep = _kept(len(trace.step), crossing)
+    keep = _kept(len(trace.step), crossing, int(np.searchsorted(trace.step, until)))
     errors = values[:, keep]
     low, high = np.quantile(
         resampled_means(errors, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf"
@@ -85,6 +93,7 @@ def curve(name: str, trace: Trace, values: Floats, accuracy: float | None) -> Cu
             "steps": trace.step[keep].astype(np.float64),
             "hops": trace.hops[:, keep].mean(axis=0),
             "transfers": trace.transfers[:, keep].mean(axis=0),
+            **({} if trace.time is None else {"time": trace.time[:, keep].mean(axis=0)}),
         },
         mean=mean_over_walks(errors),
         low=low,
@@ -92,6 +101,18 @@ def curve(name: str, trace: Trace, values: Floats, accuracy: float | None) -> Cu
         median=np.median(errors, axis=0),
         reached=None if crossing is None else int(np.searchsorted(keep, crossing)),
     )
+
+
+def axes_of(curves: Sequence[Curve]) -> list[str]:
+    """Return what the curves can be drawn against: what all of them have.
+
+    Examples
+    --------
+    >>> axes_of([])
+    ['steps', 'hops', 'transfers']
+    """
+    timed = bool(curves) and all("time" in curve.x for curve in curves)
+    return ["steps", "hops", "transfers", *(["time"] if timed else [])]
 
 
 def drawn_quantity(results: Comparison) -> str:
@@ -104,19 +125,35 @@ def drawn_quantity(results: Comparison) -> str:
 def curves_of(results: Comparison) -> list[Curve]:
     """Return the curves of all designs."""
     by_end_alone = not results.ranking.is_criterion
+    values = {
+        name: trace.loss if by_end_alone else results.values(name)
+        for name, trace in results.traces.items()
+    }
+    means = [
+        (trace.step.astype(np.float64), mean_over_walks(values[name]))
+        for name, trace in results.traces.items()
+    ]
+    until = x_range(means, list(results.steps_to.values())).right
     return [
-        curve(name, trace, trace.loss if by_end_alone else results.values(name), results.accuracy)
+        curve(name, trace, values[name], results.accuracy, until)
         for name, trace in results.traces.items()
     ]
 
 
-def _kept(count: int, also: int | None) -> Ints:
-    """Return which checkpoints to draw: even ones, and closer ones at the beginning for a
-    logarithmic axis.
+def axis_range(lines: Sequence[Curve], axis: str) -> XRange:
+    """Return the part of an axis that shows the whole story of some curves."""
+    reached = [float(line.x[axis][line.reached]) for line in lines if line.reached is not None]
+    return x_range([(line.x[axis], line.mean) for line in lines], reached)
+
+
+def _kept(count: int, also: int | None, until: int) -> Ints:
+    """Return which checkpoints to draw: even ones, most of them before the checkpoint ``until``,
+    and closer ones at the beginning for a logarithmic axis.
     """
     if count <= MOST_POINTS:
         return np.arange(count)
-    even = np.linspace(0, count - 1, 130)
+    until = min(until, count - 1)
+    even = np.append(np.linspace(0, until, 100), np.linspace(until, count - 1, 30))
     early = np.geomspace(1, count - 1, MOST_POINTS - 131)
     points = np.concatenate([even, early, [] if also is None else [also]])
     return np.unique(np.rint(points).astype(np.int64))

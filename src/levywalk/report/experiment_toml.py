@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -27,6 +28,9 @@ def toml(settings: Mapping[str, Any]) -> str:
     <BLANKLINE>
     [designs."a b"]
     kind = "mhlj"
+    >>> print(toml({"problem": {"snr": float("inf")}}))
+    [problem]
+    snr = inf
     """
     blocks = []
     for part, content in settings.items():
@@ -56,4 +60,6 @@ def _toml(value: Any) -> str:
         return f"{{ {inside} }}"
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # inf, -inf and nan, as TOML writes them
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

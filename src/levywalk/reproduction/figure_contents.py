@@ -3,8 +3,8 @@ drawn.
 
 A line is the median over instances of the mean over walks; its band is what the middle 80 % of the
 instances do, so it says how much instances differ, not how well the median is known. Walks that a
-claim asks for are not run again; what only a figure shows is run on the first `paper.DRAWN`
-reported instances.
+claim asks for are not run again; what only a figure shows is run on the first few
+reported instances (`figure_recipes.DRAWN`).
 """
 
 from __future__ import annotations
@@ -19,28 +19,25 @@ import numpy as np
 
 from levywalk import walks as designs
 from levywalk.arrays import Floats, Ints
-from levywalk.experiments.tuning import GRID, relative_sizes
 from levywalk.network import ring
 from levywalk.problem import LeastSquares
 from levywalk.report.figures.figure_data import FigureData, Line, Mark, Panel, Table
-from levywalk.reproduction import paper
+from levywalk.reproduction import figure_recipes, paper
 from levywalk.reproduction.evidence import Evidence
+from levywalk.reproduction.figure_recipes import FIGURES, Recipe
 from levywalk.reproduction.paper import (
-    FIGURES,
     METHODS,
     MHLJ,
+    MHLJ_CODE,
     P_JUMPS,
-    SCENES,
     UNIF,
     WEIGHT,
     Effort,
-    Recipe,
     Section,
+    scene_of,
 )
 from levywalk.reproduction.reported_walks import ReportedWalks, report
-from levywalk.reproduction.tuning import most
 from levywalk.theory import transition
-from levywalk.trace.statistics import settled_at
 
 POINTS = 140  # number of points of all curves of a panel
 FROM = 10  # the first step that is drawn
@@ -55,11 +52,12 @@ _LOOKS = {
     UNIF: 0,
     WEIGHT: 1,
     MHLJ: 2,
+    MHLJ_CODE: 4,
     paper.IID: 3,
     "p_jump = 0.1 (MHLJ)": 2,
     "no jumps (WeightRW)": 1,
 }
-_FIRST_LOOK = 4  # for lines without a look of their own
+_FIRST_LOOK = 5  # for lines without a look of their own
 
 Shown = tuple[ReportedWalks, int]  # walks, and the index of a step size
 
@@ -74,7 +72,7 @@ def write_figures(
     evidence
         What runs, or reads what was run.
     labels
-        Of `paper.LABELS`, names of figures, or none; see `paper.figures_of`.
+        Of `paper.LABELS`, names of figures, or none; see `figure_recipes.figures_of`.
     folder
         Where the files go, one per figure and format; it is made if need be.
     formats
@@ -93,7 +91,7 @@ def write_figures(
     """
     from levywalk.report.figures.paper import write_figure
 
-    names = paper.figures_of(labels)
+    names = figure_recipes.figures_of(labels)
     return [
         path
         for name in names
@@ -118,10 +116,10 @@ def drawn(effort: Effort) -> Effort:
 
     Examples
     --------
-    >>> drawn(paper.FULL).seeds
-    range(100, 110)
+    >>> len(drawn(paper.FULL).seeds), drawn(paper.FULL).seeds == paper.FULL.seeds[:10]
+    (10, True)
     """
-    return replace(effort, instances=min(effort.instances, paper.DRAWN))
+    return replace(effort, instances=min(effort.instances, figure_recipes.DRAWN))
 
 
 def swept(effort: Effort) -> Effort:
@@ -134,7 +132,9 @@ def swept(effort: Effort) -> Effort:
     (3, 32)
     """
     return replace(
-        effort, instances=-(-effort.instances // 2), walks=min(effort.walks, paper.SWEPT_WALKS)
+        effort,
+        instances=-(-effort.instances // 2),
+        walks=min(effort.walks, figure_recipes.SWEPT_WALKS),
     )
 
 
@@ -143,7 +143,7 @@ def swept(effort: Effort) -> Effort:
 
 def _walks(evidence: Evidence, recipe: Recipe) -> FigureData:
     """Show methods, each tuned, at the theory's step size, and at a common one."""
-    scene = SCENES[recipe.scenes[0]]
+    scene = scene_of(recipe.scenes[0])
     few = drawn(evidence.effort)
     accuracy = evidence.effort.accuracies[-1]
 
@@ -184,7 +184,7 @@ def _floors(evidence: Evidence, recipe: Recipe) -> FigureData:
     """Show variants of MHLJ, all at the same step sizes: MHLJ's tuned one, the theory's, and the
     common one.
     """
-    scene = SCENES[recipe.scenes[0]]
+    scene = scene_of(recipe.scenes[0])
     few = drawn(evidence.effort)
     accuracy = evidence.effort.accuracies[0]
     size = evidence.relative(scene, METHODS[MHLJ])[:1]
@@ -234,7 +234,7 @@ def _against_all(
         for axis in AXES
     )
     counts = [len(next(iter(lines.values()))[0].numbers) for lines in columns.values()]
-    scene = SCENES[recipe.scenes[0]]
+    scene = scene_of(recipe.scenes[0])
     label, what = recipe.title.split("] ")
     note = f"{BAND} ({', '.join(map(str, counts))} instances by column). {remark}"
     return FigureData(recipe.name, f"{label}] {scene.title}: {what}", note, rows)
@@ -246,8 +246,8 @@ def looks_of(names: Mapping[str, Any]) -> dict[str, int]:
 
     Examples
     --------
-    >>> looks_of({"MHLJ": {}, "MixedRW, λ = 0.1": {}, "MixedRW, λ = 0.4": {}})
-    {'MHLJ': 2, 'MixedRW, λ = 0.1': 4, 'MixedRW, λ = 0.4': 5}
+    >>> looks_of({"MHLJ(0.1)": {}, "MixedRW, λ = 0.1": {}, "MixedRW, λ = 0.4": {}})
+    {'MHLJ(0.1)': 2, 'MixedRW, λ = 0.1': 5, 'MixedRW, λ = 0.4': 6}
     """
     others = [name for name in names if name not in _LOOKS]
     return {
@@ -336,7 +336,7 @@ def _accuracy(evidence: Evidence, recipe: Recipe) -> FigureData:
             rows, (("steps", "steps to ε"), ("transfers", "transfers to ε")), strict=True
         ):
             lines = tuple(replace(found[what], name=m, look=looks[m]) for m, found in costs.items())
-            title = SCENES[name].title.replace(", h", "\nh") if what == "steps" else ""
+            title = scene_of(name).title.replace(", h", "\nh") if what == "steps" else ""
             row.append(Panel(title, "accuracy ε", label, lines, falling_x=True))
     few = swept(evidence.effort)
     note = (
@@ -350,16 +350,16 @@ def _accuracy(evidence: Evidence, recipe: Recipe) -> FigureData:
 
 
 def costs_of(evidence: Evidence, name: str, design: Section) -> dict[str, Line]:
-    """Return "steps" and "transfers" to each of `paper.EPSILONS`, as lines.
+    """Return "steps" and "transfers" to each of `figure_recipes.EPSILONS`, as lines.
 
     The step sizes are those that tuning finds best for one of these accuracies; of them, for each
     accuracy, the one whose median over the reported instances is least.
     """
-    tried = tuning_curves(evidence, name, design)
-    sizes = sorted({best_size(tried, accuracy) for accuracy in paper.EPSILONS})
-    walks = report(SCENES[name], design, swept(evidence.effort), sizes, evidence.runner)
+    tuned = evidence.tuned(scene_of(name), design)
+    sizes = sorted({tuned.relative(accuracy) for accuracy in figure_recipes.EPSILONS})
+    walks = report(scene_of(name), design, swept(evidence.effort), sizes, evidence.runner)
     found: dict[str, list[tuple[Floats, ...]]] = {"steps": [], "transfers": []}
-    for accuracy in paper.EPSILONS:
+    for accuracy in figure_recipes.EPSILONS:
         steps = [over_instances(walks.steps_to(accuracy, i)) for i in range(len(sizes))]
         best = min(range(len(sizes)), key=lambda i: float(steps[i][1]))
         found["steps"].append(steps[best])
@@ -367,44 +367,10 @@ def costs_of(evidence: Evidence, name: str, design: Section) -> dict[str, Line]:
     return {what: _to_accuracy(np.array(costs)) for what, costs in found.items()}
 
 
-def tuning_curves(
-    evidence: Evidence, name: str, design: Section
-) -> list[tuple[float, Ints, Floats]]:
-    """Return what tuning tried: γL*, checkpoints and errors (tuning instances, checkpoints)."""
-    beyond = [(k,) for k in evidence.tuned(SCENES[name], design).exponents if k not in GRID]
-    tried = []
-    for exponents in (GRID, *beyond):
-        outcomes = evidence.runner(
-            list(paper.tuning(SCENES[name], design, evidence.effort, exponents))
-        )
-        errors = np.array([arrays["distance"] for arrays, _ in outcomes])
-        sizes = relative_sizes(exponents)
-        tried += [(size, outcomes[0][0]["step"], errors[:, i]) for i, size in enumerate(sizes)]
-    return tried
-
-
-def best_size(tried: Sequence[tuple[float, Ints, Floats]], accuracy: float) -> float:
-    """Return the γL* with which the fewest steps suffice on four of five tuning instances, then the
-    least error.
-
-    Examples
-    --------
-    >>> step = np.array([0, 10, 20])
-    >>> slow, fast = np.array([[1.0, 0.5, 0.1]]), np.array([[1.0, 0.1, 0.1]])
-    >>> best_size([(0.1, step, slow), (1.0, step, fast)], 0.2)
-    1.0
-    """
-    order = [
-        (most(settled_at(step, e, accuracy)), float(np.median(e[:, -1])), size)
-        for size, step, e in tried
-    ]
-    return min(order)[2]
-
-
 def _to_accuracy(costs: Floats) -> Line:
     low, middle, high = np.maximum(costs, 1.0).T
     fate = "" if np.isfinite(middle[-1]) else "ends"
-    return Line("", 0, np.array(paper.EPSILONS), middle, low, high, fate)
+    return Line("", 0, np.array(figure_recipes.EPSILONS), middle, low, high, fate)
 
 
 def _p_jump(evidence: Evidence, recipe: Recipe) -> FigureData:
@@ -412,7 +378,7 @@ def _p_jump(evidence: Evidence, recipe: Recipe) -> FigureData:
     errors, gaps = [], []
     few = swept(evidence.effort)
     for name in recipe.scenes:
-        scene = SCENES[name]
+        scene = scene_of(name)
         methods: dict[str | float, Section] = {WEIGHT: METHODS[WEIGHT]}
         methods |= {p: _jumping(p) for p in swept_p_jumps(evidence.effort)}
         left = {
@@ -442,20 +408,23 @@ def _jumping(p_jump: float) -> Section:
 
 def swept_p_jumps(effort: Effort) -> tuple[float, ...]:
     """Return the p_jump that are tried: all, or with few instances the ends and the default."""
-    return P_JUMPS if effort.instances > paper.DRAWN else (P_JUMPS[0], DEFAULT, P_JUMPS[-1])
+    return (
+        P_JUMPS if effort.instances > figure_recipes.DRAWN else (P_JUMPS[0], DEFAULT, P_JUMPS[-1])
+    )
 
 
 def _gap_instances(effort: Effort) -> int:
-    return paper.GAP_INSTANCES if effort.instances > paper.DRAWN else 1
+    return figure_recipes.GAP_INSTANCES if effort.instances > figure_recipes.DRAWN else 1
 
 
 def gaps_of(evidence: Evidence, name: str, design: Section) -> Floats:
     """Return the right spectral gap by instance."""
+    name = name.partition("@")[0]  # noise changes no chain
     asked_by_claims = name != "er" and design in METHODS.values()
     question = "gaps" if asked_by_claims else "right_gap"
     seeds = evidence.effort.seeds[: _gap_instances(evidence.effort)]
     asked = [
-        paper.instance(SCENES[name], seed) | {"design": dict(design), "ask": question}
+        paper.instance(scene_of(name), seed) | {"design": dict(design), "ask": question}
         for seed in seeds
     ]
     return np.array([numbers["right"] for _, numbers in evidence.runner(asked)])
@@ -475,23 +444,31 @@ def _over_p_jump(title: str, label: str, values: Mapping[str | float, Floats]) -
 def _stability(evidence: Evidence, recipe: Recipe) -> FigureData:
     """Show the error after some steps against the step size: where it blows up."""
     few = swept(evidence.effort)
-    steps = paper.STABILITY_STEPS // evidence.effort.shorter
+    steps = figure_recipes.STABILITY_STEPS // evidence.effort.shorter
     panels = []
     for name in recipe.scenes:
         lines, edge = [], 1.0
         for method, design in recipe.designs.items():
             walks = report(
-                SCENES[name], design, few, paper.STABILITY, evidence.runner, of="mean", steps=steps
+                scene_of(name),
+                design,
+                few,
+                figure_recipes.STABILITY,
+                evidence.runner,
+                of="mean",
+                steps=steps,
             )
             low, middle, high = over_instances(walks.curves["distance"][:, :, -1])
-            lines.append(Line(method, _LOOKS[method], np.array(paper.STABILITY), middle, low, high))
+            lines.append(
+                Line(method, _LOOKS[method], np.array(figure_recipes.STABILITY), middle, low, high)
+            )
             edge = float(
                 np.median([n["mean_smoothness"] / n["largest_smoothness"] for n in walks.numbers])
             )
         marks = Mark(edge, "1/L_max"), Mark(1.0, "1/L̄")
         label = f"error after {steps:,} steps"
         panels.append(
-            Panel(SCENES[name].title, "step size γL̄", label, tuple(lines), marks, CAP, True)
+            Panel(scene_of(name).title, "step size γL̄", label, tuple(lines), marks, CAP, True)
         )
     note = f"{BAND} ({few.instances}, {few.walks} walks). At the upper edge: larger, or not finite."
     return FigureData(recipe.name, recipe.title, note, (tuple(panels),))

@@ -9,6 +9,7 @@ all methods.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,12 +21,21 @@ from levywalk.arrays import AnyArray, Floats, Ints
 from levywalk.engine import run
 from levywalk.errors import DivergedWarning, InvalidSpec, NotConnected
 from levywalk.experiments.spec import check_experiment
-from levywalk.experiments.tuning import mean_values
+from levywalk.experiments.tuning import tuning_values
 from levywalk.network import Network
 from levywalk.problem import LeastSquares, Problem
 from levywalk.schedule import Dropping, Schedule
-from levywalk.theory import bounds, entrapment, error_floor, spectral_gap, transition
+from levywalk.theory import (
+    bounds,
+    entrapment,
+    error_floor,
+    spectral_gap,
+    stationary,
+    total_variation,
+    transition,
+)
 from levywalk.trace.ranking import Criterion, Ranking
+from levywalk.trace.statistics import mean_over_walks
 from levywalk.walks import Design, Walk
 
 PER_DECADE = 100  # checkpoints: 2.3 % apart
@@ -92,7 +102,13 @@ def measure(description: Mapping[str, Any]) -> tuple[dict[str, AnyArray], dict[s
     """
     network, problem, design, redraws = build(description)
     if "ask" in description:
-        return {}, _ANSWERS[description["ask"]](network, problem, design) | {"redraws": redraws}
+        asked, seed = description["ask"], description["problem"].get("seed", 0)
+        found = (
+            _limit(network, problem, design, seed)
+            if asked == "limit"  # the only answer that walks are run for
+            else _ANSWERS[asked](network, problem, design)
+        )
+        return {}, found | {"redraws": redraws}
     bound = design.phases[0].bind(network, problem)
     common: dict[str, Any] = {
         "steps": description["steps"],
@@ -131,7 +147,8 @@ def _tuning_curves(
     network: Network, problem: Problem, design: Walk, sizes: Floats, common: dict[str, Any]
 ) -> dict[str, AnyArray]:
     by_distance = Ranking(Criterion.DISTANCE2, None)
-    means = mean_values(network, problem, design, sizes, by_distance, **common)
+    values = tuning_values(network, problem, design, sizes, by_distance, **common)
+    means = np.array([mean_over_walks(of_size) for of_size in values])
     return {"step": np.append(0, common["record_every"]), "distance": means}
 
 
@@ -192,7 +209,26 @@ def _entrapment(network: Network, problem: Problem, design: Walk) -> dict[str, A
     return {"dwell": worst.dwell, "iid_dwell": worst.iid_dwell}
 
 
-def _limit(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
+def _occupation(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
+    """Return what jumps leave of the weighted sampling, and the bias that they cause.
+
+    ``kept``: the mass of the important nodes under the chain's own law over that under the target,
+    NaN without important nodes. ``distance``: the total variation between both laws. ``bias``:
+    ‖x̃ - x*‖²/‖x*‖² with x̃ the fixed point of small steps, where Σ π̃(v)w(v)∇f_v = 0.
+    """
+    assert isinstance(design, Design)
+    assert isinstance(problem, LeastSquares)
+    bound = design.bind(network, problem)
+    own = stationary(transition(network, problem, design))
+    important = np.asarray(getattr(problem, "important_nodes", ()), dtype=np.int64)
+    kept = own[important].sum() / bound.law[important].sum() if len(important) else np.nan
+    pull = np.sqrt(own * bound.weights)  # one sample per node
+    point = np.linalg.lstsq(pull[:, None] * problem.features, pull * problem.targets)[0]
+    apart = float(((point - problem.optimum) ** 2).sum() / (problem.optimum**2).sum())
+    return {"kept": float(kept), "distance": total_variation(own, bound.law), "bias": apart}
+
+
+def _limit(network: Network, problem: Problem, design: Walk, seed: int) -> dict[str, Any]:
     """Compare the mean of many long walks' models with the limit that theory gives, and with the
     optimum.
 
@@ -210,9 +246,11 @@ def _limit(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
         steps=_SETTLED,
         step_size=size,
         replicas=_MANY,
+        seed=seed,
         start="stationary",
         record_every=_SETTLED,
         record_visits=False,
+        threads=1,
         progress=False,
     )
     error = np.cov(trace.model.T).reshape(problem.dim, problem.dim) / _MANY
@@ -220,7 +258,10 @@ def _limit(network: Network, problem: Problem, design: Walk) -> dict[str, Any]:
 
     def apart(point: Floats) -> float:
         gap = trace.model.mean(axis=0) - point
-        return float(gap @ np.linalg.solve(error, gap) / problem.dim)
+        try:
+            return float(gap @ np.linalg.solve(error, gap) / problem.dim)
+        except np.linalg.LinAlgError:  # without noise all walks can end at the same point
+            return math.inf if gap.any() else 0.0
 
     return {
         "to_limit": apart(limit),
@@ -261,7 +302,7 @@ _ANSWERS = {
     "gaps": _gaps,
     "right_gap": _right_gap,
     "entrapment": _entrapment,
-    "limit": _limit,
+    "occupation": _occupation,
     "bounds": _bounds,
     "counterexample": _counterexample,
 }

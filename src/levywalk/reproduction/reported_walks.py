@@ -58,13 +58,10 @@ def report(
     runner: Runner,
     *,
     start: str = "uniform",
-    important: int | None = None,
     **more: Any,
 ) -> ReportedWalks:
     """Run the reported instances of a design at some relative step sizes."""
-    descriptions = [
-        d | more for d in reported(scene, design, effort, list(relative), start, important)
-    ]
+    descriptions = [d | more for d in reported(scene, design, effort, list(relative), start)]
     outcomes = runner(descriptions)
     names = [name for name in outcomes[0][0] if name != "step"]
     return ReportedWalks(

@@ -21,8 +21,10 @@ from levywalk.notebook import table_html
 from levywalk.report.page.claims import answers_text, besides, effect_text
 from levywalk.reproduction.claims import CLAIMS
 from levywalk.reproduction.evidence import Evidence
+from levywalk.reproduction.figure_recipes import FIGURES, figures_of
 from levywalk.reproduction.measurement import measure
-from levywalk.reproduction.paper import FIGURES, LABELS, Effort, figures_of
+from levywalk.reproduction.paper import LABELS, Effort
+from levywalk.reproduction.regions import picture, region_name
 from levywalk.reproduction.time_estimate import Question, TimeEstimateBar
 from levywalk.reproduction.tuning import Outcome, Runner
 from levywalk.reproduction.verdicts import Claim
@@ -62,6 +64,10 @@ class Reproduction:
         ]
         return table_html(lines, f"Claims of the paper, {self.effort.name} effort")
 
+    def _title(self, name: str) -> str:
+        regions = {region_name(claim): f"[{claim.label}] where it holds" for claim in self.claims}
+        return regions[name] if name in regions else FIGURES[name].title
+
     def document(self, folder: Path) -> dict[str, Any]:
         """Return everything as plain JSON; files are relative to the folder."""
         return {
@@ -69,7 +75,7 @@ class Reproduction:
             "figures": [
                 {
                     "name": name,
-                    "title": FIGURES[name].title,
+                    "title": self._title(name),
                     "files": [path.relative_to(folder).as_posix() for path in files],
                 }
                 for name, files in self.figures.items()
@@ -80,6 +86,7 @@ class Reproduction:
             "tuning_instances": list(self.effort.tuning_seeds),
             "walks": self.effort.walks,
             "accuracies": list(self.effort.accuracies),
+            "snr": list(self.effort.snrs),
             "networks": len(self.networks),
             "redrawn": sum(again > 0 for again in self.networks.values()),
             "seconds": round(self.seconds, 1),
@@ -108,7 +115,8 @@ def reproduce(
     workers, scheduler
         As in `levywalk.sweeps.jobs.run_all`. The results are the same to the bit, whatever is used.
     progress
-        Whether to show a progress bar with the time left; default: only if stderr is a terminal.
+        Whether to show a progress bar with the time left; default: in a notebook, or if stderr is a
+        terminal.
     """
     claims = chosen(labels)
     names = figures_of(spelled(labels)) if figures else []
@@ -133,12 +141,15 @@ def reproduce(
         for label, ask in claims.items():
             bar.begin(label)
             found.append(ask(evidence))
+            if figures:
+                files |= _region(found[-1], folder)
         for name in names:
             bar.begin(f"figure {name}")
             files[name] = _drawn(evidence, name, folder)
     command = (
         f"levywalk reproduce {' '.join(labels) or '--all'}"
         f"{' --quick' if effort.name == 'quick' else ''}"
+        f"{' --seeds second' if effort.name == 'second' else ''}"
     )
     return Reproduction(command, effort, tuple(found), files, time.perf_counter() - began, networks)
 
@@ -166,6 +177,14 @@ def _drawn(evidence: Evidence, name: str, folder: Path) -> list[Path]:
     from levywalk.reproduction.figure_contents import write_figures
 
     return write_figures(evidence, [name], folder / DRAWN, FORMATS)
+
+
+def _region(claim: Claim, folder: Path) -> dict[str, Sequence[Path]]:
+    """Draw where a claim holds, if it has cells enough for a picture."""
+    from levywalk.report.figures.regions import write_region
+
+    data = picture(claim)
+    return {} if data is None else {data.name: write_region(data, folder / DRAWN, FORMATS)}
 
 
 def stored(
@@ -304,6 +323,7 @@ def markdown(document: Mapping[str, Any]) -> str:
             "",
             f"{claim['text']}.",
             "",
+            *_where(claim),
             *_points(claim["points"]),
         ]
         lines += [
@@ -322,21 +342,31 @@ def _introduction(document: Mapping[str, Any]) -> list[str]:
     return [
         f"Written by `{document['command']}` in {document['seconds'] / 60:.1f} minutes.",
         f"There are {len(seeds)} instances (seeds {seeds[0]} to {seeds[-1]}) of "
-        f"{document['walks']} walks; step sizes were tuned on {len(others)} other instances.",
-        "The data are as drawn, with any number of important nodes; "
-        "points with exactly two important nodes are secondary.",
+        f"{document['walks']} walks; step sizes were tuned on {len(others)} other instances "
+        f"(seeds {others[0]} to {others[-1]}).",
+        "The data are as drawn, with one important node or more (seeds without one are passed "
+        "over), and the start is uniform.",
         f"Of {document['networks']} random networks {document['redrawn']} were not connected and "
         "were drawn again.",
         "What was decided beforehand is in `reproduction/paper.py`; "
         "the rules are in `reproduction/verdicts.py`.",
         "",
+        "- SNR is ‖truth‖²/noise² at unit feature variance: 10 is x ~ N(0, I) with noise 1, on "
+        "average; 115 and 33,000 are what the published curves fit "
+        "(docs/paper.md, “Signal to noise”).",
+        "- MHLJ(0.1) jumps as the paper prints, MHLJ(0.9) as the published code jumps "
+        "(docs/paper.md, “What the published code does”).",
         "- T is the number of steps to an accuracy (relative ‖x − x*‖², the mean over walks). "
-        "`A/B on ring to 0.03` is T(A)/T(B) there, so A is faster if it is below 1.",
-        "- Effects are medians over instances, with 95 % bootstrap intervals over instances. "
-        "An instance is *undefined* if neither method reaches the accuracy on it.",
-        "- A point says yes or no only if its whole interval does. A claim **holds** if all its "
-        "primary points say yes, and **holds in part** if some do. "
-        "Secondary points change no verdict.",
+        "`A/B on ring, SNR 10, 3 %` is T(A)/T(B) there, so A is faster if it is below 1.",
+        "- Effects are medians over instances, with the exact interval of a median over instances, "
+        "widened by what other tuning instances would have chosen. A method that does not reach "
+        "the accuracy needs infinitely many steps; an instance is *undefined* if neither method "
+        "reaches it, and a cell with more than half of them undefined is unclear.",
+        "- A cell says yes or no only if its whole interval does. A claim with m cells has "
+        "intervals of the level 1 − 0.05/m (Bonferroni), so that with 95 % confidence none of its "
+        "answers is wrong.",
+        "- A claim **holds** if all its cells say yes, **holds in part** if some do; then its "
+        "picture and the words below it say where. Cells that are only shown change no verdict.",
         "- The columns after the answer repeat the comparison by another measure. "
         "They change no verdict either.",
     ]
@@ -344,7 +374,20 @@ def _introduction(document: Mapping[str, Any]) -> list[str]:
 
 def _shows(figure: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
     """Return whether a figure belongs to a claim."""
+    if figure["name"] == f"where-{claim['id']}":
+        return True
     return figure["name"] in FIGURES and claim["label"] in FIGURES[figure["name"]].labels
+
+
+def _where(claim: Mapping[str, Any]) -> list[str]:
+    """Return where a claim holds, row by row, and the level of its intervals."""
+    lines = []
+    if claim["verdict"] not in ("holds", "undecided") and claim.get("where"):
+        lines = [f"- {part}" for part in str(claim["where"]).split(" | ")] + [""]
+    level = claim.get("level")
+    if isinstance(level, float):
+        lines += [f"Intervals have the level {100.0 * level:.5g} %.", ""]
+    return lines
 
 
 def _name(claim: Mapping[str, Any]) -> str:
@@ -358,7 +401,7 @@ def _points(points: Sequence[Mapping[str, Any]]) -> list[str]:
     )
     lines = _answers(primary)
     if secondary:
-        summary = f"{len(secondary)} secondary point{'s' if len(secondary) > 1 else ''}"
+        summary = f"{len(secondary)} shown point{'s' if len(secondary) > 1 else ''}"
         lines += [
             "",
             "<details>",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from levywalk.progress import Bar
+from levywalk.progress import Bar, time_left_text
 from levywalk.reproduction.evidence import Evidence
 from levywalk.reproduction.measurement import geometric_checkpoints
 from levywalk.reproduction.paper import Effort
@@ -176,37 +176,17 @@ class TimeEstimateBar(Bar):
         self.title = f"{estimate.now}, {estimate.done:,} of about {estimate.tasks:,} tasks"
         self.advance(estimate.share - self._done)
 
+    def time_left(self) -> str:
+        """Return the time left as text, by what the tasks cost."""
+        return "" if self.estimate is None else time_left_text(self.estimate.left())
+
     def columns(self) -> list[Any]:
-        """Return what the bar shows."""
+        """Return what the bar shows in a terminal."""
         from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
         from rich.text import Text
 
         class Left(ProgressColumn):
             def render(_, task: Task) -> Text:  # noqa: N805 (self is the bar)
-                return Text("" if self.estimate is None else in_words(self.estimate.left()))
+                return Text(self.time_left())
 
         return [TextColumn("{task.description}", markup=False), BarColumn(bar_width=20), Left()]
-
-
-def in_words(seconds: float | None) -> str:
-    """Return the time left as text.
-
-    Examples
-    --------
-    >>> in_words(None), in_words(8.0), in_words(100.0), in_words(4000.0)
-    ('time left not known yet', 'a few seconds left', 'about 2 min left', 'about 1 h 7 min left')
-    """
-    if seconds is None:
-        return "time left not known yet"
-    minutes = round(seconds / 60.0)
-    if seconds < 15.0:
-        return "a few seconds left"
-    if minutes < 2:
-        return (
-            f"about {10 * round(seconds / 10.0)} s left" if seconds < 85.0 else "about 1 min left"
-        )
-    return (
-        f"about {minutes} min left"
-        if minutes < 60
-        else f"about {minutes // 60} h {minutes % 60} min left"
-    )

@@ -16,7 +16,8 @@ from typing import Any
 from levywalk import checks
 from levywalk.engine import check_sizes
 from levywalk.errors import InvalidSpec, LevywalkError
-from levywalk.experiments.spec import Experiment, check_experiment
+from levywalk.experiments.sources import with_options
+from levywalk.experiments.spec import Experiment, check_experiment, read_toml
 from levywalk.sweeps.store import canonical
 
 _MOST_POINTS = 100_000
@@ -44,17 +45,16 @@ class GridPoint:
     experiment: Experiment
 
 
-def read_grid(path: Path) -> tuple[tuple[Axis, ...], tuple[GridPoint, ...]]:
+def read_grid(
+    path: Path, network: Mapping[str, Any] | None = None, data: Mapping[str, Any] | None = None
+) -> tuple[tuple[Axis, ...], tuple[GridPoint, ...]]:
     """Read the axes and all points of an experiment file with a table ``[sweep]``; check every key
     and value.
+
+    ``network`` and ``data`` are options that are laid over [network] and [problem].
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = tomllib.loads(text)
-    except UnicodeDecodeError:
-        raise InvalidSpec(f"{path} is not text in UTF-8, so it cannot be TOML") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidSpec(f"{path} is not valid TOML: {error}") from None
+    content, text = read_toml(path)
+    content = with_options(content, network or {}, data or {})
     table = content.pop("sweep", None)
     if not isinstance(table, dict) or not table:
         raise InvalidSpec(
@@ -128,7 +128,7 @@ def _flat(
 def _parsed(key: str, source: _Source) -> tuple[str, ...]:
     try:
         inner: Any = tomllib.loads(f"{key} = 0")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         raise InvalidSpec(
             f"{source.at(key)} is not a dotted key, "
             'such as "network.n" or \'designs."my name".p_jump\''

@@ -48,7 +48,8 @@ def run_all(
     scheduler
         Address of a Dask scheduler, such as "tcp://10.0.0.1:8786", whose workers are used instead.
     progress
-        Whether to show a progress bar with the time left; default: only if stderr is a terminal.
+        Whether to show a progress bar with the time left; default: in a notebook, or if stderr is a
+        terminal.
     names
         What error messages call the descriptions; default: their JSON.
     given
@@ -62,7 +63,7 @@ def run_all(
     ResultStoreError
         If results cannot be written. No new task is started then; running tasks are finished and
         their results are written if possible.
-    KeyboardInterrupt
+    Interrupted
         Soon after Ctrl-C. What is finished is stored, and the same call computes the rest.
 
     Examples

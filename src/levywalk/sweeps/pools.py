@@ -9,10 +9,14 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Future
+from contextlib import contextmanager, suppress
 from typing import Protocol
+from weakref import WeakSet
 
-from levywalk.errors import InvalidParameter, LevywalkError
+from levywalk.errors import LevywalkError
+from levywalk.extras import needs
 from levywalk.sweeps.store import canonical
 from levywalk.sweeps.task import Answer, Task, carry_out
 
@@ -86,6 +90,35 @@ class InThisProcess:
         """Do nothing: there is nothing to stop."""
 
 
+_local: WeakSet[LocalProcesses] = WeakSet()  # all that are open
+
+
+def kill_workers() -> None:
+    """Kill all worker processes of this process at once, without waiting for anything."""
+    for pool in list(_local):
+        pool.kill()
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Let the processes that start in this block never see Ctrl-C, not even while they load Python.
+
+    They inherit which signals the thread that starts them does not take. Other threads of this
+    process still take the signal, so no press is lost.
+    """
+    from multiprocessing import resource_tracker as tracker
+
+    from joblib.externals.loky.backend import resource_tracker as loky_tracker
+
+    for one in (tracker, loky_tracker):
+        one.ensure_running()  # when it starts, it lets signals through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _start_worker() -> None:
     """Make a worker process ignore Ctrl-C, which a terminal sends to all processes, and end with
     its parent.
@@ -112,6 +145,7 @@ class LocalProcesses:
         self.workers = workers
         self.ahead = 2 * workers
         self._open()
+        _local.add(self)
 
     def _open(self) -> None:
         from joblib.externals.loky import ProcessPoolExecutor
@@ -120,9 +154,10 @@ class LocalProcesses:
 
     def submit(self, task: Task) -> Future[Answer]:
         """Start a task in one of the processes."""
-        future: Future[Answer] = self._executor.submit(
-            carry_out, canonical(task.content), task.given
-        )
+        with _deaf_children():
+            future: Future[Answer] = self._executor.submit(
+                carry_out, canonical(task.content), task.given
+            )
         return future
 
     def renew(self) -> None:
@@ -137,6 +172,12 @@ class LocalProcesses:
         """Stop the processes."""
         self._executor.shutdown(wait=True, kill_workers=now)
 
+    def kill(self) -> None:
+        """Kill the processes; nothing else is stopped in an orderly way."""
+        for number in list(self._executor._processes or {}):
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+
 
 class DaskCluster:
     """The workers of a Dask scheduler, which repeats a task by itself a few times when a worker
@@ -147,13 +188,8 @@ class DaskCluster:
     listens = True
 
     def __init__(self, address: str) -> None:
-        try:
+        with needs("cluster", f"the Dask scheduler {address!r}"):
             distributed = importlib.import_module("distributed")
-        except ImportError:
-            raise InvalidParameter(
-                f"scheduler {address!r} needs Dask, which is not installed: pip install "
-                "'levywalk[cluster]'"
-            ) from None
         self.address = address
         self.killed: tuple[type[BaseException], ...] = (distributed.KilledWorker,)
         self.ahead = 1 << 30  # the scheduler distributes all tasks by itself

@@ -22,8 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from levywalk.archives import Archive
 from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidParameter, LevywalkError
+from levywalk.room import LARGEST_ARRAY
 from levywalk.version import __version__
 from levywalk.whole_files import sync_folder
 
@@ -139,9 +141,9 @@ def pack(
 
 def unpack(content: bytes) -> Result:
     """Return the result in the bytes of a file; damaged bytes raise an exception of any kind."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        about = json.loads(archive[_ABOUT].tobytes())
-        arrays = {name: archive[name] for name in archive.files if name != _ABOUT}
+    archive = Archive(io.BytesIO(content), "", ResultStoreError, LARGEST_ARRAY)
+    about = json.loads(archive.array(_ABOUT, kinds="u", dims=1).tobytes())
+    arrays = {name: archive.array(name, "biufcSU") for name in archive.names if name != _ABOUT}
     if (about["format"], about["levywalk"]) != (FORMAT, __version__):
         raise ValueError(f"made by levywalk {about['levywalk']}, format {about['format']}")
     if list(arrays) != about["arrays"]:

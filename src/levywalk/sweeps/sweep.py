@@ -20,13 +20,15 @@ from levywalk import checks
 from levywalk.errors import DataWarning, DivergedWarning, InvalidData
 from levywalk.experiments.execute import execute
 from levywalk.experiments.spec import Experiment, check_experiment
+from levywalk.extras import needs
 from levywalk.json_values import finite
 from levywalk.notebook import table_html
-from levywalk.report.tables import with_interval
 from levywalk.sweeps.grid import Axis, GridPoint, cell, read_grid, shown
 from levywalk.sweeps.jobs import keys_of, run_all
-from levywalk.sweeps.store import ResultStore
+from levywalk.sweeps.store import ResultStore, canonical, plain
 from levywalk.sweeps.workers import Failure, JobsFailed
+from levywalk.trace.csv_file import write_csv
+from levywalk.trace.tables import with_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,6 +79,14 @@ class Sweep:
     def __post_init__(self) -> None:
         object.__setattr__(self, "runs", tuple(_runs(self.points, self.folder)))
 
+    def asked(self) -> dict[str, Any]:
+        """Return what the sweep asks, as plain data: its axes, and a digest of all runs."""
+        runs = canonical([run.description for run in self.runs])
+        return {
+            "sweep": {axis.key: plain(list(axis.values)) for axis in self.axes},
+            "runs": hashlib.sha256(runs.encode()).hexdigest(),
+        }
+
     def keys(self) -> list[str]:
         """Return the key of every run's result."""
         return keys_of([run.description for run in self.runs], _WORK)
@@ -120,10 +130,15 @@ class SweepResult:
 
     def table(self) -> pd.DataFrame:
         """Return the rows as a table; swept tables and lists are JSON text in it."""
-        import pandas as pd
+        with needs("frames", "SweepResult.table()", "pandas"):
+            import pandas as pd
 
+        return pd.DataFrame(self.flat_rows())
+
+    def flat_rows(self) -> list[dict[str, Any]]:
+        """Return the rows; swept tables and lists are JSON text in them."""
         keys = [axis.key for axis in self.sweep.axes]
-        return pd.DataFrame([row | {key: cell(row[key]) for key in keys} for row in self.rows])
+        return [row | {key: cell(row[key]) for key in keys} for row in self.rows]
 
     def document(self) -> dict[str, Any]:
         """Return all numbers as plain JSON; infinity is null."""
@@ -140,12 +155,19 @@ class SweepResult:
         return clean
 
 
-def read_sweep(path: str | Path) -> Sweep:
+def read_sweep(
+    path: str | Path,
+    *,
+    network: Mapping[str, Any] | None = None,
+    data: Mapping[str, Any] | None = None,
+) -> Sweep:
     """Read an experiment file with a table ``[sweep]``; check every key and every value before
     anything runs.
+
+    ``network`` and ``data`` are options that are laid over [network] and [problem].
     """
     path = checks.existing_file(path)
-    axes, points = read_grid(path)
+    axes, points = read_grid(path, network, data)
     return Sweep(axes, points, path.parent)
 
 
@@ -198,8 +220,6 @@ def compare_one(
         result = execute(experiment, Path(folder), progress=False)
     (name,) = experiment.designs
     trace = result.traces[name]
-    if trace.provenance["interrupted"]:
-        raise KeyboardInterrupt
     arrays = {
         "step": trace.step,
         "error": trace.error,
@@ -274,8 +294,7 @@ def write_sweep(swept: SweepResult, folder: Path) -> list[Path]:
     output = swept.sweep.points[0].experiment.output
     written: list[Path] = []
     if output.table and swept.rows:
-        swept.table().to_csv(folder / "table.csv", index=False)
-        written.append(folder / "table.csv")
+        written.append(write_csv(folder / "table.csv", swept.flat_rows()))
     if output.figure != "none" and swept.rows:
         from levywalk.report.figures.sweep import plot_sweep
 

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from levywalk import checks
-from levywalk.engine.interrupt import Interruptible
 from levywalk.errors import InvalidParameter, LevywalkError
+from levywalk.interruption import Listening
 from levywalk.progress import Bar
 from levywalk.sweeps.pools import (
     RESUME,
@@ -99,12 +99,13 @@ class Workers:
         queue = _TaskQueue(tasks, store, self._pool, bar)
         finished = False
         try:
-            with Interruptible() if self._pool.listens else nullcontext() as interrupt:
+            # A press must not end the pool's own code halfway; a task in this process ends itself.
+            listens = self._pool.listens
+            with Listening() as ctrl_c, ctrl_c.held() if listens else nullcontext():
                 while queue.left():
+                    ctrl_c.check()
                     queue.start()
                     queue.collect()
-                    if interrupt is not None and interrupt.requested:
-                        raise KeyboardInterrupt
             finished = True
         finally:
             if not finished:  # nobody waits for the running tasks any more
@@ -251,7 +252,7 @@ class _TaskQueue:
         """
         while self.unsaved:
             try:
-                with Interruptible() as interrupt:
+                with Listening() as ctrl_c, ctrl_c.held():
                     self.store.put(*self.unsaved[0])
             except ResultStoreError as error:
                 if not last:
@@ -259,8 +260,6 @@ class _TaskQueue:
                 raise ResultStoreError(f"{error}; {self._rescue()}") from None
             self.unsaved.popleft()
             self.bar.advance(1)
-            if interrupt.requested:
-                raise KeyboardInterrupt
 
     def _rescue(self) -> str:
         """Write the results that the store has no space for into another folder, and return

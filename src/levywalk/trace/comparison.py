@@ -5,29 +5,46 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
-from levywalk.notebook import table_html
+from levywalk.extras import needs
+from levywalk.notebook import columns_html
+from levywalk.remedy import typed
 from levywalk.trace.ranking import Criterion, Ranking
-from levywalk.trace.statistics import bootstrap_mean, mean_over_walks
+from levywalk.trace.statistics import OtherChoices, bootstrap_mean, mean_over_walks
 from levywalk.trace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
 
 ACCURACIES = (0.1, 0.03, 0.01)  # shares of the initial error that a table always has
+_WIDER = (0.02, 0.05, 0.1, 0.2, 0.5)  # accuracies that are named where one was not reached
 _SUMMARY = (
     "busiest_node",
+    "busiest_name",
     "busiest_share",
     "busiest_target",
     "longest_dwell",
     "hops_per_step",
     "transfers_per_step",
+    "seconds_per_step",
+    "small_messages_per_step",
     "diverged",
+    "loss_measured",
 )
+
+
+def _time_at(trace: Trace, step: float) -> float:
+    """Return the mean time over walks at a checkpoint; infinity stays infinite."""
+    if trace.time is None or not math.isfinite(step):
+        return math.inf
+    return float(trace.time[:, int(np.searchsorted(trace.step, step))].mean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +54,27 @@ class Trial:
     Attributes
     ----------
     relative, step_size
-        γL* and γ.
+        γL* (γ over the update's own default, if that is not 1/L*) and γ.
     steps_to
-        The steps that it took to reach the accuracy, or infinity.
+        The steps that it took to reach the accuracy, or infinity: of the mean over tuning walks.
     final_error
         The error at the end (or the loss or metric, if methods are ranked by that), the mean over
-        walks.
+        tuning walks.
+    steps_limit, error_limit
+        Their upper confidence limits: what four of five bootstrap samples of the tuning walks do
+        not exceed. The trial with the least ``steps_limit`` is taken; among equals, the one with
+        the least ``error_limit``.
+    share
+        In which share of the bootstrap samples this step size is the best.
     """
 
     relative: float
     step_size: float
     steps_to: float
     final_error: float
+    steps_limit: float
+    error_limit: float
+    share: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +185,9 @@ class Comparison:
     ) -> tuple[float, float, float]:
         """Return the steps to an accuracy and the ends of their 95 % interval; not reached is
         infinite.
+
+        The interval is over the reported walks. For the accuracy that step sizes were tuned for it
+        is also over the tuning walks, which might have chosen another step size.
         """
         accuracy = self.accuracy if accuracy is None else accuracy
         if accuracy is None:
@@ -190,18 +219,78 @@ class Comparison:
             "relative_step_size": size * trace.provenance["largest_weighted_smoothness"],
         }
         for accuracy in sorted(self.accuracies, reverse=True):
-            low, high = ranking.steps_to_interval(trace, accuracy)
+            others = self._other_choices(name) if accuracy == self.accuracy else None
+            low, high = ranking.steps_to_interval(trace, accuracy, others)
             row |= {
                 f"steps_to_{accuracy:g}": ranking.steps_to(trace, accuracy),
                 f"steps_to_{accuracy:g}_low": low,
                 f"steps_to_{accuracy:g}_high": high,
             }
+            if trace.time is not None:
+                row[f"time_to_{accuracy:g}"] = _time_at(trace, row[f"steps_to_{accuracy:g}"])
         row[self.final_column] = self.final(name)
         if not ranking.relative:
             low, high = bootstrap_mean(self.values(name)[:, -1]) or (math.nan, math.nan)
             row |= {f"{self.final_column}_low": low, f"{self.final_column}_high": high}
         summary = trace.summary()
         return row | {key: summary[key] for key in _SUMMARY if key in summary}
+
+    def _other_choices(self, name: str) -> OtherChoices | None:
+        """Return what the steps would have been had tuning chosen otherwise, if there was tuning
+        and the chosen step size reached the accuracy in it.
+        """
+        trials = self.sweep[name]
+        taken = [trial.steps_to for trial in trials if trial.step_size == self.step_size[name]]
+        shares = np.array([trial.share for trial in trials])
+        if not taken or not 0.0 < taken[0] < math.inf or not shares.sum() > 0.0:
+            return None
+        factors = np.array([trial.steps_to for trial in trials]) / taken[0]
+        return OtherChoices(factors, shares / shares.sum())
+
+    @property
+    def cautions(self) -> list[str]:
+        """What tuning could not settle, as sentences; usually there are none.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> designs = {"UnifRW": lw.unif_rw()}
+        >>> network, problem = lw.complete(20), lw.homogeneous(20)
+        >>> lw.compare(network, problem, designs, steps=2000, replicas=8, accuracy=0.3).cautions
+        []
+        """
+        found = []
+        for name, trials in self.sweep.items():
+            if not trials:
+                continue
+            if self.accuracy is not None and not any(
+                math.isfinite(trial.steps_limit) for trial in trials
+            ):
+                found.append(
+                    f"{name}: no step size reached {self.ranking.goal} in four of five samples of "
+                    f"the tuning walks, so the one with the least {self.ranking.quantity} at the "
+                    f"end was taken; {self._more()}"
+                )
+            for trial, which in ((trials[0], "smallest"), (trials[-1], "largest")):
+                if trial.step_size == self.step_size[name]:
+                    found.append(
+                        f"{name}: the best step size is the {which} that was tried (γL* = "
+                        f"{trial.relative:.3g}), so a {which[:-3]}er one may be better; give "
+                        f"{typed('step_size', '--step-size')} a number"
+                    )
+        return found
+
+    def _more(self) -> str:
+        """Return what to give where the accuracy was not reached."""
+        steps = 4 * max(int(trace.step[-1]) for trace in self.traces.values())
+        least = min(map(self.final, self.traces))
+        wider = [accuracy for accuracy in _WIDER if accuracy >= 2.0 * least]
+        shares = wider if self.rank_by == Criterion.DISTANCE2 else []
+        options = f"--steps {steps}" + (f" or --accuracy {shares[0]:g}" if shares else "")
+        return typed(
+            "give more steps, more replicas or a larger accuracy",
+            f"give {options} (with an experiment file --set run.steps={steps})",
+        )
 
     @property
     def final_column(self) -> str:
@@ -210,12 +299,13 @@ class Comparison:
 
     def table(self) -> pd.DataFrame:
         """Return one row per design: step size, steps to the accuracies with 95 % intervals,
-        visits, cost.
+        visits, cost, and whether the loss was measured exactly or on a sample of the nodes.
 
         The column ``final_error`` has the error at the end; if designs are ranked by another
         number, it is called ``final_loss``, ``final_excess_loss`` or after the metric.
         """
-        import pandas as pd
+        with needs("frames", "Comparison.table()", "pandas"):
+            import pandas as pd
 
         rows = [dict(row) for row in self.rows.values()]
         return pd.DataFrame(rows, index=pd.Index(self.traces, name="design"))
@@ -267,8 +357,10 @@ class Comparison:
         return f"Comparison({heading}: {', '.join(f'{name} {text}' for name, text in cells)})"
 
     def _repr_html_(self) -> str:
-        heading, cells = self._shown()
-        return table_html(cells, f"Comparison: {heading}")
+        from levywalk.trace.tables import comparison_text, title_text
+
+        table = columns_html(*comparison_text(self), title_text(self))
+        return table + "".join(f"<p>{escape(caution)}.</p>" for caution in self.cautions)
 
     def _shown(self) -> tuple[str, list[tuple[str, str]]]:
         if self.accuracy is None:

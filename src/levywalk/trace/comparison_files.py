@@ -8,25 +8,28 @@ import itertools
 import json
 import math
 import re
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter, InvalidTrace, MissingFile
 from levywalk.json_values import finite
 from levywalk.trace.comparison import Comparison, Trial
+from levywalk.trace.csv_file import write_csv
 from levywalk.trace.files import load_trace
 from levywalk.trace.ranking import Criterion
 from levywalk.trace.trace import Trace
 
 RESULT = "result.json"
+_LONGEST = 64 << 20  # bytes of a JSON file
 _HOW = "`levywalk run experiment.toml --out DIR` writes such a folder"
 _NUMBERS = ("step_size", "relative_step_size", "transfers_per_step", "hops_per_step")
-_NOT_NUMBERS = ("sweep", "provenance", "metric")
-_TRIAL = ("relative", "step_size", "steps_to", "final_error")
+_NOT_NUMBERS = ("loss_measured", "busiest_name", "sweep", "provenance", "metric")
+_TRIAL = tuple(field.name for field in fields(Trial))
 
 
 def document_of(comparison: Comparison) -> dict[str, Any]:
@@ -64,8 +67,8 @@ def save_comparison(
             trace.save(folder / f"{names[name]}.nc") for name, trace in comparison.traces.items()
         ]
     if table:
-        comparison.table().to_csv(folder / "table.csv")
-        written.append(folder / "table.csv")
+        rows = ({"design": name} | row for name, row in comparison.rows.items())
+        written.append(write_csv(folder / "table.csv", rows))
     more = {"settings": comparison.settings, "command": comparison.command}
     text = json.dumps(document_of(comparison) | more, indent=2) + "\n"
     (folder / RESULT).write_text(text, encoding="utf-8")
@@ -106,7 +109,7 @@ def load_comparison(folder: str | Path) -> Comparison:
 def require_folder(folder: str | Path) -> Path:
     """Return the folder; refuse a path that is none."""
     folder = Path(folder)
-    if not folder.is_dir():
+    if not checks.exists(folder) or not folder.is_dir():
         raise MissingFile(f"{folder} is not a folder; {_HOW}")
     return folder
 
@@ -114,9 +117,17 @@ def require_folder(folder: str | Path) -> Path:
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file; refuse a file that cannot be read or is damaged."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            raw = file.read(_LONGEST + 1)
+        if len(raw) > _LONGEST:
+            raise InvalidTrace(
+                f"{path} is longer than the limit of {_LONGEST >> 20} MiB; is it the right file?"
+            )
+        content = json.loads(raw.decode("utf-8"))
     except OSError as error:
         raise MissingFile(f"{path} cannot be read: {error.strerror}") from None
+    except InvalidTrace:
+        raise
     except (ValueError, RecursionError) as error:
         raise InvalidTrace(f"{path} is not JSON: {error}; the file is damaged") from None
     if not isinstance(content, dict):
@@ -163,6 +174,8 @@ def _sweep(name: str, trials: Any) -> tuple[Trial, ...]:
             Trial(*(math.inf if trial[key] is None else float(trial[key]) for key in _TRIAL))
             for trial in trials
         ]
+        if not all(0.0 <= trial.share <= 1.0 for trial in found):
+            raise ValueError
     except (KeyError, TypeError, ValueError):
         raise InvalidTrace(
             f"{RESULT}: the sweep of {name!r} cannot be read; the file is damaged"

@@ -40,6 +40,7 @@ def told(
     'ring(5)'
     """
     fingerprint = getattr(problem, "fingerprint", None)
+    idle = network.n - problem.n
     arrays = getattr(problem, "arrays", None)  # of a model that is several named arrays
     return {
         "levywalk": __version__,
@@ -61,6 +62,7 @@ def told(
         "problem": {
             "kind": type(getattr(problem, "named", problem)).__name__,
             "dim": problem.dim,
+            **({"idle": idle} if idle else {}),  # nodes without data
             "arrays": None
             if arrays is None
             else {key: list(shape) for key, shape in arrays.shapes.items()},

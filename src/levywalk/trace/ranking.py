@@ -10,7 +10,7 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
-from levywalk.trace.statistics import bootstrap_steps, mean_over_walks, settled_at
+from levywalk.trace.statistics import OtherChoices, bootstrap_steps, mean_over_walks, settled_at
 from levywalk.trace.trace import Trace
 
 Metric = Callable[[Floats], float]
@@ -115,6 +115,10 @@ class Ranking:
         mean = mean_over_walks(self.values(trace))
         return float(settled_at(trace.step, mean[None], accuracy)[0])
 
-    def steps_to_interval(self, trace: Trace, accuracy: float) -> tuple[float, float]:
-        """Return the 95 % interval of `steps_to` when the walks are drawn again (bootstrap)."""
-        return bootstrap_steps(trace.step, self.values(trace), accuracy, 0.95, 0)
+    def steps_to_interval(
+        self, trace: Trace, accuracy: float, others: OtherChoices | None = None
+    ) -> tuple[float, float]:
+        """Return the 95 % interval of `steps_to` when the walks are drawn again (bootstrap), and
+        with ``others`` the tuning walks too.
+        """
+        return bootstrap_steps(trace.step, self.values(trace), accuracy, 0.95, 0, others)

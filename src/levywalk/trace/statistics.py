@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from levywalk import checks
@@ -42,30 +44,93 @@ def settled_at(step: Ints, curves: Floats, accuracy: float) -> Floats:
     return np.asarray(padded[last_above + 1])
 
 
-def resampled_means(values: Floats, seed: int) -> Floats:
-    """Return means over rows of `RESAMPLES` bootstrap samples of the rows."""
-    count = len(values)
+def resampled_means(values: Floats, seed: int, count: int = RESAMPLES) -> Floats:
+    """Return means over rows of bootstrap samples of the rows; the same seed, rows and count give
+    the same samples.
+    """
     rng = generator(seed, Domain.BOOTSTRAP)
-    times = rng.multinomial(count, np.full(count, 1.0 / count), size=RESAMPLES).astype(np.float64)
+    rows = len(values)
+    times = rng.multinomial(rows, np.full(rows, 1.0 / rows), size=count).astype(np.float64)
     finite = np.isfinite(values)
     with np.errstate(over="ignore", invalid="ignore"):
-        means = times @ np.where(finite, values, 0.0) / count
-    means[times @ (~finite).astype(np.float64) > 0] = np.inf
+        means = times @ np.where(finite, values, 0.0) / rows
+    if not finite.all():
+        means[times @ (~finite).astype(np.float64) > 0] = np.inf
     return np.asarray(means)
 
 
-def bootstrap_steps(
-    step: Ints, errors: Floats, accuracy: float, level: float, seed: int
-) -> tuple[float, float]:
-    """Return the percentile interval of the settling time of the mean over walks."""
+def settled_draws(
+    step: Ints, errors: Floats, accuracy: float, seed: int, count: int = RESAMPLES
+) -> Floats:
+    """Return the settling times of the means over bootstrap samples of the walks."""
+    return settled_at(step, resampled_means(errors, seed, count), accuracy)
+
+
+@dataclass(frozen=True)
+class OtherChoices:
+    """What a result would have been had tuning chosen otherwise: at which share of tuning draws
+    each step size is chosen, and what the result there is in units of the result at the chosen one.
+
+    Attributes
+    ----------
+    factors
+        Steps at each step size over steps at the chosen one, in the tuning walks.
+    shares
+        How often each step size is chosen; they sum to 1.
+    """
+
+    factors: Floats
+    shares: Floats
+
+    def spread(self, draws: Floats, seed: int) -> Floats:
+        """Return the draws, each multiplied by the factor of a step size that is drawn at random.
+
+        Examples
+        --------
+        >>> others = OtherChoices(np.array([1.0, 2.0]), np.array([0.0, 1.0]))
+        >>> others.spread(np.array([100.0, np.inf]), seed=0)
+        array([200.,  inf])
+        """
+        rng = generator(seed, Domain.BOOTSTRAP, 1)
+        return np.asarray(draws * rng.choice(self.factors, size=len(draws), p=self.shares))
+
+
+def interval_around(point: float, draws: Floats, level: float = 0.95) -> tuple[float, float]:
+    """Return the percentile interval of some draws, widened to contain the point.
+
+    The draws are means of resampled walks, which vary more than the mean itself, so that they can
+    all settle later than it.
+
+    Examples
+    --------
+    >>> interval_around(3.0, np.array([4.0, 5.0, np.inf]))
+    (3.0, inf)
+    """
     level = checks.real(
         "level", level, "in (0, 1)", low=0.0, high=1.0, low_open=True, high_open=True
     )
-    times = settled_at(step, resampled_means(errors, seed), accuracy)
     tail = (1.0 - level) / 2.0
     # An order statistic, because there is nothing between a number and infinity.
-    low, high = np.quantile(times, [tail, 1.0 - tail], method="inverted_cdf")
-    return float(low), float(high)
+    low, high = np.quantile(draws, [tail, 1.0 - tail], method="inverted_cdf")
+    return min(float(low), point), max(float(high), point)
+
+
+def bootstrap_steps(
+    step: Ints,
+    errors: Floats,
+    accuracy: float,
+    level: float,
+    seed: int,
+    others: OtherChoices | None = None,
+) -> tuple[float, float]:
+    """Return the interval of the settling time of the mean over walks; with ``others``, also over
+    the step sizes that tuning might have chosen.
+    """
+    draws = settled_draws(step, errors, accuracy, seed)
+    if others is not None:
+        draws = others.spread(draws, seed)
+    point = float(settled_at(step, mean_over_walks(errors)[None], accuracy)[0])
+    return interval_around(point, draws, level)
 
 
 def bootstrap_mean(
@@ -81,7 +146,5 @@ def bootstrap_mean(
     """
     if len(values) < 2 or np.isnan(values).any():
         return None
-    tail = (1.0 - level) / 2.0
     means = resampled_means(values[:, None], seed)[:, 0]
-    low, high = np.quantile(means, [tail, 1.0 - tail], method="inverted_cdf")
-    return float(low), float(high)
+    return interval_around(float(mean_over_walks(values)), means, level)

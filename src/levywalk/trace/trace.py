@@ -12,6 +12,8 @@ import numpy as np
 from levywalk import checks
 from levywalk.arrays import AnyArray, Floats, Ints, Ints32
 from levywalk.errors import InvalidParameter
+from levywalk.extras import needs
+from levywalk.network.names import shown_node
 from levywalk.notebook import table_html
 from levywalk.problem.named import ModelArrays
 from levywalk.trace.statistics import bootstrap_mean, bootstrap_steps, mean_over_walks, settled_at
@@ -39,6 +41,8 @@ class Trace:
     small_messages
         Until each (replica, checkpoint): messages without a model, which are questions to
         neighbours and answers.
+    time
+        Seconds until each (replica, checkpoint), if the run was given ``costs``; else None.
     visits
         Updates done at each (replica, node), or None.
     walk
@@ -58,6 +62,9 @@ class Trace:
         x*, or None for a problem that does not know it.
     provenance
         What ran: versions, seed, network, problem, design, step size, seconds.
+    node_names
+        The name of each node, as the network's file or graph has it; None if nodes have numbers
+        alone.
 
     Examples
     --------
@@ -89,6 +96,8 @@ class Trace:
     provenance: dict[str, Any]
     small_messages: Ints
     memory: dict[str, AnyArray] | None = None
+    time: Floats | None = None
+    node_names: tuple[str, ...] | None = None
 
     @property
     def replicas(self) -> int:
@@ -121,9 +130,8 @@ class Trace:
         Examples
         --------
         >>> import levywalk as lw
-        >>> problem = lw.Logistic([[1.0], [-1.0]] * 20, [1, 1] * 20, ridge=0.1)
-        >>> given = {"steps": 50, "step_size": 0.1, "measure_loss": 8}
-        >>> lw.run(lw.ring(40), problem, lw.unif_rw(), **given).sampled_loss
+        >>> given = {"steps": 50, "step_size": 0.01, "measure_loss": 8}
+        >>> lw.run(lw.ring(40), lw.homogeneous(40, dim=2), lw.unif_rw(), **given).sampled_loss
         '8 of 40 nodes'
         """
         how = self.provenance.get("loss", {"kind": "exact"})
@@ -204,6 +212,19 @@ class Trace:
         v = int(total.argmax())
         return v, float(total[v] / max(total.sum(), 1)), float(self.target[v])
 
+    def shown(self, v: int) -> str:
+        """Return how tables and pages call node ``v``: its number, and its name if it has one.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> import levywalk as lw
+        >>> towns = nx.cycle_graph(["Oslo", "Bergen", "Moss"])
+        >>> lw.run(towns, lw.homogeneous(3, dim=2), lw.mhlj(), steps=9, step_size=0.01).shown(1)
+        "1 ('Bergen')"
+        """
+        return shown_node(v, self.node_names)
+
     def summary(self) -> dict[str, Any]:
         """Return the run in a few plain numbers, with 95 % intervals over walks.
 
@@ -230,13 +251,18 @@ class Trace:
             "loss_measured": f"sampled: {self.sampled_loss}" if self.sampled_loss else "exact",
             "hops_per_step": float(self.hops[:, -1].mean() / max(steps, 1)),
             "transfers_per_step": float(self.transfers[:, -1].mean() / max(steps, 1)),
+            "small_messages_per_step": float(self.small_messages[:, -1].mean() / max(steps, 1)),
             "bytes_per_step": float(self.bytes[:, -1].mean() / max(steps, 1)),
             "diverged": int((self.diverged_at >= 0).sum()),
             "switched": int((self.switched_at >= 0).sum()),
         }
+        if self.time is not None:
+            out["seconds_per_step"] = float(self.time[:, -1].mean() / max(steps, 1))
         if self.visits is not None:
             node, share, aimed = self.busiest()
             out |= {"busiest_node": node, "busiest_share": share, "busiest_target": aimed}
+            if self.node_names is not None:
+                out["busiest_name"] = self.node_names[node]
         if self.walk is not None:
             out["longest_dwell"] = int(self.longest_dwell()[0].max())
         return out
@@ -267,7 +293,8 @@ class Trace:
         >>> len(trace.to_dataframe())
         202
         """
-        import pandas as pd
+        with needs("frames", "Trace.to_dataframe()", "pandas"):
+            import pandas as pd
 
         count, points = self.distance2.shape
         return pd.DataFrame(
@@ -278,6 +305,7 @@ class Trace:
                     name: getattr(self, name).ravel()
                     for name in ("distance2", "excess_loss", "loss", "hops", "transfers", "bytes")
                 },
+                **({} if self.time is None else {"time": self.time.ravel()}),
             }
         )
 
@@ -305,4 +333,10 @@ class Trace:
             ),
             "diverged": int((self.diverged_at >= 0).sum()),
         }
+        if self.visits is not None:
+            node, share, aimed = self.busiest()
+            shown["busiest node"] = (
+                f"{self.shown(node)}: {100 * share:.2f} % of the updates, "
+                f"{100 * aimed:.2f} % under the target"
+            )
         return table_html(list(shown.items()), f"Trace of {self.name} (means over replicas)")

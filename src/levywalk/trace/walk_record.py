@@ -10,6 +10,7 @@ import numpy as np
 
 from levywalk.arrays import Floats, Ints, Ints32
 from levywalk.errors import InvalidParameter
+from levywalk.network.names import shown_node
 from levywalk.notebook import table_html
 
 _INDEPENDENT = 0.2  # batches whose neighbours correlate more than this are too short
@@ -73,6 +74,8 @@ class WalkRecord:
         The law π that the walk aims at.
     provenance
         What ran: versions, seed, network, design, seconds.
+    node_names
+        The name of each node, or None if nodes have numbers alone.
 
     Examples
     --------
@@ -101,6 +104,7 @@ class WalkRecord:
     final_node: Ints
     target: Floats
     provenance: dict[str, Any]
+    node_names: tuple[str, ...] | None = None
 
     @property
     def replicas(self) -> int:
@@ -114,8 +118,15 @@ class WalkRecord:
         )
 
     def _repr_html_(self) -> str:
-        rows = [(name, value) for name, value in self.summary().items() if value is not None]
-        return table_html(rows, repr(self))
+        found = self.summary()
+        correlation = found.pop("correlation", None)
+        if "busiest_node" in found:
+            found["busiest_node"] = shown_node(found["busiest_node"], self.node_names)
+            found.pop("busiest_name", None)
+        rows = [(name.replace("_", " "), value) for name, value in found.items()]
+        if correlation is not None:
+            rows.append(("autocorrelation time", correlation["time"]))
+        return table_html(rows, f"Walks of {found['design']} (means over replicas)")
 
     @property
     def mean_dwell(self) -> float:
@@ -219,6 +230,7 @@ class WalkRecord:
                 "busiest_node": v,
                 "busiest_share": float(share[v]),
                 "busiest_target": float(self.target[v]),
+                **({"busiest_name": self.node_names[v]} if self.node_names is not None else {}),
                 "distance_to_target": float(np.abs(share - self.target).sum() / 2),
             }
         if self.longest_dwell is not None:

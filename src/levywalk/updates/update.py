@@ -21,10 +21,8 @@ class LocalData:
     ----------
     n
         The number of nodes of the network, a published constant.
-    n_samples
-        The number of samples of the node; 1 for a problem that is not made of samples.
-    smoothness
-        L_v, the node's own smoothness constant.
+    n_samples, smoothness
+        The number of samples of the node, and L_v, its own smoothness constant.
 
     Examples
     --------
@@ -34,12 +32,16 @@ class LocalData:
     (array([8.]), 4.0, 1)
     """
 
-    __slots__ = ("_index", "_problem", "n", "n_samples")
+    __slots__ = ("_index", "_problem", "n")
 
     def __init__(self, problem: Problem, index: int, n: int) -> None:
         self._problem, self._index, self.n = problem, index, n
-        count: Callable[[int], int] | None = getattr(problem, "sample_count", None)
-        self.n_samples = 1 if count is None else count(index)
+
+    @property
+    def n_samples(self) -> int:
+        """The number of samples of the node; 1 for a problem that is not made of samples."""
+        count: Callable[[int], int] | None = getattr(self._problem, "sample_count", None)
+        return 1 if count is None else count(self._index)
 
     def gradient(self, model: Floats, samples: Ints | None = None) -> Floats:
         """Return the gradient of f_v, over all samples of the node or over the given positions."""
@@ -50,6 +52,38 @@ class LocalData:
     def loss(self, model: Floats) -> float:
         """Return f_v at the model."""
         return self._problem.local_loss(self._index, model)
+
+    @property
+    def ridge(self) -> float:
+        """The strength of the regularisation in f_v."""
+        return float(getattr(self._problem, "ridge", 0.0))
+
+    def slopes(self, model: Floats, samples: Ints | None = None) -> Floats:
+        """Return φ'(aᵀx, y) of the node's samples, or of the given positions; one row per sample
+        for several outputs.
+        """
+        features, targets = self.samples
+        if samples is not None:
+            features, targets = features[samples], targets[samples]
+        if self._loss.n_outputs > 1:
+            model = model.reshape(-1, self._loss.n_outputs)
+        return self.loss_slopes(features @ model, targets)
+
+    def loss_slopes(self, predictions: Floats, targets: Floats | None = None) -> Floats:
+        """Return φ'(z, y) at given predictions z, for the node's own targets or given ones."""
+        y = self.samples[1] if targets is None else targets
+        slopes: Floats = self._loss.slope(predictions, y)
+        return slopes
+
+    def loss_curvatures(self, predictions: Floats, targets: Floats | None = None) -> Floats:
+        """Return φ''(z, y) at given predictions z, for the node's own targets or given ones."""
+        y = self.samples[1] if targets is None else targets
+        curvatures: Floats = self._loss.curvature(predictions, y)
+        return curvatures
+
+    @property
+    def _loss(self) -> Any:
+        return self._problem.sample_loss  # type: ignore[attr-defined]
 
     @property
     def smoothness(self) -> float:
@@ -97,6 +131,9 @@ class Update:
         What the update remembers at a node and in the token: name to kind, see `levywalk.memory`.
     local
         Whether a node's own data are enough, so that the update can run in a fleet.
+    tunable
+        Whether the step size is worth tuning; an update that sets its own steps says no, and
+        `levywalk.compare` then takes its default.
 
     Examples
     --------
@@ -117,6 +154,11 @@ class Update:
     node_memory: Mapping[str, Kind] = {}
     token_memory: Mapping[str, Kind] = {}
     local: bool = True
+    tunable: bool = True
+
+    def fitted(self, problem: Problem) -> Update:
+        """Return the update as a problem needs it: itself, unless its memory depends on that."""
+        return self
 
     def direction(
         self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words
@@ -160,10 +202,21 @@ class Update:
         return 1.0 / largest
 
     def compiled(self) -> Callable[..., Any] | None:
-        """Return a numba-compiled twin of `apply`, or None.
+        """Return a numba-compiled twin of `apply` that is given the gradient, or None.
 
         docs/extending.md describes its arguments.
         """
+        return None
+
+    def compiled_linear(self) -> Callable[..., Any] | None:
+        """Return a numba-compiled twin of `apply` that is given the node's samples, or None.
+
+        It is for problems made of samples and a loss; docs/extending.md describes its arguments.
+        """
+        return None
+
+    def compiled_several(self) -> Callable[..., Any] | None:
+        """Return the same for losses with several outputs, such as softmax, or None."""
         return None
 
     def __repr__(self) -> str:

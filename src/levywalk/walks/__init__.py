@@ -2,6 +2,7 @@
 
 from levywalk.walks.alias import AliasTable
 from levywalk.walks.bound import Bound
+from levywalk.walks.depth_first_tour import DepthFirstTour, depth_first_tour
 from levywalk.walks.designs import (
     Design,
     Switching,
@@ -18,6 +19,7 @@ from levywalk.walks.designs import (
     weight_rw,
 )
 from levywalk.walks.detector import BoundDetector, Detector, DetectorState
+from levywalk.walks.hdt import HistoryDriven, hdt
 from levywalk.walks.jump import (
     DistanceLaw,
     FixedDistance,
@@ -26,10 +28,20 @@ from levywalk.walks.jump import (
     TruncatedGeometric,
     jump_distance,
 )
+from levywalk.walks.least_used_edge import LeastUsedEdge, least_used_edge
+from levywalk.walks.lifted_ring import LiftedRing, lifted_ring
+from levywalk.walks.mhda import Mhda, mhda
+from levywalk.walks.non_backtracking import NonBacktracking, non_backtracking
+from levywalk.walks.oldest_neighbour import OldestNeighbour, oldest_neighbour
+from levywalk.walks.printed_levy import PrintedJumps
+from levywalk.walks.reshuffling import Reshuffling, reshuffling
+from levywalk.walks.rotor_router import RotorRouter, rotor_router
+from levywalk.walks.route import Route, route
 from levywalk.walks.rule import hop, metropolis_hastings
+from levywalk.walks.srrw import SelfRepellent, srrw
 from levywalk.walks.target import Degree, Importance, Mixed, Scores, Target, Uniform, as_target
 from levywalk.walks.view import Decision, LocalView, Server
-from levywalk.walks.walk import Walk, check_fit
+from levywalk.walks.walk import Walk, check_fit, nodes_with_data
 
 __all__ = [
     "AliasTable",
@@ -37,17 +49,29 @@ __all__ = [
     "BoundDetector",
     "Decision",
     "Degree",
+    "DepthFirstTour",
     "Design",
     "Detector",
     "DetectorState",
     "DistanceLaw",
     "FixedDistance",
+    "HistoryDriven",
     "Importance",
     "JumpLaw",
+    "LeastUsedEdge",
+    "LiftedRing",
     "LocalView",
+    "Mhda",
     "Mixed",
+    "NonBacktracking",
+    "OldestNeighbour",
     "PowerLaw",
+    "PrintedJumps",
+    "Reshuffling",
+    "RotorRouter",
+    "Route",
     "Scores",
+    "SelfRepellent",
     "Server",
     "Switching",
     "Target",
@@ -57,16 +81,28 @@ __all__ = [
     "as_target",
     "check_fit",
     "custom",
+    "depth_first_tour",
+    "hdt",
     "hop",
     "iid_uniform",
     "iid_weighted",
     "is_plain_design",
     "jump_distance",
+    "least_used_edge",
+    "lifted_ring",
     "metropolis_hastings",
+    "mhda",
     "mhlj",
     "mixed_rw",
+    "nodes_with_data",
+    "non_backtracking",
+    "oldest_neighbour",
     "paper_designs",
+    "reshuffling",
+    "rotor_router",
+    "route",
     "simple_rw",
+    "srrw",
     "switching",
     "unif_rw",
     "weight_rw",

@@ -20,6 +20,9 @@ class AliasTable:
     >>> table = AliasTable.of(np.array([0.5, 0.25, 0.25]))
     >>> [table.pick(word) for word in stratified_words(4)]
     [0, 1, 0, 2]
+    >>> table = AliasTable.of(np.array([0.3, 0.0, 0.6, 0.1, 0.0]))
+    >>> {table.pick(word) for word in stratified_words(1000)}
+    {0, 2, 3}
     """
 
     keep: Floats
@@ -27,7 +30,7 @@ class AliasTable:
 
     @classmethod
     def of(cls, law: Floats) -> AliasTable:
-        """Build the table of a distribution in O(n)."""
+        """Build the table of a distribution in O(n); what has probability 0 is never picked."""
         n = len(law)
         scaled = (law * (n / law.sum())).tolist()
         keep = [1.0] * n
@@ -40,6 +43,9 @@ class AliasTable:
             scaled[j] -= 1.0 - scaled[i]
             if scaled[j] < 1.0:
                 small.append(large.pop())
+        for i in small:  # rounding left it over
+            if not scaled[i]:
+                keep[i], other[i] = 0.0, int(np.argmax(law))
         return cls(np.array(keep), np.array(other, dtype=np.int32))
 
     def pick(self, word: int) -> int:

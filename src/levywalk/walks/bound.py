@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from levywalk.arrays import Floats
+from levywalk.arrays import AnyArray, Bools, Floats, Ints
 from levywalk.walks.alias import AliasTable
 from levywalk.walks.jump import JumpLaw
 from levywalk.walks.view import LocalView, Server
@@ -25,13 +25,16 @@ class Bound:
     Attributes
     ----------
     scores
-        t_v, the target's score of each node.
+        t_v, the target's score of each node of the network.
     law
-        π(v) = t_v / Σt.
+        π(v) = t_v / Σt over the nodes with data, in their order.
     weights
-        w(v) = 1/(nπ(v)) = t̄/t_v, or ones; t̄ is a published constant.
+        w(v) = 1/(nπ(v)) = t̄/t_v, or ones, of each node with data; t̄, the mean of their scores, is a
+        published constant.
     largest
         L* = max_v w(v) L_v: step sizes up to 1/L* are stable.
+    holders
+        The nodes with data in ascending order; None if all nodes of the network have data.
     """
 
     network: Network
@@ -40,14 +43,59 @@ class Bound:
     law: Floats
     weights: Floats
     largest: float
+    holders: Ints | None = None
     _views: dict[int, LocalView] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, network: Network, walk: Walk, scores: Floats, smoothness: Floats) -> Bound:
-        """Derive the law and the weights from the scores."""
-        weights = scores.mean() / scores if walk.reweight else np.ones(network.n)
-        law = scores / scores.sum()
-        return cls(network, walk, scores, law, weights, float((weights * smoothness).max()))
+    def of(
+        cls,
+        network: Network,
+        walk: Walk,
+        scores: Floats,
+        smoothness: Floats,
+        holders: Ints | None = None,
+    ) -> Bound:
+        """Derive the law and the weights from the scores; ``smoothness`` is of nodes with data."""
+        own = scores if holders is None else scores[holders]
+        weights = own.mean() / own if walk.reweight else np.ones(len(own))
+        law = own / own.sum()
+        largest = float((weights * smoothness).max())
+        return cls(network, walk, scores, law, weights, largest, holders)
+
+    @cached_property
+    def idle(self) -> Bools | None:
+        """Which nodes of the network have no data and pass the model on; None if all have data."""
+        if self.holders is None:
+            return None
+        idle = np.ones(self.network.n, np.bool_)
+        idle[self.holders] = False
+        return idle
+
+    def spread(self, values: AnyArray, rest: float = 0.0) -> AnyArray:
+        """Return numbers of the nodes with data as numbers of all nodes; idle nodes have
+        ``rest``.
+        """
+        if self.holders is None:
+            return values
+        every = np.full(self.network.n, rest, dtype=values.dtype)
+        every[self.holders] = values
+        return every
+
+    def with_data(self, values: AnyArray) -> AnyArray:
+        """Return those of the numbers of all nodes that belong to nodes with data."""
+        return values if self.holders is None else values[self.holders]
+
+    def position(self, v: int) -> int:
+        """Return the number of node v in the problem, -1 for an idle node."""
+        if self.holders is None:
+            return v
+        found = int(np.searchsorted(self.holders, v))
+        return found if found < len(self.holders) and self.holders[found] == v else -1
+
+    @property
+    def walk_law(self) -> Floats:
+        """π over all nodes of the network, idle ones too: the law of a walk that counts passes."""
+        return self.law if self.holders is None else self.scores / self.scores.sum()
 
     @property
     def jump(self) -> JumpLaw | None:
@@ -66,13 +114,13 @@ class Bound:
 
     @cached_property
     def server(self) -> Server:
-        """The global information that only a server has."""
-        return Server(self.network, self.law)
+        """The global information that only a server has; it never chooses an idle node."""
+        return Server(self.network, self.spread(self.law))
 
     @property
     def mean_score(self) -> float | None:
         """t̄, the published constant of the weights; None if updates are not weighted."""
-        return float(self.scores.mean()) if self.walk.reweight else None
+        return float(self.with_data(self.scores).mean()) if self.walk.reweight else None
 
     @property
     def ratio(self) -> Floats:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from levywalk.walks.bound import Bound
 
 MOVES = ("walk", "iid")
+LEVY = ("algorithm", "printed")
 
 
 @registered("design", "design")
@@ -261,6 +262,7 @@ def mhlj(
     p_distance: float = 0.5,
     max_hops: int = 3,
     schedule: Schedule | None = None,
+    levy: str = "algorithm",
 ) -> Design:
     """Metropolis-Hastings with Lévy jumps, Algorithm [alg:jump].
 
@@ -274,6 +276,15 @@ def mhlj(
         p_J as a function of the step, such as ``Decaying(0.1)``; replaces ``p_jump`` when given. A
         decaying schedule removes the bias of jumps. At tuned step sizes this bias is far below the
         noise; to reach a lower final error, use `switching` or smaller step sizes.
+    levy
+        "algorithm": a jump makes moves to uniform neighbours. "printed": jumps by the formula that
+        the paper prints for P_Lévy, see `levywalk.walks.printed_levy`; a node cannot decide that
+        alone, so it runs in simulations only. Both are the same on regular networks.
+
+    Returns
+    -------
+    Design
+        With ``levy="printed"`` a `PrintedJumps`.
 
     Examples
     --------
@@ -287,7 +298,12 @@ def mhlj(
         )
     distance: DistanceLaw = TruncatedGeometric(p_distance, max_hops)
     jump = JumpLaw(checks.probability("p_jump", p_jump) if schedule is None else schedule, distance)
-    return Design(target=Importance(), jump=jump, name="MHLJ")
+    design = Design(target=Importance(), jump=jump, name="MHLJ")
+    if checks.choice("levy", levy, LEVY) == "algorithm":
+        return design
+    from levywalk.walks.printed_levy import PrintedJumps  # a kind of Design
+
+    return PrintedJumps(design.target, design.jump)
 
 
 @registered("design")

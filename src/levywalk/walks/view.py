@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from levywalk.arrays import Floats
 from levywalk.walks.alias import AliasTable
 
@@ -35,11 +37,33 @@ class Server:
 
     def __init__(self, network: Network, law: Floats) -> None:
         self.network, self.law = network, law
+        self._walk_counts: dict[int, Floats] = {}
 
     @cached_property
     def table(self) -> AliasTable:
         """The target law as an alias table."""
         return AliasTable.of(self.law)
+
+    def walk_counts(self, hops: int) -> Floats:
+        """Return Aʰ1 up to a common factor: how many walks of so many hops begin at each node.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> network = lw.path(3)
+        >>> Server(network, np.ones(3) / 3).walk_counts(2)  # 2, 2, 2 walks of two hops
+        array([1., 1., 1.])
+        """
+        if hops not in self._walk_counts:
+            counts = np.ones(self.network.n)
+            if hops:
+                before = self.walk_counts(hops - 1)
+                counts = np.add.reduceat(
+                    before[self.network.indices], self.network.indptr[:-1].astype(np.int64)
+                )
+                counts = counts / counts.max()
+            self._walk_counts[hops] = counts
+        return self._walk_counts[hops]
 
 
 @dataclass(slots=True)
@@ -67,7 +91,7 @@ class LocalView:
         The values at this step of the numbers that the walk declares in ``schedules``.
     answers
         The neighbours' answers for each name in the walk's ``asks_neighbours``: one value per
-        neighbour, None for a dead one.
+        neighbour, None for one that was not asked.
     server
         The information that only a server has; None for a walk that is ``local``.
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from levywalk import checks
+from levywalk.arrays import Ints
 from levywalk.draws import Words
 from levywalk.errors import InvalidParameter
 from levywalk.memory import Kind, Memory, check_declaration
-from levywalk.problem import Problem, check_problem
+from levywalk.problem import Problem, check_problem, holders_of
 from levywalk.registry import to_dict
 from levywalk.schedule import Schedule
 from levywalk.walks.bound import Bound
@@ -85,6 +86,14 @@ class Walk(ABC):
         The result may depend only on the arguments: the same arguments must give the same result.
         """
 
+    def questions(self, view: LocalView, memory: Memory, words: Words) -> Sequence[int]:
+        """Return the neighbours that are asked before the decision: all that are alive.
+
+        Only a walk with ``asks_neighbours`` asks. A walk that needs fewer answers returns fewer
+        nodes; their answers are in ``view.answers``, those of the others are None.
+        """
+        return [u for u in view.live if u != view.node]
+
     def chain(self, network: Network, problem: Problem) -> Any:
         """Return the walk's transition matrix for theory, or None if theory cannot use one.
 
@@ -123,15 +132,19 @@ class Walk(ABC):
         check_fit(network, problem)
         check_walk(self)
         smoothness = np.asarray(problem.smoothness, dtype=np.float64)
+        mean = float(smoothness.mean())
+        holders = nodes_with_data(network, problem)
+        known = smoothness
+        if holders is not None:  # an idle node counts as a node of mean smoothness
+            known = np.full(network.n, mean)
+            known[holders] = smoothness
         target = as_target(self.target)
-        scores = np.asarray(
-            target.scores(network.degree, smoothness, float(smoothness.mean())), dtype=np.float64
-        )
+        scores = np.asarray(target.scores(network.degree, known, mean), dtype=np.float64)
         if scores.shape != (network.n,) or not np.isfinite(scores).all() or (scores <= 0).any():
             raise InvalidParameter(
                 f"target {target!r} must give one positive finite score per node"
             )
-        return Bound.of(network, self, scores, smoothness)
+        return Bound.of(network, self, scores, smoothness, holders)
 
     def called(self, name: str) -> Self:
         """Return the same walk under another name.
@@ -174,18 +187,32 @@ def check_walk(walk: Walk) -> None:
 def check_fit(network: Network, problem: Problem) -> None:
     """Refuse a network and a problem that do not fit together; the error gives the remedy."""
     from levywalk.network import (
-        Network,  # imported here: it needs scipy and networkx, which a fleet's node does not need
+        Network,  # imported here: it needs scipy, which a fleet's node does not need
     )
 
     check_problem(problem)
     if not isinstance(network, Network):
         raise InvalidParameter(
             f"network must be a levywalk Network, got {type(network).__name__}; "
-            "use lw.ring(n), lw.Network.from_networkx(graph), lw.read_network(path), …"
+            "use lw.ring(n), lw.as_network(graph), lw.read_network(path), …"
         )
-    if problem.n != network.n:
+    holders = holders_of(problem)
+    if holders is not None:
+        if holders[-1] >= network.n:
+            raise InvalidParameter(
+                f"network has {network.n} nodes but problem has data of node {int(holders[-1])}; "
+                f"number the nodes 0 to {network.n - 1}"
+            )
+    elif problem.n != network.n:
+        idle = ", or let the nodes without data pass the model on with idle='pass'"
         raise InvalidParameter(
             f"network has {network.n} nodes but problem has {problem.n}; give each node its data "
-            "(see lw.partition)"
+            f"(see lw.partition){idle if problem.n < network.n else ''}"
         )
     network.require_connected()
+
+
+def nodes_with_data(network: Network, problem: Problem) -> Ints | None:
+    """Return the nodes with data if some node of the network has none, else None."""
+    holders = holders_of(problem)
+    return None if holders is None or len(holders) == network.n else holders

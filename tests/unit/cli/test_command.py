@@ -203,6 +203,5 @@ def test_ctrl_c_keeps_what_was_done_and_exits_130(experiment: Path) -> None:
     os.kill(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, err
-    provenance = json.loads(out)["designs"]["UnifRW"]["provenance"]
-    assert provenance["interrupted"]
-    assert "Interrupted." in err
+    assert out == ""
+    assert err.endswith("Interrupted. Run the same command again to resume.\n")

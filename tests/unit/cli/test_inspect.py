@@ -16,7 +16,7 @@ runner = CliRunner()
 
 
 def test_terminal_report_names_designs_sentence_and_assumptions() -> None:
-    done = runner.invoke(app, ["inspect", "ring:60", "--important", "1"])
+    done = runner.invoke(app, ["inspect", "ring:24", "--important", "1"])
     assert done.exit_code == 0, done.output
     for word in (
         "UnifRW",
@@ -31,13 +31,13 @@ def test_terminal_report_names_designs_sentence_and_assumptions() -> None:
 
 def test_json_is_alone_and_equals_the_library() -> None:
     done = runner.invoke(
-        app, ["inspect", "ws:60,4,0.1", "--important", "2", "--seed", "3", "--json"]
+        app, ["inspect", "ws:30,4,0.1", "--important", "2", "--seed", "3", "--json"]
     )
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     network, problem = (
-        lw.watts_strogatz(60, 4, 0.1, seed=3),
-        lw.heterogeneous(60, important=2, seed=3),
+        lw.watts_strogatz(30, 4, 0.1, seed=3),
+        lw.heterogeneous(30, important=2, seed=3),
     )
     report = lw.entrapment(network, problem, lw.weight_rw())
     row = next(row for row in document["designs"] if row["design"] == "WeightRW")
@@ -76,7 +76,9 @@ def test_own_files_and_figure(tmp_path: Path) -> None:
 
 
 def test_tune_prints_the_best_parameters() -> None:
-    done = runner.invoke(app, ["inspect", "ring:30", "--important", "1", "--tune", "--json"])
+    done = runner.invoke(
+        app, ["inspect", "ring:10", "--important", "1", "--tune", "--json", "--accuracy", "0.2"]
+    )
     assert done.exit_code == 0, done.output
     tuned = json.loads(done.stdout)["tuned"]
     assert tuned["steps"] == min(row["cost"] for row in tuned["curve"])

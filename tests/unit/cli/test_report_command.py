@@ -71,6 +71,7 @@ def test_a_damaged_result_is_named(place: Path, tmp_path: Path) -> None:
     assert "damaged" in done.stderr
 
 
+@pytest.mark.filterwarnings("ignore:.*no step size reached:levywalk.errors.DataWarning")
 def test_the_demos_folder_is_reported_as_the_demo_did(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

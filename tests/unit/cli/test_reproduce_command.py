@@ -61,14 +61,11 @@ def test_a_claim_is_asked_stored_and_read_again(tmp_path):
 
 
 @pytest.mark.more
-def test_processes_give_the_same_bits_as_this_one(tmp_path, small):
+def test_processes_give_the_same_bits_as_this_one(tmp_path, small, monkeypatch):
+    monkeypatch.delenv("LEVYWALK_LOAD", raising=False)  # files that other tests have loaded
     for workers in (0, 2):
-        assert (
-            invoke(
-                "limit", "--quick", "--out", str(tmp_path / str(workers)), workers=workers
-            ).exit_code
-            == 0
-        )
+        found = invoke("limit", "--quick", "--out", str(tmp_path / str(workers)), workers=workers)
+        assert found.exit_code == 0, found.output
     here, there = (
         {p.name: p.read_bytes() for p in (tmp_path / n / "store").iterdir()} for n in ("0", "2")
     )
@@ -123,7 +120,7 @@ def test_the_page_to_read_has_figures_with_their_claims_and_secondary_points_to_
     summary, grid, wsju, more = re.split(r"\n## ", text)
     assert "**holds** | 1 of 1 | 1.5 [1.2, 2]" in summary
     assert "grid.svg" in grid
-    primary, secondary = grid.split("<summary>1 secondary point</summary>")
+    primary, secondary = grid.split("<summary>1 shown point</summary>")
     assert "| a | 1.5 [1.2, 2] | yes |" in primary
     assert "| b | 1.5 [1.2, 2] | no |" in secondary
     assert "details" not in wsju
@@ -162,6 +159,8 @@ def test_an_effort_without_known_verdicts_cannot_be_checked(tmp_path, monkeypatc
         ((), "give --all or some labels"),
         (("homo", "--all"), "give --all or some labels"),
         (("nonsense",), "label must be one of homo, hete"),
+        (("homo", "--seeds", "third"), "--seeds must be one of"),
+        (("homo", "--quick", "--seeds", "second"), "leave --seeds second out"),
         (
             ("homo", "--workers", "2", "--scheduler", "tcp://127.0.0.1:1"),
             "give --workers or --scheduler",
@@ -173,6 +172,13 @@ def test_wrong_questions_are_refused_before_anything_runs(arguments, words, tmp_
     assert isinstance(result.exception, InvalidParameter)
     assert words in str(result.exception)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_second_range_of_seeds_has_instances_of_its_own():
+    found = reproduce.Reproduction("…", paper.SECOND, (), {}, 1.0, {}).document(Path())
+    assert found["instances"][0] == 63_000
+    assert found["tuning_instances"][0] == 64_000
+    assert found["snr"] == [10.0, 115.0, 33_000.0]
 
 
 def test_a_folder_that_is_a_file_is_refused(tmp_path):

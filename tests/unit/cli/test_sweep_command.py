@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 
 import levywalk as lw
 from levywalk.cli.main import app
+from levywalk.experiments.result_folder import result_folder
+from levywalk.experiments.spec import check_experiment
 from levywalk.sweeps import pools, workers
 from levywalk.sweeps.store import ResultStore, ResultStoreError
 from tests.limits import PATIENCE
@@ -224,3 +226,31 @@ def test_interrupted_it_exits_with_130_and_the_same_command_runs_only_the_rest(
     interrupted = (folder / "out" / "table.csv").read_bytes()
     assert sweep("--out", "whole").exit_code == 0
     assert (folder / "whole" / "table.csv").read_bytes() == interrupted
+
+
+def test_two_sweeps_never_share_the_default_folder_and_nothing_is_run_twice(folder: Path) -> None:
+    assert sweep().exit_code == 0
+    first = contents(folder / "out")
+    table = (folder / "out" / "table.csv").read_bytes()
+    (folder / "more.toml").write_text(SWEEP.replace("[20, 30]", "[20, 30, 40]"))
+    planned = sweep("--dry-run", file="more.toml")
+    assert "4 different runs to compute, results in out-2" in planned.stdout
+    assert not (folder / "out-2").exists()
+    more = sweep(file="more.toml")
+    assert more.exit_code == 0
+    assert "out holds another sweep, so this one goes to out-2." in more.stderr
+    assert "12 different runs, 8 of them stored" in more.stderr
+    assert (folder / "out" / "table.csv").read_bytes() == table
+    assert contents(folder / "out") == first
+    assert first.items() <= contents(folder / "out-2").items()
+    again = sweep()  # finds its folder again
+    assert "8 different runs, 8 of them stored" in again.stderr
+    assert "Written: out/table.csv" in again.stdout
+    assert not (folder / "out-3").exists()
+
+
+def test_a_run_does_not_write_into_the_folder_of_a_sweep(folder: Path) -> None:
+    assert sweep().exit_code == 0
+    settings = json.loads((folder / "out" / "result.json").read_text())["settings"]
+    spec = check_experiment(settings)  # the first point of the sweep, which is an experiment
+    assert result_folder("out", spec) == Path("out-2")

@@ -6,10 +6,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numba
 import pytest
+from numba.core.caching import IndexDataCacheFile
 
 import levywalk
+from levywalk.engine.kernels import compiling
+from levywalk.engine.kernels.compiling import _locked, _named_by_content, kernel
 from tests.limits import PATIENCE
 
 RUN = """
@@ -59,6 +64,7 @@ def test_an_installation_that_cannot_be_written_to_compiles_without_a_store(tmp_
     assert "NUMBA_CACHE_DIR" not in elsewhere.stderr
 
 
+@pytest.mark.more
 def test_compiling_is_announced_once_and_an_unreadable_index_is_replaced(tmp_path: Path) -> None:
     package, cache = copied(tmp_path / "installed"), tmp_path / "cache"
     first = run(package, "shown", NUMBA_CACHE_DIR=str(cache))
@@ -73,3 +79,91 @@ def test_compiling_is_announced_once_and_an_unreadable_index_is_replaced(tmp_pat
     mended = run(package, "shown", NUMBA_CACHE_DIR=str(cache))
     assert mended.stdout == again.stdout
     assert mended.stderr.count("Compiling, once per machine") == 1
+
+
+def plus_one(x):  # type: ignore[no-untyped-def]
+    return x + 1
+
+
+def test_stored_code_is_used_until_any_file_of_the_kernels_changes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def found_in_store() -> int:
+        compiled: Any = kernel()(plus_one)
+        assert compiled(1) == 2
+        return sum(compiled.stats.cache_hits.values())
+
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    assert [found_in_store(), found_in_store()] == [0, 1]
+    other = compiling.source_tag() + 1  # as if a file that numba does not look at had changed
+    monkeypatch.setattr(compiling, "source_tag", lambda: other)
+    assert [found_in_store(), found_in_store()] == [0, 1]
+
+
+def test_two_processes_that_compile_at_once_do_not_take_each_others_code(tmp_path: Path) -> None:
+    file = IndexDataCacheFile(str(tmp_path), "kernel", "stamp")
+    other = IndexDataCacheFile(str(tmp_path), "kernel", "stamp")
+    save, save_other = _named_by_content(file), _named_by_content(other)
+    save_data = file._save_data
+
+    def late(name: str, data: object) -> None:
+        save_other("for doubles", "code for doubles")  # between the other's index and its data
+        save_data(name, data)
+
+    file._save_data = late
+    save("for integers", "code for integers")
+    assert {key: other.load(key) for key in ("for integers", "for doubles")} == {
+        "for integers": "code for integers",
+        "for doubles": "code for doubles",
+    }
+
+
+IS_LOCKED = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("locked")
+"""
+
+
+def test_one_process_compiles_while_the_others_wait(tmp_path: Path) -> None:
+    def others_wait() -> bool:
+        command = [sys.executable, "-c", IS_LOCKED, str(tmp_path / "compiling.lock")]
+        return subprocess.run(command, capture_output=True, check=True).stdout == b"locked\n"
+
+    with _locked(tmp_path / "kernel.nbi", "for integers"):
+        with _locked(tmp_path / "called.nbi", "for integers"):
+            assert others_wait()
+        assert others_wait()  # the lock of what is called does not release that of its caller
+    assert not others_wait()
+
+
+COUNTED = """
+from numba.core.caching import IndexDataCacheFile
+import levywalk as lw
+stored, original = [], IndexDataCacheFile._save_data
+def save(file, name, data):
+    stored.append(name)
+    original(file, name, data)
+IndexDataCacheFile._save_data = save
+trace = lw.run(lw.ring(12), lw.homogeneous(12, dim=2), lw.unif_rw(), steps=20, step_size=0.01)
+print(len(stored), trace.model.sum())
+"""
+
+
+@pytest.mark.more
+def test_processes_that_start_together_compile_each_function_once(tmp_path: Path) -> None:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", COUNTED], env=environment, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    found = [process.communicate(timeout=PATIENCE)[0].split() for process in started]
+    compiled = len(list(tmp_path.rglob("*.nbc")))
+    assert compiled > 0
+    assert sum(int(count) for count, _ in found) == compiled
+    assert len({model for _, model in found}) == 1

@@ -64,6 +64,7 @@ CASES = {
     "diverging after, reference": {"step_size": 1.0, "backend": "reference"},
     "logistic": {"problem": LOGISTIC, "measure_loss": 5},
     "i.i.d.": {"design": lw.iid_weighted()},
+    "costs": {"costs": lw.Costs(0.3, 0.2, 100.0, per_node=1.0 + np.arange(NETWORK.n) / 7)},
 }
 
 
@@ -123,7 +124,9 @@ def saved(tmp_path, stop_after):
     """The file of a run that was stopped half-way."""
     path = tmp_path / "walk.npz"
     stop_after(22)
-    assert go(resume=path).provenance["interrupted"]
+    with pytest.raises(lw.Interrupted) as raised:
+        go(resume=path)
+    assert raised.value.partial.provenance["interrupted"]
     return path
 
 
@@ -143,13 +146,17 @@ def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(
             go(resume=path, **options)
         monkeypatch.undo()
     else:
-        part = go(resume=path, **options)
+        with pytest.raises(lw.Interrupted) as raised:
+            go(resume=path, **options)
+        part = raised.value.partial
         assert part.provenance["interrupted"]
         assert 0 < part.step[-1] < 400
     whole, resumed = go(**options), go(resume=path, **options)
     assert len(resumed.provenance["resumed_at"]) == 1
     assert 0 < resumed.provenance["resumed_at"][0] < 400
     same_bits(resumed, whole)
+    assert (case == "costs") == (whole.time is not None)
+    assert whole.time is None or (whole.time == resumed.time).all()
     if "diverging" in case:
         assert (whole.diverged_at >= 0).all()
         assert (
@@ -545,7 +552,8 @@ def test_a_detector_that_cannot_be_is_refused(change, tmp_path, stop_after):
     design = lw.switching(lw.mhlj(), lw.unif_rw(), window=1e9)
     file = tmp_path / "walk.npz"
     stop_after(22)
-    go(resume=file, design=design)
+    with pytest.raises(lw.Interrupted):
+        go(resume=file, design=design)
     rewrite(file, change)
     with pytest.raises(lw.ResumeError, match="the detector's state is impossible"):
         go(resume=file, design=design)

@@ -12,7 +12,7 @@ import pytest
 from numba import njit
 
 from levywalk.arrays import Floats
-from levywalk.engine.kernels import rows, vectors
+from levywalk.engine.kernels import machine, rows, vectors
 from levywalk.engine.kernels.rows import ANY_SHORT, HEAD, LONG, SHORT
 from tests.limits import mostly_more
 
@@ -97,8 +97,15 @@ QUICK = {
 }
 
 
+# On every machine a group has as many walkers as an instruction has numbers; others go alone.
+WIDTHS = [(width, kind.chunk) for kind in machine.SHAPES.values() for width in (1, kind.group)]
+
+
 @pytest.mark.parametrize(
-    "case", mostly_more(product(SHAPES, [1, 2, 4, 8], [2, 4, 8]), lambda case: case in QUICK)
+    "case",
+    mostly_more(
+        [(shape, *width) for shape, width in product(SHAPES, WIDTHS)], lambda case: case in QUICK
+    ),
 )
 def test_dot_products_and_updates_are_the_exact_ones(
     case: tuple[tuple[int, int], int, int],
@@ -141,7 +148,7 @@ def compiled_alone(lines: int, chunk: int) -> Any:
 
 
 @pytest.mark.parametrize("chunk", [2, 4, 8])
-@pytest.mark.parametrize("dim", [3, 10, 20])
+@pytest.mark.parametrize("dim", mostly_more([3, 10, 20], lambda dim: dim == 10))
 def test_a_model_in_registers_has_the_same_bits(dim: int, chunk: int) -> None:
     rng = np.random.default_rng(dim)
     features, nodes = table(rng, 5, dim)

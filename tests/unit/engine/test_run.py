@@ -4,12 +4,17 @@ refusals.
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import levywalk as lw
-from levywalk.engine import checkpoints_of, memory
+from levywalk import room
+from levywalk.engine import checkpoints_of
+from levywalk.engine.kernels.loop_backend import LoopBlock
+from levywalk.engine.standings import Standings
 
 NETWORK = lw.watts_strogatz(20, 4, 0.3, seed=1)
 PROBLEM = lw.heterogeneous(20, dim=3, important=2)
@@ -133,11 +138,20 @@ def test_zero_and_the_last_step_are_always_checkpoints(steps, every, expected):
     assert checkpoints_of(steps, every).tolist() == expected
 
 
-@pytest.mark.parametrize("steps", [200, 201, 1000, 123_457, 10**9])
-def test_by_default_there_are_about_two_hundred_even_checkpoints(steps):
+@pytest.mark.parametrize("steps", [201, 1000, 123_457, 10**9])
+def test_by_default_half_of_the_checkpoints_are_even_and_half_grow_by_a_factor(steps):
     points = checkpoints_of(steps, None)
-    assert (points[0], points[-1], len(points)) == (0, steps, 201)
-    assert np.ptp(np.diff(points)) <= 1
+    assert (points[0], points[-1]) == (0, steps)
+    assert 130 < len(points) <= 201
+    gaps = np.diff(points)
+    assert gaps.max() <= steps / 100 + 1  # late differences …
+    assert (gaps <= np.maximum(1, points[:-1] * (steps**0.01 - 1) + 2)).all()  # … and early ones
+    assert set(np.round(np.linspace(0, steps, 101)).astype(int)) <= set(points.tolist())
+
+
+@pytest.mark.parametrize("steps", [1, 7, 200])
+def test_a_short_run_is_measured_at_every_step(steps):
+    assert checkpoints_of(steps, None).tolist() == list(range(steps + 1))
 
 
 @pytest.mark.parametrize(
@@ -286,6 +300,38 @@ def test_a_diverging_run_is_reported_and_holds_no_nan(backend):
     assert trace.summary()["distance2"] == np.inf
 
 
+@pytest.mark.parametrize("design", [lw.mhda(), lw.switching(lw.weight_rw(), lw.unif_rw())])
+@pytest.mark.parametrize("step_size", [0.1, 3.0])
+def test_the_plain_loop_walks_through_all_marks_as_from_mark_to_mark(design, step_size):
+    # One call for many marks, since entering the loop takes as long as thousands of updates; with
+    # the large step size some models overflow between two marks.
+    entered, traces = [], []
+    options = {"steps": 300, "step_size": step_size, "replicas": 3, "backend": "kernel"}
+    for by_marks in (False, True):
+        with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("ignore", lw.DivergedWarning)
+            original = LoopBlock.through
+
+            def through(block, start, marks, by_marks=by_marks, original=original):
+                entered.append(by_marks)
+                if not by_marks:
+                    return original(block, start, marks)
+                ends = marks.tolist()
+                seen = [
+                    original(block, one, np.array([other]))
+                    for one, other in zip([start, *ends], ends, strict=False)
+                ]
+                return Standings(
+                    *(np.concatenate(arrays, axis=1) for arrays in zip(*seen, strict=True))
+                )
+
+            patch.setattr(LoopBlock, "through", through)
+            traces.append(go(design, record_every=7, **options))
+    same_bits(*traces)
+    assert entered.count(False) < 10 < len(traces[0].step)
+    assert ((traces[0].diverged_at >= 0).any()) == (step_size == 3.0)
+
+
 def test_one_diverged_replica_leaves_the_others_alone():
     x0 = np.zeros((2, 3))
     x0[0] = 1e308
@@ -337,7 +383,7 @@ def test_a_problem_without_optimum_says_so_and_still_has_a_loss():
 
 
 def test_sizes_that_do_not_fit_are_refused_with_the_remedy(monkeypatch):
-    monkeypatch.setattr(memory, "LARGEST_ARRAY", 50_000)
+    monkeypatch.setattr(room, "LARGEST_ARRAY", 50_000)
     for options, match in [
         ({"replicas": 400, "record_every": 100}, "visits of shape 400 x 20.*record_visits=False"),
         ({"steps": 20_000, "record_every": 20_000}, "walk of shape 1 x 20000.*record_walk=False"),
@@ -346,8 +392,8 @@ def test_sizes_that_do_not_fit_are_refused_with_the_remedy(monkeypatch):
         with pytest.raises(lw.TooLarge, match=match):
             go(**options)
     with pytest.raises(lw.TooLarge, match=r"4.8 GiB.*ask for less"):
-        memory.require_room("visits", (64, 10_000_000), 8, "ask for less")
-    memory.require_room("visits", (2, 10), 8, "ask for less")
+        room.require_room("visits", (64, 10_000_000), 8, "ask for less")
+    room.require_room("visits", (2, 10), 8, "ask for less")
 
 
 @pytest.mark.parametrize("options", [{"steps": 10**13, "record_every": 1}, {"replicas": 10**12}])

@@ -103,6 +103,21 @@ def test_pick_reads_every_index_and_the_rest_is_what_it_says():
 
 
 @njit
+def _put(table, at, numbers):
+    vectors.put(table, at, 1, vectors.load(numbers, 0, 8))
+    vectors.put(table, at, 9, vectors.load(numbers, 8, 1))
+
+
+def test_put_writes_every_lane_to_its_own_place_and_nothing_else():
+    table, numbers = np.zeros(50), RNG.normal(size=9)
+    at = RNG.permutation(50)[:11].astype(np.uint64)
+    _put(table, at, numbers)
+    expected = np.zeros(50)
+    expected[at[1:10].astype(int)] = numbers
+    assert np.array_equal(table, expected)
+
+
+@njit
 def _draws(k0, k1, t, slot, count, out):
     h = words.step_hash(vectors.load(k0, 0, 8), vectors.load(k1, 0, 8), t)
     word = words.slot_word(h, slot)

@@ -143,6 +143,7 @@ def test_starts_are_those_of_a_run():
             seed=3,
             start=start,
             record_walk=True,
+            backend="reference",  # the starts are drawn before a backend is asked
         )
         assert np.array_equal(walks.walk[:, 0], trace.walk[:, 0]), start
 
@@ -178,12 +179,14 @@ def test_ctrl_c_keeps_what_was_done(monkeypatch):
     def until(self, t, goal):
         asked.append(t)
         if len(asked) == 5:
-            self._interrupt.requested = True
+            self.ctrl_c.requested = True
         return original(self, t, goal)
 
     monkeypatch.setattr(MODULE.Pace, "until", until)
-    walks = walked(lw.unif_rw(), threads=2)
+    with pytest.raises(lw.Interrupted) as raised:
+        walked(lw.unif_rw(), threads=2)
     monkeypatch.undo()
+    walks = raised.value.partial
     assert walks.provenance["interrupted"]
     assert 0 < walks.steps < 500
     whole = walked(lw.unif_rw())

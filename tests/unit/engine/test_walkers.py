@@ -10,7 +10,8 @@ import pytest
 import levywalk as lw
 from levywalk.draws import HOP, Domain, Key, unit
 from levywalk.engine.kernels import tables
-from tests.limits import mostly_more
+from levywalk.engine.kernels.walkers import FAR, MIDDLE
+from tests.limits import mostly_more, quick
 
 QUICK = ("one sample", "many samples, logistic")  # each case takes ten seconds to compile
 EXACT = ("walk", "visits", "hops", "transfers", "final_node", "model", "distance2", "diverged_at")
@@ -24,13 +25,15 @@ def many_samples(n, dim, rng):
 def problems():
     rng = np.random.default_rng(0)
     features, targets, node = many_samples(12, 5, rng)
+    # Each length of a record is compiled on its own: these are those of other tests.
+    short = many_samples(12, 3, rng)
     return {
         "one sample": lw.LeastSquares(rng.normal(size=(12, 10)), rng.normal(size=12)),
         "one sample, ridge": lw.LeastSquares(
-            rng.normal(size=(12, 10)), rng.normal(size=12), ridge=0.3
+            rng.normal(size=(12, 3)), rng.normal(size=12), ridge=0.3
         ),
         "logistic": lw.Logistic(rng.normal(size=(12, 3)), [0, 1] * 6, ridge=0.1),
-        "many samples": lw.LeastSquares(features, targets, node),
+        "many samples": lw.LeastSquares(*short),
         "many samples, logistic": lw.Logistic(features, (targets > 0).astype(int), node, ridge=0.1),
         "long records": lw.LeastSquares(rng.normal(size=(12, 90)), rng.normal(size=12), ridge=0.1),
         "records too long for groups": lw.LeastSquares(
@@ -98,9 +101,14 @@ def test_a_decision_that_32_bits_do_not_settle_is_made_by_the_ratios(replicas):
 )
 def test_tables_beyond_the_cache_give_the_same_walks(design):
     network, problem = lw.watts_strogatz(20_000, 4, 0.1), lw.heterogeneous(20_000)
-    _, far = tables.pack(network, design.bind(network, problem), problem, None)
-    assert far
-    arguments = {"steps": 40, "step_size": "theory", "replicas": 9, "record_walk": True}
+    _, reach = tables.pack(network, design.bind(network, problem), problem, None)
+    assert reach == FAR
+    arguments = {
+        "steps": 40,
+        "step_size": "theory",
+        "replicas": 8 if quick() else 9,
+        "record_walk": True,
+    }
     kernel, reference = (
         lw.run(network, problem, design, backend=name, **arguments)
         for name in ("kernel", "reference")
@@ -108,6 +116,34 @@ def test_tables_beyond_the_cache_give_the_same_walks(design):
     for field in ("walk", "hops", "transfers", "final_node"):
         assert np.array_equal(getattr(kernel, field), getattr(reference, field)), field
     assert np.allclose(kernel.model, reference.model, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("replicas", mostly_more([1, 9], lambda replicas: replicas == 1))
+def test_edges_in_a_slow_cache_give_the_same_walks(replicas, monkeypatch):
+    # A single walker then decides by a branch and the ratios themselves.
+    monkeypatch.setattr(tables, "_NEAR_EDGES", 0)
+    network = lw.erdos_renyi(30, 0.3)
+    scores = 10.0 ** np.random.default_rng(2).uniform(-1, 1, 30)
+    design = lw.Design(target=lw.Scores(scores), jump=lw.JumpLaw(0.3, lw.PowerLaw(1.0, 9)))
+    problem = lw.heterogeneous(30)
+    _, reach = tables.pack(network, design.bind(network, problem), problem, None)
+    assert reach == MIDDLE
+    arguments = {"steps": 3000, "replicas": replicas, "record_visits": True, "record_walk": True}
+    kernel, reference = (
+        lw.run(network, problem, design, step_size="theory", backend=name, **arguments)
+        for name in ("kernel", "reference")
+    )
+    alone = lw.walk(network, design, problem=problem, **arguments)
+    for field in ("walk", "hops", "transfers", "final_node", "visits"):
+        assert np.array_equal(getattr(kernel, field), getattr(reference, field)), field
+    for field in ("walk", "final_node", "visits"):
+        assert np.array_equal(getattr(alone, field), getattr(reference, field)), field
+    for field in ("hops", "transfers"):
+        assert np.array_equal(getattr(alone, field), getattr(reference, field)[:, -1]), field
+    assert np.allclose(kernel.model, reference.model, rtol=1e-9, atol=1e-12)
+    monkeypatch.undo()
+    near = lw.run(network, problem, design, step_size="theory", backend="kernel", **arguments)
+    assert np.array_equal(kernel.model, near.model)
 
 
 def test_thresholds_of_edges_are_the_acceptance_probabilities():
@@ -128,7 +164,12 @@ def test_thresholds_of_edges_are_the_acceptance_probabilities():
 def test_scores_too_small_for_a_ratio_are_walked_as_by_the_oracle():
     network, problem = lw.star(5), lw.homogeneous(5, dim=1)
     design = lw.Design(target=lw.Scores([5e-324, 5e-324, 1.0, 1e-300, 5e-324]), reweight=False)
-    arguments = {"steps": 200, "step_size": 0.01, "replicas": 9, "record_walk": True}
+    arguments = {
+        "steps": 200,
+        "step_size": 0.01,
+        "replicas": 8 if quick() else 9,
+        "record_walk": True,
+    }
     kernel, reference = (
         lw.run(network, problem, design, backend=name, **arguments)
         for name in ("kernel", "reference")

@@ -6,7 +6,6 @@ import pytest
 
 from levywalk import network as lw
 from levywalk.errors import InvalidNetwork, InvalidParameter, TooLarge
-from levywalk.network.families import _suitable
 
 
 def same(network, graph):
@@ -75,15 +74,6 @@ def test_random_families_keep_what_their_definition_fixes(seed):
     assert grown.degree.min() >= 1
     assert grown.components() == 1
     assert all((grown.neighbours(v) < v).sum() == 3 for v in range(4, 50))
-
-
-def test_being_stuck_is_judged_as_networkx_judges_it():
-    # nodes 2 and 3 could still be joined, but networkx's loop compares with the smallest node only
-    edges = np.array([1 << 32 | 2, 1 << 32 | 3])
-    assert not _suitable(edges, [1, 2, 3])
-    assert not _suitable(edges, [1])
-    assert _suitable(edges, [2, 3])
-    assert _suitable(edges, [1, 2, 4])
 
 
 def test_names_say_how_to_build_the_network_again():

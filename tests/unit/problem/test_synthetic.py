@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import levywalk as lw
 from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.problem import LeastSquares, heterogeneous, homogeneous
 
@@ -61,3 +62,32 @@ def test_bad_arguments_are_refused_by_name(call, message):
 def test_a_data_set_beyond_any_memory_is_refused():
     with pytest.raises(TooLarge, match="draw fewer nodes"):
         homogeneous(10**15)
+
+
+@pytest.mark.parametrize("make", [lw.homogeneous, lw.heterogeneous], ids=["homo", "hetero"])
+def test_snr_fixes_the_noise_of_the_instance(make):
+    plain = make(50, dim=4, seed=3)
+    for snr in (10.0, 115, 33_000.0):
+        problem = make(50, dim=4, seed=3, snr=snr)
+        np.testing.assert_array_equal(problem.truth, plain.truth)
+        np.testing.assert_array_equal(problem.features, plain.features)
+        unit = plain.targets - plain.features @ plain.truth
+        noise = problem.targets - problem.features @ problem.truth
+        np.testing.assert_allclose(problem.truth @ problem.truth / (noise / unit) ** 2, snr)
+    exact = make(50, dim=4, seed=3, snr=np.inf)
+    np.testing.assert_allclose(exact.targets, exact.features @ exact.truth)
+    for wrong in (0, -1.0, "much", float("nan")):
+        with pytest.raises(lw.InvalidParameter, match="snr"):
+            make(50, snr=wrong)
+    with pytest.raises(lw.InvalidParameter, match="one of them"):
+        make(50, noise=1.0, snr=10)
+
+
+def test_relative_errors_depend_on_truth_and_noise_only_through_the_ratio():
+    """Truth and noise times ten: the walk is the same, and so is the relative error."""
+    network, base = lw.ring(30), lw.heterogeneous(30, dim=3, important=1, seed=2, snr=50.0)
+    larger = lw.LeastSquares(base.features, 10.0 * base.targets)
+    options = {"steps": 400, "step_size": 1e-3, "seed": 1, "backend": "reference"}
+    one = lw.run(network, base, lw.mhlj(), **options)
+    ten = lw.run(network, larger, lw.mhlj(), **options)
+    np.testing.assert_allclose(ten.error, one.error, rtol=1e-9)

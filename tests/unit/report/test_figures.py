@@ -2,12 +2,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
+from matplotlib import pyplot
 
 import levywalk as lw
-from levywalk.report.tables import comparison_text, with_interval
+from levywalk.report.figures import canvas
 from levywalk.trace.statistics import mean_over_walks
+from levywalk.trace.tables import comparison_text, with_interval
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +23,7 @@ def comparison() -> lw.Comparison:
 
 
 def test_curves_show_the_mean_over_walks(comparison: lw.Comparison) -> None:
-    axes = lw.plot(comparison, x="steps").axes[0]
+    axes = lw.plot(comparison, x="steps")
     line = next(line for line in axes.lines if line.get_label() == "MHLJ")
     trace = comparison.traces["MHLJ"]
     np.testing.assert_array_equal(line.get_xdata(), trace.step)
@@ -28,7 +31,7 @@ def test_curves_show_the_mean_over_walks(comparison: lw.Comparison) -> None:
 
 
 def test_transfers_are_on_the_axis_when_asked(comparison: lw.Comparison) -> None:
-    axes = lw.plot(comparison, x="transfers", y="excess_loss").axes[0]
+    axes = lw.plot(comparison, x="transfers", y="excess_loss")
     line = next(line for line in axes.lines if line.get_label() == "WeightRW")
     np.testing.assert_allclose(
         line.get_xdata(), comparison.traces["WeightRW"].transfers.mean(axis=0)
@@ -36,7 +39,7 @@ def test_transfers_are_on_the_axis_when_asked(comparison: lw.Comparison) -> None
 
 
 def test_bands_contain_the_mean(comparison: lw.Comparison) -> None:
-    axes = lw.plot(comparison.traces["MHLJ"], x="steps").axes[0]
+    axes = lw.plot(comparison.traces["MHLJ"], x="steps")
     band = axes.collections[0].get_paths()[0].vertices
     mean = mean_over_walks(comparison.traces["MHLJ"].error)
     assert band[:, 1].min() <= mean.min()
@@ -44,7 +47,7 @@ def test_bands_contain_the_mean(comparison: lw.Comparison) -> None:
 
 
 def test_whole_picture_has_a_panel_for_each_question(comparison: lw.Comparison) -> None:
-    titles = [axes.get_title() for axes in lw.plot(comparison).axes]
+    titles = [axes.get_title() for axes in lw.plot(comparison)]
     assert len(titles) == 4
     assert "visits against target" in titles[2]
     assert "where the model is" in titles[3]
@@ -55,8 +58,61 @@ def test_diverged_curves_are_drawn_only_where_they_are_finite() -> None:
         trace = lw.run(
             lw.ring(20), lw.homogeneous(20), lw.unif_rw(), steps=4000, step_size=3.0, replicas=2
         )
-    line = lw.plot(trace, x="steps").axes[0].lines[0]
+    line = lw.plot(trace, x="steps").lines[0]
     assert np.isfinite(line.get_ydata()).all()
+
+
+def test_panels_are_drawn_into_axes_of_ones_own(comparison: lw.Comparison) -> None:
+    figure, (left, right) = pyplot.subplots(1, 2)
+    assert lw.plot(comparison, ax=left) is left
+    assert lw.plot(comparison, x="bytes", ax=right) is right
+    assert (left.get_xlabel(), right.get_xlabel()) == ("steps (updates)", "bytes sent")
+    assert pyplot.get_fignums() == [figure.number]  # no other figure
+
+
+@pytest.mark.parametrize("x", ["steps", "hops", "transfers", "bytes"])
+def test_every_curve_has_an_interval_over_each_axis(comparison: lw.Comparison, x: str) -> None:
+    axes = lw.plot(comparison, x=x)
+    assert len(axes.collections) == len(comparison.traces)
+    trace = comparison.traces["MHLJ"]
+    counted = trace.step if x == "steps" else getattr(trace, x).mean(axis=0)
+    line = next(line for line in axes.lines if line.get_label() == "MHLJ")
+    np.testing.assert_allclose(line.get_xdata(), counted)
+
+
+def test_figures_are_shown_by_pyplot_unless_they_are_written(
+    comparison: lw.Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lw.plot(comparison, x="steps", path=tmp_path / "figure.png")
+    assert pyplot.get_fignums() == []
+    axes = lw.plot(comparison, x="steps")
+    assert [pyplot.figure(number) for number in pyplot.get_fignums()] == [axes.figure]
+    monkeypatch.setattr(canvas, "in_notebook", lambda: True)  # which shows what is written, too
+    lw.plot(comparison, x="steps", path=tmp_path / "figure.png")
+    assert len(pyplot.get_fignums()) == 2
+
+
+def test_marks_show_where_the_accuracy_is_reached() -> None:
+    network, problem = lw.complete(20), lw.homogeneous(20)
+    designs = {"UnifRW": lw.unif_rw(), "MHLJ": lw.mhlj()}
+    result = lw.compare(network, problem, designs, steps=2000, replicas=8, accuracy=0.3)
+    axes = lw.plot(result, x="hops")
+    marks = [line for line in axes.lines if line.get_marker() == "o"]
+    for name, mark in zip(designs, marks, strict=True):
+        trace, at = result.traces[name], result.steps_to[name]
+        expected = trace.hops[:, int(np.searchsorted(trace.step, at))].mean()
+        np.testing.assert_allclose(mark.get_xdata(), [expected])
+        assert mark.get_ydata() == [0.3]
+    assert max(mark.get_xdata()[0] for mark in marks) < axes.get_xlim()[1]
+
+
+def test_names_of_nodes_stand_beside_a_short_axis() -> None:
+    towns = nx.cycle_graph(["Oslo", "Moss", "Skien"])
+    trace = lw.run(
+        towns, lw.homogeneous(3, dim=2), lw.mhlj(), steps=9, step_size=0.01, record_walk=True
+    )
+    labels = [label.get_text() for label in lw.plot(trace)[-1].get_yticklabels()]
+    assert labels == ["Oslo", "Moss", "Skien"]
 
 
 @pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
@@ -67,7 +123,7 @@ def test_figures_are_written(comparison: lw.Comparison, tmp_path: Path, suffix: 
 
 def test_wrong_arguments_are_named(comparison: lw.Comparison, tmp_path: Path) -> None:
     with pytest.raises(lw.InvalidParameter, match="x must be one of 'steps'"):
-        lw.plot(comparison, x="time")
+        lw.plot(comparison, x="days")
     with pytest.raises(lw.InvalidParameter, match="'error'"):
         lw.plot(comparison, y="accuracy")
     with pytest.raises(lw.InvalidParameter, match="png"):
@@ -75,7 +131,9 @@ def test_wrong_arguments_are_named(comparison: lw.Comparison, tmp_path: Path) ->
     with pytest.raises(lw.InvalidParameter, match="folder that exists"):
         lw.plot(comparison, path=tmp_path / "none" / "figure.png")
     with pytest.raises(lw.InvalidParameter, match="Trace"):
-        lw.plot([1, 2, 3])  # type: ignore[arg-type]
+        lw.plot([1, 2, 3])  # type: ignore[call-overload]
+    with pytest.raises(lw.InvalidParameter, match=r"pyplot\.subplots"):
+        lw.plot(comparison, ax="left")  # type: ignore[call-overload]
 
 
 def test_table_text_has_a_row_per_design_and_never_drops_what_was_not_reached(
@@ -97,8 +155,12 @@ def test_tuning_is_drawn_with_its_whole_curve(family: str, tmp_path: Path) -> No
         "mixes": [0.0, 0.2, 1.0],
     }
     tuning = lw.tune(lw.ring(30), lw.heterogeneous(30, important=1), family=family, **options)
-    figure = lw.plot(tuning, path=tmp_path / "tune.png")
-    cost, gap, _ = figure.axes
+    cost, gap, _ = lw.plot(tuning, path=tmp_path / "tune.png")
+    mine = pyplot.figure().add_subplot()
+    assert lw.plot(tuning, ax=mine) is mine
+    np.testing.assert_allclose(mine.lines[0].get_ydata(), cost.lines[0].get_ydata())
+    with pytest.raises(lw.InvalidParameter, match="left out for a tuning"):
+        lw.plot(tuning, x="steps")
     np.testing.assert_allclose(cost.lines[0].get_ydata(), [row["cost"] for row in tuning.curve])
     np.testing.assert_allclose(
         gap.lines[0].get_ydata(), [row["spectral_gap"] for row in tuning.curve]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
+from levywalk.reproduction import measurement
 from levywalk.reproduction.measurement import build, geometric_checkpoints, measure
 
 INSTANCE = {
@@ -90,3 +91,26 @@ def test_theory_is_asked_as_the_library_answers(ask):
         assert numbers["dwell"] / numbers["iid_dwell"] == max(
             r.dwell / r.iid_dwell for r in regions
         )
+
+
+def test_the_mean_model_of_each_instance_is_of_walks_of_its_own(monkeypatch):
+    seeds = []
+    monkeypatch.setattr(measurement, "_MANY", 50)
+    monkeypatch.setattr(measurement, "_SETTLED", 20)
+    monkeypatch.setattr(
+        measurement,
+        "run",
+        lambda *args, **options: seeds.append(options["seed"]) or lw.run(*args, **options),
+    )
+    for seed in (3, 61_000):
+        problem = {"data": "heterogeneous", "dim": 3, "important": 1, "seed": seed}
+        ring = {"family": "ring", "n": 30}
+        measure({"network": ring, "problem": problem, "design": {"kind": "mhlj"}, "ask": "limit"})
+    assert seeds == [3, 61_000]
+
+
+def test_without_noise_all_walks_may_end_at_one_point():
+    problem = {"data": "heterogeneous", "dim": 3, "important": 1, "noise": 0.0, "seed": 53_010}
+    ring, design = {"family": "ring", "n": 30}, {"kind": "mhlj", "p_jump": 0.9}
+    _, numbers = measure({"network": ring, "problem": problem, "design": design, "ask": "limit"})
+    assert numbers["error"] < 1e-20

@@ -11,17 +11,19 @@ from levywalk.reproduction import paper
 from levywalk.reproduction.claims import CLAIMS
 from levywalk.reproduction.evidence import Evidence
 from levywalk.reproduction.figure_contents import figure_data
+from levywalk.reproduction.figure_recipes import FIGURES
 from levywalk.reproduction.time_estimate import TimeEstimate, TimeEstimateBar, cost, invented
 from levywalk.sweeps.store import canonical
 
 HOMO = {"homo": CLAIMS[0]}
 
 
+@pytest.mark.more  # the next test counts one claim
 def test_every_claim_and_figure_can_be_counted() -> None:
     questions: dict[str, Any] = dict(zip(paper.LABELS, CLAIMS, strict=True))
     questions |= {
         f"figure {name}": lambda evidence, name=name: figure_data(evidence, name)
-        for name in paper.FIGURES
+        for name in FIGURES
     }
     estimate = TimeEstimate(questions, paper.QUICK)
     assert estimate.tasks > 1000
@@ -48,7 +50,9 @@ def test_the_time_left_follows_what_was_computed_and_not_what_was_read() -> None
     estimate = TimeEstimate(HOMO, paper.QUICK)
     estimate.begin("homo")
     pieces = list(
-        paper.tuning(paper.SCENES["er-homogeneous"], paper.METHODS[paper.UNIF], paper.QUICK, GRID)
+        paper.tuning(
+            paper.scene_of("er-homogeneous@10"), paper.METHODS[paper.UNIF], paper.QUICK, GRID
+        )
     )
     estimate.answered(pieces[:1], 0, 0.001)  # read
     assert estimate.left() is None
@@ -66,7 +70,9 @@ def test_the_bar_says_what_is_asked_how_much_is_done_and_how_long_it_will_take(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
     pieces = list(
-        paper.tuning(paper.SCENES["er-homogeneous"], paper.METHODS[paper.UNIF], paper.QUICK, GRID)
+        paper.tuning(
+            paper.scene_of("er-homogeneous@10"), paper.METHODS[paper.UNIF], paper.QUICK, GRID
+        )
     )
     with TimeEstimateBar(HOMO, paper.QUICK, show=True) as bar:
         bar.begin("homo")

@@ -549,5 +549,5 @@ def test_without_dask_the_remedy_is_named(
     store: ResultStore, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(lw.InvalidParameter, match=r"pip install 'levywalk\[cluster\]'"):
+    with pytest.raises(lw.MissingExtra, match=r"pip install 'levywalk\[cluster\]'"):
         go(about(1), store, log, scheduler="tcp://127.0.0.1:1")

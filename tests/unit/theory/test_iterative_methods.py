@@ -171,6 +171,7 @@ def test_poisson_equals_dense_algebra(form: str, monkeypatch: pytest.MonkeyPatch
 def test_error_of_the_predicted_steps_covers_the_exact_prediction(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(PREDICT, "_UNKNOWNS", 0)  # the limit of small steps answers
     exact = [lw.predict(*case, accuracy=0.05) for case in cases()]
     assert {found.method for found in exact} == {"exact"}
     monkeypatch.setattr(poisson, "_FACTORED", 10)
@@ -293,6 +294,7 @@ def test_entrapment_is_the_same_for_matrix_and_operator() -> None:
 def test_inspection_of_an_expander_says_how_and_equals_exact_methods(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(PREDICT, "_UNKNOWNS", 0)  # the limit of small steps answers
     n = 2_100
     network, problem = lw.barabasi_albert(n, 2, seed=3), lw.heterogeneous(n, dim=3, important=3)
     with monkeypatch.context() as patch:

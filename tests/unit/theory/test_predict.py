@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
@@ -159,6 +160,98 @@ def test_mixed_walks_can_be_tuned_too() -> None:
     )
     assert set(tuning.parameters) == {"mix"}
     assert len(tuning.curve) == 3
+
+
+def _simulated(
+    network: lw.Network, problem: Any, design: lw.Design, gamma: float, accuracy: float, every: int
+) -> float:
+    """Return the steps of the mean over many walks."""
+    trace = lw.run(
+        network,
+        problem,
+        design,
+        steps=100 * every,
+        step_size=gamma,
+        replicas=2000,
+        record_every=every,
+        seed=5,
+    )
+    error = trace.distance2.mean(axis=0) / trace.distance2[0, 0]
+    above = np.flatnonzero(error > accuracy)
+    return float(trace.step[above[-1] + 1])
+
+
+def test_a_trap_that_matters_only_on_the_way_is_foreseen() -> None:
+    # With hardly any noise there is no floor, but WeightRW first sits at the important node.
+    network, problem = lw.ring(60), lw.heterogeneous(60, dim=3, important=1, noise=1e-3, seed=2)
+    trapped = lw.predict(network, problem, lw.weight_rw(), accuracy=0.05)
+    free = lw.predict(network, problem, lw.iid_weighted(), accuracy=0.05)
+    assert trapped.trusted
+    assert free.trusted
+    assert trapped.steps > 3.0 * free.steps
+    for design, found in ((lw.weight_rw(), trapped), (lw.iid_weighted(), free)):
+        measured = _simulated(network, problem, design, found.step_size, 0.05, 2)
+        assert found.steps == pytest.approx(measured, rel=0.35)
+
+
+def test_step_sizes_of_logistic_regression_may_exceed_the_inverse_of_the_smoothness() -> None:
+    rng = np.random.default_rng(3)
+    features = rng.standard_normal((300, 2))
+    labels = rng.random(300) < 1.0 / (1.0 + np.exp(-features @ np.array([3.0, -3.0])))
+    # Three columns of zeros change nothing, and the loop for five is one that other tests compile.
+    wider = np.pad(features, ((0, 0), (0, 3)))
+    problem = lw.Logistic(wider, labels.astype(int), node=np.repeat(np.arange(60), 5), ridge=0.05)
+    network, design = lw.complete(60), lw.iid_uniform()
+    found = lw.predict(network, problem, design, accuracy=0.1)
+    assert found.relative_step_size > 1.0
+    measured = _simulated(network, problem, design, found.step_size, 0.1, 1)
+    assert 0.5 <= found.steps / measured <= 2.0
+    at_most_1 = found.step_size / found.relative_step_size
+    capped = _simulated(network, problem, design, at_most_1, 0.1, 1)
+    assert capped > measured
+
+
+def test_the_error_falls_to_half_the_accuracy_as_in_a_tuned_comparison() -> None:
+    network, problem = lw.ring(40), lw.homogeneous(40, dim=3, noise=1.0)
+    found = lw.predict(network, problem, lw.unif_rw(), accuracy=0.05)
+    floor = lw.error_floor(network, problem, lw.unif_rw(), step_size=found.step_size)
+    assert 0.02 < floor.relative_floor <= 0.0255
+
+
+class _Doubled(lw.LeastSquares):
+    """Twice the loss of least squares: another loss as far as closed forms are concerned."""
+
+    def local_gradient(self, v: int, x: np.ndarray, samples: object = None) -> np.ndarray:
+        return 2.0 * super().local_gradient(v, x, samples)
+
+
+def test_trust_has_a_reason() -> None:
+    network = lw.ring(30)
+    small = lw.predict(network, lw.heterogeneous(30, dim=3, important=1), lw.mhlj(), accuracy=0.1)
+    assert small.trusted
+    assert small.form == "error curve"
+    assert "exact curve" in small.reason
+    large = lw.predict(lw.ring(1000), lw.heterogeneous(1000, important=2), lw.mhlj())
+    assert not large.trusted
+    assert large.form == "limit of small steps"
+    assert "too large for the error curve" in large.reason
+    assert "not trusted" in repr(large)
+    assert "too large" in large._repr_html_()
+    rng = np.random.default_rng(0)
+    own = _Doubled(rng.standard_normal((30, 2)), rng.standard_normal(30))
+    other = lw.predict(network, own, lw.unif_rw(), accuracy=0.5)
+    assert not other.trusted
+    assert "neither that of least squares" in other.reason
+    tuning = lw.tune(
+        network,
+        lw.heterogeneous(30, dim=2, important=1),
+        p_jumps=[0.1],
+        p_distances=[0.5],
+        max_hops=[3],
+        accuracy=0.1,
+    )
+    assert tuning.trusted
+    assert tuning.table()["trusted"].all()
 
 
 def test_bad_input_is_named() -> None:

@@ -12,8 +12,10 @@ from scipy import stats
 
 import levywalk as lw
 from levywalk.trace.statistics import (
+    OtherChoices,
     bootstrap_mean,
     bootstrap_steps,
+    interval_around,
     mean_over_walks,
     resampled_means,
     settled_at,
@@ -120,3 +122,27 @@ def test_a_bad_level_is_named(level):
 def test_unknown_and_single_values_have_no_interval():
     assert bootstrap_mean(np.array([1.0])) is None
     assert bootstrap_mean(np.array([np.nan, np.nan])) is None
+
+
+def test_an_interval_contains_its_point_also_where_all_resampled_walks_settle_later():
+    # The mean over both walks is never above 0.5; either of them alone is, at another time.
+    step = np.array([0, 10, 20, 30])
+    errors = np.array([[0.2, 0.9, 0.0, 0.2], [0.2, 0.0, 0.9, 0.2]])
+    low, high = bootstrap_steps(step, errors, 0.5, 0.95, seed=0)
+    assert low == 0.0
+    assert high == 30.0
+    assert interval_around(1.0, np.array([2.0, 3.0])) == (1.0, 3.0)
+    assert interval_around(np.inf, np.array([2.0, 3.0])) == (2.0, np.inf)
+
+
+def test_other_choices_widen_an_interval_by_their_factors():
+    step = np.arange(0, 101)
+    rates = np.random.default_rng(0).uniform(0.9, 1.1, size=(30, 1))
+    errors = np.exp(-0.05 * rates * step)
+    alone = bootstrap_steps(step, errors, 0.2, 0.95, 0)
+    others = OtherChoices(np.array([0.5, 1.0, 1.5]), np.array([0.2, 0.6, 0.2]))
+    both = bootstrap_steps(step, errors, 0.2, 0.95, 0, others)
+    assert both[0] == pytest.approx(0.5 * alone[0], abs=2.0)
+    assert both[1] == pytest.approx(1.5 * alone[1], abs=2.0)
+    certain = OtherChoices(np.array([0.5, 1.0]), np.array([0.0, 1.0]))
+    assert bootstrap_steps(step, errors, 0.2, 0.95, 0, certain) == alone

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 
+import h5netcdf
 import h5py
 import numpy as np
 import pytest
@@ -209,6 +210,18 @@ def test_a_saved_trace_comes_back_whole(trace, tmp_path):
     assert_equal(trace, lw.load_trace(str(trace.save(str(path)))))  # again, over the first
 
 
+def test_xarray_reads_a_saved_trace_and_levywalk_reads_what_xarray_writes(trace, tmp_path):
+    with xr.open_dataset(trace.save(tmp_path / "t.nc")) as found:
+        assert found.load().identical(trace.to_xarray())
+    trace.to_xarray().to_netcdf(tmp_path / "x.nc", engine="h5netcdf")
+    assert_equal(trace, lw.load_trace(tmp_path / "x.nc"))
+
+
+def test_an_interrupted_trace_without_an_update_comes_back(tmp_path):
+    empty = made([[1.0]], walk=np.zeros((1, 0), np.int32), visits=np.zeros((1, 4), np.int64))
+    assert_equal(empty, lw.load_trace(empty.save(tmp_path / "t.nc")))
+
+
 def test_a_trace_without_walk_visits_and_optimum_and_with_infinities_comes_back(tmp_path):
     lean = made([[1.0, np.inf], [np.nan, 2.0]], optimum=None)
     assert_equal(lean, lw.load_trace(lean.save(tmp_path / "lean.nc")))
@@ -234,7 +247,9 @@ def test_a_failed_save_leaves_the_old_file_and_no_rubbish(trace, tmp_path, monke
     path = trace.save(tmp_path / "t.nc")
     before = path.read_bytes()
     monkeypatch.setattr(
-        xr.Dataset, "to_netcdf", lambda *a, **k: (_ for _ in ()).throw(OSError("disk full"))
+        h5netcdf.File,
+        "create_variable",
+        lambda *a, **k: (_ for _ in ()).throw(OSError("disk full")),
     )
     with pytest.raises(OSError, match="disk full"):
         trace.save(path)
@@ -289,6 +304,7 @@ DAMAGE = {
     "a fill value that turns nodes into floats": lambda file: file["final_node"].attrs.__setitem__(
         "_FillValue", np.int64(0)
     ),
+    "scaled numbers": lambda file: file["model"].attrs.__setitem__("scale_factor", 0.5),
 }
 
 
@@ -333,3 +349,15 @@ def test_a_trace_is_shown_in_a_notebook(trace):
     assert "replicas" in text
     renamed = dataclasses.replace(trace, provenance=trace.provenance | {"design": {"name": "<b>"}})
     assert "<b>" not in renamed._repr_html_()
+
+
+def test_traces_of_gossip_and_of_several_models_are_saved_and_loaded(tmp_path):
+    network, problem = lw.ring(10), lw.homogeneous(10, dim=2)
+    gossip = lw.gossip(network, problem, method="extra", iterations=5, step_size=0.01)
+    several = lw.run(
+        network, problem, lw.unif_rw(), steps=5, step_size=0.01, tokens=3, backend="reference"
+    )
+    for name, trace in (("gossip", gossip), ("several", several)):
+        found = lw.load_trace(trace.save(tmp_path / f"{name}.nc"))
+        np.testing.assert_array_equal(found.distance2, trace.distance2)
+        np.testing.assert_array_equal(found.final_node, trace.final_node)

@@ -22,14 +22,16 @@ def fleet() -> None:
     """Create, run, watch and simulate a fleet of real nodes."""
 
 
-app.command(epilog=INIT_EXAMPLES)(init)
-app.command(epilog=UP_EXAMPLES)(up)
-app.command()(begin)
-app.command(epilog=STATUS_EXAMPLES)(status)
+app.command(epilog=INIT_EXAMPLES, short_help="Create a fleet: a folder with its nodes.")(init)
+app.command(epilog=UP_EXAMPLES, short_help="Start every node that does not run.")(up)
+app.command(short_help="Start the walk, if others have started the nodes.")(begin)
+app.command(epilog=STATUS_EXAMPLES, short_help="Show where the model is, and every node.")(status)
 app.command()(stop)
 app.command(epilog=LOGS_EXAMPLES)(logs)
 app.command(epilog=TRACE_EXAMPLES)(trace)
-app.command(epilog=MODEL_EXAMPLES)(model)
-for command in (doctor, gone, leave, renew):
-    app.command()(command)
-app.command(epilog=SIMULATE_EXAMPLES)(simulate)
+app.command(epilog=MODEL_EXAMPLES, short_help="Write the final model as safetensors.")(model)
+app.command(short_help="Look for problems of a fleet, with remedies.")(doctor)
+app.command(short_help="Say that a node will never come back.")(gone)
+app.command(short_help="Remove a node from the fleet.")(leave)
+app.command(short_help="Give the nodes new certificates for their present keys.")(renew)
+app.command(epilog=SIMULATE_EXAMPLES, short_help="Run a whole fleet in virtual time.")(simulate)

@@ -12,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from levywalk.fleet.operate.folder import FleetFolder
+    from levywalk.walks import Walk
 
 
 T = TypeVar("T")
@@ -64,3 +65,19 @@ def carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
         raise typer.Exit(1) from None
     finally:
         say("")
+
+
+def read_fleet_step_size(text: str) -> str | float:
+    """Return the step size of a fleet, which can be given or computed but not tuned."""
+    from levywalk.experiments.shorthand import step_size_setting
+
+    return step_size_setting(text, ("theory",))
+
+
+def read_fleet_design(design: str, then: str | None) -> Walk:
+    """Return the design of a fleet, which may switch to a second one."""
+    from levywalk.experiments.shorthand import read_design_text
+    from levywalk.walks import switching
+
+    first = read_design_text(design)
+    return first if then is None else switching(first, read_design_text(then))

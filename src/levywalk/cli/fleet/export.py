@@ -15,7 +15,7 @@ levywalk fleet trace my-fleet --out walk.nc
 
 and then, in Python:
 
-import levywalk as lw; lw.plot(lw.load_trace("walk.nc"))"""
+import levywalk as lw; lw.plot(lw.load_trace("walk.nc"), path="walk.png")"""
 
 
 def trace(
@@ -50,7 +50,8 @@ def trace(
         f"{missed} lost."
     )
     print(
-        f"Written: {path}. In Python: import levywalk as lw; lw.plot(lw.load_trace({str(path)!r}))"
+        f"Written: {path}. In Python: import levywalk as lw; "
+        f"lw.plot(lw.load_trace({str(path)!r}), path='walk.png')"
     )
 
 

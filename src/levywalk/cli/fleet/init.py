@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levywalk.cli.fleet.common import typed
+from levywalk.cli.fleet.common import read_fleet_design, read_fleet_step_size, typed
 from levywalk.cli.options import (
     DesignText,
     Important,
-    Loss,
     Policy,
     RenewAfter,
-    Ridge,
-    SelfLoops,
+    SourceOptions,
     Steps,
     StepSize,
     Stop,
     Then,
     UpdateText,
+    with_source_options,
 )
 
 if TYPE_CHECKING:
+    from levywalk.fleet.protocol.terms import HandOffTerms
     from levywalk.problem import Problem
 
 INIT_EXAMPLES = """Examples:
@@ -116,16 +116,15 @@ DaysOption = Annotated[
 ]
 
 
+@with_source_options
 def init(
+    sources: SourceOptions,
     folder: FolderArgument,
     network: NetworkOption,
     data: DataOption = "heterogeneous",
     important: Important = None,
     dim: DimOption = None,
     mean_smoothness: MeanSmoothnessOption = None,
-    loss: Loss = "least_squares",
-    ridge: Ridge = 0.0,
-    self_loops: SelfLoops = "none",
     design: DesignText = "mhlj",
     then: Then = None,
     update: UpdateText = "sgd",
@@ -151,58 +150,39 @@ per node.
     from levywalk import checks
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.shorthand import (
-        read_design_text,
         read_network_text,
         read_problem_text,
         read_update_text,
-        step_size_setting,
     )
-    from levywalk.fleet.protocol.terms import HandOffTerms
     from levywalk.fleet.setup.create import create
     from levywalk.fleet.setup.deploy import KINDS
-    from levywalk.walks import switching
 
     if deploy is not None:
         checks.choice("--for", deploy, KINDS)
-    if dead_after < 3 * heartbeat:
-        raise InvalidParameter(
-            f"--dead-after must be at least 3 heartbeats of {heartbeat:g}, or living nodes are "
-            "considered "
-            f"dead, got {dead_after:g}"
-        )
-    size = step_size_setting(step_size)
-    if size == "tuned":
-        raise InvalidParameter("step_size must be 'theory' or a number above 0, got 'tuned'")
-    graph = read_network_text(network, seed=seed, self_loops=self_loops)
+    terms = _terms(renew_after, policy, heartbeat, dead_after)
+    size = read_fleet_step_size(step_size)
+    graph = read_network_text(network, seed=seed, options=sources.network)
     if data == "private":
-        problem = _private(graph.n, dim, mean_smoothness, loss, ridge)
+        problem = _private(graph.n, dim, mean_smoothness, sources.data)
     elif dim is not None or mean_smoothness is not None:
         raise InvalidParameter(
             f"--dim and --mean-smoothness go with --data private, got --data {data}"
         )
     else:
         problem = read_problem_text(
-            data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed
+            data, graph, important=important, seed=seed, options=sources.data
         )
-    first = read_design_text(design)
     create(
         folder,
         graph,
         problem,
-        first if then is None else switching(first, read_design_text(then)),
+        read_fleet_design(design, then),
         steps=steps,
         step_size=size,
         name=_named(folder) if name is None else name,
         seed=seed,
         shared_key=shared_key,
-        terms=HandOffTerms(
-            b"",
-            renew_after,
-            policy,
-            heartbeat=heartbeat,
-            dead_after=dead_after,
-            retry=min(1.0, heartbeat),
-        ),
+        terms=terms,
         host=host,
         port=port,
         addresses=None if addresses is None else _lines(addresses),
@@ -213,6 +193,23 @@ per node.
     )
     _print_next_steps(
         folder, deploy, several_machines=addresses is not None, private=data == "private"
+    )
+
+
+def _terms(renew_after: int, policy: str, heartbeat: float, dead_after: float) -> HandOffTerms:
+    """Return the rules of the hand-off."""
+    from levywalk.errors import InvalidParameter
+    from levywalk.fleet.protocol.terms import HandOffTerms
+
+    if dead_after < 3 * heartbeat:
+        raise InvalidParameter(
+            f"--dead-after must be at least 3 heartbeats of {heartbeat:g}, or living nodes are "
+            "considered "
+            f"dead, got {dead_after:g}"
+        )
+    retry = min(1.0, heartbeat)
+    return HandOffTerms(
+        b"", renew_after, policy, heartbeat=heartbeat, dead_after=dead_after, retry=retry
     )
 
 
@@ -244,10 +241,12 @@ def _print_next_steps(
 
 
 def _private(
-    n: int, dim: int | None, mean_smoothness: float | None, loss: str, ridge: float
+    n: int, dim: int | None, mean_smoothness: float | None, given: dict[str, Any]
 ) -> Problem:
     """Return a problem whose data only the nodes' owners have."""
     from levywalk.errors import InvalidParameter
+    from levywalk.experiments.shorthand import loss_recipe
+    from levywalk.experiments.sources import DATA_OPTIONS
     from levywalk.fleet.setup.create import PrivateProblem
 
     if dim is None or mean_smoothness is None:
@@ -255,6 +254,13 @@ def _private(
             "--data private needs --dim and --mean-smoothness: all nodes must agree on them, "
             "and the data is not available here"
         )
+    strange = [DATA_OPTIONS[key] for key in given if key not in ("loss", "ridge")]
+    if strange:
+        raise InvalidParameter(
+            f"{', '.join(strange)} cannot go with --data private, whose data only the owners have; "
+            "leave them out"
+        )
+    loss, ridge = loss_recipe(given.get("loss", "least_squares")), given.get("ridge", 0.0)
     return PrivateProblem(n, dim, mean_smoothness, loss=loss, ridge=ridge)
 
 

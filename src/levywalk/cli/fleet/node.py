@@ -29,7 +29,7 @@ def node(
     if check:
         _check(file)
         return
-    from levywalk.fleet.runtime.process import ENVIRONMENT, command
+    from levywalk.fleet.runtime.launch import ENVIRONMENT, command
     from levywalk.fleet.setup.node_file import NodeFile
 
     NodeFile.read(file)
@@ -57,11 +57,15 @@ def _check(path: Path) -> None:
     )
     print(f"certificate valid until {identity.certificate.not_valid_after_utc:%Y-%m-%d}")
     print(f"fingerprint, for its neighbours' node files: {key_fingerprint(identity.certificate)}")
+    told = ", ".join(f"{score:.6g}" for score in found)
+    if problem is None:
+        print(f"no data, {count(degree, 'neighbour')}: it passes the model on without an update")
+        print(f"its neighbours learn the score {told}")
+        return
     print(
         f"{count(problem.n_samples, 'sample')} of {count(problem.dim, 'feature')}, "
         f"{count(degree, 'neighbour')}"
     )
-    told = ", ".join(f"{score:.6g}" for score in found)
     print(
         f"L_v = {float(problem.smoothness[0]):.6g}; its neighbours learn the score {told}, and "
         "nothing of its data"

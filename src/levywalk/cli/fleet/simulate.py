@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from levywalk.cli.ctrl_c import START_OVER, ends_by_ctrl_c
 from levywalk.cli.finish import Json, Out
+from levywalk.cli.fleet.common import read_fleet_design, read_fleet_step_size
 from levywalk.cli.options import (
     Data,
     DesignText,
     Important,
-    Loss,
     Policy,
     RenewAfter,
-    Ridge,
-    SelfLoops,
+    SourceOptions,
     Steps,
     StepSize,
     Stop,
     Then,
     UpdateText,
+    with_source_options,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ levywalk fleet simulate ring:30 --steps 2000 --kill 5@1.5 --restart 5@3
 
 levywalk fleet simulate ring:30 --kill holder@1.502 --dead-after 0.5
 
-levywalk fleet simulate ws:30,4,0.1 --partition 0-9@2-4 --policy eager --renew-after 20
+levywalk fleet simulate ws:30,4,0.1 --cut 0-9@2-4 --policy eager --renew-after 20
 
 levywalk fleet simulate ring:30 --lose-disk 5@2 --restart 5@4 --leave 7@3 --join 12@1 --random 4
 
@@ -94,10 +95,10 @@ GoneOption = Annotated[
         help="The neighbours are told that the node will not come back.",
     ),
 ]
-PartitionOption = Annotated[
+CutOption = Annotated[
     Faults,
     typer.Option(
-        "--partition",
+        "--cut",
         metavar="NODES@FROM-TO",
         help="Nodes such as 0-9,12 are disconnected from the others.",
     ),
@@ -108,7 +109,7 @@ RandomOption = Annotated[
         "--random",
         metavar="N",
         min=0,
-        help="Add N random faults: crashes with restart, and partitions.",
+        help="Add N random faults: crashes with restart, and cuts.",
     ),
 ]
 DeadAfterOption = Annotated[
@@ -131,13 +132,13 @@ OwnKeysOption = Annotated[
 SignedOption = Annotated[bool, typer.Option("--signed", help="Sign every hand-off (Ed25519).")]
 
 
+@ends_by_ctrl_c(START_OVER)
+@with_source_options
 def simulate(
+    sources: SourceOptions,
     network: NetworkArgument = None,
     data: Data = "heterogeneous",
     important: Important = None,
-    loss: Loss = "least_squares",
-    ridge: Ridge = 0.0,
-    self_loops: SelfLoops = "none",
     design: DesignText = "mhlj",
     then: Then = None,
     update: UpdateText = "sgd",
@@ -150,7 +151,7 @@ def simulate(
     leave: LeaveOption = None,
     join: JoinOption = None,
     gone: GoneOption = None,
-    partition: PartitionOption = None,
+    cut: CutOption = None,
     random: RandomOption = 0,
     dead_after: DeadAfterOption = 1.0,
     heartbeat: HeartbeatOption = None,
@@ -171,33 +172,25 @@ def simulate(
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.execute import writable_folder
     from levywalk.experiments.shorthand import (
-        read_design_text,
         read_network_text,
         read_problem_text,
         read_update_text,
-        step_size_setting,
     )
     from levywalk.fleet.setup.build import Fleet
     from levywalk.fleet.simulate.virtual import VirtualFleet
-    from levywalk.walks import switching
 
     if network is None:
         raise InvalidParameter(
             "levywalk fleet simulate needs a network, such as ring:30; --help has examples"
         )
-    size = step_size_setting(step_size)
-    if size == "tuned":
-        raise InvalidParameter("step_size must be 'theory' or a number above 0, got 'tuned'")
-    graph = read_network_text(network, seed=seed, self_loops=self_loops)
-    problem = read_problem_text(
-        data, graph.n, important=important, loss=loss, ridge=ridge, seed=seed
-    )
+    size = read_fleet_step_size(step_size)
+    graph = read_network_text(network, seed=seed, options=sources.network)
+    problem = read_problem_text(data, graph, important=important, seed=seed, options=sources.data)
     terms = _terms(dead_after, heartbeat, latency, renew_after, policy)
-    first = read_design_text(design)
     plan = Fleet.of(
         graph,
         problem,
-        first if then is None else switching(first, read_design_text(then)),
+        read_fleet_design(design, then),
         steps=steps,
         step_size=size,
         seed=seed,
@@ -214,7 +207,7 @@ def simulate(
         "join": join,
         "gone": gone,
     }
-    faults = read_faults(chosen, partition, graph.n)
+    faults = read_faults(chosen, cut, graph.n)
     faults += draw_faults(random, plan.network.n, steps * latency * 5, dead_after, seed)
     absent = {fault.node for _, fault in faults if fault.what == "join"}
     virtual = VirtualFleet(plan, signed=signed, latency=latency, absent=absent)  # type: ignore[arg-type]
@@ -246,7 +239,7 @@ def _terms(
 
 
 def read_faults(
-    chosen: dict[str, Faults], partitions: Faults, n: int
+    chosen: dict[str, Faults], cuts: Faults, n: int
 ) -> list[tuple[float, PlannedFault]]:
     """Read the faults of n nodes from the options.
 
@@ -266,17 +259,15 @@ def read_faults(
         for text in texts or []:
             node, time = _at(f"--{what.replace(' ', '-')}", "NODE@TIME, such as 5@1.5", text)
             found.append((_seconds(text, time), PlannedFault(what, _node(what, text, node))))
-    for text in partitions or []:
-        nodes, times = _at("--partition", "NODES@FROM-TO, such as 0-9@2-4", text)
+    for text in cuts or []:
+        nodes, times = _at("--cut", "NODES@FROM-TO, such as 0-9@2-4", text)
         since, to, until = times.partition("-")
         if not to:
-            raise InvalidParameter(
-                f"--partition must be NODES@FROM-TO, such as 0-9@2-4, got {text!r}"
-            )
+            raise InvalidParameter(f"--cut must be NODES@FROM-TO, such as 0-9@2-4, got {text!r}")
         begin, end, group = _seconds(text, since), _seconds(text, until), _nodes(text, nodes, n)
         if end <= begin:
             raise InvalidParameter(
-                f"the partition {text!r} must end after it begins, got {since} to {until}"
+                f"the cut {text!r} must end after it begins, got {since} to {until}"
             )
         found += [
             (begin, PlannedFault("cut", nodes=group)),
@@ -390,7 +381,7 @@ def _finish(virtual: VirtualFleet, folder: Path, as_json: bool) -> None:
         return
     _show(document, virtual)
     print("Written: " + ", ".join(str(path) for path in files))
-    print("To draw more: lw.plot(lw.load_trace('" + str(files[-1]) + "'))")
+    print(f"To draw more, in Python: lw.plot(lw.load_trace({str(files[-1])!r}), path='walk.png')")
 
 
 def _in_words(found: dict[str, Any]) -> str:
@@ -410,6 +401,7 @@ def _in_words(found: dict[str, Any]) -> str:
 
 def _show(document: dict[str, Any], virtual: VirtualFleet) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     found = document["summary"]
@@ -417,7 +409,7 @@ def _show(document: dict[str, Any], virtual: VirtualFleet) -> None:
     for name in ("time", "node", "what happened", "updates", "hand-offs"):
         table.add_column(name, justify="left" if name == "what happened" else "right")
     for row in document["events"]:
-        node = "" if row["node"] < 0 else str(row["node"])
+        node = "" if row["node"] < 0 else escape(virtual.fleet.network.shown(row["node"]))
         table.add_row(
             f"{row['time']:.3f}", node, row["words"], f"{row['step']:,}", f"{row['handoffs']:,}"
         )

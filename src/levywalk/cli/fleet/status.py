@@ -92,11 +92,17 @@ def _where(found: dict[str, Any]) -> str:
     if found["holder"] is None:
         return "the walk has not started"
     if found["finished"]:
-        return f"the walk is over; it ended at node {found['holder']}"
+        return f"the walk is over; it ended at node {_called(found, found['holder'])}"
     guardian = found["guardian"]
-    return f"at node {found['holder']}" + (
-        "" if guardian is None else f", guarded by node {guardian}"
+    return f"at node {_called(found, found['holder'])}" + (
+        "" if guardian is None else f", guarded by node {_called(found, guardian)}"
     )
+
+
+def _called(found: dict[str, Any], node: int) -> str:
+    """Return a node's number, and its name if it has one and its file is here."""
+    names = {one["id"]: one["name"] for one in found["nodes"]}
+    return str(node) if names.get(node) is None else f"{node} ({names[node]!r})"
 
 
 def picture(found: dict[str, Any]) -> RenderableType:
@@ -116,7 +122,7 @@ def picture(found: dict[str, Any]) -> RenderableType:
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim")
     facts.add_column()
-    facts.add_row("model", _where(found))
+    facts.add_row("model", Text(_where(found)))
     share = min(1.0, found["step"] / found["steps"])
     bar = Table.grid(padding=(0, 1))
     bar.add_row(
@@ -154,11 +160,14 @@ def _if(value: float | None, form: str) -> str:
 
 
 def _table(found: dict[str, Any]) -> RenderableType:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None)
-    for name in ("node", "process", "state", "epoch", "step", "edges up", "loss"):
-        table.add_column(name, justify="left" if name == "state" else "right")
+    named = any(node["name"] is not None for node in found["nodes"])
+    columns = ["node", *(["name"] if named else []), "process", "state"]
+    for name in (*columns, "epoch", "step", "edges up", "loss"):
+        table.add_column(name, justify="left" if name in ("name", "state") else "right")
     for node in found["nodes"]:
         state = "down" if not node["up"] else "does not answer" if not node["answers"] else "up"
         words = [
@@ -169,6 +178,7 @@ def _table(found: dict[str, Any]) -> RenderableType:
         ]
         table.add_row(
             str(node["id"]),
+            *([escape(node["name"] or "–")] if named else []),
             str(node["pid"] or "–"),
             ", ".join(word for word in words if word),
             str(node["epoch"]),

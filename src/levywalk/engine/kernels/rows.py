@@ -19,6 +19,7 @@ bits, in groups and alone.
 ``held_dot``, ``held_advance``        the same for one walker whose model stays in registers
 ``row_dot(...)``, ``row_add(...)``    the same for one row
 ``row_totals(array, i, ROWS)``        the sums of rows that `row_dot` wrote
+``total_of(four)``                    the sum of one row, from what `row_dot` returned
 ====================================  ==============================================================
 
 The functions write instructions directly: numba compiles them in a fraction of the time that it
@@ -49,7 +50,7 @@ _SETS = 4
 _DOUBLE, _I32, _I64 = ir.DoubleType(), ir.IntType(32), ir.IntType(64)
 
 
-class _Row:
+class Row:
     """Writes the instructions for the rows of one function."""
 
     def __init__(self, builder: Any, lines: Any, constant: int, chunk: int) -> None:
@@ -234,7 +235,7 @@ def _joined(builder: Any, one: Any, other: Any) -> Any:
 
 
 def _group(
-    context: Any, row: _Row, kinds: Any, arrays: Any, index: Any, count: int
+    context: Any, row: Row, kinds: Any, arrays: Any, index: Any, count: int
 ) -> list[tuple[Any, Any]]:
     """Return the addresses of each walker's row and model.
 
@@ -276,9 +277,9 @@ def dots(
     lanes = Lanes(types.float64, count)
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        row = _Row(builder, args[4], unrolled, numbers)
+        row = Row(builder, args[4], unrolled, numbers)
         pairs = _group(context, row, sig.args, args[:3], args[3], count)
-        return _totals(builder, [row.dot(a, x) for a, x in pairs])
+        return lane_totals(builder, [row.dot(a, x) for a, x in pairs])
 
     given = (nodes, at, model, types.uint64, types.uint64, width, constant, chunk)
     return lanes(*given), build
@@ -303,7 +304,7 @@ def advance(
     shrinking = bool(ridge.literal_value)
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        row = _Row(builder, args[6], unrolled, numbers)
+        row = Row(builder, args[6], unrolled, numbers)
         pairs = _group(context, row, sig.args, args[:3], args[3], count)
         for lane, (a, x) in enumerate(pairs):
             which = ir.Constant(_I32, lane)
@@ -321,9 +322,9 @@ def held_dot(typing: Any, nodes: Any, at: Any, model: Any, chunk: Any) -> Any:
     lines = model.count // LINE
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        row = _Row(builder, None, lines, chunk.literal_value)
+        row = Row(builder, None, lines, chunk.literal_value)
         theirs = _row_of(context, builder, sig.args[0], args[0], args[1], lines)
-        return _totals(builder, [row.dot(theirs, args[2])])
+        return lane_totals(builder, [row.dot(theirs, args[2])])
 
     return Lanes(types.float64, 1)(nodes, at, model, chunk), build
 
@@ -343,7 +344,7 @@ def held_advance(
     lines = model.count // LINE
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        row = _Row(builder, None, lines, chunk.literal_value)
+        row = Row(builder, None, lines, chunk.literal_value)
         theirs = _row_of(context, builder, sig.args[0], args[0], args[1], lines)
         step, less = (builder.extract_element(lanes, ir.Constant(_I32, 0)) for lanes in args[3:5])
         return row.added(args[2], theirs, step, less if ridge.literal_value else None)
@@ -364,7 +365,7 @@ def row_dot(
     """Return the four sums of the row at ``rows[a]`` and the model at ``model[x]``."""
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        row = _Row(builder, args[4], constant.literal_value, chunk.literal_value)
+        row = Row(builder, args[4], constant.literal_value, chunk.literal_value)
         theirs = address(context, builder, sig.args[0], args[0], args[1])
         return row.dot(theirs, address(context, builder, sig.args[2], args[2], args[3]))
 
@@ -389,7 +390,7 @@ def row_add(
     """Write x ← x shrink + coefficient a for one row; without RIDGE, shrink is 1."""
 
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        row = _Row(builder, args[6], constant.literal_value, chunk.literal_value)
+        row = Row(builder, args[6], constant.literal_value, chunk.literal_value)
         own = address(context, builder, sig.args[0], args[0], args[1])
         theirs = address(context, builder, sig.args[2], args[2], args[3])
         row.add(own, theirs, args[4], args[5] if ridge.literal_value else None)
@@ -408,7 +409,7 @@ def row_totals(typing: Any, array: Any, index: Any, rows: Any) -> Any:
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         four = ir.VectorType(_DOUBLE, 4)
         first = address(context, builder, sig.args[0], args[0], args[1], four)
-        return _totals(
+        return lane_totals(
             builder,
             [
                 builder.load(builder.gep(first, [ir.Constant(_I32, row)]), align=8)
@@ -419,7 +420,17 @@ def row_totals(typing: Any, array: Any, index: Any, rows: Any) -> Any:
     return Lanes(types.float64, count)(array, types.uint64, rows), build
 
 
-def _totals(builder: Any, rows: list[Any]) -> Any:
+@intrinsic
+def total_of(typing: Any, four: Any) -> Any:
+    """Return the total of four sums that `row_dot` returned."""
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.extract_element(lane_totals(builder, [args[0]]), ir.Constant(_I32, 0))
+
+    return types.float64(four), build
+
+
+def lane_totals(builder: Any, rows: list[Any]) -> Any:
     """Return (0 + 1) + (2 + 3) of each row of four, one per lane.
 
     Two rows are added in pairs, then two pairs of rows: six shuffles for four rows.

@@ -1,19 +1,20 @@
-"""The logistic function in lanes: the same bits on every machine, which no library promises."""
+"""The exponential and the logistic function in lanes: the same bits on every machine, which no
+library promises.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from levywalk.engine.kernels.vectors import bits, choose, from_bits, multiply_add
+from levywalk.engine.kernels.vectors import bits, choose, from_bits, multiply_add, only, single
 
 
 @njit(inline="always")
-def sigmoid(z):  # type: ignore[no-untyped-def]
-    """1 / (1 + exp(-z)) in lanes: exp(y) = 2^k exp(r), with the polynomial of degree 13 in |r| ≤
+def exponential(y):  # type: ignore[no-untyped-def]
+    """exp(y) in lanes, for y limited to ±708: 2^k exp(r), with the polynomial of degree 13 in |r| ≤
     ln(2)/2.
     """
-    y = z * -1.0
     y = choose(y > 708.0, 708.0, y)
     y = choose(y < -708.0, -708.0, y)
     shifted = multiply_add(
@@ -36,4 +37,16 @@ def sigmoid(z):  # type: ignore[no-untyped-def]
     odd = multiply_add(odd, s, 1.0)
     p = multiply_add(odd, r, even)
     power = from_bits((bits(shifted) + np.uint64(1023)) << np.uint64(52))
-    return 1.0 / (p * power + 1.0)
+    return p * power
+
+
+@njit
+def exponential_of(y):  # type: ignore[no-untyped-def]
+    """exp(y) of one number."""
+    return only(exponential(single(y)))
+
+
+@njit(inline="always")
+def sigmoid(z):  # type: ignore[no-untyped-def]
+    """1 / (1 + exp(-z)) in lanes."""
+    return 1.0 / (exponential(z * -1.0) + 1.0)

@@ -16,7 +16,10 @@ from levywalk.engine.kernels.machine import shape
 from levywalk.engine.kernels.rows import HEAD
 from levywalk.engine.kernels.vectors import LINE
 from levywalk.engine.kernels.walkers import (
+    FAR,
     MANY,
+    MIDDLE,
+    NEAR,
     ONE,
     PLACE,
     RATIO,
@@ -33,9 +36,10 @@ from levywalk.problem import GeneralizedLinear
 from levywalk.updates import Update
 from levywalk.walks import Bound
 
-# Above this size, tables are in a slow cache or in memory: then prefetching is worth its cost, and
-# more walkers take turns meanwhile.
-_NEAR = 2 * 2**20
+# Edges above the first size are in a slow cache: then prefetching them is worth its cost. Tables
+# above the second are in a slower one or in memory: then nodes are prefetched too, and more walkers
+# take turns meanwhile.
+_NEAR_EDGES, _NEAR = 2**18, 2 * 2**20
 _NEAR_TURNS, _FAR_TURNS = 32, 64
 # The models of a batch should stay in the first-level cache. For records that are longer than this,
 # the record of one walker should also stay there between its dot product and its step. Then walkers
@@ -65,28 +69,16 @@ def width_of(lines: int) -> int:
 
 def pack(
     network: Network, bound: Bound, problem: GeneralizedLinear | None, update: Update | None
-) -> tuple[Tables, bool]:
-    """Return the tables, and whether they are larger than the fast caches ("far")."""
-    kind = kind_of(problem)
+) -> tuple[Tables, int]:
+    """Return the tables, and where they are: `NEAR`, `MIDDLE` or `FAR`."""
     lines = 0 if problem is None else lines_of(problem.dim)
     nodes, samples, heads = np.empty(0), np.empty(0), np.empty(0, np.uint64)
     places = _places(network)
     ratios = bound.ratio
     if problem is not None:
-        table = aligned_rows(network.n, HEAD if kind == MANY else lines * LINE)
+        table, samples = pack_samples(problem)
         table[:, WEIGHT], table[:, RATIO] = bound.weights, ratios
         table.view(np.uint64)[:, PLACE] = places
-        if kind == ONE:
-            table[:, TARGET] = problem.sorted_targets
-            table[:, HEAD : HEAD + problem.dim] = problem.sorted_features
-        else:
-            table.view(np.uint64)[:, SAMPLES] = _both(
-                problem.offsets[:-1], np.diff(problem.offsets)
-            )
-            rows = aligned_rows(problem.n_samples, lines * LINE)
-            rows[:, TARGET] = problem.sorted_targets
-            rows[:, HEAD : HEAD + problem.dim] = problem.sorted_features
-            samples = rows.reshape(-1)
         nodes = ratios = table.reshape(-1)
         heads = nodes.view(np.uint64)
     edges = np.empty(0, np.uint64)
@@ -99,27 +91,52 @@ def pack(
     else:
         keep, other = bound.table.keep, bound.table.other.astype(np.uint64)
     size = sum(array.nbytes for array in (nodes, places, edges, samples, keep, other))
+    reach = FAR if is_far(size) else MIDDLE if edges.nbytes > _NEAR_EDGES else NEAR
     tables = Tables(
         nodes,
         heads,
         places,
         ratios,
         edges,
+        network.indices.view(np.uint32),
         samples,
         lines,
         np.uint64(getattr(update, "minibatch", None) or 0),
         0.0 if problem is None else problem.ridge,
         keep,
         other,
-        _batch(lines, size > _NEAR),
+        batch_of(lines, reach == FAR),
     )
-    return tables, size > _NEAR
+    return tables, reach
 
 
-def _batch(lines: int, far: bool) -> int:
+def is_far(size: int) -> bool:
+    """Return whether tables of so many bytes are larger than the fast caches."""
+    return size > _NEAR
+
+
+def pack_samples(problem: GeneralizedLinear) -> tuple[Floats, Floats]:
+    """Return the records of the nodes without weights, ratios and places, and the samples.
+
+    The samples are empty if every node has one, which is then in its record.
+    """
+    lines, kind = lines_of(problem.dim), kind_of(problem)
+    table = aligned_rows(problem.n, HEAD if kind == MANY else lines * LINE)
+    rows = table
+    if kind == MANY:
+        table.view(np.uint64)[:, SAMPLES] = _both(problem.offsets[:-1], np.diff(problem.offsets))
+        rows = aligned_rows(problem.n_samples, lines * LINE)
+    rows[:, TARGET] = problem.sorted_targets
+    rows[:, HEAD : HEAD + problem.dim] = problem.sorted_features
+    return table, rows.reshape(-1) if kind == MANY else np.empty(0)
+
+
+def batch_of(lines: int, far: bool) -> int:
     """Return how many walkers take turns."""
     width = width_of(lines)
     turns = (_FAR_TURNS if far else _NEAR_TURNS) if width > 1 else 1
+    if not lines:  # no models, so more walkers fit into the first-level cache
+        turns = _FAR_TURNS
     return max(width, min(turns, _MODELS // (8 * LINE * max(lines, 1)) // width * width))
 
 
@@ -134,6 +151,13 @@ def aligned_rows(count: int, width: int) -> Floats:
     raw = np.zeros(count * width + LINE)
     shift = (-(raw.ctypes.data // 8)) % LINE
     return raw[shift : shift + count * width].reshape(count, width)
+
+
+def padded_rows(problem: GeneralizedLinear) -> Floats:
+    """Return the features of all samples, each row padded with zeros to whole lines."""
+    rows = aligned_rows(problem.n_samples, lines_of(problem.dim) * LINE)
+    rows[:, HEAD : HEAD + problem.dim] = problem.sorted_features
+    return rows.reshape(-1)
 
 
 def _places(network: Network) -> Words64:
@@ -158,10 +182,11 @@ def _edge_words(indptr, indices, ratio, edges):  # type: ignore[no-untyped-def]
     for v in range(len(indptr) - 1):
         for e in range(indptr[v], indptr[v + 1]):
             u = indices[e]
-            scaled = min(ratio[u] / ratio[v] * 4294967296.0, 4294967295.0)
-            if (
-                not scaled >= 0.0
-            ):  # 0 / 0, if scores are so small that ratios round to zero: never accepted
+            scaled = ratio[u] / ratio[v] * 4294967296.0
+            if scaled > 4294967295.0:
+                scaled = 4294967295.0
+            # 0 / 0, if scores are so small that ratios round to zero: never accepted
+            if not scaled >= 0.0:
                 scaled = 0.0
             edges[e] = (_threshold(np.uint64(scaled), ratio[v], ratio[u]) << S32) | np.uint64(u)
 
@@ -172,7 +197,8 @@ def _threshold(guess, mine, theirs):  # type: ignore[no-untyped-def]
 
     It is within two of the guess, unless the ratios are so small that their products round to zero.
     """
-    low, high = guess - min(guess, _NEARBY), min(guess + _NEARBY, LOW)
+    low = guess - _NEARBY if guess > _NEARBY else guess - guess
+    high = guess + _NEARBY if guess + _NEARBY < LOW else LOW
     if (low > 0 and not _all_accepted(low - BIT, mine, theirs)) or (
         high < LOW and _all_accepted(high, mine, theirs)
     ):

@@ -8,28 +8,33 @@ function gets plain numpy arrays. docs/extending.md describes the arguments of a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
+from numba import carray, njit, types  # type: ignore[attr-defined]
+from numba.core.ccallback import CFunc
 from numba.core.errors import NumbaError
+from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
 from levywalk.arrays import AnyArray, Bools, Ints
+from levywalk.engine.kernels.compiling import shared_by_processes
+from levywalk.engine.kernels.source import source_tag
 from levywalk.engine.run_state import RunPlan, RunState
 from levywalk.errors import InvalidParameter
 from levywalk.memory import Kind, PerEdge, PerSample
+from levywalk.remedy import typed
 
 _I64, _F64 = types.int64, types.float64
 _ADDRESS = types.CPointer(_I64)
 SLOPE = _F64(_F64, _F64)
 UPDATE = types.void(_I64, _I64, _I64, _I64, _I64, _I64, _I64, _F64, _F64, _I64)
-DECIDE = _I64(
-    _I64, _I64, _I64, _I64, _F64, _I64, _I64, _I64, _I64, _I64, _I64, _I64, _I64, types.uint64
-)
-_KEPT = "_levywalk_twin"  # where an object keeps its compiled function
+LINEAR = types.void(*[_I64] * 5, _F64, _I64, _F64, *[_I64] * 6, _F64, _F64, _I64)
+DECIDE = _I64(*[_I64] * 4, _F64, *[_I64] * 12, types.uint64)
 FIXED, BY_EDGE, BY_SAMPLE = 0, 1, 2  # where a node's part of an entry begins
 
 
@@ -39,13 +44,16 @@ class Twins(NamedTuple):
     slope: int
     update: int
     decide: int
+    loss: Ints  # for updates that are given samples: the addresses of slope and curvature
     degrees: AnyArray  # per entry of the network's indices: the neighbour's degree …
     scores: AnyArray  # … and score, for a decision of the user's own
     own_scores: AnyArray
     came_from: Ints
     diverged_at: Ints
+    small_messages: Ints
     token: Entries
     node: Entries
+    asked: Ints  # which of the node's entries neighbours are asked for
     bad: Bools  # set if a decision returns a node that does not exist
 
 
@@ -59,7 +67,7 @@ class Entries(NamedTuple):
     base: Ints
     row: Ints
     item: Ints
-    length: Ints  # 0: by edge or by sample
+    length: Ints  # 0: by edge; by sample, the numbers of one
     kind: Ints
     own: Ints  # [0]: the number of the update's entries; the walk's entries follow
 
@@ -77,7 +85,13 @@ def call_update(typingctx, address, a, b, c, d, e, f, g, h, i, j):  # type: igno
 
 
 @intrinsic
-def call_decide(typingctx, address, a, b, c, d, e, f, g, h, i, j, k, m, n, o):  # type: ignore[no-untyped-def]
+def call_linear(typingctx, address, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r):  # type: ignore[no-untyped-def]
+    """Call the update that is given samples at an address; the arguments are those of `LINEAR`."""
+    return _call(LINEAR)
+
+
+@intrinsic
+def call_decide(typingctx, address, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r, s):  # type: ignore[no-untyped-def]
     """Call the decision at an address; the arguments are those of `DECIDE`."""
     return _call(DECIDE)
 
@@ -109,30 +123,38 @@ def pointer_to(typingctx, address, dtype):  # type: ignore[no-untyped-def]
     return signature, codegen
 
 
-def once(owner: Any, make: Callable[[], Any]) -> Any:
-    """Return the C function of a loss, an update or a walk.
+def once(owner: Any, make: Callable[[], Any], method: str = "compiled") -> Any:
+    """Return the C function of a method of a loss, an update or a walk.
 
-    It is compiled once for each object, and again if an attribute of the object has changed.
+    It is compiled once for all objects of a class with the same attributes, and again if an
+    attribute has changed.
     """
-    attributes = getattr(owner, "__dict__", None)
-    if attributes is None:
-        return make()
-    now = repr([(key, attributes[key]) for key in sorted(attributes) if key != _KEPT])
-    kept = attributes.get(_KEPT)
-    if kept is None or kept[0] != now:
-        kept = (now, make())
-        object.__setattr__(owner, _KEPT, kept)
-    return kept[1]
+    attributes = getattr(owner, "__dict__", {})
+    key = (type(owner), method, _digest([attributes[name] for name in sorted(attributes)]))
+    if key not in _made_before:
+        _made_before[key] = make()
+    return _made_before[key]
 
 
-def compile_slope(slope: Callable[..., Any], name: str) -> Any:
-    """Return a loss's slope as a C function."""
-    function = slope if hasattr(slope, "py_func") else njit(slope)
+_made_before: dict[tuple[type, str, str], Any] = {}
 
-    def wrapper(z, y):  # type: ignore[no-untyped-def]
-        return function(z, y)
 
-    return _compiled(SLOPE, wrapper, f"Loss.compiled of {name}")
+def _digest(values: Sequence[Any]) -> str:
+    """Return a hash of values; arrays count with all their numbers."""
+    found = hashlib.sha256()
+    for value in values:
+        whole = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
+        found.update(whole + b"\0")
+    return found.hexdigest()
+
+
+def compile_slope(slope: Callable[..., Any], whose: str) -> Any:
+    """Return a loss's slope, or its curvature, as a C function."""
+    source = """
+def wrapper(z, y):
+    return function(z, y)
+"""
+    return _compiled(SLOPE, *_made(source, slope), whose)
 
 
 def compile_update(update: Callable[..., Any], plan: RunPlan) -> Any:
@@ -152,7 +174,58 @@ weight, step_size, n):
         weight, step_size, n,
     )
 """
-    return _compiled(UPDATE, _made(source, update), f"Update.compiled of {plan.update.name}")
+    return _compiled(UPDATE, *_made(source, update), f"Update.compiled of {plan.update.name}")
+
+
+def compile_linear(update: Callable[..., Any], plan: RunPlan) -> Any:
+    """Return an update's twin that is given samples as a C function."""
+    source = f"""
+def wrapper(model, dim, features, targets, count, smoothness, loss, ridge, drawn, n_drawn,
+            token_at, token_length, node_at, node_length, weight, step_size, n):
+    ta = carray(pointer_to(token_at, int64), ({_room(plan.update.token_memory)},))
+    tl = carray(pointer_to(token_length, int64), ({_room(plan.update.token_memory)},))
+    na = carray(pointer_to(node_at, int64), ({_room(plan.update.node_memory)},))
+    nl = carray(pointer_to(node_length, int64), ({_room(plan.update.node_memory)},))
+    function(
+        carray(pointer_to(model, float64), (dim,)),
+        carray(pointer_to(features, float64), (count, dim)),
+        carray(pointer_to(targets, float64), (count,)),
+        smoothness, loss, ridge,
+        carray(pointer_to(drawn, int64), (n_drawn,)),
+        {_arrays("ta", "tl", plan.update.token_memory)},
+        {_arrays("na", "nl", plan.update.node_memory)},
+        weight, step_size, n,
+    )
+"""
+    whose = f"Update.compiled_linear of {plan.update.name}"
+    return _compiled(LINEAR, *_made(source, update), whose)
+
+
+def compile_several(update: Callable[..., Any], plan: RunPlan, outputs: int, columns: int) -> Any:
+    """Return an update's twin for losses with several outputs as a C function.
+
+    Targets have ``columns`` numbers per sample.
+    """
+    source = f"""
+def wrapper(model, dim, features, targets, count, smoothness, loss, ridge, drawn, n_drawn,
+            token_at, token_length, node_at, node_length, weight, step_size, n):
+    ta = carray(pointer_to(token_at, int64), ({_room(plan.update.token_memory)},))
+    tl = carray(pointer_to(token_length, int64), ({_room(plan.update.token_memory)},))
+    na = carray(pointer_to(node_at, int64), ({_room(plan.update.node_memory)},))
+    nl = carray(pointer_to(node_length, int64), ({_room(plan.update.node_memory)},))
+    function(
+        carray(pointer_to(model, float64), (dim,)),
+        carray(pointer_to(features, float64), (count, dim // {outputs})),
+        carray(pointer_to(targets, float64), (count * {columns},)),
+        {outputs}, loss, ridge,
+        carray(pointer_to(drawn, int64), (n_drawn,)),
+        {_arrays("ta", "tl", plan.update.token_memory)},
+        {_arrays("na", "nl", plan.update.node_memory)},
+        weight, step_size, n,
+    )
+"""
+    whose = f"Update.compiled_several of {plan.update.name}"
+    return _compiled(LINEAR, *_made(source, update), whose)
 
 
 def compile_decision(decide: Callable[..., Any], plan: RunPlan) -> Any:
@@ -161,25 +234,34 @@ def compile_decision(decide: Callable[..., Any], plan: RunPlan) -> Any:
     Its result contains the node in the lower 32 bits and the hops left in the upper 32 bits.
     """
     walk = plan.method.phases[0].walk
+    asked = {name: walk.node_memory[name] for name in walk.asks_neighbours}
+    everywhere = "".join(
+        f"carray(pointer_to(aa[{i}], {np.dtype(kind.dtype).name}), (n,)), "
+        for i, kind in enumerate(asked.values())
+    )
+    results = "to, left, questions" if asked else "to, left"
     source = f"""
 def wrapper(node, came_from, hop, hops_left, score, degree, neighbours, degrees, scores,
-            token_at, token_length, node_at, node_length, words):
+            token_at, token_length, node_at, node_length, asked_at, n, step, messages, words):
     ta = carray(pointer_to(token_at, int64), ({_room(walk.token_memory)},))
     tl = carray(pointer_to(token_length, int64), ({_room(walk.token_memory)},))
     na = carray(pointer_to(node_at, int64), ({_room(walk.node_memory)},))
     nl = carray(pointer_to(node_length, int64), ({_room(walk.node_memory)},))
-    to, left = function(
+    aa = carray(pointer_to(asked_at, int64), ({_room(asked)},))
+    {results} = function(
         node, came_from, hop, hops_left, score,
         carray(pointer_to(neighbours, uint32), (degree,)),
         carray(pointer_to(degrees, int64), (degree,)),
         carray(pointer_to(scores, float64), (degree,)),
         {_arrays("ta", "tl", walk.token_memory)},
         {_arrays("na", "nl", walk.node_memory)},
+        {f"({everywhere}), step," if asked else ""}
         words,
     )
+    {"carray(pointer_to(messages, int64), (1,))[0] += 2 * questions" if asked else ""}
     return int64(to) + (int64(left) << 32)
 """
-    return _compiled(DECIDE, _made(source, decide), f"Walk.compiled of {walk.name}")
+    return _compiled(DECIDE, *_made(source, decide), f"Walk.compiled of {walk.name}")
 
 
 def _room(declared: Any) -> int:
@@ -195,33 +277,71 @@ def _arrays(at: str, length: str, declared: Any) -> str:
     return "(" + "".join(f"{entry}, " for entry in entries) + ")"
 
 
-def _made(source: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    names = {
-        name: getattr(types, name)
-        for name in ("int64", "float64", "uint32", "int32", "uint64", "float32")
-    }
-    names |= {
-        "uint8": types.uint8,
-        "int8": types.int8,
-        "int16": types.int16,
-        "uint16": types.uint16,
-    }
-    names |= {"bool": types.boolean}
-    scope: dict[str, Any] = names | {"carray": carray, "pointer_to": pointer_to}
-    scope["function"] = function if hasattr(function, "py_func") else njit(function)
-    exec(source, scope)  # the source above, filled in from the declarations
-    wrapper: Callable[..., Any] = scope["wrapper"]
-    return wrapper
+_TYPES = {
+    name: getattr(types, name)
+    for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+} | {"float32": types.float32, "float64": types.float64, "bool": types.boolean}
 
 
-def _compiled(signature: Any, wrapper: Callable[..., Any], whose: str) -> Any:
+def _made(source: str, function: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
+    """Return the wrapper of a twin, and whether its compiled code can be stored in a file.
+
+    It is stored with the code of the file that contains the twin, under a hash of everything that
+    the twin closes over.
+    """
+    twin = function if hasattr(function, "py_func") else njit(function)
+    plain = twin.py_func
+    cells = [cell.cell_contents for cell in plain.__closure__ or ()]
+    known = all(isinstance(cell, _STORED) or _is_ours(cell) for cell in cells)
+    code = plain.__code__
+    tag = _digest(
+        [
+            source,
+            code.co_code,
+            code.co_consts,
+            code.co_names,
+            source_tag(),
+            *("ours" if _is_ours(cell) else cell for cell in cells),
+        ]
+    )
+    name = f"twin_{plain.__qualname__.replace('.<locals>', '').replace('.', '_')}"
+    inner = source.replace("def wrapper(", f"def {name}(").replace("\n", "\n    ")
+    inner = inner.replace("):\n", "):\n        TAG\n", 1)
+    whole = f"def make(TAG):{inner}\n    return {name}\n"
+    scope: dict[str, Any] = _TYPES | {"carray": carray, "pointer_to": pointer_to, "function": twin}
+    scope["__name__"] = plain.__module__
+    exec(compile(whole, code.co_filename, "exec"), scope)  # filled in from the declarations
+    wrapper: Callable[..., Any] = scope["make"](tag)
+    # Stored code names the module of the twin; a file that was loaded by its path is not found.
+    ours = plain.__module__.startswith("levywalk.")
+    return wrapper, ours and known and Path(code.co_filename).is_file()
+
+
+_STORED = (bool, int, float, str, tuple, np.ndarray, np.generic)
+
+
+def _is_ours(value: Any) -> bool:
+    """Return whether a value is a compiled function of the package."""
+    return str(getattr(getattr(value, "py_func", value), "__module__", "")).startswith("levywalk.")
+
+
+def _compiled(signature: Any, wrapper: Callable[..., Any], stored: bool, whose: str) -> Any:
     try:
-        return cfunc(signature)(wrapper)
+        found: Any = CFunc(wrapper, normalize_signature(signature), locals={}, options={})
+        if stored:
+            try:
+                found.enable_caching()
+                shared_by_processes(found)
+            except RuntimeError as error:  # neither of numba's folders can be written to
+                if "no locator" not in str(error):
+                    raise
+        found.compile()
+        return found
     except NumbaError as error:
         reason = str(error).strip().splitlines()
         raise InvalidParameter(
-            f"{whose} could not be compiled: {reason[0] if reason else error}; backend='reference' "
-            "runs without it"
+            f"{whose} could not be compiled: {reason[0] if reason else error}; "
+            + typed("backend='reference' runs without it", "without compiled() it runs in Python")
         ) from error
 
 
@@ -238,7 +358,7 @@ def entries_of(
         if isinstance(kind, PerEdge):
             length, where = 0, BY_EDGE
         elif isinstance(kind, PerSample):
-            length, where = 0, BY_SAMPLE
+            length, where = kind.size, BY_SAMPLE
         else:
             from levywalk.memory import Sizes
 
@@ -265,12 +385,15 @@ def no_twins(state: RunState) -> Twins:
     none = np.empty(0)
     return Twins(
         *(0, 0, 0),
+        np.zeros(2, np.int64),
         np.empty(0, np.int64),
         none,
         none,
         state.came_from,
         state.diverged_at,
+        state.small_messages,
         empty,
         empty,
+        nothing,
         np.zeros(1, np.bool_),
     )

@@ -12,12 +12,15 @@ operation is rounded in the same way, in the order in which it is written.
 ``store(array, i, lanes)``            the reverse of `load`
 ``pick(array, at, i, lanes, m, k)``   ``array[lanes * m + k]``, where ``at[i]``, ``at[i + 1]``, … is
                                       a copy of the lanes in memory
+``put(array, at, i, lanes)``          write lanes to ``array[at[i]]``, ``array[at[i + 1]]``, …
 ``choose(mask, a, b)``                a where the mask is true, b elsewhere
 ``which(mask)``                       the mask as an integer, bit j for lane j
 ``below(a, b)``                       a < b for integers below 2^63, which is cheaper than ``<``
 ``multiply_add(a, b, c)``             a b + c, rounded once; also of plain numbers
 ``real(lanes)``                       integers as floats
 ``bits``, ``from_bits``               the bits of floats as integers, and back
+``only(lanes)``, ``single(number)``   the number of one lane, and one lane of a number
+``settled(lane)``                     the same lane, computed here and not later
 ``prefetch(array, i)``                load the cache line of ``array[i]`` in advance
 ====================================  ==============================================================
 
@@ -27,6 +30,7 @@ COUNT is a constant of the compiled code. Indices are not checked.
 from __future__ import annotations
 
 import operator
+import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -220,6 +224,60 @@ def pick(typing: Any, array: Any, at: Any, index: Any, lanes: Any, times: Any, p
         return vector
 
     return found(array, at, types.uint64, lanes, types.uint64, types.uint64), build
+
+
+@intrinsic
+def put(typing: Any, array: Any, at: Any, index: Any, lanes: Any) -> Any:
+    """Write each lane to ``array[at[index + lane]]``, straight from the register."""
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        first = address(context, builder, sig.args[1], args[1], args[2])
+        for lane in range(lanes.count):
+            which_lane = ir.Constant(_I32, lane)
+            place = builder.load(builder.gep(first, [which_lane]))
+            number = builder.extract_element(args[3], which_lane)
+            builder.store(number, address(context, builder, sig.args[0], args[0], place))
+        return context.get_dummy_value()
+
+    return types.void(array, at, types.uint64, lanes), build
+
+
+@intrinsic
+def only(typing: Any, lanes: Any) -> Any:
+    """Return the number of a single lane."""
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.extract_element(args[0], ir.Constant(_I32, 0))
+
+    return lanes.dtype(lanes), build
+
+
+@intrinsic
+def single(typing: Any, number: Any) -> Any:
+    """Return a number as a single lane."""
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return spread(builder, args[0], 1)
+
+    return Lanes(number, 1)(number), build
+
+
+@intrinsic
+def settled(typing: Any, lane: Any) -> Any:
+    """Return a single lane; the compiler must compute it before what is written after it.
+
+    On other processors than x86-64 it may come later, which changes the speed alone.
+    """
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        if platform.machine() not in ("x86_64", "AMD64"):
+            return args[0]
+        number = builder.extract_element(args[0], ir.Constant(_I32, 0))
+        kind = ir.FunctionType(number.type, [number.type])
+        nothing = ir.InlineAsm(kind, "", "=x,0", side_effect=True)
+        return spread(builder, builder.call(nothing, [number]), 1)
+
+    return lane(lane), build
 
 
 @intrinsic

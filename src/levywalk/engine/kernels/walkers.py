@@ -13,6 +13,9 @@ parts, with no branch that depends on a random draw except rare ones:
    threshold, or if the walker jumps. The second and third hop of a jump, and the one decision in
    2^32 that the 32 bits of the threshold do not settle, are made for single walkers.
 
+While a group takes its turn, the words and the proposal of another one are prepared, which comes
+half a round later: its edge has then arrived when it is read.
+
 The same source with ``width=1`` advances the walkers that do not fill a group, for example a single
 chain. Sums are added in the same order for every width, so a replica's numbers depend neither on
 the number of replicas nor on the machine.
@@ -38,7 +41,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from levywalk.arrays import Bools, Floats, Ints, Ints32, Words64
+from levywalk.arrays import AnyArray, Bools, Floats, Ints, Ints32, Words64
 from levywalk.engine.kernels.compiling import kernel
 from levywalk.engine.kernels.rows import (
     HEAD,
@@ -59,9 +62,12 @@ from levywalk.engine.kernels.vectors import (
     load,
     lowest,
     multiply_add,
+    only,
     pick,
     prefetch,
     real,
+    settled,
+    single,
     store,
     which,
 )
@@ -74,12 +80,14 @@ from levywalk.engine.kernels.words import (
     S32,
     ULP,
     divide,
+    propose,
     slot_word,
     step_hash,
     unit,
 )
 
 WALK, ONE, MANY = 0, 1, 2
+NEAR, MIDDLE, FAR = 0, 1, 2  # where the tables are: in a fast cache, in a slow one, in memory
 # Up to so many lines of a record are prefetched; the hardware itself prefetches further lines that
 # are read in order.
 ASKED = 4
@@ -137,6 +145,7 @@ class Tables(NamedTuple):
     places: Words64  # a copy of every node's place, in a separate array
     ratios: Floats  # the same memory as `nodes`; a separate array for the layout WALK
     edges: Words64
+    neighbours: AnyArray  # the same neighbours without thresholds, 32 bits each
     samples: Floats  # MANY: rows of target and features
     lines: int  # length of a record or a sample, divided by eight
     minibatch: Any  # a word; 0: all of a node's samples
@@ -152,6 +161,7 @@ class Course(NamedTuple):
     step_sizes: Floats
     p_jumps: Floats  # empty without a jump law
     distances: Floats  # cumulative law of the jump's distance
+    first: int = 0  # the step of the recorded walk's first column
 
 
 class Scratch(NamedTuple):
@@ -169,11 +179,15 @@ class Scratch(NamedTuple):
     scale: Floats  # 0: the model has overflowed before and is frozen
     model: Floats
     cuts: Words64
+    # What was prepared for a walker's next decision, while other walkers take their turn.
+    hashes: Words64
+    totals_of_hops: Words64
+    proposed: Words64
     # Buffers of one group, to exchange numbers between lanes and single walkers.
     gradient: Floats
     partials: Floats
     slopes: Floats
-    lanes: Words64  # eight rows, of a number for each walker of the group
+    lanes: Words64  # rows of a number for each walker of the group
     # Records of a walk without a model.
     previous: Words64
     longest_at: Words64
@@ -197,6 +211,9 @@ def scratch(tables: Tables, course: Course, width: int) -> Scratch:
         scale=_aligned(batch),
         model=_aligned(batch * row),
         cuts=np.zeros(max(len(course.distances), 1), np.uint64),
+        hashes=words(batch),
+        totals_of_hops=words(batch),
+        proposed=words(batch),
         gradient=_aligned(LINE * row),
         partials=_aligned(4 * LINE),
         slopes=_aligned(LINE),
@@ -229,31 +246,36 @@ def compiled_walkers(
     logistic: bool,
     ridge: bool,
     iid: bool,
-    far: bool,
+    reach: int,
 ) -> Callable[..., None]:
     """Return the loop for a layout, a number of walkers side by side, numbers per instruction,
     lines of a record (0: any) and a loss.
 
-    With ``far`` cache lines are prefetched, for tables that are larger than the cache.
+    ``reach`` is `NEAR`, `MIDDLE` or `FAR`; beyond near, cache lines are prefetched.
 
     It is one function of 250 lines because numba compiles such a loop well only if it is not split
     into functions: passing arrays to them costs more than the update itself.
     """
     KIND, WIDTH, CHUNK, LINES, TAG = kind, width, chunk, lines, source_tag()
-    LOGISTIC, RIDGE, IID, FAR = logistic, int(ridge), iid, far
-    # Single walkers wait for the place first. In far tables it is stored in a separate array, where
-    # more places share a cache line.
-    APART = kind == WALK or (far and width == 1)
+    LOGISTIC, RIDGE, IID = logistic, int(ridge), iid
+    FETCH_EDGES, FETCH_NODES = reach > NEAR, reach == FAR
+    # Single walkers wait for the place first, so they read it from a separate array, which is
+    # smaller than the records.
+    APART = kind == WALK or width == 1
     AT_PLACE, AT_RATIO = 0 if APART else PLACE, 0 if kind == WALK else RATIO
     # A single walker's next step waits for this one: its node stays in a register, and so does a
     # short model, because a number takes longer through memory.
     ALONE = width == 1
     HELD = ALONE and kind == ONE and 0 < lines <= _HELD
     NUMBERS = lines * LINE
+    # Several groups take turns, so a group's proposal is prepared half a round before its turn: the
+    # edge has then arrived when it is read. No decision waits for words either.
+    AHEAD = width > 1 and not iid
+    # A single walker decides without a branch where edges come from a fast cache, and where they
+    # come from memory; in between, guessing where it goes is faster than waiting.
+    GUESS = ALONE and not iid and reach == MIDDLE
     # Rows of `scratch.lanes`
-    AT, WORDS, CHANCES, JUMPS, HASHES, FIRST, COUNTS, TERMS = (
-        np.uint64(row * LINE) for row in range(8)
-    )
+    AT, CHANCES, JUMPS, HASHES, FIRST, COUNTS, TERMS = (np.uint64(row * LINE) for row in range(7))
 
     @kernel()
     def walkers(
@@ -268,12 +290,13 @@ def compiled_walkers(
     ) -> None:
         _ = TAG
         nodes, heads, ratios = tables.nodes, tables.heads, tables.ratios
-        edges, samples = tables.edges, tables.samples
+        edges, samples, neighbours = tables.edges, tables.samples, tables.neighbours
         places = tables.places if APART else heads
         keep, other = tables.keep, tables.other
         minibatch, ridge = tables.minibatch, tables.ridge
         step_sizes, p_jumps, distances = course.step_sizes, course.p_jumps, course.distances
         many_sizes, many_jumps, jumps = len(step_sizes) > 1, len(p_jumps) > 1, len(p_jumps) > 0
+        first_column = course.first
         visits, walk = rows.visits, rows.walk
         count_visits, keep_walk = visits.shape[1] > 0, walk.shape[1] > 0
         dim = rows.model.shape[1]
@@ -291,6 +314,11 @@ def compiled_walkers(
         first_half, second_half, scale = scratch.a, scratch.b, scratch.scale
         model, cuts, lanes = scratch.model, scratch.cuts, scratch.lanes
         gradient, partials, slopes = scratch.gradient, scratch.partials, scratch.slopes
+        hashes, totals_of_hops, proposals = (
+            scratch.hashes,
+            scratch.totals_of_hops,
+            scratch.proposed,
+        )
         batch, last = len(node), len(cuts) - 1
         if KIND == WALK:
             first_visit, observable = diary.first_visit, diary.observable
@@ -300,7 +328,7 @@ def compiled_walkers(
             stays, totals = scratch.stays, scratch.totals
 
         for begin in range(0, len(rows.node), batch):
-            size = min(batch, len(rows.node) - begin)
+            size = 1 if ALONE else min(batch, len(rows.node) - begin)
             for w in range(size):
                 r = begin + w
                 node[w] = np.uint64(rows.node[r])
@@ -325,8 +353,22 @@ def compiled_walkers(
             mark = 0
             if ALONE:
                 v = load(node, 0, WIDTH)
+                half, other_half = load(first_half, 0, WIDTH), load(second_half, 0, WIDTH)
+                rate = load(scale, 0, WIDTH)
             if HELD:
                 held = load(model, 0, NUMBERS)
+            lead = size // WIDTH // 2 * WIDTH
+            if AHEAD:
+                for group in range(0, lead, WIDTH):
+                    i = np.uint64(group)
+                    h = step_hash(
+                        load(first_half, i, WIDTH), load(second_half, i, WIDTH), np.uint64(start)
+                    )
+                    place = pick(places, node, i, load(node, i, WIDTH), spread, AT_PLACE)
+                    total, proposed = propose(slot_word(h, HOP), place)
+                    store(hashes, i, h)
+                    store(totals_of_hops, i, total)
+                    store(proposals, i, proposed)
 
             for t in range(start, marks[-1]):
                 if many_sizes:
@@ -340,7 +382,7 @@ def compiled_walkers(
                         visits[begin + w, node[w]] += 1
                 if keep_walk:
                     for w in range(size):
-                        walk[begin + w, t] = node[w]
+                        walk[begin + w, t - first_column] = node[w]
                 if KIND == WALK:
                     if note_first:
                         for w in range(size):
@@ -359,40 +401,59 @@ def compiled_walkers(
                             value = observable[node[w]]
                             totals[0, w] += value
                             totals[1, w] += value * value
-                if FAR and not IID:
-                    for w in range(size):
-                        prefetch(edges, places[node[w] * spread + np.uint64(AT_PLACE)] >> S32)
+                if FETCH_NODES and ALONE and not IID:
+                    prefetch(edges, places[only(v)] >> S32)
 
                 first_cut, last_cut = cuts[0], cuts[last]
 
                 for group in range(0, size, WIDTH):
-                    i = np.uint64(group)
-                    h = step_hash(
-                        load(first_half, i, WIDTH), load(second_half, i, WIDTH), np.uint64(t)
-                    )
-                    hop = slot_word(h, HOP)
+                    # Prepare: the words of a step, and the edge that they propose
+                    i, step = np.uint64(group), t
+                    if AHEAD:
+                        ahead = group + lead
+                        if ahead >= size:
+                            ahead -= size
+                            step += 1
+                        i = np.uint64(ahead)
                     if not ALONE:
                         v = load(node, i, WIDTH)
-                    if not IID:
+                        half, other_half = load(first_half, i, WIDTH), load(second_half, i, WIDTH)
+                    h = step_hash(half, other_half, np.uint64(step))
+                    hop = slot_word(h, HOP)
+                    if not IID and not GUESS:
                         place = pick(places, node, i, v, spread, AT_PLACE)
+                        total, proposed = propose(hop, place)
+                    if AHEAD:
+                        store(hashes, i, h)
+                        store(totals_of_hops, i, total)
+                        store(proposals, i, proposed)
+                        if FETCH_EDGES:
+                            for lane in range(WIDTH):
+                                prefetch(edges, proposals[i + np.uint64(lane)])
+                        i = np.uint64(group)
+                        if KIND == MANY:
+                            h = load(hashes, i, WIDTH)
 
                     # Update: x ← x - γ w(v) ∇f_v(x)
                     if KIND == ONE:
-                        target = pick(nodes, node, i, v, stride, TARGET)
-                        weight = pick(nodes, node, i, v, stride, WEIGHT)
-                        rate = load(scale, i, WIDTH)
-                        gain = rate * step_size * weight * -1.0
-                        living = rate > 0.0
-                        shrink = choose(living, multiply_add(gain, ridge, 1.0), 1.0)
                         if HELD:
                             z = held_dot(nodes, v, held, CHUNK)
                         else:
                             z = dots(nodes, node, model, i, lines, WIDTH, LINES, CHUNK)
+                        target = pick(nodes, node, i, v, stride, TARGET)
+                        weight = pick(nodes, node, i, v, stride, WEIGHT)
+                        if not ALONE:
+                            rate = load(scale, i, WIDTH)
+                        gain = rate * step_size * weight * -1.0
+                        living = rate > 0.0
+                        shrink = choose(living, multiply_add(gain, ridge, 1.0), 1.0)
                         if LOGISTIC:
                             change = (sigmoid(z) - target) * gain
                         else:
                             change = (z - target) * (gain * 2.0)
                         change = choose(living, change, 0.0)
+                        if ALONE:  # before the branches, so that a wrong guess does not repeat it
+                            change = settled(change)
                         if HELD:
                             held = held_advance(nodes, v, held, change, shrink, RIDGE, CHUNK)
                         else:
@@ -460,27 +521,60 @@ def compiled_walkers(
                         store(lanes, AT, u)
                         kept = real(fraction >> S11) * ULP < pick(keep, lanes, AT, u, 1, 0)
                         new = choose(kept, u, pick(other, lanes, AT, u, 1, 0))
+                    elif GUESS:
+                        # Move one walker. Whether it moves is a branch here: the processor guesses
+                        # it, and reads the next node meanwhile. The edges' words are twice as long
+                        # as the neighbours, which therefore stay longer in the cache.
+                        here, word, jump = only(v), only(hop), only(h) >> S11
+                        place = places[here]
+                        index, fraction = divide(word, place & LOW)
+                        there = np.uint64(neighbours[(place >> S32) + index])
+                        if jump < last_cut:
+                            distance = BIT
+                            moves[0] += BIT if there != here else _NEVER
+                            while jump >= cuts[distance - BIT]:
+                                here = there
+                                place = places[here]
+                                hop_word = slot_word(only(h), HOP + distance)
+                                index = divide(hop_word, place & LOW)[0]
+                                there = np.uint64(neighbours[(place >> S32) + index])
+                                moves[0] += BIT if there != here else _NEVER
+                                distance += BIT
+                            hops[0] += distance - BIT
+                            here = there
+                        else:
+                            mine = ratios[here * stride + np.uint64(AT_RATIO)]
+                            theirs = ratios[there * stride + np.uint64(AT_RATIO)]
+                            if unit(fraction) * mine < theirs:
+                                moves[0] += BIT if there != here else _NEVER
+                                here = there
+                        new = single(here)
                     else:
-                        # Move: propose a neighbour
-                        degree = place & LOW
-                        total = (hop >> S32) * degree + (((hop & LOW) * degree) >> S32)
-                        proposed = (place >> S32) + (total >> S32)
-                        store(lanes, AT, proposed)
-                        edge = pick(edges, lanes, AT, proposed, 1, 0)
+                        # Move: what was prepared half a round ago is read as late as possible,
+                        # because registers are scarce
+                        if AHEAD:
+                            v = load(node, i, WIDTH)
+                            h = load(hashes, i, WIDTH)
+                            total = load(totals_of_hops, i, WIDTH)
+                            proposed = load(proposals, i, WIDTH)
+                        edge = pick(edges, proposals, i, proposed, 1, 0)
                         u, threshold, chance = edge & LOW, edge >> S32, total & LOW
 
                         # Metropolis-Hastings: accept with probability ratio_u / ratio_v
                         close = which(chance == threshold)
                         if close > 0:  # one in 2^32: the other bits of the fraction decide
-                            store(lanes, WORDS, hop)
+                            if ALONE:
+                                store(proposals, i, proposed)
+                                store(hashes, i, h)
                             store(lanes, CHANCES, threshold)
                             while close > 0:
                                 lane = lowest(close)
                                 close &= close - BIT
                                 here = node[i + lane] * spread + np.uint64(AT_PLACE)
-                                fraction = divide(lanes[WORDS + lane], places[here] & LOW)[1]
+                                word = slot_word(hashes[i + lane], HOP)
+                                fraction = divide(word, places[here] & LOW)[1]
                                 mine = ratios[node[i + lane] * stride + np.uint64(AT_RATIO)]
-                                there = (edges[lanes[AT + lane]] & LOW) * stride
+                                there = (edges[proposals[i + lane]] & LOW) * stride
                                 theirs = ratios[there + np.uint64(AT_RATIO)]
                                 accepted = unit(fraction) * mine < theirs
                                 lanes[CHANCES + lane] = _SURE if accepted else _NEVER
@@ -498,8 +592,9 @@ def compiled_walkers(
                         new = choose(accept, u, v)
 
                     store(node, i, new)
-                    moved = load(moves, i, WIDTH)
-                    store(moves, i, choose(new == v, moved, moved + BIT))
+                    if not GUESS:
+                        moved = load(moves, i, WIDTH)
+                        store(moves, i, choose(new == v, moved, moved + BIT))
                     while more > 0:
                         me = lowest(more)
                         more &= more - BIT
@@ -519,7 +614,7 @@ def compiled_walkers(
                             new = load(node, 0, WIDTH)
                     if ALONE:
                         v = new
-                    if FAR:
+                    if FETCH_NODES:
                         for lane in range(WIDTH):
                             here = node[i + np.uint64(lane)]
                             if APART:

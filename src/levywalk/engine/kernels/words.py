@@ -17,6 +17,7 @@ MIX_2 = np.uint64(draws.MIX_2)
 JUMP = np.uint64(draws.JUMP)
 HOP = np.uint64(draws.HOP)
 MINIBATCH = np.uint64(draws.MINIBATCH)
+PASS = np.uint64(draws.PASS)
 BIT = np.uint64(1)
 LOW = np.uint64(0xFFFFFFFF)
 S11 = np.uint64(11)
@@ -71,6 +72,17 @@ def divide(word, count):  # type: ignore[no-untyped-def]
     low = (word & LOW) * count
     total = (word >> S32) * count + (low >> S32)
     return total >> S32, (total << S32) | (low & LOW)
+
+
+@njit(inline="always")
+def propose(word, place):  # type: ignore[no-untyped-def]
+    """Return the fraction of a proposal, in the lower 32 bits of a word, and the edge proposed.
+
+    ``place`` has a node's first edge in its upper half, and its degree in its lower half.
+    """
+    degree = place & LOW
+    total = (word >> S32) * degree + (((word & LOW) * degree) >> S32)
+    return total, (place >> S32) + (total >> S32)
 
 
 @njit(inline="always")

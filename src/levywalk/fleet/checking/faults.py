@@ -40,12 +40,13 @@ import numpy as np
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.setup.build import Fleet
 from levywalk.network import Network, erdos_renyi, grid, ring, star, watts_strogatz
-from levywalk.problem import Logistic, Problem, heterogeneous
+from levywalk.problem import LeastSquares, Logistic, Problem, heterogeneous
 from levywalk.walks import Walk, mhlj, switching, unif_rw, weight_rw
 
 NETWORKS = ("ring", "ws", "grid", "er", "star")
 DESIGNS = ("mhlj", "weight_rw", "unif_rw", "switching")
 PROBLEMS = ("least squares", "logistic")
+SOME_IDLE = "some idle"  # least squares of which every third node has no data; only if asked for
 HOLDER, GUARDIAN, NEXT = -1, -2, -3
 ROLES = (HOLDER, GUARDIAN, NEXT)
 KINDS = (
@@ -128,6 +129,8 @@ class FaultSchedule:
         )
         fleet = _fleet(self.network, self.nodes, self.design, self.problem, self.steps)
         start = Random(self.seed).randrange(fleet.network.n)
+        if fleet.index(start) < 0:  # the walk starts at a node with data
+            start = fleet.start
         return replace(fleet, terms=terms, seed=self.seed, shared_key=self.shared_key, start=start)
 
     def written(self) -> str:
@@ -268,6 +271,12 @@ def _network(family: str, n: int) -> Network:
 def _problem(kind: str, n: int) -> Problem:
     if kind == "least squares":
         return heterogeneous(n, dim=3, sigma2_high=20.0, important=1, seed=n)
+    if kind == SOME_IDLE:
+        whole = heterogeneous(n, dim=3, sigma2_high=20.0, important=1, seed=n)
+        holders = np.flatnonzero(np.arange(n) % 3)
+        return LeastSquares(
+            whole.features[holders], whole.targets[holders], node=holders, idle="pass"
+        )
     rng = np.random.default_rng(n)
     features = rng.normal(size=(2 * n, 2)) * np.where(np.arange(2 * n) < 2, 3.0, 1.0)[:, None]
     return Logistic(features, rng.integers(0, 2, 2 * n), node=np.repeat(np.arange(n), 2), ridge=0.1)

@@ -29,7 +29,8 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.engine.bind import bind_phases
-from levywalk.fleet.checking.invariants import Violation, check_replay
+from levywalk.fleet.checking.violation import Violation
+from levywalk.fleet.checking.walk_replay import check_replay
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
 from levywalk.fleet.protocol.node_step import Visit
@@ -264,8 +265,9 @@ def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> in
                     )
             if t < fleet.published.steps:
                 gamma = min(float(phase.step_sizes(t, t + 1)[0]), phase.published.most)
-                gradient = update.gradient(fleet.problem, v, x, partial(fleet.key(v).word, t))
-                x = x - gamma * (phase.bound.weights[v] * gradient)
+                i, word = fleet.index(v), partial(fleet.key(v).word, t)
+                gradient = update.gradient(fleet.problem, i, x, word)
+                x = x - gamma * (phase.bound.weights[i] * gradient)
         at[epoch, max(steps, default=own.base - 1) + 1] = x
     return compared
 

@@ -13,8 +13,9 @@ from random import Random
 from typing import Any
 
 from levywalk.fleet.checking.faults import FaultSchedule, ScheduledFault
-from levywalk.fleet.checking.invariants import Invariants, Violation
+from levywalk.fleet.checking.invariants import Invariants
 from levywalk.fleet.checking.transcript import shown, slot_text
+from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.events import (
     Again,
     Effect,

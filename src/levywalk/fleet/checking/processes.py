@@ -21,12 +21,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from levywalk.fleet.checking.invariants import Violation
 from levywalk.fleet.checking.logs import Judged, judge_folder
 from levywalk.fleet.checking.namespaces import Namespaces, NoNamespaces
 from levywalk.fleet.checking.process_faults import FaultInjector, Tally
 from levywalk.fleet.checking.proxy import Proxy
 from levywalk.fleet.checking.running_fleet import Links, RunningFleet
+from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.setup.create import create
 from levywalk.network import Network, erdos_renyi, ring, watts_strogatz

@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.checking.invariants import Violation
+from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.protocol.records import Guarded, Held, HeldStatus
 from levywalk.fleet.runtime.control import NoAnswer, ask
-from levywalk.fleet.runtime.process import ENVIRONMENT, command
+from levywalk.fleet.runtime.launch import ENVIRONMENT, command
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import fleet_of
 from levywalk.fleet.storage.errors import NodeStoreError

@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import networkx as nx
-
 from levywalk.fleet.checking.faults import FaultSchedule, draw
-from levywalk.fleet.checking.invariants import Violation, WalkCost
+from levywalk.fleet.checking.invariants import WalkCost
 from levywalk.fleet.checking.machines import Maker, genuine
+from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.world import World
 
 PATIENCE = 3000.0  # virtual seconds from the end of all faults to the end of the walk
@@ -94,17 +93,29 @@ def promised(world: World) -> bool:
     """Return whether the walk must end: the remaining nodes are connected, and every leaving node
     has one of them as a neighbour.
     """
-    graph: nx.Graph[int] = nx.Graph()
-    graph.add_nodes_from(v for v, site in enumerate(world.sites) if not site.dead)
-    edges = [(v, int(u)) for v in graph for u in world.fleet.network.neighbours(v)] + world.joined
-    graph.add_edges_from((v, u) for v, u in edges if v in graph and u in graph)
-    leaving = {v for v in graph if world.sites[v].disk.own.leaving}
-    staying = graph.subgraph(set(graph) - leaving)
+    alive = [v for v, site in enumerate(world.sites) if not site.dead]
+    near: dict[int, set[int]] = {v: set() for v in alive}
+    edges = [(v, int(u)) for v in alive for u in world.fleet.network.neighbours(v)] + world.joined
+    for v, u in edges:
+        if v in near and u in near and v != u:
+            near[v].add(u)
+            near[u].add(v)
+    leaving = {v for v in alive if world.sites[v].disk.own.leaving}
+    staying = set(alive) - leaving
     return (
-        len(staying) > 1
-        and nx.is_connected(staying)
-        and all(set(graph[v]) - leaving for v in leaving)
+        len(staying) > 1 and _connected(staying, near) and all(near[v] - leaving for v in leaving)
     )
+
+
+def _connected(nodes: set[int], near: dict[int, set[int]]) -> bool:
+    """Return whether each of the nodes reaches all others through them."""
+    first = min(nodes)
+    reached, waiting = {first}, [first]
+    while waiting:
+        new = (near[waiting.pop()] & nodes) - reached
+        reached |= new
+        waiting += new
+    return reached == nodes
 
 
 def sweep(seeds: Iterable[int], make: Maker = genuine) -> ScheduleOutcome:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from levywalk.fleet.checking.faults import FaultSchedule
-from levywalk.fleet.checking.invariants import Violation
 from levywalk.fleet.checking.machines import Maker, genuine
 from levywalk.fleet.checking.schedules import see
+from levywalk.fleet.checking.violation import Violation
 from levywalk.fleet.checking.world import World
 
 SIMPLER: tuple[dict[str, Any], ...] = (

@@ -155,6 +155,7 @@ class ScriptedSite:
     """
 
     scores = SCORES
+    idle = stuck = False
 
     def __init__(self, setting: SmallFleet, v: int) -> None:
         self.setting, self.node, self.published = setting, v, ScriptedWalk(setting)
@@ -167,6 +168,10 @@ class ScriptedSite:
     def know(self, neighbours: Sequence[Neighbour], degree: int) -> None:
         """Note which neighbours are connected."""
         self.up = [u.node for u in neighbours if u.up]
+
+    def updates(self, token: Token) -> bool:
+        """Return whether the next decision begins with an update."""
+        return not token.jumping
 
     def decide(self, token: Token) -> tuple[Token, int]:
         """Note the update, unless in a jump, and look up the move."""

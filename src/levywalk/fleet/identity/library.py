@@ -4,9 +4,9 @@ installed.
 
 from __future__ import annotations
 
-from levywalk.errors import InvalidParameter
+from levywalk.extras import needs
 
-try:
+with needs("fleet", "a fleet of real nodes"):
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes
@@ -28,10 +28,6 @@ try:
         load_pem_private_key,
     )
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-except ImportError:
-    raise InvalidParameter(
-        "keys and certificates need the package cryptography: pip install 'levywalk[fleet]'"
-    ) from None
 
 __all__ = [
     "SECP256R1",

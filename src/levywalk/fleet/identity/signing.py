@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from levywalk.errors import InvalidParameter
+from levywalk.extras import needs
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -50,13 +50,8 @@ def new_signers(nodes: Iterable[int]) -> dict[int, Ed25519]:
     >>> two.verify(1, b"to 7", one.sign(b"to 7")), two.verify(1, b"to 8", one.sign(b"to 7"))
     (True, False)
     """
-    try:
+    with needs("fleet", "a signed hand-off", "cryptography"):
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    except ImportError:
-        raise InvalidParameter(
-            "signed hand-offs need the package cryptography: pip install 'levywalk[fleet]', or "
-            "leave them unsigned"
-        ) from None
     own = {v: Ed25519PrivateKey.generate() for v in nodes}
     public = {v: key.public_key() for v, key in own.items()}
     return {v: Ed25519(key, public) for v, key in own.items()}

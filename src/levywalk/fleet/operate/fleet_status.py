@@ -39,6 +39,7 @@ class NodeView(NamedTuple):
     lines: tuple[Archived | Began, ...]  # lines of its log that are not visits
     last: Visit | None  # the last line of its log
     error: str | None  # why its disk cannot be read
+    name: str | None = None  # in the network file
 
     @property
     def tokens(self) -> list[dict[str, Any]]:
@@ -79,9 +80,8 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
                 about = about if disk is None else describe(disk)
     except NodeStoreError as damage:
         error = str(damage)
-    return NodeView(
-        file.id, pid, answer is not None, about if answer is None else answer, lines, last, error
-    )
+    known = about if answer is None else answer
+    return NodeView(file.id, pid, answer is not None, known, lines, last, error, file.name)
 
 
 def fleet_status(views: Sequence[NodeView], manifest: Manifest, *, begun: bool) -> dict[str, Any]:
@@ -124,6 +124,7 @@ def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, A
     loss = about.get("loss")
     return {
         "id": one.id,
+        "name": one.name,
         "pid": one.pid,
         "up": one.pid is not None,
         "answers": one.answers,

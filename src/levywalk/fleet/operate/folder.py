@@ -24,6 +24,7 @@ from typing import Any
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, look
 from levywalk.fleet.operate.log_text import short
+from levywalk.fleet.operate.node_processes import looks, reap, start_process, tail
 from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.node_status import running
@@ -33,11 +34,6 @@ from levywalk.whole_files import write_whole
 
 MANIFEST, BEGUN, LOG = "manifest.json", "begun", "node.log"
 PATIENCE = 120.0  # seconds for a fleet to start
-_WAIT = 0.05, 0.5  # seconds between looks, at first and at most
-_TAIL = 5  # lines of a log that tell why a process ended
-_children: dict[
-    int, subprocess.Popen[bytes]
-] = {}  # child processes, by pid; they must be waited for when they end
 
 Say = Callable[[str], None]
 
@@ -91,7 +87,7 @@ class FleetFolder:
 
     def views(self, patience: float = 1.0) -> list[NodeView]:
         """Look at every node, for at most this many seconds."""
-        _reap()
+        reap()
         return look(self.files, self.manifest, patience=patience)
 
     def status(self, patience: float = 1.0) -> dict[str, Any]:
@@ -146,37 +142,19 @@ class FleetFolder:
             keep running.
         """
         until = time.monotonic() + timeout
-        _reap()
+        reap()
         down = [v for v, file in self.files.items() if running(file.state) is None]
-        started = {v: self._start(v) for v in down}
+        started = {v: start_process(self.place(v), self.log(v)) for v in down}
         self._await_answers(started, until, say)
         if not self.begun and self.whole:
             self._await_begin(until, say)
         return down
 
-    def _start(self, node: int) -> subprocess.Popen[bytes]:
-        from levywalk.fleet.runtime.process import ENVIRONMENT, command
-
-        place = self.place(node)
-        with (place / LOG).open("ab") as log:
-            process = subprocess.Popen(
-                command(place / "node.toml"),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                close_fds=True,
-                env=os.environ | ENVIRONMENT,
-                cwd=place,
-            )
-        _children[process.pid] = process
-        return process
-
     def _await_answers(
         self, started: dict[int, subprocess.Popen[bytes]], until: float, say: Say
     ) -> None:
         waited, ended = set(self.files), {}
-        for _ in _looks(until):
+        for _ in looks(until):
             for v, process in started.items():
                 # A node that another command has started meanwhile counts as well.
                 if (
@@ -192,7 +170,7 @@ class FleetFolder:
                 break
         problems = [
             f"node {v} ended with exit code {process.returncode}; the end of "
-            f"{self.log(v)}:\n{_tail(self.log(v))}"
+            f"{self.log(v)}:\n{tail(self.log(v))}"
             for v, process in sorted(ended.items())
         ]
         for v in sorted(waited):
@@ -225,7 +203,7 @@ class FleetFolder:
 
     def _await_begin(self, until: float, say: Say) -> bool:
         start = self.manifest.start
-        for _ in _looks(until):
+        for _ in looks(until):
             views = self.views()
             if any(one.tokens or one.about["epoch"] != list(FIRST) for one in views):
                 self._mark()
@@ -272,7 +250,7 @@ class FleetFolder:
         FleetProblem
             If some still run.
         """
-        _reap()
+        reap()
         runs = {
             v: pid for v, file in self.files.items() if (pid := running(file.state)) is not None
         }
@@ -314,8 +292,8 @@ class FleetFolder:
 
     def _await_end(self, runs: dict[int, int], until: float, say: Say) -> set[int]:
         left = set(runs)
-        for _ in _looks(until):
-            _reap()
+        for _ in looks(until):
+            reap()
             left = {v for v in left if running(self.files[v].state) == runs[v]}
             say(f"{len(runs) - len(left)} of {len(runs)} nodes have ended")
             if not left:
@@ -396,7 +374,7 @@ def begin_at(path: str | Path, timeout: float = PATIENCE, say: Say = _nothing) -
             f"{path} must be the file of node {start}, where the walk starts, got the file of node "
             f"{file.id}"
         )
-    for _ in _looks(time.monotonic() + timeout):
+    for _ in looks(time.monotonic() + timeout):
         about = control.ask(file.state, "status")
         if about["held"] or about["final"] or about["epoch"] != list(FIRST):
             return False
@@ -432,32 +410,3 @@ def _edges_down(one: NodeView) -> Iterator[tuple[int, int, str]]:
     for u, edge in one.about["edges"].items():
         if not edge["up"]:
             yield one.id, int(u), edge.get("why") or "not agreed yet"
-
-
-def _looks(until: float) -> Iterator[None]:
-    """Yield at once, and then after growing pauses, until the time is over."""
-    pause = _WAIT[0]
-    while True:
-        yield
-        left = until - time.monotonic()
-        if left <= 0:
-            return
-        time.sleep(min(pause, left))
-        pause = min(1.5 * pause, _WAIT[1])
-
-
-def _reap() -> None:
-    """Wait for child processes that have ended."""
-    for pid, process in list(_children.items()):
-        if process.poll() is not None:
-            del _children[pid]
-
-
-def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 8192))
-            lines = file.read().decode(errors="replace").splitlines()
-    except OSError as error:
-        return f"  ({error.strerror})"
-    return "\n".join(f"  {line}" for line in lines[-_TAIL:])

@@ -205,16 +205,17 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
         transfers=transfers,
         bytes=transfers * published.method.token_bytes,
         small_messages=small,
-        visits=np.bincount(walk[walk >= 0], minlength=problem.n)[None],
+        visits=np.bincount(walk[walk >= 0], minlength=fleet.network.n)[None],
         walk=walk,
         final_node=np.array([node]),
         model=np.array([last.model]),
         diverged_at=np.array([last.diverged_at]),
         switched_at=np.array([last.switched_at if fleet.design.detector is not None else -1]),
-        target=bound.law,
+        target=bound.spread(bound.law),
         optimum=measure.optimum,
         provenance=_provenance(chain, logs, fleet, bound.largest, last)
         | {"loss": measure.describe()},
+        node_names=fleet.network.given_names,
     )
 
 

@@ -59,6 +59,8 @@ from levywalk.fleet.protocol.node_step import visit_of
 from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldStatus, Known
 from levywalk.fleet.protocol.token import Token
 
+_PASSES = 64  # decisions of a node without data in one turn: no update ends its stay
+
 
 class HandOff(Guardian):
     """What a node does as the holder of the token.
@@ -107,6 +109,10 @@ class HandOff(Guardian):
         """Return whether the guardian needs a newer copy before the next update."""
         return held.token.step - held.copied >= self.terms.renew_after and not held.token.jumping
 
+    def _over(self, token: Token) -> bool:
+        """Return whether the walk ends here, which it does at a node with data only."""
+        return self.site.updates(token) and self.published.ends(token)
+
     def _turn(self, event: Turn, now: float) -> None:
         """Update and decide, until the token must move, the guardian needs a copy, or the walk is
         over.
@@ -115,13 +121,13 @@ class HandOff(Guardian):
         if held is None or held.status != HeldStatus.ACTIVE:
             return
         token, to, self.made = held.token, NOBODY, 0
-        while not self.published.ends(token):
+        while not self._over(token):
             if token.step - held.copied >= self.terms.renew_after and not token.jumping:
                 break
-            if self.made == self.burst:
+            if self.made == self.burst or (self.site.idle and self.made == _PASSES):
                 break
             self.made += 1
-            if not token.jumping:
+            if self.site.updates(token):
                 self._lines.append(visit_of(token, self.published.recorded(token.step)))
             token, to = self.site.decide(token)
             if to != self.id:
@@ -132,7 +138,7 @@ class HandOff(Guardian):
             held = held._replace(status=HeldStatus.MOVING, token=token, to=to)
             self._put("held", held)
             self._send(to, Prepare(self._outgoing(held)[0], held.guardian))
-        elif self.published.ends(token):
+        elif self._over(token):
             self._end(token)
             return
         else:
@@ -140,7 +146,10 @@ class HandOff(Guardian):
             self._put("held", held)
             if not self._must_renew(held):
                 self._commit()
-                self.out.append(Again())
+                if self.site.stuck:  # nothing changes here before a neighbour is back
+                    self.retry_at = now + self.terms.retry
+                else:
+                    self.out.append(Again())
                 return
             self._send(held.guardian, Renew(token))
         self.retry_at = now + self.terms.retry

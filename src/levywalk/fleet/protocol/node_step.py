@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,10 +21,19 @@ from levywalk.draws import Key, Words
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.tensors import sealed_model
 from levywalk.fleet.protocol.token import Token
-from levywalk.memory import PerEdge, Sizes, packed, token_bytes, unpacked
+from levywalk.memory import Kind, Number, PerEdge, Sizes, packed, token_bytes, unpacked
 from levywalk.problem import Problem
 from levywalk.schedule import Schedule
-from levywalk.step import DETECTOR, Ask, Method, PublishedPhase, Site, Travelling, step
+from levywalk.step import (
+    DETECTOR,
+    MOST_PASSES,
+    Ask,
+    Method,
+    PublishedPhase,
+    Site,
+    Travelling,
+    step,
+)
 from levywalk.updates import LocalData, Update, as_update, check_update
 from levywalk.walks import BoundDetector, Detector, LocalView, Walk
 
@@ -31,6 +41,7 @@ if TYPE_CHECKING:
     from levywalk.network import Network
 
 STOPS = ("steps", "detector")
+PASSES = "passes"  # the entry of a token's memory that counts passes
 _MOST = 1 << 62  # of a counter in a token: there must be room to go on counting
 
 
@@ -48,6 +59,9 @@ class PublishedWalk:
         "steps": after that many updates; "detector": also when the model has settled.
     record_every
         One model is kept in the log every so many steps.
+    idle
+        The number of nodes without data, which pass the model on. If there are some, the memory of
+        a token begins with the number of passes since the last update.
 
     Examples
     --------
@@ -66,6 +80,7 @@ class PublishedWalk:
     steps: int
     stop: str = "steps"
     record_every: int = 1
+    idle: int = 0
 
     @classmethod
     def of(
@@ -89,7 +104,7 @@ class PublishedWalk:
 
         checks.choice("stop", stop, STOPS)
         steps = checks.integer("steps", steps, low=1)
-        update = as_update(update)
+        update = as_update(update).fitted(problem)
         check_update(update, problem)
         phases = bind_phases(network, problem, design, update, step_size)
         check_local(design, update)
@@ -108,7 +123,8 @@ class PublishedWalk:
             if record_every is None
             else checks.integer("record_every", record_every, low=1)
         )
-        return cls(method_of(phases, update, detector, problem), steps, stop, every)
+        method = method_of(phases, update, detector, problem)
+        return cls(method, steps, stop, every, network.n - problem.n)
 
     @property
     def phases(self) -> tuple[PublishedPhase, ...]:
@@ -130,14 +146,21 @@ class PublishedWalk:
         """What tells that the model has settled."""
         return self.method.detector
 
+    @cached_property
+    def token_memory(self) -> dict[str, Kind]:
+        """All entries that travel with the model, by full name, in the order of the bytes."""
+        passes: dict[str, Kind] = {PASSES: Number(np.int64)} if self.idle else {}
+        return passes | self.method.token_memory
+
     @property
     def memory_bytes(self) -> int:
         """How many bytes travel with the model."""
-        return token_bytes(self.method.token_memory, self.dim)
+        return token_bytes(self.token_memory, self.dim)
 
     def first_token(self, model: Floats) -> Token:
         """Return the token before step 0."""
-        return Token.first(model, packed(self.method.first_memory(), self.method.token_memory))
+        first = {PASSES: np.array(0)} | self.method.first_memory()
+        return Token.first(model, packed(first, self.token_memory))
 
     def ends(self, token: Token) -> bool:
         """Return whether the walk is over: the last update's move is made."""
@@ -185,10 +208,15 @@ class PublishedWalk:
                 f"switched at {token.switched_at}, diverged at {token.diverged_at} of "
                 f"{self.steps} steps is impossible"
             )
-        if not -1 <= token.came_from < self.method.n:
-            return f"a token that came from node {token.came_from} of {self.method.n} is impossible"
+        nodes = self.method.n + self.idle
+        if not -1 <= token.came_from < nodes:
+            return f"a token that came from node {token.came_from} of {nodes} is impossible"
         if token.memory.dtype != np.uint8 or token.memory.shape != (self.memory_bytes,):
             return f"a memory of {self.memory_bytes} bytes was expected, got {len(token.memory)}"
+        if self.idle:
+            passes = int(unpacked(token.memory, self.token_memory, self.dim)[PASSES])
+            if not 0 <= passes <= MOST_PASSES:
+                return f"{passes} passes since the last update are impossible"
         return None if self.detector is None else self._refuses_averages(token)
 
     def _refuses_averages(self, token: Token) -> str | None:
@@ -268,6 +296,11 @@ class NodeSite:
 
     Under the policy "counted" a node is one of its own neighbours.
 
+    Parameters
+    ----------
+    problem, index
+        The node's data, as a node of a problem; None if it has no data and passes the model on.
+
     Attributes
     ----------
     memory
@@ -280,18 +313,32 @@ class NodeSite:
         self,
         published: PublishedWalk,
         node: int,
-        problem: Problem,
+        problem: Problem | None,
         index: int,
         scores: tuple[float, ...],
         key: Key,
     ) -> None:
         self.published, self.node, self.key, self.scores = published, node, key, scores
         method = published.method
-        self._local = LocalData(problem, index, method.n)
+        self._local = None if problem is None else LocalData(problem, index, method.n)
         self._site = Site(method, node, self._local, scores, [])
         self.memory: dict[str, AnyArray] = {}
         self._edges: list[int] = []
         self.views: list[LocalView] = []
+
+    @property
+    def idle(self) -> bool:
+        """Whether the node has no data and only passes the model on."""
+        return self._local is None
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the node has no data and no neighbour that it could pass the model on to."""
+        return self.idle and not any(u != self.node for u in self.views[0].live)
+
+    def updates(self, token: Token) -> bool:
+        """Return whether the node's next decision on a token begins with an update."""
+        return not token.jumping and not self.idle
 
     @property
     def ask(self) -> Ask | None:
@@ -336,7 +383,8 @@ class NodeSite:
         if not declared:
             return
         degree = len(self.views[0].neighbours) if self.views else 0
-        sizes = Sizes(self.published.dim, degree, self._local.n_samples)
+        samples = 0 if self._local is None else self._local.n_samples
+        sizes = Sizes(self.published.dim, degree, samples)
         self.memory = {
             name: np.full(kind.shape(sizes), kind.initial, kind.dtype)
             for name, kind in declared.items()
@@ -350,15 +398,17 @@ class NodeSite:
         return {name: array.copy() for name, array in self.memory.items()}
 
     def decide(self, token: Token) -> tuple[Token, int]:
-        """Make the walk's step: update the model, unless it is in a jump, and choose where it goes.
+        """Make the walk's step: update the model, unless it is in a jump or the node has no data,
+        and choose where it goes.
 
         Returns the new token and the node. Update and choice are functions of the token, the data,
         the memory and the key alone: asked again, after a crash, the answer is the same.
         """
-        method = self.published.method
+        published, method = self.published, self.published.method
         carried: Any = {}
-        if method.token_memory:
-            carried = unpacked(token.memory, method.token_memory, method.dim)
+        if published.token_memory:
+            carried = unpacked(token.memory, published.token_memory, method.dim)
+        passes = int(carried.pop(PASSES)) if published.idle else 0
         before = Travelling(
             token.model,
             carried,
@@ -371,17 +421,19 @@ class NodeSite:
             token.diverged_at,
             token.hops,
             token.small_messages,
+            passes,
         )
         self._site.memory = self.memory
-        t = token.step - 1 if token.distance else token.step
+        t = token.step if self.updates(token) else max(token.step - 1, 0)
         after, to = step(self._site, before, Words(self.key, t))
+        kept = after.memory
+        if published.idle:
+            kept = {PASSES: np.array(after.passes), **kept}
         return (
             token._replace(
                 version=token.version + 1,
                 model=after.model if after.model is token.model else sealed_model(after.model),
-                memory=sealed_model(packed(after.memory, method.token_memory))
-                if carried
-                else token.memory,
+                memory=sealed_model(packed(kept, published.token_memory)) if kept else token.memory,
                 step=after.step,
                 hop=after.hop,
                 distance=after.distance,

@@ -15,120 +15,78 @@ from levywalk.fleet.protocol.records import HeldStatus
 if TYPE_CHECKING:
     from levywalk.fleet.runtime.process import Process
 _PATIENCE = 5.0  # seconds for a request to arrive
+_ABOUT = {
+    "up_seconds": ("gauge", "Seconds since the process started."),
+    "epoch": ("gauge", "How often the token was restored, as far as this node knows."),
+    "holds_token": ("gauge", "1 while this node holds the token."),
+    "guards_token": ("gauge", "1 while this node guards the token."),
+    "finished": ("gauge", "1 when this node knows the end of the walk."),
+    "step": ("gauge", "Updates of the last model at this node."),
+    "transfers": ("gauge", "Hand-offs of the last model at this node."),
+    "neighbours": ("gauge", "Neighbours in the node file."),
+    "neighbours_connected": ("gauge", "Neighbours that are connected now."),
+    "out_of_order": ("gauge", "1 while the node waits after an error, such as a full disk."),
+    "commits_total": ("counter", "Transactions on the disk since the process started."),
+    "regenerations_total": ("counter", "Tokens restored by this node."),
+    "refused_total": ("counter", "Messages refused."),
+    "messages_sent_total": ("counter", "Messages sent to neighbours."),
+    "messages_dropped_total": (
+        "counter",
+        "Messages dropped because a neighbour was not connected or too slow.",
+    ),
+    "certificate_expires_seconds": ("gauge", "When the node's certificate expires, as Unix time."),
+    "hops_per_second": (
+        "gauge",
+        "Hand-offs per second of the fleet, measured between two visits here.",
+    ),
+    "local_loss": ("gauge", "This node's own loss of the last model that it received."),
+}  # the kind of every metric, and what it says
 
 
 def text(process: Process) -> str:
     """Return all metrics in Prometheus' text format."""
+    lines = []
+    for name, value in _values(process).items():
+        kind, about = _ABOUT[name]
+        full = f"levywalk_{name}"
+        lines += [
+            f"# HELP {full} {about}",
+            f"# TYPE {full} {kind}",
+            f'{full}{{node="{process.file.id}"}} {value:.17g}',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _values(process: Process) -> dict[str, float]:
+    """Return the metrics that are known now."""
     disk, file = process.node.disk, process.file
     seen, rate, loss = process.sightings.seen, process.sightings.rate(), process.sightings.loss()
     holds = disk.held is not None and disk.held.status != HeldStatus.PREPARED
     guards = disk.guarded is not None and disk.guarded.register is None and disk.final is None
     links = process.transport.links.values()
-    rows: list[tuple[str, str, str, float]] = [
-        ("up_seconds", "gauge", "Seconds since the process started.", time.time() - process.began),
-        (
-            "epoch",
-            "gauge",
-            "How often the token was restored, as far as this node knows.",
-            disk.known.epoch.counter,
-        ),
-        (
-            "holds_token",
-            "gauge",
-            "1 while this node holds the token.",
-            float(holds),
-        ),
-        ("guards_token", "gauge", "1 while this node guards the token.", float(guards)),
-        (
-            "finished",
-            "gauge",
-            "1 when this node knows the end of the walk.",
-            float(disk.final is not None),
-        ),
-        (
-            "step",
-            "gauge",
-            "Updates of the last model at this node.",
-            0 if seen is None else seen.step,
-        ),
-        (
-            "transfers",
-            "gauge",
-            "Hand-offs of the last model at this node.",
-            0 if seen is None else seen.transfers,
-        ),
-        ("neighbours", "gauge", "Neighbours in the node file.", len(file.neighbours)),
-        (
-            "neighbours_connected",
-            "gauge",
-            "Neighbours that are connected now.",
-            sum(link.open for link in links),
-        ),
-        (
-            "out_of_order",
-            "gauge",
-            "1 while the node waits after an error, such as a full disk.",
-            float(bool(process.out_of_order)),
-        ),
-        (
-            "commits_total",
-            "counter",
-            "Transactions on the disk since the process started.",
-            process.counts["commits"],
-        ),
-        (
-            "regenerations_total",
-            "counter",
-            "Tokens restored by this node.",
-            process.counts["regenerated"],
-        ),
-        ("refused_total", "counter", "Messages refused.", process.counts["refused"]),
-        (
-            "messages_sent_total",
-            "counter",
-            "Messages sent to neighbours.",
-            sum(link.sent for link in links),
-        ),
-        (
-            "messages_dropped_total",
-            "counter",
-            "Messages dropped because a neighbour was not connected or too slow.",
-            sum(link.dropped for link in links),
-        ),
-        (
-            "certificate_expires_seconds",
-            "gauge",
-            "When the node's certificate expires, as Unix time.",
-            process.identity.certificate.not_valid_after_utc.timestamp(),
-        ),
-    ]
+    values: dict[str, float] = {
+        "up_seconds": time.time() - process.began,
+        "epoch": disk.known.epoch.counter,
+        "holds_token": float(holds),
+        "guards_token": float(guards),
+        "finished": float(disk.final is not None),
+        "step": 0 if seen is None else seen.step,
+        "transfers": 0 if seen is None else seen.transfers,
+        "neighbours": len(file.neighbours),
+        "neighbours_connected": sum(link.open for link in links),
+        "out_of_order": float(bool(process.out_of_order)),
+        "commits_total": process.counts["commits"],
+        "regenerations_total": process.counts["regenerated"],
+        "refused_total": process.counts["refused"],
+        "messages_sent_total": sum(link.sent for link in links),
+        "messages_dropped_total": sum(link.dropped for link in links),
+        "certificate_expires_seconds": process.identity.certificate.not_valid_after_utc.timestamp(),
+    }
     if rate is not None:
-        rows.append(
-            (
-                "hops_per_second",
-                "gauge",
-                "Hand-offs per second of the fleet, measured between two visits here.",
-                rate,
-            )
-        )
+        values["hops_per_second"] = rate
     if loss is not None:
-        rows.append(
-            (
-                "local_loss",
-                "gauge",
-                "This node's own loss of the last model that it received.",
-                loss["value"],
-            )
-        )
-    lines = []
-    for name, kind, about, value in rows:
-        full = f"levywalk_{name}"
-        lines += [
-            f"# HELP {full} {about}",
-            f"# TYPE {full} {kind}",
-            f'{full}{{node="{file.id}"}} {value:.17g}',
-        ]
-    return "\n".join(lines) + "\n"
+        values["local_loss"] = loss["value"]
+    return values
 
 
 async def serve(address: str, process: Process) -> asyncio.Server:

@@ -4,6 +4,8 @@ about them.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from levywalk.arrays import Ints
@@ -32,13 +34,18 @@ class OwnProblem(GeneralizedLinear):
         self.sorted_features, self.sorted_targets = self.features, self.targets
 
 
-def own_problem(manifest: Manifest, nodefile: NodeFile) -> GeneralizedLinear:
+def own_problem(manifest: Manifest, nodefile: NodeFile) -> GeneralizedLinear | None:
     """Read a node's own data, as a problem with one node, which is node 0.
+
+    A node that the manifest lists as one without data has none.
 
     The file is one that `levywalk.load_dataset` reads: npz with the arrays features and targets,
     CSV whose last column is the target, or LIBSVM.
     """
     path = nodefile.data
+    if nodefile.id in manifest.idle:
+        _require_empty(path, nodefile.id)
+        return None
     try:
         features, targets = load_dataset(path, dim=manifest.n_features)
         return OwnProblem(features, targets, manifest.loss, ridge=manifest.ridge)
@@ -53,10 +60,24 @@ def own_problem(manifest: Manifest, nodefile: NodeFile) -> GeneralizedLinear:
         ) from None
 
 
-def scores(manifest: Manifest, problem: GeneralizedLinear, degree: int) -> tuple[float, ...]:
+def _require_empty(path: Path, node: int) -> None:
+    """Refuse samples that would never be used."""
+    try:
+        count = len(load_dataset(path)[1])
+    except LevywalkError:
+        return  # it is empty, missing, or no data file
+    raise InvalidData(
+        f"{path}: has {count} samples, but the manifest says that node {node} has no data; remove "
+        "them, or create the fleet again with levywalk fleet init"
+    )
+
+
+def scores(manifest: Manifest, problem: GeneralizedLinear | None, degree: int) -> tuple[float, ...]:
     """Return the node's scores t_v by phase, which its neighbours must know: 1, L_v, λL̄ +
-    (1-λ)L_v, or its degree.
+    (1-λ)L_v, or its degree. A node without data counts as one with L_v = L̄.
     """
+    if problem is None:
+        return manifest.scores(manifest.mean_smoothness, degree)
     if problem.n != 1:
         raise InvalidParameter(
             f"problem must have one node, got {problem.n} nodes; see own_problem"

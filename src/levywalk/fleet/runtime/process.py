@@ -26,7 +26,7 @@ from pathlib import Path
 from levywalk.draws import Domain, Key
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.fleet.identity.errors import ExpiryWarning
-from levywalk.fleet.identity.node_identity import TLS_1_3_ONLY, Identity
+from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.protocol.events import (
     Again,
     Effect,
@@ -54,6 +54,7 @@ from levywalk.fleet.protocol.records import Disk, Edge, HeldStatus, Known, Own, 
 from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime import control, metrics
 from levywalk.fleet.runtime.incarnation import Incarnation
+from levywalk.fleet.runtime.launch import ENVIRONMENT, command
 from levywalk.fleet.runtime.log_writer import LogWriter
 from levywalk.fleet.runtime.node_status import is_dead
 from levywalk.fleet.runtime.orders import Orders
@@ -69,13 +70,6 @@ from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.version import __version__
 from levywalk.whole_files import write_whole
 
-ENVIRONMENT = TLS_1_3_ONLY | {
-    "MALLOC_ARENA_MAX": "1",
-    "GRPC_ENABLE_FORK_SUPPORT": "0",
-    "GRPC_VERBOSITY": "NONE",  # the reason of a failed handshake is in the node's own log
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-}  # environment variables that a node's process must have from its start
 PEERS = "peers"
 _PAUSE = 5.0  # seconds until a node whose disk was full tries again
 
@@ -416,14 +410,6 @@ class Process:
         self.log("stopped")
         if self.failed:
             raise NodeStoreError(self.failed)
-
-
-def command(path: str | Path) -> list[str]:
-    """Return the command that starts a node's process.
-
-    Its environment must contain `ENVIRONMENT`.
-    """
-    return [sys.executable, "-m", "levywalk.fleet.runtime.process", str(path)]
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -19,7 +19,7 @@ _WINDOW = 30.0  # seconds over which hand-offs are counted
 class Sightings:
     """The visits of the token at one node, as far as the running process has seen them."""
 
-    def __init__(self, disk: Disk, problem: Problem) -> None:
+    def __init__(self, disk: Disk, problem: Problem | None) -> None:
         self.problem = problem
         self.visits: deque[tuple[float, int]] = (
             deque()
@@ -59,8 +59,11 @@ class Sightings:
         )
 
     def loss(self) -> dict[str, Any] | None:
-        """Return this node's own loss of the last model that it received, before its own update."""
-        if self.taken is None:
+        """Return this node's own loss of the last model that it received, before its own update.
+
+        A node without data has none.
+        """
+        if self.taken is None or self.problem is None:
             return None
         value = float(self.problem.local_loss(0, self.taken.model))
         return {"step": self.taken.step, "value": value} if math.isfinite(value) else None

@@ -50,8 +50,8 @@ from levywalk.fleet.runtime.wire import (
     proven,
 )
 from levywalk.fleet.setup.node_file import Peer
-from levywalk.fleet.storage.codec import Limits
 from levywalk.fleet.storage.failpoints import failpoint
+from levywalk.fleet.storage.limits import Limits
 from levywalk.version import __version__
 
 SERVICE, METHOD = "levywalk.fleet.v1.Node", "Talk"

@@ -35,7 +35,7 @@ from levywalk.fleet.protocol.tensors import (
 )
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.messages_pb2 import Frame
-from levywalk.fleet.storage.codec import Limits
+from levywalk.fleet.storage.limits import Limits
 
 FORMAT = 1
 CHUNK_MOST = CHUNK  # bytes of a tensor in one frame

@@ -20,7 +20,7 @@ from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.schedule import Schedule
-from levywalk.walks import Walk
+from levywalk.walks import Walk, nodes_with_data
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,17 @@ class Fleet:
 
     def site(self, v: int) -> NodeSite:
         """Return a node's own part of the walk: its data and its key."""
-        return NodeSite(self.published, v, self.problem, v, self.scores_of(v), self.key(v))
+        index = self.index(v)
+        problem = None if index < 0 else self.problem
+        return NodeSite(self.published, v, problem, index, self.scores_of(v), self.key(v))
+
+    def index(self, v: int) -> int:
+        """Return the number of a node in the problem, -1 if it has no data."""
+        holders = nodes_with_data(self.network, self.problem)
+        if holders is None:
+            return v
+        at = int(np.searchsorted(holders, v))
+        return at if at < len(holders) and holders[at] == v else -1
 
     def node(self, v: int, disk: Disk | None = None, signer: Signer | None = None) -> Node:
         """Return a node's state machine, with a new disk or the given one."""

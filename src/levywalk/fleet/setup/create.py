@@ -18,6 +18,7 @@ import io
 import secrets
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +35,17 @@ from levywalk.fleet.setup import deploy as deployment
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.deploy import Place
 from levywalk.fleet.setup.manifest import Manifest
-from levywalk.fleet.setup.node_file import NodeFile, Peer, node_files
+from levywalk.fleet.setup.node_file import LONGEST_NAME, NodeFile, Peer, node_files
 from levywalk.fleet.setup.places import places_of
 from levywalk.network import Network
 from levywalk.problem import (
     GeneralizedLinear,
-    LeastSquares,
-    Logistic,
     Problem,
     follows_its_loss,
     load_dataset,
+    problem_of,
 )
-from levywalk.problem.losses import LogisticLoss, Loss, SquaredError
+from levywalk.problem.losses import Loss
 from levywalk.progress import Progress
 from levywalk.registry import from_dict
 from levywalk.schedule import Schedule
@@ -70,14 +70,16 @@ class PrivateProblem:
         dim: int,
         mean_smoothness: float,
         *,
-        loss: str = "least_squares",
+        loss: str | dict[str, Any] = "least_squares",
         ridge: float = 0.0,
     ) -> None:
         self.n, self.dim = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)
         self.smoothness: Floats = np.full(
             self.n, checks.positive("mean_smoothness", mean_smoothness)
         )
-        self.sample_loss: Loss = from_dict("loss", {"kind": loss})
+        self.sample_loss: Loss = from_dict(
+            "loss", {"kind": loss} if isinstance(loss, str) else loss
+        )
         self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
 
     def local_loss(self, v: int, x: Floats) -> float:
@@ -259,6 +261,11 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
             f"problem must be made of samples and a loss, such as LeastSquares or Logistic, got "
             f"{type(problem).__name__}: a node computes its own loss"
         )
+    elif problem.sorted_targets.ndim > 1:  # type: ignore[attr-defined]
+        raise InvalidParameter(
+            "problem must have one target per sample on real nodes, whose data files have one "
+            "column for it; levywalk fleet simulate and levywalk run take several"
+        )
 
 
 def _write_fleet(
@@ -311,7 +318,7 @@ def _fill(
             place.listen,
             place.metrics,
             at / "manifest.json",
-            at / _write_data(at, fleet.problem, v),
+            at / _write_data(at, fleet.problem, fleet.index(v)),
             at / "state" if place.state is None else place.state,
             at / NODE_KEY,
             at / NODE_CERTIFICATE,
@@ -325,16 +332,28 @@ def _fill(
                 )
                 for u in near
             ),
+            _name(fleet.network, v),
         ).write(at / "node.toml")
         if progress is not None:
             progress.advance(1)
 
 
-def _write_data(folder: Path, problem: Problem, v: int) -> str:
-    """Write a node's own samples, readable by the owner alone; return the name of the file."""
+def _name(network: Network, v: int) -> str | None:
+    """Return the name of a node, if it has one that fits on a line."""
+    name = "" if network.given_names is None else network.names[v]
+    return name if 0 < len(name) <= LONGEST_NAME and name.isprintable() else None
+
+
+def _write_data(folder: Path, problem: Problem, index: int) -> str:
+    """Write a node's own samples, readable by the owner alone; return the name of the file.
+
+    A node without data has the index -1 and gets a file without samples.
+    """
     if not isinstance(problem, GeneralizedLinear):
         return "data.csv"
-    rows = slice(int(problem.offsets[v]), int(problem.offsets[v + 1]))
+    rows = slice(0, 0)
+    if index >= 0:
+        rows = slice(int(problem.offsets[index]), int(problem.offsets[index + 1]))
     archive = io.BytesIO()
     np.savez(archive, features=problem.sorted_features[rows], targets=problem.sorted_targets[rows])
     write_whole(folder / "data.npz", archive.getvalue(), 0o600)
@@ -352,21 +371,22 @@ def _network(folder: Path, manifest: Manifest, nodes: list[NodeFile]) -> Network
                 f"{folder}: node {v} has node {u} as a neighbour, but not the other way round: "
                 "correct one of the node files"
             )
-    return Network.from_edges(
+    network = Network.from_edges(
         [edge for edge in sorted(edges) if edge[0] < edge[1]],
         n=manifest.nodes,
         self_loops=manifest.self_loops,
         name=manifest.network,
     )
+    names = [node.name for node in nodes]
+    return network if None in names else replace(network, labels=np.array(names))
 
 
 def _problem(manifest: Manifest, nodes: list[NodeFile]) -> GeneralizedLinear:
-    parts = [load_dataset(node.data, dim=manifest.n_features) for node in nodes]
+    holders = [v for v in range(len(nodes)) if v not in manifest.idle]
+    parts = [load_dataset(nodes[v].data, dim=manifest.n_features) for v in holders]
     counts = [len(targets) for _, targets in parts]
     features, targets = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    whose = None if sum(counts) == len(nodes) else np.repeat(np.arange(len(nodes)), counts)
-    if isinstance(manifest.loss, SquaredError):
-        return LeastSquares(features, targets, whose, manifest.ridge)
-    if isinstance(manifest.loss, LogisticLoss):
-        return Logistic(features, targets, whose, manifest.ridge)
-    return GeneralizedLinear(features, targets, manifest.loss, whose, manifest.ridge)
+    alike = sum(counts) == len(nodes) == len(holders)  # one sample at every node
+    whose = None if alike else np.repeat(holders, counts)
+    given = (whose, manifest.ridge, "pass" if manifest.idle else "error")
+    return problem_of(features, targets, manifest.loss, *given)

@@ -13,6 +13,7 @@ import json
 import math
 import secrets
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.setup.fields import Fields, read_bytes
 from levywalk.fleet.setup.manifest_content import FORMAT, check_real, content_of, memory_schema
-from levywalk.fleet.storage.codec import Limits
+from levywalk.fleet.storage.limits import Limits
 from levywalk.problem.losses import Loss
 from levywalk.registry import from_dict, to_dict
 from levywalk.schedule import is_schedule
@@ -61,9 +62,11 @@ class Manifest:
     run
         A random name of this run, so that two fleets with the same settings differ.
     nodes, mean_smoothness
-        n and L̄.
+        The number of nodes, and L̄ of those with data.
     start
         The node where the walk starts.
+    idle
+        The nodes without data, in ascending order.
 
     Examples
     --------
@@ -98,6 +101,7 @@ class Manifest:
     seed: int
     shared: bool
     terms: HandOffTerms
+    idle: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, fleet: Fleet, *, name: str = "fleet", run: str | None = None) -> Manifest:
@@ -194,13 +198,14 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
     run = top.text("run", most=64)
     if len(run) < 16 or set(run) - set("0123456789abcdef"):
         raise top.bad("run", "16 to 64 hexadecimal digits")
-    network = top.table("network", needed=("name", "nodes", "self_loops"))
+    network = top.table("network", needed=("name", "nodes", "self_loops"), optional=("idle",))
     nodes = network.integer("nodes", low=2, high=_MOST_NODES)
+    idle = _idle(network, nodes)
     problem = top.table("problem", needed=("loss", "ridge", "mean_smoothness"))
     dim, x0 = _model(top)
     design, update = _methods(top)
     phases = _phases(top, design)
-    published, start = _walk(top, design, update, dim, phases, nodes)
+    published, start = _walk(top, design, update, dim, phases, nodes, idle)
     draws = top.table("draws", needed=("version", "seed", "shared_key"))
     if draws.integer("version", low=0, high=_MOST_SEED) != DRAWS_VERSION:
         raise draws.bad(
@@ -223,7 +228,22 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         draws.integer("seed", low=0, high=_MOST_SEED),
         draws.flag("shared_key"),
         _terms(top, hashlib.sha256(text).digest()),
+        idle,
     )
+
+
+def _idle(network: Fields, nodes: int) -> tuple[int, ...]:
+    """Return the nodes without data; at least two nodes have data."""
+    if "idle" not in network.values:
+        return ()
+    given = network.values["idle"]
+    fine = isinstance(given, list) and 0 < len(given) <= nodes - 2
+    fine = fine and all(type(v) is int and 0 <= v < nodes for v in given)
+    if not fine or any(u >= v for u, v in pairwise(given)):
+        raise network.bad(
+            "idle", f"a list of 1 to {nodes - 2} nodes below {nodes} in ascending order"
+        )
+    return tuple(given)
 
 
 def _loaded(text: bytes, source: str) -> Any:
@@ -351,6 +371,7 @@ def _walk(
     dim: int,
     phases: tuple[PublishedPhase, ...],
     nodes: int,
+    idle: tuple[int, ...],
 ) -> tuple[PublishedWalk, int]:
     walk = top.table("walk", needed=("steps", "stop", "detector", "record_every", "start"))
     steps = walk.integer("steps", low=1, high=_MOST_STEPS)
@@ -372,14 +393,18 @@ def _walk(
     if design.detector is not None and stop == "detector":
         raise walk.bad("stop", "steps for a switching design: its detector tells when to switch")
     every = walk.integer("record_every", low=1, high=_MOST_STEPS)
-    method = Method(phases, update, detector, dim, nodes)
+    method = Method(phases, update, detector, dim, nodes - len(idle))
+    published = PublishedWalk(method, steps, stop, every, len(idle))
     top.tables("memory", needed=("name", "dtype", "shape"))
-    if top.values["memory"] != memory_schema(method):
+    if top.values["memory"] != memory_schema(published):
         raise top.bad(
             "memory",
-            f"{memory_schema(method)}, which is what the design and the update declare here",
+            f"{memory_schema(published)}, which is what the design and the update declare here",
         )
-    return PublishedWalk(method, steps, stop, every), walk.integer("start", low=0, high=nodes - 1)
+    start = walk.integer("start", low=0, high=nodes - 1)
+    if start in idle:
+        raise walk.bad("start", "a node with data")
+    return published, start
 
 
 def _terms(top: Fields, digest: bytes) -> HandOffTerms:

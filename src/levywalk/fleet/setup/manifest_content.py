@@ -11,11 +11,11 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.draws import VERSION as DRAWS_VERSION
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.protocol.node_step import check_local
+from levywalk.fleet.protocol.node_step import PublishedWalk, check_local
 from levywalk.memory import Sizes
 from levywalk.problem.losses import Loss
 from levywalk.registry import to_dict
-from levywalk.step import Method, PublishedPhase
+from levywalk.step import PublishedPhase
 from levywalk.updates import Update
 from levywalk.walks import Scores, Walk
 
@@ -35,6 +35,7 @@ def content_of(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
             f"{type(problem).__name__}: a node computes its own loss"
         )
     check_real(design, published.update)
+    idle = [v for v in range(fleet.network.n) if fleet.index(v) < 0] if published.idle else []
     return {
         "format": FORMAT,
         "run": run,
@@ -43,6 +44,7 @@ def content_of(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
             "name": fleet.network.name,
             "nodes": fleet.network.n,
             "self_loops": fleet.network.self_loops,
+            **({"idle": idle} if idle else {}),
         },
         "model": {
             "dtype": "float64",
@@ -56,7 +58,7 @@ def content_of(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
         },
         "design": {"name": design.name, "recipe": to_dict("design", design)},
         "update": to_dict("update", published.update),
-        "memory": memory_schema(published.method),
+        "memory": memory_schema(published),
         "phases": [_phase(phase) for phase in published.phases],
         "walk": {
             "steps": published.steps,
@@ -96,14 +98,14 @@ def check_real(design: Walk, update: Update) -> None:
         )
 
 
-def memory_schema(method: Method) -> list[dict[str, Any]]:
+def memory_schema(published: PublishedWalk) -> list[dict[str, Any]]:
     """Return what travels with the model, as plain data: names, types and shapes, in the order of
     the bytes.
     """
-    sizes = Sizes(method.dim, 0, 0)
+    sizes = Sizes(published.dim, 0, 0)
     return [
         {"name": name, "dtype": np.dtype(kind.dtype).name, "shape": list(kind.shape(sizes))}
-        for name, kind in method.token_memory.items()
+        for name, kind in published.token_memory.items()
     ]
 
 

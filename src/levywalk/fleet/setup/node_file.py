@@ -32,6 +32,7 @@ from levywalk.whole_files import write_whole
 
 _LARGEST = 1 << 24  # bytes; enough for about fifty thousand neighbours
 _HIGHEST = 2**31 - 1  # largest id of a node
+LONGEST_NAME = 200  # characters
 _ADDRESS = re.compile(
     r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?):([0-9]{1,5})"
 )
@@ -82,6 +83,7 @@ class NodeFile:
     certificate: Path
     authority: Path
     neighbours: tuple[Peer, ...]
+    name: str | None = None  # in the network file; only the operator's views show it
 
     @classmethod
     def read(cls, path: str | Path) -> NodeFile:
@@ -95,7 +97,10 @@ class NodeFile:
                 f"{path}: not TOML ({error}); correct the line, or make the file again"
             ) from None
         top = Fields(
-            table, str(path), needed=("id", "listen", *_PATHS, "neighbours"), optional=("metrics",)
+            table,
+            str(path),
+            needed=("id", "listen", *_PATHS, "neighbours"),
+            optional=("metrics", "name"),
         )
         folder = path.absolute().parent
         node, listen = top.integer("id", low=0, high=_HIGHEST), _address(top, "listen")
@@ -104,6 +109,7 @@ class NodeFile:
             listen,
             _loopback(top, "metrics", listen) if "metrics" in top else None,
             neighbours=_neighbours(top, node, listen, folder),
+            name=top.text("name", most=LONGEST_NAME) if "name" in top else None,
             **{key: _path(top, key, folder) for key in _PATHS},
         )
 
@@ -114,7 +120,10 @@ class NodeFile:
         """
         path = Path(path)
         folder = path.absolute().parent
-        lines = [f"id = {self.id}", f"listen = {_quoted(self.listen)}"]
+        lines = [f"id = {self.id}"]
+        if self.name is not None:
+            lines.append(f"name = {_quoted(self.name)}")
+        lines.append(f"listen = {_quoted(self.listen)}")
         if self.metrics is not None:
             lines.append(f"metrics = {_quoted(self.metrics)}")
         lines += [f"{key} = {_quoted(_relative(getattr(self, key), folder))}" for key in _PATHS]

@@ -14,8 +14,9 @@ from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, Line
 from levywalk.fleet.protocol.tensors import CHUNK, Incoming, Malformed
-from levywalk.fleet.storage.codec import ANY, SLOTS, Limits, decode_line, decode_slot
+from levywalk.fleet.storage.codec import SLOTS, decode_line, decode_slot
 from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreDamaged, StoreForeign
+from levywalk.fleet.storage.limits import ANY, Limits
 
 SCHEMA = 1
 APPLICATION = 0x6C77666C  # the application id of our databases

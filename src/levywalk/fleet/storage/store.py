@@ -33,9 +33,10 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.events import Persist
 from levywalk.fleet.protocol.records import Disk
 from levywalk.fleet.protocol.tensors import INLINE, Tensor
-from levywalk.fleet.storage.codec import ANY, SLOTS, Limits, encode
+from levywalk.fleet.storage.codec import SLOTS, encode
 from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreInUse
 from levywalk.fleet.storage.failpoints import failpoint
+from levywalk.fleet.storage.limits import ANY, Limits
 from levywalk.fleet.storage.reader import APPLICATION, NEEDED, SCHEMA, StoredRow, StoreReader
 from levywalk.whole_files import sync_folder
 

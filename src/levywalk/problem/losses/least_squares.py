@@ -30,3 +30,7 @@ class SquaredError(Loss):
     def slope(self, z: Floats, y: Floats) -> Floats:
         """Return 2(z - y)."""
         return 2.0 * (z - y)
+
+    def curvature(self, z: Floats, y: Floats) -> Floats:
+        """Return 2."""
+        return np.full(np.shape(z), 2.0)

@@ -43,3 +43,9 @@ class LogisticLoss(Loss):
         sign = 1.0 - 2.0 * y
         slopes: Floats = sign * expit(sign * z)
         return slopes
+
+    def curvature(self, z: Floats, y: Floats) -> Floats:
+        """Return σ(z)(1 - σ(z))."""
+        from scipy.special import expit
+
+        return np.asarray(expit(z) * expit(-z))

@@ -9,8 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
+
+CURVATURE_STEP = 1e-5  # of differences of slopes, relative to 1 + |z|
 
 
 class Loss(ABC):
@@ -56,6 +60,22 @@ class Loss(ABC):
     def slope(self, z: Floats, y: Floats) -> Floats:
         """Return the derivative of φ in z, with the same shape as z."""
 
+    def curvature(self, z: Floats, y: Floats) -> Floats:
+        """Return the second derivative of φ in z; by default a difference of slopes."""
+        step = CURVATURE_STEP * (1.0 + np.abs(z))
+        return (self.slope(z + step, y) - self.slope(z - step, y)) / (2.0 * step)
+
+    def curvature_product(self, z: Floats, y: Floats, along: Floats) -> Floats:
+        """Return the second derivative of φ in z times a vector, for each sample.
+
+        By default it is `curvature` times the number for one output, and a difference of slopes for
+        several.
+        """
+        if self.n_outputs == 1:
+            return self.curvature(z, y) * along
+        step = CURVATURE_STEP * (1.0 + float(np.abs(z).max())) / (float(np.abs(along).max()) or 1.0)
+        return (self.slope(z + step * along, y) - self.slope(z - step * along, y)) / (2.0 * step)
+
     def clean_targets(self, targets: Floats) -> Floats:
         """Return the targets in the form that the loss uses, or refuse them."""
         return targets
@@ -64,6 +84,13 @@ class Loss(ABC):
         """Return a numba-compiled `slope` of two numbers, or None.
 
         A loss with a compiled slope runs in the compiled loop.
+        """
+        return None
+
+    def compiled_curvature(self) -> Callable[..., Any] | None:
+        """Return a numba-compiled `curvature` of two numbers, or None.
+
+        Without it, compiled updates take differences of slopes.
         """
         return None
 
@@ -91,9 +118,42 @@ def compiled_slope(loss: Loss) -> Callable[..., Any] | None:
 
     It is None if a subclass has overridden `slope` without its own compiled twin.
     """
+    return _twin(loss, "slope", "compiled")
+
+
+def compiled_curvature(loss: Loss) -> Callable[..., Any] | None:
+    """Return the loss's compiled curvature, or None.
+
+    It is None if a subclass has overridden `slope` or `curvature` without its own compiled twin.
+    """
+    for method in ("slope", "curvature"):
+        if _twin(loss, method, "compiled_curvature") is None:
+            return None
+    return loss.compiled_curvature()
+
+
+def states_curvature(loss: Loss) -> bool:
+    """Return whether a loss has its own `curvature`, for the slope that it really has.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> states_curvature(lw.losses.huber())
+    True
+    """
     for base in type(loss).__mro__:
-        if "compiled" in vars(base):
-            return loss.compiled()
+        if "curvature" in vars(base):
+            return base is not Loss
         if "slope" in vars(base):
+            return False
+    return False
+
+
+def _twin(loss: Loss, method: str, compiled: str) -> Callable[..., Any] | None:
+    for base in type(loss).__mro__:
+        if compiled in vars(base):
+            found: Callable[..., Any] | None = getattr(loss, compiled)()
+            return found
+        if method in vars(base):
             return None
     return None

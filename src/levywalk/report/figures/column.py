@@ -10,10 +10,10 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
-from levywalk.report.curves import Curve, drawn_quantity
-from levywalk.report.figures.plot import COLOURS, X_AXES, drawable, spread, tidy
+from levywalk.report.curves import Curve, axes_of, axis_range, drawn_quantity
+from levywalk.report.figures.style import COLOURS, X_AXES, drawable, show_range, spread, tidy
 from levywalk.trace import Comparison
 
 COLUMN = 3.4  # inches: one of two columns
@@ -61,7 +61,7 @@ def paper_figures(results: Comparison, curves: Sequence[Curve], folder: Path) ->
     """
     written = []
     with mpl.rc_context(PAPER_STYLE):
-        for axis in ("steps", "hops", "transfers"):
+        for axis in axes_of(curves):
             figure = _figure()
             _error(figure.axes[0], curves, axis, results)
             written += _save(figure, folder / f"error-{axis}")
@@ -110,10 +110,10 @@ def _error(axes: Axes, curves: Sequence[Curve], axis: str, results: Comparison) 
     axes.set_yscale("log")
     axes.set_xlabel(X_AXES[axis])
     axes.set_ylabel(_quantity(results))
-    axes.xaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: f"{value / 1000:g}k" if value >= 1000 else f"{value:g}")
-    )
-    axes.xaxis.set_major_locator(MaxNLocator(5))
+    extent = axis_range(curves, axis)
+    show_range(axes, extent)
+    if not extent.log:
+        axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.legend(frameon=False, handlelength=3.2)
     tidy(axes)
 

@@ -67,6 +67,26 @@ class Table:
     note: str
 
 
+@dataclass(frozen=True)
+class RegionCell:
+    """One cell of the picture of a claim: its answer and its effect as text."""
+
+    answer: str
+    text: str
+
+
+@dataclass(frozen=True)
+class RegionData:
+    """Where a claim holds: rows of comparisons, columns of (group, item), and a cell for each."""
+
+    name: str
+    title: str
+    note: str
+    rows: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    cells: tuple[tuple[RegionCell | None, ...], ...]
+
+
 @dataclass(frozen=True, eq=False)
 class FigureData:
     """A figure: rows of panels, one legend, and a note that explains it."""

@@ -10,7 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from levywalk.arrays import Floats
-from levywalk.report.figures.plot import COLOURS, node_marks, save, spread, tidy
+from levywalk.report.figures.canvas import save
+from levywalk.report.figures.style import COLOURS, node_marks, spread, tidy
 
 
 def plot_inspection(

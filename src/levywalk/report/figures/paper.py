@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from levywalk import checks
 from levywalk.report.figures.column import DASHES, MARKS, PAPER_STYLE
 from levywalk.report.figures.figure_data import FigureData, Line, Panel, Table
-from levywalk.report.figures.plot import COLOURS, drawable, tidy
+from levywalk.report.figures.style import COLOURS, drawable, tidy
 
 PAGE = 7.0  # inches: both columns
 FORMATS = ("svg", "png", "pdf")
@@ -54,12 +54,19 @@ def write_figure(data: FigureData, folder: Path, formats: Sequence[str] = ("svg"
     ...     [path.name for path in write_figure(data, Path(folder), ["svg", "png"])]
     ['one.svg', 'one.png']
     """
+    return write_formats(data.name, lambda: draw(data), folder, formats)
+
+
+def write_formats(
+    name: str, drawing: Callable[[], Figure], folder: Path, formats: Sequence[str]
+) -> list[Path]:
+    """Draw in the style of the paper's figures, and write one file per format into the folder."""
     for suffix in formats:
         checks.choice("formats", suffix, FORMATS)
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{data.name}.{suffix}" for suffix in formats]
+    paths = [folder / f"{name}.{suffix}" for suffix in formats]
     with mpl.rc_context(_STYLE):
-        figure = draw(data)
+        figure = drawing()
         for path in paths:
             path.write_bytes(_content(figure, path.suffix[1:]))
     return paths

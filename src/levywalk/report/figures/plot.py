@@ -4,39 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, overload, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from levywalk import checks
-from levywalk.arrays import Bools, Floats
 from levywalk.errors import InvalidParameter
+from levywalk.report.figures.canvas import new_figure, save
+from levywalk.report.figures.error_curves import Y_AXES, Goal, error_curves
+from levywalk.report.figures.style import COLOURS, X_AXES, node_marks, short_count, spread, tidy
+from levywalk.report.figures.tuning import PANELS, tuning_panel, tuning_title
 from levywalk.theory import Tuning
 from levywalk.trace import Comparison, Trace
 from levywalk.trace.ranking import Criterion
-from levywalk.trace.statistics import mean_over_walks, resampled_means
 
-# Okabe and Ito's colours: colour-blind readers can tell them apart, and so can readers of a grey
-# print.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#7F7F7F", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES = ("-", "-", "-", "--", "-.", ":", "--", "-.")
-X_AXES = {
-    "steps": "steps (updates)",
-    "hops": "hops",
-    "transfers": "transfers (messages between nodes)",
-    "bytes": "bytes sent",
-}
-Y_AXES = {
-    "error": "error  ‖x − x*‖² / ‖x⁰ − x*‖²",
-    "distance2": "‖x − x*‖²",
-    "excess_loss": "f(x) − f(x*)",
-    "loss": "f(x)",
-}
 _MOST_POINTS = 4000
-_ROUNDING = 1e-20  # a relative floor below this counts as zero
+_MOST_NAMES = 30  # that can be read beside an axis
+AxesArray = npt.NDArray[np.object_]  # of matplotlib axes, as pyplot.subplots returns them
 
 
 @runtime_checkable
@@ -48,31 +36,75 @@ class HasTraces(Protocol):
         """The traces."""
 
 
-_LARGEST = 1e300  # matplotlib's margins around larger values overflow
+Drawn = Trace | HasTraces | Mapping[str, Trace] | Tuning
 
 
+@overload
 def plot(
-    thing: Trace | HasTraces | Mapping[str, Trace] | Tuning,
+    thing: Drawn,
+    *,
+    x: str,
+    y: str | None = None,
+    ax: Axes | None = None,
+    path: str | Path | None = None,
+) -> Axes: ...
+@overload
+def plot(
+    thing: Drawn,
+    *,
+    x: None = None,
+    y: str | None = None,
+    ax: Axes,
+    path: str | Path | None = None,
+) -> Axes: ...
+@overload
+def plot(
+    thing: Drawn,
+    *,
+    x: None = None,
+    y: str | None = None,
+    ax: None = None,
+    path: str | Path | None = None,
+) -> AxesArray: ...
+def plot(
+    thing: Drawn,
     *,
     x: str | None = None,
     y: str | None = None,
+    ax: Axes | None = None,
     path: str | Path | None = None,
-) -> Figure:
+) -> Axes | AxesArray:
     """Draw a trace, a comparison, a dict of traces, or what `levywalk.tune` found.
+
+    A notebook shows the figure at the end of the cell; in a script, ``matplotlib.pyplot.show()``
+    does. Curves have bands, the 95 % intervals over walks; a comparison also marks where each
+    design reaches the accuracy. The horizontal axis ends where all curves have settled, and is
+    logarithmic if some settle much earlier than others; ``axes.set_xlim`` and ``set_xscale`` of
+    what is returned change that.
 
     Parameters
     ----------
     thing
         What to draw.
     x
-        "steps", "hops", "transfers" or "bytes" draws that one panel; by default the whole picture:
+        "steps", "hops", "transfers", "bytes" or "time" (of runs with ``costs``) draws that one
+        panel; by default the whole picture:
         error against steps and against transfers, visits against target, and where the model was
         (if the walk was recorded).
     y
         "error" (relative distance²), "distance2", "excess_loss" or "loss". Default: what a
         comparison is ranked by; else the error, or the loss if the optimum is not known.
+    ax
+        Axes of yours to draw one panel into: against steps unless ``x`` says otherwise, or the
+        predicted cost of a tuning. Default: a new figure.
     path
-        Where to save the figure; the suffix (.png, .pdf, .svg) decides the format.
+        Where to save the figure; the suffix (.png, .pdf, .svg) decides the format. Outside a
+        notebook a figure that is saved is not shown.
+
+    Returns
+    -------
+    Axes or array of Axes
+        The axes of the panel, if ``x`` or ``ax`` asks for one; else those of all panels.
 
     Examples
     --------
@@ -80,24 +112,78 @@ def plot(
     >>> trace = lw.run(
     ...     lw.ring(50), lw.homogeneous(50), lw.mhlj(), steps=500, step_size=0.01, replicas=4
     ... )
-    >>> figure = lw.plot(trace)
-    >>> len(figure.axes)
-    3
+    >>> lw.plot(trace).shape
+    (3,)
+    >>> lw.plot(trace, x="transfers").get_xlabel()
+    'transfers (messages between nodes)'
     """
+    checks.choice("x", "steps" if x is None else x, X_AXES)
+    if ax is not None and not isinstance(ax, Axes):
+        raise InvalidParameter(
+            f"ax must be matplotlib axes, got {type(ax).__name__}; matplotlib.pyplot.subplots() "
+            "returns a figure and its axes"
+        )
     if isinstance(thing, Tuning):
-        return plot_tuning(thing, path=path)
+        drawn = _tuning(thing, x, y, ax, path)
+    else:
+        drawn = _comparison(thing, x, y, ax, path)
+    if path is not None:
+        save(_figure_of(drawn), path)
+    return drawn
+
+
+def _figure_of(drawn: Axes | AxesArray) -> Figure:
+    figure = (drawn if isinstance(drawn, Axes) else drawn[0]).get_figure(root=True)
+    assert isinstance(figure, Figure)
+    return figure
+
+
+def _comparison(
+    thing: Any, x: str | None, y: str | None, ax: Axes | None, path: str | Path | None
+) -> Axes | AxesArray:
     traces = _traces(thing)
     y = _default_y(thing, traces) if y is None else checks.choice("y", y, Y_AXES)
-    if x is not None:
-        checks.choice("x", x, X_AXES)
-        figure = Figure(figsize=(6.4, 4.2), layout="constrained", dpi=150)
-        _curves(figure.add_subplot(), traces, x, y)
-        figure.axes[0].legend(frameon=False)
-    else:
-        figure = _whole_picture(traces, y)
-    if path is not None:
-        save(figure, Path(path))
-    return figure
+    if x == "time" and any(trace.time is None for trace in traces.values()):
+        raise InvalidParameter(
+            "x = 'time' needs runs with costs; give run or compare costs='mobile' or lw.Costs()"
+        )
+    goal = _goal(thing, y)
+    if x is None and ax is None:
+        return _whole_picture(traces, y, goal, path)
+    axes = new_figure(6.4, 4.2, path=path).add_subplot() if ax is None else ax
+    error_curves(axes, traces, x or "steps", y, goal)
+    axes.legend(frameon=False)
+    return axes
+
+
+def _tuning(
+    tuning: Tuning, x: str | None, y: str | None, ax: Axes | None, path: str | Path | None
+) -> Axes | AxesArray:
+    for name, value in (("x", x), ("y", y)):
+        if value is not None:
+            raise InvalidParameter(
+                f"{name} must be left out for a tuning, got {value!r}: it is drawn against p_jump "
+                "or mix"
+            )
+    if ax is not None:
+        tuning_panel(ax, tuning, "cost")
+        return ax
+    figure = new_figure(10.5, 3.4, path=path)
+    panels: AxesArray = figure.subplots(1, len(PANELS))
+    for axes, column in zip(panels, PANELS, strict=True):
+        tuning_panel(axes, tuning, column)
+    figure.suptitle(tuning_title(tuning), fontsize=10)
+    return panels
+
+
+def _goal(thing: Any, y: str) -> Goal | None:
+    """Return the accuracy that a comparison is judged by, if ``y`` is what it is ranked by."""
+    if not isinstance(thing, Comparison) or thing.accuracy is None:
+        return None
+    ranked = {"error": Criterion.DISTANCE2, "loss": Criterion.LOSS}.get(y)
+    if thing.rank_by != ranked:
+        return None
+    return Goal(thing.accuracy, {name: thing.steps_interval(name) for name in thing.traces})
 
 
 def _default_y(thing: Any, traces: Mapping[str, Trace]) -> str:
@@ -122,20 +208,9 @@ def _traces(thing: Any) -> dict[str, Trace]:
     )
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a figure; the suffix decides the format."""
-    known = (".png", ".pdf", ".svg")
-    if path.suffix.lower() not in known:
-        raise InvalidParameter(f"path must end in one of {', '.join(known)}, got {str(path)!r}")
-    if not path.parent.is_dir():
-        raise InvalidParameter(
-            f"path must lie in a folder that exists, got {str(path)!r}; create "
-            f"{str(path.parent)!r} first"
-        )
-    figure.savefig(path)
-
-
-def _whole_picture(traces: dict[str, Trace], y: str) -> Figure:
+def _whole_picture(
+    traces: dict[str, Trace], y: str, goal: Goal | None, path: str | Path | None
+) -> AxesArray:
     # Independent draws have no path to show.
     walks = {
         name: trace
@@ -144,62 +219,18 @@ def _whole_picture(traces: dict[str, Trace], y: str) -> Figure:
     }
     counted = {name: trace for name, trace in traces.items() if trace.visits is not None}
     panels = 2 + bool(counted) + bool(walks)
-    rows = 2 if panels > 2 else 1
-    figure = Figure(figsize=(10.5, 4.0 * rows), layout="constrained", dpi=150)
-    axes = [figure.add_subplot(rows, 2, i + 1) for i in range(panels)]
-    _curves(axes[0], traces, "steps", y)
-    _curves(axes[1], traces, "transfers", y)
+    rows, columns = (2, 2) if panels == 4 else (1, panels)
+    figure = new_figure(5.25 * columns if columns == 2 else 13.5, 4.0 * rows, path=path)
+    axes = [figure.add_subplot(rows, columns, i + 1) for i in range(panels)]
+    error_curves(axes[0], traces, "steps", y, goal)
+    error_curves(axes[1], traces, "transfers", y, goal)
     if counted:
         _visits(axes[2], counted, list(traces))
     if walks:
         _walks(axes[-1], walks, list(traces))
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
-    return figure
-
-
-def _style(i: int) -> dict[str, Any]:
-    return {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
-
-
-def _curves(axes: Axes, traces: dict[str, Trace], x: str, y: str) -> None:
-    """Draw the mean over walks and its 95 % interval."""
-    most = max(trace.replicas for trace in traces.values())
-    for i, (name, trace) in enumerate(traces.items()):
-        where = trace.step if x == "steps" else getattr(trace, x).mean(axis=0)
-        values: Floats = getattr(trace, y)
-        line = mean_over_walks(values)
-        shown = drawable(line)
-        axes.plot(where[shown], line[shown], label=name, linewidth=1.6, **_style(i))
-        if trace.replicas > 1:
-            low, high = np.quantile(
-                resampled_means(values, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf"
-            )
-            axes.fill_between(
-                where[shown],
-                low[shown],
-                np.where(drawable(high), high, line)[shown],
-                color=COLOURS[i % len(COLOURS)],
-                alpha=0.2,
-                linewidth=0,
-            )
-    axes.set_yscale("log")
-    axes.set_xlabel(X_AXES[x])
-    axes.set_ylabel(_y_label(traces, y))
-    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
-    axes.set_title(
-        f"mean over walks, band: 95 % interval ({most} walks)" if most > 1 else "one walk",
-        fontsize=9,
-    )
-    tidy(axes)
-
-
-def _y_label(traces: dict[str, Trace], y: str) -> str:
-    """Name the axis, and what a loss was measured on if not on all nodes."""
-    samples = (
-        sorted({trace.sampled_loss for trace in traces.values()} - {""}) if "loss" in y else []
-    )
-    return f"sampled {Y_AXES[y]}  ({', '.join(samples)})" if samples else Y_AXES[y]
+    return np.array(axes, dtype=object)
 
 
 def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
@@ -234,27 +265,7 @@ def _visits(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
     tidy(axes)
 
 
-def node_marks(axes: Axes, x: Floats, y: Floats, i: int, label: str | None = None) -> None:
-    """Draw one mark per node in the i-th design's colour and shape."""
-    style: dict[str, Any] = {
-        "marker": "o^sDvP*X"[i % 8],
-        "color": COLOURS[i % len(COLOURS)],
-        "label": label,
-    }
-    axes.plot(x, y, linestyle="none", markersize=3.5, alpha=0.6, markeredgewidth=0, **style)
-
-
-def spread(target: Floats) -> Any:
-    """Return which nodes to draw: all, or if there are too many, the most important and every
-    k-th.
-    """
-    if len(target) <= _MOST_POINTS:
-        return np.arange(len(target))
-    order = np.argsort(target)
-    return np.unique(np.concatenate([order[-200:], order[:: len(target) // _MOST_POINTS + 1]]))
-
-
-def _walks(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
+def _walks(axes: Axes, traces: dict[str, Trace], looks: list[str]) -> None:
     """Draw where the model was, in the replica that was held longest by one node.
 
     A horizontal line is a trapped model.
@@ -266,7 +277,7 @@ def _walks(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
     ]
     r = int(np.max(held, axis=0).argmax())
     for name, walks in paths.items():
-        i = names.index(name)
+        i = looks.index(name)
         every = max(1, walks.shape[1] // _MOST_POINTS)
         axes.plot(
             np.arange(0, walks.shape[1], every),
@@ -279,65 +290,11 @@ def _walks(axes: Axes, traces: dict[str, Trace], names: list[str]) -> None:
         )
     axes.set_xlabel(X_AXES["steps"])
     axes.set_ylabel("node that holds the model")
-    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+    names = next(iter(traces.values())).node_names
+    if names is not None and len(names) <= _MOST_NAMES:
+        axes.set_yticks(range(len(names)), names, fontsize=7)
+    axes.xaxis.set_major_formatter(FuncFormatter(short_count))
     axes.set_title(
         f"where the model is, walk {r}: a horizontal line is a trapped model", fontsize=9
     )
     tidy(axes)
-
-
-def _thousands(value: float, _: Any) -> str:
-    if abs(value) >= 1e6:
-        return f"{value / 1e6:g}M"
-    return f"{value / 1e3:g}k" if abs(value) >= 1e3 else f"{value:g}"
-
-
-def drawable(values: Floats) -> Bools:
-    """Return which values a logarithmic axis can show; a diverging model's error may be too large.
-
-    Examples
-    --------
-    >>> drawable(np.array([1.0, 0.0, 1e305, np.inf, np.nan])).tolist()
-    [True, False, False, False, False]
-    """
-    return np.asarray((values > 0) & (values < _LARGEST))
-
-
-def tidy(axes: Axes) -> None:
-    """Remove lines that carry no information, and add a light grid."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.25, linewidth=0.5)
-
-
-def plot_tuning(tuning: Tuning, *, path: str | Path | None = None) -> Figure:
-    """Draw predicted cost, spectral gap and error floor against p_jump or λ."""
-    axis = next(iter(tuning.parameters))
-    table = tuning.table()
-    where = table[axis].to_numpy()
-    figure = Figure(figsize=(10.5, 3.4), layout="constrained", dpi=150)
-    label = {"p_jump": "p_jump", "mix": "λ, the share of the uniform law"}[axis]
-    panels = {
-        "cost": "predicted cost to the accuracy",
-        "spectral_gap": "right spectral gap",
-        "bias2": "floor: ‖x̃ − x*‖² / ‖x*‖²",
-    }
-    for axes, (column, title) in zip(figure.subplots(1, 3), panels.items(), strict=True):
-        values = table[column].to_numpy()
-        shown = np.isfinite(values) & (values > _ROUNDING)
-        axes.plot(where[shown], values[shown], marker="o", markersize=3.5, color=COLOURS[0])
-        axes.axvline(tuning.parameters[axis], color=COLOURS[1], linewidth=1.0, linestyle="--")
-        axes.set_title(title, fontsize=9)
-        axes.set_xlabel(label)
-        if axis == "p_jump" and (where > 0).any():
-            axes.set_xscale("symlog", linthresh=float(where[where > 0].min()))
-        axes.set_xlim(left=0.0)
-        if not shown.any():
-            axes.annotate("none", (0.5, 0.5), xycoords="axes fraction", ha="center")
-        if shown.any() and values[shown].max() > 10 * values[shown].min():
-            axes.set_yscale("log")
-        tidy(axes)
-    rest = ", ".join(f"{name} = {value:g}" for name, value in tuning.parameters.items())
-    figure.suptitle(f"least predicted cost {tuning.cost:,.0f} at {rest}", fontsize=10)
-    if path is not None:
-        save(figure, Path(path))
-    return figure

@@ -16,7 +16,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import ScaledTranslation
 
 from levywalk.arrays import Floats
-from levywalk.report.figures.plot import COLOURS, DASHES, save, tidy
+from levywalk.report.figures.canvas import save
+from levywalk.report.figures.style import COLOURS, DASHES, tidy
 
 _MARKS = "o^sDvP*X"
 _MOST_COLUMNS = 4

@@ -16,7 +16,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from levywalk.report.figures.plot import COLOURS, save, tidy
+from levywalk.report.figures.canvas import save
+from levywalk.report.figures.style import COLOURS, tidy
 
 Leg = tuple[
     str, Sequence[float], Sequence[int], bool

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from levywalk.errors import InvalidParameter
-from levywalk.report.curves import Curve, curves_of, drawn_quantity
+from levywalk.report.curves import Curve, axes_of, axis_range, curves_of, drawn_quantity
 from levywalk.report.page.claims import claims_copies, claims_section
 from levywalk.report.page.images import FigureImage, images_section
 from levywalk.report.page.markup import Markup, beside, embedded, filled, join, policy, section, tag
@@ -20,9 +20,9 @@ from levywalk.report.page.rerun import claims_rerun_section, rerun_section, told
 from levywalk.report.page.summary import csv_lines, latex_lines, table_section
 from levywalk.report.page.theory import Theory, theory_section
 from levywalk.report.page.verdict import longest, verdict
-from levywalk.report.tables import percent, quantity_text, whole
 from levywalk.trace import Comparison, Trace
 from levywalk.trace.ranking import Criterion
+from levywalk.trace.tables import percent, quantity_text, whole
 from levywalk.version import __version__
 
 _BUSIEST = 2  # nodes of each design, by updates and by target
@@ -106,10 +106,11 @@ def html_page(
         "relative": results.ranking.relative,
         "walks": max(trace.replicas for trace in results.traces.values()),
         "curves": [line.plain() for line in lines],
+        "until": {axis: axis_range(lines, axis).right for axis in axes_of(lines)},
         "copies": {"csv": csv_lines(results), "latex": latex_lines(results)}
         | (claims_copies(claims) if claims else {}),
     }
-    return _page(f"Walks on {network.get('name', 'a network')}", subtitle, sections, data)
+    return page_of(f"Walks on {network.get('name', 'a network')}", subtitle, sections, data)
 
 
 def claims_page(
@@ -130,6 +131,7 @@ def claims_page(
         "relative": True,
         "walks": 0,
         "curves": [],
+        "until": {},
         "copies": claims_copies(claims),
     }
     sections = [
@@ -137,10 +139,11 @@ def claims_page(
         images_section(pictures) if pictures else Markup(),
         claims_rerun_section(told) if told else Markup(),
     ]
-    return _page("Claims of the paper", f"{len(claims)} claims checked", sections, data)
+    return page_of("Claims of the paper", f"{len(claims)} claims checked", sections, data)
 
 
-def _page(title: str, subtitle: str, sections: Sequence[Markup], data: dict[str, Any]) -> str:
+def page_of(title: str, subtitle: str, sections: Sequence[Markup], data: dict[str, Any]) -> str:
+    """Return a whole page of these sections; it needs no other file."""
     style, script = beside("page.css"), beside("page.js")
     return filled(
         beside("page.html"),
@@ -173,6 +176,7 @@ def _verdict_section(results: Comparison) -> Markup:
 
 def _curve_section(results: Comparison, lines: Sequence[Curve]) -> Markup:
     quantity = drawn_quantity(results)
+    shown = axis_range(lines, "steps")
 
     def choice(kind: str, key: str, label: str, on: bool, **more: object) -> Markup:
         box = tag("input", type=kind, id=key, checked=on, autocomplete="off", **more).removesuffix(
@@ -187,13 +191,16 @@ def _curve_section(results: Comparison, lines: Sequence[Curve]) -> Markup:
             tag("legend", f"{quantity} against"),
             *[
                 choice("radio", f"axis-{key}", key, key == "steps", name="axis", value=key)
-                for key in ("steps", "hops", "transfers")
+                for key in axes_of(lines)
             ],
         ),
         tag(
             "fieldset",
             choice("checkbox", "logY", f"log {quantity}", True),
-            choice("checkbox", "logX", "log horizontal", False),
+            choice("checkbox", "logX", "log horizontal", shown.log),
+            choice("checkbox", "whole", f"all {longest(results):,} steps", False)
+            if shown.is_cut
+            else "",
             choice("checkbox", "median", "median (thin)", False),
         ),
         class_="tools",
@@ -201,6 +208,11 @@ def _curve_section(results: Comparison, lines: Sequence[Curve]) -> Markup:
     many = max(trace.replicas for trace in results.traces.values()) > 1
     caption = "Line: mean over walks; band: its 95 % interval" if many else "One walk"
     caption += "." if results.accuracy is None else "; ring: from here on at the accuracy."
+    caption += (
+        " The axis ends where all curves have become level; “all steps” shows the rest."
+        if shown.is_cut
+        else ""
+    )
     how = tag(
         "span",
         " Press a name to hide or show its line; point at the curves to read them.",
@@ -278,7 +290,8 @@ def busiest_nodes(traces: Mapping[str, Trace]) -> list[int]:
             if law.max() <= 1.001 * law.min():  # all nodes are alike
                 continue
             for v in np.argsort(-law, kind="stable")[:_BUSIEST]:
-                weight[int(v)] = max(weight.get(int(v), 0.0), float(law[v]))
+                if law[v] > 0:
+                    weight[int(v)] = max(weight.get(int(v), 0.0), float(law[v]))
     return sorted(weight, key=lambda v: -weight[v])[:_MOST_NODES] or [0]
 
 
@@ -332,7 +345,7 @@ def _card(name: str, trace: Trace, i: int, nodes: list[int], top: float) -> Mark
         rows.append(
             tag(
                 "tr",
-                tag("th", f"node {v}", scope="row"),
+                tag("th", f"node {trace.shown(v)}", scope="row"),
                 tag("td", bar),
                 tag("td", percent(got)),
                 tag("td", percent(aim)),
@@ -347,7 +360,7 @@ def _card(name: str, trace: Trace, i: int, nodes: list[int], top: float) -> Mark
             tag(
                 "tr",
                 tag("th", "others", scope="row"),
-                tag("td", f"{others:,} nodes", class_="text"),
+                tag("td", f"{others:,} node{'s' if others > 1 else ''}", class_="text"),
                 *[tag("td", text) for text in sums],
             )
         )

@@ -86,8 +86,8 @@ def claims_section(claims: Sequence[Mapping[str, Any]]) -> Markup:
         "table", tag("thead", head), tag("tbody", *rows), class_="sortable", id="claims-table"
     )
     note = (
-        "An effect is a median over instances with its 95 % interval; the one here is that of the "
-        "first of the points "
+        "An effect is a median over instances with its interval, whose level is corrected for the "
+        "number of points of its claim; the one here is that of the first of the points "
         "below. Where a claim holds in part, open “where”."
     )
     points = [claim for claim in claims if _listed(claim.get("points"))]
@@ -217,7 +217,7 @@ def _points(claim: Mapping[str, Any]) -> Markup:
         "tr",
         *[
             tag("th", text, scope="col", class_="text")
-            for text in ("point", "effect [95 % interval]", "answer", *more)
+            for text in ("point", "effect [interval]", "answer", *more)
         ],
     )
     rows = [

@@ -38,18 +38,18 @@
   function percent(v) {
     if (v === null) return "∞";
     const p = 100 * v;
-    if (p !== 0 && (p < 1e-4 || p >= 1e6)) return p.toExponential(2) + " %";
+    if (p !== 0 && (p < 1e-4 || p >= 1e6)) return p.toExponential(2).replace(/\.?0+e/, "e") + " %";
     return (p >= 1000 ? Math.round(p).toLocaleString("en") : String(Number(p.toPrecision(3)))) + " %";
   }
   const plain = (v) => (v === null ? "∞" : String(Number(v.toPrecision(4))));
   const shown = data.relative ? percent : plain;  // what the curves show: a share of the first value, or a number
   const short = (v) => (v >= 1e6 ? `${+(v / 1e6).toPrecision(3)}M` : v >= 1e3 ? `${+(v / 1e3).toPrecision(3)}k` : String(+v.toPrecision(3)));
-  const AXES = { steps: "steps (updates)", hops: "hops", transfers: "transfers (messages between nodes)" };
+  const AXES = { steps: "steps (updates)", hops: "hops", transfers: "transfers (messages between nodes)", time: "time (s)" };
 
   // --- the curves ----------------------------------------------------------------------------------------------------
   function curves(all) {
     const plot = $("plot"), tip = $("tip"), live = $("live"), legend = $("legend");
-    const state = { axis: "steps", logX: false, logY: true, median: false, hidden: new Set(), at: null };
+    const state = { axis: "steps", logX: $("logX").checked, logY: true, median: false, whole: false, hidden: new Set(), at: null };
     let drawn = null;
 
     all.forEach((curve, i) => {
@@ -65,8 +65,8 @@
     });
     for (const radio of document.querySelectorAll("input[name=axis]"))
       radio.addEventListener("change", () => { state.axis = radio.value; state.at = null; draw(); });
-    for (const key of ["logX", "logY", "median"])
-      $(key).addEventListener("change", (event) => { state[key] = event.target.checked; draw(); });
+    for (const key of ["logX", "logY", "median", "whole"])
+      if ($(key)) $(key).addEventListener("change", (event) => { state[key] = event.target.checked; draw(); });
 
     function scale(low, high, from, to, log) {
       const f = log ? Math.log10 : (v) => v;
@@ -103,7 +103,8 @@
       }
       const starts = data.relative ? [1] : basis.map(({ curve }) => Math.abs(curve.mean[0] || 1));
       const most = Math.min(Math.max(...ys), 1000 * Math.max(...starts, data.accuracy || 0)), least = Math.min(...ys);
-      const first = state.logX ? Math.min(...xs, 1e300) : 0, last = Math.max(...xs, 1);
+      const first = state.logX ? Math.min(...xs, 1e300) : 0;
+      const last = Math.min(Math.max(...xs, 1), state.whole ? Infinity : data.until[state.axis]);  // where all have settled
       const x = scale(Math.min(first, last / 1.01), last, room.left, width - room.right, state.logX);
       const y = scale(state.logY ? least / 1.3 : Math.min(0, least), most * (state.logY ? 1.15 : 1.03), height - room.bottom, room.top, state.logY);
       const old = plot.querySelector("svg");
@@ -221,8 +222,10 @@
       if (event.key === "Escape") leave();
       if (next === undefined) return;
       event.preventDefault();
+      if (event.key === "End" && $("whole") && !state.whole) { $("whole").checked = state.whole = true; draw(); }
       const lowest = state.logX ? values.findIndex((v) => v > 0) : 0;
-      point(values[Math.max(lowest, Math.min(values.length - 1, next))], true);
+      const highest = values.filter((v) => v <= drawn.x.high * 1.0001).length - 1;
+      point(values[Math.max(lowest, Math.min(highest, next))], true);
     });
     plot.addEventListener("blur", leave);
     let width = 0;

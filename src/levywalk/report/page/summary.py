@@ -13,8 +13,8 @@ import numpy as np
 
 from levywalk.report.page.markup import Markup, section, tag
 from levywalk.report.page.verdict import is_server, transfers_to
-from levywalk.report.tables import percent, quantity_text, whole, with_interval
 from levywalk.trace import Comparison
+from levywalk.trace.tables import percent, quantity_text, whole, with_interval
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
     c: f"\\{c}" for c in "&%$#_{}"
@@ -41,15 +41,25 @@ def _cells(results: Comparison, name: str) -> dict[str, _Cell]:
         transfers = transfers_to(results, name)
         title = f"transfers to {quantity_text(ranking, results.accuracy)}"
         cells[title] = _Cell(whole(transfers), transfers)
+        seconds = row.get(f"time_to_{results.accuracy:g}")
+        if seconds is not None:
+            title = f"seconds to {quantity_text(ranking, results.accuracy)}"
+            cells[title] = _Cell(f"{seconds:,.4g}", seconds)
     cells[f"{ranking.quantity} at the end"] = _final_cell(results, name)
     if row.get("busiest_share") is not None:
         share, aimed = float(row["busiest_share"]), float(row["busiest_target"])
-        cells["busiest node’s share"] = _Cell(percent(share), share, f"target {percent(aimed)}")
+        node = f"node {trace.shown(int(row['busiest_node']))}"
+        cells["busiest node’s share"] = _Cell(
+            percent(share), share, f"{node}; target {percent(aimed)}"
+        )
     if row.get("longest_dwell") is not None:
         dwell = float(row["longest_dwell"])
         cells["longest dwell"] = _Cell(whole(dwell), dwell, "updates")
     per_step = float(row["transfers_per_step"])
     cells["transfers per step"] = _Cell(f"{per_step:.2f}", per_step)
+    if any(other["small_messages_per_step"] > 0 for other in results.rows.values()):
+        asked = float(row["small_messages_per_step"])
+        cells["small messages per step"] = _Cell(f"{asked:.2f}", asked)
     size, relative = float(row["step_size"]), float(row["relative_step_size"])
     cells["step size γ (γL*)"] = _Cell(f"{size:.2e}", size, f"({relative:.2g})")
     return cells
@@ -105,11 +115,13 @@ def table_section(results: Comparison) -> Markup:
             aria_label="Summary table",
         ),
         tag("p", _note(results), class_="note"),
+        *(tag("p", f"{caution}.", class_="note") for caution in results.cautions),
     )
 
 
 def _note(results: Comparison) -> str:
     every = int(np.diff(next(iter(results.traces.values())).step).max(initial=0))
+    covers = ""
     if not results.tuned:
         sizes = "given, not tuned"
     elif results.accuracy is None:
@@ -117,9 +129,10 @@ def _note(results: Comparison) -> str:
     else:
         sizes = f"tuned to {quantity_text(results.ranking, results.accuracy)}"
         sizes += ", and used for the other accuracies too" if results.ranking.relative else ""
+        covers = f", at {quantity_text(results.ranking, results.accuracy)} over tuning walks too"
     return (
-        "Below a number is its 95 % interval over walks. Steps are counted to the checkpoint; "
-        "checkpoints "
+        f"Below a number is its 95 % interval over walks{covers}. "
+        "Steps are counted to the checkpoint; checkpoints "
         f"are at most {every:,} steps apart. Step sizes were {sizes}. Press a heading to sort."
     )
 

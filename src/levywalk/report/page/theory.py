@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from levywalk.report.page.markup import Markup, section, tag
-from levywalk.report.tables import percent, whole
 from levywalk.trace import Comparison
+from levywalk.trace.tables import percent, whole
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ def theory_section(results: Comparison, theory: Theory | None) -> Markup:
             f"steps to {percent(results.accuracy)}, predicted at the best γ",
             lambda row, _: _steps(row.get("steps")),
         ),
+        ("… is this trusted?", lambda row, _: _trust(row.get("steps_trusted"))),
         ("… measured", lambda _, name: whole(results.steps_to[name])),
     ]
     if any(row.get("bound") for row in theory.rows.values()):
@@ -101,6 +102,10 @@ def _steps(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:,.0f}" if math.isfinite(value) and value < 1e15 else "never"
+
+
+def _trust(value: bool | None) -> str:
+    return "–" if value is None else "yes" if value else "no"
 
 
 def _bound(terms: Mapping[str, float] | None) -> str:

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from levywalk.arrays import Floats, Ints
-from levywalk.report.tables import quantity_text, whole, with_interval
 from levywalk.trace import Comparison, Trace
 from levywalk.trace.statistics import bootstrap_mean, resampled_means, settled_at
+from levywalk.trace.tables import quantity_text, whole, with_interval
 
 
 def verdict(results: Comparison) -> list[str]:

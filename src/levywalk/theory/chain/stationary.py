@@ -14,6 +14,7 @@ from scipy.sparse.linalg import LinearOperator, bicgstab, gmres
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter
 from levywalk.notebook import table_html
+from levywalk.remedy import typed
 from levywalk.theory.chain.answer import EXACT, ITERATIVE, answer_text
 from levywalk.theory.chain.blas_threads import one_blas_thread
 from levywalk.theory.chain.iterations import solve_unsymmetric
@@ -216,8 +217,11 @@ def _checked(chain: Chain, law: Floats, method: str) -> StationaryReport:
     if not residual <= _ACCEPTED or not (law >= 0).all():
         raise InvalidParameter(
             f"P's stationary law could not be found: |πP - π|₁ stays at {residual:.1e}, above "
-            f"{_ACCEPTED:g}; the walk mixes very slowly (see lw.spectral_gap). Use form='matrix', "
-            "which allows exact methods, or a larger p_jump or mix"
+            f"{_ACCEPTED:g}; the walk mixes very slowly. Use "
+            + typed(
+                "form='matrix', which allows exact methods, or a larger p_jump or mix",
+                "a larger --p-jump",
+            )
         )
     return StationaryReport(law, method, residual)
 

@@ -8,16 +8,26 @@ from typing import Any, Literal, overload
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse import csgraph
 
 from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter, TooLarge
 from levywalk.network import Network
 from levywalk.problem import Problem
+from levywalk.theory.chain.operators import IndependentDraws, JumpOperator, MatrixOperator
 from levywalk.theory.chain.sparse_factors import mostly_full
-from levywalk.theory.chain.stochastic_matrix import SMALL, ChainOperator, as_matrix, sum_to_root
-from levywalk.walks import Design, JumpLaw, Walk, check_fit, is_plain_design
+from levywalk.theory.chain.stochastic_matrix import SMALL, as_matrix
+from levywalk.theory.chain.watched import WatchedChain, simulate
+from levywalk.walks import (
+    Bound,
+    Design,
+    JumpLaw,
+    PrintedJumps,
+    Walk,
+    check_fit,
+    is_plain_design,
+    nodes_with_data,
+)
 
 _MOST_ENTRIES = 200_000_000  # of a sparse matrix; each takes 12 bytes
 _SMALL_ENTRIES = SMALL * SMALL  # of a matrix of which several copies may be made
@@ -62,7 +72,9 @@ def transition(
     .. math:: P = (1-p_J) P_{MH} + p_J \sum_{i=1}^r q_i (D^{-1}A)^i
 
     Here q is the law of the jump's distance, and (D⁻¹A)ⁱ are the i moves to uniform neighbours of
-    Algorithm [alg:jump].
+    Algorithm [alg:jump]. If some nodes have no data, the rows and columns are the nodes with data,
+    in the order of ``problem.holders``, and P is the chain that is watched there
+    (`levywalk.theory.chain.watched`).
 
     Parameters
     ----------
@@ -101,19 +113,53 @@ def transition(
     step = checks.integer("step", step, low=0)
     operator = checks.choice("form", form, FORMS) == "operator"
     checks.choice("levy", levy, LEVY)
+    if isinstance(design, PrintedJumps):
+        design, levy = design.as_algorithm(), "printed"
     if not is_plain_design(design):
         own = node_chain(network, problem, design)
-        return _MatrixOperator(own, None) if operator else own
-    law = design.bind(network, problem).law
+        holders = nodes_with_data(network, problem)
+        if holders is not None:
+            own = WatchedChain(own, holders).matrix()
+        return MatrixOperator(own, None) if operator else own
+    bound = design.bind(network, problem)
     if design.moves == "iid":
-        return _IndependentDraws(law) if operator else _full(law)
-    mh = metropolis_hastings_matrix(network, law)
+        return IndependentDraws(bound.law) if operator else _full(bound.law)
+    if bound.holders is not None:
+        watched = WatchedChain(chain_of_moves(bound, levy, step), bound.holders).matrix()
+        return MatrixOperator(watched, None) if operator else watched
     p_jump = 0.0 if design.jump is None else float(design.jump.p_jump_at(step, step + 1)[0])
-    if design.jump is None or p_jump == 0.0:
-        return _MatrixOperator(mh, law) if operator else mh
-    if operator:
-        return _JumpOperator(network, mh, p_jump, design.jump, printed=levy == "printed")
-    return sparse.csr_array((1.0 - p_jump) * mh + p_jump * levy_matrix(network, design.jump, levy))
+    if operator and design.jump is not None and p_jump > 0.0:
+        mh = metropolis_hastings_matrix(network, bound.law)
+        adjacency, printed = adjacency_matrix(network), levy == "printed"
+        return JumpOperator(network, adjacency, mh, p_jump, design.jump, printed=printed)
+    matrix = chain_of_moves(bound, levy, step)
+    return MatrixOperator(matrix, bound.law) if operator else matrix
+
+
+def chain_of_moves(bound: Bound, levy: str = "algorithm", step: int = 0) -> sparse.csr_array:
+    """Return the chain of a walk's moves over all nodes of the network, idle ones too.
+
+    If all nodes have data, this is `transition`.
+    """
+    mh = metropolis_hastings_matrix(bound.network, bound.walk_law)
+    p_jump = 0.0 if bound.jump is None else float(bound.jump.p_jump_at(step, step + 1)[0])
+    if bound.jump is None or p_jump == 0.0:
+        return mh
+    if bound.holders is not None:
+        hops = len(bound.jump.distance.probabilities())
+        most = _most_entries(bound.network)
+        if predicted_entries(bound.network, hops, most) > most:
+            raise TooLarge(
+                f"jumps of up to {hops} hops on {bound.network.n} nodes, some without data, need a "
+                f"matrix that is too large for theory; {simulate()}"
+            )
+    jumps = levy_matrix(bound.network, bound.jump, levy)
+    return sparse.csr_array((1.0 - p_jump) * mh + p_jump * jumps)
+
+
+def _most_entries(network: Network) -> float:
+    """Return how many entries a matrix may have of which several copies are made."""
+    return max(float(_SMALL_ENTRIES), _THIN_ROW * network.n)
 
 
 def affordable_chain(network: Network, problem: Problem, design: Design | Any) -> Any:
@@ -130,15 +176,17 @@ def affordable_chain(network: Network, problem: Problem, design: Design | Any) -
     >>> type(affordable_chain(lw.ring(5000), lw.homogeneous(5000), lw.mhlj())).__name__
     'csr_array'
     >>> type(affordable_chain(lw.star(5000), lw.homogeneous(5000), lw.mhlj())).__name__
-    '_JumpOperator'
+    'JumpOperator'
     """
     n = network.n
     form = "matrix"
     if is_plain_design(design) and n > SMALL:
         if design.moves == "iid":
             form = "operator"
+        elif nodes_with_data(network, problem) is not None:
+            form = "matrix"  # or refused, if it is too large
         elif design.jump is not None and not mostly_full(adjacency_matrix(network)):
-            most = max(float(_SMALL_ENTRIES), _THIN_ROW * n)
+            most = _most_entries(network)
             hops = len(design.jump.distance.probabilities())
             form = "operator" if predicted_entries(network, hops, most) > most else "matrix"
     return transition(network, problem, design, form)
@@ -326,120 +374,3 @@ def _full(law: Floats) -> sparse.csr_array:
             "entries; use form='operator'"
         )
     return sparse.csr_array(np.tile(law, (n, 1)))
-
-
-def _column(values: Floats, X: Floats) -> Floats:
-    """Return the values in a shape that multiplies each column of X."""
-    return values[:, None] if X.ndim == 2 else values
-
-
-def _two_sides(adjacency: sparse.csr_array) -> bool:
-    """Return whether every edge joins a node at an odd and one at an even distance from node 0."""
-    n = int(adjacency.shape[0])
-    _, parent = csgraph.breadth_first_order(adjacency, 0, directed=False)
-    odd = sum_to_root(np.asarray(parent), np.ones(n)) % 2
-    rows = np.repeat(np.arange(n), np.diff(adjacency.indptr))
-    return bool((odd[rows] != odd[adjacency.indices]).all())
-
-
-class _IndependentDraws(ChainOperator):
-    """1πᵀ: every node is drawn independently."""
-
-    def __init__(self, law: Floats) -> None:
-        super().__init__(len(law))
-        self.law = law
-        self.stay = law
-        self.classes, self.period = 1, 1
-
-    def _matvec(self, X: Floats) -> Floats:
-        return np.asarray(np.ones(_column(self.stay, X).shape) * (self.stay @ X))
-
-    def _rmatvec(self, X: Floats) -> Floats:
-        return np.asarray(_column(self.stay, X) * X.sum(axis=0))
-
-
-class _MatrixOperator(ChainOperator):
-    """A sparse matrix as an operator."""
-
-    def __init__(self, matrix: sparse.csr_array, law: Floats | None) -> None:
-        super().__init__(matrix.shape[0])
-        self.matrix, self.law, self.stay = matrix, law, matrix.diagonal()
-        self._back = matrix.T
-
-    def _matvec(self, X: Floats) -> Floats:
-        assert self.matrix is not None
-        return np.asarray(self.matrix @ X)
-
-    def _rmatvec(self, X: Floats) -> Floats:
-        return np.asarray(self._back @ X)
-
-
-class _JumpOperator(ChainOperator):
-    """(1-p_J) P_MH + p_J Σ qᵢ Wⁱ, applied one hop at a time."""
-
-    def __init__(
-        self, network: Network, mh: sparse.csr_array, p_jump: float, jump: JumpLaw, *, printed: bool
-    ) -> None:
-        super().__init__(mh.shape[0])
-        self._mh, self._mh_back = mh, mh.T
-        self._adjacency = adjacency_matrix(network)
-        self._share = 1.0 / network.degree
-        self._p_jump = p_jump
-        self._distance = np.asarray(jump.distance.probabilities(), dtype=np.float64)
-        self._walks: list[Floats] | None = None
-        if printed:
-            self._adjacency = sparse.csr_array(self._adjacency / float(network.degree.max()))
-            self._walks = [np.asarray(self._adjacency.sum(axis=1), dtype=np.float64)]  # Aⁱ1, scaled
-            for _ in self._distance[1:]:
-                self._walks.append(self._adjacency @ self._walks[-1])
-        self.stay = (1.0 - p_jump) * mh.diagonal() + p_jump * self._returns()
-        self.classes, self.period = self._structure(network)
-
-    def _structure(self, network: Network) -> tuple[int, int]:
-        """Return the number of classes and the period of a walk on a connected network.
-
-        All moves can be made in both directions, so the period is 1 or 2. A jump of two hops may
-        return, and then the period is 1. Otherwise the moves contain all edges, and the period is 2
-        only if the network has two sides and no move stays.
-        """
-        lengths = 1 + np.flatnonzero(self._distance)
-        even = bool((lengths % 2 == 0).any())
-        sides = _two_sides(self._adjacency)
-        if self._p_jump == 1.0 and not (lengths % 2).any():
-            return (2, 0) if sides else (1, 1)
-        stays = self._p_jump < 1.0 and bool(self._mh.diagonal().any())
-        return 1, 1 if even or stays or not sides else 2
-
-    def _returns(self) -> Floats:
-        """Return the probability that a jump of one or two hops ends where it began."""
-        loops = self._share * (self._adjacency.diagonal() > 0)
-        back = (
-            self._share * (self._adjacency @ self._share)
-            if self._walks is None
-            else np.zeros(self.shape[0])
-        )  # W²(v,v) = Σ_u W(v,u) W(u,v)
-        return np.asarray(self._distance[0] * loops + self._distance[1:2].sum() * back)
-
-    def _matvec(self, X: Floats) -> Floats:
-        total = np.zeros_like(X, dtype=np.float64)
-        if self._walks is None:
-            share = _column(self._share, X)
-            for probability in self._distance[::-1]:  # Horner's scheme
-                total = share * (self._adjacency @ (probability * X + total))
-        else:
-            power = X
-            for probability, walks in zip(self._distance, self._walks, strict=True):
-                power = self._adjacency @ power
-                total += probability * power / _column(walks, X)
-        return np.asarray((1.0 - self._p_jump) * (self._mh @ X) + self._p_jump * total)
-
-    def _rmatvec(self, X: Floats) -> Floats:
-        total = np.zeros_like(X, dtype=np.float64)
-        if self._walks is None:
-            share = _column(self._share, X)
-            for probability in self._distance[::-1]:
-                total = self._adjacency @ (share * (probability * X + total))
-        else:
-            for probability, walks in zip(self._distance[::-1], self._walks[::-1], strict=True):
-                total = self._adjacency @ (probability * X / _column(walks, X) + total)
-        return np.asarray((1.0 - self._p_jump) * (self._mh_back @ X) + self._p_jump * total)

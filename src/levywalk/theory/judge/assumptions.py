@@ -12,7 +12,8 @@ from levywalk.arrays import Floats
 from levywalk.errors import InvalidParameter, NoMinimiser
 from levywalk.network import Network
 from levywalk.notebook import columns_html
-from levywalk.problem import Problem
+from levywalk.problem import Problem, holders_of
+from levywalk.remedy import typed
 from levywalk.theory.chain.stochastic_matrix import ChainOperator, period
 from levywalk.theory.chain.transition import affordable_chain
 from levywalk.theory.judge.closed_form import states
@@ -191,7 +192,9 @@ def _bounded(problem: Problem) -> Assumption:
         return Assumption("Assumption 3", says, None, why, {})
     squares = np.square(local_gradients(problem, optimum)).sum(axis=1)
     largest, mean = float(squares.max()), float(squares.mean())
-    why = f"σ²max = {largest:.4g} at node {int(squares.argmax())}, σ*² = {mean:.4g} on average"
+    worst, holders = int(squares.argmax()), holders_of(problem)
+    node = worst if holders is None else int(holders[worst])
+    why = f"σ²max = {largest:.4g} at node {node}, σ*² = {mean:.4g} on average"
     return Assumption("Assumption 3", says, True, why, {"sigma_max2": largest, "sigma_star2": mean})
 
 
@@ -220,7 +223,11 @@ def _ergodic(P: Any) -> Assumption:
         "Assumption 4",
         says,
         True,
-        "the chain is irreducible and aperiodic; run with start='stationary'",
+        "the chain is irreducible and aperiodic; "
+        + typed(
+            "run with start='stationary'",
+            "`levywalk run FILE.toml --set run.start=stationary` starts from its law",
+        ),
         numbers,
     )
 

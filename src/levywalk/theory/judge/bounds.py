@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from levywalk import checks
+from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.notebook import columns_html
 from levywalk.problem import Problem
@@ -170,6 +171,11 @@ def bounds(
     True
     """
     setting = make_setting(network, problem, design, step_size)
+    if setting.bound.holders is not None:
+        raise InvalidParameter(
+            "bounds are not answered for a network with nodes without data: the theorems count one "
+            "move per update; use lw.error_floor or lw.predict"
+        )
     steps = checks.integer("steps", steps, low=1)
     checks.choice("form", form, FORMS)
     first = start_model(problem, x0)

@@ -9,10 +9,17 @@ from __future__ import annotations
 
 import inspect
 from functools import cached_property
+from typing import cast
 
 from levywalk.contracts import keeps
-from levywalk.problem import GeneralizedLinear, Problem, is_logistic_regression
+from levywalk.problem import (
+    GeneralizedLinear,
+    Problem,
+    follows_its_loss,
+    is_logistic_regression,
+)
 from levywalk.problem import is_quadratic as is_least_squares
+from levywalk.problem.losses import states_curvature
 
 _GRADIENTS = ("local_gradient", "local_gradients", "_gradient_blocks", "_slopes", "_losses")
 
@@ -43,6 +50,41 @@ def is_logistic(problem: Problem) -> bool:
     (True, False)
     """
     return is_logistic_regression(problem) and has_batch_gradients(problem)
+
+
+def is_quadratic_or_logistic(problem: Problem) -> bool:
+    """Return whether the second derivatives of the local losses are known in closed form.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> is_quadratic_or_logistic(lw.homogeneous(5))
+    True
+    >>> class Halved(lw.Logistic):
+    ...     def local_gradient(self, v, x, samples=None):
+    ...         return 0.5 * super().local_gradient(v, x, samples)
+    >>> is_quadratic_or_logistic(Halved([[1.0], [2.0]], [0, 1]))
+    False
+    """
+    return is_quadratic(problem) or is_logistic(problem)
+
+
+def has_curvature(problem: Problem) -> bool:
+    """Return whether the second derivatives of the local losses are known: those of least squares
+    and logistic regression, and of every loss with one output that states its `curvature`.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> has_curvature(lw.Huber([[1.0], [2.0]], [0.0, 1.0])), has_curvature(lw.homogeneous(5))
+    (True, True)
+    """
+    return is_quadratic_or_logistic(problem) or (
+        has_batch_gradients(problem)
+        and follows_its_loss(problem)
+        and cast(GeneralizedLinear, problem).sample_loss.n_outputs == 1
+        and states_curvature(cast(GeneralizedLinear, problem).sample_loss)
+    )
 
 
 def has_batch_gradients(problem: Problem) -> bool:

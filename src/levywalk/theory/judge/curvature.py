@@ -1,8 +1,8 @@
 """The curvature of a weighted mean of local losses, and the zero of its gradient.
 
-Least squares and logistic regression have closed forms. Every other problem is asked for its
-gradients: its Hessian comes from finite differences, whose error is estimated, and the zero from
-Newton's method.
+Losses that state their second derivative have a Hessian in closed form. Every other problem is
+asked for its gradients: its Hessian comes from finite differences, whose error is estimated, and
+the zero from Newton's method.
 """
 
 from __future__ import annotations
@@ -14,8 +14,15 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidData, InvalidParameter, TooLarge
-from levywalk.problem import GeneralizedLinear, Problem, factor, logistic_fit
-from levywalk.theory.judge.closed_form import has_batch_gradients, is_logistic, is_quadratic
+from levywalk.problem import GeneralizedLinear, Problem, factor, fit, logistic_fit
+from levywalk.remedy import typed
+from levywalk.theory.judge.closed_form import (
+    has_batch_gradients,
+    has_curvature,
+    is_logistic,
+    is_quadratic,
+)
+from levywalk.theory.judge.quadratic_model import sample_curvatures
 
 CLOSED_FORM = "closed form"
 FINITE_DIFFERENCES = "finite differences"
@@ -49,7 +56,7 @@ def local_gradients(problem: Problem, x: Floats) -> Floats:
 
 def hessian_method(problem: Problem) -> str:
     """Return how `mean_hessian` computes: "closed form" or "finite differences"."""
-    return CLOSED_FORM if is_quadratic(problem) or is_logistic(problem) else FINITE_DIFFERENCES
+    return CLOSED_FORM if has_curvature(problem) else FINITE_DIFFERENCES
 
 
 def mean_hessian(problem: Problem, mass: Floats, x: Floats) -> Floats:
@@ -67,12 +74,7 @@ def mean_hessian(problem: Problem, mass: Floats, x: Floats) -> Floats:
     linear = cast(GeneralizedLinear, problem)
     features = linear.sorted_features
     counts = np.diff(linear.offsets)
-    share = np.repeat(mass / counts, counts)
-    if is_logistic(problem):
-        sigmoid = 1.0 / (1.0 + np.exp(-(features @ x)))
-        share = share * sigmoid * (1.0 - sigmoid)
-    else:
-        share = 2.0 * share
+    share = np.repeat(mass / counts, counts) * sample_curvatures(problem, x, 0.0)
     return np.asarray(
         features.T @ (share[:, None] * features) + linear.ridge * mass.sum() * np.eye(linear.dim)
     )
@@ -93,8 +95,8 @@ def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Float
     Returns
     -------
     tuple
-        The minimiser, and "factorisation" (least squares), "newton" (logistic regression) or
-        "newton, finite differences".
+        The minimiser, and "factorisation" (least squares), "newton" (other losses that state
+        their curvature) or "newton, finite differences".
 
     Raises
     ------
@@ -111,6 +113,9 @@ def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Float
             linear.sorted_features, linear.sorted_targets, weights, ridge
         )
         method = "newton"
+    elif not is_quadratic(problem):
+        x, unique = fit.minimise(linear, weights, ridge)
+        method = "newton"
     else:
         x, unique = factor.solve(
             factor.triangle(linear.sorted_features, linear.sorted_targets, weights), ridge
@@ -118,9 +123,12 @@ def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Float
         method = "factorisation"
     if not unique:
         raise InvalidData(
-            f"problem has no unique optimum: {linear.n_samples} samples do not span the "
-            f"{linear.dim} "
-            "dimensions, so the limit depends on x0; give the problem a ridge above 0"
+            f"problem has no unique optimum: {linear._why_not_unique(x)}, so the limit depends on "
+            "x0; "
+            + typed(
+                "give the problem a ridge above 0",
+                "with a data file add --ridge 0.01; with drawn data take a network of more nodes",
+            )
         )
     return x, method
 
@@ -162,9 +170,13 @@ def _newton(problem: Problem, mass: Floats, start: Floats) -> Floats:
         raise InvalidParameter(
             f"problem (of type {type(problem).__name__}) has no fixed point that Newton's method "
             "could find: the mean "
-            f"gradient stays at {np.linalg.norm(value):.1e}; measure its error with lw.run"
+            f"gradient stays at {np.linalg.norm(value):.1e}; {_measured()}"
         )
     return np.asarray(x)
+
+
+def _measured() -> str:
+    return f"measure its error with {typed('lw.run', 'levywalk compare')}"
 
 
 def _require_minimum(problem: Problem, mass: Floats, x: Floats) -> Floats:
@@ -175,7 +187,7 @@ def _require_minimum(problem: Problem, mass: Floats, x: Floats) -> Floats:
             f"problem (of type {type(problem).__name__}) has no unique optimum: its mean Hessian "
             "has the eigenvalue "
             f"{values[0]:.1e}, so the limit depends on x0; give the problem a ridge above 0, or "
-            "measure with lw.run"
+            f"{_measured()}"
         )
     return hessian
 
@@ -188,7 +200,7 @@ def _numerical_hessian(problem: Problem, mass: Floats, x: Floats) -> Floats:
         raise TooLarge(
             f"problem (of type {type(problem).__name__}) needs {4 * problem.n * problem.dim:.1e} "
             "local gradients "
-            f"for one Hessian, more than {_MOST_GRADIENTS:.0e}; measure its error with lw.run"
+            f"for one Hessian, more than {_MOST_GRADIENTS:.0e}; {_measured()}"
         )
 
     def gradient(point: Floats) -> Floats:
@@ -210,14 +222,14 @@ def _numerical_hessian(problem: Problem, mass: Floats, x: Floats) -> Floats:
         raise InvalidParameter(
             f"problem (of type {type(problem).__name__}) has no second derivative that finite "
             "differences could find "
-            f"at the fixed point (they disagree by {error:.1e}); measure its error with lw.run"
+            f"at the fixed point (they disagree by {error:.1e}); {_measured()}"
         )
     if not np.abs(hessian - hessian.T).max() <= _SYMMETRY * largest:
         raise InvalidParameter(
             f"problem (of type {type(problem).__name__}) must have a local_gradient that is the "
             "gradient of a "
-            "function, but its matrix of derivatives is not symmetric; theory has no answer, "
-            "measure with lw.run"
+            "function, but its matrix of derivatives is not symmetric; theory has no answer; "
+            f"{_measured()}"
         )
     return np.asarray(0.5 * (hessian + hessian.T))
 

@@ -19,9 +19,10 @@ from scipy.sparse.linalg import LinearOperator
 from levywalk import checks
 from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidParameter
+from levywalk.extras import needs
 from levywalk.network import Network
 from levywalk.notebook import columns_html
-from levywalk.problem import Problem
+from levywalk.problem import Problem, holders_of
 from levywalk.theory.chain.absorption import absorption_times
 from levywalk.theory.chain.blas_threads import one_blas_thread
 from levywalk.theory.chain.gap_result import SpectralGap
@@ -37,7 +38,7 @@ from levywalk.theory.chain.transition import (
 from levywalk.theory.judge.curvature import local_gradients
 from levywalk.theory.judge.regions import HEADER, ObservedRegion, Region, cells, steps_text
 from levywalk.trace import Trace
-from levywalk.walks import Design, unif_rw
+from levywalk.walks import Bound, Design, unif_rw
 
 IMPORTANT = 10.0  # a node is important if it has ten times the uniform share or more
 _MOST_REGIONS = 20
@@ -147,6 +148,9 @@ def entrapment(
 
     Notes
     -----
+    Steps are updates: while nodes without data pass the model on, no step is counted, and a stay
+    lasts from an update in the region to the first update outside.
+
     On networks without small separators, where sparse factors would be nearly full, the steps to
     escape and the gaps come from iterations with an error bound. ``answers`` says which method
     answered.
@@ -188,20 +192,23 @@ def entrapment_of_chain(
 ) -> EntrapmentReport:
     """Return `entrapment` where the chain, its law and the gap of UnifRW are already known."""
     radius = checks.integer("radius", radius, low=1)
-    target = design.bind(network, problem).law
-    important = _important(target) if nodes is None else _given(nodes, network.n)
+    bound = design.bind(network, problem)
+    important = _important(bound) if nodes is None else _given(nodes, bound)
     hops = adjacency_matrix(network)
     regions = [
-        _region(P, found.law, target, hops, members, radius)
+        _region(P, found.law, bound, hops, members, radius)
         for members in _clusters(hops, important)
     ]
     regions.sort(key=lambda region: -region.dwell)
     score = max(region.ratio for region in regions)
     symmetric = reversible(P, found.law)
     regions = [
-        _with_escape(region, P, found.law, hops, radius, symmetric=symmetric)
+        _with_escape(region, P, found.law, bound, hops, radius, symmetric=symmetric)
         for region in regions[:_MOST_REGIONS]
     ]
+    if network.given_names is not None:
+        names = network.given_names
+        regions = [replace(each, names=tuple(names[v] for v in each.nodes)) for each in regions]
     if trace is not None:
         regions = [_with_observed(region, trace) for region in regions]
     return EntrapmentReport(
@@ -216,16 +223,29 @@ def entrapment_of_chain(
     )
 
 
-def _important(target: Floats) -> Ints:
+def _important(bound: Bound) -> Ints:
+    """Return the nodes of the network that the target visits most."""
+    target = bound.law
     found = np.flatnonzero(target * len(target) >= IMPORTANT)
-    return found if len(found) else np.array([int(target.argmax())])
+    found = found if len(found) else np.array([int(target.argmax())])
+    return found if bound.holders is None else bound.holders[found]
 
 
-def _given(nodes: Ints, n: int) -> Ints:
-    clean = np.unique(np.atleast_1d(np.asarray(nodes)))
+def _given(nodes: Ints, bound: Bound) -> Ints:
+    clean, n = np.unique(np.atleast_1d(np.asarray(nodes))), bound.network.n
     if clean.dtype.kind not in "iu" or not clean.size or clean.min() < 0 or clean.max() >= n:
         raise InvalidParameter(f"nodes must be node numbers in [0, {n - 1}], got {nodes!r}")
+    if bound.idle is not None and bound.idle[clean].any():
+        v = int(clean[bound.idle[clean]][0])
+        raise InvalidParameter(f"nodes must have data, got node {v}, which has none; leave it out")
     return clean.astype(np.int64)
+
+
+def _states(bound: Bound, nodes: Ints) -> Ints:
+    """Return the states of the chain that belong to nodes of the network; idle ones have none."""
+    if bound.holders is None:
+        return nodes
+    return np.flatnonzero(np.isin(bound.holders, nodes))
 
 
 def _clusters(hops: sparse.csr_array, nodes: Ints) -> list[Ints]:
@@ -243,25 +263,26 @@ def _ball(hops: sparse.csr_array, nodes: Ints, radius: int) -> Ints:
 
 
 def _region(
-    P: Any, law: Floats, target: Floats, hops: sparse.csr_array, nodes: Ints, radius: int
+    P: Any, law: Floats, bound: Bound, hops: sparse.csr_array, nodes: Ints, radius: int
 ) -> Region:
     """Return a region without the steps to escape."""
-    mass = float(law[nodes].sum())
+    states = _states(bound, nodes)
+    mass = float(law[states].sum())
     if isinstance(P, LinearOperator):
         outside_nodes = np.ones(len(law))
-        outside_nodes[nodes] = 0.0
-        leave = np.asarray(P.matvec(outside_nodes))[nodes]
+        outside_nodes[states] = 0.0
+        leave = np.asarray(P.matvec(outside_nodes))[states]
     else:
-        leave = 1.0 - P[nodes][:, nodes].sum(axis=1)
-    flow = float(law[nodes] @ leave)
+        leave = 1.0 - P[states][:, states].sum(axis=1)
+    flow = float(law[states] @ leave)
     if flow <= 0.0 or mass >= 1.0:
         raise InvalidParameter(
             f"nodes {nodes[:5].tolist()}… keep the model forever; give fewer nodes"
         )
-    outside = 1.0 - float(law[_ball(hops, nodes, radius)].sum())
+    outside = 1.0 - float(law[_states(bound, _ball(hops, nodes, radius))].sum())
     return Region(
         nodes=tuple(int(v) for v in nodes),
-        target=float(target[nodes].sum()),
+        target=float(bound.law[states].sum()),
         mass=mass,
         dwell=mass / flow,
         iid_dwell=1.0 / (1.0 - mass),
@@ -272,17 +293,24 @@ def _region(
 
 
 def _with_escape(
-    region: Region, P: Any, law: Floats, hops: sparse.csr_array, radius: int, *, symmetric: bool
+    region: Region,
+    P: Any,
+    law: Floats,
+    bound: Bound,
+    hops: sparse.csr_array,
+    radius: int,
+    *,
+    symmetric: bool,
 ) -> Region:
     nodes = np.asarray(region.nodes)
-    ball = _ball(hops, nodes, radius)
+    states, ball = _states(bound, nodes), _states(bound, _ball(hops, nodes, radius))
     if len(ball) == len(law):
         return region
     found = absorption_times(P, ball, law, symmetric=symmetric)
-    start = law[nodes] / region.mass
+    start = law[states] / region.mass
     return replace(
         region,
-        escape=float(start @ found.times[np.searchsorted(ball, nodes)]),
+        escape=float(start @ found.times[np.searchsorted(ball, states)]),
         escape_method=found.method,
         escape_error=found.error,
     )
@@ -313,12 +341,8 @@ def _complete_stays(here: np.ndarray) -> Ints:
 
 
 def _effective_size(here: np.ndarray) -> float:
-    try:
+    with needs("data", "the effective sample size of a recorded walk"):
         from arviz_stats.base.array import array_stats
-    except ImportError:
-        raise InvalidParameter(
-            "an effective sample size needs arviz-stats: pip install 'levywalk[data]'"
-        ) from None
     if here.all() or not here.any():
         return np.nan  # the model never left or never entered the region
     ess: Any = array_stats.ess
@@ -347,13 +371,17 @@ def update_correlation(trace: Trace, problem: Problem, lags: int = 200) -> Float
             "trace must contain the walk and the optimum; run with record_walk=True and a problem "
             "with an optimum"
         )
-    weights = 1.0 / (problem.n * trace.target)
+    target, holders = trace.target, holders_of(problem)
+    if holders is not None:
+        target = target[holders]
+    weights = 1.0 / (problem.n * target)
     pulls = weights[:, None] * local_gradients(problem, trace.optimum)
     steps = trace.walk.shape[1]
     lags = min(lags, steps - 1)
     total = np.zeros(lags + 1)
     for walk in trace.walk:
-        series = pulls[walk] - (trace.target @ pulls)
+        states = walk if holders is None else np.searchsorted(holders, walk)
+        series = pulls[states] - (target @ pulls)
         size = 1 << (2 * steps - 1).bit_length()
         spectrum = np.abs(np.fft.rfft(series, n=size, axis=0)) ** 2
         total += np.fft.irfft(spectrum.sum(axis=1), n=size)[: lags + 1] / (

@@ -21,6 +21,7 @@ from levywalk.notebook import columns_html
 from levywalk.problem import LeastSquares, Problem
 from levywalk.theory.chain.block_recursion import spread
 from levywalk.theory.judge.closed_form import is_quadratic
+from levywalk.theory.judge.quadratic_model import model_hessians, sample_curvatures
 from levywalk.theory.judge.setting import TheoremSetting, make_setting, start_model
 from levywalk.walks import Design
 
@@ -107,10 +108,10 @@ def exact_moments(
             f"steps must be an integer of at least 0 or an increasing list of such, got {steps!r}"
         )
     first = setting.law if start is None else np.asarray(start, dtype=np.float64)
-    if first.shape != (network.n,) or not (first >= 0).all() or not np.isclose(first.sum(), 1.0):
+    if first.shape != (problem.n,) or not (first >= 0).all() or not np.isclose(first.sum(), 1.0):
         raise InvalidParameter(
-            f"start must be one probability per node ({network.n} in all), got an array of shape "
-            f"{first.shape}"
+            f"start must be one probability per node with data ({problem.n} in all), got an array "
+            f"of shape {first.shape}"
         )
     return recur(setting, points, start_model(problem, x0), first)
 
@@ -208,11 +209,7 @@ def local_hessians(problem: LeastSquares) -> Floats:
     >>> local_hessians(problem).ravel()
     array([2., 8.])
     """
-    a, offsets = problem.sorted_features, problem.offsets
-    products = np.einsum("si,sj->sij", a, a)
-    if problem.n_samples != problem.n:
-        products = np.add.reduceat(products, offsets[:-1], axis=0) / np.diff(offsets)[:, None, None]
-    return np.asarray(2.0 * products + problem.ridge * np.eye(problem.dim))
+    return model_hessians(problem, sample_curvatures(problem, np.zeros(problem.dim), 0.0))
 
 
 def contractions(setting: TheoremSetting, problem: LeastSquares) -> Floats:

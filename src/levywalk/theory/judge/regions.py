@@ -88,6 +88,8 @@ class Region:
     escape_method, escape_error
         How the steps to escape were found, "exact" or "iterative", and a bound of their relative
         error.
+    names
+        The names of the nodes, if the network has names.
     """
 
     nodes: tuple[int, ...]
@@ -101,6 +103,7 @@ class Region:
     observed: ObservedRegion | None = None
     escape_method: str = EXACT
     escape_error: float = 0.0
+    names: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -115,9 +118,14 @@ class Region:
     @property
     def place(self) -> str:
         """The nodes of the region in words."""
-        if len(self.nodes) == 1:
-            return f"node {self.nodes[0]}"
-        return f"the {len(self.nodes)} nodes around {self.nodes[0]}"
+        first = str(self.nodes[0])
+        if self.names and self.names[0] != first:
+            first += f" ({self.names[0]!r})"
+        return (
+            f"node {first}"
+            if len(self.nodes) == 1
+            else f"the {len(self.nodes)} nodes around {first}"
+        )
 
     def __repr__(self) -> str:
         return (

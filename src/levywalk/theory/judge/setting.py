@@ -17,7 +17,7 @@ from levywalk.schedule import Constant, is_schedule
 from levywalk.theory.chain.stationary import stationary
 from levywalk.theory.chain.stochastic_matrix import as_chain, reversible
 from levywalk.theory.chain.transition import require_design, transition
-from levywalk.theory.judge.closed_form import is_logistic, is_quadratic, states
+from levywalk.theory.judge.closed_form import is_quadratic_or_logistic, states
 from levywalk.theory.judge.curvature import gradient_scale, local_gradients
 from levywalk.updates import as_step_size
 from levywalk.walks import Bound, Design
@@ -113,7 +113,7 @@ def checked_optimum(problem: Problem) -> Floats | None:
     subclass that overrides a gradient may have inherited the optimum of another loss.
     """
     optimum = optimum_of(problem)
-    if optimum is None or is_quadratic(problem) or is_logistic(problem):
+    if optimum is None or is_quadratic_or_logistic(problem):
         return optimum
     mass = np.full(problem.n, 1.0 / problem.n)
     size = float(np.linalg.norm(mass @ local_gradients(problem, optimum)))

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from levywalk import checks
+from levywalk.extras import needs
 from levywalk.network import Network
 from levywalk.notebook import columns_html
 from levywalk.problem import Problem
 from levywalk.progress import Bar
 from levywalk.theory.chain.spectrum import spectral_gap
+from levywalk.theory.chain.stationary import stationary
 from levywalk.theory.chain.transition import affordable_chain
-from levywalk.theory.judge.predict import Prediction, predict
+from levywalk.theory.judge.predict import Prediction, predict, predict_for_chain
 from levywalk.walks import Design, mhlj, mixed_rw
 
 if TYPE_CHECKING:
@@ -53,18 +55,20 @@ class Tuning:
     parameters, cost
         Its parameters, and its predicted cost to the accuracy.
     candidates
-        All designs of the search.
+        All designs with a full prediction.
     curve
         The numbers of `table`, one dict per row.
     cost_unit
         "steps" or "transfers".
+    prediction
+        The prediction of the best design; it says whether it is ``trusted``, and why.
 
     Examples
     --------
     >>> import levywalk as lw
     >>> problem = lw.heterogeneous(30, important=1)
     >>> lw.tune(lw.ring(30), problem, p_jumps=[0.0, 0.1], p_distances=[0.5], max_hops=[3])
-    Tuning(p_jump = ..., p_distance = 0.5, max_hops = 3: ... steps, best of 2 designs)
+    Tuning(p_jump = ..., p_distance = 0.5, max_hops = 3: ... steps, best of 2 designs, trusted)
     """
 
     best: Design
@@ -72,18 +76,30 @@ class Tuning:
     cost: float
     candidates: tuple[Candidate, ...]
     curve: tuple[dict[str, float], ...]
+    prediction: Prediction
     cost_unit: str = "steps"
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the predicted cost of the best design can be relied upon."""
+        return self.prediction.trusted
+
+    @property
+    def reason(self) -> str:
+        """Why it can or cannot be relied upon."""
+        return self.prediction.reason
 
     def __repr__(self) -> str:
         return (
             f"Tuning({_parameters_text(self.parameters)}: {self.cost:,.0f} {self.cost_unit}, "
-            f"best of {len(self.candidates)} designs)"
+            f"best of {len(self.candidates)} designs, "
+            f"{'trusted' if self.trusted else self.prediction.verdict})"
         )
 
     def _repr_html_(self) -> str:
         caption = (
             f"Best of {len(self.candidates)} designs: {_parameters_text(self.parameters)}, "
-            f"{self.cost:,.0f} {self.cost_unit} predicted"
+            f"{self.cost:,.0f} {self.cost_unit} predicted, {self.prediction.verdict}"
         )
         return columns_html(
             list(self.curve[0]), [list(row.values()) for row in self.curve], caption
@@ -93,7 +109,8 @@ class Tuning:
         """Return spectral gap, bias and predicted cost against p_jump (or mix), with the best other
         parameters.
         """
-        import pandas as pd
+        with needs("frames", "Tuning.table()", "pandas"):
+            import pandas as pd
 
         return pd.DataFrame(list(self.curve))
 
@@ -113,8 +130,9 @@ def tune(
 ) -> Tuning:
     """Find the jump parameters of MHLJ, or the λ of MixedRW, with the smallest predicted cost.
 
-    `levywalk.predict` gives the cost, in the limit of small step sizes and with the best step size
-    of each design. Nothing is simulated.
+    `levywalk.predict` gives the cost, with the best step size of each design. Nothing is simulated.
+    The lengths of jumps (p_distance and max_hops) are chosen in the limit of small steps, which is
+    fast; with these, each p_jump gets a full prediction.
 
     Parameters
     ----------
@@ -129,13 +147,13 @@ def tune(
     p_jumps, p_distances, max_hops, mixes
         The values to try.
     progress
-        Whether to show a progress bar. Default: if standard error is a terminal.
+        Whether to show a progress bar. Default: in a notebook, or if stderr is a terminal.
 
     Examples
     --------
     >>> import levywalk as lw
-    >>> network, problem = lw.ring(60), lw.heterogeneous(60, important=1)
-    >>> tuning = lw.tune(network, problem, p_distances=[0.5], max_hops=[3])
+    >>> network, problem = lw.ring(40), lw.heterogeneous(40, dim=2, important=1)
+    >>> tuning = lw.tune(network, problem, accuracy=0.1, p_distances=[0.5], max_hops=[3])
     >>> tuning.cost <= min(row["cost"] for row in tuning.curve)
     True
     """
@@ -148,15 +166,14 @@ def tune(
             ({"p_jump": p, "p_distance": d, "max_hops": r}, mhlj(p, d, r))
             for p, (d, r) in product(p_jumps, _shapes(p_distances, max_hops))
         ]
+    screened = _screened(network, problem, grid, accuracy, cost, progress)
+    _, *rest = screened.parameters
+    row = [one for one in grid if all(one[0][key] == screened.parameters[key] for key in rest)]
     judged: list[Candidate] = []
-    with Bar("predicting costs", len(grid), show=progress) as bar:
-        for parameters, design in grid:
+    with Bar("predicting costs", len(row), show=progress) as bar:
+        for parameters, design in row:
             found = predict(network, problem, design, accuracy=accuracy)
-            judged.append(
-                Candidate(
-                    design, parameters, found, found.steps if cost == "steps" else found.transfers
-                )
-            )
+            judged.append(_candidate(design, parameters, found, cost))
             bar.advance(1)
     winner = min(judged, key=lambda candidate: candidate.cost)
     return Tuning(
@@ -165,8 +182,38 @@ def tune(
         cost=winner.cost,
         candidates=tuple(judged),
         curve=_curve(network, problem, judged, winner),
+        prediction=winner.prediction,
         cost_unit=cost,
     )
+
+
+def _screened(
+    network: Network,
+    problem: Problem,
+    grid: list[tuple[dict[str, float], Design]],
+    accuracy: float,
+    cost: str,
+    progress: bool | None,
+) -> Candidate:
+    """Return the best of the grid in the limit of small steps, from which the shape of the jumps
+    is taken.
+    """
+    judged = []
+    with Bar("choosing the lengths of jumps", len(grid), show=progress) as bar:
+        for parameters, design in grid:
+            P = affordable_chain(network, problem, design)
+            found = predict_for_chain(
+                network, problem, design, P, stationary(P), accuracy=accuracy, follow=False
+            )
+            judged.append(_candidate(design, parameters, found, cost))
+            bar.advance(1)
+    return min(judged, key=lambda candidate: candidate.cost)
+
+
+def _candidate(
+    design: Design, parameters: dict[str, float], found: Prediction, cost: str
+) -> Candidate:
+    return Candidate(design, parameters, found, found.steps if cost == "steps" else found.transfers)
 
 
 def _parameters_text(parameters: dict[str, float]) -> str:
@@ -203,6 +250,7 @@ def _curve(
                     if math.isfinite(candidate.prediction.steps)
                     else np.inf,
                     "cost": candidate.cost,
+                    "trusted": candidate.prediction.trusted,
                 }
             )
     return tuple(sorted(rows, key=lambda row: row[axis]))

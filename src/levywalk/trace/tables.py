@@ -63,16 +63,23 @@ def quantity_text(ranking: Ranking, value: float | None) -> str:
 
 def title_text(result: Comparison) -> str:
     """Return the title of a comparison's table."""
-    ranking = result.ranking
+    ranking, sampled = result.ranking, sampled_text(result)
     if ranking.relative:
         title = f"steps to a share of the initial {ranking.quantity} [95 % interval over walks]"
     else:
         title = f"{ranking.quantity} at the end [95 % interval over walks]"
+    title += f"; {sampled}" if sampled else ""
     if not result.tuned:
         return f"{title}; step sizes given, not tuned"
     if result.accuracy is None:
         return f"{title}; step sizes tuned for the least {ranking.quantity} at the end"
     return f"{title}; tuned to {quantity_text(ranking, result.accuracy)}"
+
+
+def sampled_text(result: Comparison) -> str:
+    """Return on how many nodes the loss was measured if that was a sample, else an empty text."""
+    found = sorted({trace.sampled_loss for trace in result.traces.values()} - {""})
+    return f"losses measured on a sample of {', '.join(found)}" if found else ""
 
 
 def comparison_text(result: Comparison) -> tuple[list[str], list[list[str]]]:
@@ -83,22 +90,29 @@ def comparison_text(result: Comparison) -> tuple[list[str], list[list[str]]]:
     dwell = any("longest_dwell" in row for row in rows.values())
     headers = ["design", "step size (γL*)"]
     headers += [f"steps to {quantity_text(ranking, accuracy)}" for accuracy in accuracies]
+    timed = result.accuracy is not None and all("seconds_per_step" in row for row in rows.values())
+    headers += [f"seconds to {quantity_text(ranking, result.accuracy)}"] if timed else []
     headers += [] if ranking.relative else [f"{ranking.quantity} at the end"]
     headers += ["busiest node: share (target)"] if visits else []
     headers += ["longest dwell"] if dwell else []
     headers += ["transfers per step"]
+    asked = any(row["small_messages_per_step"] > 0 for row in rows.values())
+    headers += ["small messages per step"] if asked else []
     lines = []
     for name, row in rows.items():
         cells = [name, f"{row['step_size']:.2e} ({row['relative_step_size']:.2g})"]
         cells += [with_interval(*result.steps_interval(name, accuracy)) for accuracy in accuracies]
+        cells += [f"{row[f'time_to_{result.accuracy:g}']:,.4g}"] if timed else []
         if not ranking.relative:
             low, high = (row[f"{result.final_column}_{end}"] for end in ("low", "high"))
             known = "" if math.isnan(low) else f" [{low:.5g}, {high:.5g}]"
             cells.append(quantity_text(ranking, result.final(name)) + known)
         if visits:
             share, target = 100 * row["busiest_share"], 100 * row["busiest_target"]
-            cells.append(f"{row['busiest_node']}: {share:.2f} % ({target:.2f} %)")
+            node = result.traces[name].shown(row["busiest_node"])
+            cells.append(f"{node}: {share:.2f} % ({target:.2f} %)")
         cells += [whole(row["longest_dwell"])] if dwell else []
         cells.append(f"{row['transfers_per_step']:.2f}")
+        cells += [f"{row['small_messages_per_step']:.2f}"] if asked else []
         lines.append(cells)
     return headers, lines

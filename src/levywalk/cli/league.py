@@ -1,0 +1,129 @@
+"""`levywalk league`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from levywalk.cli.ctrl_c import RESUME, ends_by_ctrl_c
+from levywalk.cli.finish import Json
+from levywalk.cli.options import CostsText, Scheduler, Workers
+from levywalk.errors import InvalidParameter
+
+Networks = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NETWORK]...",
+        help="Networks of the league (ring, grid, ws, er, gnutella), or ba:500,3, …, or files.",
+    ),
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Small networks, few pairs and instances; under a minute.")
+]
+Check = Annotated[bool, typer.Option("--check", help="Exit with code 1 if a goal is not met.")]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Say how many results are missing and how long they take."),
+]
+Folder = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Folder for the results; results that are there are not computed again.",
+    ),
+]
+
+
+@ends_by_ctrl_c(f"Finished results are stored. {RESUME}")
+def league(
+    networks: Networks = None,
+    quick: Quick = False,
+    check: Check = False,
+    dry_run: DryRun = False,
+    costs: CostsText = None,
+    as_text: Json = False,
+    out: Folder = Path("levywalk-league"),
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+) -> None:
+    """Let walks and updates compete, each tuned fairly, and say which pair is best where.
+
+    Without --quick it takes about an hour on two idle cores; --dry-run estimates it. --costs are
+    those of the column time (default: home-broadband).
+
+    If it is interrupted, run the same command again to resume.
+    """
+    from levywalk.experiments.execute import writable_folder
+    from levywalk.league import league as competition
+    from levywalk.league.goals import GOAL_NETWORKS
+    from levywalk.league.scenes import FULL, QUICK, networks_named
+    from levywalk.league.text import goals_text, table
+    from levywalk.report.league_document import failed, map_rows
+    from levywalk.sweeps.pools import ClusterLost
+    from levywalk.sweeps.store import ResultStoreError
+    from levywalk.trace import as_costs
+
+    if workers is not None and scheduler is not None:
+        raise InvalidParameter(f"give --workers or --scheduler, got {workers} and {scheduler!r}")
+    effort = QUICK if quick else FULL
+    chosen = networks_named(networks, effort)
+    if check and not set(chosen) & set(GOAL_NETWORKS):  # before an hour of work
+        raise InvalidParameter(
+            f"--check needs a network that a goal is about, of {', '.join(GOAL_NETWORKS)}; "
+            "leave --check out"
+        )
+    paid = as_costs(costs) or competition.COSTS
+    if paid.per_node is not None or paid.per_link is not None:
+        raise InvalidParameter(
+            f"--costs of a league must be alike at all nodes and links, got {costs!r}; leave "
+            "shares, factors and seeds out"
+        )
+    count, stored, seconds = competition.left_of(chosen, effort, out)
+    cores = os.cpu_count() or 1 if workers is None else max(1, workers)
+    place = f"{cores} core{'s' if cores > 1 else ''}" if scheduler is None else "one core"
+    about = seconds / (cores if scheduler is None else 1) / 60
+    notice = (
+        f"{count} results, {stored} of them stored; the others take about {about:.0f} minutes on "
+        f"{place}."
+    )
+    if dry_run:
+        print(notice)
+        return
+    print(notice, file=sys.stderr)
+    folder = writable_folder(out)
+    words = ["levywalk", "league", *(networks or []), *(["--quick"] if quick else [])]
+    words += [] if costs is None else ["--costs", costs]
+    try:
+        document, files = competition.league(
+            chosen,
+            effort,
+            folder,
+            command=" ".join(words),
+            workers=workers,
+            scheduler=scheduler,
+            costs=paid,
+        )
+    except (ResultStoreError, ClusterLost) as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    if as_text:
+        print(json.dumps(document, ensure_ascii=False))
+    else:
+        print(*table(*map_rows(document)), sep="\n")
+        if document["goals"]:
+            print("", *goals_text(document), sep="\n")
+        print(f"\n{document['seconds']:.0f} s. Written: {', '.join(str(path) for path in files)}")
+    for line in failed(document):
+        print(f"error: {line}", file=sys.stderr)
+    missed = [goal for goal in document["goals"] if not goal["met"]]
+    if check and missed:
+        for goal in missed:
+            print(f"not met: {goal['goal']} ({goal['by']})", file=sys.stderr)
+    if document["failures"] or (check and missed):
+        raise typer.Exit(1)

@@ -1,0 +1,311 @@
+"""How one field of a record is written as bytes and read again; `codec` has the records.
+
+Every kind has exactly one encoding of a value, and refuses all other bytes (`Malformed`).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from levywalk.arrays import AnyArray
+from levywalk.fleet.protocol.tensors import Incoming, Malformed, Tensor, check_writable
+from levywalk.fleet.storage.limits import Limits
+
+_MOST_SCORES = 16
+
+
+class Put(Protocol):
+    """Stores a tensor separately and returns its address, or None to write it among the fields."""
+
+    def __call__(self, tensor: Tensor, /) -> bytes | None:
+        """Store the tensor."""
+
+
+class Get(Protocol):
+    """Returns the array that is stored separately under an address."""
+
+    def __call__(self, name: str, address: bytes, /) -> AnyArray:
+        """Return the array."""
+
+
+class FieldWriter:
+    """The bytes that are written so far."""
+
+    def __init__(self, put: Put) -> None:
+        self.parts: list[bytes | memoryview] = []
+        self.put = put
+
+
+class FieldReader:
+    """The bytes that are read; reading beyond their end is an error."""
+
+    def __init__(self, data: bytes, limits: Limits, get: Get) -> None:
+        self.data, self.at, self.limits, self.get = data, 0, limits, get
+
+    def take(self, count: int) -> bytes:
+        """Read so many bytes."""
+        end = self.at + count
+        if end > len(self.data):
+            raise Malformed("it ends early")
+        self.at, start = end, self.at
+        return self.data[start:end]
+
+    def numbers(self, numbers: struct.Struct) -> tuple[Any, ...]:
+        """Read the numbers of a struct."""
+        if self.at + numbers.size > len(self.data):
+            raise Malformed("it ends early")
+        found = numbers.unpack_from(self.data, self.at)
+        self.at += numbers.size
+        return found
+
+
+class FieldKind(Protocol):
+    """How one field is written and read."""
+
+    def write(self, out: FieldWriter, value: Any) -> None:
+        """Write a value."""
+
+    def read(self, source: FieldReader) -> Any:
+        """Read a value."""
+
+
+class NumberField:
+    """A number of fixed size that must obey a rule."""
+
+    def __init__(
+        self, code: str, rule: str = "", holds: Callable[[Any], bool] | None = None
+    ) -> None:
+        self.code, self.rule, self.holds = code, rule, holds
+
+    def check(self, value: Any) -> None:
+        """Raise `Malformed` if a value does not obey the rule."""
+        if self.holds is not None and not self.holds(value):
+            raise Malformed(f"a number must be {self.rule}, got {value!r}")
+
+
+INT = NumberField("q")
+COUNT = NumberField("q", "at least 0", lambda value: value >= 0)
+FLAG = NumberField("B", "0 or 1", lambda value: value in (0, 1))
+SCORE = NumberField("d", "finite and at least 0", lambda value: 0.0 <= value < math.inf)
+
+
+class NumbersField:
+    """Several numbers in a row, as one struct."""
+
+    def __init__(self, numbers: Sequence[NumberField]) -> None:
+        self.struct = struct.Struct("<" + "".join(number.code for number in numbers))
+        self.checked = [(i, number) for i, number in enumerate(numbers) if number.holds is not None]
+        self.flags = [i for i, number in enumerate(numbers) if number is FLAG]
+
+    def write(self, out: FieldWriter, values: Sequence[Any]) -> None:
+        """Write a value."""
+        for i, number in self.checked:
+            number.check(values[i])
+        try:
+            out.parts.append(self.struct.pack(*values))
+        except struct.error as error:
+            raise Malformed(f"numbers that cannot be written ({error}): {values!r}") from None
+
+    def read(self, source: FieldReader) -> Sequence[Any]:
+        """Read a value."""
+        values: Sequence[Any] = source.numbers(self.struct)
+        for i, number in self.checked:
+            number.check(values[i])
+        if self.flags:
+            values = list(values)
+            for i in self.flags:
+                values[i] = bool(values[i])
+        return values
+
+
+class RecordField:
+    """A named tuple: its fields in order."""
+
+    def __init__(self, type_: Any, *kinds: NumberField | FieldKind) -> None:
+        assert len(kinds) == len(type_._fields), type_
+        self.type = type_
+        self.groups: list[
+            tuple[int, int, FieldKind]
+        ] = []  # which fields, and how; neighbouring numbers are written together
+        start = 0
+        while start < len(kinds):
+            stop = start
+            numbers: list[NumberField] = []
+            while stop < len(kinds) and isinstance(number := kinds[stop], NumberField):
+                numbers.append(number)
+                stop += 1
+            kind = kinds[start]
+            if isinstance(kind, NumberField):
+                self.groups.append((start, stop, NumbersField(numbers)))
+                start = stop
+            else:
+                self.groups.append((start, start, kind))
+                start += 1
+
+    def write(self, out: FieldWriter, value: Any) -> None:
+        """Write a value."""
+        for start, stop, kind in self.groups:
+            kind.write(out, value[start] if start == stop else value[start:stop])
+
+    def read(self, source: FieldReader) -> Any:
+        """Read a value."""
+        values: list[Any] = []
+        for start, stop, kind in self.groups:
+            found = kind.read(source)
+            if start == stop:
+                values.append(found)
+            else:
+                values.extend(found)
+        return self.type._make(values)
+
+
+class BytesField:
+    """A short sequence of bytes."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def write(self, out: FieldWriter, value: bytes) -> None:
+        """Write a value."""
+        if len(value) > self.most:
+            raise Malformed(f"at most {self.most} bytes can be written, got {len(value)}")
+        out.parts += [_SHORT.pack(len(value)), value]
+
+    def read(self, source: FieldReader) -> bytes:
+        """Read a value."""
+        (count,) = source.numbers(_SHORT)
+        if count > self.most:
+            raise Malformed(f"at most {self.most} bytes were expected, got {count}")
+        return source.take(count)
+
+
+_SHORT, LONG, _BYTE = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<B")
+
+
+class ChoiceField:
+    """One of a few words, as its index."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = words
+
+    def write(self, out: FieldWriter, value: str) -> None:
+        """Write a value."""
+        if value not in self.words:
+            raise Malformed(f"one of {', '.join(self.words)} can be written, got {value!r}")
+        out.parts.append(_BYTE.pack(self.words.index(value)))
+
+    def read(self, source: FieldReader) -> str:
+        """Read a value."""
+        (place,) = source.numbers(_BYTE)
+        if place >= len(self.words):
+            raise Malformed(f"one of {', '.join(self.words)} was expected, got number {place}")
+        word: str = self.words[place]
+        return word
+
+
+class OneOfField:
+    """A value of one of several kinds: the kind's number, then the value.
+
+    A constant is its number alone.
+    """
+
+    def __init__(self, *kinds: tuple[Any, FieldKind | None]) -> None:
+        self.kinds = kinds
+
+    def write(self, out: FieldWriter, value: Any) -> None:
+        """Write a value."""
+        for place, (what, kind) in enumerate(self.kinds):
+            if kind is None and (value is what or (isinstance(value, str) and value == what)):
+                out.parts.append(_BYTE.pack(place))
+                return
+            if kind is not None and isinstance(value, what):
+                out.parts.append(_BYTE.pack(place))
+                kind.write(out, value)
+                return
+        raise Malformed(f"a value that cannot be written here: {value!r}")
+
+    def read(self, source: FieldReader) -> Any:
+        """Read a value."""
+        (place,) = source.numbers(_BYTE)
+        if place >= len(self.kinds):
+            raise Malformed(f"a kind below {len(self.kinds)} was expected, got number {place}")
+        what, kind = self.kinds[place]
+        return what if kind is None else kind.read(source)
+
+
+class ScoresField:
+    """A score for each phase."""
+
+    def write(self, out: FieldWriter, value: tuple[float, ...]) -> None:
+        """Write a value."""
+        if len(value) > _MOST_SCORES:
+            raise Malformed(f"at most {_MOST_SCORES} scores can be written, got {len(value)}")
+        for score in value:
+            SCORE.check(score)
+        out.parts += [_BYTE.pack(len(value)), struct.pack(f"<{len(value)}d", *value)]
+
+    def read(self, source: FieldReader) -> tuple[float, ...]:
+        """Read a value."""
+        (count,) = source.numbers(_BYTE)
+        phases = source.limits.phases
+        if count > _MOST_SCORES or (phases is not None and count != phases):
+            raise Malformed(
+                f"{'a few' if phases is None else phases} scores were expected, got {count}"
+            )
+        scores = source.numbers(struct.Struct(f"<{count}d"))
+        for score in scores:
+            SCORE.check(score)
+        return scores
+
+
+class ArrayField:
+    """A tensor, among the fields or stored separately."""
+
+    def __init__(self, name: str, itemsize: int = 8) -> None:
+        self.name, self.itemsize = name, itemsize
+
+    def write(self, out: FieldWriter, value: AnyArray) -> None:
+        """Write a value."""
+        check_writable(self.name, value, self.itemsize)
+        tensor = Tensor(
+            self.name, np.ascontiguousarray(value) if not value.flags.c_contiguous else value
+        )
+        address = out.put(tensor)
+        if address is None:
+            out.parts += [_BYTE.pack(0), LONG.pack(tensor.size), *tensor.chunks()]
+        else:
+            out.parts += [_BYTE.pack(1), address]
+
+    def read(self, source: FieldReader) -> AnyArray:
+        """Read a value."""
+        (elsewhere,) = source.numbers(_BYTE)
+        if elsewhere == 1:
+            return source.get(self.name, source.take(32))
+        if elsewhere:
+            raise Malformed(
+                f"a {self.name} is among the fields (0) or stored separately (1), got {elsewhere}"
+            )
+        (size,) = source.numbers(LONG)
+        if size > len(source.data) - source.at:
+            raise Malformed("it ends early")
+        limits = source.limits
+        most = limits.dim if self.itemsize == 8 else limits.memory
+        incoming = Incoming(self.name, size, most, hashed=False, itemsize=self.itemsize)
+        incoming.take(source.take(size))
+        return incoming.done()
+
+
+class NothingField:
+    """None."""
+
+    def write(self, out: FieldWriter, value: None) -> None:
+        """Write a value."""
+
+    def read(self, source: FieldReader) -> None:
+        """Read a value."""
+        return

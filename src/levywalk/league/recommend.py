@@ -1,0 +1,370 @@
+"""`recommended`: which walk and update to take on a network, by the rules that the league taught.
+
+The rules were made on ring, grid, WS and ER with 1,000 nodes, least squares and logistic
+regression; `benchmarks/recommendations.py` judges them on ten other networks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from levywalk import checks
+from levywalk.errors import InvalidParameter
+from levywalk.league.pilot import Pilot, pilot
+from levywalk.network import Network, as_network
+from levywalk.notebook import table_html
+from levywalk.problem import Problem, check_problem, is_quadratic
+from levywalk.remedy import typed
+from levywalk.trace.costs import PROFILES
+from levywalk.updates import Update
+from levywalk.updates.linear import is_linear
+from levywalk.updates.newton_token import MOST_DIM, newton_token
+from levywalk.updates.point_saga import point_saga
+from levywalk.updates.saga import saga
+from levywalk.walks import Walk, check_fit
+from levywalk.walks.depth_first_tour import depth_first_tour
+from levywalk.walks.least_used_edge import least_used_edge
+from levywalk.walks.mhda import mhda
+from levywalk.walks.oldest_neighbour import oldest_neighbour
+
+GOALS = ("transfers", "bytes", "time", "steps")
+FIRST_ORDER = "first-order"
+_PROFILE = "home-broadband"
+
+WALKS: dict[str, Callable[[], Walk]] = {
+    "depth_first_tour": depth_first_tour,
+    "oldest_neighbour": oldest_neighbour,
+    "least_used_edge": least_used_edge,
+    "mhda": mhda,
+}
+UPDATES: dict[str, Callable[[], Update]] = {
+    "newton_token": newton_token,
+    "point_saga": point_saga,
+    "saga": saga,
+}
+
+# Point-SAGA: the step size in units of its default, and the transfers in units of n to 1e-3 and to
+# 1e-6, at the worst of ring, grid, WS and ER, for least squares and for other losses. Larger steps
+# are unstable along walks that visit the nodes in the same order again and again.
+_POINT_SAGA = {
+    "oldest_neighbour": ((3.0, 3.3, 8.4), (2.0, 4.2, 7.8)),
+    "least_used_edge": ((2.0, 4.6, 9.5), (1.4, 4.4, 12.9)),
+    "mhda": ((3.0, 8.0, 20.0), (1.4, 8.0, 21.0)),
+    "depth_first_tour": ((1.4, 4.9, 11.5), (0.7, 6.2, 15.0)),
+}
+# The same along a walk whose laps are all alike, as around a ring: this share of moves repeats. If
+# it also goes to and fro, so that it covers no sooner than in 1.2 n steps, it is like a tour.
+_SAME_LAPS, _TO_AND_FRO, _ALIKE = 0.8, 1.2, ((3.0, 3.3, 7.8), (1.4, 4.2, 9.8))
+_COVERS = (0.6, 1.5)  # a walk that covers slowly takes at least so many cover times …
+_RARE = (1.0, 2.5)  # … and at least so many times the mean gap between visits of rare nodes
+_SAGA_SLOWER = 2.5  # SAGA takes about this many times as long as Point-SAGA
+_SEEN = 0.5  # the share of nodes that least squares needs to 1e-3 with the Newton token
+_SEEN_OTHERS = 0.95  # the same for other losses
+_KAPPA = (2.2, 48.0)  # κ/n of the problems that the numbers above were measured on
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recommendation:
+    """A walk, an update and a step size for `levywalk.run`, and why.
+
+    Attributes
+    ----------
+    design, update, step_size
+        What to give to `run`.
+    why
+        The reasons, in a few sentences.
+    estimate
+        What it is estimated to take, in units of the goal.
+    others
+        The estimates of the other pairs, the best first.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> best = lw.recommended(lw.ring(50), lw.heterogeneous(50, important=1), goal="bytes")
+    >>> best.pair, best.estimate <= min(best.others.values())
+    ('oldest_neighbour+newton_token', True)
+    """
+
+    design: Walk
+    update: Update
+    step_size: float
+    why: str
+    estimate: float
+    others: dict[str, float]
+
+    @property
+    def pair(self) -> str:
+        """The pair as the command line writes it."""
+        return f"{_kind(self.design)}+{self.update.name}"
+
+    def __repr__(self) -> str:
+        return f"Recommendation({self.pair}, step_size={self.step_size:.3g}: {self.why})"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [
+            ("design", _kind(self.design)),
+            ("update", self.update.name),
+            ("step size", self.step_size),
+            ("why", self.why),
+        ]
+        return table_html(rows, "Recommendation")
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A pair with its estimated costs."""
+
+    walk: str
+    update: str
+    factor: float
+    transfers: float
+    small_messages: float
+    token: int  # bytes
+
+    @property
+    def name(self) -> str:
+        return f"{self.walk} + {self.update}"
+
+    def cost(self, goal: str) -> float:
+        if goal in ("transfers", "steps"):
+            return self.transfers
+        sent = self.transfers * self.token
+        if goal == "bytes":
+            return sent
+        if not math.isfinite(self.transfers):
+            return math.inf
+        costs = PROFILES[_PROFILE]
+        return (
+            costs.compute * self.transfers
+            + costs.latency * (self.transfers + self.small_messages)
+            + sent / costs.bandwidth
+        )
+
+
+def recommended(
+    network: Network,
+    problem: Problem,
+    *,
+    goal: str = "transfers",
+    accuracy: float = 1e-6,
+    allow: Collection[str] | str | None = None,
+    seed: int = 0,
+) -> Recommendation:
+    """Recommend a walk, an update and a step size for a network and a problem.
+
+    Each candidate walk makes a short pilot without a model, which shows how soon it has seen all
+    nodes and how many questions it asks. With that and with what the league measured, the cost of
+    each pair is estimated, and the least one is taken.
+
+    Parameters
+    ----------
+    network, problem
+        As for `levywalk.run`.
+    goal
+        What should be small: "transfers" (messages that carry the model), "bytes", "time" (with
+        the costs of home broadband, where small messages count), or "steps" (updates).
+    accuracy
+        The relative error ‖x - x*‖²/‖x⁰ - x*‖² to reach.
+    allow
+        Names of walks and updates that may be used; "first-order" is every update but the Newton
+        token. If no walk (or no update) is named, all are allowed. None: everything.
+    seed
+        Seed of the pilots.
+
+    Returns
+    -------
+    Recommendation
+        With ``design``, ``update``, ``step_size``, all ready for `levywalk.run`, and ``why``.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> network, problem = lw.grid(10, 10), lw.heterogeneous(100, important=1)
+    >>> best = lw.recommended(network, problem)
+    >>> best.pair
+    'depth_first_tour+newton_token'
+    >>> trace = lw.run(
+    ...     network, problem, best.design, update=best.update, step_size=best.step_size, steps=300
+    ... )
+    >>> bool(trace.error[0, -1] < 1e-6)
+    True
+    >>> lw.recommended(network, problem, allow="first-order").update.name
+    'point_saga'
+    """
+    checks.choice("goal", goal, GOALS)
+    accuracy = checks.real(
+        "accuracy", accuracy, "in (0, 1)", low=0.0, high=1.0, low_open=True, high_open=True
+    )
+    network = as_network(network)
+    check_problem(problem)
+    check_fit(network, problem)
+    walks, updates = _allowed(allow, problem)
+    pilots = {name: pilot(network, WALKS[name](), seed) for name in walks}
+    found = [
+        _estimated(name, update, pilots[name], problem, accuracy)
+        for name in walks
+        for update in updates
+    ]
+    ranked = sorted(found, key=lambda candidate: candidate.cost(goal))
+    best = ranked[0]
+    update = UPDATES[best.update]()
+    design = WALKS[best.walk]()
+    largest = design.phases[0].bind(network, problem).largest
+    return Recommendation(
+        design,
+        update,
+        best.factor * update.default_step_size(largest, problem),
+        _why(best, ranked, goal, accuracy, network, problem, pilots[best.walk]),
+        best.cost(goal),
+        {candidate.name: candidate.cost(goal) for candidate in ranked[1:]},
+    )
+
+
+def _allowed(allow: Collection[str] | str | None, problem: Problem) -> tuple[list[str], list[str]]:
+    """Return the walks and updates that may be used and fit the problem."""
+    fitting = ["saga"]
+    if is_linear(problem):
+        fitting = ["point_saga"]
+        if problem.dim <= MOST_DIM:
+            fitting.insert(0, "newton_token")
+    names = [] if allow is None else [allow] if isinstance(allow, str) else list(allow)
+    unknown = [name for name in names if name not in {*WALKS, *UPDATES, FIRST_ORDER}]
+    if unknown:
+        raise InvalidParameter(
+            f"allow must name {FIRST_ORDER!r}, walks ({', '.join(WALKS)}) or updates "
+            f"({', '.join(UPDATES)}), got {unknown[0]!r}"
+        )
+    walks = [name for name in WALKS if name in names] or list(WALKS)
+    wanted = [name for name in UPDATES if name in names]
+    if "saga" in wanted and "saga" not in fitting:
+        fitting.append("saga")
+    updates = [name for name in fitting if not wanted or name in wanted]
+    if FIRST_ORDER in names:
+        updates = [name for name in updates if name != "newton_token"]
+    if not updates:
+        raise InvalidParameter(
+            f"allow must name an update that fits a {type(problem).__name__} of dim "
+            f"{problem.dim}, got {', '.join(names)}; allow {', '.join(fitting)}"
+        )
+    return walks, updates
+
+
+def _estimated(
+    walk: str, update: str, seen: Pilot, problem: Problem, accuracy: float
+) -> _Candidate:
+    """Return a pair with what it is estimated to take."""
+    n, dim, quadratic = problem.n, problem.dim, is_quadratic(problem)
+    if update == "newton_token":
+        transfers, factor = _newton_transfers(seen, quadratic, accuracy), 1.0
+        token = 8 * (dim + dim * (dim + 1) // 2 + dim + 1)
+    else:
+        kind = 0 if quadratic else 1
+        size, loose, tight = _POINT_SAGA[walk][kind]
+        if walk in ("oldest_neighbour", "mhda") and seen.repeats >= _SAME_LAPS:
+            swings = seen.cover >= _TO_AND_FRO * n
+            size, loose, tight = (_POINT_SAGA["depth_first_tour"] if swings else _ALIKE)[kind]
+        worse = (1.0 + math.sqrt(_condition(problem) / n)) / (1.0 + math.sqrt(_KAPPA[kind]))
+        transfers = max(
+            n * math.sqrt(worse) * _between(loose, tight, accuracy),
+            seen.cover * _between(*_COVERS, accuracy),
+            seen.rare_gap * _between(*_RARE, accuracy),
+        )
+        factor, token = size, 16 * dim
+        if update == "saga":
+            transfers, factor = _SAGA_SLOWER * transfers, 1.0
+    return _Candidate(
+        walk, update, factor, transfers, seen.small_messages(transfers), token + seen.token_bytes
+    )
+
+
+def _newton_transfers(seen: Pilot, quadratic: bool, accuracy: float) -> float:
+    """Return the transfers of the Newton token: least squares is solved when all nodes are seen,
+    other losses need another lap.
+    """
+    if accuracy >= 1e-3:
+        return seen.until(_SEEN if quadratic else _SEEN_OTHERS)
+    return seen.cover + (0.0 if quadratic else seen.rare_gap)
+
+
+def _between(loose: float, tight: float, accuracy: float) -> float:
+    """Return what is on the line through (1e-3, loose) and (1e-6, tight), in digits.
+
+    Examples
+    --------
+    >>> _between(3.0, 9.0, 1e-3), _between(3.0, 9.0, 1e-6), _between(3.0, 9.0, 0.5)
+    (3.0, 9.0, 0.5)
+    """
+    digits = -math.log10(accuracy)
+    return max(loose + (tight - loose) * (digits - 3.0) / 3.0, loose / 6.0)
+
+
+def _condition(problem: Problem) -> float:
+    """Return κ = max L_v / μ, at most a number that keeps estimates finite."""
+    strong = float(getattr(problem, "strong_convexity", 0.0) or 0.0)
+    largest = float(np.max(np.asarray(problem.smoothness)))
+    return min(largest / strong if strong > 0.0 else math.inf, 100.0 * problem.n)
+
+
+def _why(
+    best: _Candidate,
+    ranked: list[_Candidate],
+    goal: str,
+    accuracy: float,
+    network: Network,
+    problem: Problem,
+    seen: Pilot,
+) -> str:
+    unit = {"transfers": "transfers", "steps": "steps", "bytes": "bytes", "time": "seconds"}[goal]
+    lines = [
+        f"{best.name} is estimated to take {best.cost(goal):,.3g} {unit} to {accuracy:g}, "
+        f"the least of {len(ranked)} pairs"
+        + (f" (next: {ranked[1].name}, {ranked[1].cost(goal):,.3g})." if ranked[1:] else ".")
+    ]
+    if math.isfinite(seen.cover):
+        lines.append(
+            f"In a pilot the walk had seen all {network.n:,} nodes after {seen.cover:,.0f} steps."
+        )
+    else:
+        lines.append(
+            f"In a pilot of {seen.steps:,} steps no walk saw all {network.n:,} nodes, so the "
+            "estimate is rough."
+        )
+    if best.update == "newton_token":
+        lines.append(
+            "The Newton token carries second derivatives: "
+            + (
+                "for least squares it is exact once all nodes were seen."
+                if is_quadratic(problem)
+                else "for this loss it needs one or two laps more, and there is no proof that it "
+                f"converges. If it does not, {_without_newton(ranked)}."
+            )
+        )
+    elif best.update == "point_saga":
+        lines.append(
+            f"The step size is {best.factor:g} times Defazio's, whose theorem asks for independent "
+            "draws and strongly convex f_v and so does not hold here; the league measured that "
+            "walks allow more for least squares, and less for other losses and along a tour."
+        )
+    if goal == "time":
+        lines.append(
+            "Time is that of home broadband. Gossip works at all nodes at once and can be faster "
+            "where a network has many edges: compare lw.gossip."
+        )
+    return " ".join(lines)
+
+
+def _without_newton(ranked: list[_Candidate]) -> str:
+    """Return what to take if the Newton token stalls."""
+    others = [f"{one.walk}+{one.update}" for one in ranked if one.update != "newton_token"]
+    allowed = f"allow={FIRST_ORDER!r}"
+    return typed(allowed, f"use {others[0]}") if others else allowed
+
+
+def _kind(design: Walk) -> str:
+    names = {type(make()): name for name, make in WALKS.items()}
+    return names.get(type(design), design.name)

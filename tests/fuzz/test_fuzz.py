@@ -1,0 +1,21 @@
+"""Mutated files and options are read or refused; nothing else happens."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzz.fuzz import fuzz
+
+
+def test_some_mutated_inputs_are_read_or_refused():
+    found = fuzz(seed=0, inputs=150)
+    assert not found.failures, "\n".join(found.failures)
+    assert found.tried == 150
+    assert {outcome for _, outcome in found.counts} == {"read", "refused"}
+
+
+@pytest.mark.more
+def test_many_mutated_inputs_are_read_or_refused():
+    found = fuzz(seed=1, inputs=6_000)
+    assert not found.failures, "\n".join(found.failures)
+    assert found.tried == 6_000

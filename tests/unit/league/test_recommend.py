@@ -1,0 +1,110 @@
+"""Recommendations: they run, obey what is allowed, and choose what the estimates say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import levywalk as lw
+from levywalk.league.pilot import pilot
+from levywalk.league.recommend import GOALS
+
+RING = lw.ring(60)
+DATA = lw.heterogeneous(60, dim=4, important=1, seed=2)
+
+
+def test_one_lap_of_a_ring():
+    best = lw.recommended(RING, DATA)
+    assert best.update.name == "newton_token"
+    trace = lw.run(
+        RING, DATA, best.design, update=best.update, step_size=best.step_size, steps=60, replicas=3
+    )
+    assert (trace.error[:, -1] < 1e-6).all()
+    assert best.estimate == trace.transfers[0, -1] - 1  # the last update is before the last move
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_a_first_order_recommendation_reaches_its_accuracy(goal):
+    network, problem = lw.erdos_renyi(60, 0.2, seed=1), lw.heterogeneous(60, dim=4, seed=3)
+    best = lw.recommended(network, problem, goal=goal, accuracy=1e-6, allow="first-order")
+    assert best.update.name == "point_saga"
+    trace = lw.run(
+        network, problem, best.design, update=best.update, step_size=best.step_size, steps=3000
+    )
+    assert trace.error[0, -1] < 1e-6
+
+
+def test_no_pair_is_estimated_to_be_better():
+    best = lw.recommended(RING, DATA, goal="bytes", accuracy=1e-3)
+    assert best.others
+    assert best.estimate <= min(best.others.values())
+
+
+def test_questions_count_for_time_only():
+    dense = lw.complete(40)
+    problem = lw.homogeneous(40, dim=3)
+    allow = ("point_saga", "oldest_neighbour", "least_used_edge")
+    few = lw.recommended(dense, problem, goal="transfers", allow=allow)
+    fast = lw.recommended(dense, problem, goal="time", allow=allow)
+    assert few.pair == "oldest_neighbour+point_saga"
+    assert fast.pair == "least_used_edge+point_saga"
+
+
+def test_large_models_send_fewer_bytes_without_second_derivatives():
+    network = lw.ring(80)
+    small, large = (lw.homogeneous(80, dim=dim, seed=1) for dim in (2, 60))
+    assert lw.recommended(network, small, goal="bytes").update.name == "newton_token"
+    assert lw.recommended(network, large, goal="bytes").update.name == "point_saga"
+
+
+def test_allow_is_obeyed_and_checked():
+    best = lw.recommended(RING, DATA, allow=["mhda", "saga"])
+    assert best.pair == "mhda+saga"
+    with pytest.raises(lw.InvalidParameter, match="allow must name 'first-order', walks"):
+        lw.recommended(RING, DATA, allow=["unif_rw"])
+    with pytest.raises(lw.InvalidParameter, match="goal must be one of"):
+        lw.recommended(RING, DATA, goal="joules")
+    with pytest.raises(lw.InvalidParameter, match="accuracy must be a number in"):
+        lw.recommended(RING, DATA, accuracy=2.0)
+
+
+def test_a_problem_without_samples_gets_saga():
+    class Own:
+        n, dim, smoothness = 60, 2, np.ones(60)
+        optimum = np.full(2, 29.5)
+
+        def local_loss(self, v, x):
+            return 0.5 * float(((x - v) ** 2).sum())
+
+        def local_gradient(self, v, x):
+            return x - v
+
+    best = lw.recommended(RING, Own())
+    assert best.update.name == "saga"
+    with pytest.raises(lw.InvalidParameter, match="allow must name an update that fits"):
+        lw.recommended(RING, Own(), allow="newton_token")
+
+
+def test_why_says_what_the_step_size_is():
+    least_squares = lw.recommended(RING, DATA, allow=("first-order", "oldest_neighbour"))
+    default = lw.point_saga().default_step_size(1.0, DATA)
+    assert least_squares.step_size == pytest.approx(3.0 * default)
+    assert "3 times Defazio's" in least_squares.why
+    labels = (DATA.targets > 0).astype(int)
+    logistic = lw.Logistic(DATA.features, labels, ridge=0.01)
+    other = lw.recommended(RING, logistic, allow=("first-order", "oldest_neighbour"))
+    assert other.step_size == pytest.approx(1.4 * lw.point_saga().default_step_size(1.0, logistic))
+
+
+def test_the_pilot_is_the_walk_itself():
+    network = lw.watts_strogatz(30, 4, 0.2, seed=1)
+    seen = pilot(network, lw.least_used_edge(), 3)
+    record = lw.walk(
+        network, lw.least_used_edge(), steps=60 * 30, replicas=2, seed=3, record_first=True
+    )
+    assert seen.cover == np.sort(record.first_visit, axis=1)[:, -1].mean()
+    assert seen.until(0.5) == np.sort(record.first_visit, axis=1)[:, 15].mean()
+    asked = pilot(network, lw.oldest_neighbour(), 3)
+    counted = lw.walk(network, lw.oldest_neighbour(), steps=1800, replicas=2, seed=3)
+    assert asked.small_messages(1800.0) == counted.small_messages.mean()
+    assert asked.small_messages(3600.0) == pytest.approx(2 * counted.small_messages.mean(), rel=0.1)
