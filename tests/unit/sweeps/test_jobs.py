@@ -442,6 +442,23 @@ def cluster(running_cluster: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return running_cluster
 
 
+def written_address(file: Path) -> str:
+    """The scheduler's address, or "" as long as the scheduler has not written all of its file."""
+    try:
+        return str(json.loads(file.read_text())["address"])
+    except (FileNotFoundError, json.JSONDecodeError):
+        return ""
+
+
+def test_an_address_that_is_not_written_yet_is_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.json"
+    assert written_address(file) == ""
+    file.write_text("")
+    assert written_address(file) == ""
+    file.write_text('{"address": "tcp://127.0.0.1:1"}')
+    assert written_address(file) == "tcp://127.0.0.1:1"
+
+
 @pytest.fixture(scope="module")
 def running_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Dask scheduler and two workers with nannies, as processes on free ports of this machine."""
@@ -469,8 +486,8 @@ def running_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             for command in commands
         ]
     try:
-        eventually(address.exists)
-        yield json.loads(address.read_text())["address"]
+        eventually(lambda: written_address(address))  # the file is there before it is filled
+        yield written_address(address)
     finally:
         for process in reversed(started):
             process.terminate()
