@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from tests.limits import PATIENCE
+from tests.limits import PATIENCE, mostly_more
 from tests.pressing import Moment, Pressed, calls, pressed, ran, spread
 
 EXPERIMENT = """
@@ -87,6 +87,14 @@ MOMENTS: dict[str, list[Moment]] = {
         ("theory/judge/predict.py:predict_for_chain", 1),
     ],
 }
+# One of each command, at different stages.
+QUICK = [
+    ("run", MOMENTS["run"][2]),
+    ("compare", MOMENTS["compare"][0]),
+    ("sweep", MOMENTS["sweep"][0]),
+    ("reproduce", MOMENTS["reproduce"][0]),
+    ("inspect", MOMENTS["inspect"][1]),
+]
 
 
 def folder_for(name: str) -> Path:
@@ -175,14 +183,24 @@ def left_behind(folder: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "moment"), [(name, moment) for name, found in MOMENTS.items() for moment in found]
+    "which",
+    mostly_more(
+        [(name, moment) for name, found in MOMENTS.items() for moment in found],
+        lambda which: which in QUICK,
+    ),
+    ids=str,
 )
-def test_one_press_ends_a_command(name: str, moment: Moment) -> None:
+def test_one_press_ends_a_command(which: tuple[str, Moment]) -> None:
+    name, moment = which
     assert "Written" not in interrupted(name, moment).ended.stdout
 
 
 @pytest.mark.parametrize(
-    ("name", "moment"), [("run", MOMENTS["run"][1]), ("sweep", MOMENTS["sweep"][0])]
+    ("name", "moment"),
+    [
+        ("run", MOMENTS["run"][1]),
+        pytest.param("sweep", MOMENTS["sweep"][0], marks=pytest.mark.more),
+    ],
 )
 def test_the_same_command_gives_the_same_bits(name: str, moment: Moment) -> None:
     resumed(name, interrupted(name, moment).folder)
