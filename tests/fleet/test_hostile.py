@@ -1084,9 +1084,9 @@ def test_a_hello_that_comes_while_the_disk_is_full_is_not_lost(
     """The guardian comes back without its disk while the holder can write nothing: the walk must
     not wait for it.
     """
-    folder = (
-        make(tmp_path / "fleet", terms=HandOffTerms(run=b"", dead_after=0.4)) / f"node-{VICTIM}"
-    )
+    # So many steps that the model surely leaves the node: a walk of 50 may end where it began.
+    terms = HandOffTerms(run=b"", dead_after=0.4)
+    folder = make(tmp_path / "fleet", steps=10_000, terms=terms) / f"node-{VICTIM}"
     lives = [bytes([i]) * 16 for i in (1, 2, 3)]
 
     async def live() -> None:

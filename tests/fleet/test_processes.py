@@ -239,6 +239,7 @@ def test_a_model_that_takes_longer_than_a_death(tmp_path):
     assert not odd & {line["event"] for v in range(n) for line in told(live, v)}
 
 
+@pytest.mark.more
 def test_a_holder_that_is_started_again_goes_on_in_ten_seconds(tmp_path):
     """With the timings that everybody has: this is promised."""
     folder = settle(tmp_path / "fleet", lw.ring(3), seed=0, terms=HandOffTerms(b""))

@@ -68,6 +68,7 @@ def test_an_edge_list_and_a_csv_file(tmp_path):
     )
 
 
+@pytest.mark.more
 def test_graphml_and_libsvm(tmp_path):
     options = ["--loss", "logistic", "--ridge", "0.1", "--partition", "label"]
     options += ["--index-base", "0", "--labels", "1,2", "--intercept"]

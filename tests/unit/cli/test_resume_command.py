@@ -127,6 +127,7 @@ def test_after_ctrl_c_nothing_more_is_done_and_the_same_command_finishes(
     assert not json.loads(done.stdout)["designs"]["two"]["provenance"]["interrupted"]
 
 
+@pytest.mark.more
 def test_ctrl_c_while_tuning_says_that_the_same_command_goes_on(folder: Path) -> None:
     child = stop_at(folder, "one-7692c3ad-tuning", signal.SIGINT)
     assert child.returncode == 130, child.stderr

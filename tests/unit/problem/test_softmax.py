@@ -130,7 +130,9 @@ KINDS: dict[str, Any] = {
 PAIRS = [(kind, update) for kind in KINDS for update in UPDATES]
 
 
-@pytest.mark.parametrize("pair", mostly_more(PAIRS, lambda pair: pair[1] == "sgd"), ids="-".join)
+@pytest.mark.parametrize(
+    "pair", mostly_more(PAIRS, lambda pair: pair == ("softmax", "sgd")), ids="-".join
+)
 def test_the_kernel_is_the_reference(pair: tuple[str, str]) -> None:
     problem, update = KINDS[pair[0]](), UPDATES[pair[1]]
     kernel, reference = (
