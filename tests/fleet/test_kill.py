@@ -222,7 +222,8 @@ def test_killed_after_every_single_commit_the_walk_goes_on(place: Path) -> None:
     assert_no_litter(place)
 
 
-@pytest.mark.parametrize("kept", mostly_more(PLACES, lambda kept: kept == "files"))
+@pytest.mark.more
+@pytest.mark.parametrize("kept", PLACES)
 def test_killed_at_any_failpoint_time_and_again_the_walk_goes_on(place: Path, kept: str) -> None:
     draw = random.Random(kept)
     passed_often = [name for name in FAILPOINTS if name.startswith(PASSED_OFTEN[kept])]

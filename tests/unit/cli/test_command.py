@@ -78,7 +78,9 @@ def test_json_is_alone_on_stdout_and_numbers_equal_the_saved_trace(experiment: P
     import levywalk as lw
 
     done = levywalk(
-        "run", "experiment.toml", *SMALL, "--seed", "3", "--json", cwd=experiment.parent
+        *("run", "experiment.toml", *SMALL, "--seed", "3", "--json"),
+        *("--set", "output.figure=none"),
+        cwd=experiment.parent,
     )
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)

@@ -105,7 +105,8 @@ def test_the_page_from_memory_is_the_page_from_the_folder(kind: str, tmp_path: P
     assert one.read_bytes() == other.read_bytes()
 
 
-@pytest.mark.parametrize("kind", mostly_more(KINDS, lambda kind: kind == "metric"))
+@pytest.mark.more  # test_figures and the other tests here draw and tell the parts
+@pytest.mark.parametrize("kind", KINDS)
 def test_everything_is_drawn_and_told(kind: str, tmp_path: Path) -> None:
     mine = KINDS[kind]()
     lw.plot(mine, path=tmp_path / "figure.png")
