@@ -30,10 +30,10 @@ $(STAMP): $(PACKAGE)
 demo: $(PACKAGE)  ## Set up and run the demo: a walk gets trapped, a jump sets it free
 	$(BIN)/levywalk demo --out levywalk-demo
 
-test: $(STAMP)  ## Set up and run the tests (eight minutes on two cores)
+test: $(STAMP)  ## Set up and run the tests (five minutes on two cores)
 	$(PYTEST)
 
-test-more: $(STAMP)  ## Run the long tests: soak, random faults, kills, exhaustive search, more examples (25 minutes)
+test-more: $(STAMP)  ## Run the long tests: soak, random faults, kills, exhaustive search, more examples (20 minutes)
 	$(PYTEST) -m 'more or hypothesis' --hypothesis-profile=more
 
 check: $(STAMP)  ## ruff, mypy --strict, import-linter

@@ -6,11 +6,14 @@ draws.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 
 # Tests run in two processes beside each other: linear algebra with two threads in each would only
 # wait for the other.
@@ -30,6 +33,20 @@ settings.load_profile("levywalk")
 
 # It has no tests, and importing it takes a second in each process that looks for some.
 collect_ignore = ["preloaded.py"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> Iterator[list[pytest.Collector]]:
+    """Look for doctests in `src` and `docs`, and not in each of the tests' own files."""
+    found = yield
+    return [one for one in found if not isinstance(one, DoctestModule)]
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave alone what lives as long as the process."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -41,6 +41,13 @@ FORKED.set_forkserver_preload(
         "tests.preloaded",
         *("levywalk", "levywalk.cli.main", "levywalk.engine.kernels.backend", "levywalk.trace"),
         *(
+            "levywalk.cli.notices",
+            "levywalk.experiments.advice",
+            "levywalk.experiments.execute",
+            "levywalk.experiments.folder_report",
+            "levywalk.league.recommend",
+        ),
+        *(
             "levywalk.fleet.setup.build",
             "levywalk.fleet.storage.store",
             "levywalk.fleet.runtime.wire",

@@ -9,7 +9,6 @@ import json
 import os
 import queue
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +38,7 @@ from levywalk.fleet.runtime.wire import (
 from levywalk.fleet.setup.create import create
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.setup.places import _free_ports
 from levywalk.fleet.storage.codec import encode
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.store import whole
@@ -120,7 +120,7 @@ class Running:
 
     def log(self) -> list[dict[str, Any]]:
         """Return what it has said; whatever is not of its own making would not be JSON."""
-        return [json.loads(line) for line in (self.folder / "node.log").read_text().splitlines()]
+        return logged(self.folder)
 
     def state(self) -> dict[str, object]:
         """Return what is on its disk, in a form that can be compared."""
@@ -243,7 +243,15 @@ class Caller:
         raise AssertionError("the stream was ended without a word")
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+def logged(folder: Path) -> list[dict[str, Any]]:
+    """Return the lines of a node's log; the node may be writing the last one just now."""
+    whole, _, _ = (folder / "node.log").read_text().rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens to, below those that the system gives to clients.
+
+    A port of that range might be given to a client of another test before a node listens to it.
+    """
+    return _free_ports("127.0.0.1", count)

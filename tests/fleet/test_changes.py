@@ -4,10 +4,10 @@ started again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +21,7 @@ from levywalk.fleet.protocol.records import Held
 from levywalk.fleet.runtime.control import ask
 from levywalk.fleet.setup.node_file import NodeFile, Peer
 from levywalk.fleet.storage.reader import StoreReader
+from tests.fleet.nodes import logged
 from tests.limits import PATIENCE, eventually
 
 Change = Callable[[tuple[Peer, ...]], tuple[Peer, ...]]
@@ -68,9 +69,13 @@ def stop_all(live: RunningFleet, holder: int) -> Held:
     return disk.held
 
 
+def status(live: RunningFleet, v: int) -> dict[str, Any]:
+    """Ask one node; `RunningFleet.statuses` leaves out a node that takes seconds to answer."""
+    return ask(live.state(v), "status", timeout=PATIENCE)
+
+
 def events(live: RunningFleet, v: int) -> list[tuple[str, int | None]]:
-    lines = (live.folder / f"node-{v}" / "node.log").read_text().splitlines()
-    return [(line["event"], line.get("neighbour")) for line in map(json.loads, lines)]
+    return [(line["event"], line.get("neighbour")) for line in logged(live.folder / f"node-{v}")]
 
 
 @pytest.mark.more  # the test below changes a fleet's edges too
@@ -95,7 +100,7 @@ def test_an_edge_that_is_taken_out_of_both_files(tmp_path: Path, which: str) -> 
         live.wait(live.pulse(), PATIENCE)
         for v, u in ((holder, away), (away, holder)):
             assert ("no longer a neighbour", u) in events(live, v)
-            eventually(lambda v=v, u=u: not live.statuses()[v]["edges"][str(u)]["up"])
+            eventually(lambda v=v, u=u: not status(live, v)["edges"][str(u)]["up"])
             assert ask(live.state(v), "gone", node=u) == {"done": True}  # the disk knows it still
         for v, u in ((holder, holder), (holder, 9)):
             with pytest.raises(InvalidParameter, match=f"node {u} is not a neighbour of node {v}"):
@@ -120,10 +125,10 @@ def test_an_edge_that_is_put_into_both_files(tmp_path: Path) -> None:
             assert live.end(v) == 0
             live.start(v)
         for v, u in ((0, 2), (2, 0)):
-            eventually(lambda v=v: v in live.statuses() and live.statuses()[v]["degree"] == 3)
-            eventually(lambda v=v, u=u: live.statuses()[v]["edges"][str(u)]["up"])
+            eventually(lambda v=v: v in live.statuses() and status(live, v)["degree"] == 3)
+            eventually(lambda v=v, u=u: status(live, v)["edges"][str(u)]["up"])
         for v in (1, 3):
-            assert [live.statuses()[v]["edges"][u]["degree"] for u in ("0", "2")] == [3, 3]
+            assert [status(live, v)["edges"][u]["degree"] for u in ("0", "2")] == [3, 3]
 
         def taken() -> bool:
             """Whether the walk was at one end, and after one hop at the other."""

@@ -28,7 +28,7 @@ from levywalk.fleet.protocol.records import NOBODY, Guarded, Held, HeldStatus
 from levywalk.fleet.protocol.token import FIRST, Epoch
 from tests.limits import mostly_more
 
-QUICK = ("path, two silences", "path, leaving", "star")
+QUICK = ("path, two silences", "path, leaving")
 ANY_DEATH = SmallFleet("any death", TRIANGLE, ("on", "on"), mortal=(0, 1, 2))
 
 
@@ -155,7 +155,7 @@ class EndsWhatItBringsBackAgain(Node):
     [
         (GuardsAfterTheNews, {"I2", "live"}),
         (KeepsTheCertificate, {"live"}),
-        (PreparesAfterTheEnd, {"again"}),
+        pytest.param(PreparesAfterTheEnd, {"again"}, marks=pytest.mark.more),
         pytest.param(EndsWhatItBringsBack, {"I2", "live"}, marks=pytest.mark.more),
         pytest.param(EndsWhatItBringsBackAgain, {"I2", "live"}, marks=pytest.mark.more),
     ],

@@ -200,7 +200,9 @@ def test_clocks_that_are_moved_by_a_day_during_the_walk_change_nothing(tmp_path:
         )
         for v, days in moved.items():
             node = nodes[v]
-            (node.folder / "clock").write_text(str(86_400 * days))
+            # Renamed into place: the node reads it at any moment, and an empty one is no number.
+            (node.folder / "next").write_text(str(86_400 * days))
+            (node.folder / "next").rename(node.folder / "clock")
             assert round(metric(node, "up_seconds") / 86_400) == days  # so the clock was moved
             sent = metric(node, "messages_sent_total")
             eventually(
@@ -1082,9 +1084,9 @@ def test_a_hello_that_comes_while_the_disk_is_full_is_not_lost(
     """The guardian comes back without its disk while the holder can write nothing: the walk must
     not wait for it.
     """
-    folder = (
-        make(tmp_path / "fleet", terms=HandOffTerms(run=b"", dead_after=0.4)) / f"node-{VICTIM}"
-    )
+    # So many steps that the model surely leaves the node: a walk of 50 may end where it began.
+    terms = HandOffTerms(run=b"", dead_after=0.4)
+    folder = make(tmp_path / "fleet", steps=10_000, terms=terms) / f"node-{VICTIM}"
     lives = [bytes([i]) * 16 for i in (1, 2, 3)]
 
     async def live() -> None:

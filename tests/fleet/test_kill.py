@@ -52,7 +52,7 @@ from tests.limits import mostly_more
 
 NODES, STEPS, RUN = 5, 20, b"kill"
 FILES = 16  # bytes: models of four numbers lie in files
-QUICK = ("mark:after", "rename:before", "commit:before", "commit:after", "send:before")
+QUICK = ("rename:before", "commit:after")
 PLACES = {"files": FILES, "database": 1 << 16}
 PASSED_OFTEN = {
     "files": ("write", "fsync", "rename", "folder", "commit", "remove", "send"),
@@ -222,6 +222,7 @@ def test_killed_after_every_single_commit_the_walk_goes_on(place: Path) -> None:
     assert_no_litter(place)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kept", PLACES)
 def test_killed_at_any_failpoint_time_and_again_the_walk_goes_on(place: Path, kept: str) -> None:
     draw = random.Random(kept)

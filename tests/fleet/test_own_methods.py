@@ -294,6 +294,7 @@ def test_heavy_ball_and_a_detector_travel_together():
     assert manifest.first_token.digest() == fleet.token.digest()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("case", mostly_more(["heavy_ball", "both"], lambda case: case == "both"))
 def test_real_nodes_carry_a_token_s_memory_as_the_reference_backend_does(case, tmp_path):
     given = with_token_memory(case)

@@ -4,7 +4,6 @@ to I7.
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +30,7 @@ from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create, fleet_of
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.fleet.storage.reader import StoreReader
+from tests.fleet.nodes import logged
 from tests.limits import PATIENCE, mostly_more
 from tests.limits import eventually as until
 
@@ -66,10 +66,7 @@ def alive(tmp_path: Path) -> Iterator[Make]:
 
 def told(live: RunningFleet, v: int) -> list[dict[str, Any]]:
     """Return a node's log."""
-    return [
-        json.loads(line)
-        for line in (live.folder / f"node-{v}" / "node.log").read_text().splitlines()
-    ]
+    return logged(live.folder / f"node-{v}")
 
 
 def ended(live: RunningFleet) -> Judged:
@@ -242,6 +239,7 @@ def test_a_model_that_takes_longer_than_a_death(tmp_path):
     assert not odd & {line["event"] for v in range(n) for line in told(live, v)}
 
 
+@pytest.mark.more
 def test_a_holder_that_is_started_again_goes_on_in_ten_seconds(tmp_path):
     """With the timings that everybody has: this is promised."""
     folder = settle(tmp_path / "fleet", lw.ring(3), seed=0, terms=HandOffTerms(b""))

@@ -30,7 +30,7 @@ from levywalk.fleet.runtime.transport import METHOD, SERVICE, PortInUse, Transpo
 from levywalk.fleet.runtime.wire import FORMAT, Hello, encode_frame, hello_frame, proven
 from levywalk.fleet.setup.node_file import Peer
 from levywalk.fleet.storage.limits import Limits
-from tests.fleet.nodes import free_port
+from tests.fleet.nodes import free_ports
 from tests.limits import PATIENCE
 
 T = TypeVar("T")
@@ -72,7 +72,8 @@ class Pair:
     def __init__(self, folder: Path, dim: int = SMALL) -> None:
         self.authority = Authority.create(folder / "ca", "test")
         self.folders = {v: self.authority.issue(v, ["127.0.0.1"]) for v in (LOW, HIGH, FAR)}
-        self.addresses = {LOW: f"127.0.0.1:{free_port()}", HIGH: f"127.0.0.1:{free_port()}"}
+        low, high = free_ports(2)
+        self.addresses = {LOW: f"127.0.0.1:{low}", HIGH: f"127.0.0.1:{high}"}
         self.limits = Limits(dim, 1, 0)
 
     def identity(self, v: int) -> Identity:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import os
 import re
 from pathlib import Path
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 from matplotlib import image
 from nbclient import NotebookClient
+
+from tests.shared import shared_folder
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first_comparison.ipynb"
 PROGRESS = """
@@ -42,13 +45,17 @@ class Watching(NotebookClient):
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Any], list[dict[str, str]]]:
     """The cells of the notebook and one about progress, with their outputs, and all updates."""
-    notebook = nbformat.read(EXAMPLE, as_version=4)
-    notebook.cells.append(nbformat.v4.new_code_cell(PROGRESS))
-    folder = tmp_path_factory.mktemp("notebook")
-    env = os.environ | {"IPYTHONDIR": str(folder), "JUPYTER_RUNTIME_DIR": str(folder)}
-    client = Watching(notebook, timeout=600, kernel_name="python3")
-    client.execute(cwd=str(folder), env=env)
-    return notebook.cells, client.updates
+    with shared_folder(tmp_path_factory, "notebook") as folder:
+        done, updates = folder / "done.ipynb", folder / "updates.json"
+        if not updates.exists():
+            notebook = nbformat.read(EXAMPLE, as_version=4)
+            notebook.cells.append(nbformat.v4.new_code_cell(PROGRESS))
+            env = os.environ | {"IPYTHONDIR": str(folder), "JUPYTER_RUNTIME_DIR": str(folder)}
+            client = Watching(notebook, timeout=600, kernel_name="python3")
+            client.execute(cwd=str(folder), env=env)
+            nbformat.write(notebook, done)
+            updates.write_text(json.dumps(client.updates))
+        return nbformat.read(done, as_version=4).cells, json.loads(updates.read_text())
 
 
 def outputs(ran: tuple[list[Any], Any], begins: str) -> list[Any]:

@@ -47,6 +47,7 @@ def test_in_python_the_remedy_works_too():
         data.nodes_of(network, idle="go on")
 
 
+@pytest.mark.more
 def test_the_written_experiment_and_inspect_keep_the_option(tmp_path):
     first = levywalk("compare", *map(str, IDLE), *SHORT, "--json", "--out", "one", cwd=tmp_path)
     assert first.returncode == 0, first.stderr

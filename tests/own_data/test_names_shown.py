@@ -86,6 +86,7 @@ def test_comparisons_show_names(parts: tuple[lw.Network, lw.LeastSquares], tmp_p
     assert "1 (&#x27;Moss&#x27;)" in again._repr_html_()
 
 
+@pytest.mark.more
 def test_commands_show_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("flights.csv", "towns.csv"):
         shutil.copy(OWN / name, tmp_path)

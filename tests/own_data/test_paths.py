@@ -68,6 +68,7 @@ def test_an_edge_list_and_a_csv_file(tmp_path):
     )
 
 
+@pytest.mark.more
 def test_graphml_and_libsvm(tmp_path):
     options = ["--loss", "logistic", "--ridge", "0.1", "--partition", "label"]
     options += ["--index-base", "0", "--labels", "1,2", "--intercept"]
@@ -105,6 +106,7 @@ def test_a_data_frame_and_a_networkx_graph(tmp_path):
     assert_same_numbers(command, in_python(graph, problem))
 
 
+@pytest.mark.more
 def test_labelled_nodes_with_a_join(tmp_path):
     arguments = (OWN / "flights.csv", "--data", OWN / "towns.csv", "--node", "town")
     refused = levywalk("compare", *map(str, arguments), *SHORT, cwd=tmp_path)

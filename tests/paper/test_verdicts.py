@@ -11,6 +11,7 @@ import pytest
 from levywalk.reproduction.paper import LABELS, QUICK
 from levywalk.reproduction.reproduce import expected_verdicts, reproduce, surprises
 from levywalk.reproduction.verdicts import PointAnswer
+from tests.shared import shared_folder
 
 pytestmark = pytest.mark.more
 
@@ -28,9 +29,8 @@ ASKED = [
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    return reproduce(
-        ASKED, QUICK, tmp_path_factory.mktemp("quick"), workers=0, figures=False, progress=False
-    )
+    with shared_folder(tmp_path_factory, "quick-reproduction") as folder:
+        return reproduce(ASKED, QUICK, folder, workers=0, figures=False, progress=False)
 
 
 def points(found, label, *words):

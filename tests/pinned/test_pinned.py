@@ -18,6 +18,7 @@ OWN_LOOPS = (
     "run_logistic",
     "run_logistic_many_samples_minibatch",
     "run_many_features",
+    "run_many_samples",
     "run_many_samples_minibatch_ridge",
     "run_switching_logistic_theory_step_size",
     "walk_of_named_designs",

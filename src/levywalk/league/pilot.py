@@ -14,6 +14,7 @@ from levywalk.problem import homogeneous
 from levywalk.walks import Walk
 
 _LAPS, _MOST_STEPS, _WALKS = 60, 3_000_000, 2
+_FEW_STEPS = 3_000  # in Python these take less time than loading, let alone compiling, the loops
 _RARE_SHARE = 0.05
 
 
@@ -108,6 +109,7 @@ def _walked(network: Network, design: Walk, seed: int) -> Pilot:
         threads=1,
         measure_loss=1,
         progress=False,
+        backend="reference" if steps <= _FEW_STEPS else "auto",
     )
     assert trace.walk is not None
     first, visits = np.full((_WALKS, n), np.inf), np.zeros((_WALKS, n))

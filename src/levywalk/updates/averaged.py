@@ -161,7 +161,7 @@ def averaged(update: Update | None = None) -> Averaged:
     >>> network, problem = lw.complete(20), lw.homogeneous(20, dim=2)
     >>> def end(update):
     ...     trace = lw.run(
-    ...         network, problem, lw.unif_rw(), steps=3000, step_size=0.05, update=update
+    ...         network, problem, lw.mhda(), steps=3000, step_size=0.05, update=update
     ...     )
     ...     return float(trace.distance2[0, -1])
     >>> end(lw.averaged(lw.sgd())) < end(lw.sgd())

@@ -146,7 +146,7 @@ def walkman(form: str = "gradient") -> Walkman:
     >>> network, problem = lw.complete(10), lw.homogeneous(10, dim=2, seed=1)
     >>> update = lw.walkman("prox")
     >>> trace = lw.run(
-    ...     network, problem, lw.unif_rw(), steps=20_000, step_size="theory", update=update
+    ...     network, problem, lw.mhda(), steps=20_000, step_size="theory", update=update
     ... )
     >>> bool(trace.distance2[0, -1] < 1e-12)
     True

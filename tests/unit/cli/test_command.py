@@ -78,7 +78,9 @@ def test_json_is_alone_on_stdout_and_numbers_equal_the_saved_trace(experiment: P
     import levywalk as lw
 
     done = levywalk(
-        "run", "experiment.toml", *SMALL, "--seed", "3", "--json", cwd=experiment.parent
+        *("run", "experiment.toml", *SMALL, "--seed", "3", "--json"),
+        *("--set", "output.figure=none"),
+        cwd=experiment.parent,
     )
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -140,18 +142,31 @@ def test_bad_input_names_key_value_and_remedy_without_a_traceback(
         assert word in done.stderr
 
 
-def test_files_of_the_experiment_are_found_beside_it(experiment: Path, tmp_path: Path) -> None:
+# Many samples, a ridge, another loss: loops that only this test needs.
+OF_ITS_OWN = 'loss = "logistic"\nridge = 0.1\npartition = "dirichlet"\n'
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem", "run"),
+    [
+        (12, "", ""),
+        pytest.param(48, OF_ITS_OWN, "minibatch = 2\n", marks=pytest.mark.more),
+    ],
+    ids=["plain", "of its own"],
+)
+def test_files_of_the_experiment_are_found_beside_it(
+    tmp_path: Path, rows: int, problem: str, run: str
+) -> None:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     (folder / "graph.edges").write_text("\n".join(f"{i} {(i + 1) % 12}" for i in range(12)))
     (folder / "data.csv").write_text(
-        "\n".join(f"{i % 5}.5,{(i * 7) % 11},{i % 2}" for i in range(48))
+        "\n".join(f"{i % 5}.5,{(i * 7) % 11},{i % 2}" for i in range(rows))
     )
     (folder / "own.toml").write_text(
         '[network]\nfamily = "file"\nfile = "graph.edges"\n'
-        '[problem]\ndata = "file"\nfile = "data.csv"\nloss = "logistic"\n'
-        'ridge = 0.1\npartition = "dirichlet"\n[run]\nsteps = 200\nreplicas = 2\n'
-        'step_size = "theory"\nminibatch = 2\n'
+        f'[problem]\ndata = "file"\nfile = "data.csv"\n{problem}'
+        f'[run]\nsteps = 200\nreplicas = 2\nstep_size = "theory"\n{run}'
         '[designs.walk]\nkind = "mhlj"\n[designs.custom]\nkind = "custom"\n'
         'target = "mixed"\nmix = 0.4\np_jump = 0.2\n'
         'distance = "power"\nmax_hops = 5\n[designs.switch]\nkind = "switching"\n'
@@ -163,6 +178,7 @@ def test_files_of_the_experiment_are_found_beside_it(experiment: Path, tmp_path:
     assert set(json.loads(done.stdout)["designs"]) == {"walk", "custom", "switch"}
 
 
+@pytest.mark.more
 def test_ctrl_c_keeps_what_was_done_and_exits_130(experiment: Path) -> None:
     arguments = [
         "run",

@@ -258,6 +258,7 @@ def test_help_has_examples() -> None:
     assert "mhlj:p_jump=0.2" in done.output
 
 
+@pytest.mark.more
 def test_costs_of_the_command_line_give_a_time_and_are_repeated_by_its_file(tmp_path: Path) -> None:
     out, again = tmp_path / "first", tmp_path / "again"
     costs = ["--costs", "mobile,latency=0.5"]

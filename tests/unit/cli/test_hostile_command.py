@@ -18,7 +18,7 @@ from tests.forked import levywalk
     [
         ["--help"],
         ["run", "--example"],
-        ["inspect", "ring:12", "--data", "homogeneous"],
+        pytest.param(["inspect", "ring:12", "--data", "homogeneous"], marks=pytest.mark.more),
         ["inspect", "γ:12"],
     ],
 )

@@ -21,11 +21,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_report_writes_one_page_into_the_folder(place: Path) -> None:
+@pytest.fixture(scope="module")
+def page(place: Path) -> str:
     done = levywalk("report", "out", cwd=place)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"Written: {Path('out') / 'report.html'}\n"
-    page = (place / "out" / "report.html").read_text()
+    return (place / "out" / "report.html").read_text()
+
+
+def test_report_writes_one_page_into_the_folder(place: Path, page: str) -> None:
     for text in (
         "Verdict",
         "copy as LaTeX",
@@ -36,6 +40,7 @@ def test_report_writes_one_page_into_the_folder(place: Path) -> None:
     assert str(place) not in page
 
 
+@pytest.mark.more
 def test_report_elsewhere_with_figures(place: Path, tmp_path: Path) -> None:
     done = levywalk("report", "out", "--out", str(tmp_path / "page.html"), "--figures", cwd=place)
     assert done.returncode == 0, done.stderr
@@ -71,6 +76,7 @@ def test_a_damaged_result_is_named(place: Path, tmp_path: Path) -> None:
     assert "damaged" in done.stderr
 
 
+@pytest.mark.more
 @pytest.mark.filterwarnings("ignore:.*no step size reached:levywalk.errors.DataWarning")
 def test_the_demos_folder_is_reported_as_the_demo_did(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -99,9 +105,7 @@ def test_the_demos_folder_is_reported_as_the_demo_did(
     assert theory.sub("", again) == theory.sub("", page)
 
 
-def test_the_page_of_a_run_names_no_other_command(place: Path) -> None:
-    assert levywalk("report", "out", cwd=place).returncode == 0
-    page = (place / "out" / "report.html").read_text()
+def test_the_page_of_a_run_names_no_other_command(page: str) -> None:
     assert (
         '<p>Save this as <code>experiment.toml</code> and type <code id="command">levywalk run'
         in page

@@ -41,6 +41,7 @@ def times(folder):
     return {path: path.stat().st_mtime_ns for path in (folder / "store").iterdir()}
 
 
+@pytest.mark.more
 def test_a_claim_is_asked_stored_and_read_again(tmp_path):
     asked = ("bounds", "--quick", "--json", "--check", "--out", str(tmp_path))
     first = invoke(*asked)

@@ -164,6 +164,7 @@ def test_a_wrong_key_exits_with_2_and_no_traceback(folder: Path) -> None:
     assert "network.nodes: unknown key" in done.stderr
 
 
+@pytest.mark.more
 def test_on_a_cluster_it_stores_the_same_bytes(folder: Path, cluster: str) -> None:  # noqa: F811
     assert sweep("--out", "here").exit_code == 0
     done = runner.invoke(app, ["sweep", "sweep.toml", "--scheduler", cluster, "--out", "there"])

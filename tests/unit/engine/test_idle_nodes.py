@@ -137,6 +137,7 @@ def test_without_idle_nodes_nothing_changes():
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "design", [lw.iid_uniform(), lw.iid_weighted()], ids=["uniform", "weighted"]
 )

@@ -23,7 +23,8 @@ SQUARES = lw.LeastSquares(FEATURES, LABELS, ridge=0.05)
 
 
 def go(problem=LOGISTIC, **options):
-    arguments = {"steps": 2000, "step_size": 0.05, "replicas": 3, **options}
+    # All backends measure with the same code, and this one needs no kernel for each problem.
+    arguments = {"steps": 2000, "step_size": 0.05, "replicas": 3, "backend": "reference", **options}
     return lw.run(lw.ring(problem.n), problem, lw.unif_rw(), **arguments)
 
 
@@ -36,8 +37,7 @@ def nodes_of(problem, seed=0, measure_loss="auto", steps=2000, checkpoints=201, 
 )
 @pytest.mark.parametrize("loss", ["exact", 40])
 def test_the_measured_loss_is_the_mean_over_the_nodes_that_it_names(problem, loss):
-    # All backends measure with the same code, and this one needs no kernel for each problem.
-    trace = go(problem, measure_loss=loss, steps=300, backend="reference")
+    trace = go(problem, measure_loss=loss, steps=300)
     nodes = range(problem.n) if loss == "exact" else nodes_of(problem, measure_loss=loss)
     for x, value, excess in zip(
         trace.model, trace.loss[:, -1], trace.excess_loss[:, -1], strict=True
@@ -216,6 +216,7 @@ def test_far_out_errors_are_infinite_not_unknown():
             replicas=2,
             x0=x0,
             measure_loss="exact",
+            backend="reference",
         )
         for values in (trace.distance2, trace.excess_loss, trace.loss):
             assert np.isfinite(values[0]).all()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
 import levywalk as lw
 from levywalk.league.pilot import pilot
-from levywalk.league.recommend import GOALS
+from levywalk.league.recommend import GOALS, WALKS
 
+MODULE = import_module("levywalk.league.pilot")
 RING = lw.ring(60)
 DATA = lw.heterogeneous(60, dim=4, important=1, seed=2)
 
@@ -108,3 +111,33 @@ def test_the_pilot_is_the_walk_itself():
     counted = lw.walk(network, lw.oldest_neighbour(), steps=1800, replicas=2, seed=3)
     assert asked.small_messages(1800.0) == counted.small_messages.mean()
     assert asked.small_messages(3600.0) == pytest.approx(2 * counted.small_messages.mean(), rel=0.1)
+
+
+def test_a_small_pilot_compiles_nothing(monkeypatch):
+    asked = []
+
+    def run(*arguments, **options):
+        asked.append(options["backend"])
+        return lw.run(*arguments, **options | {"backend": "reference"})
+
+    monkeypatch.setattr(MODULE, "run", run)
+    monkeypatch.setattr(MODULE, "_RECENT", {})
+    pilot(lw.ring(9), lw.oldest_neighbour(), 0)
+    assert asked == ["reference"]
+    monkeypatch.setattr(MODULE, "_FEW_STEPS", 60 * 9 - 1)
+    pilot(lw.ring(9), lw.oldest_neighbour(), 1)
+    assert asked == ["reference", "auto"]
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", WALKS)
+def test_a_pilot_in_python_is_the_compiled_one(name, monkeypatch):
+    network, found = lw.watts_strogatz(30, 4, 0.2, seed=1), []
+    for few in (60 * 30, 0):
+        monkeypatch.setattr(MODULE, "_RECENT", {})
+        monkeypatch.setattr(MODULE, "_FEW_STEPS", few)
+        found.append(pilot(network, WALKS[name](), 3))
+    here, compiled = found
+    for field in ("first", "marks", "small"):
+        assert np.array_equal(getattr(here, field), getattr(compiled, field)), field
+    assert (here.rare_gap, here.repeats) == (compiled.rare_gap, compiled.repeats)

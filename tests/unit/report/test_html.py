@@ -430,6 +430,7 @@ def test_where_a_claim_holds_is_told_in_words_or_counted_and_opened() -> None:
     assert "yes at" not in claims_page([claim | {"where": "everywhere", "points": points}])
 
 
+@pytest.mark.more
 def test_figures_are_a_column_wide_with_fonts_embedded(folder: Path) -> None:
     from PIL import Image
 

@@ -191,6 +191,7 @@ def test_costs_fall_with_looser_accuracies_and_end_where_the_floor_is(evidence, 
     assert np.array_equal(np.isfinite(steps.y), np.isfinite(transfers.y))
 
 
+@pytest.mark.more
 def test_stability_shows_where_uniform_sampling_blows_up(evidence):
     stable = figure_contents.figure_data(evidence, "stability").rows[0][1]
     assert stable.marks[1].at == 1.0

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -180,13 +179,17 @@ def test_one_that_is_killed_is_replaced_in_this_call_and_in_the_next(
         keys += go(about(6)[4:], store, log, workers=workers)
         (idle,) = pids(store, run_all([{"i": 0}], whose, store, workers=workers))
         os.kill(idle, signal.SIGKILL)  # between two calls
-        while (
-            Path(f"/proc/{idle}/stat").exists()
-            and " Z " not in Path(f"/proc/{idle}/stat").read_text()
-        ):
-            time.sleep(0.01)
+        eventually(lambda: has_ended(idle))
         keys += go([{"i": 7}, {"i": 8}], store, log, workers=workers)
     assert all(store.has(key) for key in keys)
+
+
+def has_ended(pid: int) -> bool:
+    """Return whether the process is no more, or waits for its parent to notice."""
+    try:
+        return " Z " in Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def test_after_a_failure_of_the_store_the_same_workers_can_be_asked_again(

@@ -96,6 +96,7 @@ def test_stepping_and_squaring_agree() -> None:
     assert far.error2[0] == pytest.approx(floor.floor, rel=1e-9)
 
 
+@pytest.mark.more
 def test_measured_long_run_mean_is_the_limit_mean_and_not_the_fixed_point() -> None:
     network, problem, design = lw.ring(12), problem_of(12, seed=3), lw.weight_rw()
     floor = lw.error_floor(network, problem, design)

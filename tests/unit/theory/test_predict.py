@@ -194,6 +194,7 @@ def test_a_trap_that_matters_only_on_the_way_is_foreseen() -> None:
         assert found.steps == pytest.approx(measured, rel=0.35)
 
 
+@pytest.mark.more
 def test_step_sizes_of_logistic_regression_may_exceed_the_inverse_of_the_smoothness() -> None:
     rng = np.random.default_rng(3)
     features = rng.standard_normal((300, 2))

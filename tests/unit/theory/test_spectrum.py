@@ -9,7 +9,6 @@ import math
 import numpy as np
 import pytest
 import scipy.linalg
-from quantecon.markov import MarkovChain
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
@@ -367,6 +366,8 @@ def test_hitting_times_of_a_ring_by_hand_and_by_iterations(monkeypatch):
 
 
 def test_quantecon_agrees_on_period_and_law():
+    from quantecon.markov import MarkovChain  # importing it takes a second
+
     for network in (lw.ring(8), lw.ring(9), lw.grid(3, 4), lw.star(5)):
         P = lw.transition(network, lw.homogeneous(network.n), lw.simple_rw())
         independent = MarkovChain(P.toarray())

@@ -8,7 +8,6 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from quantecon.markov import MarkovChain
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
@@ -94,6 +93,8 @@ def test_every_method_agrees_with_elimination(network, design, monkeypatch):
 
 @pytest.mark.parametrize("design", [lw.weight_rw(), lw.mhlj()], ids=lambda value: value.name)
 def test_law_equals_quantecon(design):
+    from quantecon.markov import MarkovChain  # importing it takes a second
+
     P = lw.transition(lw.watts_strogatz(60, 4, 0.2), lw.heterogeneous(60, important=2), design)
     (expected,) = MarkovChain(P.toarray()).stationary_distributions
     np.testing.assert_allclose(lw.stationary(P), expected, rtol=1e-12)

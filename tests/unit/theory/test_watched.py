@@ -155,6 +155,7 @@ def test_an_idle_hub_makes_independent_draws_of_a_star():
         lw.entrapment(lw.star(7), problem, lw.simple_rw(), nodes=[0])
 
 
+@pytest.mark.more
 def test_entrapment_agrees_with_a_recorded_walk():
     network, problem, holders = case(2)
     design = lw.weight_rw()

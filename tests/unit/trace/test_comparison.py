@@ -67,12 +67,13 @@ KINDS = {
     "given": lambda: compared(step_size=0.01),
     "one walk": lambda: by_loss(replicas=1),
 }
+QUICK = ("distance", "metric", "one walk")
 
 
 # --- saved and loaded -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_more(KINDS, lambda kind: kind in QUICK))
 def test_a_loaded_comparison_is_the_one_that_was_saved(kind: str, tmp_path: Path) -> None:
     mine = KINDS[kind]()
     files = mine.save(tmp_path / "new")
@@ -95,7 +96,7 @@ def test_settings_and_command_are_kept(found: lw.Comparison, tmp_path: Path) -> 
     assert json.loads((tmp_path / "result.json").read_text())["settings"] == found.settings
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_more(KINDS, lambda kind: kind in QUICK))
 def test_the_page_from_memory_is_the_page_from_the_folder(kind: str, tmp_path: Path) -> None:
     mine = KINDS[kind]()
     mine.save(tmp_path)
@@ -104,7 +105,8 @@ def test_the_page_from_memory_is_the_page_from_the_folder(kind: str, tmp_path: P
     assert one.read_bytes() == other.read_bytes()
 
 
-@pytest.mark.parametrize("kind", mostly_more(KINDS, lambda kind: kind == "metric"))
+@pytest.mark.more  # test_figures and the other tests here draw and tell the parts
+@pytest.mark.parametrize("kind", KINDS)
 def test_everything_is_drawn_and_told(kind: str, tmp_path: Path) -> None:
     mine = KINDS[kind]()
     lw.plot(mine, path=tmp_path / "figure.png")

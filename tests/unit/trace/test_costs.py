@@ -14,6 +14,7 @@ from levywalk.engine.gossip import gossip_time
 from levywalk.engine.reference import ask_nodes
 from levywalk.memory import NodeMemory
 from levywalk.step import Travelling, step
+from tests.limits import mostly_more
 
 NETWORK, PROBLEM = lw.watts_strogatz(30, 4, 0.2, seed=3), lw.heterogeneous(30, dim=3, seed=2)
 FACTORS = 1.0 + np.arange(30) % 5
@@ -77,19 +78,30 @@ class _AllMemory:
             site.ask = partial(ask_nodes, self.all, 0)
 
 
+METHODS = {
+    "jumps": (lw.mhlj(p_jump=0.4), lw.sgd()),
+    "stays": (lw.weight_rw(), lw.saga()),
+    "questions": (lw.oldest_neighbour(), lw.saga()),
+    "large token": (lw.oldest_neighbour(), lw.newton_token()),
+}
+# The others need compiled loops of their own, or take the same way.
+QUICK = [("jumps", "kernel"), ("stays", "reference"), ("questions", "reference")]
+
+
 @pytest.mark.parametrize(
-    ("design", "update"),
-    [
-        (lw.mhlj(p_jump=0.4), lw.sgd()),
-        (lw.weight_rw(), lw.saga()),
-        (lw.oldest_neighbour(), lw.saga()),
-        pytest.param(lw.oldest_neighbour(), lw.newton_token(), marks=pytest.mark.more),
-    ],
-    ids=["jumps", "stays", "questions", "large token"],
+    "case",
+    mostly_more(
+        [(name, backend) for name in METHODS for backend in ("kernel", "reference")],
+        # a walk that asks has a loop of its own, and so has a large token
+        lambda case: (
+            case[0] == "jumps" or case in (("stays", "reference"), ("questions", "reference"))
+        ),
+    ),
+    ids="-".join,
 )
-@pytest.mark.parametrize("backend", ["kernel", "reference"])
 @pytest.mark.parametrize("per_node", [None, FACTORS], ids=["alike", "factors"])
-def test_time_is_the_sum_over_the_walk(design, update, backend, per_node):
+def test_time_is_the_sum_over_the_walk(case, per_node):
+    (design, update), backend = METHODS[case[0]], case[1]
     costs = lw.Costs(compute=0.3, latency=0.07, bandwidth=100.0, per_node=per_node)
     trace = lw.run(
         NETWORK,
@@ -117,7 +129,7 @@ LINKS = {(int(u), int(v)): 1.0 + (u * v) % 7 for u in range(30) for v in NETWORK
     [
         (lw.mhlj(p_jump=0.4), lw.sgd()),
         (lw.weight_rw(), lw.saga()),
-        (lw.oldest_neighbour(), lw.newton_token()),
+        pytest.param(lw.oldest_neighbour(), lw.newton_token(), marks=pytest.mark.more),
     ],
     ids=["jumps", "stays", "questions"],
 )

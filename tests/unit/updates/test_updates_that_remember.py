@@ -178,6 +178,7 @@ def test_after_one_cover_the_newton_token_is_ordinary_least_squares():
     np.testing.assert_allclose(trace.model[0], solution, rtol=1e-9)
 
 
+@pytest.mark.more  # compiles a loop of its own
 @pytest.mark.parametrize("seed", range(3000, 3006))
 def test_the_newton_token_finds_the_optimum_of_logistic_losses(seed):
     """With curvatures as they are, all walks on the instance of seed 3000 stay above 1e-3."""
@@ -187,6 +188,14 @@ def test_the_newton_token_finds_the_optimum_of_logistic_losses(seed):
         trace = lw.run(lw.erdos_renyi(n, 0.05, seed=1), problem, walk, update=lw.newton_token(),
                        steps=8 * n, step_size="theory", replicas=4)  # fmt: skip
         assert trace.error[:, -1].max() < 1e-6
+
+
+def test_one_walk_of_the_newton_token_finds_the_optimum_of_logistic_losses():
+    n = 100
+    trace = lw.run(lw.erdos_renyi(n, 0.1, seed=1), problem_of("logistic", n, 3000),
+                   lw.oldest_neighbour(), update=lw.newton_token(), steps=8 * n,
+                   step_size="theory", backend="reference")  # fmt: skip
+    assert trace.error[0, -1] < 1e-6
 
 
 def test_the_newton_token_takes_the_curvature_of_least_squares_as_it_is():
@@ -246,14 +255,22 @@ def test_finito_moves_from_the_mean_of_the_points(problem):
     np.testing.assert_allclose(trace.model[0], x, rtol=1e-8)
 
 
+def finito_on(network, walk, **options):
+    problem = lw.heterogeneous(200, important=2, seed=3)  # two nodes of 100 times the variance
+    trace = lw.run(network, problem, walk, steps=40 * 200, step_size="theory", update=lw.finito(),
+                   **options)  # fmt: skip
+    assert (trace.distance2[:, -1] < 1e-6 * trace.distance2[:, 0]).all()
+
+
+@pytest.mark.more  # compiles a loop of its own
 @pytest.mark.parametrize("network", [lw.ring(200), lw.erdos_renyi(200, 0.1, seed=1)], ids=repr)
 @pytest.mark.parametrize("walk", [lw.oldest_neighbour(), lw.depth_first_tour()], ids=repr)
 def test_finito_needs_no_step_size(network, walk):
-    problem = lw.heterogeneous(200, important=2, seed=3)  # two nodes of 100 times the variance
-    trace = lw.run(
-        network, problem, walk, steps=40 * 200, step_size="theory", update=lw.finito(), replicas=4
-    )
-    assert (trace.distance2[:, -1] < 1e-6 * trace.distance2[:, 0]).all()
+    finito_on(network, walk, replicas=4)
+
+
+def test_one_walk_of_finito_needs_no_step_size():
+    finito_on(lw.erdos_renyi(200, 0.1, seed=1), lw.oldest_neighbour(), backend="reference")
 
 
 def test_steps_of_finito_that_make_things_worse_are_given_up():
