@@ -537,3 +537,19 @@ def test_a_disk_that_is_really_full_loses_nothing(tmp_path: Path) -> None:
     found = subprocess.run([*inside, mount, FILL], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     assert found.stdout.endswith("commits\n")
+
+
+def test_a_token_that_was_restored_from_its_own_epoch_is_refused(tmp_path: Path) -> None:
+    token = model(0, 10)._replace(epoch=Epoch(2, 3, 1))
+    for parent, possible in [(Epoch(1, 9, 9), True), (token.epoch, False), (Epoch(3, 0, 0), False)]:
+        folder = tmp_path / str(parent.counter)
+        with started(folder) as store:
+            store.persist(
+                Persist({"held": held(token)._replace(status="seeking", parent=parent)}, ())
+            )
+        with NodeStore(folder, RUN) as store:
+            if possible:
+                assert store.load() is not None
+            else:
+                with pytest.raises(StoreDamaged, match="which is no earlier one"):
+                    store.load()

@@ -148,7 +148,10 @@ def _winner(views: Iterable[NodeView]) -> tuple[Epoch, int]:
     """Return the highest announced epoch, and the step at which it began."""
     found = [(Epoch(*one.about["epoch"]), int(one.about["base"])) for one in views]
     found += [
-        (line.epoch, line.base) for one in views for line in one.lines if isinstance(line, Began)
+        (line.epoch, line.base)
+        for one in views
+        for line in one.lines
+        if isinstance(line, Began) and line.possible
     ]
     return max(found, default=(FIRST, 0))
 
@@ -201,7 +204,12 @@ def lost_updates(views: Iterable[NodeView]) -> int:
     beyond the base of the next epoch are lost. In other epochs all updates are lost.
     """
     views = list(views)
-    began = {line.epoch: line for one in views for line in one.lines if isinstance(line, Began)}
+    began = {
+        line.epoch: line
+        for one in views
+        for line in one.lines
+        if isinstance(line, Began) and line.possible
+    }
     bases = {epoch: line.base for epoch, line in began.items()}
     tops = dict(bases)
     copies = [

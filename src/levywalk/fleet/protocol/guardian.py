@@ -110,6 +110,10 @@ class Guardian(NextNode):
         token = message.token
         if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
             return
+        if not message.parent < token.epoch:
+            why = f"epoch {tuple(token.epoch)} cannot come from epoch {tuple(message.parent)}"
+            self._record("refused", sender=sender, why=why)
+            return
         guarded = self.disk.guarded
         if guarded is not None and guarded.copy.epoch == token.epoch:
             if self._mine(sender, token.epoch, token.seq) is not None and guarded.register is None:

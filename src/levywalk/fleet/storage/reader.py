@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began, Disk, Line
+from levywalk.fleet.protocol.records import Archived, Began, Disk, HeldStatus, Line
 from levywalk.fleet.protocol.tensors import CHUNK, Incoming, Malformed
 from levywalk.fleet.storage.codec import SLOTS, decode_line, decode_slot
 from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreDamaged, StoreForeign
@@ -122,6 +122,16 @@ class StoreReader:
                 ) from None
         if not slots:
             return None
+        held = slots.get("held")
+        if (
+            held is not None
+            and held.status == HeldStatus.SEEKING
+            and not held.parent < held.token.epoch
+        ):
+            raise self._damaged(
+                f"holds a model of epoch {tuple(held.token.epoch)} that was restored from epoch "
+                f"{tuple(held.parent)}, which is no earlier one"
+            )
         missing = [name for name in NEEDED if name not in slots]
         if missing:
             raise self._damaged(f"lacks {', '.join(missing)}")
