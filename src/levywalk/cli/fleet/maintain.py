@@ -9,6 +9,7 @@ import typer
 
 from levywalk.cli.finish import Json
 from levywalk.cli.fleet.common import Dir, NodeNumber, carried_out, node_list, open_fleet, typed
+from levywalk.printable import printable
 
 
 def doctor(folder: Dir, as_json: Json = False) -> None:
@@ -27,7 +28,8 @@ def doctor(folder: Dir, as_json: Json = False) -> None:
             )
         )
     else:
-        for level, what, remedy in findings:
+        for level, *said in findings:
+            what, remedy = (printable(text, lines=True) for text in said)
             print(f"{level:8} {what}" + (f"\n{'':9}→ {remedy}" if remedy else ""))
     if bad:
         raise typer.Exit(1)

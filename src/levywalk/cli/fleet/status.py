@@ -9,6 +9,7 @@ import typer
 
 from levywalk.cli.finish import Json
 from levywalk.cli.fleet.common import Dir, open_fleet
+from levywalk.printable import printable_values
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -49,6 +50,7 @@ def status(
     from rich.console import Console
 
     console = Console()
+    found = printable_values(found)
     console.print(picture(found), _table(found), markup=False, highlight=False)
 
 
@@ -63,12 +65,13 @@ def _watch(fleet: FleetFolder, every: float) -> None:
     try:
         if not console.is_terminal:
             while True:
-                print(_line(fleet.status()), flush=True)
+                print(_line(printable_values(fleet.status())), flush=True)
                 time.sleep(every)
-        with Live(picture(fleet.status()), console=console, auto_refresh=False) as live:
+        first = picture(printable_values(fleet.status()))
+        with Live(first, console=console, auto_refresh=False) as live:
             while True:
                 time.sleep(every)
-                live.update(picture(fleet.status()), refresh=True)
+                live.update(picture(printable_values(fleet.status())), refresh=True)
     except KeyboardInterrupt:
         return
 

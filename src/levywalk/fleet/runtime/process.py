@@ -67,6 +67,7 @@ from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import DiskFull, NodeStoreError
 from levywalk.fleet.storage.store import NodeStore, whole
+from levywalk.printable import printable
 from levywalk.version import __version__
 from levywalk.whole_files import write_whole
 
@@ -431,7 +432,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (LevywalkError, NodeStoreError) as error:
         line = json.dumps({"level": "error", "event": "cannot run", "message": str(error)})
         print(line, flush=True)  # noqa: T201
-        print(f"Error: {error}", file=sys.stderr)  # noqa: T201
+        print(f"Error: {printable(str(error), lines=True)}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
 
