@@ -297,6 +297,7 @@ def shown(**more: Any) -> str:
         "lost_updates": 7,
         "hops_per_second": 120.3,
         "loss": 0.0123456,
+        "diverged_at": None,
         "waits": [],
         "nodes_up": 4,
         "nodes_down": 1,

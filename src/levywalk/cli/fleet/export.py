@@ -49,6 +49,12 @@ def trace(
         f"{int(found.step[-1]):,} updates{over}, {int(found.transfers[0, -1]):,} hand-offs, "
         f"{missed} lost."
     )
+    diverged = int(found.diverged_at[0])
+    if diverged >= 0:
+        print(
+            f"The model has diverged at step {diverged:,}: its errors are infinite from there on. "
+            "Use a smaller --step-size (theory is stable)."
+        )
     print(
         f"Written: {path}. In Python: import levywalk as lw; "
         f"lw.plot(lw.load_trace({str(path)!r}), path='walk.png')"
@@ -82,12 +88,18 @@ def model(
             "--now", help="Take the newest model on any disk, also before the walk is over."
         ),
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write the model even if it has diverged.")
+    ] = False,
 ) -> None:
-    """Write the final model as safetensors: a vector named model, of 64-bit floats."""
+    """Write the final model as safetensors: a vector named model, of 64-bit floats.
+
+    The exit code is 1 if the model has diverged, unless you use --force.
+    """
     from levywalk.fleet.operate import export
 
     fleet = open_fleet(folder)
-    copy = carried_out(lambda _: export.model(fleet, out, node=node, now=now))
+    copy = carried_out(lambda _: export.model(fleet, out, node=node, now=now, force=force))
     what, numbers = "final" if copy.final else "newest", len(copy.token.model)
     print(
         f"Written: {out}, the {what} model, of node {copy.node} after {copy.token.step:,} updates, "

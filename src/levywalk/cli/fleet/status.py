@@ -9,6 +9,7 @@ import typer
 
 from levywalk.cli.finish import Json
 from levywalk.cli.fleet.common import Dir, open_fleet
+from levywalk.json_values import finite
 from levywalk.printable import printable_values
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ levywalk fleet status my-fleet --watch
 
 levywalk fleet status my-fleet --json | jq .holder
 
-loss is the mean over the nodes of each node's own loss of the last model that it received. \
+loss is the mean over the nodes of each node's own loss of the last model that it received; it is \
+infinite once the
+model has diverged (in JSON: null, and loss_is_infinite is true). \
 Hand-offs per second are
 the median of what the nodes measured between two visits. The disks of nodes that are down or \
 stopped are read."""
@@ -45,7 +48,7 @@ def status(
         return
     found = fleet.status()
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(finite(found), indent=2, allow_nan=False))
         return
     from rich.console import Console
 
@@ -83,7 +86,7 @@ def _line(found: dict[str, Any]) -> str:
     where = _where(found)
     nodes = f"{found['nodes_up']} up, {found['nodes_down']} down"
     rate = _if(found["hops_per_second"], ", {:.0f} hand-offs a second")
-    waits = "".join(f"; {wait}" for wait in found["waits"])
+    waits = "".join(f"; {wait}" for wait in (*_diverged(found), *found["waits"]))
     far = (
         f"{found['step']:,} of {found['steps']:,} updates{rate}, epoch {found['epoch']}, "
         f"{found['lost_updates']} lost"
@@ -100,6 +103,17 @@ def _where(found: dict[str, Any]) -> str:
     return f"at node {_called(found, found['holder'])}" + (
         "" if guardian is None else f", guarded by node {_called(found, guardian)}"
     )
+
+
+def _diverged(found: dict[str, Any]) -> list[str]:
+    """Return that the model has diverged, or nothing."""
+    at = found["diverged_at"]
+    if at is None:
+        return []
+    return [
+        f"the model has diverged: update {at:,} would have overflowed; the model rests at its last "
+        "finite value, and further updates change nothing"
+    ]
 
 
 def _called(found: dict[str, Any], node: int) -> str:
@@ -142,7 +156,8 @@ def picture(found: dict[str, Any]) -> RenderableType:
     facts.add_row("nodes", f"{found['nodes_up']} up, {found['nodes_down']} down")
     facts.add_row("", strip)
     facts.add_row("", Text("● holds  ◆ guards  · runs  ‖ does not answer  ✗ down", style="dim"))
-    waits = [Text(f"! {wait}", style="yellow") for wait in found["waits"]]
+    waits = [Text(f"✗ {said}", style="red") for said in _diverged(found)]
+    waits += [Text(f"! {wait}", style="yellow") for wait in found["waits"]]
     return Panel(Group(facts, *waits), title=found["name"], title_align="left", expand=False)
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from levywalk.errors import LevywalkError
-from levywalk.fleet.operate.fleet_status import NodeView
-from levywalk.fleet.operate.folder import MANIFEST, FleetFolder, check_folder, node_folders
+from levywalk.fleet.operate.fleet_status import NodeView, fleet_status
+from levywalk.fleet.operate.folder import BEGUN, MANIFEST, FleetFolder, check_folder, node_folders
 from levywalk.fleet.operate.log_text import count, short
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile, host_port
@@ -106,6 +106,7 @@ def examine(path: str | Path) -> Iterator[Finding]:
     )
     yield from _machine(path)
     yield from _running(path, views)
+    yield from _walk(fleet_status(list(views.values()), manifest, begun=(path / BEGUN).exists()))
 
 
 def _each(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -292,6 +293,16 @@ def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
     for v, one in sorted(views.items()):
         if one.error is not None:
             yield Finding(FindingLevel.PROBLEM, f"node {v}'s disk cannot be read: {one.error}")
+
+
+def _walk(status: dict[str, Any]) -> Iterator[Finding]:
+    """Check the walk as a whole."""
+    if status["diverged_at"] is not None:
+        yield Finding(
+            FindingLevel.PROBLEM,
+            f"the model has diverged: update {status['diverged_at']:,} would have overflowed",
+            "create a new fleet with a smaller step size: levywalk fleet init --step-size theory",
+        )
 
 
 def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:

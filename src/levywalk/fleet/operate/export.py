@@ -31,7 +31,12 @@ class Copy(NamedTuple):
 
 
 def model(
-    fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: bool = False
+    fleet: FleetFolder,
+    out: str | Path,
+    *,
+    node: int | None = None,
+    now: bool = False,
+    force: bool = False,
 ) -> Copy:
     """Write a model as safetensors, under the name ``model``; return where it came from.
 
@@ -41,11 +46,14 @@ def model(
         Take the model from this node's disk; by default from any disk that has the final model.
     now
         Take the newest model on any disk, also before the walk is over.
+    force
+        Write the model even if it has diverged.
 
     Raises
     ------
     FleetProblem
-        If the walk is not over and ``now`` is false, or if no disk has a model.
+        If the walk is not over and ``now`` is false, if no disk has a model, or if the model has
+        diverged and ``force`` is false.
     """
     out = Path(out)
     if not out.absolute().parent.is_dir() or out.is_dir():
@@ -73,6 +81,13 @@ def model(
             "updates are done, "
             f"as far as {where if node is not None else 'the disks here'} know; --now takes the "
             "newest model"
+        )
+    if best.token.diverged_at >= 0 and not force:
+        raise FleetProblem(
+            f"the model has diverged: update {best.token.diverged_at:,} would have overflowed, and "
+            "the model is the last finite one before it, which is of no use; create a new fleet "
+            "with a smaller --step-size (theory is stable), or write this model all the same with "
+            "--force"
         )
     write_whole(out, b"".join(Tensor("model", best.token.model).chunks()))
     return best

@@ -8,6 +8,7 @@ same, except for what is only in memory: the rate, the loss, and what the node w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean, median
@@ -109,6 +110,8 @@ def fleet_status(views: Sequence[NodeView], manifest: Manifest, *, begun: bool) 
         "lost_updates": lost_updates(views),
         "hops_per_second": None if not rates or finals else median(rates),
         "loss": fmean(losses) if losses else None,
+        "loss_is_infinite": math.inf in losses,
+        "diverged_at": None if latest is None else latest.get("diverged_at"),
         "waits": list(_waits(views, manifest, None if finals else holder, begun=begun)),
         "nodes_up": len(up),
         "nodes_down": len(views) - len(up),
@@ -137,6 +140,7 @@ def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, A
         "edges": {u: edge | {"why": edge.get("why", "")} for u, edge in edges.items()},
         "hops_per_second": about.get("hops_per_second"),
         "loss": None if loss is None else loss["value"],
+        "loss_is_infinite": loss is not None and loss["value"] == math.inf,
         "waits": about.get("waits"),
         "expires": about.get("expires"),
         "version": about.get("version"),

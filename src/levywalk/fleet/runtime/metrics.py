@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,10 @@ _ABOUT = {
     "holds_token": ("gauge", "1 while this node holds the token."),
     "guards_token": ("gauge", "1 while this node guards the token."),
     "finished": ("gauge", "1 when this node knows the end of the walk."),
+    "diverged": (
+        "gauge",
+        "1 if the last model at this node has overflowed: it is not updated any more.",
+    ),
     "step": ("gauge", "Updates of the last model at this node."),
     "transfers": ("gauge", "Hand-offs of the last model at this node."),
     "neighbours": ("gauge", "Neighbours in the node file."),
@@ -49,10 +54,11 @@ def text(process: Process) -> str:
     for name, value in _values(process).items():
         kind, about = _ABOUT[name]
         full = f"levywalk_{name}"
+        number = "+Inf" if value == math.inf else f"{value:.17g}"
         lines += [
             f"# HELP {full} {about}",
             f"# TYPE {full} {kind}",
-            f'{full}{{node="{process.file.id}"}} {value:.17g}',
+            f'{full}{{node="{process.file.id}"}} {number}',
         ]
     return "\n".join(lines) + "\n"
 
@@ -70,6 +76,7 @@ def _values(process: Process) -> dict[str, float]:
         "holds_token": float(holds),
         "guards_token": float(guards),
         "finished": float(disk.final is not None),
+        "diverged": float(seen is not None and seen.diverged_at >= 0),
         "step": 0 if seen is None else seen.step,
         "transfers": 0 if seen is None else seen.transfers,
         "neighbours": len(file.neighbours),

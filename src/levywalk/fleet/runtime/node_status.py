@@ -48,6 +48,7 @@ def _token(token: Token) -> dict[str, Any]:
         "step": token.step,
         "transfers": token.transfers,
         "jumping": token.jumping,
+        "diverged_at": None if token.diverged_at < 0 else token.diverged_at,
     }
 
 

@@ -9,6 +9,8 @@ import time
 from collections import deque
 from typing import Any
 
+import numpy as np
+
 from levywalk.fleet.protocol.records import Disk, HeldStatus
 from levywalk.fleet.protocol.token import Token
 from levywalk.problem import Problem
@@ -61,9 +63,13 @@ class Sightings:
     def loss(self) -> dict[str, Any] | None:
         """Return this node's own loss of the last model that it received, before its own update.
 
-        A node without data has none.
+        A node without data has none. As in a simulation, the loss is infinite once the model has
+        diverged, and where it cannot be computed because the model is too large.
         """
         if self.taken is None or self.problem is None:
             return None
-        value = float(self.problem.local_loss(0, self.taken.model))
-        return {"step": self.taken.step, "value": value} if math.isfinite(value) else None
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(self.problem.local_loss(0, self.taken.model))
+        if self.taken.diverged_at >= 0 or not math.isfinite(value):
+            value = math.inf
+        return {"step": self.taken.step, "value": value}
