@@ -788,6 +788,28 @@ def test_connections_of_anybody_do_not_take_all_file_descriptors(tmp_path: Path)
         assert len(list(Path(f"/proc/{node.process.pid}/fd").iterdir())) < 150
 
 
+def test_connections_to_the_metrics_do_not_take_all_file_descriptors(tmp_path: Path) -> None:
+    """Any user of the machine may connect there."""
+    folder = make(tmp_path / "fleet", dim=10_000, metrics=True) / f"node-{VICTIM}"
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    try:
+        running = Running(folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert running.file.metrics is not None
+    host, port = running.file.metrics.split(":")
+    with running as node, contextlib.ExitStack() as lines, node.dial(NEIGHBOUR) as caller:
+        caller.greet().sync()
+        for _ in range(400):
+            lines.enter_context(socket.create_connection((host, int(port)), PATIENCE))
+        caller.say(Prepare(token(node), OTHER))
+        assert caller.hears(Prepared).epoch == BORN
+        assert b" 200 OK" in fetched(running.file.metrics, b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert len(list(Path(f"/proc/{node.process.pid}/fd").iterdir())) < 120
+        assert len(node.log()) < 50  # and nothing but JSON
+
+
 # The operator's socket, and metrics
 
 

@@ -23,6 +23,7 @@ from levywalk.fleet.storage import store as module
 from levywalk.fleet.storage.codec import encode
 from levywalk.fleet.storage.errors import (
     DiskFull,
+    NoDescriptors,
     NodeStoreError,
     StoreDamaged,
     StoreForeign,
@@ -553,3 +554,30 @@ def test_a_token_that_was_restored_from_its_own_epoch_is_refused(tmp_path: Path)
             else:
                 with pytest.raises(StoreDamaged, match="which is no earlier one"):
                     store.load()
+
+
+def test_without_file_descriptors_the_store_waits_and_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = model(0), model(1)
+    with started(tmp_path) as store:
+        store.persist(Persist({"held": held(first)}, ()))
+        with monkeypatch.context() as without:
+
+            def fails(*_: object, **__: object) -> None:
+                raise OSError(errno.EMFILE, "Too many open files")
+
+            without.setattr(os, "open", fails)
+            with pytest.raises(NoDescriptors, match="ulimit -n"):
+                store.persist(Persist({"held": held(second)}, ()))
+            without.setattr(Path, "open", fails)
+            with pytest.raises(NoDescriptors):
+                store.load()
+        disk = store.load()
+        assert disk is not None
+        assert same(disk.held, held(first))
+        store.persist(Persist({"held": held(second)}, ()))
+    with NodeStore(tmp_path, RUN) as store:
+        disk = store.load()
+        assert disk is not None
+        assert same(disk.held, held(second))

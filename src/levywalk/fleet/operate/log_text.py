@@ -119,5 +119,9 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "expires soon": lambda a: a["message"],
     "disk full": lambda a: a["message"],
+    "no file descriptors": lambda a: a["message"],
+    "metrics wait": lambda a: f"cannot answer questions for metrics: {a['why']}",
+    "orders wait": lambda a: f"cannot answer orders: {a['why']}",
+    "trouble": lambda a: f"has met an error and goes on: {a['message']}",
     "cannot run": lambda a: f"cannot run: {a['message']}",
 }

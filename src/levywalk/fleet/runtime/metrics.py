@@ -5,17 +5,19 @@ and ``GET /healthz`` for probes.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
+import socket
 import time
 from typing import TYPE_CHECKING
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.records import HeldStatus
+from levywalk.fleet.runtime.few_connections import FewConnections
 
 if TYPE_CHECKING:
     from levywalk.fleet.runtime.process import Process
 _PATIENCE = 5.0  # seconds for a request to arrive
+_MOST = 16  # connections at a time; any user of the machine may open them
 _ABOUT = {
     "up_seconds": ("gauge", "Seconds since the process started."),
     "epoch": ("gauge", "How often the token was restored, as far as this node knows."),
@@ -96,26 +98,25 @@ def _values(process: Process) -> dict[str, float]:
     return values
 
 
-async def serve(address: str, process: Process) -> asyncio.Server:
+def serve(address: str, process: Process) -> FewConnections:
     """Answer requests until the server is closed."""
     host, _, port = address.rpartition(":")
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(
-            OSError,
-            ValueError,
-            TimeoutError,
-            asyncio.LimitOverrunError,
-            asyncio.IncompleteReadError,
-        ):
-            async with asyncio.timeout(_PATIENCE):
-                head = await reader.readuntil(b"\r\n\r\n")
-            writer.write(_response(head, process))
-            await writer.drain()
-        writer.close()
+        async with asyncio.timeout(_PATIENCE):
+            head = await reader.readuntil(b"\r\n\r\n")
+        writer.write(_response(head, process))
 
     try:
-        return await asyncio.start_server(connected, host.strip("[]"), int(port), limit=16 * 1024)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host.strip("[]"), int(port)), family=family)
+        return FewConnections(
+            listening,
+            connected,
+            most=_MOST,
+            limit=16 * 1024,
+            report=lambda why: process.log("metrics wait", level="warning", why=why),
+        )
     except OSError as error:
         raise InvalidParameter(
             f"metrics {address} cannot be listened on ({error.strerror or error}): change it in "

@@ -22,6 +22,7 @@ import traceback
 import warnings
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from levywalk.draws import Domain, Key
 from levywalk.errors import InvalidParameter, LevywalkError
@@ -53,6 +54,7 @@ from levywalk.fleet.protocol.node_step import NodeSite
 from levywalk.fleet.protocol.records import Disk, Edge, HeldStatus, Known, Own, RegisterValue
 from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime import control, metrics
+from levywalk.fleet.runtime.few_connections import SpareDescriptors
 from levywalk.fleet.runtime.incarnation import Incarnation
 from levywalk.fleet.runtime.launch import ENVIRONMENT, command
 from levywalk.fleet.runtime.log_writer import LogWriter
@@ -65,7 +67,7 @@ from levywalk.fleet.runtime.transport import Transport
 from levywalk.fleet.runtime.wire import Hello
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
-from levywalk.fleet.storage.errors import DiskFull, NodeStoreError
+from levywalk.fleet.storage.errors import DiskFull, NoDescriptors, NodeStoreError
 from levywalk.fleet.storage.store import NodeStore, whole
 from levywalk.printable import printable
 from levywalk.version import __version__
@@ -108,6 +110,7 @@ class Process:
         self.orders = Orders(self)
         self.hellos: dict[int, Hello] = {}  # the last hello of each neighbour
         self.out_of_order = self.failed = ""
+        self.spare = SpareDescriptors()
         self.over = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._due = float("inf")
@@ -191,6 +194,9 @@ class Process:
         try:
             effects = self._received(event)
             self._persist([effect for effect in effects if type(effect) is Persist])
+        except NoDescriptors as error:
+            self._begin_again("no file descriptors", str(error))
+            return
         except DiskFull as error:
             self._begin_again("disk full", str(error))
             return
@@ -306,15 +312,20 @@ class Process:
         self.out_of_order = what
         if self._timer is not None:
             self._timer.cancel()
+        self.spare.give_up()
         try:
             disk = self.store.load()
             assert disk is not None
             self.node = self._node(disk)
+        except NoDescriptors:
+            asyncio.get_running_loop().call_later(_PAUSE, self._begin_again, what, message)
+            return
         except Exception as error:
             self._fail(NodeStoreError(str(error)))
             return
 
         def again() -> None:
+            self.spare.take_back()
             self.out_of_order = ""
             self.event(Start())
             for u, link in self.transport.links.items():
@@ -379,14 +390,24 @@ class Process:
 
     # Running
 
+    def _trouble(self, loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
+        """Report an error in a task of the loop, in the log with its limits and not beside it."""
+        error = about.get("exception")
+        self.log("trouble", level="warning", message=f"{about.get('message')}: {error!r}")
+
     async def live(self) -> None:
         """Run the node until it is told to stop."""
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._trouble)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.over.set)
         await self.transport.start()
-        shown = None if self.file.metrics is None else await metrics.serve(self.file.metrics, self)
-        orders = await control.serve(self.file.state, self.orders.answer)
+        shown = None if self.file.metrics is None else metrics.serve(self.file.metrics, self)
+        orders = control.serve(
+            self.file.state,
+            self.orders.answer,
+            lambda why: self.log("orders wait", level="warning", why=why),
+        )
         self.log(
             "started",
             version=__version__,

@@ -26,3 +26,10 @@ class DiskFull(NodeStoreError):
 
     The store is unchanged and usable: make room and persist the same change again.
     """
+
+
+class NoDescriptors(DiskFull):
+    """The process has no file descriptor left for a model's file.
+
+    As with a full disk, the store is unchanged and usable.
+    """

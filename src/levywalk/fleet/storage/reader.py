@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import sqlite3
@@ -15,12 +16,19 @@ from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, HeldStatus, Line
 from levywalk.fleet.protocol.tensors import CHUNK, Incoming, Malformed
 from levywalk.fleet.storage.codec import SLOTS, decode_line, decode_slot
-from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreDamaged, StoreForeign
+from levywalk.fleet.storage.errors import (
+    DiskFull,
+    NoDescriptors,
+    NodeStoreError,
+    StoreDamaged,
+    StoreForeign,
+)
 from levywalk.fleet.storage.limits import ANY, Limits
 
 SCHEMA = 1
 APPLICATION = 0x6C77666C  # the application id of our databases
 NEEDED = ("known", "own", "edges")
+NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _PAGE = 1000  # lines read at once, so that a reader never blocks the node
 _VISIT = b"\x10"  # the second byte of a visit, as `codec` numbers it
 
@@ -270,6 +278,13 @@ class StoreReader:
             "the node continues"
         )
 
+    def _no_descriptors(self) -> NoDescriptors:
+        return NoDescriptors(
+            f"no file descriptor is left to open a model in {self.folder}; nothing was changed, "
+            "and the node tries again: raise the limit of open files (ulimit -n), or close what "
+            "holds so many connections to the node"
+        )
+
     def _damaged(self, what: str) -> StoreDamaged:
         return StoreDamaged(
             f"{self.path} {what}; nothing was changed: move {self.folder} away and start the node "
@@ -303,6 +318,8 @@ class StoreReader:
         except FileNotFoundError:
             raise self._bad_model(path, "is missing") from None
         except OSError as error:
+            if error.errno in NO_DESCRIPTORS:
+                raise self._no_descriptors() from None
             raise self._bad_model(path, f"cannot be read: {error.strerror or error}") from None
         except Malformed as error:
             raise self._bad_model(path, f"is damaged: {error}") from None

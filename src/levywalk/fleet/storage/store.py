@@ -37,7 +37,14 @@ from levywalk.fleet.storage.codec import SLOTS, encode
 from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreInUse
 from levywalk.fleet.storage.failpoints import failpoint
 from levywalk.fleet.storage.limits import ANY, Limits
-from levywalk.fleet.storage.reader import APPLICATION, NEEDED, SCHEMA, StoredRow, StoreReader
+from levywalk.fleet.storage.reader import (
+    APPLICATION,
+    NEEDED,
+    NO_DESCRIPTORS,
+    SCHEMA,
+    StoredRow,
+    StoreReader,
+)
 from levywalk.whole_files import sync_folder
 
 _SETTINGS: dict[str, tuple[object, object]] = {  # the wanted value, and how SQLite reports it
@@ -334,6 +341,8 @@ class NodeStore(StoreReader):
             _remove(path)
             if error.errno in _FULL:
                 raise self._full() from None
+            if error.errno in NO_DESCRIPTORS:
+                raise self._no_descriptors() from None
             raise NodeStoreError(
                 f"{path} cannot be written: {error.strerror or error}; check the disk"
             ) from None
