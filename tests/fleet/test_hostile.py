@@ -785,7 +785,28 @@ def test_connections_of_anybody_do_not_take_all_file_descriptors(tmp_path: Path)
         caller.say(Prepare(token(node), OTHER))
         assert caller.hears(Prepared).epoch == BORN  # a model in a file of its own
         assert node.status()["held"]["status"] == "prepared"
-        assert len(list(Path(f"/proc/{node.process.pid}/fd").iterdir())) < 150
+        fds = Path(f"/proc/{node.process.pid}/fd")
+        eventually(lambda: len(list(fds.iterdir())) < 150)
+
+
+def test_connections_of_strangers_do_not_keep_a_neighbour_out(tmp_path: Path) -> None:
+    """They say nothing for as long as they like, and there are more of them than a node keeps."""
+    with (
+        Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node,
+        contextlib.ExitStack() as lines,
+    ):
+        host, port = node.file.listen.split(":")
+        with node.dial(NEIGHBOUR) as caller:
+            caller.greet().sync()
+            for _ in range(300):
+                lines.enter_context(socket.create_connection((host, int(port)), PATIENCE))
+            with node.dial(OTHER) as other:
+                other.greet().sync()
+                fds = Path(f"/proc/{node.process.pid}/fd")
+                eventually(lambda: len(list(fds.iterdir())) < 100)
+                other.sync()  # neighbours stay
+            caller.sync()
+        assert any("too many" in line.get("why", "") for line in node.log())
 
 
 def test_connections_to_the_metrics_do_not_take_all_file_descriptors(tmp_path: Path) -> None:
