@@ -736,6 +736,29 @@ def test_a_flood_of_prepares_leaves_one_token_and_a_node_that_answers(tmp_path: 
         assert (node.file.state / "state.db").stat().st_size <= size + 64 * 1024
 
 
+@pytest.mark.parametrize("kind", ["guard", "finished"])
+def test_a_flood_of_epochs_does_not_fill_the_disk(tmp_path: Path, kind: str) -> None:
+    """Each new epoch makes the node archive the model of the one before."""
+    with (
+        Running(make(tmp_path / "fleet", dim=1000, steps=50) / f"node-{VICTIM}") as node,
+        node.dial(NEIGHBOUR) as caller,
+    ):
+        caller.greet().sync()
+        for counter in range(1, 301):
+            told = token(node, epoch=Epoch(counter, 0, NEIGHBOUR), step=50 * (kind == "finished"))
+            caller.say(Guard(told, FIRST) if kind == "guard" else Finished(told))
+        eventually(lambda: node.status()["counts"].get("refused", 0) >= 300 - 32 - 1)
+        with StoreReader(node.file.state) as reading:
+            assert 30 < len(reading) < 70
+        assert node.status()["epoch"][0] == 32
+        refusals = [line["why"] for line in node.log() if line["event"] == "refused"]
+        assert any("one of too many" in why for why in refusals)
+        with node.dial(OTHER) as other:  # another neighbour has a budget of its own
+            other.greet()
+            other.say(Guard(token(node, epoch=Epoch(400, 0, OTHER)), FIRST))
+            assert other.hears(Guarding).epoch.counter == 400
+
+
 def test_nobody_fills_the_log(tmp_path: Path) -> None:
     with Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node:
         with node.dial(NEIGHBOUR) as caller:

@@ -61,7 +61,7 @@ from levywalk.fleet.runtime.log_writer import LogWriter
 from levywalk.fleet.runtime.node_status import is_dead
 from levywalk.fleet.runtime.orders import Orders
 from levywalk.fleet.runtime.own_data import own_problem, scores
-from levywalk.fleet.runtime.plausible import implausible
+from levywalk.fleet.runtime.plausible import EpochBudget, implausible
 from levywalk.fleet.runtime.sightings import Sightings
 from levywalk.fleet.runtime.transport import Transport
 from levywalk.fleet.runtime.wire import Hello
@@ -111,6 +111,7 @@ class Process:
         self.hellos: dict[int, Hello] = {}  # the last hello of each neighbour
         self.out_of_order = self.failed = ""
         self.spare = SpareDescriptors()
+        self.epochs = EpochBudget(manifest.terms.dead_after)
         self.over = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._due = float("inf")
@@ -362,12 +363,16 @@ class Process:
 
     def got(self, node: int, message: Message) -> None:
         """A message has arrived."""
+        before = self.node.disk.known.epoch
         why = implausible(self.node.disk, self.manifest.nodes, node, message)
+        why = why or self.epochs.refuses(self.node.disk, node, message)
         if why is not None:
             self.counts["refused"] += 1
             self.log("refused", level="warning", sender=node, why=why)
             return
         self.event(Got(node, message))
+        if self.node.disk.known.epoch > before:
+            self.epochs.count(node)
 
     def part_received(self, node: int) -> None:
         """A part of a large message has arrived, so its sender is alive."""
