@@ -22,7 +22,8 @@ import levywalk as lw
 from levywalk.cli.fleet.simulate import draw_faults
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate import export, log_entries
-from levywalk.fleet.operate.doctor import FindingLevel, examine
+from levywalk.fleet.operate.doctor import examine
+from levywalk.fleet.operate.findings import FindingLevel
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, lost_updates
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
 from levywalk.fleet.operate.merge import winning_chain

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from levywalk.cli.fleet.common import Dir, carried_out, open_fleet
+from levywalk.cli.fleet.common import Dir, carried_out, open_fleet, typed
 
 TRACE_EXAMPLES = """Examples:
 
@@ -49,6 +49,14 @@ def trace(
         f"{int(found.step[-1]):,} updates{over}, {int(found.transfers[0, -1]):,} hand-offs, "
         f"{missed} lost."
     )
+    for v, first, last in about["damaged"]:
+        which = f"line {first}" if first == last else f"lines {first} to {last}"
+        print(
+            f"Left out, because it is damaged: {which} of node {v}'s log. Look for more: levywalk "
+            f"fleet doctor {typed(folder)} --scrub"
+        )
+    if about["damaged"] and about["missing"]:
+        print(f"Without its place in the walk: {count(len(about['missing']), 'step')}.")
     diverged = int(found.diverged_at[0])
     if diverged >= 0:
         print(

@@ -12,14 +12,22 @@ from levywalk.cli.fleet.common import Dir, NodeNumber, carried_out, node_list, o
 from levywalk.printable import printable
 
 
-def doctor(folder: Dir, as_json: Json = False) -> None:
+def doctor(
+    folder: Dir,
+    as_json: Json = False,
+    scrub: Annotated[
+        bool,
+        typer.Option("--scrub", help="Also read the nodes' disks to their ends, line by line."),
+    ] = False,
+) -> None:
     """Look for problems of files, certificates, ports, disk, clock, nodes and edges, with remedies.
 
     The exit code is 1 if there is a problem.
     """
-    from levywalk.fleet.operate.doctor import FindingLevel, examine
+    from levywalk.fleet.operate.doctor import examine
+    from levywalk.fleet.operate.findings import FindingLevel
 
-    findings = list(examine(folder))
+    findings = list(examine(folder, scrub=scrub))
     bad = sum(finding.level == FindingLevel.PROBLEM for finding in findings)
     if as_json:
         print(

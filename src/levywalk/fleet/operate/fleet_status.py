@@ -23,7 +23,7 @@ from levywalk.fleet.runtime.node_status import describe, running
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import NodeStoreError
-from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.reader import LogDamage, StoreReader
 
 PATIENCE = 1.0  # seconds to wait for a node's answer
 _AT_ONCE = 32  # number of nodes that are asked at the same time
@@ -75,8 +75,11 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
     try:
         if (file.state / "state.db").exists():
             with StoreReader(file.state, manifest.digest, limits=manifest.limits) as reading:
-                lines = tuple(reading.without_visits())
-                last = reading.last_visit()
+                damage: list[LogDamage] = []
+                lines = tuple(reading.without_visits(damage))
+                last = reading.last_visit(damage)
+                if damage:
+                    error = f"line {damage[0].first} of its log is damaged"
                 disk = reading.load() if answer is None else None
                 about = about if disk is None else describe(disk)
     except NodeStoreError as damage:

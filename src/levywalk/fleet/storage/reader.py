@@ -30,6 +30,8 @@ APPLICATION = 0x6C77666C  # the application id of our databases
 NEEDED = ("known", "own", "edges")
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _PAGE = 1000  # lines read at once, so that a reader never blocks the node
+_REMEDY = "; nothing was changed"  # with these words the remedy begins
+_TRIES = 10_000  # lines of a damaged page that are skipped one by one
 _VISIT = b"\x10"  # the second byte of a visit, as `codec` numbers it
 
 
@@ -52,6 +54,28 @@ class StoredRow(NamedTuple):
     def addresses(self) -> set[bytes]:
         """Return the addresses of the models that are stored in files."""
         return {self.models[at : at + 32] for at in range(0, len(self.models), 32)}
+
+
+class LogDamage(NamedTuple):
+    """Lines of the log, from ``first`` to ``last``, that cannot be read, and why."""
+
+    first: int
+    last: int
+    why: str
+
+    @property
+    def count(self) -> int:
+        """How many lines."""
+        return self.last - self.first + 1
+
+
+def _note(damage: list[LogDamage], first: int, last: int, why: str) -> None:
+    """Note damaged lines; those that follow each other are one entry."""
+    why = why.partition(_REMEDY)[0]
+    if damage and damage[-1].last + 1 == first:
+        damage[-1] = damage[-1]._replace(last=last)
+    else:
+        damage.append(LogDamage(first, last, why))
 
 
 class StoreReader:
@@ -145,52 +169,100 @@ class StoreReader:
             raise self._damaged(f"lacks {', '.join(missing)}")
         return Disk(**slots)
 
-    def lines(self, after: int = 0) -> Iterator[Line]:
-        """Yield the lines of the log in order, without the first ``after``."""
-        number = after
-        while True:
-            found = self._rows(
-                "SELECT number, value, models, sum FROM lines WHERE number > ? ORDER BY number "
-                "LIMIT ?",
-                number,
-                _PAGE,
-            )
-            for row in self._sealed("lines", found):
-                number += 1
-                if row.key != number:
-                    raise self._damaged(f"lacks line {number} of its log")
-                yield self._line(row)
-            if len(found) < _PAGE:
-                return
+    def lines(self, after: int = 0, damage: list[LogDamage] | None = None) -> Iterator[Line]:
+        """Yield the lines of the log in order, without the first ``after``.
 
-    def without_visits(self) -> Iterator[Archived | Began]:
+        Parameters
+        ----------
+        damage
+            Where lines that cannot be read are noted, and left out. None: they are an error.
+        """
+        return (line for _, line in self.numbered(after, damage))
+
+    def numbered(
+        self, after: int = 0, damage: list[LogDamage] | None = None
+    ) -> Iterator[tuple[int, Line]]:
+        """Yield the lines of the log with their numbers: see `lines`."""
+        number, size, tries = after, _PAGE, 0
+        while True:
+            try:
+                found = self._rows(
+                    "SELECT number, value, models, sum FROM lines WHERE number > ? ORDER BY number "
+                    "LIMIT ?",
+                    number,
+                    size,
+                )
+                rows = self._sealed("lines", found) if damage is None else found
+            except StoreDamaged as error:  # a page of SQLite: go on behind it
+                if damage is None or (size == 1 and tries == _TRIES):
+                    raise
+                if size == 1:
+                    tries, number = tries + 1, number + 1
+                    _note(damage, number, number, str(error))
+                size = max(1, size // 10)
+                continue
+            for row in rows:
+                if row[0] != number + 1:
+                    if damage is None:
+                        raise self._damaged(f"lacks line {number + 1} of its log")
+                    _note(damage, number + 1, row[0] - 1, "missing")
+                number = row[0]
+                try:
+                    (whole,) = self._sealed("lines", [row])
+                    line = self._line(whole)
+                except StoreDamaged as error:
+                    if damage is None:
+                        raise
+                    _note(damage, number, number, str(error))
+                else:
+                    yield number, line
+            if len(found) < size:
+                return
+            size = _PAGE
+
+    def without_visits(self, damage: list[LogDamage] | None = None) -> Iterator[Archived | Began]:
         """Yield the lines of the log that are not visits, in order.
 
-        Visits, which are most lines, are not read.
+        Visits, which are most lines, are not read. For ``damage`` see `lines`.
         """
         found = self._rows(
             "SELECT number, value, models, sum FROM lines WHERE substr(value, 2, 1) <> ? ORDER BY "
             "number",
             _VISIT,
         )
-        for row in self._sealed("lines", found):
-            yield self._line(row)
+        for row in found:
+            try:
+                (whole,) = self._sealed("lines", [row])
+                line = self._line(whole)
+            except StoreDamaged as error:
+                if damage is None:
+                    raise
+                _note(damage, row[0], row[0], str(error))
+            else:
+                if not isinstance(line, Visit):
+                    yield line
 
-    def last_visit(self) -> Visit | None:
+    def last_visit(self, damage: list[LogDamage] | None = None) -> Visit | None:
         """Return the last line of the log if it is a visit; at the end of the walk it is."""
-        found = self._rows(
-            "SELECT number, value, models, sum FROM lines ORDER BY number DESC LIMIT 1"
-        )
-        lines = [self._line(row) for row in self._sealed("lines", found)]
-        return lines[0] if lines and isinstance(lines[0], Visit) else None
+        found = list(self.lines(len(self) - 1, damage))
+        return found[0] if found and isinstance(found[0], Visit) else None
 
     def _line(self, row: StoredRow) -> Any:
         try:
-            return decode_line(row.value, self.limits, self._model)
+            line = decode_line(row.value, self.limits, self._model)
+            if isinstance(line, Began) and not line.possible:
+                raise Malformed(f"epoch {tuple(line.epoch)} came from no earlier one")
+            return line
         except Malformed as error:
             raise self._damaged(
                 f"cannot be understood in line {row.key} of its log: {error}"
             ) from None
+
+    def check_pages(self) -> None:
+        """Let SQLite check every page of the database."""
+        found = self._one("PRAGMA quick_check(1)")
+        if found != "ok":
+            raise self._damaged(f"is damaged ({found})")
 
     def __len__(self) -> int:
         """Return how many lines the log has."""
@@ -287,7 +359,7 @@ class StoreReader:
 
     def _damaged(self, what: str) -> StoreDamaged:
         return StoreDamaged(
-            f"{self.path} {what}; nothing was changed: move {self.folder} away and start the node "
+            f"{self.path} {what}{_REMEDY}: move {self.folder} away and start the node "
             "again "
             "without its disk (do not use a backup of the folder: it does not contain the later "
             "promises)"
@@ -295,7 +367,7 @@ class StoreReader:
 
     def _bad_model(self, path: Path, what: str) -> StoreDamaged:
         return StoreDamaged(
-            f"{path} {what}; nothing was changed: restore this file from a backup or from a "
+            f"{path} {what}{_REMEDY}: restore this file from a backup or from a "
             "neighbour's "
             f"folder, or move {self.folder} away and start the node again without its disk"
         )

@@ -210,9 +210,7 @@ class NodeStore(StoreReader):
 
     def _check_whole(self) -> None:
         """Let SQLite check every page, and check the checksum of every slot."""
-        found = self._one("PRAGMA quick_check(1)")
-        if found != "ok":
-            raise self._damaged(f"is damaged ({found})")
+        self.check_pages()
         self._note(self._slots(), ())
 
     def _settle(self) -> None:
