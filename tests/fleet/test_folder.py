@@ -27,6 +27,7 @@ from levywalk.fleet.operate.findings import FindingLevel
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, lost_updates
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
 from levywalk.fleet.operate.merge import winning_chain
+from levywalk.fleet.operate.node_processes import Starting
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, Held, Known, Own
 from levywalk.fleet.protocol.terms import HandOffTerms
@@ -245,6 +246,46 @@ def test_up_starts_only_what_is_dead(endless: FleetFolder) -> None:
         v: pid for v, pid in before.items() if v != 2
     }
     assert endless.up() == []
+
+
+@pytest.mark.more
+def test_up_starts_a_node_again_that_dies_while_it_waits(endless: FleetFolder) -> None:
+    """One is killed when it has answered, while another one that was stopped keeps `up` waiting."""
+    before = pids(endless)
+    kill(before[1], signal.SIGSTOP)
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        if len(said) == 1:
+            kill(before[0], signal.SIGKILL)
+        elif pids(endless)[0] not in (None, before[0]):
+            kill(before[1], signal.SIGCONT)
+
+    assert endless.up(say=say) == [0]
+    after = pids(endless)
+    assert after[0] not in (None, before[0])
+    assert after[1] == before[1]
+
+
+def test_a_node_that_is_killed_again_and_again_is_given_up() -> None:
+    starts: list[int] = []
+
+    def start(v: int) -> subprocess.Popen[bytes]:
+        starts.append(v)
+        process = subprocess.Popen(["sleep", "600"])
+        process.kill()
+        process.wait()
+        return process
+
+    nodes = Starting(start, lambda v: v != 7)
+    for _ in range(9):
+        nodes.see_to([6, 7])
+    assert (starts, nodes.ended, nodes.started) == ([7] * 4, {7: -signal.SIGKILL}, [7])
+    wrong = Starting(
+        lambda v: subprocess.Popen(["false"]), lambda v: False
+    )  # it ends by itself, and would do so again
+    until(lambda: wrong.see_to([3]) == [] and wrong.ended == {3: 1})
 
 
 @pytest.mark.more

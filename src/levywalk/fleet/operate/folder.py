@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from typing import Any
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, look
 from levywalk.fleet.operate.log_text import short
-from levywalk.fleet.operate.node_processes import looks, reap, start_process, tail
+from levywalk.fleet.operate.node_processes import Starting, looks, reap, start_process, tail
 from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.node_status import running
@@ -128,7 +127,7 @@ class FleetFolder:
 
     def up(self, timeout: float = PATIENCE, say: Say = _nothing) -> list[int]:
         """Start every node that does not run, wait until all answer, and start the walk if it has
-        not started.
+        not started. A node that is killed while this waits is started again.
 
         Returns
         -------
@@ -143,35 +142,31 @@ class FleetFolder:
         """
         until = time.monotonic() + timeout
         reap()
-        down = [v for v, file in self.files.items() if running(file.state) is None]
-        started = {v: start_process(self.place(v), self.log(v)) for v in down}
-        self._await_answers(started, until, say)
+        nodes = Starting(
+            lambda v: start_process(self.place(v), self.log(v)),
+            lambda v: running(self.files[v].state) is not None,
+        )
+        self._await_answers(nodes, until, say)
         if not self.begun and self.whole:
-            self._await_begin(until, say)
-        return down
+            self._await_begin(until, say, nodes)
+            self._await_answers(nodes, until, say)
+        return nodes.started
 
-    def _await_answers(
-        self, started: dict[int, subprocess.Popen[bytes]], until: float, say: Say
-    ) -> None:
-        waited, ended = set(self.files), {}
+    def _await_answers(self, nodes: Starting, until: float, say: Say) -> None:
+        """Wait until all nodes answer. Those that are killed meanwhile are started again."""
+        waited = set(self.files)
         for _ in looks(until):
-            for v, process in started.items():
-                # A node that another command has started meanwhile counts as well.
-                if (
-                    v in waited
-                    and process.poll() is not None
-                    and running(self.files[v].state) is None
-                ):
-                    waited.discard(v)
-                    ended[v] = process
-            waited = {v for v in waited if not self._answers(v)}
-            say(f"{len(self.files) - len(waited) - len(ended)} of {len(self.files)} nodes answer")
+            waited |= set(nodes.see_to(self.files))
+            waited = {v for v in waited if v not in nodes.ended and not self._answers(v)}
+            say(
+                f"{len(self.files) - len(waited) - len(nodes.ended)} of {len(self.files)} nodes "
+                "answer"
+            )
             if not waited:
                 break
         problems = [
-            f"node {v} ended with exit code {process.returncode}; the end of "
-            f"{self.log(v)}:\n{tail(self.log(v))}"
-            for v, process in sorted(ended.items())
+            f"node {v} ended with exit code {code}; the end of {self.log(v)}:\n{tail(self.log(v))}"
+            for v, code in sorted(nodes.ended.items())
         ]
         for v in sorted(waited):
             pid = running(self.files[v].state)
@@ -201,9 +196,11 @@ class FleetFolder:
             return False
         return self._await_begin(time.monotonic() + timeout, say)
 
-    def _await_begin(self, until: float, say: Say) -> bool:
+    def _await_begin(self, until: float, say: Say, nodes: Starting | None = None) -> bool:
         start = self.manifest.start
         for _ in looks(until):
+            if nodes is not None:
+                nodes.see_to(self.files)
             views = self.views()
             if any(one.tokens or one.about["epoch"] != list(FIRST) for one in views):
                 self._mark()
