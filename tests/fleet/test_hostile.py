@@ -16,6 +16,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import socket
 import ssl
@@ -68,7 +69,7 @@ from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import NodeStoreError
 from levywalk.fleet.storage.reader import StoreReader
 from tests.fleet.nodes import Caller, Running, make, tls_of
-from tests.limits import PATIENCE, eventually
+from tests.limits import PATIENCE, eventually, mostly_more
 
 VICTIM, NEIGHBOUR, OTHER, STRANGER = (
     3,
@@ -714,6 +715,33 @@ def test_counters_that_are_too_large_to_be_true_are_refused(tmp_path: Path) -> N
         "version 9223372036854775807 of the edge is impossible",
         "a degree of 5 in a fleet of 4 nodes is impossible",
     }
+
+
+@pytest.mark.parametrize(
+    "how", mostly_more(["moved", "removed", "replaced"], lambda how: how == "moved")
+)
+def test_a_node_whose_folder_is_removed_says_so_and_stops(tmp_path: Path, how: str) -> None:
+    terms = HandOffTerms(run=b"", heartbeat=0.2, dead_after=PATIENCE, retry=0.2)
+    node = Running(make(tmp_path / "fleet", terms=terms) / f"node-{VICTIM}")
+    with node:
+        state = node.file.state
+        if how == "moved":
+            state.rename(state.with_name("elsewhere"))
+        else:
+            shutil.rmtree(state)
+        if how == "replaced":
+            shutil.copytree(node.folder.parent / "authority", state)
+            for name in ("lock", "state.db"):
+                (state / name).touch()
+        assert node.process.wait(PATIENCE) == 1
+    written = (node.folder / "node.log").read_text().splitlines()
+    stopped, last = (json.loads(line) for line in written[-3:-1])
+    assert (stopped["event"], last["event"]) == ("stopped", "cannot run")
+    assert "was removed or replaced while the node ran" in last["message"]
+    if how == "moved":  # put back, it goes on where it was
+        state.with_name("elsewhere").rename(state)
+        with Running(node.folder) as again:
+            assert again.status()["id"] == VICTIM
 
 
 # Too much of it

@@ -266,6 +266,11 @@ class Process:
         )
 
     def _time(self) -> None:
+        try:
+            self.store.check_there()  # also if there is nothing to write
+        except NodeStoreError as error:
+            self._fail(error)
+            return
         late = time.monotonic() - self._due
         if late > max(self.manifest.terms.heartbeat, self.manifest.terms.dead_after / 4):
             # This process itself was stopped, or the machine slept: nobody else is considered dead

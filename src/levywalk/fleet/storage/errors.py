@@ -21,6 +21,10 @@ class StoreDamaged(NodeStoreError):
     """Something in the folder was changed or lost. Nothing was written."""
 
 
+class StoreRemoved(NodeStoreError):
+    """The folder was removed or replaced while its node ran."""
+
+
 class DiskFull(NodeStoreError):
     """There is no room on the disk.
 

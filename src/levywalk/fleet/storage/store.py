@@ -34,7 +34,7 @@ from levywalk.fleet.protocol.events import Persist
 from levywalk.fleet.protocol.records import Disk
 from levywalk.fleet.protocol.tensors import INLINE, Tensor
 from levywalk.fleet.storage.codec import SLOTS, encode
-from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreInUse
+from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreInUse, StoreRemoved
 from levywalk.fleet.storage.failpoints import failpoint
 from levywalk.fleet.storage.limits import ANY, Limits
 from levywalk.fleet.storage.reader import (
@@ -120,6 +120,7 @@ class NodeStore(StoreReader):
         self._there: set[bytes] = set()  # files that are safe on the disk
         self._loose: set[bytes] = set()  # files that may not be needed any more
         self._count = 0
+        self._files: dict[Path, tuple[int, int]] = {}  # those that must stay where they are
         super().__init__(folder, run, limits=limits)
 
     def _open(self) -> None:
@@ -132,6 +133,7 @@ class NodeStore(StoreReader):
             self._settle()
             self._look_for_models()
             self._count = len(self)
+            self._files = {path: _identity(path) for path in (self.path, self.folder / "lock")}
         except OSError as error:
             self.close()
             if isinstance(error, NodeStoreError):
@@ -248,6 +250,21 @@ class NodeStore(StoreReader):
 
     # Writing
 
+    def check_there(self) -> None:
+        """Raise `StoreRemoved` if the folder was removed or replaced.
+
+        The operating system keeps the open files, so that writing would succeed, into files that
+        nobody can find any more.
+        """
+        for path, identity in self._files.items():
+            if _identity(path) != identity:
+                raise StoreRemoved(
+                    f"{self.folder} was removed or replaced while the node ran ({path.name} is "
+                    "not there any more): the node stops. What it held and guarded is lost, unless "
+                    "you put the folder back where it was and start the node again; without it the "
+                    "node starts as a new one, as after a lost disk"
+                )
+
     def persist(self, change: Persist) -> None:
         """Write slots and lines in one transaction. They are on the disk when this returns.
 
@@ -271,6 +288,7 @@ class NodeStore(StoreReader):
                 f"persist must write {what}, got {', '.join(change.slots)}; see `whole`"
             )
         try:
+            self.check_there()
             rows = [self._row(name, value) for name, value in change.slots.items()]
             slots = [row for row in rows if row.sum != self._sums.get(str(row.key))]
             lines = [self._row(self._count + 1 + i, line) for i, line in enumerate(change.lines)]
@@ -387,6 +405,15 @@ class _Transaction:
                 self.db.execute("ROLLBACK")
         if isinstance(error, sqlite3.Error):
             raise self.store._failed(error) from None
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """Return what tells a file from all others, or nothing if it does not exist."""
+    try:
+        about = path.stat()
+    except OSError:
+        return 0, 0
+    return about.st_dev, about.st_ino
 
 
 def whole(disk: Disk) -> Persist:
