@@ -106,6 +106,7 @@ def about_a_loss(model: float, diverged_at: int = -1) -> SimpleNamespace:
         file=SimpleNamespace(id=0, neighbours=()),
         transport=SimpleNamespace(links={}),
         began=0.0,
+        stalled=False,
         out_of_order="",
         counts={"commits": 0, "regenerated": 0, "refused": 0},
         identity=SimpleNamespace(

@@ -59,6 +59,43 @@ def gone(folder: Dir, node: NodeNumber) -> None:
         )
 
 
+def revive(
+    folder: Dir,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Do it although the walk seems to be alive, or a better copy is on a node that "
+            "does not run.",
+        ),
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.0, help="Seconds to wait for a guardian.")
+    ] = 120.0,
+) -> None:
+    """Continue a walk that has stopped for good from the best copy of the model that is left.
+
+    It is for a walk whose holder and guardian have both lost their disks: levywalk fleet status
+    says so. The copy becomes a new epoch. Should the walk be alive after all, on another machine,
+    its model is archived.
+    """
+    from levywalk.fleet.operate.log_text import count
+    from levywalk.fleet.operate.revive import revive as revived
+
+    fleet = open_fleet(folder)
+    found = carried_out(lambda say: revived(fleet, force=force, timeout=timeout, say=say))
+    print(
+        f"The walk continues from step {found.copy.step:,} ({found.copy.where}) in epoch "
+        f"{found.epoch}."
+    )
+    print(
+        f"Lost: {count(found.lost, 'update')} that the disks here have seen, and those that nodes "
+        "made whose disks are lost: their number is not known."
+    )
+    if found.copy.line is not None:
+        print("The hash over all hand-offs may begin anew: the copy was in a log.")
+
+
 def leave(folder: Dir, node: NodeNumber) -> None:
     """Remove a node: it hands the model over, accepts no new one, closes its edges and can then be
     stopped.

@@ -97,7 +97,10 @@ def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
     yield from _running(path, views)
     if scrub:
         yield from scrubbed(files.values(), manifest)
-    yield from _walk(fleet_status(list(views.values()), manifest, begun=(path / BEGUN).exists()))
+    begun = (path / BEGUN).exists()
+    yield from _walk(
+        fleet_status(list(views.values()), manifest, begun=begun, at=shlex.quote(str(path)))
+    )
 
 
 def _each(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -288,6 +291,9 @@ def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
 
 def _walk(status: dict[str, Any]) -> Iterator[Finding]:
     """Check the walk as a whole."""
+    if status["stopped"] is not None:
+        what, _, remedy = status["stopped"].partition("; do: ")
+        yield Finding(FindingLevel.PROBLEM, what, remedy)
     if status["diverged_at"] is not None:
         yield Finding(
             FindingLevel.PROBLEM,

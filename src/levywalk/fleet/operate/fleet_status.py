@@ -15,6 +15,7 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from levywalk.errors import LevywalkError
+from levywalk.fleet.operate.stopped import stopped
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, Known, Own
 from levywalk.fleet.protocol.token import FIRST, Epoch
@@ -88,8 +89,10 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
     return NodeView(file.id, pid, answer is not None, known, lines, last, error, file.name)
 
 
-def fleet_status(views: Sequence[NodeView], manifest: Manifest, *, begun: bool) -> dict[str, Any]:
-    """Return the status of the fleet, ready for JSON."""
+def fleet_status(
+    views: Sequence[NodeView], manifest: Manifest, *, begun: bool, at: str = "DIR"
+) -> dict[str, Any]:
+    """Return the status of the fleet, ready for JSON; ``at`` is its folder as it must be typed."""
     epoch, base = _winner(views)
     tokens = [token for one in views for token in one.tokens if Epoch(*token["epoch"]) == epoch]
     finals = [token for token in tokens if any(token is one.about["final"] for one in views)]
@@ -99,6 +102,10 @@ def fleet_status(views: Sequence[NodeView], manifest: Manifest, *, begun: bool) 
     rates = [rate for about in answers if (rate := about["hops_per_second"]) is not None]
     losses = [about["loss"]["value"] for about in answers if about["loss"] is not None]
     up = [one.id for one in views if one.pid is not None]
+    waits = list(_waits(views, manifest, None if finals else holder, begun=begun))
+    dead = None
+    if not finals and (begun or tokens or epoch != FIRST):
+        dead = stopped(views, manifest, epoch, waits, at)
     return {
         "name": manifest.name,
         "run": manifest.run,
@@ -115,7 +122,8 @@ def fleet_status(views: Sequence[NodeView], manifest: Manifest, *, begun: bool) 
         "loss": fmean(losses) if losses else None,
         "loss_is_infinite": math.inf in losses,
         "diverged_at": None if latest is None else latest.get("diverged_at"),
-        "waits": list(_waits(views, manifest, None if finals else holder, begun=begun)),
+        "stopped": dead,
+        "waits": waits if dead is None else [dead, *waits],
         "nodes_up": len(up),
         "nodes_down": len(views) - len(up),
         "nodes": [_row(one, holder, guardian) for one in views],
@@ -149,6 +157,11 @@ def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, A
         "version": about.get("version"),
         "error": one.error,
     }
+
+
+def winning_epoch(views: Iterable[NodeView]) -> Epoch:
+    """Return the highest announced epoch."""
+    return _winner(views)[0]
 
 
 def _winner(views: Iterable[NodeView]) -> tuple[Epoch, int]:

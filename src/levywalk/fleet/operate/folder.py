@@ -13,6 +13,7 @@ No supervisor is needed: nodes run on when the process that started them has end
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -41,8 +42,8 @@ class FleetProblem(LevywalkError, RuntimeError):
     """The fleet cannot do what was asked; the message says which nodes, and why."""
 
 
-def _nothing(_: str) -> None:
-    pass
+def nothing_said(_: str) -> None:
+    """Report no progress."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ class FleetFolder:
 
     def status(self, patience: float = 1.0) -> dict[str, Any]:
         """Return the status of the fleet, ready for JSON: see `fleet_status`."""
-        return fleet_status(self.views(patience), self.manifest, begun=self.begun)
+        at = shlex.quote(str(self.path))
+        return fleet_status(self.views(patience), self.manifest, begun=self.begun, at=at)
 
     @property
     def begun(self) -> bool:
@@ -125,7 +127,7 @@ class FleetFolder:
 
     # Starting
 
-    def up(self, timeout: float = PATIENCE, say: Say = _nothing) -> list[int]:
+    def up(self, timeout: float = PATIENCE, say: Say = nothing_said) -> list[int]:
         """Start every node that does not run, wait until all answer, and start the walk if it has
         not started. A node that is killed while this waits is started again.
 
@@ -190,7 +192,7 @@ class FleetFolder:
 
     # Starting the walk
 
-    def begin(self, timeout: float = PATIENCE, say: Say = _nothing) -> bool:
+    def begin(self, timeout: float = PATIENCE, say: Say = nothing_said) -> bool:
         """Start the walk once all edges are up; return False if it had started before."""
         if self.begun:
             return False
@@ -232,7 +234,9 @@ class FleetFolder:
 
     # Stopping
 
-    def stop(self, timeout: float = 30.0, *, force: bool = False, say: Say = _nothing) -> list[int]:
+    def stop(
+        self, timeout: float = 30.0, *, force: bool = False, say: Say = nothing_said
+    ) -> list[int]:
         """Stop every node that runs, and wait until its process has ended; return the stopped
         nodes.
 
@@ -360,7 +364,7 @@ class FleetFolder:
         ]
 
 
-def begin_at(path: str | Path, timeout: float = PATIENCE, say: Say = _nothing) -> bool:
+def begin_at(path: str | Path, timeout: float = PATIENCE, say: Say = nothing_said) -> bool:
     """Start the walk at the node of a node file, once its own edges are up; return False if it had
     started before.
     """

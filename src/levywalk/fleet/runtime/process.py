@@ -51,14 +51,14 @@ from levywalk.fleet.protocol.messages import (
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import NodeSite
-from levywalk.fleet.protocol.records import Disk, Edge, HeldStatus, Known, Own, RegisterValue
+from levywalk.fleet.protocol.records import Disk, Edge, Known, Own
 from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime import control, metrics
 from levywalk.fleet.runtime.few_connections import SpareDescriptors
 from levywalk.fleet.runtime.incarnation import Incarnation
 from levywalk.fleet.runtime.launch import ENVIRONMENT, command
 from levywalk.fleet.runtime.log_writer import LogWriter
-from levywalk.fleet.runtime.node_status import is_dead
+from levywalk.fleet.runtime.node_status import is_dead, needed_nodes
 from levywalk.fleet.runtime.orders import Orders
 from levywalk.fleet.runtime.own_data import own_problem, scores
 from levywalk.fleet.runtime.plausible import EpochBudget, implausible
@@ -110,6 +110,7 @@ class Process:
         self.orders = Orders(self)
         self.hellos: dict[int, Hello] = {}  # the last hello of each neighbour
         self.out_of_order = self.failed = ""
+        self._told_stall = False
         self.spare = SpareDescriptors()
         self.epochs = EpochBudget(manifest.terms.dead_after)
         self.over = asyncio.Event()
@@ -279,7 +280,21 @@ class Process:
             self.event(Start())
         else:
             self._report_dead_neighbours()
+            self._report_stall()
             self.event(Timer())
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the walk has begun, is not over, and no step was seen here for very long."""
+        disk, seen = self.node.disk, self.sightings
+        begun = disk.final is None and disk.known.epoch != FIRST
+        return begun and seen.silence() > seen.patience(self.manifest.terms.dead_after)
+
+    def _report_stall(self) -> None:
+        if self.stalled and not self._told_stall:
+            seconds = round(self.sightings.silence(), 1)
+            self.log("no step seen", level="warning", seconds=seconds)
+        self._told_stall = self.stalled
 
     def _report_dead_neighbours(self) -> None:
         """Tell the state machine that a neighbour on this machine is gone, if its process has not
@@ -288,18 +303,7 @@ class Process:
         disconnected. When it starts again, it learns of the new epoch before it can act in the old
         one.
         """
-        disk, now = self.node.disk, time.monotonic()
-        needed = set()
-        if disk.held is not None:
-            needed.add(
-                disk.held.giver if disk.held.status == HeldStatus.PREPARED else disk.held.guardian
-            )
-        if (
-            disk.guarded is not None
-            and disk.guarded.register != RegisterValue.REGENERATED
-            and disk.final is None
-        ):
-            needed.add(disk.guarded.holder)
+        needed, now = needed_nodes(self.node.disk), time.monotonic()
         for peer in self.file.neighbours:
             silent = now - self.node.heard.get(peer.id, now) > self.manifest.terms.dead_after
             if peer.id in needed and silent and peer.state is not None and is_dead(peer.state):

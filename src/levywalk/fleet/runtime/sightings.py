@@ -15,6 +15,8 @@ from levywalk.fleet.protocol.records import Disk, HeldStatus
 from levywalk.fleet.protocol.token import Token
 from levywalk.problem import Problem
 
+DEATHS = 3.0  # times ``dead_after`` without a step: the walk seems to have stopped …
+VISITS = 10.0  # … and times the longest time between two steps that this node has seen
 _WINDOW = 30.0  # seconds over which hand-offs are counted
 
 
@@ -30,9 +32,43 @@ class Sightings:
         self.taken: Token | None = (
             None  # the last token that arrived, before this node's own update
         )
+        self.progress_at = time.monotonic()  # when a step of the walk was last seen here
+        self.longest = 0.0  # the longest time between two steps that were seen here
+        self._mark = self._progress(disk)
+
+    @staticmethod
+    def _progress(disk: Disk) -> tuple[object, ...]:
+        """Return what changes with every step that a node can see: the token while it is here, the
+        copy that it guards, the highest epoch, the end.
+        """
+        held, guarded = disk.held, disk.guarded
+        return (
+            disk.known.epoch,
+            None if held is None else (held.token.epoch, held.token.seq, held.token.step),
+            None
+            if guarded is None
+            else (guarded.copy.seq, guarded.copy.step, guarded.register is None),
+            disk.final is not None,
+        )
+
+    def silence(self) -> float:
+        """Return for how many seconds no step of the walk was seen here."""
+        return time.monotonic() - self.progress_at
+
+    def patience(self, dead_after: float) -> float:
+        """Return after how many seconds without a step the walk seems to have stopped: longer than
+        a death takes to be noticed and repaired, and much longer than any time between two visits
+        so far.
+        """
+        return max(DEATHS * dead_after, VISITS * self.longest)
 
     def look(self, disk: Disk) -> None:
         """Remember the token while it is here, for the status and the metrics."""
+        mark = self._progress(disk)
+        if mark != self._mark:
+            now = time.monotonic()
+            self.longest = max(self.longest, now - self.progress_at)
+            self._mark, self.progress_at = mark, now
         if disk.held is not None and disk.held.status == HeldStatus.PREPARED:
             self.taken = disk.held.token
             return

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.node_step import Visit
@@ -207,14 +207,8 @@ class StoreReader:
                         raise self._damaged(f"lacks line {number + 1} of its log")
                     _note(damage, number + 1, row[0] - 1, "missing")
                 number = row[0]
-                try:
-                    (whole,) = self._sealed("lines", [row])
-                    line = self._line(whole)
-                except StoreDamaged as error:
-                    if damage is None:
-                        raise
-                    _note(damage, number, number, str(error))
-                else:
+                line = self._read(row, damage)
+                if line is not None:
                     yield number, line
             if len(found) < size:
                 return
@@ -225,22 +219,53 @@ class StoreReader:
 
         Visits, which are most lines, are not read. For ``damage`` see `lines`.
         """
+        return (line for _, line in self._others(damage))
+
+    def _others(self, damage: list[LogDamage] | None) -> Iterator[tuple[int, Archived | Began]]:
         found = self._rows(
             "SELECT number, value, models, sum FROM lines WHERE substr(value, 2, 1) <> ? ORDER BY "
             "number",
             _VISIT,
         )
         for row in found:
-            try:
-                (whole,) = self._sealed("lines", [row])
-                line = self._line(whole)
-            except StoreDamaged as error:
-                if damage is None:
-                    raise
-                _note(damage, row[0], row[0], str(error))
-            else:
-                if not isinstance(line, Visit):
-                    yield line
+            line = self._read(row, damage)
+            if isinstance(line, Archived | Began):
+                yield row[0], line
+
+    def _read(self, row: tuple[Any, ...], damage: list[LogDamage] | None) -> Line | None:
+        """Return the line of a row; None, and a note, if it is damaged."""
+        try:
+            (whole,) = self._sealed("lines", [row])
+            return cast(Line, self._line(whole))
+        except StoreDamaged as error:
+            if damage is None:
+                raise
+            _note(damage, row[0], row[0], str(error))
+            return None
+
+    def with_models(self, damage: list[LogDamage]) -> Iterator[tuple[int, Line]]:
+        """Yield the lines that contain a model, with their numbers: archived tokens, and the last
+        visit whose model was recorded. For ``damage`` see `lines`.
+        """
+        for number, line in self._others(damage):
+            if isinstance(line, Archived):
+                yield number, line
+        number = len(self) + 1
+        for _ in range(_PAGE):
+            rows = self._rows(
+                "SELECT number, value, models, sum FROM lines WHERE number < ? ORDER BY number "
+                "DESC LIMIT ?",
+                number,
+                _PAGE,
+            )
+            for row in rows:
+                number = row[0]
+                line = self._read(row, damage)
+                if isinstance(line, Visit) and line.model is not None:
+                    yield number, line
+                    return
+            if not rows:
+                return
 
     def last_visit(self, damage: list[LogDamage] | None = None) -> Visit | None:
         """Return the last line of the log if it is a visit; at the end of the walk it is."""
