@@ -110,7 +110,7 @@ def test_a_page_that_cannot_be_read_costs_its_own_lines_alone(folder: Path) -> N
     damage: list[LogDamage] = []
     with StoreReader(path.parent) as reading:
         read = sum(1 for _ in reading.lines(damage=damage))
-    lost = sum(one.count for one in damage)
+    lost = sum(one.lines for one in damage)
     assert read + lost == len(numbers)
     assert 0 < lost < len(numbers) / 2
     code, words = said("doctor", folder, "--scrub")
@@ -136,3 +136,18 @@ def test_an_impossible_line_of_an_earlier_version_is_left_out(folder: Path) -> N
         store.persist(Persist({}, (Began(epoch, epoch, 10),)))
     assert export.trace(fleet).provenance["fleet"]["damaged"][0][0] == 1
     assert fleet.status()["epoch"] == 0
+
+
+def test_prune_makes_room_and_the_trace_says_what_is_missing(folder: Path, tmp_path: Path) -> None:
+    code, words = said("prune", folder, "--keep-mib", "0.005")
+    assert (code, words.startswith("Removed ")) == (0, True)
+    assert said("prune", folder, "--keep-mib", "0.005")[1].startswith("Removed no visits")
+    code, words = said("trace", folder, "--out", tmp_path / "walk.nc")
+    assert code == 1
+    assert "--missing mark" in words
+    found = export.trace(FleetFolder.open(folder), missing="mark")
+    assert found.provenance["fleet"]["damaged"] == []
+    assert 0 < len(found.provenance["fleet"]["missing"]) < 800
+    assert said("doctor", folder, "--scrub")[1].count("cannot be read") == 0
+    done = CliRunner().invoke(app, ["fleet", "prune", str(folder)])
+    assert "prune needs --older-than DAYS or --keep-mib SIZE" in str(done.exception)

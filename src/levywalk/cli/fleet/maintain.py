@@ -96,6 +96,40 @@ def revive(
         print("The hash over all hand-offs may begin anew: the copy was in a log.")
 
 
+def prune(
+    folder: Dir,
+    older_than: Annotated[
+        float | None,
+        typer.Option("--older-than", min=0.0, help="Remove visits older than so many days."),
+    ] = None,
+    keep_mib: Annotated[
+        float | None,
+        typer.Option("--keep-mib", min=0.0, help="Keep about so many MiB of each node's log."),
+    ] = None,
+    node: Annotated[int | None, typer.Option("--node", help="Only this node.")] = None,
+) -> None:
+    """Remove the oldest visits from the nodes' logs, to make room. The nodes may run meanwhile.
+
+    The walk does not need them, but levywalk fleet trace does: write the trace before. Archived
+    models and the beginnings of epochs stay. Later visits use the room; the files do not shrink.
+    """
+    from levywalk.errors import InvalidParameter
+    from levywalk.fleet.operate.log_text import count
+
+    if older_than is None and keep_mib is None:
+        raise InvalidParameter("prune needs --older-than DAYS or --keep-mib SIZE")
+    fleet = open_fleet(folder)
+    found = carried_out(
+        lambda _: fleet.prune(
+            node=node,
+            older_than=None if older_than is None else 86_400.0 * older_than,
+            keep_bytes=None if keep_mib is None else int(keep_mib * (1 << 20)),
+        )
+    )
+    total = sum(found.values())
+    print(f"Removed {count(total, 'visit')} from the logs of {count(len(found), 'node')}.")
+
+
 def leave(folder: Dir, node: NodeNumber) -> None:
     """Remove a node: it hands the model over, accepts no new one, closes its edges and can then be
     stopped.

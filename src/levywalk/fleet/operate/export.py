@@ -131,7 +131,7 @@ def trace(fleet: FleetFolder, *, missing: str = "refuse") -> Trace:
     whole = fleet_of(fleet.path)
     if damage and missing == "refuse":
         gaps = len(winning_chain(logs, whole.published).missing)
-        if gaps <= sum(one.count for found in damage.values() for one in found):
+        if gaps <= sum(one.lines for found in damage.values() for one in found):
             missing = "mark"  # a few damaged lines are reported, and no reason to give up
     try:
         found = merge(logs, whole, missing=missing)

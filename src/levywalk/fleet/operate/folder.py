@@ -30,6 +30,7 @@ from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.node_status import running
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.storage.store import NodeStore
 from levywalk.whole_files import write_whole
 
 MANIFEST, BEGUN, LOG = "manifest.json", "begun", "node.log"
@@ -340,6 +341,36 @@ class FleetFolder:
                 f"no neighbour of node {node} was told: nodes {short(down)} do not run"
             )
         return told, down
+
+    def prune(
+        self,
+        *,
+        node: int | None = None,
+        keep_bytes: int | None = None,
+        older_than: float | None = None,
+    ) -> dict[int, int]:
+        """Remove the oldest visits from the nodes' logs; return how many, by node.
+
+        Parameters
+        ----------
+        keep_bytes
+            About how much of each log stays.
+        older_than
+            Seconds: visits that were made earlier go.
+        """
+        found = {}
+        for v in self.files if node is None else [self.check(node).id]:
+            state, total = self.files[v].state, 0
+            limits = {"keep_bytes": keep_bytes, "older_than": older_than}
+            if running(state) is not None:
+                while done := control.ask(state, "prune", timeout=60.0, **limits)["removed"]:
+                    total += done
+            elif (state / "state.db").exists():
+                with NodeStore(state, self.manifest.digest, limits=self.manifest.limits) as store:
+                    while done := store.prune(keep_bytes=keep_bytes, older_than=older_than):
+                        total += done
+            found[v] = total
+        return found
 
     def leave(self, node: int) -> None:
         """Ask a node to leave: it accepts no model any more, hands over what it has and closes its

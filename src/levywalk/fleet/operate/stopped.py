@@ -80,8 +80,8 @@ def stopped(
     if able:
         because = f"because {waits[0]}" if waits else f"although node {short(able)} has the model"
         return (
-            f"{said}, {because}; do: levywalk fleet up {at}, and levywalk fleet gone {at} NODE for a "
-            "node that will never come back"
+            f"{said}, {because}; do: levywalk fleet up {at}, and levywalk fleet gone {at} NODE for "
+            "a node that will never come back"
         )
     where = "on any disk" if len(views) == manifest.nodes else "on the disks here"
     more = (

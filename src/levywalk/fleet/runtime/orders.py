@@ -32,6 +32,7 @@ class Orders:
             "begin": self._begin,
             "gone": self._gone,
             "revive": self._revive,
+            "prune": self._prune,
             "leave": lambda _: self._ordered(Leaves()),
             "stop": self._stop,
         }
@@ -95,6 +96,16 @@ class Orders:
         if why is not None:
             raise InvalidParameter(f"the copy of node {self.process.file.id} is not valid: {why}")
         return self._ordered(Revive(token)) | {"step": token.step, "epoch": list(token.epoch)}
+
+    def _prune(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Remove old visits from the log."""
+        limits = {name: asked.get(name) for name in ("keep_bytes", "older_than")}
+        for name, value in limits.items():
+            if value is not None and (type(value) not in (int, float) or not value >= 0):
+                raise InvalidParameter(f"{name} must be a number of at least 0, got {value!r}")
+        if self.process.out_of_order or self.process.failed:
+            raise InvalidParameter("not done: see the node's log, and try again")
+        return {"removed": self.process.store.prune(**limits)}
 
     def _stop(self, asked: dict[str, Any]) -> dict[str, Any]:
         asyncio.get_running_loop().call_soon(self.process.over.set)

@@ -50,6 +50,7 @@ from levywalk.fleet.storage.field_kinds import (
     FieldKind,
     FieldReader,
     FieldWriter,
+    FlatField,
     Get,
     NothingField,
     NumbersField,
@@ -57,6 +58,7 @@ from levywalk.fleet.storage.field_kinds import (
     Put,
     RecordField,
     ScoresField,
+    VarintField,
 )
 from levywalk.fleet.storage.limits import ANY, Limits
 
@@ -113,6 +115,7 @@ _TOKEN = RecordField(
     _DIGEST,
     *(INT, COUNT),
 )
+_SHORT, _SHORT_SIGNED = VarintField(), VarintField(signed=True)
 _EDGE = RecordField(Edge, COUNT, FLAG, COUNT, ScoresField(), FLAG)
 
 # Every kind of value, by number. A number is never used for another kind; a change of how a kind is
@@ -139,8 +142,19 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
             Visit, _EPOCH, *(COUNT,) * 4, INT, INT, OneOfField((None, None), (np.ndarray, _MODEL))
         ),
     ),
+    # (16 was written by schema 1, which took more than twice the room)
     17: (Archived, RecordField(Archived, _TOKEN, ChoiceField(_OVERTAKEN), _EPOCH, COUNT)),
     18: (Began, RecordField(Began, _EPOCH, _EPOCH, COUNT)),
+    19: (
+        Visit,
+        FlatField(
+            Visit,
+            FlatField(Epoch, _SHORT, _SHORT, _SHORT_SIGNED),
+            *(_SHORT,) * 4,
+            *(_SHORT_SIGNED,) * 2,
+            OneOfField((None, None), (np.ndarray, _MODEL)),
+        ),
+    ),
 }
 _NUMBERS = {type_: number for number, (type_, _) in _KINDS.items()}
 _PREFIX = struct.Struct("<BB")
@@ -153,6 +167,7 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "guarded": (Guarded, NoneType),
     "final": (Token, NoneType),
 }
+VISITS = (16, 19)  # the numbers of visits
 LINES: tuple[type, ...] = (Visit, Archived, Began)
 
 

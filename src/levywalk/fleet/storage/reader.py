@@ -15,7 +15,7 @@ from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, HeldStatus, Line
 from levywalk.fleet.protocol.tensors import CHUNK, Incoming, Malformed
-from levywalk.fleet.storage.codec import SLOTS, decode_line, decode_slot
+from levywalk.fleet.storage.codec import SLOTS, VISITS, decode_line, decode_slot
 from levywalk.fleet.storage.errors import (
     DiskFull,
     NoDescriptors,
@@ -25,14 +25,18 @@ from levywalk.fleet.storage.errors import (
 )
 from levywalk.fleet.storage.limits import ANY, Limits
 
-SCHEMA = 1
+SCHEMA = 2  # 1 had longer lines and no index of those that are not visits
+OLDER = (1,)  # schemas that are read, and brought up to date when the node starts
 APPLICATION = 0x6C77666C  # the application id of our databases
 NEEDED = ("known", "own", "edges")
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _PAGE = 1000  # lines read at once, so that a reader never blocks the node
 _REMEDY = "; nothing was changed"  # with these words the remedy begins
 _TRIES = 10_000  # lines of a damaged page that are skipped one by one
-_VISIT = b"\x10"  # the second byte of a visit, as `codec` numbers it
+NOT_VISITS = "substr(value, 2, 1) NOT IN ({})".format(
+    ", ".join(f"x'{number:02x}'" for number in VISITS)
+)  # by the second byte of a line, as `codec` numbers them; the same words as in the index
+_SHORT_SUM = 8  # bytes of a line's checksum
 
 
 class StoredRow(NamedTuple):
@@ -46,7 +50,12 @@ class StoredRow(NamedTuple):
     @classmethod
     def of(cls, key: str | int, value: bytes, models: bytes) -> StoredRow:
         """Return the row of a value, with its checksum."""
-        found = hashlib.blake2b(f"{key}|{len(value)}|".encode(), digest_size=32)
+        return cls.summed(key, value, models, 32 if isinstance(key, str) else _SHORT_SUM)
+
+    @classmethod
+    def summed(cls, key: str | int, value: bytes, models: bytes, size: int) -> StoredRow:
+        """Return the row of a value, with a checksum of that many bytes."""
+        found = hashlib.blake2b(f"{key}|{len(value)}|".encode(), digest_size=size)
         found.update(value)
         found.update(models)
         return cls(key, value, models, found.digest())
@@ -64,7 +73,7 @@ class LogDamage(NamedTuple):
     why: str
 
     @property
-    def count(self) -> int:
+    def lines(self) -> int:
         """How many lines."""
         return self.last - self.first + 1
 
@@ -183,7 +192,7 @@ class StoreReader:
         self, after: int = 0, damage: list[LogDamage] | None = None
     ) -> Iterator[tuple[int, Line]]:
         """Yield the lines of the log with their numbers: see `lines`."""
-        number, size, tries = after, _PAGE, 0
+        number, size, tries, pruned = after, _PAGE, 0, self.pruned
         while True:
             try:
                 found = self._rows(
@@ -202,6 +211,7 @@ class StoreReader:
                 size = max(1, size // 10)
                 continue
             for row in rows:
+                number = max(number, min(pruned, row[0] - 1))
                 if row[0] != number + 1:
                     if damage is None:
                         raise self._damaged(f"lacks line {number + 1} of its log")
@@ -223,9 +233,7 @@ class StoreReader:
 
     def _others(self, damage: list[LogDamage] | None) -> Iterator[tuple[int, Archived | Began]]:
         found = self._rows(
-            "SELECT number, value, models, sum FROM lines WHERE substr(value, 2, 1) <> ? ORDER BY "
-            "number",
-            _VISIT,
+            f"SELECT number, value, models, sum FROM lines WHERE {NOT_VISITS} ORDER BY number"
         )
         for row in found:
             line = self._read(row, damage)
@@ -247,9 +255,9 @@ class StoreReader:
         """Yield the lines that contain a model, with their numbers: archived tokens, and the last
         visit whose model was recorded. For ``damage`` see `lines`.
         """
-        for number, line in self._others(damage):
-            if isinstance(line, Archived):
-                yield number, line
+        for number, other in self._others(damage):
+            if isinstance(other, Archived):
+                yield number, other
         number = len(self) + 1
         for _ in range(_PAGE):
             rows = self._rows(
@@ -283,6 +291,12 @@ class StoreReader:
                 f"cannot be understood in line {row.key} of its log: {error}"
             ) from None
 
+    @property
+    def pruned(self) -> int:
+        """The number of the last line up to which visits were removed on purpose."""
+        found = self._one("SELECT value FROM about WHERE name = 'pruned'")
+        return int(found) if isinstance(found, bytes) and found.isdigit() else 0
+
     def check_pages(self) -> None:
         """Let SQLite check every page of the database."""
         found = self._one("PRAGMA quick_check(1)")
@@ -297,11 +311,13 @@ class StoreReader:
         """Return the rows, whose checksums must be right."""
         rows = []
         for row in found:
-            key, value, models, _ = row
+            key, value, models, sum_ = row
             if (
                 not isinstance(value, bytes)
                 or not isinstance(models, bytes)
-                or StoredRow.of(key, value, models) != row
+                or not isinstance(sum_, bytes)
+                or len(sum_) not in ((32,) if isinstance(key, str) else (_SHORT_SUM, 32))
+                or StoredRow.summed(key, value, models, len(sum_)) != row
             ):
                 raise self._damaged(f"has a wrong checksum in {table}, row {key!r}")
             rows.append(StoredRow(*row))
@@ -346,7 +362,7 @@ class StoreReader:
                 f"{self.path} is not a node's database; give the node a folder of its own"
             )
         version = self._one("PRAGMA user_version")
-        if version != SCHEMA:
+        if version != SCHEMA and version not in OLDER:
             raise StoreForeign(
                 f"{self.path} has schema {version}, and this levywalk writes {SCHEMA}: use the "
                 "levywalk that wrote it"
