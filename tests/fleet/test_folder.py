@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate import export, log_entries
 from levywalk.fleet.operate.doctor import examine
 from levywalk.fleet.operate.findings import FindingLevel
-from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, lost_updates
+from levywalk.fleet.operate.fleet_status import NodeView, _winner, fleet_status
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.lost_updates import lost_updates
 from levywalk.fleet.operate.merge import winning_chain
 from levywalk.fleet.operate.node_processes import Starting
 from levywalk.fleet.protocol.node_step import Visit
@@ -577,7 +579,8 @@ def test_what_is_lost_is_counted_as_the_merged_logs_count_it(policy: str) -> Non
         lw.heterogeneous(12, important=2, seed=1),
     )
     terms = HandOffTerms(b"", 20, policy, heartbeat=0.05, dead_after=0.3, retry=0.05)
-    most = 0
+    blank = describe(Disk(Known(FIRST, 0), Own(2, 0, leaving=False), {}))
+    most = bounded = 0
     for seed in range(6):
         fleet = Fleet.of(
             network, problem, lw.mhlj(), steps=600, step_size="theory", seed=seed, terms=terms
@@ -592,9 +595,46 @@ def test_what_is_lost_is_counted_as_the_merged_logs_count_it(policy: str) -> Non
             virtual.run(until=moment)
             lost = winning_chain(virtual.logs, fleet.published).lost
             assert lost is not None
-            assert lost_updates(seen(virtual)) == len(lost), (seed, moment)
+            views = list(seen(virtual))
+            counted = lost_updates(views, *_winner(views), terms.renew_after)
+            assert counted.certain == len(lost), (seed, moment)
+            assert counted.at_most is None or counted.at_most >= len(lost)
             most = max(most, len(lost))
+            for gone in combinations(range(12), 2):  # as if these had lost their disks
+                left = [
+                    one if one.id not in gone else one._replace(about=blank, lines=())
+                    for one in views
+                ]
+                if _winner(left) != _winner(views):
+                    continue
+                partly = lost_updates(left, *_winner(left), terms.renew_after)
+                assert partly.certain <= len(lost), (seed, moment, gone)
+                assert partly.at_most is None or partly.at_most >= len(lost), (seed, moment, gone)
+                bounded += partly.at_most is not None
     assert most > 0
+    assert bounded > 100
+
+
+def test_an_epoch_of_which_no_disk_is_left_does_not_count_as_lost() -> None:
+    """Epoch B came between A and C, and all disks that knew it are lost: 2 updates, and not 118."""
+    a, b, c = Epoch(0, 0, 0), Epoch(1, 40, 1), Epoch(2, 45, 2)
+    token = Token.first(np.zeros(2))._replace(epoch=a, step=118)
+    blank = describe(Disk(Known(FIRST, 0), Own(2, 0, leaving=False), {}))
+    known = describe(Disk(Known(c, 130), Own(2, 0, leaving=False), {}))
+    lines: dict[int, tuple[Archived | Began, ...]] = {
+        0: (Began(a, FIRST, 0), Archived(token, "active", b, 2)),
+        1: (),
+        2: (Began(c, b, 130),),
+    }
+    views = [
+        NodeView(v, None, False, blank if v == 1 else known, lines[v], None, None) for v in lines
+    ]
+    assert lost_updates(views, c, 130, 20) == (2, 2 + 21)
+    views[0] = views[0]._replace(lines=lines[0][:1])  # that line is lost as well
+    assert lost_updates(views, c, 130, 20) == (0, 2 * 21)
+    revived = Archived(token._replace(step=130), "revived", c, 0)
+    views[2] = views[2]._replace(lines=(*lines[2], revived))
+    assert lost_updates(views, c, 130, 20).at_most is None
 
 
 def test_who_holds_the_model_is_known_without_the_holders_disk() -> None:

@@ -89,7 +89,7 @@ def _line(found: dict[str, Any]) -> str:
     waits = "".join(f"; {wait}" for wait in (*_diverged(found), *found["waits"]))
     far = (
         f"{found['step']:,} of {found['steps']:,} updates{rate}, epoch {found['epoch']}, "
-        f"{found['lost_updates']} lost"
+        f"{_lost(found)} lost"
     )
     return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}  {where}; {far}; {nodes}{waits}"
 
@@ -103,6 +103,16 @@ def _where(found: dict[str, Any]) -> str:
     return f"at node {_called(found, found['holder'])}" + (
         "" if guardian is None else f", guarded by node {_called(found, guardian)}"
     )
+
+
+def _lost(found: dict[str, Any], what: str = "") -> str:
+    """Return how many updates are lost: a number, a range, or at least so many."""
+    low, high = found["lost_updates"], found["lost_updates_at_most"]
+    if high is None:
+        return f"at least {low:,}{what}"
+    if high > low:
+        return f"{low:,} to {high:,}{what}"
+    return f"{low:,}{what[:-1] if low == 1 else what}" if low else f"no{what}"
 
 
 def _diverged(found: dict[str, Any]) -> list[str]:
@@ -130,8 +140,6 @@ def picture(found: dict[str, Any]) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from levywalk.fleet.operate.log_text import count
-
     strip = Text(overflow="fold")
     for node in found["nodes"]:
         sign, style = _sign(node)
@@ -152,7 +160,7 @@ def picture(found: dict[str, Any]) -> RenderableType:
         f"{found['transfers']:,}" + _if(found["hops_per_second"], "  ({:.0f} a second)"),
     )
     facts.add_row("loss", _if(found["loss"], "{:.4g}") or "–")
-    facts.add_row("epoch", f"{found['epoch']}, {count(found['lost_updates'], 'update')} lost")
+    facts.add_row("epoch", f"{found['epoch']}, {_lost(found, ' updates')} lost")
     facts.add_row("nodes", f"{found['nodes_up']} up, {found['nodes_down']} down")
     facts.add_row("", strip)
     facts.add_row("", Text("● holds  ◆ guards  · runs  ‖ does not answer  ✗ down", style="dim"))

@@ -15,6 +15,7 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from levywalk.errors import LevywalkError
+from levywalk.fleet.operate.lost_updates import lost_updates
 from levywalk.fleet.operate.stopped import stopped
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, Known, Own
@@ -42,6 +43,7 @@ class NodeView(NamedTuple):
     last: Visit | None  # the last line of its log
     error: str | None  # why its disk cannot be read
     name: str | None = None  # in the network file
+    continued: frozenset[Epoch] = frozenset()  # epochs that it ended as the holder, with a new one
 
     @property
     def tokens(self) -> list[dict[str, Any]]:
@@ -73,12 +75,14 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
     about = describe(Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
     lines: tuple[Archived | Began, ...] = ()
     last, error = None, None
+    continued: frozenset[Epoch] = frozenset()
     try:
         if (file.state / "state.db").exists():
             with StoreReader(file.state, manifest.digest, limits=manifest.limits) as reading:
                 damage: list[LogDamage] = []
                 lines = tuple(reading.without_visits(damage))
                 last = reading.last_visit(damage)
+                continued = frozenset(reading.continued(file.id))
                 if damage:
                     error = f"line {damage[0].first} of its log is damaged"
                 disk = reading.load() if answer is None else None
@@ -86,7 +90,9 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
     except NodeStoreError as damage:
         error = str(damage)
     known = about if answer is None else answer
-    return NodeView(file.id, pid, answer is not None, known, lines, last, error, file.name)
+    return NodeView(
+        file.id, pid, answer is not None, known, lines, last, error, file.name, continued
+    )
 
 
 def fleet_status(
@@ -102,6 +108,7 @@ def fleet_status(
     rates = [rate for about in answers if (rate := about["hops_per_second"]) is not None]
     losses = [about["loss"]["value"] for about in answers if about["loss"] is not None]
     up = [one.id for one in views if one.pid is not None]
+    lost = lost_updates(views, epoch, base, manifest.terms.renew_after)
     waits = list(_waits(views, manifest, None if finals else holder, begun=begun))
     dead = None
     if not finals and (begun or tokens or epoch != FIRST):
@@ -117,7 +124,8 @@ def fleet_status(
         "step": base if latest is None else latest["step"],
         "steps": manifest.published.steps,
         "transfers": 0 if latest is None else latest["transfers"],
-        "lost_updates": lost_updates(views),
+        "lost_updates": lost.certain,
+        "lost_updates_at_most": lost.at_most,
         "hops_per_second": None if not rates or finals else median(rates),
         "loss": fmean(losses) if losses else None,
         "loss_is_infinite": math.inf in losses,
@@ -214,54 +222,6 @@ def _ended(views: Iterable[NodeView], final: Mapping[str, Any]) -> tuple[int | N
         ):
             return one.id, guardian if last == one.id else None
     return last, guardian
-
-
-def lost_updates(views: Iterable[NodeView]) -> int:
-    """Count the updates that are lost because a higher epoch has replaced theirs, each once.
-
-    The updates of an epoch are those from its base to the highest step of any of its copies: at a
-    dead holder, in an archive, or as the base of a later epoch. In the winning lineage, updates
-    beyond the base of the next epoch are lost. In other epochs all updates are lost.
-    """
-    views = list(views)
-    began = {
-        line.epoch: line
-        for one in views
-        for line in one.lines
-        if isinstance(line, Began) and line.possible
-    }
-    bases = {epoch: line.base for epoch, line in began.items()}
-    tops = dict(bases)
-    copies = [
-        (Epoch(*token["epoch"]), token["base"], token["step"])
-        for one in views
-        for token in one.tokens
-    ]
-    archived = [line.token for one in views for line in one.lines if isinstance(line, Archived)]
-    copies += [(token.epoch, token.base, token.step) for token in archived]
-    for epoch, base, step in copies:
-        bases[epoch] = base
-        tops[epoch] = max(tops.get(epoch, 0), step)
-    winner, base = _winner(views)
-    bases.setdefault(winner, base)
-    tops.setdefault(winner, base)
-    # An epoch that was never guarded has no logged parent: take the highest one with a lower
-    # counter.
-    parents = {
-        epoch: began[epoch].parent
-        if epoch in began
-        else max((other for other in bases if other.counter < epoch.counter), default=FIRST)
-        for epoch in bases
-    }
-    for epoch, parent in parents.items():
-        if parent in tops:
-            tops[parent] = max(tops[parent], bases[epoch])
-    ends = {winner: tops[winner]}
-    epoch, end = winner, bases[winner]
-    while (parent := parents.get(epoch, FIRST)) != FIRST and parent in bases:
-        ends[parent] = end
-        epoch, end = parent, min(end, bases[parent])
-    return sum(max(0, top - max(bases[epoch], ends.get(epoch, 0))) for epoch, top in tops.items())
 
 
 def _waits(

@@ -18,6 +18,8 @@ from levywalk.fleet.protocol.messages import (
 from levywalk.fleet.protocol.next_node import NextNode
 from levywalk.fleet.protocol.records import (
     NOBODY,
+    REVIVED,
+    Archived,
     Began,
     Disk,
     Guarded,
@@ -127,6 +129,7 @@ class Guardian(NextNode):
             return
         if guarded is not None and guarded.register is None:
             self._put("guarded", guarded._replace(register=RegisterValue.REGENERATED))
+        self._lines.append(Archived(token, REVIVED, self._next_epoch(token), 0))
         self._record("revived", epoch=token.epoch, seq=token.seq, step=token.step)
         self._bring_back(token, token.epoch, NOBODY, now, avoid=())
 

@@ -12,6 +12,7 @@ from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.token import Epoch, Token
 
 NOBODY = -1
+REVIVED = "revived"  # of an archived token: the operator has made it a new epoch
 
 
 class HeldStatus(StrEnum):

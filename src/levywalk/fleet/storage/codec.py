@@ -26,6 +26,7 @@ from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import (
+    REVIVED,
     Archived,
     Began,
     Edge,
@@ -64,7 +65,7 @@ from levywalk.fleet.storage.limits import ANY, Limits
 
 FORMAT = 1
 _STATUSES = tuple(HeldStatus)  # in this order: a new one goes to the end
-_OVERTAKEN = (*_STATUSES, "guarded", "final")
+_OVERTAKEN = (*_STATUSES, "guarded", "final", REVIVED)
 
 
 def _all_inline(tensor: Tensor) -> bytes | None:

@@ -15,6 +15,7 @@ from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, HeldStatus, Line
 from levywalk.fleet.protocol.tensors import CHUNK, Incoming, Malformed
+from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.storage.codec import SLOTS, VISITS, decode_line, decode_slot
 from levywalk.fleet.storage.errors import (
     DiskFull,
@@ -250,6 +251,26 @@ class StoreReader:
                 raise
             _note(damage, row[0], row[0], str(error))
             return None
+
+    def continued(self, node: int) -> Iterator[Epoch]:
+        """Yield the epochs that this node ended as the holder, by continuing in a new one: the line
+        before the new one's beginning is a visit of the same hand-off.
+        """
+        damage: list[LogDamage] = []
+        for number, line in self._others(damage):
+            if not isinstance(line, Began) or line.epoch.node != node:
+                continue
+            before = self._rows(
+                "SELECT number, value, models, sum FROM lines WHERE number < ? ORDER BY number "
+                "DESC LIMIT 1",
+                number,
+            )
+            last = self._read(before[0], damage) if before else None
+            if isinstance(last, Visit) and (last.token_epoch, last.transfers) == (
+                line.parent,
+                line.epoch.seq,
+            ):
+                yield line.parent
 
     def with_models(self, damage: list[LogDamage]) -> Iterator[tuple[int, Line]]:
         """Yield the lines that contain a model, with their numbers: archived tokens, and the last
