@@ -20,7 +20,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 import levywalk as lw
 from levywalk.fleet.identity.certificates import server_name
 from levywalk.fleet.identity.node_identity import Identity, Tls
+from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.protocol.messages import Message, Prepare, Refused
+from levywalk.fleet.protocol.records import Disk
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.runtime import control
@@ -39,9 +41,10 @@ from levywalk.fleet.setup.create import create
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.setup.places import _free_ports
+from levywalk.fleet.simulate.virtual import VirtualFleet
 from levywalk.fleet.storage.codec import encode
 from levywalk.fleet.storage.reader import StoreReader
-from levywalk.fleet.storage.store import whole
+from levywalk.fleet.storage.store import NodeStore, whole
 from tests.limits import PATIENCE, eventually
 
 FAR = Epoch(PLAUSIBLE // 2, 0, 0)  # an epoch above all that a test brings about, but not too far
@@ -255,3 +258,18 @@ def free_ports(count: int) -> list[int]:
     A port of that range might be given to a client of another test before a node listens to it.
     """
     return _free_ports("127.0.0.1", count)
+
+
+def stored(folder: Path, virtual: VirtualFleet) -> FleetFolder:
+    """Write the disks of a virtual fleet to the folder that it was read from, as if real nodes had
+    made its walk and had been stopped.
+    """
+    fleet = FleetFolder.open(folder)
+    for v, machine in enumerate(virtual.machines):
+        with NodeStore(
+            fleet.files[v].state, fleet.manifest.digest, limits=fleet.manifest.limits
+        ) as store:
+            first = whole(Disk(**machine.disk))
+            store.persist(first._replace(lines=tuple(machine.log)))
+    (folder / "begun").touch()
+    return fleet

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,13 @@ import levywalk as lw
 from levywalk.cli.fleet.simulate import draw_faults
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate import export, log_entries
-from levywalk.fleet.operate.doctor import FindingLevel, examine
-from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, lost_updates
+from levywalk.fleet.operate.doctor import examine
+from levywalk.fleet.operate.findings import FindingLevel
+from levywalk.fleet.operate.fleet_status import NodeView, _winner, fleet_status
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
+from levywalk.fleet.operate.lost_updates import lost_updates
 from levywalk.fleet.operate.merge import winning_chain
+from levywalk.fleet.operate.node_processes import Starting
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, Held, Known, Own
 from levywalk.fleet.protocol.terms import HandOffTerms
@@ -244,6 +248,46 @@ def test_up_starts_only_what_is_dead(endless: FleetFolder) -> None:
         v: pid for v, pid in before.items() if v != 2
     }
     assert endless.up() == []
+
+
+@pytest.mark.more
+def test_up_starts_a_node_again_that_dies_while_it_waits(endless: FleetFolder) -> None:
+    """One is killed when it has answered, while another one that was stopped keeps `up` waiting."""
+    before = pids(endless)
+    kill(before[1], signal.SIGSTOP)
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        if len(said) == 1:
+            kill(before[0], signal.SIGKILL)
+        elif pids(endless)[0] not in (None, before[0]):
+            kill(before[1], signal.SIGCONT)
+
+    assert endless.up(say=say) == [0]
+    after = pids(endless)
+    assert after[0] not in (None, before[0])
+    assert after[1] == before[1]
+
+
+def test_a_node_that_is_killed_again_and_again_is_given_up() -> None:
+    starts: list[int] = []
+
+    def start(v: int) -> subprocess.Popen[bytes]:
+        starts.append(v)
+        process = subprocess.Popen(["sleep", "600"])
+        process.kill()
+        process.wait()
+        return process
+
+    nodes = Starting(start, lambda v: v != 7)
+    for _ in range(9):
+        nodes.see_to([6, 7])
+    assert (starts, nodes.ended, nodes.started) == ([7] * 4, {7: -signal.SIGKILL}, [7])
+    wrong = Starting(
+        lambda v: subprocess.Popen(["false"]), lambda v: False
+    )  # it ends by itself, and would do so again
+    until(lambda: wrong.see_to([3]) == [] and wrong.ended == {3: 1})
 
 
 @pytest.mark.more
@@ -535,7 +579,8 @@ def test_what_is_lost_is_counted_as_the_merged_logs_count_it(policy: str) -> Non
         lw.heterogeneous(12, important=2, seed=1),
     )
     terms = HandOffTerms(b"", 20, policy, heartbeat=0.05, dead_after=0.3, retry=0.05)
-    most = 0
+    blank = describe(Disk(Known(FIRST, 0), Own(2, 0, leaving=False), {}))
+    most = bounded = 0
     for seed in range(6):
         fleet = Fleet.of(
             network, problem, lw.mhlj(), steps=600, step_size="theory", seed=seed, terms=terms
@@ -550,9 +595,46 @@ def test_what_is_lost_is_counted_as_the_merged_logs_count_it(policy: str) -> Non
             virtual.run(until=moment)
             lost = winning_chain(virtual.logs, fleet.published).lost
             assert lost is not None
-            assert lost_updates(seen(virtual)) == len(lost), (seed, moment)
+            views = list(seen(virtual))
+            counted = lost_updates(views, *_winner(views), terms.renew_after)
+            assert counted.certain == len(lost), (seed, moment)
+            assert counted.at_most is None or counted.at_most >= len(lost)
             most = max(most, len(lost))
+            for gone in combinations(range(12), 2):  # as if these had lost their disks
+                left = [
+                    one if one.id not in gone else one._replace(about=blank, lines=())
+                    for one in views
+                ]
+                if _winner(left) != _winner(views):
+                    continue
+                partly = lost_updates(left, *_winner(left), terms.renew_after)
+                assert partly.certain <= len(lost), (seed, moment, gone)
+                assert partly.at_most is None or partly.at_most >= len(lost), (seed, moment, gone)
+                bounded += partly.at_most is not None
     assert most > 0
+    assert bounded > 100
+
+
+def test_an_epoch_of_which_no_disk_is_left_does_not_count_as_lost() -> None:
+    """Epoch B came between A and C, and all disks that knew it are lost: 2 updates, and not 118."""
+    a, b, c = Epoch(0, 0, 0), Epoch(1, 40, 1), Epoch(2, 45, 2)
+    token = Token.first(np.zeros(2))._replace(epoch=a, step=118)
+    blank = describe(Disk(Known(FIRST, 0), Own(2, 0, leaving=False), {}))
+    known = describe(Disk(Known(c, 130), Own(2, 0, leaving=False), {}))
+    lines: dict[int, tuple[Archived | Began, ...]] = {
+        0: (Began(a, FIRST, 0), Archived(token, "active", b, 2)),
+        1: (),
+        2: (Began(c, b, 130),),
+    }
+    views = [
+        NodeView(v, None, False, blank if v == 1 else known, lines[v], None, None) for v in lines
+    ]
+    assert lost_updates(views, c, 130, 20) == (2, 2 + 21)
+    views[0] = views[0]._replace(lines=lines[0][:1])  # that line is lost as well
+    assert lost_updates(views, c, 130, 20) == (0, 2 * 21)
+    revived = Archived(token._replace(step=130), "revived", c, 0)
+    views[2] = views[2]._replace(lines=(*lines[2], revived))
+    assert lost_updates(views, c, 130, 20).at_most is None
 
 
 def test_who_holds_the_model_is_known_without_the_holders_disk() -> None:

@@ -16,6 +16,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import socket
 import ssl
@@ -68,7 +69,7 @@ from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import NodeStoreError
 from levywalk.fleet.storage.reader import StoreReader
 from tests.fleet.nodes import Caller, Running, make, tls_of
-from tests.limits import PATIENCE, eventually
+from tests.limits import PATIENCE, eventually, mostly_more
 
 VICTIM, NEIGHBOUR, OTHER, STRANGER = (
     3,
@@ -718,6 +719,33 @@ def test_counters_that_are_too_large_to_be_true_are_refused(tmp_path: Path) -> N
     }
 
 
+@pytest.mark.parametrize(
+    "how", mostly_more(["moved", "removed", "replaced"], lambda how: how == "moved")
+)
+def test_a_node_whose_folder_is_removed_says_so_and_stops(tmp_path: Path, how: str) -> None:
+    terms = HandOffTerms(run=b"", heartbeat=0.2, dead_after=PATIENCE, retry=0.2)
+    node = Running(make(tmp_path / "fleet", terms=terms) / f"node-{VICTIM}")
+    with node:
+        state = node.file.state
+        if how == "moved":
+            state.rename(state.with_name("elsewhere"))
+        else:
+            shutil.rmtree(state)
+        if how == "replaced":
+            shutil.copytree(node.folder.parent / "authority", state)
+            for name in ("lock", "state.db"):
+                (state / name).touch()
+        assert node.process.wait(PATIENCE) == 1
+    written = (node.folder / "node.log").read_text().splitlines()
+    stopped, last = (json.loads(line) for line in written[-3:-1])
+    assert (stopped["event"], last["event"]) == ("stopped", "cannot run")
+    assert "was removed or replaced while the node ran" in last["message"]
+    if how == "moved":  # put back, it goes on where it was
+        state.with_name("elsewhere").rename(state)
+        with Running(node.folder) as again:
+            assert again.status()["id"] == VICTIM
+
+
 # Too much of it
 
 
@@ -736,6 +764,29 @@ def test_a_flood_of_prepares_leaves_one_token_and_a_node_that_answers(tmp_path: 
         assert node.status()["held"]["status"] == "prepared"
         assert node.state()["lines"] == 0
         assert (node.file.state / "state.db").stat().st_size <= size + 64 * 1024
+
+
+@pytest.mark.parametrize("kind", ["guard", "finished"])
+def test_a_flood_of_epochs_does_not_fill_the_disk(tmp_path: Path, kind: str) -> None:
+    """Each new epoch makes the node archive the model of the one before."""
+    with (
+        Running(make(tmp_path / "fleet", dim=1000, steps=50) / f"node-{VICTIM}") as node,
+        node.dial(NEIGHBOUR) as caller,
+    ):
+        caller.greet().sync()
+        for counter in range(1, 301):
+            told = token(node, epoch=Epoch(counter, 0, NEIGHBOUR), step=50 * (kind == "finished"))
+            caller.say(Guard(told, FIRST) if kind == "guard" else Finished(told))
+        eventually(lambda: node.status()["counts"].get("refused", 0) >= 300 - 32 - 1)
+        with StoreReader(node.file.state) as reading:
+            assert 30 < len(reading) < 70
+        assert node.status()["epoch"][0] == 32
+        refusals = [line["why"] for line in node.log() if line["event"] == "refused"]
+        assert any("one of too many" in why for why in refusals)
+        with node.dial(OTHER) as other:  # another neighbour has a budget of its own
+            other.greet()
+            other.say(Guard(token(node, epoch=Epoch(400, 0, OTHER)), FIRST))
+            assert other.hears(Guarding).epoch.counter == 400
 
 
 def test_nobody_fills_the_log(tmp_path: Path) -> None:
@@ -787,7 +838,50 @@ def test_connections_of_anybody_do_not_take_all_file_descriptors(tmp_path: Path)
         caller.say(Prepare(token(node), OTHER))
         assert caller.hears(Prepared).epoch == BORN  # a model in a file of its own
         assert node.status()["held"]["status"] == "prepared"
-        assert len(list(Path(f"/proc/{node.process.pid}/fd").iterdir())) < 150
+        fds = Path(f"/proc/{node.process.pid}/fd")
+        eventually(lambda: len(list(fds.iterdir())) < 150)
+
+
+def test_connections_of_strangers_do_not_keep_a_neighbour_out(tmp_path: Path) -> None:
+    """They say nothing for as long as they like, and there are more of them than a node keeps."""
+    with (
+        Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node,
+        contextlib.ExitStack() as lines,
+    ):
+        host, port = node.file.listen.split(":")
+        with node.dial(NEIGHBOUR) as caller:
+            caller.greet().sync()
+            for _ in range(300):
+                lines.enter_context(socket.create_connection((host, int(port)), PATIENCE))
+            with node.dial(OTHER) as other:
+                other.greet().sync()
+                fds = Path(f"/proc/{node.process.pid}/fd")
+                eventually(lambda: len(list(fds.iterdir())) < 100)
+                other.sync()  # neighbours stay
+            caller.sync()
+        assert any("too many" in line.get("why", "") for line in node.log())
+
+
+def test_connections_to_the_metrics_do_not_take_all_file_descriptors(tmp_path: Path) -> None:
+    """Any user of the machine may connect there."""
+    folder = make(tmp_path / "fleet", dim=10_000, metrics=True) / f"node-{VICTIM}"
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    try:
+        running = Running(folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert running.file.metrics is not None
+    host, port = running.file.metrics.split(":")
+    with running as node, contextlib.ExitStack() as lines, node.dial(NEIGHBOUR) as caller:
+        caller.greet().sync()
+        for _ in range(400):
+            lines.enter_context(socket.create_connection((host, int(port)), PATIENCE))
+        caller.say(Prepare(token(node), OTHER))
+        assert caller.hears(Prepared).epoch == BORN
+        assert b" 200 OK" in fetched(running.file.metrics, b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert len(list(Path(f"/proc/{node.process.pid}/fd").iterdir())) < 120
+        assert len(node.log()) < 50  # and nothing but JSON
 
 
 # The operator's socket, and metrics
@@ -817,7 +911,7 @@ def test_the_socket_is_its_owners_alone(victim: Running) -> None:
         ("gone", {"node": False}, "node False is not a neighbour"),
         ("gone", {"node": [0]}, "is not a neighbour"),
         ("gone", {}, "node None is not a neighbour"),
-        ("__init__", {}, "do must be one of status, begin, gone, leave, stop"),
+        ("__init__", {}, "do must be one of status, begin, gone, revive, prune, leave, stop"),
         ("", {}, "do must be one of"),
     ],
 )

@@ -13,7 +13,8 @@ from levywalk.fleet.checking.faults import SOME_IDLE, draw
 from levywalk.fleet.checking.schedules import play
 from levywalk.fleet.checking.walk_replay import check_replay
 from levywalk.fleet.operate import export
-from levywalk.fleet.operate.doctor import FindingLevel, examine
+from levywalk.fleet.operate.doctor import examine
+from levywalk.fleet.operate.findings import FindingLevel
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.protocol.node_step import Neighbour, Visit

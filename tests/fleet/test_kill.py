@@ -272,5 +272,5 @@ def test_every_failpoint_is_documented_and_in_the_source() -> None:
     )
     for name, about in FAILPOINTS.items():
         assert about
-        inside = (f'"{name}"', f'_Transaction(self, db, "{name.partition(":")[0]}")')
+        inside = (f'"{name}"', f'Transaction(self, db, "{name.partition(":")[0]}")')
         assert any(text in source for text in inside), name

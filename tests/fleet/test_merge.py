@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 
 import levywalk as lw
 from levywalk.errors import InvalidParameter
+from levywalk.fleet.operate.fleet_status import NodeView
+from levywalk.fleet.operate.lost_updates import lost_updates
 from levywalk.fleet.operate.merge import merge, winning_chain
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began, Line
+from levywalk.fleet.protocol.records import Archived, Began, Disk, Known, Line, Own
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch
+from levywalk.fleet.runtime.node_status import describe
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from tests.limits import examples
@@ -61,6 +64,25 @@ def test_the_highest_epoch_wins_from_its_base_on_and_its_parent_below():
     ] * 4
     assert chain.missing == ()
     assert chain.lost == ((A, 3), (A, 4), (A, 5), (B, 5), (B, 6))
+
+
+@pytest.mark.parametrize("parent", [C, Epoch(3, 0, 0)], ids=["itself", "a later one"])
+def test_an_epoch_that_names_itself_as_its_parent_does_not_hold_the_readers_up(parent):
+    """A node of an earlier version may have logged such a line on a neighbour's word."""
+    logs = three_epochs()
+    logs[3] = [Began(C, parent, 5)]
+    chain = winning_chain(logs, fleet_of(8).published)
+    assert chain.epochs == ((A, 0), (B, 3), (C, 5))
+    del logs[2][0]
+    assert winning_chain(logs, fleet_of(8).published).lost is None
+    about = describe(Disk(Known(C, 5), Own(2, 0, leaving=False), {}))
+    views = [
+        NodeView(
+            v, None, False, about, tuple(one for one in log if isinstance(one, Began)), None, None
+        )
+        for v, log in logs.items()
+    ]
+    assert lost_updates(views, C, 5, 10).certain >= 0
 
 
 def test_a_branch_beside_the_winning_lineage_is_lost_as_a_whole():

@@ -295,8 +295,10 @@ def shown(**more: Any) -> str:
         "steps": 2000,
         "transfers": 1200,
         "lost_updates": 7,
+        "lost_updates_at_most": 7,
         "hops_per_second": 120.3,
         "loss": 0.0123456,
+        "diverged_at": None,
         "waits": [],
         "nodes_up": 4,
         "nodes_down": 1,
@@ -319,9 +321,18 @@ def test_the_picture() -> None:
         *("1, 7 updates lost", "4 up, 1 down", "·●◆✗‖", "! node 1 waits for its guardian"),
     ):
         assert words in said, words
-    said = shown(holder=None, guardian=None, loss=None, hops_per_second=None, lost_updates=0)
+    said = shown(
+        holder=None,
+        guardian=None,
+        loss=None,
+        hops_per_second=None,
+        lost_updates=0,
+        lost_updates_at_most=0,
+    )
     assert "the walk has not started" in said
     assert "no updates lost" in said
+    assert "7 to 27 updates lost" in shown(lost_updates_at_most=27)
+    assert "at least 7 updates lost" in shown(lost_updates_at_most=None)
 
 
 # Mistakes

@@ -134,6 +134,17 @@ def test_a_token_that_cannot_be_is_refused_and_nothing_is_kept(changes) -> None:
         assert bool(sent(effects, Refused)) == isinstance(message, Prepare)
 
 
+@pytest.mark.parametrize("parent", [EPOCH, Epoch(1, 0, 0), Epoch(0, 0, 1)], ids=str)
+def test_an_epoch_does_not_come_from_itself_or_from_a_later_one(parent: Epoch) -> None:
+    node = FLEET.node(2)
+    before = replace(node.disk)
+    effects = node.receive(Got(1, Guard(TOKEN, parent)), 0.0)
+    assert node.disk == before
+    assert not sent(effects, Guarding)
+    assert [one.what for one in effects if isinstance(one, Notice)] == ["refused"]
+    assert sent(node.receive(Got(1, Guard(TOKEN, FIRST)), 0.0), Guarding)
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

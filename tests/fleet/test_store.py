@@ -23,13 +23,14 @@ from levywalk.fleet.storage import store as module
 from levywalk.fleet.storage.codec import encode
 from levywalk.fleet.storage.errors import (
     DiskFull,
+    NoDescriptors,
     NodeStoreError,
     StoreDamaged,
     StoreForeign,
     StoreInUse,
 )
 from levywalk.fleet.storage.limits import Limits
-from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.reader import StoredRow, StoreReader
 from levywalk.fleet.storage.store import NodeStore, whole
 
 RUN = b"run"
@@ -170,7 +171,7 @@ def test_a_second_process_is_kept_away_and_told_the_folder(tmp_path: Path) -> No
 
 def test_the_log_is_read_by_others_while_the_node_runs(tmp_path: Path) -> None:
     code = f"""if True:
-        from levywalk.fleet.storage.reader import StoreReader
+        from levywalk.fleet.storage.reader import StoredRow, StoreReader
         with StoreReader({str(tmp_path)!r}, b'run') as there:
             print(sum(line.step for line in there.lines()), there.load().held.token.step)"""
     with started(tmp_path) as store:
@@ -408,8 +409,8 @@ def test_another_run_s_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     started(tmp_path).close()
-    harm(tmp_path, "PRAGMA user_version = 2")
-    with pytest.raises(StoreForeign, match=r"state.db has schema 2, and this levywalk writes 1"):
+    harm(tmp_path, "PRAGMA user_version = 3")
+    with pytest.raises(StoreForeign, match=r"state.db has schema 3, and this levywalk writes 2"):
         NodeStore(tmp_path, RUN)
 
 
@@ -537,3 +538,136 @@ def test_a_disk_that_is_really_full_loses_nothing(tmp_path: Path) -> None:
     found = subprocess.run([*inside, mount, FILL], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     assert found.stdout.endswith("commits\n")
+
+
+def test_a_token_that_was_restored_from_its_own_epoch_is_refused(tmp_path: Path) -> None:
+    token = model(0, 10)._replace(epoch=Epoch(2, 3, 1))
+    for parent, possible in [(Epoch(1, 9, 9), True), (token.epoch, False), (Epoch(3, 0, 0), False)]:
+        folder = tmp_path / str(parent.counter)
+        with started(folder) as store:
+            store.persist(
+                Persist({"held": held(token)._replace(status="seeking", parent=parent)}, ())
+            )
+        with NodeStore(folder, RUN) as store:
+            if possible:
+                assert store.load() is not None
+            else:
+                with pytest.raises(StoreDamaged, match="which is no earlier one"):
+                    store.load()
+
+
+def test_without_file_descriptors_the_store_waits_and_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = model(0), model(1)
+    with started(tmp_path) as store:
+        store.persist(Persist({"held": held(first)}, ()))
+        with monkeypatch.context() as without:
+
+            def fails(*_: object, **__: object) -> None:
+                raise OSError(errno.EMFILE, "Too many open files")
+
+            without.setattr(os, "open", fails)
+            with pytest.raises(NoDescriptors, match="ulimit -n"):
+                store.persist(Persist({"held": held(second)}, ()))
+            without.setattr(Path, "open", fails)
+            with pytest.raises(NoDescriptors):
+                store.load()
+        disk = store.load()
+        assert disk is not None
+        assert same(disk.held, held(first))
+        store.persist(Persist({"held": held(second)}, ()))
+    with NodeStore(tmp_path, RUN) as store:
+        disk = store.load()
+        assert disk is not None
+        assert same(disk.held, held(second))
+
+
+# A long log
+
+
+def test_a_line_of_the_log_takes_little_room(tmp_path: Path) -> None:
+    with started(tmp_path) as store:
+        store.persist(Persist({}, tuple(visit(i) for i in range(20_000))))
+    assert (tmp_path / "state.db").stat().st_size < 45 * 20_000  # it was 115
+
+
+def test_neither_start_nor_status_read_the_visits(tmp_path: Path) -> None:
+    began = Began(Epoch(1, 2, 3), FIRST, 7)
+    with started(tmp_path) as store:
+        store.persist(Persist({}, (*(visit(i) for i in range(3000)), began, visit(3000))))
+    asked: list[str] = []
+    with NodeStore(tmp_path, RUN) as store:
+        store._open_db.set_trace_callback(asked.append)
+        assert list(store.without_visits()) == [began]
+        (statement,) = asked
+        plan = store._rows(f"EXPLAIN QUERY PLAN {statement}")
+        assert "lines_not_visits" in plan[0][3]
+    path = tmp_path / "state.db"
+    content = bytearray(path.read_bytes())
+    at = content.index(encode(visit(1500))) // 4096 * 4096  # a page in the midst of the visits
+    content[at : at + 4096] = b"\xff" * 4096
+    path.write_bytes(content)
+    with NodeStore(tmp_path, RUN) as store:  # does not look there
+        assert store.load() is not None
+        with pytest.raises(StoreDamaged):
+            store.check_pages()
+
+
+def test_a_store_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) -> None:
+    with started(tmp_path) as store:
+        store.persist(Persist({}, (visit(0), Began(Epoch(1, 2, 3), FIRST, 7))))
+    for statement in ("DROP INDEX lines_not_visits", "DROP TABLE marks", "PRAGMA user_version = 1"):
+        harm(tmp_path, statement)
+    row = StoredRow.summed(1, encode(visit(0)), b"", 32)
+    harm(tmp_path, "UPDATE lines SET sum = ? WHERE number = 1", row.sum)
+    with StoreReader(tmp_path) as reading:
+        assert len(list(reading.lines())) == 2
+        assert len(list(reading.without_visits())) == 1
+    with NodeStore(tmp_path, RUN) as store:
+        store.persist(Persist({}, (visit(1),)))
+        assert len(list(store.lines())) == 3
+        assert store._one("PRAGMA user_version") == 2
+
+
+@pytest.mark.parametrize("dim", [10, LARGE])
+def test_old_visits_are_removed_and_nothing_else(tmp_path: Path, dim: int) -> None:
+    copy = model(7, dim)
+    began, archived = Began(Epoch(1, 2, 3), FIRST, 7), Archived(copy, "guarded", Epoch(1, 2, 3), 2)
+    with started(tmp_path) as store:
+        assert store.prune(keep_bytes=0) == 0
+        lines = (visit(0, model(0, dim)), began, archived, *(visit(i) for i in range(1, 1000)))
+        store.persist(Persist({}, lines))
+        before = store._rows("SELECT number, sum FROM lines WHERE number > 902")
+        assert store.prune(keep_bytes=100 * 40) > 800
+        assert store.prune(keep_bytes=100 * 40) < 20  # the rest is of about the same size
+        found = list(store.lines())
+        assert same(found[0], began)
+        assert same(found[1], archived)
+        assert 50 < len(found) < 200
+        assert found[-1].step == 999
+        rows = store._rows("SELECT number, sum FROM lines WHERE number > 902")
+        assert set(rows) <= set(before)
+        assert len(files(tmp_path)) == (1 if dim == LARGE else 0)
+        store.persist(Persist({}, (visit(1000),)))
+        assert store.prune(keep_bytes=0) > 0
+        assert [type(line) for line in store.lines()] == [Began, Archived, Visit]
+    with NodeStore(tmp_path, RUN) as store:
+        store.persist(Persist({}, (visit(1001),)))  # numbers go on
+        assert [line.step for line in store.lines() if isinstance(line, Visit)] == [1000, 1001]
+        assert len(store) == 1004
+    harm(tmp_path, "DELETE FROM lines WHERE number = 1003")
+    with StoreReader(tmp_path) as reading, pytest.raises(StoreDamaged, match="lacks line 1003"):
+        list(reading.lines())
+
+
+def test_visits_are_removed_by_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1e9
+    monkeypatch.setattr(module.time, "time", lambda: now)
+    with started(tmp_path) as store:
+        for day in range(10):
+            now = 1e9 + 86_400.0 * day
+            store.persist(Persist({}, (visit(2 * day), visit(2 * day + 1))))
+        assert store.prune(older_than=3.5 * 86_400.0) == 12
+        assert [line.step for line in store.lines()] == list(range(12, 20))
+        assert store.prune(older_than=3.5 * 86_400.0) == 0

@@ -27,6 +27,7 @@ from levywalk.cli.report import report, write_on_one_core
 from levywalk.cli.reproduce import reproduce
 from levywalk.cli.sweep import sweep
 from levywalk.errors import LevywalkError
+from levywalk.printable import printable
 from levywalk.version import __version__
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ def main() -> None:
     try:
         app(standalone_mode=True)
     except LevywalkError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(str(error), lines=True)}", file=sys.stderr)
         raise SystemExit(2) from None
     except MemoryError as error:
         told = f": {error}" if str(error) else ""

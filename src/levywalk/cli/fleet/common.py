@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from levywalk.printable import printable
+
 if TYPE_CHECKING:
     from levywalk.fleet.operate.folder import FleetFolder
     from levywalk.walks import Walk
@@ -61,7 +63,7 @@ def carried_out(work: Callable[[Callable[[str], None]], T]) -> T:
         return work(say)
     except (FleetProblem, NoAnswer, NodeStoreError) as error:
         say("")
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(str(error), lines=True)}", file=sys.stderr)
         raise typer.Exit(1) from None
     finally:
         say("")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from levywalk.cli.fleet.common import Dir, carried_out, open_fleet
+from levywalk.cli.fleet.common import Dir, carried_out, open_fleet, typed
 
 TRACE_EXAMPLES = """Examples:
 
@@ -49,6 +49,20 @@ def trace(
         f"{int(found.step[-1]):,} updates{over}, {int(found.transfers[0, -1]):,} hand-offs, "
         f"{missed} lost."
     )
+    for v, first, last in about["damaged"]:
+        which = f"line {first}" if first == last else f"lines {first} to {last}"
+        print(
+            f"Left out, because it is damaged: {which} of node {v}'s log. Look for more: levywalk "
+            f"fleet doctor {typed(folder)} --scrub"
+        )
+    if about["damaged"] and about["missing"]:
+        print(f"Without its place in the walk: {count(len(about['missing']), 'step')}.")
+    diverged = int(found.diverged_at[0])
+    if diverged >= 0:
+        print(
+            f"The model has diverged at step {diverged:,}: its errors are infinite from there on. "
+            "Use a smaller --step-size (theory is stable)."
+        )
     print(
         f"Written: {path}. In Python: import levywalk as lw; "
         f"lw.plot(lw.load_trace({str(path)!r}), path='walk.png')"
@@ -82,12 +96,18 @@ def model(
             "--now", help="Take the newest model on any disk, also before the walk is over."
         ),
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write the model even if it has diverged.")
+    ] = False,
 ) -> None:
-    """Write the final model as safetensors: a vector named model, of 64-bit floats."""
+    """Write the final model as safetensors: a vector named model, of 64-bit floats.
+
+    The exit code is 1 if the model has diverged, unless you use --force.
+    """
     from levywalk.fleet.operate import export
 
     fleet = open_fleet(folder)
-    copy = carried_out(lambda _: export.model(fleet, out, node=node, now=now))
+    copy = carried_out(lambda _: export.model(fleet, out, node=node, now=now, force=force))
     what, numbers = "final" if copy.final else "newest", len(copy.token.model)
     print(
         f"Written: {out}, the {what} model, of node {copy.node} after {copy.token.step:,} updates, "

@@ -9,16 +9,25 @@ import typer
 
 from levywalk.cli.finish import Json
 from levywalk.cli.fleet.common import Dir, NodeNumber, carried_out, node_list, open_fleet, typed
+from levywalk.printable import printable
 
 
-def doctor(folder: Dir, as_json: Json = False) -> None:
+def doctor(
+    folder: Dir,
+    as_json: Json = False,
+    scrub: Annotated[
+        bool,
+        typer.Option("--scrub", help="Also read the nodes' disks to their ends, line by line."),
+    ] = False,
+) -> None:
     """Look for problems of files, certificates, ports, disk, clock, nodes and edges, with remedies.
 
     The exit code is 1 if there is a problem.
     """
-    from levywalk.fleet.operate.doctor import FindingLevel, examine
+    from levywalk.fleet.operate.doctor import examine
+    from levywalk.fleet.operate.findings import FindingLevel
 
-    findings = list(examine(folder))
+    findings = list(examine(folder, scrub=scrub))
     bad = sum(finding.level == FindingLevel.PROBLEM for finding in findings)
     if as_json:
         print(
@@ -27,7 +36,8 @@ def doctor(folder: Dir, as_json: Json = False) -> None:
             )
         )
     else:
-        for level, what, remedy in findings:
+        for level, *said in findings:
+            what, remedy = (printable(text, lines=True) for text in said)
             print(f"{level:8} {what}" + (f"\n{'':9}→ {remedy}" if remedy else ""))
     if bad:
         raise typer.Exit(1)
@@ -47,6 +57,77 @@ def gone(folder: Dir, node: NodeNumber) -> None:
             f"Not told, because they do not run: {node_list(down)}. Repeat the command when they "
             "run."
         )
+
+
+def revive(
+    folder: Dir,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Do it although the walk seems to be alive, or a better copy is on a node that "
+            "does not run.",
+        ),
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.0, help="Seconds to wait for a guardian.")
+    ] = 120.0,
+) -> None:
+    """Continue a walk that has stopped for good from the best copy of the model that is left.
+
+    It is for a walk whose holder and guardian have both lost their disks: levywalk fleet status
+    says so. The copy becomes a new epoch. Should the walk be alive after all, on another machine,
+    its model is archived.
+    """
+    from levywalk.fleet.operate.log_text import count
+    from levywalk.fleet.operate.revive import revive as revived
+
+    fleet = open_fleet(folder)
+    found = carried_out(lambda say: revived(fleet, force=force, timeout=timeout, say=say))
+    print(
+        f"The walk continues from step {found.copy.step:,} ({found.copy.where}) in epoch "
+        f"{found.epoch}."
+    )
+    print(
+        f"Lost: {count(found.lost, 'update')} that the disks here have seen, and those that nodes "
+        "made whose disks are lost: their number is not known."
+    )
+    if found.copy.line is not None:
+        print("The hash over all hand-offs may begin anew: the copy was in a log.")
+
+
+def prune(
+    folder: Dir,
+    older_than: Annotated[
+        float | None,
+        typer.Option("--older-than", min=0.0, help="Remove visits older than so many days."),
+    ] = None,
+    keep_mib: Annotated[
+        float | None,
+        typer.Option("--keep-mib", min=0.0, help="Keep about so many MiB of each node's log."),
+    ] = None,
+    node: Annotated[int | None, typer.Option("--node", help="Only this node.")] = None,
+) -> None:
+    """Remove the oldest visits from the nodes' logs, to make room. The nodes may run meanwhile.
+
+    The walk does not need them, but levywalk fleet trace does: write the trace before. Archived
+    models and the beginnings of epochs stay. Later visits use the room; the files do not shrink.
+    """
+    from levywalk.errors import InvalidParameter
+    from levywalk.fleet.operate.log_text import count
+
+    if older_than is None and keep_mib is None:
+        raise InvalidParameter("prune needs --older-than DAYS or --keep-mib SIZE")
+    fleet = open_fleet(folder)
+    found = carried_out(
+        lambda _: fleet.prune(
+            node=node,
+            older_than=None if older_than is None else 86_400.0 * older_than,
+            keep_bytes=None if keep_mib is None else int(keep_mib * (1 << 20)),
+        )
+    )
+    total = sum(found.values())
+    print(f"Removed {count(total, 'visit')} from the logs of {count(len(found), 'node')}.")
 
 
 def leave(folder: Dir, node: NodeNumber) -> None:

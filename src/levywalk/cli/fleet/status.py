@@ -9,6 +9,8 @@ import typer
 
 from levywalk.cli.finish import Json
 from levywalk.cli.fleet.common import Dir, open_fleet
+from levywalk.json_values import finite
+from levywalk.printable import printable_values
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,7 +23,9 @@ levywalk fleet status my-fleet --watch
 
 levywalk fleet status my-fleet --json | jq .holder
 
-loss is the mean over the nodes of each node's own loss of the last model that it received. \
+loss is the mean over the nodes of each node's own loss of the last model that it received; it is \
+infinite once the
+model has diverged (in JSON: null, and loss_is_infinite is true). \
 Hand-offs per second are
 the median of what the nodes measured between two visits. The disks of nodes that are down or \
 stopped are read."""
@@ -44,11 +48,12 @@ def status(
         return
     found = fleet.status()
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(finite(found), indent=2, allow_nan=False))
         return
     from rich.console import Console
 
     console = Console()
+    found = printable_values(found)
     console.print(picture(found), _table(found), markup=False, highlight=False)
 
 
@@ -63,12 +68,13 @@ def _watch(fleet: FleetFolder, every: float) -> None:
     try:
         if not console.is_terminal:
             while True:
-                print(_line(fleet.status()), flush=True)
+                print(_line(printable_values(fleet.status())), flush=True)
                 time.sleep(every)
-        with Live(picture(fleet.status()), console=console, auto_refresh=False) as live:
+        first = picture(printable_values(fleet.status()))
+        with Live(first, console=console, auto_refresh=False) as live:
             while True:
                 time.sleep(every)
-                live.update(picture(fleet.status()), refresh=True)
+                live.update(picture(printable_values(fleet.status())), refresh=True)
     except KeyboardInterrupt:
         return
 
@@ -80,10 +86,10 @@ def _line(found: dict[str, Any]) -> str:
     where = _where(found)
     nodes = f"{found['nodes_up']} up, {found['nodes_down']} down"
     rate = _if(found["hops_per_second"], ", {:.0f} hand-offs a second")
-    waits = "".join(f"; {wait}" for wait in found["waits"])
+    waits = "".join(f"; {wait}" for wait in (*_diverged(found), *found["waits"]))
     far = (
         f"{found['step']:,} of {found['steps']:,} updates{rate}, epoch {found['epoch']}, "
-        f"{found['lost_updates']} lost"
+        f"{_lost(found)} lost"
     )
     return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}  {where}; {far}; {nodes}{waits}"
 
@@ -99,6 +105,27 @@ def _where(found: dict[str, Any]) -> str:
     )
 
 
+def _lost(found: dict[str, Any], what: str = "") -> str:
+    """Return how many updates are lost: a number, a range, or at least so many."""
+    low, high = found["lost_updates"], found["lost_updates_at_most"]
+    if high is None:
+        return f"at least {low:,}{what}"
+    if high > low:
+        return f"{low:,} to {high:,}{what}"
+    return f"{low:,}{what[:-1] if low == 1 else what}" if low else f"no{what}"
+
+
+def _diverged(found: dict[str, Any]) -> list[str]:
+    """Return that the model has diverged, or nothing."""
+    at = found["diverged_at"]
+    if at is None:
+        return []
+    return [
+        f"the model has diverged: update {at:,} would have overflowed; the model rests at its last "
+        "finite value, and further updates change nothing"
+    ]
+
+
 def _called(found: dict[str, Any], node: int) -> str:
     """Return a node's number, and its name if it has one and its file is here."""
     names = {one["id"]: one["name"] for one in found["nodes"]}
@@ -112,8 +139,6 @@ def picture(found: dict[str, Any]) -> RenderableType:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
-
-    from levywalk.fleet.operate.log_text import count
 
     strip = Text(overflow="fold")
     for node in found["nodes"]:
@@ -135,11 +160,12 @@ def picture(found: dict[str, Any]) -> RenderableType:
         f"{found['transfers']:,}" + _if(found["hops_per_second"], "  ({:.0f} a second)"),
     )
     facts.add_row("loss", _if(found["loss"], "{:.4g}") or "–")
-    facts.add_row("epoch", f"{found['epoch']}, {count(found['lost_updates'], 'update')} lost")
+    facts.add_row("epoch", f"{found['epoch']}, {_lost(found, ' updates')} lost")
     facts.add_row("nodes", f"{found['nodes_up']} up, {found['nodes_down']} down")
     facts.add_row("", strip)
     facts.add_row("", Text("● holds  ◆ guards  · runs  ‖ does not answer  ✗ down", style="dim"))
-    waits = [Text(f"! {wait}", style="yellow") for wait in found["waits"]]
+    waits = [Text(f"✗ {said}", style="red") for said in _diverged(found)]
+    waits += [Text(f"! {wait}", style="yellow") for wait in found["waits"]]
     return Panel(Group(facts, *waits), title=found["name"], title_align="left", expand=False)
 
 

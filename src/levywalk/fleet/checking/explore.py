@@ -84,6 +84,7 @@ from levywalk.fleet.checking.verdicts import (
     wrong_choice,
     wrong_end,
 )
+from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.records import NOBODY, HeldStatus
@@ -158,7 +159,9 @@ class Explorer:
 
     def _first(self) -> WorldState:
         s = self.setting
-        budget = FaultBudget(s.silences, s.mistakes, s.suspicions, _mask(s.leaving), s.forgetful)
+        budget = FaultBudget(
+            s.silences, s.mistakes, s.suspicions, _mask(s.leaving), s.forgetful, s.revivals
+        )
         return WorldState(tuple(self.nodes.fresh), 0, NOBODY, budget, 0)
 
     # Events
@@ -271,6 +274,8 @@ class Explorer:
             yield from (Move("silent", hears=u) for u in (*up, NOBODY))
         if guarded is not None and isinstance(guarded.register, Certificate):
             yield Move("passes its certificate on")
+        if self.setting.revivals and best_copy(memory.disk()) is not None:
+            yield from (Move("revive", hears=u) for u in (*up, NOBODY))
         if memory.own.leaving or self.setting.forgetful != NOBODY:
             yield Move("tick")
         for u, _ in memory.edges:
@@ -282,6 +287,8 @@ class Explorer:
         budget = state.budget
         if move.what == "silent":
             return budget._replace(silences=budget.silences - 1) if budget.silences else None
+        if move.what == "revive":
+            return budget._replace(revivals=budget.revivals - 1) if budget.revivals else None
         if move.what == "suspects":
             return budget._replace(suspicions=budget.suspicions - 1) if budget.suspicions else None
         if move.what == "genesis" and budget.forgetful != self.setting.forgetful:
@@ -320,7 +327,7 @@ class Explorer:
         living = [memory for v, memory in enumerate(memories) if v != dead]
         lost = updates_at_risk(memories, facts)
         self.found.most_lost = max(self.found.most_lost, lost)
-        if lost > self.setting.renew_after + 1:
+        if lost > self.setting.renew_after + 1 and not self.setting.revivals:
             return (
                 "lost",
                 f"{lost} updates are ahead of the copy that continues, K is "
@@ -370,6 +377,7 @@ class Explorer:
 def _no_more(one: FaultBudget, other: FaultBudget) -> bool:
     """Return whether the second budget allows everything that the first one allows."""
     fewer = one[0] <= other[0] and one[1] <= other[1] and one[2] <= other[2]
+    fewer = fewer and one.revivals <= other.revivals
     return fewer and not one.leaving & ~other.leaving and one.forgetful == other.forgetful
 
 

@@ -20,6 +20,7 @@ storm      messages are lost everywhere
 clock      a node's clock jumps ahead
 silent     a guardian is told that its holder is silent, which may not be true
 rumour     a node is told that a neighbour is gone for ever, which may not be true
+revive     a node is told to continue the walk from its own copy, although the walk may be alive
 joins      a new edge
 leaves     a node is asked to leave
 =========  =========================================================================================
@@ -66,6 +67,7 @@ KINDS = (
     ("rumour", 1),
     ("joins", 1),
     ("leaves", 1),
+    ("revive", 1),
 )
 
 

@@ -81,6 +81,7 @@ class Invariants:
         self.began: dict[Epoch, tuple[Epoch, int]] = {}
         self.archived: list[tuple[int, Archived]] = []
         self.regenerated: set[Epoch] = set()
+        self.revived: dict[Place, int] = {}  # copies that the operator has revived, and where
         self.forgotten: set[Place] = set()  # registers on disks that are lost
         self._held: list[Held | None] = [None] * len(disks)
         self._known = [FIRST] * len(disks)
@@ -330,10 +331,14 @@ class Invariants:
             giver = epoch.node
             for seq in range(first, last):
                 register = self.registers.get((epoch, seq))
-                if not isinstance(register, Certificate):
+                if isinstance(register, Certificate):
+                    to = register.to
+                elif (epoch, seq + 1) in self.revived:
+                    to = self.revived[epoch, seq + 1]  # the prepared token was never released
+                else:
                     raise Violation("chain", f"{_at((epoch, seq))} was never released")
-                link = hashlib.sha256(link + _LINK.pack(*epoch, seq, giver, register.to)).digest()
-                giver = register.to
+                link = hashlib.sha256(link + _LINK.pack(*epoch, seq, giver, to)).digest()
+                giver = to
         if link != final.chain:
             raise Violation("chain", "the hash over all hand-offs is not that of the registers")
 
@@ -344,8 +349,10 @@ class Invariants:
             epoch = line.token.epoch
             if epoch not in bases or line.what == "guarded":
                 continue
-            true = max(0, line.token.step - bases[epoch])
-            if line.by in self.began and self.began[line.by][0] == epoch and line.lost != true:
+            if line.by not in self.began or self.began[line.by][0] != epoch:
+                continue
+            true = max(0, line.token.step - self.began[line.by][1])
+            if line.lost != true:
                 raise Violation(
                     "report",
                     f"node {v} says that {line.lost} updates of {tuple(epoch)} are lost, not "

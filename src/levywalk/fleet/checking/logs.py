@@ -162,6 +162,10 @@ def _sorted(logs: Iterable[Piece]) -> tuple[Visits, dict[Epoch, Began], list[tup
                     raise Violation(
                         "I6", f"step {line.step} of {tuple(epoch)} at nodes {other[0]} and {v}"
                     )
+            elif not line.possible:
+                raise Violation(
+                    "log", f"epoch {tuple(epoch)} began from {tuple(line.parent)}, no earlier one"
+                )
             elif began.setdefault(epoch, line) != line:
                 raise Violation(
                     "log", f"epoch {tuple(epoch)} began twice: {began[epoch]} and {line}"

@@ -67,6 +67,9 @@ class SmallFleet:
     mistakes
         How often an operator may say of a living node that it is gone. (Of a dead node this may be
         said at any time.)
+    revivals
+        How often an operator may say that the walk is dead although it is not, so that a node makes
+        its own copy a new epoch.
     suspicions
         How often a node may consider a neighbour dead.
     leaving
@@ -85,6 +88,7 @@ class SmallFleet:
     silences: int = 1
     mistakes: int = 0
     suspicions: int = 0
+    revivals: int = 0
     leaving: tuple[int, ...] = ()
     forgetful: int = NOBODY
 

@@ -18,6 +18,7 @@ SMALL_FLEETS = (
     SmallFleet("path, two silences", PATH, ("on", "on"), silences=2),
     SmallFleet("path, jump", PATH, ("jump", "stay"), mortal=(0, 2)),
     SmallFleet("path, mistaken operator", PATH, ("on", "back"), mistakes=1),
+    SmallFleet("path, mistaken revival", PATH, ("on", "back"), silences=0, revivals=1),
     SmallFleet("path, suspicion", PATH, ("on", "on"), silences=0, suspicions=1, mortal=(0, 2)),
     SmallFleet(
         "path, eager",
@@ -68,6 +69,9 @@ LARGER_FLEETS = (
         mortal=(0, 1, 2),
     ),
     SmallFleet("triangle, mistaken operator", TRIANGLE, ("on", "on"), mistakes=1),
+    SmallFleet("path, revival and death", PATH, ("on", "on"), revivals=1, mortal=(0, 2)),
+    SmallFleet("path, two revivals", PATH, ("on", "on"), silences=0, revivals=2),
+    SmallFleet("triangle, mistaken revival", TRIANGLE, ("on", "on"), revivals=1),
     SmallFleet("triangle, next forgets", TRIANGLE, ("on", "on"), forgetful=1),
     SmallFleet("star, any leaf", STAR, ("on", "back"), start=1, mortal=(1, 2, 3)),
     SmallFleet("square, any", SQUARE, ("on", "on"), mortal=(0, 1, 2, 3)),

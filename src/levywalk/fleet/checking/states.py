@@ -17,12 +17,14 @@ from levywalk.fleet.protocol.events import (
     Got,
     Leaves,
     Persist,
+    Revive,
     Send,
     Silent,
     Start,
     Timer,
     Turn,
 )
+from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.messages import (
     Alive,
     Fenced,
@@ -105,6 +107,7 @@ class FaultBudget(NamedTuple):
     suspicions: int
     leaving: int
     forgetful: int
+    revivals: int = 0
 
 
 class WorldState(NamedTuple):
@@ -218,6 +221,10 @@ class Nodes:
             return Got(sender, message)
         if move.what == "gone":
             return Gone(move.about)
+        if move.what == "revive":
+            copy = best_copy(node.disk)
+            assert copy is not None
+            return Revive(copy)
         if move.what == "retry":
             node.retry_at = 0.0
             return Timer()

@@ -20,6 +20,7 @@ from levywalk.updates import LocalData, Sgd
 from levywalk.walks import DetectorState
 
 
+@np.errstate(over="ignore", invalid="ignore")  # an update that overflows is part of the rule
 def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
     """Check I7: the updates of that walk, made as the reference backend makes them, give the
     token's model.
@@ -52,6 +53,7 @@ def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
         )
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def check_memory_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
     """Check I7 for any update: its own methods along the walk give the token's model.
 

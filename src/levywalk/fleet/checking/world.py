@@ -22,8 +22,10 @@ from levywalk.fleet.protocol.events import (
     Gone,
     Joins,
     Leaves,
+    Revive,
     Silent,
 )
+from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.protocol.token import Epoch
 
@@ -65,6 +67,7 @@ class World(Machines):
             "clock": self._leap,
             "silent": self._suspect,
             "rumour": self._rumour,
+            "revive": self._revive,
             "joins": self._join,
             "leaves": self._leave,
         }
@@ -170,6 +173,14 @@ class World(Machines):
     def _rumour(self, fault: ScheduledFault) -> None:
         self.invariants.misled = True
         self.receive(fault.nodes[0], Gone(fault.nodes[1]))
+
+    def _revive(self, fault: ScheduledFault) -> None:
+        """Let the operator revive the walk, although it may be alive."""
+        copy = best_copy(self.sites[fault.nodes[0]].disk)
+        if copy is not None and self.sites[fault.nodes[0]].node is not None:
+            self.invariants.misled = True
+            self.invariants.revived[copy.epoch, copy.seq] = fault.nodes[0]
+            self.receive(fault.nodes[0], Revive(copy))
 
     def _join(self, fault: ScheduledFault) -> None:
         a, b = fault.nodes

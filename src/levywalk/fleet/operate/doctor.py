@@ -10,27 +10,19 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from levywalk.errors import LevywalkError
-from levywalk.fleet.operate.fleet_status import NodeView
-from levywalk.fleet.operate.folder import MANIFEST, FleetFolder, check_folder, node_folders
+from levywalk.fleet.operate.findings import Finding, FindingLevel
+from levywalk.fleet.operate.fleet_status import NodeView, fleet_status
+from levywalk.fleet.operate.folder import BEGUN, MANIFEST, FleetFolder, check_folder, node_folders
 from levywalk.fleet.operate.log_text import count, short
+from levywalk.fleet.operate.scrub import scrubbed
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile, host_port
 from levywalk.fleet.storage.disk_speed import fsync_seconds
 from levywalk.version import __version__
-
-
-class FindingLevel(StrEnum):
-    """How bad a finding is."""
-
-    OK = "ok"
-    WARNING = "warning"
-    PROBLEM = "problem"
-
 
 _ROOM = 1 << 30, 1 << 26  # free bytes on the disk: fewer are a warning, or a problem
 _PATIENCE = 5.0  # seconds to wait for a node's answer
@@ -38,16 +30,13 @@ _SLOW = 0.02  # seconds; a slower fsync is a warning
 _CLOCK = 5.0  # seconds by which files may be newer than this machine's clock
 
 
-class Finding(NamedTuple):
-    """The result of one check."""
-
-    level: str
-    what: str
-    remedy: str = ""
-
-
-def examine(path: str | Path) -> Iterator[Finding]:
+def examine(path: str | Path, *, scrub: bool = False) -> Iterator[Finding]:
     """Check everything in a fleet's folder, and yield the findings.
+
+    Parameters
+    ----------
+    scrub
+        Whether to read the nodes' disks to their ends as well: see `scrubbed`.
 
     Examples
     --------
@@ -106,6 +95,12 @@ def examine(path: str | Path) -> Iterator[Finding]:
     )
     yield from _machine(path)
     yield from _running(path, views)
+    if scrub:
+        yield from scrubbed(files.values(), manifest)
+    begun = (path / BEGUN).exists()
+    yield from _walk(
+        fleet_status(list(views.values()), manifest, begun=begun, at=shlex.quote(str(path)))
+    )
 
 
 def _each(fine: str, findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -292,6 +287,19 @@ def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
     for v, one in sorted(views.items()):
         if one.error is not None:
             yield Finding(FindingLevel.PROBLEM, f"node {v}'s disk cannot be read: {one.error}")
+
+
+def _walk(status: dict[str, Any]) -> Iterator[Finding]:
+    """Check the walk as a whole."""
+    if status["stopped"] is not None:
+        what, _, remedy = status["stopped"].partition("; do: ")
+        yield Finding(FindingLevel.PROBLEM, what, remedy)
+    if status["diverged_at"] is not None:
+        yield Finding(
+            FindingLevel.PROBLEM,
+            f"the model has diverged: update {status['diverged_at']:,} would have overflowed",
+            "create a new fleet with a smaller step size: levywalk fleet init --step-size theory",
+        )
 
 
 def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:

@@ -15,11 +15,14 @@ from levywalk.fleet.protocol.records import Began, Disk, Line
 from levywalk.fleet.protocol.tensors import Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage.errors import NodeStoreError
-from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.reader import LogDamage, StoreReader
 from levywalk.whole_files import write_whole
 
 if TYPE_CHECKING:
     from levywalk.trace import Trace
+
+
+Damage = dict[int, list[LogDamage]]  # by node
 
 
 class Copy(NamedTuple):
@@ -31,7 +34,12 @@ class Copy(NamedTuple):
 
 
 def model(
-    fleet: FleetFolder, out: str | Path, *, node: int | None = None, now: bool = False
+    fleet: FleetFolder,
+    out: str | Path,
+    *,
+    node: int | None = None,
+    now: bool = False,
+    force: bool = False,
 ) -> Copy:
     """Write a model as safetensors, under the name ``model``; return where it came from.
 
@@ -41,11 +49,14 @@ def model(
         Take the model from this node's disk; by default from any disk that has the final model.
     now
         Take the newest model on any disk, also before the walk is over.
+    force
+        Write the model even if it has diverged.
 
     Raises
     ------
     FleetProblem
-        If the walk is not over and ``now`` is false, or if no disk has a model.
+        If the walk is not over and ``now`` is false, if no disk has a model, or if the model has
+        diverged and ``force`` is false.
     """
     out = Path(out)
     if not out.absolute().parent.is_dir() or out.is_dir():
@@ -74,6 +85,13 @@ def model(
             f"as far as {where if node is not None else 'the disks here'} know; --now takes the "
             "newest model"
         )
+    if best.token.diverged_at >= 0 and not force:
+        raise FleetProblem(
+            f"the model has diverged: update {best.token.diverged_at:,} would have overflowed, and "
+            "the model is the last finite one before it, which is of no use; create a new fleet "
+            "with a smaller --step-size (theory is stable), or write this model all the same with "
+            "--force"
+        )
     write_whole(out, b"".join(Tensor("model", best.token.model).chunks()))
     return best
 
@@ -98,15 +116,29 @@ def _copies(node: int, disk: Disk | None) -> list[Copy]:
 
 
 def trace(fleet: FleetFolder, *, missing: str = "refuse") -> Trace:
-    """Merge all nodes' logs into the trace that a simulation would have made: see `merge`."""
-    from levywalk.fleet.operate.merge import merge
+    """Merge all nodes' logs into the trace that a simulation would have made: see `merge`.
+
+    Damaged lines are left out: ``provenance["fleet"]["damaged"]`` lists them as (node, first line,
+    last line), and ``missing`` the steps that are in no other line.
+    """
+    from levywalk.fleet.operate.merge import merge, winning_chain
     from levywalk.fleet.setup.create import fleet_of
 
-    logs = read_logs(fleet)
+    damage: Damage = {}
+    logs = read_logs(fleet, damage)
     if not any(logs.values()):
         raise FleetProblem("no node has logged an update yet: the walk has not started")
+    whole = fleet_of(fleet.path)
+    if damage and missing == "refuse":
+        gaps = len(winning_chain(logs, whole.published).missing)
+        if gaps <= sum(one.lines for found in damage.values() for one in found):
+            missing = "mark"  # a few damaged lines are reported, and no reason to give up
     try:
-        return merge(logs, fleet_of(fleet.path), missing=missing)
+        found = merge(logs, whole, missing=missing)
+        found.provenance["fleet"]["damaged"] = [
+            [v, one.first, one.last] for v, all_of_it in sorted(damage.items()) for one in all_of_it
+        ]
+        return found
     except InvalidParameter as error:
         if missing == "refuse" and "missing='mark'" in str(error):
             raise FleetProblem(
@@ -115,11 +147,18 @@ def trace(fleet: FleetFolder, *, missing: str = "refuse") -> Trace:
         raise
 
 
-def read_logs(fleet: FleetFolder) -> dict[int, list[Line]]:
+def read_logs(fleet: FleetFolder, damage: Damage | None = None) -> dict[int, list[Line]]:
     """Read all logs up to a common point of the walk, so that no line is missing because one log
     was read earlier than another.
+
+    Parameters
+    ----------
+    damage
+        Where lines that cannot be read are noted, by node. None: they are an error.
     """
     first: dict[int, list[Line]] = {}
+    ends: dict[int, int] = {}
+    found: dict[int, list[LogDamage]] = {}
     readings = {
         v: StoreReader(file.state, fleet.manifest.digest, limits=fleet.manifest.limits)
         for v, file in fleet.files.items()
@@ -127,15 +166,22 @@ def read_logs(fleet: FleetFolder) -> dict[int, list[Line]]:
     }
     try:
         for v, reading in readings.items():
-            first[v] = list(reading.lines())
+            found[v] = []
+            noted = None if damage is None else found[v]
+            numbered = list(reading.numbered(damage=noted))
+            first[v] = [line for _, line in numbered]
+            ends[v] = max([n for n, _ in numbered[-1:]] + [one.last for one in found[v]], default=0)
         latest = max((_place(line) for lines in first.values() for line in lines), default=_NOWHERE)
         # Everything before the latest line of the first round was written before it, so the second
         # round finds it.
         for v, reading in readings.items():
-            first[v] += [line for line in reading.lines(len(first[v])) if _place(line) <= latest]
+            noted = None if damage is None else found[v]
+            first[v] += [line for line in reading.lines(ends[v], noted) if _place(line) <= latest]
     finally:
         for reading in readings.values():
             reading.close()
+    if damage is not None:
+        damage |= {v: noted for v, noted in found.items() if noted}
     return first
 
 

@@ -8,12 +8,15 @@ same, except for what is only in memory: the rate, the loss, and what the node w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from levywalk.errors import LevywalkError
+from levywalk.fleet.operate.lost_updates import lost_updates
+from levywalk.fleet.operate.stopped import stopped
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, Known, Own
 from levywalk.fleet.protocol.token import FIRST, Epoch
@@ -22,7 +25,7 @@ from levywalk.fleet.runtime.node_status import describe, running
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import NodeStoreError
-from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.reader import LogDamage, StoreReader
 
 PATIENCE = 1.0  # seconds to wait for a node's answer
 _AT_ONCE = 32  # number of nodes that are asked at the same time
@@ -40,6 +43,7 @@ class NodeView(NamedTuple):
     last: Visit | None  # the last line of its log
     error: str | None  # why its disk cannot be read
     name: str | None = None  # in the network file
+    continued: frozenset[Epoch] = frozenset()  # epochs that it ended as the holder, with a new one
 
     @property
     def tokens(self) -> list[dict[str, Any]]:
@@ -71,21 +75,30 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
     about = describe(Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
     lines: tuple[Archived | Began, ...] = ()
     last, error = None, None
+    continued: frozenset[Epoch] = frozenset()
     try:
         if (file.state / "state.db").exists():
             with StoreReader(file.state, manifest.digest, limits=manifest.limits) as reading:
-                lines = tuple(reading.without_visits())
-                last = reading.last_visit()
+                damage: list[LogDamage] = []
+                lines = tuple(reading.without_visits(damage))
+                last = reading.last_visit(damage)
+                continued = frozenset(reading.continued(file.id))
+                if damage:
+                    error = f"line {damage[0].first} of its log is damaged"
                 disk = reading.load() if answer is None else None
                 about = about if disk is None else describe(disk)
     except NodeStoreError as damage:
         error = str(damage)
     known = about if answer is None else answer
-    return NodeView(file.id, pid, answer is not None, known, lines, last, error, file.name)
+    return NodeView(
+        file.id, pid, answer is not None, known, lines, last, error, file.name, continued
+    )
 
 
-def fleet_status(views: Sequence[NodeView], manifest: Manifest, *, begun: bool) -> dict[str, Any]:
-    """Return the status of the fleet, ready for JSON."""
+def fleet_status(
+    views: Sequence[NodeView], manifest: Manifest, *, begun: bool, at: str = "DIR"
+) -> dict[str, Any]:
+    """Return the status of the fleet, ready for JSON; ``at`` is its folder as it must be typed."""
     epoch, base = _winner(views)
     tokens = [token for one in views for token in one.tokens if Epoch(*token["epoch"]) == epoch]
     finals = [token for token in tokens if any(token is one.about["final"] for one in views)]
@@ -95,6 +108,11 @@ def fleet_status(views: Sequence[NodeView], manifest: Manifest, *, begun: bool) 
     rates = [rate for about in answers if (rate := about["hops_per_second"]) is not None]
     losses = [about["loss"]["value"] for about in answers if about["loss"] is not None]
     up = [one.id for one in views if one.pid is not None]
+    lost = lost_updates(views, epoch, base, manifest.terms.renew_after)
+    waits = list(_waits(views, manifest, None if finals else holder, begun=begun))
+    dead = None
+    if not finals and (begun or tokens or epoch != FIRST):
+        dead = stopped(views, manifest, epoch, waits, at)
     return {
         "name": manifest.name,
         "run": manifest.run,
@@ -106,10 +124,14 @@ def fleet_status(views: Sequence[NodeView], manifest: Manifest, *, begun: bool) 
         "step": base if latest is None else latest["step"],
         "steps": manifest.published.steps,
         "transfers": 0 if latest is None else latest["transfers"],
-        "lost_updates": lost_updates(views),
+        "lost_updates": lost.certain,
+        "lost_updates_at_most": lost.at_most,
         "hops_per_second": None if not rates or finals else median(rates),
         "loss": fmean(losses) if losses else None,
-        "waits": list(_waits(views, manifest, None if finals else holder, begun=begun)),
+        "loss_is_infinite": math.inf in losses,
+        "diverged_at": None if latest is None else latest.get("diverged_at"),
+        "stopped": dead,
+        "waits": waits if dead is None else [dead, *waits],
         "nodes_up": len(up),
         "nodes_down": len(views) - len(up),
         "nodes": [_row(one, holder, guardian) for one in views],
@@ -137,6 +159,7 @@ def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, A
         "edges": {u: edge | {"why": edge.get("why", "")} for u, edge in edges.items()},
         "hops_per_second": about.get("hops_per_second"),
         "loss": None if loss is None else loss["value"],
+        "loss_is_infinite": loss is not None and loss["value"] == math.inf,
         "waits": about.get("waits"),
         "expires": about.get("expires"),
         "version": about.get("version"),
@@ -144,11 +167,19 @@ def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, A
     }
 
 
+def winning_epoch(views: Iterable[NodeView]) -> Epoch:
+    """Return the highest announced epoch."""
+    return _winner(views)[0]
+
+
 def _winner(views: Iterable[NodeView]) -> tuple[Epoch, int]:
     """Return the highest announced epoch, and the step at which it began."""
     found = [(Epoch(*one.about["epoch"]), int(one.about["base"])) for one in views]
     found += [
-        (line.epoch, line.base) for one in views for line in one.lines if isinstance(line, Began)
+        (line.epoch, line.base)
+        for one in views
+        for line in one.lines
+        if isinstance(line, Began) and line.possible
     ]
     return max(found, default=(FIRST, 0))
 
@@ -191,49 +222,6 @@ def _ended(views: Iterable[NodeView], final: Mapping[str, Any]) -> tuple[int | N
         ):
             return one.id, guardian if last == one.id else None
     return last, guardian
-
-
-def lost_updates(views: Iterable[NodeView]) -> int:
-    """Count the updates that are lost because a higher epoch has replaced theirs, each once.
-
-    The updates of an epoch are those from its base to the highest step of any of its copies: at a
-    dead holder, in an archive, or as the base of a later epoch. In the winning lineage, updates
-    beyond the base of the next epoch are lost. In other epochs all updates are lost.
-    """
-    views = list(views)
-    began = {line.epoch: line for one in views for line in one.lines if isinstance(line, Began)}
-    bases = {epoch: line.base for epoch, line in began.items()}
-    tops = dict(bases)
-    copies = [
-        (Epoch(*token["epoch"]), token["base"], token["step"])
-        for one in views
-        for token in one.tokens
-    ]
-    archived = [line.token for one in views for line in one.lines if isinstance(line, Archived)]
-    copies += [(token.epoch, token.base, token.step) for token in archived]
-    for epoch, base, step in copies:
-        bases[epoch] = base
-        tops[epoch] = max(tops.get(epoch, 0), step)
-    winner, base = _winner(views)
-    bases.setdefault(winner, base)
-    tops.setdefault(winner, base)
-    # An epoch that was never guarded has no logged parent: take the highest one with a lower
-    # counter.
-    parents = {
-        epoch: began[epoch].parent
-        if epoch in began
-        else max((other for other in bases if other.counter < epoch.counter), default=FIRST)
-        for epoch in bases
-    }
-    for epoch, parent in parents.items():
-        if parent in tops:
-            tops[parent] = max(tops[parent], bases[epoch])
-    ends = {winner: tops[winner]}
-    epoch, end = winner, bases[winner]
-    while (parent := parents.get(epoch, FIRST)) != FIRST and parent in bases:
-        ends[parent] = end
-        epoch, end = parent, min(end, bases[parent])
-    return sum(max(0, top - max(bases[epoch], ends.get(epoch, 0))) for epoch, top in tops.items())
 
 
 def _waits(

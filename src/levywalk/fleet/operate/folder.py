@@ -13,8 +13,8 @@ No supervisor is needed: nodes run on when the process that started them has end
 from __future__ import annotations
 
 import os
+import shlex
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,12 +24,13 @@ from typing import Any
 from levywalk.errors import InvalidParameter, LevywalkError
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status, look
 from levywalk.fleet.operate.log_text import short
-from levywalk.fleet.operate.node_processes import looks, reap, start_process, tail
+from levywalk.fleet.operate.node_processes import Starting, looks, reap, start_process, tail
 from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime import control
 from levywalk.fleet.runtime.node_status import running
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.fleet.storage.store import NodeStore
 from levywalk.whole_files import write_whole
 
 MANIFEST, BEGUN, LOG = "manifest.json", "begun", "node.log"
@@ -42,8 +43,8 @@ class FleetProblem(LevywalkError, RuntimeError):
     """The fleet cannot do what was asked; the message says which nodes, and why."""
 
 
-def _nothing(_: str) -> None:
-    pass
+def nothing_said(_: str) -> None:
+    """Report no progress."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ class FleetFolder:
 
     def status(self, patience: float = 1.0) -> dict[str, Any]:
         """Return the status of the fleet, ready for JSON: see `fleet_status`."""
-        return fleet_status(self.views(patience), self.manifest, begun=self.begun)
+        at = shlex.quote(str(self.path))
+        return fleet_status(self.views(patience), self.manifest, begun=self.begun, at=at)
 
     @property
     def begun(self) -> bool:
@@ -126,9 +128,9 @@ class FleetFolder:
 
     # Starting
 
-    def up(self, timeout: float = PATIENCE, say: Say = _nothing) -> list[int]:
+    def up(self, timeout: float = PATIENCE, say: Say = nothing_said) -> list[int]:
         """Start every node that does not run, wait until all answer, and start the walk if it has
-        not started.
+        not started. A node that is killed while this waits is started again.
 
         Returns
         -------
@@ -143,35 +145,31 @@ class FleetFolder:
         """
         until = time.monotonic() + timeout
         reap()
-        down = [v for v, file in self.files.items() if running(file.state) is None]
-        started = {v: start_process(self.place(v), self.log(v)) for v in down}
-        self._await_answers(started, until, say)
+        nodes = Starting(
+            lambda v: start_process(self.place(v), self.log(v)),
+            lambda v: running(self.files[v].state) is not None,
+        )
+        self._await_answers(nodes, until, say)
         if not self.begun and self.whole:
-            self._await_begin(until, say)
-        return down
+            self._await_begin(until, say, nodes)
+            self._await_answers(nodes, until, say)
+        return nodes.started
 
-    def _await_answers(
-        self, started: dict[int, subprocess.Popen[bytes]], until: float, say: Say
-    ) -> None:
-        waited, ended = set(self.files), {}
+    def _await_answers(self, nodes: Starting, until: float, say: Say) -> None:
+        """Wait until all nodes answer. Those that are killed meanwhile are started again."""
+        waited = set(self.files)
         for _ in looks(until):
-            for v, process in started.items():
-                # A node that another command has started meanwhile counts as well.
-                if (
-                    v in waited
-                    and process.poll() is not None
-                    and running(self.files[v].state) is None
-                ):
-                    waited.discard(v)
-                    ended[v] = process
-            waited = {v for v in waited if not self._answers(v)}
-            say(f"{len(self.files) - len(waited) - len(ended)} of {len(self.files)} nodes answer")
+            waited |= set(nodes.see_to(self.files))
+            waited = {v for v in waited if v not in nodes.ended and not self._answers(v)}
+            say(
+                f"{len(self.files) - len(waited) - len(nodes.ended)} of {len(self.files)} nodes "
+                "answer"
+            )
             if not waited:
                 break
         problems = [
-            f"node {v} ended with exit code {process.returncode}; the end of "
-            f"{self.log(v)}:\n{tail(self.log(v))}"
-            for v, process in sorted(ended.items())
+            f"node {v} ended with exit code {code}; the end of {self.log(v)}:\n{tail(self.log(v))}"
+            for v, code in sorted(nodes.ended.items())
         ]
         for v in sorted(waited):
             pid = running(self.files[v].state)
@@ -195,15 +193,17 @@ class FleetFolder:
 
     # Starting the walk
 
-    def begin(self, timeout: float = PATIENCE, say: Say = _nothing) -> bool:
+    def begin(self, timeout: float = PATIENCE, say: Say = nothing_said) -> bool:
         """Start the walk once all edges are up; return False if it had started before."""
         if self.begun:
             return False
         return self._await_begin(time.monotonic() + timeout, say)
 
-    def _await_begin(self, until: float, say: Say) -> bool:
+    def _await_begin(self, until: float, say: Say, nodes: Starting | None = None) -> bool:
         start = self.manifest.start
         for _ in looks(until):
+            if nodes is not None:
+                nodes.see_to(self.files)
             views = self.views()
             if any(one.tokens or one.about["epoch"] != list(FIRST) for one in views):
                 self._mark()
@@ -235,7 +235,9 @@ class FleetFolder:
 
     # Stopping
 
-    def stop(self, timeout: float = 30.0, *, force: bool = False, say: Say = _nothing) -> list[int]:
+    def stop(
+        self, timeout: float = 30.0, *, force: bool = False, say: Say = nothing_said
+    ) -> list[int]:
         """Stop every node that runs, and wait until its process has ended; return the stopped
         nodes.
 
@@ -340,6 +342,36 @@ class FleetFolder:
             )
         return told, down
 
+    def prune(
+        self,
+        *,
+        node: int | None = None,
+        keep_bytes: int | None = None,
+        older_than: float | None = None,
+    ) -> dict[int, int]:
+        """Remove the oldest visits from the nodes' logs; return how many, by node.
+
+        Parameters
+        ----------
+        keep_bytes
+            About how much of each log stays.
+        older_than
+            Seconds: visits that were made earlier go.
+        """
+        found = {}
+        for v in self.files if node is None else [self.check(node).id]:
+            state, total = self.files[v].state, 0
+            limits = {"keep_bytes": keep_bytes, "older_than": older_than}
+            if running(state) is not None:
+                while done := control.ask(state, "prune", timeout=60.0, **limits)["removed"]:
+                    total += done
+            elif (state / "state.db").exists():
+                with NodeStore(state, self.manifest.digest, limits=self.manifest.limits) as store:
+                    while done := store.prune(keep_bytes=keep_bytes, older_than=older_than):
+                        total += done
+            found[v] = total
+        return found
+
     def leave(self, node: int) -> None:
         """Ask a node to leave: it accepts no model any more, hands over what it has and closes its
         edges.
@@ -363,7 +395,7 @@ class FleetFolder:
         ]
 
 
-def begin_at(path: str | Path, timeout: float = PATIENCE, say: Say = _nothing) -> bool:
+def begin_at(path: str | Path, timeout: float = PATIENCE, say: Say = nothing_said) -> bool:
     """Start the walk at the node of a node file, once its own edges are up; return False if it had
     started before.
     """

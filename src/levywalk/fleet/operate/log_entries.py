@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from levywalk.fleet.operate.log_text import sentence
+from levywalk.printable import printable
 
 _PAUSE = 0.2  # seconds between two looks for new lines
 
@@ -100,7 +101,7 @@ def in_words(entry: Mapping[str, Any]) -> str:
         )
     mark = {"warning": "! ", "error": "✗ "}.get(str(entry["level"]), "")
     when = str(entry["time"])[:23].replace("T", " ")
-    return f"{when:23}  node {entry['node']:>3}  {mark}{said}"
+    return printable(f"{when:23}  node {entry['node']:>3}  {mark}{said}")
 
 
 _ALWAYS = ("time", "level", "node", "event")

@@ -78,6 +78,10 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "regenerated": lambda a: (
         f"restores the model from its copy of step {a['step']}: node {a['holder']} is silent"
     ),
+    "revived": lambda a: (
+        f"continues from its copy of step {a['step']} of {named(a['epoch'])}, on the operator's "
+        "word"
+    ),
     "guardian gone": lambda a: (
         f"continues without its guardian, node {a['guardian']}, which is gone"
     ),
@@ -119,5 +123,13 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "expires soon": lambda a: a["message"],
     "disk full": lambda a: a["message"],
+    "no file descriptors": lambda a: a["message"],
+    "metrics wait": lambda a: f"cannot answer questions for metrics: {a['why']}",
+    "orders wait": lambda a: f"cannot answer orders: {a['why']}",
+    "no step seen": lambda a: (
+        f"has seen no step of the walk for {a['seconds']:g} s: has it stopped? See levywalk fleet "
+        "status"
+    ),
+    "trouble": lambda a: f"has met an error and goes on: {a['message']}",
     "cannot run": lambda a: f"cannot run: {a['message']}",
 }

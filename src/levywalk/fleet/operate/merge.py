@@ -109,7 +109,8 @@ def winning_chain(logs: Logs, published: PublishedWalk) -> Chain:
     lines: dict[Epoch, dict[int, tuple[int, Visit]]] = {}
     for v, line in _lines(logs):
         if isinstance(line, Began):
-            began[line.epoch] = line
+            if line.possible:
+                began[line.epoch] = line
         elif isinstance(line, Visit):
             steps = lines.setdefault(Epoch(*line.token_epoch), {})
             if line.step in steps:

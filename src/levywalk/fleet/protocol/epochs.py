@@ -61,12 +61,16 @@ class Epochs(Membership):
             self.told = set()
         self._put("known", Known(epoch, base))
 
+    def _next_epoch(self, token: Token) -> Epoch:
+        """Return the epoch in which this node would restore a token."""
+        counter = max(self.disk.known.epoch.counter, token.epoch.counter) + 1
+        return Epoch(counter, token.seq, self.id)
+
     def _bring_back(
         self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]
     ) -> None:
         """Restore a token from a copy, in a new epoch."""
-        counter = max(self.disk.known.epoch.counter, token.epoch.counter) + 1
-        fresh = token._replace(epoch=Epoch(counter, token.seq, self.id), base=token.step)
+        fresh = token._replace(epoch=self._next_epoch(token), base=token.step)
         self._seek(fresh, parent, to, now, avoid)
 
     def _seek(self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]) -> None:

@@ -87,6 +87,14 @@ class Gone(NamedTuple):
     node: int
 
 
+class Revive(NamedTuple):
+    """The operator says that no node can continue the walk, and that this copy, which is on this
+    node's disk, shall become a new epoch.
+    """
+
+    token: Token
+
+
 class Joins(NamedTuple):
     """The operator adds an edge to a node."""
 
@@ -97,4 +105,4 @@ class Leaves(NamedTuple):
     """The operator removes this node."""
 
 
-Event = Start | Genesis | Got | Timer | Turn | Reached | Silent | Gone | Joins | Leaves
+Event = Start | Genesis | Got | Timer | Turn | Reached | Silent | Gone | Revive | Joins | Leaves

@@ -4,7 +4,7 @@ holder is dead.
 
 from __future__ import annotations
 
-from levywalk.fleet.protocol.events import Silent
+from levywalk.fleet.protocol.events import Revive, Silent
 from levywalk.fleet.protocol.messages import (
     Alive,
     Certificate,
@@ -16,8 +16,17 @@ from levywalk.fleet.protocol.messages import (
     Renewed,
 )
 from levywalk.fleet.protocol.next_node import NextNode
-from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, HeldStatus, RegisterValue
-from levywalk.fleet.protocol.token import Epoch
+from levywalk.fleet.protocol.records import (
+    NOBODY,
+    REVIVED,
+    Archived,
+    Began,
+    Disk,
+    Guarded,
+    HeldStatus,
+    RegisterValue,
+)
+from levywalk.fleet.protocol.token import Epoch, Token
 
 
 class Guardian(NextNode):
@@ -105,10 +114,33 @@ class Guardian(NextNode):
         )
         self._bring_back(copy, copy.epoch, NOBODY, now, avoid=(guarded.holder,))
 
+    def _revive(self, event: Revive, now: float) -> None:
+        """Make a copy a new epoch, on the operator's word.
+
+        It is a restored token like that of a guardian: it is not used before another node guards
+        it, and if the operator is wrong, so that a token still lives, that one is of a lower epoch
+        and is archived. An empty register of this node is closed in the same transaction, so that
+        it never releases what it has given up.
+        """
+        held, guarded, token = self.disk.held, self.disk.guarded, event.token
+        if self.disk.final is not None or self.published.refuses(token) is not None:
+            return
+        if held is not None and held.status != HeldStatus.PREPARED:
+            return
+        if guarded is not None and guarded.register is None:
+            self._put("guarded", guarded._replace(register=RegisterValue.REGENERATED))
+        self._lines.append(Archived(token, REVIVED, self._next_epoch(token), 0))
+        self._record("revived", epoch=token.epoch, seq=token.seq, step=token.step)
+        self._bring_back(token, token.epoch, NOBODY, now, avoid=())
+
     def _guard(self, sender: int, message: Guard, now: float) -> None:
         """Become the guardian of a neighbour's token, the first one or a restored one."""
         token = message.token
         if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
+            return
+        if not message.parent < token.epoch:
+            why = f"epoch {tuple(token.epoch)} cannot come from epoch {tuple(message.parent)}"
+            self._record("refused", sender=sender, why=why)
             return
         guarded = self.disk.guarded
         if guarded is not None and guarded.copy.epoch == token.epoch:
@@ -127,3 +159,22 @@ class Guardian(NextNode):
         self.holder_heard, self.activated = now, True
         self._send(sender, Guarding(token.epoch, token.seq))
         self._announce(now)
+
+
+def best_copy(disk: Disk) -> Token | None:
+    """Return the newest token on a disk that the node does not use itself: the copy that it guards,
+    or a token that is prepared; None if it has none, or uses one.
+
+    Examples
+    --------
+    >>> from levywalk.fleet.protocol.records import Known, Own
+    >>> from levywalk.fleet.protocol.token import FIRST
+    >>> best_copy(Disk(Known(FIRST, 0), Own(2, 0, leaving=False), {})) is None
+    True
+    """
+    held, guarded = disk.held, disk.guarded
+    if disk.final is not None or (held is not None and held.status != HeldStatus.PREPARED):
+        return None
+    copies = [] if held is None else [held.token]
+    copies += [] if guarded is None else [guarded.copy]
+    return max(copies, key=lambda token: (token.epoch, token.step, token.seq), default=None)

@@ -19,6 +19,7 @@ from levywalk.fleet.protocol.events import (
     Joins,
     Leaves,
     Reached,
+    Revive,
     SetTimer,
     Silent,
     Start,
@@ -96,6 +97,7 @@ class Node(HandOff):
             Reached: self._reached,
             Silent: self._silent,
             Gone: self._gone,
+            Revive: self._revive,
             Joins: self._joins,
             Leaves: self._leaves,
         }

@@ -12,6 +12,7 @@ from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.token import Epoch, Token
 
 NOBODY = -1
+REVIVED = "revived"  # of an archived token: the operator has made it a new epoch
 
 
 class HeldStatus(StrEnum):
@@ -119,6 +120,20 @@ class Began(NamedTuple):
     epoch: Epoch
     parent: Epoch
     base: int
+
+    @property
+    def possible(self) -> bool:
+        """Whether the parent is an earlier epoch. Readers that follow parents leave out a line of
+        which this is not true, since they would never come to an end.
+
+        Examples
+        --------
+        >>> Began(Epoch(1, 7, 3), Epoch(0, 0, 2), 41).possible
+        True
+        >>> Began(Epoch(1, 7, 3), Epoch(1, 7, 3), 41).possible
+        False
+        """
+        return self.parent < self.epoch
 
 
 Line = Visit | Archived | Began

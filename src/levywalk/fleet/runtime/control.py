@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from levywalk.errors import InvalidParameter, LevywalkError
+from levywalk.fleet.runtime.few_connections import FewConnections, Report
 
 SOCKET = "control"
 MOST = 1 << 20  # largest question or answer, in bytes
+_MOST_LINES = 32  # connections at a time
 _LONGEST = 100  # longest path of a socket that every system accepts, in bytes
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
@@ -73,7 +75,7 @@ def _address(state: Path) -> Iterator[str]:
         os.close(folder)
 
 
-async def serve(state: Path, answer: Answer) -> asyncio.Server:
+def serve(state: Path, answer: Answer, report: Report) -> FewConnections:
     """Answer questions.
 
     The caller has the folder's lock, so a socket that is already there is a leftover.
@@ -84,6 +86,7 @@ async def serve(state: Path, answer: Answer) -> asyncio.Server:
     try:
         with _address(state) as address:
             line.bind(address)
+            line.listen(_MOST_LINES)
     except OSError as error:
         line.close()
         raise InvalidParameter(
@@ -93,13 +96,10 @@ async def serve(state: Path, answer: Answer) -> asyncio.Server:
         os.umask(mask)
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            found = _answered(await reader.readline(), answer)
-            writer.write(json.dumps(found).encode() + b"\n")
-            await writer.drain()
-        writer.close()
+        found = _answered(await reader.readline(), answer)
+        writer.write(json.dumps(found).encode() + b"\n")
 
-    return await asyncio.start_unix_server(connected, sock=line, limit=MOST)
+    return FewConnections(line, connected, most=_MOST_LINES, limit=MOST, report=report)
 
 
 def _answered(question: bytes, answer: Answer) -> dict[str, Any]:

@@ -5,24 +5,36 @@ and ``GET /healthz`` for probes.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import math
+import socket
 import time
 from typing import TYPE_CHECKING
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.records import HeldStatus
+from levywalk.fleet.runtime.few_connections import FewConnections
 
 if TYPE_CHECKING:
     from levywalk.fleet.runtime.process import Process
 _PATIENCE = 5.0  # seconds for a request to arrive
+_MOST = 16  # connections at a time; any user of the machine may open them
 _ABOUT = {
     "up_seconds": ("gauge", "Seconds since the process started."),
     "epoch": ("gauge", "How often the token was restored, as far as this node knows."),
     "holds_token": ("gauge", "1 while this node holds the token."),
     "guards_token": ("gauge", "1 while this node guards the token."),
     "finished": ("gauge", "1 when this node knows the end of the walk."),
+    "diverged": (
+        "gauge",
+        "1 if the last model at this node has overflowed: it is not updated any more.",
+    ),
     "step": ("gauge", "Updates of the last model at this node."),
     "transfers": ("gauge", "Hand-offs of the last model at this node."),
+    "silence_seconds": ("gauge", "Seconds since this node last saw a step of the walk."),
+    "stalled": (
+        "gauge",
+        "1 if this node has seen no step for so long that the walk seems to have stopped.",
+    ),
     "neighbours": ("gauge", "Neighbours in the node file."),
     "neighbours_connected": ("gauge", "Neighbours that are connected now."),
     "out_of_order": ("gauge", "1 while the node waits after an error, such as a full disk."),
@@ -49,10 +61,11 @@ def text(process: Process) -> str:
     for name, value in _values(process).items():
         kind, about = _ABOUT[name]
         full = f"levywalk_{name}"
+        number = "+Inf" if value == math.inf else f"{value:.17g}"
         lines += [
             f"# HELP {full} {about}",
             f"# TYPE {full} {kind}",
-            f'{full}{{node="{process.file.id}"}} {value:.17g}',
+            f'{full}{{node="{process.file.id}"}} {number}',
         ]
     return "\n".join(lines) + "\n"
 
@@ -70,8 +83,11 @@ def _values(process: Process) -> dict[str, float]:
         "holds_token": float(holds),
         "guards_token": float(guards),
         "finished": float(disk.final is not None),
+        "diverged": float(seen is not None and seen.diverged_at >= 0),
         "step": 0 if seen is None else seen.step,
         "transfers": 0 if seen is None else seen.transfers,
+        "silence_seconds": process.sightings.silence(),
+        "stalled": float(process.stalled),
         "neighbours": len(file.neighbours),
         "neighbours_connected": sum(link.open for link in links),
         "out_of_order": float(bool(process.out_of_order)),
@@ -89,26 +105,25 @@ def _values(process: Process) -> dict[str, float]:
     return values
 
 
-async def serve(address: str, process: Process) -> asyncio.Server:
+def serve(address: str, process: Process) -> FewConnections:
     """Answer requests until the server is closed."""
     host, _, port = address.rpartition(":")
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(
-            OSError,
-            ValueError,
-            TimeoutError,
-            asyncio.LimitOverrunError,
-            asyncio.IncompleteReadError,
-        ):
-            async with asyncio.timeout(_PATIENCE):
-                head = await reader.readuntil(b"\r\n\r\n")
-            writer.write(_response(head, process))
-            await writer.drain()
-        writer.close()
+        async with asyncio.timeout(_PATIENCE):
+            head = await reader.readuntil(b"\r\n\r\n")
+        writer.write(_response(head, process))
 
     try:
-        return await asyncio.start_server(connected, host.strip("[]"), int(port), limit=16 * 1024)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host.strip("[]"), int(port)), family=family)
+        return FewConnections(
+            listening,
+            connected,
+            most=_MOST,
+            limit=16 * 1024,
+            report=lambda why: process.log("metrics wait", level="warning", why=why),
+        )
     except OSError as error:
         raise InvalidParameter(
             f"metrics {address} cannot be listened on ({error.strerror or error}): change it in "

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from levywalk.fleet.protocol.messages import Certificate
-from levywalk.fleet.protocol.records import NOBODY, Disk, Guarded, Held, HeldStatus
+from levywalk.fleet.protocol.records import NOBODY, Disk, Guarded, Held, HeldStatus, RegisterValue
 from levywalk.fleet.protocol.token import Token
 
 
@@ -48,6 +48,7 @@ def _token(token: Token) -> dict[str, Any]:
         "step": token.step,
         "transfers": token.transfers,
         "jumping": token.jumping,
+        "diverged_at": None if token.diverged_at < 0 else token.diverged_at,
     }
 
 
@@ -83,6 +84,20 @@ def waits_for(disk: Disk, connected: set[int], renew_after: int) -> str | None:
         if node != NOBODY and node not in connected:
             return f"waits for {what}, node {node}, which does not answer"
     return None
+
+
+def needed_nodes(disk: Disk) -> set[int]:
+    """Return the nodes without which the token at this node, or the one that it guards, cannot go
+    on.
+    """
+    needed = set()
+    if disk.held is not None:
+        prepared = disk.held.status == HeldStatus.PREPARED
+        needed.add(disk.held.giver if prepared else disk.held.guardian)
+    guarded = disk.guarded
+    if guarded is not None and guarded.register != RegisterValue.REGENERATED and disk.final is None:
+        needed.add(guarded.holder)
+    return needed
 
 
 def running(state: Path) -> int | None:

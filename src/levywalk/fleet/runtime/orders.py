@@ -8,7 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.protocol.events import Event, Genesis, Gone, Leaves
+from levywalk.fleet.protocol.events import Event, Genesis, Gone, Leaves, Revive
+from levywalk.fleet.protocol.guardian import best_copy
+from levywalk.fleet.protocol.records import HeldStatus
+from levywalk.fleet.protocol.surviving import token_of
 from levywalk.fleet.runtime.node_status import describe, waits_for
 from levywalk.version import __version__
 
@@ -28,6 +31,8 @@ class Orders:
             "status": lambda _: self.status(),
             "begin": self._begin,
             "gone": self._gone,
+            "revive": self._revive,
+            "prune": self._prune,
             "leave": lambda _: self._ordered(Leaves()),
             "stop": self._stop,
         }
@@ -69,6 +74,39 @@ class Orders:
             )
         return self._ordered(Gone(node))
 
+    def _revive(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Make a copy on this node's disk a new epoch."""
+        disk, number = self.process.node.disk, asked.get("line")
+        if disk.final is not None:
+            raise InvalidParameter(f"the walk is over, as node {self.process.file.id} knows")
+        if disk.held is not None and disk.held.status != HeldStatus.PREPARED:
+            raise InvalidParameter(
+                f"node {self.process.file.id} holds the model and can continue by itself"
+            )
+        if number is None:
+            token = best_copy(disk)
+        elif type(number) is int:
+            line = next(self.process.store.lines(number - 1), None)
+            token = None if line is None else token_of(line, self.process.manifest.published)
+        else:
+            raise InvalidParameter(f"line must be a number, got {number!r}")
+        if token is None:
+            raise InvalidParameter(f"node {self.process.file.id} has no copy there")
+        why = self.process.manifest.published.refuses(token)
+        if why is not None:
+            raise InvalidParameter(f"the copy of node {self.process.file.id} is not valid: {why}")
+        return self._ordered(Revive(token)) | {"step": token.step, "epoch": list(token.epoch)}
+
+    def _prune(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Remove old visits from the log."""
+        limits = {name: asked.get(name) for name in ("keep_bytes", "older_than")}
+        for name, value in limits.items():
+            if value is not None and (type(value) not in (int, float) or not value >= 0):
+                raise InvalidParameter(f"{name} must be a number of at least 0, got {value!r}")
+        if self.process.out_of_order or self.process.failed:
+            raise InvalidParameter("not done: see the node's log, and try again")
+        return {"removed": self.process.store.prune(**limits)}
+
     def _stop(self, asked: dict[str, Any]) -> dict[str, Any]:
         asyncio.get_running_loop().call_soon(self.process.over.set)
         return {"done": True}
@@ -90,6 +128,8 @@ class Orders:
             "expires": self.process.identity.certificate.not_valid_after_utc.isoformat(),
             "hops_per_second": self.process.sightings.rate(),
             "loss": self.process.sightings.loss(),
+            "silence": self.process.sightings.silence(),
+            "patience": self.process.sightings.patience(self.process.manifest.terms.dead_after),
             "waits": self.process.out_of_order or waits,
             "counts": dict(self.process.counts),
         }

@@ -1,9 +1,14 @@
-"""Refuse messages with impossible counters.
+"""Refuse messages with impossible counters, and too many new epochs from one neighbour.
 
-Counters only grow, so a false one would stay for ever.
+Counters only grow, so a false one would stay for ever. A new epoch makes a node archive the models
+of older ones, so epochs without end would fill its disk. To refuse a message is always safe: for
+the protocol it is a message that was lost.
 """
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
 
 from levywalk.fleet.protocol.messages import (
     Activate,
@@ -44,3 +49,53 @@ def _epoch(message: Message) -> Epoch:
     if isinstance(message, Released | Activate | Certified):
         return message.certificate.epoch
     return message.epoch
+
+
+class EpochBudget:
+    """Limits how many new epochs one neighbour may bring about.
+
+    An honest neighbour needs about one per ``dead_after``, when a node has died.
+
+    Parameters
+    ----------
+    dead_after
+        Seconds after which a neighbour may bring about one more.
+    burst
+        How many it may bring about at once.
+
+    Examples
+    --------
+    >>> at = 0.0
+    >>> budget = EpochBudget(60.0, burst=1, clock=lambda: at)
+    >>> budget.count(3)
+    >>> budget.exhausted(3), budget.exhausted(4)
+    (True, False)
+    >>> at = 60.0
+    >>> budget.exhausted(3)
+    False
+    """
+
+    def __init__(
+        self, dead_after: float, burst: int = 32, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.dead_after, self.burst, self._clock = dead_after, burst, clock
+        self._left: dict[int, tuple[float, float]] = {}  # by neighbour: how many are left, and when
+
+    def refuses(self, disk: Disk, node: int, message: Message) -> str | None:
+        """Return why a message of a new epoch comes too soon, or None."""
+        epoch = _epoch(message)
+        if epoch > disk.known.epoch and self.exhausted(node):
+            return f"epoch {tuple(epoch)} is one of too many: at most {self.burst} at once"
+        return None
+
+    def exhausted(self, node: int) -> bool:
+        """Return whether a neighbour must wait."""
+        return self._now_left(node) < 1.0
+
+    def count(self, node: int) -> None:
+        """Note that a neighbour has brought about a new epoch."""
+        self._left[node] = self._now_left(node) - 1.0, self._clock()
+
+    def _now_left(self, node: int) -> float:
+        left, since = self._left.get(node, (float(self.burst), 0.0))
+        return min(self.burst, left + (self._clock() - since) / self.dead_after)

@@ -22,6 +22,7 @@ import traceback
 import warnings
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from levywalk.draws import Domain, Key
 from levywalk.errors import InvalidParameter, LevywalkError
@@ -50,23 +51,25 @@ from levywalk.fleet.protocol.messages import (
 )
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_step import NodeSite
-from levywalk.fleet.protocol.records import Disk, Edge, HeldStatus, Known, Own, RegisterValue
+from levywalk.fleet.protocol.records import Disk, Edge, Known, Own
 from levywalk.fleet.protocol.token import FIRST
 from levywalk.fleet.runtime import control, metrics
+from levywalk.fleet.runtime.few_connections import SpareDescriptors
 from levywalk.fleet.runtime.incarnation import Incarnation
 from levywalk.fleet.runtime.launch import ENVIRONMENT, command
 from levywalk.fleet.runtime.log_writer import LogWriter
-from levywalk.fleet.runtime.node_status import is_dead
+from levywalk.fleet.runtime.node_status import is_dead, needed_nodes
 from levywalk.fleet.runtime.orders import Orders
 from levywalk.fleet.runtime.own_data import own_problem, scores
-from levywalk.fleet.runtime.plausible import implausible
+from levywalk.fleet.runtime.plausible import EpochBudget, implausible
 from levywalk.fleet.runtime.sightings import Sightings
 from levywalk.fleet.runtime.transport import Transport
 from levywalk.fleet.runtime.wire import Hello
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
-from levywalk.fleet.storage.errors import DiskFull, NodeStoreError
+from levywalk.fleet.storage.errors import DiskFull, NoDescriptors, NodeStoreError
 from levywalk.fleet.storage.store import NodeStore, whole
+from levywalk.printable import printable
 from levywalk.version import __version__
 from levywalk.whole_files import write_whole
 
@@ -107,6 +110,9 @@ class Process:
         self.orders = Orders(self)
         self.hellos: dict[int, Hello] = {}  # the last hello of each neighbour
         self.out_of_order = self.failed = ""
+        self._told_stall = False
+        self.spare = SpareDescriptors()
+        self.epochs = EpochBudget(manifest.terms.dead_after)
         self.over = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._due = float("inf")
@@ -190,6 +196,9 @@ class Process:
         try:
             effects = self._received(event)
             self._persist([effect for effect in effects if type(effect) is Persist])
+        except NoDescriptors as error:
+            self._begin_again("no file descriptors", str(error))
+            return
         except DiskFull as error:
             self._begin_again("disk full", str(error))
             return
@@ -258,6 +267,11 @@ class Process:
         )
 
     def _time(self) -> None:
+        try:
+            self.store.check_there()  # also if there is nothing to write
+        except NodeStoreError as error:
+            self._fail(error)
+            return
         late = time.monotonic() - self._due
         if late > max(self.manifest.terms.heartbeat, self.manifest.terms.dead_after / 4):
             # This process itself was stopped, or the machine slept: nobody else is considered dead
@@ -266,7 +280,21 @@ class Process:
             self.event(Start())
         else:
             self._report_dead_neighbours()
+            self._report_stall()
             self.event(Timer())
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the walk has begun, is not over, and no step was seen here for very long."""
+        disk, seen = self.node.disk, self.sightings
+        begun = disk.final is None and disk.known.epoch != FIRST
+        return begun and seen.silence() > seen.patience(self.manifest.terms.dead_after)
+
+    def _report_stall(self) -> None:
+        if self.stalled and not self._told_stall:
+            seconds = round(self.sightings.silence(), 1)
+            self.log("no step seen", level="warning", seconds=seconds)
+        self._told_stall = self.stalled
 
     def _report_dead_neighbours(self) -> None:
         """Tell the state machine that a neighbour on this machine is gone, if its process has not
@@ -275,18 +303,7 @@ class Process:
         disconnected. When it starts again, it learns of the new epoch before it can act in the old
         one.
         """
-        disk, now = self.node.disk, time.monotonic()
-        needed = set()
-        if disk.held is not None:
-            needed.add(
-                disk.held.giver if disk.held.status == HeldStatus.PREPARED else disk.held.guardian
-            )
-        if (
-            disk.guarded is not None
-            and disk.guarded.register != RegisterValue.REGENERATED
-            and disk.final is None
-        ):
-            needed.add(disk.guarded.holder)
+        needed, now = needed_nodes(self.node.disk), time.monotonic()
         for peer in self.file.neighbours:
             silent = now - self.node.heard.get(peer.id, now) > self.manifest.terms.dead_after
             if peer.id in needed and silent and peer.state is not None and is_dead(peer.state):
@@ -305,15 +322,20 @@ class Process:
         self.out_of_order = what
         if self._timer is not None:
             self._timer.cancel()
+        self.spare.give_up()
         try:
             disk = self.store.load()
             assert disk is not None
             self.node = self._node(disk)
+        except NoDescriptors:
+            asyncio.get_running_loop().call_later(_PAUSE, self._begin_again, what, message)
+            return
         except Exception as error:
             self._fail(NodeStoreError(str(error)))
             return
 
         def again() -> None:
+            self.spare.take_back()
             self.out_of_order = ""
             self.event(Start())
             for u, link in self.transport.links.items():
@@ -350,12 +372,16 @@ class Process:
 
     def got(self, node: int, message: Message) -> None:
         """A message has arrived."""
+        before = self.node.disk.known.epoch
         why = implausible(self.node.disk, self.manifest.nodes, node, message)
+        why = why or self.epochs.refuses(self.node.disk, node, message)
         if why is not None:
             self.counts["refused"] += 1
             self.log("refused", level="warning", sender=node, why=why)
             return
         self.event(Got(node, message))
+        if self.node.disk.known.epoch > before:
+            self.epochs.count(node)
 
     def part_received(self, node: int) -> None:
         """A part of a large message has arrived, so its sender is alive."""
@@ -378,14 +404,24 @@ class Process:
 
     # Running
 
+    def _trouble(self, loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
+        """Report an error in a task of the loop, in the log with its limits and not beside it."""
+        error = about.get("exception")
+        self.log("trouble", level="warning", message=f"{about.get('message')}: {error!r}")
+
     async def live(self) -> None:
         """Run the node until it is told to stop."""
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._trouble)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.over.set)
         await self.transport.start()
-        shown = None if self.file.metrics is None else await metrics.serve(self.file.metrics, self)
-        orders = await control.serve(self.file.state, self.orders.answer)
+        shown = None if self.file.metrics is None else metrics.serve(self.file.metrics, self)
+        orders = control.serve(
+            self.file.state,
+            self.orders.answer,
+            lambda why: self.log("orders wait", level="warning", why=why),
+        )
         self.log(
             "started",
             version=__version__,
@@ -431,7 +467,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (LevywalkError, NodeStoreError) as error:
         line = json.dumps({"level": "error", "event": "cannot run", "message": str(error)})
         print(line, flush=True)  # noqa: T201
-        print(f"Error: {error}", file=sys.stderr)  # noqa: T201
+        print(f"Error: {printable(str(error), lines=True)}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
 

@@ -9,10 +9,14 @@ import time
 from collections import deque
 from typing import Any
 
+import numpy as np
+
 from levywalk.fleet.protocol.records import Disk, HeldStatus
 from levywalk.fleet.protocol.token import Token
 from levywalk.problem import Problem
 
+DEATHS = 3.0  # times ``dead_after`` without a step: the walk seems to have stopped …
+VISITS = 10.0  # … and times the longest time between two steps that this node has seen
 _WINDOW = 30.0  # seconds over which hand-offs are counted
 
 
@@ -28,9 +32,43 @@ class Sightings:
         self.taken: Token | None = (
             None  # the last token that arrived, before this node's own update
         )
+        self.progress_at = time.monotonic()  # when a step of the walk was last seen here
+        self.longest = 0.0  # the longest time between two steps that were seen here
+        self._mark = self._progress(disk)
+
+    @staticmethod
+    def _progress(disk: Disk) -> tuple[object, ...]:
+        """Return what changes with every step that a node can see: the token while it is here, the
+        copy that it guards, the highest epoch, the end.
+        """
+        held, guarded = disk.held, disk.guarded
+        return (
+            disk.known.epoch,
+            None if held is None else (held.token.epoch, held.token.seq, held.token.step),
+            None
+            if guarded is None
+            else (guarded.copy.seq, guarded.copy.step, guarded.register is None),
+            disk.final is not None,
+        )
+
+    def silence(self) -> float:
+        """Return for how many seconds no step of the walk was seen here."""
+        return time.monotonic() - self.progress_at
+
+    def patience(self, dead_after: float) -> float:
+        """Return after how many seconds without a step the walk seems to have stopped: longer than
+        a death takes to be noticed and repaired, and much longer than any time between two visits
+        so far.
+        """
+        return max(DEATHS * dead_after, VISITS * self.longest)
 
     def look(self, disk: Disk) -> None:
         """Remember the token while it is here, for the status and the metrics."""
+        mark = self._progress(disk)
+        if mark != self._mark:
+            now = time.monotonic()
+            self.longest = max(self.longest, now - self.progress_at)
+            self._mark, self.progress_at = mark, now
         if disk.held is not None and disk.held.status == HeldStatus.PREPARED:
             self.taken = disk.held.token
             return
@@ -61,9 +99,13 @@ class Sightings:
     def loss(self) -> dict[str, Any] | None:
         """Return this node's own loss of the last model that it received, before its own update.
 
-        A node without data has none.
+        A node without data has none. As in a simulation, the loss is infinite once the model has
+        diverged, and where it cannot be computed because the model is too large.
         """
         if self.taken is None or self.problem is None:
             return None
-        value = float(self.problem.local_loss(0, self.taken.model))
-        return {"step": self.taken.step, "value": value} if math.isfinite(value) else None
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(self.problem.local_loss(0, self.taken.model))
+        if self.taken.diverged_at >= 0 or not math.isfinite(value):
+            value = math.inf
+        return {"step": self.taken.step, "value": value}

@@ -26,6 +26,7 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
 
 import grpc
@@ -39,6 +40,7 @@ from levywalk.fleet.identity.errors import IdentityError
 from levywalk.fleet.identity.node_identity import Identity
 from levywalk.fleet.protocol.messages import Activate, Certified, Message, Prepare
 from levywalk.fleet.protocol.tensors import Malformed
+from levywalk.fleet.runtime.doorkeeper import Address, Doorkeeper, address_of, connections_allowed
 from levywalk.fleet.runtime.link import Call, Flood, Late, Link, Outgoing, first_frame, send_waiting
 from levywalk.fleet.runtime.wire import (
     FORMAT,
@@ -170,6 +172,7 @@ class Transport:
                 self._learn(node, der)
         self._learned = learned
         self._tasks: set[asyncio.Task[None]] = set()
+        self._inside: list[Address | None] = []  # the far ends of neighbours' streams
         self._server: Any = None
         self._channels: list[Any] = []
 
@@ -177,10 +180,7 @@ class Transport:
         """Listen, and connect to the neighbours with higher ids."""
         tls = self.identity.tls()
         most = STREAMS * len(self.links) + 16
-        limit = (
-            "grpc.max_allowed_incoming_connections",
-            most + 64,
-        )  # so that strangers cannot use up all file descriptors
+        limit = ("grpc.max_allowed_incoming_connections", connections_allowed(most))
         self._server = grpc.aio.server(options=(*_OPTIONS, limit), maximum_concurrent_rpcs=most)
         talk = grpc.stream_stream_rpc_method_handler(self._serve)
         self._server.add_generic_rpc_handlers(
@@ -201,6 +201,9 @@ class Transport:
                 "address of this node"
             )
         await self._server.start()
+        told = partial(self.heard.closed, -1)
+        watching = Doorkeeper(bound).watch(len(self.links), self._inside, told)
+        self._tasks.add(asyncio.create_task(watching))
         dial = grpc.ssl_channel_credentials(tls.authority, tls.key, tls.certificate)
         for node, link in self.links.items():
             if self.id < node:
@@ -280,9 +283,14 @@ class Transport:
     async def _serve(self, _: Any, context: Any) -> None:
         """Handle a stream that a neighbour has opened."""
         link: Link | None = None
+        far = address_of(context.peer())
         try:
             link = self._caller(context.auth_context())
-            await self._talk(link, context)
+            self._inside.append(far)
+            try:
+                await self._talk(link, context)
+            finally:
+                self._inside.remove(far)
             self._closed(link, context, "the other end has closed the stream")
         except LevywalkError as error:
             text = str(error)

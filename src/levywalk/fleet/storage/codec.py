@@ -26,6 +26,7 @@ from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import (
+    REVIVED,
     Archived,
     Began,
     Edge,
@@ -50,6 +51,7 @@ from levywalk.fleet.storage.field_kinds import (
     FieldKind,
     FieldReader,
     FieldWriter,
+    FlatField,
     Get,
     NothingField,
     NumbersField,
@@ -57,12 +59,13 @@ from levywalk.fleet.storage.field_kinds import (
     Put,
     RecordField,
     ScoresField,
+    VarintField,
 )
 from levywalk.fleet.storage.limits import ANY, Limits
 
 FORMAT = 1
 _STATUSES = tuple(HeldStatus)  # in this order: a new one goes to the end
-_OVERTAKEN = (*_STATUSES, "guarded", "final")
+_OVERTAKEN = (*_STATUSES, "guarded", "final", REVIVED)
 
 
 def _all_inline(tensor: Tensor) -> bytes | None:
@@ -113,6 +116,7 @@ _TOKEN = RecordField(
     _DIGEST,
     *(INT, COUNT),
 )
+_SHORT, _SHORT_SIGNED = VarintField(), VarintField(signed=True)
 _EDGE = RecordField(Edge, COUNT, FLAG, COUNT, ScoresField(), FLAG)
 
 # Every kind of value, by number. A number is never used for another kind; a change of how a kind is
@@ -139,8 +143,19 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
             Visit, _EPOCH, *(COUNT,) * 4, INT, INT, OneOfField((None, None), (np.ndarray, _MODEL))
         ),
     ),
+    # (16 was written by schema 1, which took more than twice the room)
     17: (Archived, RecordField(Archived, _TOKEN, ChoiceField(_OVERTAKEN), _EPOCH, COUNT)),
     18: (Began, RecordField(Began, _EPOCH, _EPOCH, COUNT)),
+    19: (
+        Visit,
+        FlatField(
+            Visit,
+            FlatField(Epoch, _SHORT, _SHORT, _SHORT_SIGNED),
+            *(_SHORT,) * 4,
+            *(_SHORT_SIGNED,) * 2,
+            OneOfField((None, None), (np.ndarray, _MODEL)),
+        ),
+    ),
 }
 _NUMBERS = {type_: number for number, (type_, _) in _KINDS.items()}
 _PREFIX = struct.Struct("<BB")
@@ -153,6 +168,7 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "guarded": (Guarded, NoneType),
     "final": (Token, NoneType),
 }
+VISITS = (16, 19)  # the numbers of visits
 LINES: tuple[type, ...] = (Visit, Archived, Began)
 
 

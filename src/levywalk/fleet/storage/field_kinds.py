@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
+from operator import index
 from typing import Any, Protocol
 
 import numpy as np
@@ -309,3 +310,69 @@ class NothingField:
     def read(self, source: FieldReader) -> None:
         """Read a value."""
         return
+
+
+class VarintField:
+    """A whole number in as few bytes as it needs: seven bits per byte, the lowest first.
+
+    Parameters
+    ----------
+    signed
+        Whether it may be negative; then 0, -1, 1, -2, … are written as 0, 1, 2, 3, …
+    """
+
+    def __init__(self, *, signed: bool = False) -> None:
+        self.signed = signed
+
+    def write(self, out: FieldWriter, value: Any) -> None:
+        """Write a value."""
+        try:
+            number = index(value)
+        except TypeError:
+            raise Malformed(f"a whole number was expected, got {value!r}") from None
+        if not (-_HALF if self.signed else 0) <= number < _HALF:
+            raise Malformed(f"a number of 64 bits that is at least 0 was expected, got {value!r}")
+        if self.signed:
+            number = (number << 1) ^ (number >> 63)
+        found = bytearray()
+        while number > 127:
+            found.append(number & 127 | 128)
+            number >>= 7
+        found.append(number)
+        out.parts.append(bytes(found))
+
+    def read(self, source: FieldReader) -> int:
+        """Read a value. Only the shortest form of a number is accepted."""
+        number = shift = 0
+        while True:
+            byte = source.take(1)[0]
+            number |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                break
+            if shift > 63:
+                raise Malformed("a number is too long")
+        if (byte == 0 and shift > 7) or number >= (2 * _HALF if self.signed else _HALF):
+            raise Malformed("a number is not written in its shortest form, or too large")
+        return (number >> 1) ^ -(number & 1) if self.signed else number
+
+
+_HALF = 1 << 63
+
+
+class FlatField:
+    """A record whose fields are written one after the other, each by its own kind."""
+
+    def __init__(self, type_: Any, *kinds: FieldKind) -> None:
+        self.type, self.kinds = type_, kinds
+
+    def write(self, out: FieldWriter, value: Any) -> None:
+        """Write a value."""
+        if len(value) != len(self.kinds):
+            raise Malformed(f"{len(self.kinds)} fields were expected, got {value!r}")
+        for kind, part in zip(self.kinds, value, strict=True):
+            kind.write(out, part)
+
+    def read(self, source: FieldReader) -> Any:
+        """Read a value."""
+        return self.type._make([kind.read(source) for kind in self.kinds])

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.node_step import Visit
-from levywalk.fleet.protocol.records import Archived, Began, Disk, Line
+from levywalk.fleet.protocol.records import Archived, Began, Disk, HeldStatus, Line
 from levywalk.fleet.protocol.tensors import CHUNK, Incoming, Malformed
-from levywalk.fleet.storage.codec import SLOTS, decode_line, decode_slot
-from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreDamaged, StoreForeign
+from levywalk.fleet.protocol.token import Epoch
+from levywalk.fleet.storage.codec import SLOTS, VISITS, decode_line, decode_slot
+from levywalk.fleet.storage.errors import (
+    DiskFull,
+    NoDescriptors,
+    NodeStoreError,
+    StoreDamaged,
+    StoreForeign,
+)
 from levywalk.fleet.storage.limits import ANY, Limits
 
-SCHEMA = 1
+SCHEMA = 2  # 1 had longer lines and no index of those that are not visits
+OLDER = (1,)  # schemas that are read, and brought up to date when the node starts
 APPLICATION = 0x6C77666C  # the application id of our databases
 NEEDED = ("known", "own", "edges")
+NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _PAGE = 1000  # lines read at once, so that a reader never blocks the node
-_VISIT = b"\x10"  # the second byte of a visit, as `codec` numbers it
+_REMEDY = "; nothing was changed"  # with these words the remedy begins
+_TRIES = 10_000  # lines of a damaged page that are skipped one by one
+NOT_VISITS = "substr(value, 2, 1) NOT IN ({})".format(
+    ", ".join(f"x'{number:02x}'" for number in VISITS)
+)  # by the second byte of a line, as `codec` numbers them; the same words as in the index
+_SHORT_SUM = 8  # bytes of a line's checksum
 
 
 class StoredRow(NamedTuple):
@@ -36,7 +51,12 @@ class StoredRow(NamedTuple):
     @classmethod
     def of(cls, key: str | int, value: bytes, models: bytes) -> StoredRow:
         """Return the row of a value, with its checksum."""
-        found = hashlib.blake2b(f"{key}|{len(value)}|".encode(), digest_size=32)
+        return cls.summed(key, value, models, 32 if isinstance(key, str) else _SHORT_SUM)
+
+    @classmethod
+    def summed(cls, key: str | int, value: bytes, models: bytes, size: int) -> StoredRow:
+        """Return the row of a value, with a checksum of that many bytes."""
+        found = hashlib.blake2b(f"{key}|{len(value)}|".encode(), digest_size=size)
         found.update(value)
         found.update(models)
         return cls(key, value, models, found.digest())
@@ -44,6 +64,28 @@ class StoredRow(NamedTuple):
     def addresses(self) -> set[bytes]:
         """Return the addresses of the models that are stored in files."""
         return {self.models[at : at + 32] for at in range(0, len(self.models), 32)}
+
+
+class LogDamage(NamedTuple):
+    """Lines of the log, from ``first`` to ``last``, that cannot be read, and why."""
+
+    first: int
+    last: int
+    why: str
+
+    @property
+    def lines(self) -> int:
+        """How many lines."""
+        return self.last - self.first + 1
+
+
+def _note(damage: list[LogDamage], first: int, last: int, why: str) -> None:
+    """Note damaged lines; those that follow each other are one entry."""
+    why = why.partition(_REMEDY)[0]
+    if damage and damage[-1].last + 1 == first:
+        damage[-1] = damage[-1]._replace(last=last)
+    else:
+        damage.append(LogDamage(first, last, why))
 
 
 class StoreReader:
@@ -122,57 +164,165 @@ class StoreReader:
                 ) from None
         if not slots:
             return None
+        held = slots.get("held")
+        if (
+            held is not None
+            and held.status == HeldStatus.SEEKING
+            and not held.parent < held.token.epoch
+        ):
+            raise self._damaged(
+                f"holds a model of epoch {tuple(held.token.epoch)} that was restored from epoch "
+                f"{tuple(held.parent)}, which is no earlier one"
+            )
         missing = [name for name in NEEDED if name not in slots]
         if missing:
             raise self._damaged(f"lacks {', '.join(missing)}")
         return Disk(**slots)
 
-    def lines(self, after: int = 0) -> Iterator[Line]:
-        """Yield the lines of the log in order, without the first ``after``."""
-        number = after
+    def lines(self, after: int = 0, damage: list[LogDamage] | None = None) -> Iterator[Line]:
+        """Yield the lines of the log in order, without the first ``after``.
+
+        Parameters
+        ----------
+        damage
+            Where lines that cannot be read are noted, and left out. None: they are an error.
+        """
+        return (line for _, line in self.numbered(after, damage))
+
+    def numbered(
+        self, after: int = 0, damage: list[LogDamage] | None = None
+    ) -> Iterator[tuple[int, Line]]:
+        """Yield the lines of the log with their numbers: see `lines`."""
+        number, size, tries, pruned = after, _PAGE, 0, self.pruned
         while True:
-            found = self._rows(
-                "SELECT number, value, models, sum FROM lines WHERE number > ? ORDER BY number "
-                "LIMIT ?",
+            try:
+                found = self._rows(
+                    "SELECT number, value, models, sum FROM lines WHERE number > ? ORDER BY number "
+                    "LIMIT ?",
+                    number,
+                    size,
+                )
+                rows = self._sealed("lines", found) if damage is None else found
+            except StoreDamaged as error:  # a page of SQLite: go on behind it
+                if damage is None or (size == 1 and tries == _TRIES):
+                    raise
+                if size == 1:
+                    tries, number = tries + 1, number + 1
+                    _note(damage, number, number, str(error))
+                size = max(1, size // 10)
+                continue
+            for row in rows:
+                number = max(number, min(pruned, row[0] - 1))
+                if row[0] != number + 1:
+                    if damage is None:
+                        raise self._damaged(f"lacks line {number + 1} of its log")
+                    _note(damage, number + 1, row[0] - 1, "missing")
+                number = row[0]
+                line = self._read(row, damage)
+                if line is not None:
+                    yield number, line
+            if len(found) < size:
+                return
+            size = _PAGE
+
+    def without_visits(self, damage: list[LogDamage] | None = None) -> Iterator[Archived | Began]:
+        """Yield the lines of the log that are not visits, in order.
+
+        Visits, which are most lines, are not read. For ``damage`` see `lines`.
+        """
+        return (line for _, line in self._others(damage))
+
+    def _others(self, damage: list[LogDamage] | None) -> Iterator[tuple[int, Archived | Began]]:
+        found = self._rows(
+            f"SELECT number, value, models, sum FROM lines WHERE {NOT_VISITS} ORDER BY number"
+        )
+        for row in found:
+            line = self._read(row, damage)
+            if isinstance(line, Archived | Began):
+                yield row[0], line
+
+    def _read(self, row: tuple[Any, ...], damage: list[LogDamage] | None) -> Line | None:
+        """Return the line of a row; None, and a note, if it is damaged."""
+        try:
+            (whole,) = self._sealed("lines", [row])
+            return cast(Line, self._line(whole))
+        except StoreDamaged as error:
+            if damage is None:
+                raise
+            _note(damage, row[0], row[0], str(error))
+            return None
+
+    def continued(self, node: int) -> Iterator[Epoch]:
+        """Yield the epochs that this node ended as the holder, by continuing in a new one: the line
+        before the new one's beginning is a visit of the same hand-off.
+        """
+        damage: list[LogDamage] = []
+        for number, line in self._others(damage):
+            if not isinstance(line, Began) or line.epoch.node != node:
+                continue
+            before = self._rows(
+                "SELECT number, value, models, sum FROM lines WHERE number < ? ORDER BY number "
+                "DESC LIMIT 1",
+                number,
+            )
+            last = self._read(before[0], damage) if before else None
+            if isinstance(last, Visit) and (last.token_epoch, last.transfers) == (
+                line.parent,
+                line.epoch.seq,
+            ):
+                yield line.parent
+
+    def with_models(self, damage: list[LogDamage]) -> Iterator[tuple[int, Line]]:
+        """Yield the lines that contain a model, with their numbers: archived tokens, and the last
+        visit whose model was recorded. For ``damage`` see `lines`.
+        """
+        for number, other in self._others(damage):
+            if isinstance(other, Archived):
+                yield number, other
+        number = len(self) + 1
+        for _ in range(_PAGE):
+            rows = self._rows(
+                "SELECT number, value, models, sum FROM lines WHERE number < ? ORDER BY number "
+                "DESC LIMIT ?",
                 number,
                 _PAGE,
             )
-            for row in self._sealed("lines", found):
-                number += 1
-                if row.key != number:
-                    raise self._damaged(f"lacks line {number} of its log")
-                yield self._line(row)
-            if len(found) < _PAGE:
+            for row in rows:
+                number = row[0]
+                line = self._read(row, damage)
+                if isinstance(line, Visit) and line.model is not None:
+                    yield number, line
+                    return
+            if not rows:
                 return
 
-    def without_visits(self) -> Iterator[Archived | Began]:
-        """Yield the lines of the log that are not visits, in order.
-
-        Visits, which are most lines, are not read.
-        """
-        found = self._rows(
-            "SELECT number, value, models, sum FROM lines WHERE substr(value, 2, 1) <> ? ORDER BY "
-            "number",
-            _VISIT,
-        )
-        for row in self._sealed("lines", found):
-            yield self._line(row)
-
-    def last_visit(self) -> Visit | None:
+    def last_visit(self, damage: list[LogDamage] | None = None) -> Visit | None:
         """Return the last line of the log if it is a visit; at the end of the walk it is."""
-        found = self._rows(
-            "SELECT number, value, models, sum FROM lines ORDER BY number DESC LIMIT 1"
-        )
-        lines = [self._line(row) for row in self._sealed("lines", found)]
-        return lines[0] if lines and isinstance(lines[0], Visit) else None
+        found = list(self.lines(len(self) - 1, damage))
+        return found[0] if found and isinstance(found[0], Visit) else None
 
     def _line(self, row: StoredRow) -> Any:
         try:
-            return decode_line(row.value, self.limits, self._model)
+            line = decode_line(row.value, self.limits, self._model)
+            if isinstance(line, Began) and not line.possible:
+                raise Malformed(f"epoch {tuple(line.epoch)} came from no earlier one")
+            return line
         except Malformed as error:
             raise self._damaged(
                 f"cannot be understood in line {row.key} of its log: {error}"
             ) from None
+
+    @property
+    def pruned(self) -> int:
+        """The number of the last line up to which visits were removed on purpose."""
+        found = self._one("SELECT value FROM about WHERE name = 'pruned'")
+        return int(found) if isinstance(found, bytes) and found.isdigit() else 0
+
+    def check_pages(self) -> None:
+        """Let SQLite check every page of the database."""
+        found = self._one("PRAGMA quick_check(1)")
+        if found != "ok":
+            raise self._damaged(f"is damaged ({found})")
 
     def __len__(self) -> int:
         """Return how many lines the log has."""
@@ -182,11 +332,13 @@ class StoreReader:
         """Return the rows, whose checksums must be right."""
         rows = []
         for row in found:
-            key, value, models, _ = row
+            key, value, models, sum_ = row
             if (
                 not isinstance(value, bytes)
                 or not isinstance(models, bytes)
-                or StoredRow.of(key, value, models) != row
+                or not isinstance(sum_, bytes)
+                or len(sum_) not in ((32,) if isinstance(key, str) else (_SHORT_SUM, 32))
+                or StoredRow.summed(key, value, models, len(sum_)) != row
             ):
                 raise self._damaged(f"has a wrong checksum in {table}, row {key!r}")
             rows.append(StoredRow(*row))
@@ -231,7 +383,7 @@ class StoreReader:
                 f"{self.path} is not a node's database; give the node a folder of its own"
             )
         version = self._one("PRAGMA user_version")
-        if version != SCHEMA:
+        if version != SCHEMA and version not in OLDER:
             raise StoreForeign(
                 f"{self.path} has schema {version}, and this levywalk writes {SCHEMA}: use the "
                 "levywalk that wrote it"
@@ -260,9 +412,16 @@ class StoreReader:
             "the node continues"
         )
 
+    def _no_descriptors(self) -> NoDescriptors:
+        return NoDescriptors(
+            f"no file descriptor is left to open a model in {self.folder}; nothing was changed, "
+            "and the node tries again: raise the limit of open files (ulimit -n), or close what "
+            "holds so many connections to the node"
+        )
+
     def _damaged(self, what: str) -> StoreDamaged:
         return StoreDamaged(
-            f"{self.path} {what}; nothing was changed: move {self.folder} away and start the node "
+            f"{self.path} {what}{_REMEDY}: move {self.folder} away and start the node "
             "again "
             "without its disk (do not use a backup of the folder: it does not contain the later "
             "promises)"
@@ -270,7 +429,7 @@ class StoreReader:
 
     def _bad_model(self, path: Path, what: str) -> StoreDamaged:
         return StoreDamaged(
-            f"{path} {what}; nothing was changed: restore this file from a backup or from a "
+            f"{path} {what}{_REMEDY}: restore this file from a backup or from a "
             "neighbour's "
             f"folder, or move {self.folder} away and start the node again without its disk"
         )
@@ -293,6 +452,8 @@ class StoreReader:
         except FileNotFoundError:
             raise self._bad_model(path, "is missing") from None
         except OSError as error:
+            if error.errno in NO_DESCRIPTORS:
+                raise self._no_descriptors() from None
             raise self._bad_model(path, f"cannot be read: {error.strerror or error}") from None
         except Malformed as error:
             raise self._bad_model(path, f"is damaged: {error}") from None

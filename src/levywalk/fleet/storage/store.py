@@ -19,14 +19,11 @@ to, and these are removed when the folder is opened again.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import sqlite3
 import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from levywalk.errors import InvalidParameter
@@ -34,10 +31,20 @@ from levywalk.fleet.protocol.events import Persist
 from levywalk.fleet.protocol.records import Disk
 from levywalk.fleet.protocol.tensors import INLINE, Tensor
 from levywalk.fleet.storage.codec import SLOTS, encode
-from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreInUse
+from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreRemoved
 from levywalk.fleet.storage.failpoints import failpoint
 from levywalk.fleet.storage.limits import ANY, Limits
-from levywalk.fleet.storage.reader import APPLICATION, NEEDED, SCHEMA, StoredRow, StoreReader
+from levywalk.fleet.storage.reader import (
+    APPLICATION,
+    NEEDED,
+    NO_DESCRIPTORS,
+    NOT_VISITS,
+    OLDER,
+    SCHEMA,
+    StoredRow,
+    StoreReader,
+)
+from levywalk.fleet.storage.transaction import Transaction, file_identity, locked_file
 from levywalk.whole_files import sync_folder
 
 _SETTINGS: dict[str, tuple[object, object]] = {  # the wanted value, and how SQLite reports it
@@ -60,6 +67,10 @@ _TABLES = (
     "sum BLOB NOT NULL)",
     "CREATE INDEX lines_with_models ON lines (number) WHERE models <> x''",
 )
+_INDEX = f"CREATE INDEX lines_not_visits ON lines (number) WHERE {NOT_VISITS}"
+_MARKS = "CREATE TABLE marks (number INTEGER PRIMARY KEY, time REAL NOT NULL)"
+_MARK_EVERY = 3600.0  # seconds between two notes of how far the log was when
+_PRUNED_AT_ONCE = 20_000  # lines, so that the node does not wait for long
 _PUT_SLOT = (
     "INSERT INTO slots VALUES (?, ?, ?, ?) ON CONFLICT (name) "
     "DO UPDATE SET value = excluded.value, models = excluded.models, sum = excluded.sum"
@@ -113,18 +124,22 @@ class NodeStore(StoreReader):
         self._there: set[bytes] = set()  # files that are safe on the disk
         self._loose: set[bytes] = set()  # files that may not be needed any more
         self._count = 0
+        self._marked_at = float("-inf")
+        self._files: dict[Path, tuple[int, int]] = {}  # those that must stay where they are
         super().__init__(folder, run, limits=limits)
 
     def _open(self) -> None:
         try:
             self._make_folders()
-            self._lock = _locked(self.folder)
+            self._lock = locked_file(self.folder)
             self._make_database()
             self._check()
-            self._check_whole()
+            self._check_slots()
             self._settle()
+            self._upgrade()
             self._look_for_models()
             self._count = len(self)
+            self._files = {path: file_identity(path) for path in (self.path, self.folder / "lock")}
         except OSError as error:
             self.close()
             if isinstance(error, NodeStoreError):
@@ -176,8 +191,8 @@ class NodeStore(StoreReader):
     def _make_tables(self) -> None:
         self._settle()
         db = self._open_db
-        with _Transaction(self, db, "create"):
-            for table in _TABLES:
+        with Transaction(self, db, "create"):
+            for table in (*_TABLES, _INDEX, _MARKS):
                 db.execute(table)
             db.execute("INSERT INTO about VALUES ('run', ?)", (self.run,))
             db.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -201,12 +216,28 @@ class NodeStore(StoreReader):
 
     # An old store
 
-    def _check_whole(self) -> None:
-        """Let SQLite check every page, and check the checksum of every slot."""
-        found = self._one("PRAGMA quick_check(1)")
-        if found != "ok":
-            raise self._damaged(f"is damaged ({found})")
+    def _check_slots(self) -> None:
+        """Let SQLite check the pages of the slots, and check the checksum of every slot.
+
+        The log, which may be long, is not read: `fleet doctor --scrub` does that.
+        """
+        for table in ("about", "slots"):
+            found = self._one(f"PRAGMA quick_check({table})")
+            if found != "ok":
+                raise self._damaged(f"is damaged ({found})")
         self._note(self._slots(), ())
+
+    def _upgrade(self) -> None:
+        """Bring a database of an older schema up to date; its lines stay as they are."""
+        if self._one("PRAGMA user_version") in OLDER:
+            db = self._open_db
+            with Transaction(self, db, "create"):
+                db.execute(_INDEX)
+                db.execute(_MARKS)
+                db.execute(f"PRAGMA user_version = {SCHEMA}")
+        self._one(f"SELECT count(*) FROM lines WHERE {NOT_VISITS}")  # reads the index
+        last = self._one("SELECT max(time) FROM marks")
+        self._marked_at = float("-inf") if last is None else float(last)
 
     def _settle(self) -> None:
         """Set what SQLite needs to be durable, and check that it has accepted it."""
@@ -223,11 +254,7 @@ class NodeStore(StoreReader):
         """Check that every model that is referred to exists, and remove files that nothing refers
         to.
         """
-        lines = self._rows(
-            "SELECT number, value, models, sum FROM lines WHERE models <> x'' ORDER BY number"
-        )
-        for row in self._sealed("lines", lines):
-            self._kept |= row.addresses()
+        self._kept = self._models_in_lines()
         referred = self._referred()
         for address in sorted(referred):
             if not self._file(address).is_file():
@@ -238,10 +265,32 @@ class NodeStore(StoreReader):
                 _remove(path)
         self._there = referred
 
+    def _models_in_lines(self) -> set[bytes]:
+        lines = self._rows(
+            "SELECT number, value, models, sum FROM lines WHERE models <> x'' ORDER BY number"
+        )
+        found: set[bytes] = set()
+        return found.union(*(row.addresses() for row in self._sealed("lines", lines)))
+
     def _referred(self) -> set[bytes]:
         return self._kept.union(*self._used.values())
 
     # Writing
+
+    def check_there(self) -> None:
+        """Raise `StoreRemoved` if the folder was removed or replaced.
+
+        The operating system keeps the open files, so that writing would succeed, into files that
+        nobody can find any more.
+        """
+        for path, identity in self._files.items():
+            if file_identity(path) != identity:
+                raise StoreRemoved(
+                    f"{self.folder} was removed or replaced while the node ran ({path.name} is "
+                    "not there any more): the node stops. What it held and guarded is lost, unless "
+                    "you put the folder back where it was and start the node again; without it the "
+                    "node starts as a new one, as after a lost disk"
+                )
 
     def persist(self, change: Persist) -> None:
         """Write slots and lines in one transaction. They are on the disk when this returns.
@@ -266,14 +315,19 @@ class NodeStore(StoreReader):
                 f"persist must write {what}, got {', '.join(change.slots)}; see `whole`"
             )
         try:
+            self.check_there()
             rows = [self._row(name, value) for name, value in change.slots.items()]
             slots = [row for row in rows if row.sum != self._sums.get(str(row.key))]
             lines = [self._row(self._count + 1 + i, line) for i, line in enumerate(change.lines)]
             if not slots and not lines:
                 return  # for example after a message that arrived twice
-            with _Transaction(self, db, "commit"):
+            with Transaction(self, db, "commit"):
                 db.executemany(_PUT_SLOT, slots)
                 db.executemany(_ADD_LINE, lines)
+                if lines and time.time() > self._marked_at + _MARK_EVERY:
+                    self._marked_at = time.time()
+                    mark = (self._count + len(lines), self._marked_at)
+                    db.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", mark)
         except DiskFull:
             self._forget()
             raise
@@ -283,6 +337,53 @@ class NodeStore(StoreReader):
         failpoint("commit:after")
         self._note(slots, lines)
         self._forget()
+
+    def prune(self, *, keep_bytes: int | None = None, older_than: float | None = None) -> int:
+        """Remove the oldest visits from the log; return how many.
+
+        At most some 20,000 go at once: call it again until it returns 0. Archived tokens and
+        beginnings of epochs stay, and the last line always does. The room is used again by later
+        lines.
+
+        Parameters
+        ----------
+        keep_bytes
+            About how much of the log stays.
+        older_than
+            Seconds: visits that were made earlier go. (When, is noted once an hour.)
+        """
+        db, low = self._open_db, 0
+        if keep_bytes is not None:
+            sizes = self._rows(
+                "SELECT avg(length(value) + length(models) + length(sum) + 8) FROM (SELECT * FROM "
+                f"lines WHERE NOT ({NOT_VISITS}) ORDER BY number DESC LIMIT 1000)"
+            )
+            low = max(low, self._count - int(keep_bytes / (sizes[0][0] or 1)))
+        if older_than is not None:
+            found = self._rows(
+                "SELECT max(number) FROM marks WHERE time < ?", time.time() - older_than
+            )
+            low = max(low, found[0][0] or 0)
+        first, low = self.pruned, min(low, self._count - 1)
+        low = min(low, first + _PRUNED_AT_ONCE)
+        if low <= first:
+            return 0
+        try:
+            with Transaction(self, db, "commit"):
+                gone = db.execute(
+                    f"DELETE FROM lines WHERE number > ? AND number <= ? AND NOT ({NOT_VISITS})",
+                    (first, low),
+                ).rowcount
+                db.execute("INSERT OR REPLACE INTO about VALUES ('pruned', ?)", (b"%d" % low,))
+                db.execute("DELETE FROM marks WHERE number < ?", (low,))
+        except NodeStoreError as error:
+            if not isinstance(error, DiskFull):
+                self.close()
+            raise
+        self._loose |= self._kept
+        self._kept = self._models_in_lines()
+        self._forget()
+        return max(1, gone)
 
     def _note(self, slots: Iterable[StoredRow], lines: Iterable[StoredRow]) -> None:
         """Remember which models are referred to now."""
@@ -334,6 +435,8 @@ class NodeStore(StoreReader):
             _remove(path)
             if error.errno in _FULL:
                 raise self._full() from None
+            if error.errno in NO_DESCRIPTORS:
+                raise self._no_descriptors() from None
             raise NodeStoreError(
                 f"{path} cannot be written: {error.strerror or error}; check the disk"
             ) from None
@@ -348,75 +451,9 @@ class NodeStore(StoreReader):
             self._loose.clear()
 
 
-class _Transaction:
-    """All or nothing: commits at the end, rolls back on any error,
-    and translates SQLite's errors.
-    """
-
-    def __init__(self, store: StoreReader, db: sqlite3.Connection, failpoints: str) -> None:
-        self.store, self.db, self.failpoints = store, db, failpoints
-
-    def __enter__(self) -> None:
-        try:
-            self.db.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            raise self.store._failed(error) from None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            if error is None:
-                failpoint(f"{self.failpoints}:before")
-                self.db.execute("COMMIT")
-                return
-        except sqlite3.Error as failure:
-            error = failure
-        with suppress(sqlite3.Error):
-            if self.db.in_transaction:
-                self.db.execute("ROLLBACK")
-        if isinstance(error, sqlite3.Error):
-            raise self.store._failed(error) from None
-
-
 def whole(disk: Disk) -> Persist:
     """Return the change that writes a whole disk. It is the first change of a new store."""
     return Persist({name: getattr(disk, name) for name in SLOTS}, ())
-
-
-def _locked(folder: Path) -> IO[bytes]:
-    """Return the lock file, open and locked.
-
-    It is never removed, since a lock on a removed file would have no effect.
-    """
-    lock = os.fdopen(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+b")
-    for pause in (
-        0.02,
-        0.05,
-        0.1,
-    ):  # another process may test the lock just now, to see whether this node runs
-        with suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        time.sleep(pause)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.seek(0)
-        who = lock.read(20).decode(errors="replace").strip()
-        lock.close()
-        raise StoreInUse(
-            f"{folder} is in use by process {who or 'unknown'}; stop it, or give this node a "
-            "folder of its own"
-        ) from None
-    lock.truncate(0)
-    lock.seek(0)
-    lock.write(b"%d\n" % os.getpid())
-    lock.flush()
-    return lock
 
 
 def _write_all(file: IO[bytes], chunk: bytes | memoryview) -> None:

@@ -1,0 +1,120 @@
+"""How many updates are lost because a higher epoch has replaced theirs.
+
+They are counted where the disks tell it, and bounded where they do not.
+
+The updates of an epoch are those from its base to the highest step of any of its copies: at a dead
+holder, in an archive, or as the base of a later epoch. In the winning lineage, updates beyond the
+base of the next epoch are lost. In other epochs all updates are lost.
+
+What the last holder of an epoch did is known from its own disk alone. If that disk is lost, it may
+have made up to K updates more, and the one in progress. Of a lineage that was revived by the
+operator not even that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from levywalk.fleet.protocol.records import REVIVED, Archived, Began, HeldStatus
+from levywalk.fleet.protocol.token import FIRST, Epoch
+
+if TYPE_CHECKING:
+    from levywalk.fleet.operate.fleet_status import NodeView
+
+_HOLDERS = (*(status for status in HeldStatus if status != HeldStatus.PREPARED), "final")
+
+
+class LostUpdates(NamedTuple):
+    """The number of updates that are certainly lost, and the largest number that is possible."""
+
+    certain: int
+    at_most: int | None  # None if there is no bound
+
+
+class _Evidence:
+    """What the disks tell about every epoch."""
+
+    def __init__(self, views: list[NodeView], winner: Epoch, base: int) -> None:
+        lines = [line for one in views for line in one.lines]
+        self.began = {
+            line.epoch: line for line in lines if isinstance(line, Began) and line.possible
+        }
+        archived = [line for line in lines if isinstance(line, Archived)]
+        tokens = [(Epoch(*t["epoch"]), t["base"], t["step"]) for one in views for t in one.tokens]
+        tokens += [(line.token.epoch, line.token.base, line.token.step) for line in archived]
+        self.bases = {epoch: line.base for epoch, line in self.began.items()}
+        self.tops = dict(self.bases)
+        for epoch, first, step in tokens:
+            self.bases[epoch] = first
+            self.tops[epoch] = max(self.tops.get(epoch, 0), step)
+        self.bases.setdefault(winner, base)
+        for one in views:
+            self.bases.setdefault(Epoch(*one.about["epoch"]), one.about["base"])
+        for line in archived:  # of some epochs it is only known that they replaced another one
+            self.bases.setdefault(line.by, line.token.step - line.lost)
+        for epoch, first in self.bases.items():
+            self.tops.setdefault(epoch, first)
+        self.bases.pop(FIRST, None)
+        self.tops.pop(FIRST, None)
+        self.revived = {line.by for line in archived if line.what == REVIVED}
+        # Epochs whose last holder's disk tells how far it came, or whose holder began the next one.
+        self.whole = {line.token.epoch for line in archived if line.what in _HOLDERS}
+        for one in views:
+            held = one.about["held"]
+            if held is not None and held["live"]:
+                self.whole.add(Epoch(*held["epoch"]))
+            self.whole |= one.continued
+
+    def parent(self, epoch: Epoch) -> Epoch:
+        """Return the parent of an epoch; if it is not logged, the highest one with a lower
+        counter.
+        """
+        if epoch in self.began:
+            return self.began[epoch].parent
+        return max((other for other in self.bases if other.counter < epoch.counter), default=FIRST)
+
+
+def lost_updates(
+    views: Iterable[NodeView], winner: Epoch, base: int, renew_after: int
+) -> LostUpdates:
+    """Count the updates that are lost, each once.
+
+    Parameters
+    ----------
+    winner, base
+        The highest announced epoch, and the step at which it began.
+    renew_after
+        K.
+    """
+    found = _Evidence(list(views), winner, base)
+    bases, tops = found.bases, found.tops
+    for epoch in bases:
+        parent = found.parent(epoch)
+        if parent in tops and epoch not in found.revived:
+            tops[parent] = max(tops[parent], bases[epoch])
+    ends = {winner: tops[winner]}
+    unknown: int | None = 0  # updates that may be lost as well
+    epoch, end = winner, bases[winner]
+    while (parent := found.parent(epoch)) != FIRST:
+        if parent not in bases:  # all disks that knew it are lost: go on with the next one below
+            unknown = None if unknown is None else unknown + renew_after + 1
+            below = max((other for other in bases if other < parent), default=FIRST)
+            if below == FIRST:
+                break
+            ends[below] = max(bases[below], min(tops[below], end))
+            parent = below
+        else:
+            ends[parent] = end
+        counted = max(0, tops[parent] - max(bases[parent], ends[parent]))
+        if parent not in found.whole:
+            if epoch in found.revived or unknown is None:
+                unknown = None
+            else:
+                unknown += max(0, renew_after + 1 - counted)
+        epoch, end = parent, min(end, bases[parent])
+    beside = [other for other in bases if other not in ends and other not in found.whole]
+    if any(tops[other] > bases[other] for other in beside):
+        unknown = None  # another branch, whose holder's disk cannot be read
+    count = sum(max(0, top - max(bases[one], ends.get(one, 0))) for one, top in tops.items())
+    return LostUpdates(count, None if unknown is None else count + unknown)
