@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 from levywalk.version import __version__
 
 if TYPE_CHECKING:
+    from levywalk import metrics
     from levywalk.draws import Words
     from levywalk.engine.gossip import gossip
     from levywalk.engine.run import run
     from levywalk.engine.walk_alone import walk
     from levywalk.errors import (
         CacheWarning,
+        CallbackError,
         DataWarning,
         DivergedWarning,
         Interrupted,
@@ -144,6 +146,7 @@ if TYPE_CHECKING:
     from levywalk.walks.srrw import srrw
 
 _HOME = {
+    "levywalk": ("metrics",),
     "levywalk.walks": (
         "Decision",
         "Degree",
@@ -183,6 +186,7 @@ _HOME = {
     "levywalk.errors": (
         "DataWarning",
         "CacheWarning",
+        "CallbackError",
         "DivergedWarning",
         "InvalidData",
         "InvalidNetwork",
@@ -296,6 +300,7 @@ __all__ = [
     "Assumptions",
     "Bounds",
     "CacheWarning",
+    "CallbackError",
     "Comparison",
     "Constant",
     "Costs",
@@ -396,6 +401,7 @@ __all__ = [
     "load_dataset",
     "load_trace",
     "losses",
+    "metrics",
     "mhda",
     "mhlj",
     "mixed_rw",
@@ -447,7 +453,8 @@ def __getattr__(name: str) -> Any:
     module = _MODULE.get(name)
     if module is None:
         raise AttributeError(f"module 'levywalk' has no attribute {name!r}")
-    value = getattr(import_module(module), name)
+    whole = module == "levywalk"  # a module of the package itself
+    value = import_module(f"levywalk.{name}") if whole else getattr(import_module(module), name)
     globals()[name] = value
     return value
 
