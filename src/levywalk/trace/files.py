@@ -67,7 +67,7 @@ def to_xarray(trace: Trace) -> xr.Dataset:
     with needs("frames", "Trace.to_xarray()", "xarray"):
         import xarray as xr
 
-    arrays = _labelled(trace)
+    arrays = {name.removeprefix(_METRIC): array for name, array in _labelled(trace).items()}
     step = arrays.pop("step")
     names = {} if trace.node_names is None else {"node_name": ("node", list(trace.node_names))}
     return xr.Dataset(arrays, coords={"step": step, **names}, attrs=_attributes(trace))
