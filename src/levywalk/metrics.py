@@ -269,6 +269,31 @@ def loss(problem: Any, features: Any, targets: Any) -> HeldOutMetric:
     return HeldOutMetric("held_out_loss", rows, judge, higher_is_better=False, key=y)
 
 
+def named_metrics(
+    names: Sequence[str], problem: Any, features: Any, targets: Any
+) -> dict[str, HeldOutMetric]:
+    """Return metrics by their names, as experiment files and the command line give them.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> named_metrics(["r2"], lw.homogeneous(3, dim=1), [[1.0], [2.0]], [1.0, 2.0])
+    {'r2': r2 on 2 held-out samples}
+    """
+    made: dict[str, Callable[[], HeldOutMetric]] = {
+        "accuracy": lambda: accuracy(problem, features, targets),
+        "log_loss": lambda: log_loss(problem, features, targets),
+        "held_out_loss": lambda: loss(problem, features, targets),
+        "mean_squared_error": lambda: mean_squared_error(features, targets),
+        "mean_absolute_error": lambda: mean_absolute_error(features, targets),
+        "r2": lambda: r2(features, targets),
+    }
+    for name in names:
+        if name not in made:
+            raise InvalidParameter(f"metrics must be of {', '.join(made)}, got {name!r}")
+    return {name: made[name]() for name in names}
+
+
 def _is_sparse(features: Any) -> bool:
     return hasattr(features, "tocsr")
 

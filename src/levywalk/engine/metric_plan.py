@@ -33,11 +33,38 @@ _PRODUCT = 0.3  # … of a product of a held-out feature and an entry of the mod
 _UNKNOWN = 1e5  # … of a user's function
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_ .@%-]{0,63}")
 # What a trace, a table or a figure already calls by this name.
-_TAKEN = (
-    "step steps replica checkpoint error distance2 excess_loss loss hops transfers bytes "
-    "small_messages time visits walk node final_node model diverged_at switched_at target optimum "
-    "memory metrics design replicas seconds diverged"
-).split()
+_TAKEN = frozenset(
+    (
+        "bytes",
+        "checkpoint",
+        "design",
+        "distance2",
+        "diverged",
+        "diverged_at",
+        "error",
+        "excess_loss",
+        "final_node",
+        "hops",
+        "loss",
+        "memory",
+        "metrics",
+        "model",
+        "node",
+        "optimum",
+        "replica",
+        "replicas",
+        "seconds",
+        "small_messages",
+        "step",
+        "steps",
+        "switched_at",
+        "target",
+        "time",
+        "transfers",
+        "visits",
+        "walk",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +124,7 @@ def metric_plan(
     update: Update,
     x0: Floats,
     steps: int,
-    checkpoints: int,
+    checkpoints: Ints,
 ) -> MetricPlan | None:
     """Return which metrics are evaluated where; None without any.
 
@@ -111,15 +138,34 @@ def metric_plan(
         _try_out(name, function, problem, first)
     if isinstance(measure_metrics, str):
         checks.choice("measure_metrics", measure_metrics, ("auto", "all"))
-        count = checkpoints
+        count = len(checkpoints)
         if measure_metrics == "auto":
             count = affordable_checkpoints(functions, problem, update, steps)
     else:
         count = checks.integer("measure_metrics", measure_metrics, low=1)
+    return MetricPlan(functions, columns_of(checkpoints, count), problem)
+
+
+def columns_of(checkpoints: Ints, count: int) -> Ints:
+    """Return at most ``count`` of the checkpoints, as positions: half of them even and half
+    logarithmic in the step; the first and the last always, unless it is the last alone.
+
+    Examples
+    --------
+    >>> columns_of(np.arange(0, 1001, 10), 10)
+    array([  0,   1,   3,  12,  25,  50,  75, 100])
+    >>> columns_of(np.arange(5), 1), columns_of(np.arange(5), 9)
+    (array([4]), array([0, 1, 2, 3, 4]))
+    """
+    last = len(checkpoints) - 1
     if count == 1:
-        return MetricPlan(functions, np.array([checkpoints - 1]), problem)
-    columns = np.linspace(0, checkpoints - 1, min(count, checkpoints))
-    return MetricPlan(functions, np.unique(np.rint(columns).astype(np.int64)), problem)
+        return np.array([last])
+    if count > last:
+        return np.arange(last + 1)
+    even, growing = count - count // 2, count // 2
+    steps = float(checkpoints[-1])
+    wanted = np.append(np.linspace(0.0, steps, even), steps ** (np.arange(growing) / growing))
+    return np.unique(np.append(np.searchsorted(checkpoints, np.rint(wanted)), last))
 
 
 def check_metrics(metrics: Any) -> dict[str, Callable[[Any], float]]:

@@ -160,9 +160,7 @@ def prepare(
         only_distance=only_distance,
         costs=costs,
         factors=factors,
-        metrics=metric_plan(
-            metrics, measure_metrics, problem, update, first, steps, len(checkpoints)
-        ),
+        metrics=metric_plan(metrics, measure_metrics, problem, update, first, steps, checkpoints),
         callbacks=callbacks,
     )
 

@@ -90,7 +90,8 @@ def compare(
         What tells good designs and step sizes from bad ones: "distance2", ‖x - x*‖² over its
         initial value; "excess_loss", f(x) - f(x*) over its initial value; "loss", f(x); the name of
         one of the ``metrics``; or a function from a model to a number, smaller is better, which is
-        evaluated on the final models only. Default: "distance2" if the optimum of the problem is known, else "loss".
+        evaluated on the final models only. Default: "distance2" if the optimum of the problem is
+        known, else "loss".
     costs
         As in `levywalk.run`: the traces then have an axis of time, and the table the time to each
         accuracy. Step sizes are tuned for steps.

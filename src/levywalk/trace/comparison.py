@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from levywalk.arrays import Floats
+from levywalk.arrays import AnyArray, Floats
 from levywalk.errors import InvalidParameter
 from levywalk.extras import needs
 from levywalk.notebook import columns_html
@@ -40,11 +40,11 @@ _SUMMARY = (
 )
 
 
-def _time_at(trace: Trace, step: float) -> float:
-    """Return the mean time over walks at a checkpoint; infinity stays infinite."""
-    if trace.time is None or not math.isfinite(step):
+def _mean_at(trace: Trace, counted: AnyArray, step: float) -> float:
+    """Return the mean over walks of what is counted until a checkpoint; infinity stays infinite."""
+    if not math.isfinite(step):
         return math.inf
-    return float(trace.time[:, int(np.searchsorted(trace.step, step))].mean())
+    return float(counted[:, int(np.searchsorted(trace.step, step))].mean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,9 @@ class Trial:
         tuning walks.
     steps_limit, error_limit
         Their upper confidence limits: what four of five bootstrap samples of the tuning walks do
-        not exceed (``error_limit`` is that of the negative for a metric that should rise). The trial with the least ``steps_limit`` is taken; among equals, the one with
-        the least ``error_limit``.
+        not exceed (``error_limit`` is that of the negative for a metric that should rise). The
+        trial with the least ``steps_limit`` is taken; among equals, the one with the least
+        ``error_limit``.
     share
         In which share of the bootstrap samples this step size is the best.
     """
@@ -243,8 +244,12 @@ class Comparison:
                 f"steps_to_{accuracy:g}_low": low,
                 f"steps_to_{accuracy:g}_high": high,
             }
+            steps = row[f"steps_to_{accuracy:g}"]
             if trace.time is not None:
-                row[f"time_to_{accuracy:g}"] = _time_at(trace, row[f"steps_to_{accuracy:g}"])
+                row[f"time_to_{accuracy:g}"] = _mean_at(trace, trace.time, steps)
+            if accuracy == self.accuracy:
+                row[f"transfers_to_{accuracy:g}"] = _mean_at(trace, trace.transfers, steps)
+                row[f"bytes_to_{accuracy:g}"] = _mean_at(trace, trace.bytes, steps)
         row[self.final_column] = self.final(name)
         if not ranking.relative:
             low, high = self.final_interval(name) or (math.nan, math.nan)

@@ -69,7 +69,7 @@ def title_text(result: Comparison) -> str:
     else:
         title = f"{ranking.quantity} at the end [95 % interval over walks]"
     if ranking.recorded:
-        title += f"; more {ranking.quantity} is better" if ranking.higher_is_better else ""
+        title += f"; higher {ranking.quantity} is better" if ranking.higher_is_better else ""
     title += f"; {sampled}" if sampled else ""
     if not result.tuned:
         return f"{title}; step sizes given, not tuned"
