@@ -78,7 +78,7 @@ class CallbackError(LevywalkError, RuntimeError):
     >>> try:
     ...     lw.run(
     ...         lw.ring(9),
-    ...         lw.homogeneous(9),
+    ...         lw.homogeneous(9, dim=2),
     ...         lw.mhlj(),
     ...         steps=100,
     ...         step_size=0.01,

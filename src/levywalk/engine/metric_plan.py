@@ -153,7 +153,7 @@ def columns_of(checkpoints: Ints, count: int) -> Ints:
     Examples
     --------
     >>> columns_of(np.arange(0, 1001, 10), 10)
-    array([  0,   1,   3,  12,  25,  50,  75, 100])
+    array([  0,   1,   2,   7,  25,  26,  50,  75, 100])
     >>> columns_of(np.arange(5), 1), columns_of(np.arange(5), 9)
     (array([4]), array([0, 1, 2, 3, 4]))
     """
@@ -229,7 +229,7 @@ def affordable_checkpoints(
     --------
     >>> import levywalk as lw
     >>> affordable_checkpoints({"norm": abs}, lw.homogeneous(50), lw.sgd(), steps=100_000_000)
-    949
+    950
     """
     columns = problem.dim
     cost = 0.0

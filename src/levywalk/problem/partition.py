@@ -84,7 +84,7 @@ def partition(
     >>> np.bincount(partition(X, y, 3)).tolist()
     [2, 2, 2]
     >>> partition(X, [0, 0, 1, 1, 2, 2], 3, how="pathological:classes=1").tolist()
-    [1, 1, 2, 2, 0, 0]
+    [2, 2, 0, 0, 1, 1]
     """
     how, said = split_partition(how)
     alpha, classes = said.get("alpha", alpha), said.get("classes", classes)
