@@ -17,6 +17,7 @@ from levywalk.version import __version__
 
 if TYPE_CHECKING:
     from levywalk import metrics
+    from levywalk.callbacks import JsonLines, LogMeans, TensorBoard
     from levywalk.draws import Words
     from levywalk.engine.gossip import gossip
     from levywalk.engine.run import run
@@ -147,6 +148,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "levywalk": ("metrics",),
+    "levywalk.callbacks": ("JsonLines", "LogMeans", "TensorBoard"),
     "levywalk.walks": (
         "Decision",
         "Degree",
@@ -324,12 +326,14 @@ __all__ = [
     "InvalidParameter",
     "InvalidSpec",
     "InvalidTrace",
+    "JsonLines",
     "JumpLaw",
     "LeastSquares",
     "LevywalkError",
     "Like",
     "LocalData",
     "LocalView",
+    "LogMeans",
     "Logistic",
     "Loss",
     "Memory",
@@ -360,6 +364,7 @@ __all__ = [
     "StationaryReport",
     "Stragglers",
     "Switching",
+    "TensorBoard",
     "TooLarge",
     "Trace",
     "TruncatedGeometric",
