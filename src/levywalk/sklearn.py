@@ -90,6 +90,7 @@ class _WalkEstimator(BaseEstimator):  # type: ignore[misc]
         graph, node = self._nodes(features, labels, node, seed)
         problem = self._problem(features, targets, node)
         outputs = problem.sample_loss.n_outputs
+        design, update = _design_of(self.design), _update_of(self.update, self.minibatch)
         x0 = None
         if self.warm_start and hasattr(self, "coef_"):
             x0 = self._scaled(mean, scale, problem.dim, outputs)
@@ -98,10 +99,10 @@ class _WalkEstimator(BaseEstimator):  # type: ignore[misc]
             self.trace_ = run(
                 graph,
                 _without_optimum(problem),
-                _design_of(self.design),
+                design,
                 steps=self.steps,
-                step_size=self.step_size,
-                update=_update_of(self.update, self.minibatch),
+                step_size=_step_size(self.step_size, graph, problem, design, update),
+                update=update,
                 seed=seed,
                 x0=x0,
                 progress=False,
@@ -197,7 +198,8 @@ class WalkClassifier(ClassifierMixin, _WalkEstimator):  # type: ignore[misc]
         How samples are spread over nodes if ``fit`` is not told: as in `levywalk.partition`, such
         as "iid" or "dirichlet:alpha=0.5".
     steps, step_size
-        The number of updates, and γ: "theory" or a number.
+        The number of updates, and γ: a number, or "theory", which with minibatches is smaller by
+        the largest curvature of a sample over that of a node.
     alpha
         The strength of the regularisation: (alpha/2)‖w‖² is added to the mean loss, for weights of
         the standardised features.
@@ -417,3 +419,20 @@ def _update_of(update: Any, minibatch: int | None) -> Update:
             f"update must be an update or its name, such as 'saga', got {update!r}"
         )
     return update_of(update, minibatch)
+
+
+def _step_size(
+    step_size: Any, graph: Network, problem: GeneralizedLinear, design: Walk, update: Update
+) -> Any:
+    """Return γ; with minibatches "theory" is that of the most curved sample, because a node's own
+    mean is flatter, and its step size can diverge.
+    """
+    if not (isinstance(step_size, str) and step_size == "theory"):
+        return step_size
+    if getattr(update, "minibatch", None) is None:
+        return step_size
+    largest = design.phases[0].bind(graph, problem).largest
+    lengths = np.square(problem.features).sum(axis=1)
+    sample = problem.sample_loss.curvature_max * float(lengths.max()) + problem.ridge
+    steeper = max(1.0, sample / float(problem.smoothness.max()))
+    return update.default_step_size(largest * steeper, problem)
