@@ -99,7 +99,7 @@ def compare(
         As in `levywalk.run`. With ``rank_by="accuracy", accuracy=0.9`` step sizes are tuned for the
         fewest steps to 90 % accuracy, and the table has these steps. A metric should rise if its
         attribute ``higher_is_better`` is true; if it has none, by its name (see
-        docs/running.md).
+        docs/metrics.md).
     callbacks
         As in `levywalk.run`, called in the reported runs, not while step sizes are tuned.
     resume
