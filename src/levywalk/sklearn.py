@@ -38,6 +38,10 @@ _DEGREE = 4
 class _WalkEstimator(BaseEstimator):  # type: ignore[misc]
     """What both estimators share: the nodes, the walk, and features of one scale."""
 
+    classes_: AnyArray
+    coef_: Floats
+    intercept_: Any
+
     def __init__(
         self,
         network: Any = None,

@@ -98,7 +98,7 @@ def update_cost(problem: Problem, update: Update) -> float:
     cost, counts = _cost(problem), np.diff(problem.offsets)
     most = getattr(update, "minibatch", None) or int(counts.max())
     read = float(np.minimum(counts, most).mean())
-    return cost.step + read * (cost.slope + _PER_FEATURE * problem.dim)
+    return float(cost.step + read * (cost.slope + _PER_FEATURE * problem.dim))
 
 
 def hessian_cost(dim: int) -> float:

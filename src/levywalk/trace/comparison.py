@@ -255,8 +255,8 @@ class Comparison:
             low, high = self.final_interval(name) or (math.nan, math.nan)
             row |= {f"{self.final_column}_low": low, f"{self.final_column}_high": high}
         summary = trace.summary()
-        others = [metric for metric in trace.metrics if metric != self.rank_by]
-        row |= {f"final_{metric}": summary[metric] for metric in others}
+        more = [metric for metric in trace.metrics if metric != self.rank_by]
+        row |= {f"final_{metric}": summary[metric] for metric in more}
         return row | {key: summary[key] for key in _SUMMARY if key in summary}
 
     def _other_choices(self, name: str) -> OtherChoices | None:
