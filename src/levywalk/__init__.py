@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any
 from levywalk.version import __version__
 
 if TYPE_CHECKING:
+    from levywalk import metrics
+    from levywalk.callbacks import JsonLines, LogMeans, TensorBoard
     from levywalk.draws import Words
     from levywalk.engine.gossip import gossip
     from levywalk.engine.run import run
     from levywalk.engine.walk_alone import walk
     from levywalk.errors import (
         CacheWarning,
+        CallbackError,
         DataWarning,
         DivergedWarning,
         Interrupted,
@@ -144,6 +147,8 @@ if TYPE_CHECKING:
     from levywalk.walks.srrw import srrw
 
 _HOME = {
+    "levywalk": ("metrics",),
+    "levywalk.callbacks": ("JsonLines", "LogMeans", "TensorBoard"),
     "levywalk.walks": (
         "Decision",
         "Degree",
@@ -183,6 +188,7 @@ _HOME = {
     "levywalk.errors": (
         "DataWarning",
         "CacheWarning",
+        "CallbackError",
         "DivergedWarning",
         "InvalidData",
         "InvalidNetwork",
@@ -296,6 +302,7 @@ __all__ = [
     "Assumptions",
     "Bounds",
     "CacheWarning",
+    "CallbackError",
     "Comparison",
     "Constant",
     "Costs",
@@ -319,12 +326,14 @@ __all__ = [
     "InvalidParameter",
     "InvalidSpec",
     "InvalidTrace",
+    "JsonLines",
     "JumpLaw",
     "LeastSquares",
     "LevywalkError",
     "Like",
     "LocalData",
     "LocalView",
+    "LogMeans",
     "Logistic",
     "Loss",
     "Memory",
@@ -355,6 +364,7 @@ __all__ = [
     "StationaryReport",
     "Stragglers",
     "Switching",
+    "TensorBoard",
     "TooLarge",
     "Trace",
     "TruncatedGeometric",
@@ -396,6 +406,7 @@ __all__ = [
     "load_dataset",
     "load_trace",
     "losses",
+    "metrics",
     "mhda",
     "mhlj",
     "mixed_rw",
@@ -447,7 +458,8 @@ def __getattr__(name: str) -> Any:
     module = _MODULE.get(name)
     if module is None:
         raise AttributeError(f"module 'levywalk' has no attribute {name!r}")
-    value = getattr(import_module(module), name)
+    whole = module == "levywalk"  # a module of the package itself
+    value = import_module(f"levywalk.{name}") if whole else getattr(import_module(module), name)
     globals()[name] = value
     return value
 

@@ -60,6 +60,38 @@ class ResumeInUse(ResumeError):
     """A file that another run is writing."""
 
 
+class CallbackError(LevywalkError, RuntimeError):
+    """A callback or a metric raised an exception in the middle of a run, which then ended.
+
+    Attributes
+    ----------
+    partial
+        What was done until then: the shortened `Trace` of `run`, or the `Comparison` of `compare`
+        with the designs that have been run. ``__cause__`` is the exception itself.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> def stop_early(now):
+    ...     if now["step"] >= 50:
+    ...         raise StopIteration("enough")
+    >>> try:
+    ...     lw.run(
+    ...         lw.ring(9),
+    ...         lw.homogeneous(9, dim=2),
+    ...         lw.mhlj(),
+    ...         steps=100,
+    ...         step_size=0.01,
+    ...         callbacks=[stop_early],
+    ...     )
+    ... except lw.CallbackError as error:
+    ...     int(error.partial.step[-1]), str(error.__cause__)
+    (50, 'enough')
+    """
+
+    partial: Any = None
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C ended `levywalk.run`, `levywalk.walk` or `levywalk.compare`.
 

@@ -62,6 +62,16 @@ EXTRAS = {
             "a real fleet: levywalk fleet, levywalk node, and signed hand-offs in fleet simulate",
         ),
         Extra(
+            "sklearn",
+            ("sklearn",),
+            "estimators for scikit-learn (levywalk.sklearn)",
+        ),
+        Extra(
+            "tensorboard",
+            ("tensorboardX",),
+            "callbacks that write TensorBoard's files (lw.TensorBoard)",
+        ),
+        Extra(
             "cluster",
             ("distributed",),
             "sweeps and reproductions on a Dask cluster (--scheduler)",

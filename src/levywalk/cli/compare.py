@@ -13,6 +13,8 @@ from levywalk.cli.options import (
     CostsText,
     Data,
     Important,
+    MetricsText,
+    RankBy,
     SourceOptions,
     typed_command,
     with_source_options,
@@ -28,6 +30,9 @@ levywalk compare ws:500,4,0.1 --important 2 --designs unif_rw,mhlj,mhlj:p_jump=0
 
 levywalk compare my.edges --data my.csv --loss logistic --ridge 0.01 --partition label \
 --accuracy 0.05
+
+levywalk compare ring:50 --data digits.csv --loss softmax --held-out 0.2 --metrics accuracy \
+--rank-by accuracy --accuracy 0.9
 
 levywalk compare grid:25,40 --designs mhlj,oldest_neighbour+point_saga --costs mobile
 
@@ -53,8 +58,12 @@ Replicas = Annotated[
     int, typer.Option("--replicas", help="Number of independent walks of each design.")
 ]
 Accuracy = Annotated[
-    float,
-    typer.Option("--accuracy", help="Error to tune for, as a share of the initial error."),
+    float | None,
+    typer.Option(
+        "--accuracy",
+        help="What to tune for: a share of the initial error (default 0.01), or with --rank-by "
+        "loss or a metric a value of that (default: the value at the end decides).",
+    ),
 ]
 TunedSize = Annotated[
     str,
@@ -78,7 +87,9 @@ def compare(
     designs: Designs = "unif_rw,weight_rw,mhlj",
     steps: Updates = 100_000,
     replicas: Replicas = 32,
-    accuracy: Accuracy = 0.01,
+    accuracy: Accuracy = None,
+    metrics: MetricsText = None,
+    rank_by: RankBy = None,
     step_size: TunedSize = "tuned",
     costs: CostsText = None,
     seed: Seed = 0,
@@ -101,6 +112,7 @@ def compare(
     from levywalk.experiments.folder_report import PAGE
     from levywalk.experiments.shorthand import (
         design_settings,
+        metric_names,
         network_settings,
         problem_settings,
         step_size_setting,
@@ -116,7 +128,8 @@ def compare(
         checks.integer("steps", steps, low=1),
         checks.integer("replicas", replicas, low=1),
     )
-    if not 0.0 < accuracy < 1.0:
+    share = rank_by in (None, "distance2", "excess_loss")
+    if accuracy is not None and share and not 0.0 < accuracy < 1.0:
         raise InvalidParameter(
             f"accuracy must be between 0 and 1, a share of the initial error, got {accuracy:g}"
         )
@@ -133,12 +146,15 @@ def compare(
         "replicas": replicas,
         "seed": seed,
         "step_size": step_size_setting(step_size),
-        "accuracy": accuracy,
+        "accuracy": 0.01 if accuracy is None and share else accuracy,
+        "metrics": metric_names(metrics),
+        "rank_by": rank_by,
         "costs": costs,
         "threads": threads,
     }
     wanted = Path(FOLDER) if out is None else out
     settings, spec = written_experiment(**sections, run=run, folder=wanted)
+    spec.run.options()  # refuses what cannot be ranked by before anything is written
     folder = folder_for(out, wanted, spec, writes_file=True)
     settings, spec = written_experiment(**sections, run=run, folder=folder)
     ran = typed_command(context)

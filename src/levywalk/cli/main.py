@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import json
 import os
 import sys
 import warnings
@@ -22,7 +23,14 @@ from levywalk.cli.fleet import app as fleet
 from levywalk.cli.fleet.node import NODE_EXAMPLES, node
 from levywalk.cli.inspect import inspect
 from levywalk.cli.league import league
-from levywalk.cli.options import CostsText, SourceOptions, typed_command, with_source_options
+from levywalk.cli.options import (
+    CostsText,
+    MetricsText,
+    RankBy,
+    SourceOptions,
+    typed_command,
+    with_source_options,
+)
 from levywalk.cli.report import report, write_on_one_core
 from levywalk.cli.reproduce import reproduce
 from levywalk.cli.sweep import sweep
@@ -161,6 +169,8 @@ def run(
         int | None, typer.Option("--seed", min=0, help="Same as --set run.seed=…")
     ] = None,
     costs: CostsText = None,
+    metrics: MetricsText = None,
+    rank_by: RankBy = None,
     out: Out = None,
     fresh: Fresh = False,
     as_json: Json = False,
@@ -176,6 +186,7 @@ def run(
         write_experiment,
     )
     from levywalk.experiments.folder_report import PAGE
+    from levywalk.experiments.shorthand import metric_names
     from levywalk.experiments.sources import with_options
     from levywalk.experiments.spec import check_experiment, merge_overrides, merged, read_toml
 
@@ -193,7 +204,8 @@ def run(
             "levywalk run needs an experiment file; `levywalk run --example > experiment.toml` "
             "writes one"
         )
-    given = {"seed": seed, "costs": costs}
+    named = None if metrics is None else json.dumps(metric_names(metrics))
+    given = {"seed": seed, "costs": costs, "metrics": named, "rank_by": rank_by}
     changes = list(override or []) + [f"run.{k}={v}" for k, v in given.items() if v is not None]
     content = merged(read_toml(experiment)[0], merge_overrides(changes))
     content = with_options(content, sources.network, sources.data)

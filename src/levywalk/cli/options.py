@@ -102,11 +102,23 @@ _DATA_OPTIONS: dict[str, tuple[Any, Any]] = {
         typer.Option("--ridge", min=0.0, help="Ridge. Default: 0.", rich_help_panel=_DATA),
     ),
     "partition": (
-        Literal["iid", "label", "dirichlet", "size"] | None,
+        str | None,
         typer.Option(
             "--partition",
             metavar="HOW",
-            help="How samples are distributed to nodes: iid (default), label, dirichlet, size.",
+            help=(
+                "How samples are distributed to nodes: iid (default), label, dirichlet:alpha=0.5, "
+                "size:alpha=0.5, pathological:classes=2; all take min_size=…"
+            ),
+            rich_help_panel=_DATA,
+        ),
+    ),
+    "held_out": (
+        float | None,
+        typer.Option(
+            "--held-out",
+            metavar="SHARE",
+            help="Share of the samples that no node gets, such as 0.2; --metrics uses them.",
             rich_help_panel=_DATA,
         ),
     ),
@@ -319,6 +331,25 @@ Policy = Annotated[
             "What to do when the guardian is gone: wait, or eager (may fork the walk, "
             "but never silently)."
         ),
+    ),
+]
+MetricsText = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        metavar="NAMES",
+        help=(
+            "Metrics on the held-out samples, separated by commas: accuracy, log_loss, "
+            "held_out_loss, mean_squared_error, mean_absolute_error, r2."
+        ),
+    ),
+]
+RankBy = Annotated[
+    str | None,
+    typer.Option(
+        "--rank-by",
+        metavar="NAME",
+        help="What designs are ranked by: distance2 (default), excess_loss, loss or a metric.",
     ),
 ]
 CostsText = Annotated[

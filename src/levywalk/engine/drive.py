@@ -21,7 +21,8 @@ from levywalk.engine.run_state import RunRecord, RunState
 from levywalk.engine.standings import Standings
 from levywalk.engine.threads import Pace, Share, equal_shares, side_by_side
 from levywalk.engine.tokens import together
-from levywalk.errors import DivergedWarning, Interrupted
+from levywalk.engine.watch import Watch
+from levywalk.errors import CallbackError, DivergedWarning, Interrupted
 from levywalk.interruption import Listening
 from levywalk.progress import Bar
 from levywalk.remedy import typed
@@ -42,14 +43,21 @@ def drive(
 
     With a file, the run is resumed from the state in it. From time to time all shares stop at the
     same step, and their state is written to the file. Ctrl-C ends the run by `Interrupted` with the
-    shortened trace.
+    shortened trace, and an exception in a metric or a callback by `CallbackError` with it.
     """
     plan = job.plan
     measure = Measure(plan.problem, job.loss_nodes, only_distance=job.only_distance)
     state, record = (
         RunState.new(plan, job.start, job.x0),
-        RunRecord(plan.replicas, len(job.checkpoints), job.costs is not None),
+        RunRecord(
+            plan.replicas,
+            len(job.checkpoints),
+            job.costs is not None,
+            0 if job.metrics is None else len(job.metrics.functions),
+        ),
     )
+    watch = Watch(job, record, provenance["design"]["name"], partial(_models, state, plan.tokens))
+    failed: CallbackError | None = None
     with Listening() as ctrl_c, ctrl_c.held(), file or nullcontext():
         so_far = file.load(state, record) if file else RunProgress()
         before, began = so_far.seconds, time.perf_counter()
@@ -62,25 +70,52 @@ def drive(
         with Bar(
             title, plan.steps * len(walks), done=so_far.done * len(walks), show=progress
         ) as bar:
-            while so_far.done < plan.steps:
-                deadline = time.monotonic() + file.pause if file else math.inf
-                pace = Pace(so_far.done, plan.steps, _piece(job), ctrl_c, deadline)
-                so_far.done = side_by_side(walks, job.checkpoints, pace, bar)
+            deadline = time.monotonic() + file.pause if file else math.inf
+            if so_far.done == 0:
+                failed = _looked(watch, 0)
+            while so_far.done < plan.steps and failed is None:
+                goal = watch.until(so_far.done)
+                marks = job.checkpoints[: int(np.searchsorted(job.checkpoints, goal)) + 1]
+                pace = Pace(so_far.done, goal, _piece(job), ctrl_c, deadline)
+                so_far.done = side_by_side(walks, marks, pace, bar)
                 so_far.seconds = before + time.perf_counter() - began
-                if file:
+                failed = _looked(watch, so_far.done)
+                ends = so_far.done == plan.steps or ctrl_c.requested or failed is not None
+                if file and (ends or time.monotonic() >= deadline):
                     file.save(state, record, so_far)
+                    deadline = time.monotonic() + file.pause
                 if ctrl_c.requested:
                     break
         points = int(np.searchsorted(job.checkpoints, so_far.done)) + 1
         step = np.append(job.checkpoints[: points - 1], so_far.done)
         provenance["loss"] = measure.describe()
+        if job.metrics is not None:
+            provenance["metrics"] = job.metrics.told()
         provenance["interrupted"] = so_far.done < plan.steps
         provenance["resumed_at"] = so_far.resumed_at
         provenance["seconds"] = so_far.seconds
         trace = _trace(job, state, measure, step, record, provenance)
+        if failed is not None:
+            failed.partial = trace
+            raise failed
         if ctrl_c.requested:  # also after the last step: whoever pressed it waits for an end
             raise Interrupted(trace)
     return trace
+
+
+def _looked(watch: Watch, done: int) -> CallbackError | None:
+    """Let metrics and callbacks look at the run; return the error if one of them fails."""
+    try:
+        watch.look(done)
+    except CallbackError as error:
+        return error
+    return None
+
+
+def _models(state: RunState, tokens: int) -> tuple[Floats, AnyArray]:
+    """Return the replicas' models, and whether each is finite."""
+    now = together(_standing(state), tokens)
+    return now.model[:, 0], now.active[:, 0]
 
 
 class RunShare(Share):
@@ -254,7 +289,21 @@ def _trace(
         provenance=provenance,
         node_names=plan.network.given_names,
         time=None if job.costs is None else record.time[:, :points],
+        **_metrics(job, record, step),
     )
+
+
+def _metrics(job: Job, record: RunRecord, step: Ints) -> dict[str, Any]:
+    """Return what a trace holds of metrics: their values, and where they were evaluated."""
+    if job.metrics is None:
+        return {}
+    evaluated = job.checkpoints[job.metrics.columns]
+    return {
+        "metrics": {
+            name: record.metrics[:, i, : len(step)] for i, name in enumerate(job.metrics.functions)
+        },
+        "metric_step": evaluated[evaluated <= step[-1]],
+    }
 
 
 def _memory(state: RunState, tokens: int) -> dict[str, AnyArray]:

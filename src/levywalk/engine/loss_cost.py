@@ -49,6 +49,7 @@ from levywalk.updates import Update
 SHARE = 10  # f at all checkpoints costs at most this part of the walk …
 LEAST_NODES = 16  # … but always uses at least this number of nodes …
 FEW_NODES = 64  # … and all nodes if there are at most so many
+_PLAIN = 2e4  # of an update in plain Python
 _PER_FEATURE = 0.25  # of a sample that an update reads
 
 
@@ -83,13 +84,21 @@ def affordable_nodes(problem: Problem, update: Update, steps: int, checkpoints: 
         return _clipped(budget, problem.n)
     cost, dim = _cost(problem), problem.dim
     counts = np.diff(problem.offsets)
-    most = getattr(update, "minibatch", None) or int(counts.max())
-    read = float(np.minimum(counts, most).mean())
-    budget *= cost.step + read * (cost.slope + _PER_FEATURE * dim)
+    budget *= update_cost(problem, update)
     each = float(counts.mean()) * (cost.value + cost.feature * dim)
     if is_quadratic(problem) and hessian_cost(dim) <= max(budget, cost.model + LEAST_NODES * each):
         return problem.n
     return _clipped((budget - cost.model) / each, problem.n)
+
+
+def update_cost(problem: Problem, update: Update) -> float:
+    """Return what an update costs at its cheapest, in nanoseconds."""
+    if not (isinstance(problem, GeneralizedLinear) and follows_its_loss(problem)):
+        return _PLAIN
+    cost, counts = _cost(problem), np.diff(problem.offsets)
+    most = getattr(update, "minibatch", None) or int(counts.max())
+    read = float(np.minimum(counts, most).mean())
+    return float(cost.step + read * (cost.slope + _PER_FEATURE * problem.dim))
 
 
 def hessian_cost(dim: int) -> float:

@@ -87,7 +87,7 @@ class Measure:
         if self._own:
             assert isinstance(problem, GeneralizedLinear)
             self._samples = _samples_of(problem, nodes)
-        self._quadratic = is_quadratic(problem) and nodes is None
+        self._quadratic = is_quadratic(problem) and nodes is None and self.optimum is not None
         self.least = np.nan
         if self.optimum is not None and not only_distance:
             self.least = float(self._losses(np.array([self.optimum]))[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from levywalk.engine.backends import BACKENDS, choose_backend
 from levywalk.engine.bind import bind_phases, method_of
 from levywalk.engine.links import LinkTimes
 from levywalk.engine.measure import loss_nodes
+from levywalk.engine.metric_plan import MetricPlan, metric_plan
 from levywalk.engine.run_state import RunPlan
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
@@ -48,6 +50,8 @@ class Job:
     only_distance: bool  # whether only distance2 is measured
     costs: Costs | None = None  # what the axis of time is computed from
     factors: Floats | None = None  # each node's factor of the costs of an update, if they differ
+    metrics: MetricPlan | None = None
+    callbacks: tuple[Callable[[dict[str, Any]], object], ...] = ()
 
 
 def check_steps(steps: Any) -> int:
@@ -101,6 +105,9 @@ def prepare(
     costs: Costs | None = None,
     tokens: int = 1,
     meeting: str = "pass",
+    metrics: Any = None,
+    measure_metrics: Any = "auto",
+    callbacks: tuple[Callable[[dict[str, Any]], object], ...] = (),
 ) -> Job:
     """Check every argument and bind the design; allocate nothing large.
 
@@ -140,10 +147,11 @@ def prepare(
             "costs with per_node are computed from visits, got record_visits=False; leave it out"
         )
     measured = loss_nodes(measure_loss, problem, update, steps, len(checkpoints), seed)
+    first = _first_model(x0, replicas, problem.dim)
     return Job(
         plan,
         start_nodes(start, design, network, problem, phases[0].bound, start_keys),
-        _first_model(x0, replicas, problem.dim),
+        first,
         checkpoints,
         threads_for(threads, steps * replicas),
         choose_backend(backend, plan),
@@ -152,6 +160,8 @@ def prepare(
         only_distance=only_distance,
         costs=costs,
         factors=factors,
+        metrics=metric_plan(metrics, measure_metrics, problem, update, first, steps, checkpoints),
+        callbacks=callbacks,
     )
 
 

@@ -230,6 +230,7 @@ def _arrays(state: RunState, record: RunRecord) -> dict[str, AnyArray]:
     """Return all arrays that a run changes, by name."""
     arrays = {f"state.{name}": array for name, array in state.arrays().items()}
     arrays |= {"record.errors": record.errors, "record.counts": record.counts}
+    arrays |= {"record.metrics": record.metrics} if record.metrics.size else {}
     return arrays | ({"record.time": record.time} if record.time.size else {})
 
 
@@ -300,6 +301,7 @@ def identity(job: Job, seed: int) -> dict[str, Any]:
         "record_visits": plan.record_visits,
         "loss": "exact" if job.loss_nodes is None else _digest(job.loss_nodes),
         **({} if job.costs is None else {"costs": _digest(job.costs.told(plan.network.n))}),
+        **({} if job.metrics is None else {"metrics": job.metrics.identity()}),
     }
 
 

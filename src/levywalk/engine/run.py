@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from levywalk.engine.drive import drive
 from levywalk.engine.prepare import Job, check_sizes, prepare
 from levywalk.engine.resume import StateFile
 from levywalk.engine.tokens import check_tokens, per_token
-from levywalk.errors import DivergedWarning, Interrupted
+from levywalk.engine.watch import check_callbacks
+from levywalk.errors import CallbackError, DivergedWarning, Interrupted
 from levywalk.interruption import Listening
 from levywalk.network import Network, as_network
 from levywalk.problem import Problem
@@ -50,6 +52,9 @@ def run(
     costs: Costs | str | None = None,
     tokens: int = 1,
     meeting: str = "pass",
+    metrics: Mapping[str, Callable[[Any], float]] | None = None,
+    measure_metrics: str | int = "auto",
+    callbacks: Sequence[Callable[[dict[str, Any]], object]] | None = None,
     resume: str | Path | None = None,
     progress: bool | None = None,
 ) -> Trace:
@@ -115,6 +120,22 @@ def run(
         What tokens of a replica do that are at the same node after a step: "pass" (nothing), or
         "average": each goes on with the mean of their models. Memories stay with their tokens, so a
         sum of gradients remains that of its own table. "average" runs on the reference backend.
+    metrics
+        Functions from a model to a number, by name, such as ``{"accuracy":
+        lw.metrics.accuracy(problem, X_test, y_test)}``. A model is a vector, a matrix with one
+        column per class or output, or a dict of named arrays. ``trace.metrics`` has their values.
+    measure_metrics
+        At which checkpoints metrics are evaluated: "all", a number of checkpoints (1 is the end
+        alone), or "auto": as many as cost about a tenth of the walk, at least 40, by a rule that
+        does not depend on the machine (`levywalk.engine.metric_plan`). All replicas have the same
+        ones, and ``trace.metric_step`` lists them.
+    callbacks
+        Functions that are called at every checkpoint with a dict: ``design``, ``step``, ``steps``,
+        and one number per replica in ``distance2``, ``excess_loss``, ``loss``, ``hops``,
+        ``transfers``, ``small_messages``, ``bytes``, ``time`` (with costs), and by name in
+        ``metrics`` (where they were evaluated). They are called in the thread that called `run`. A
+        resumed run calls them for new checkpoints only. See `levywalk.JsonLines` and
+        `levywalk.TensorBoard`.
     resume
         A file for the state of the run (.npz), written about once a minute, at Ctrl-C and at the
         end. If the file exists, the run is resumed from it and ends with the same bits as a run
@@ -134,6 +155,8 @@ def run(
     Interrupted
         After Ctrl-C. ``partial`` is the trace of the steps done so far, and its
         ``provenance["interrupted"]`` is true if steps are missing.
+    CallbackError
+        A metric or a callback raised an exception. ``partial`` is the trace until then.
     ResumeError
         ``resume`` holds another run, is damaged or in use; the message names what differs.
 
@@ -188,6 +211,9 @@ def run(
             costs=as_costs(costs),
             tokens=tokens,
             meeting=meeting,
+            metrics=metrics,
+            measure_metrics=measure_metrics,
+            callbacks=check_callbacks(callbacks),
         )
         provenance = _provenance(network, problem, design, seed, step_size, start, job)
         return drive(
@@ -210,6 +236,8 @@ def check_run(
     threads: int | None,
     update: Update | str | None,
     measure_loss: str | int,
+    metrics: Mapping[str, Callable[[Any], float]] | None = None,
+    measure_metrics: str | int = "auto",
 ) -> None:
     """Raise the error that `run` would raise for these arguments, without making a step."""
     if isinstance(start, str):  # a check does not compute a start distribution
@@ -233,6 +261,8 @@ def check_run(
         update=update,
         measure_loss=measure_loss,
         seed=seed,
+        metrics=metrics,
+        measure_metrics=measure_metrics,
     )
 
 
@@ -253,6 +283,8 @@ def run_step_sizes(
     progress: bool | None,
     resume: Path | None = None,
     measure_loss: str | int | None = None,
+    metrics: Mapping[str, Callable[[Any], float]] | None = None,
+    measure_metrics: str | int = "auto",
 ) -> Trace:
     """Return one trace of a whole grid of step sizes, for tuning.
 
@@ -289,6 +321,8 @@ def run_step_sizes(
         seed=seed,
         scale=np.repeat(step_sizes, replicas),
         only_distance=measure_loss is None,
+        metrics=metrics,
+        measure_metrics=measure_metrics,
     )
     provenance = {"design": {"name": f"{design.name}: tuning"}}
     with warnings.catch_warnings():
@@ -301,6 +335,9 @@ def run_step_sizes(
             )
         except Interrupted:  # a part of a tuning is no result
             raise Interrupted from None
+        except CallbackError as error:
+            error.partial = None
+            raise
 
 
 def _provenance(

@@ -195,7 +195,9 @@ class RunRecord:
     The numbers of a replica are contiguous in memory, because one thread writes them.
     """
 
-    def __init__(self, replicas: int, checkpoints: int, timed: bool = False) -> None:
+    def __init__(
+        self, replicas: int, checkpoints: int, timed: bool = False, metrics: int = 0
+    ) -> None:
         self.errors: Floats = np.full(
             (replicas, 3, checkpoints), np.nan
         )  # distance2, excess_loss, loss
@@ -203,3 +205,5 @@ class RunRecord:
         self.counts: Ints = np.zeros((replicas, 3, checkpoints), np.int64)
         # Seconds, if the run has costs.
         self.time: Floats = np.zeros((replicas, checkpoints if timed else 0))
+        # NaN where a metric is not evaluated, or of a model that overflowed.
+        self.metrics: Floats = np.full((replicas, metrics, checkpoints), np.nan)

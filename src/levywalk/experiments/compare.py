@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,13 @@ import numpy.typing as npt
 from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.engine import check_run, check_sizes, run
-from levywalk.errors import DataWarning, Interrupted, InvalidParameter
+from levywalk.engine.metric_plan import check_metrics
+from levywalk.engine.watch import check_callbacks
+from levywalk.errors import CallbackError, DataWarning, Interrupted, InvalidParameter
 from levywalk.experiments.state_files import StateFolder
 from levywalk.experiments.tuning import best, tune_step_size
 from levywalk.interruption import interruptible
+from levywalk.metrics import is_rising
 from levywalk.network import Network, as_network
 from levywalk.problem import Problem, check_problem, optimum_of
 from levywalk.problem.named import flat_model, flat_problem
@@ -53,6 +56,9 @@ def compare(
     measure_loss: str | int = "auto",
     rank_by: str | Callable[[Floats], float] | None = None,
     costs: Costs | str | None = None,
+    metrics: Mapping[str, Callable[[Any], float]] | None = None,
+    measure_metrics: str | int = "auto",
+    callbacks: Sequence[Callable[[dict[str, Any]], object]] | None = None,
     resume: str | Path | None = None,
     progress: bool | None = None,
 ) -> Comparison:
@@ -76,18 +82,26 @@ def compare(
         As in `levywalk.run`, for each design.
     accuracy
         The relative error to tune for, a share of the initial one. With ``rank_by="loss"`` it is a
-        value of the loss itself; if it is left out (or None) there, the mean loss at the end
-        decides.
+        value of the loss itself, and with a metric a value of that; if it is left out (or None)
+        there, the mean at the end decides.
     step_size
         "tuned", "theory", one number for all designs, or one per design.
     rank_by
         What tells good designs and step sizes from bad ones: "distance2", ‖x - x*‖² over its
-        initial value; "excess_loss", f(x) - f(x*) over its initial value; "loss", f(x); or a
-        function from a model to a number, smaller is better, which is evaluated on the final models
-        only. Default: "distance2" if the optimum of the problem is known, else "loss".
+        initial value; "excess_loss", f(x) - f(x*) over its initial value; "loss", f(x); the name of
+        one of the ``metrics``; or a function from a model to a number, smaller is better, which is
+        evaluated on the final models only. Default: "distance2" if the optimum of the problem is
+        known, else "loss".
     costs
         As in `levywalk.run`: the traces then have an axis of time, and the table the time to each
         accuracy. Step sizes are tuned for steps.
+    metrics, measure_metrics
+        As in `levywalk.run`. With ``rank_by="accuracy", accuracy=0.9`` step sizes are tuned for the
+        fewest steps to 90 % accuracy, and the table has these steps. A metric should rise if its
+        attribute ``higher_is_better`` is true; if it has none, by its name (see
+        docs/metrics.md).
+    callbacks
+        As in `levywalk.run`, called in the reported runs, not while step sizes are tuned.
     resume
         A folder for the state of every tuning and run; it is created if it is missing. If the
         comparison is interrupted, make the same call again to resume: finished parts are read, not
@@ -130,7 +144,7 @@ def compare(
         costs.factors(network.n)
         costs.link_factors(network.indptr, network.indices)
     given = None if _is_tuned(step_size) else _given_sizes(step_size, default)
-    ranking = ranking_for(problem, rank_by, accuracy, x0, measure_loss)
+    ranking = ranking_for(problem, rank_by, accuracy, x0, measure_loss, metrics)
     if ranking.name == Criterion.EXCESS_LOSS:
         measure_loss = "exact"
     options: dict[str, Any] = {
@@ -143,7 +157,10 @@ def compare(
         "x0": x0,
         "threads": threads,
         "measure_loss": measure_loss,
+        "metrics": metrics,
+        "measure_metrics": measure_metrics,
     }
+    told = check_callbacks(callbacks)
     for design, own in methods.values():
         check_run(network, problem, design, update=own, **options)
     states = None if resume is None else StateFolder(resume)
@@ -160,6 +177,7 @@ def compare(
             default,
             states,
             costs,
+            told,
             progress=progress,
             **options,
         )
@@ -178,14 +196,17 @@ def _run_all(
     units: Mapping[str, float],
     states: StateFolder | None,
     costs: Costs | None,
+    callbacks: Sequence[Callable[[dict[str, Any]], object]],
     *,
     record_walk: bool,
     measure_loss: str | int,
+    metrics: Mapping[str, Callable[[Any], float]] | None,
     **options: Any,
 ) -> dict[str, _Run]:
     """Tune each design, unless its step size is given, and run it.
 
-    Ctrl-C raises `Interrupted` with the comparison of what has been run.
+    Ctrl-C raises `Interrupted` with the comparison of what has been run, and an exception in a
+    metric or a callback `CallbackError`.
     """
     runs: dict[str, _Run] = {}
     for name, (design, update) in methods.items():
@@ -202,6 +223,9 @@ def _run_all(
                     states,
                     update=update,
                     measure_loss=measure_loss,
+                    metrics={ranking.name: (metrics or {})[ranking.name]}
+                    if ranking.recorded
+                    else None,
                     **options,
                 )
             size = best(trials).step_size if trials else (sizes or units)[name]
@@ -214,6 +238,8 @@ def _run_all(
                 update=update,
                 measure_loss=measure_loss,
                 costs=costs,
+                metrics=metrics,
+                callbacks=callbacks,
                 resume=states.file(name, "run") if states else None,
                 **options,
             )
@@ -222,6 +248,11 @@ def _run_all(
             if interrupted.partial is not None:
                 runs[name] = interrupted.partial, trials, size
             raise Interrupted(_comparison(runs, ranking) if runs else None) from None
+        except CallbackError as failed:
+            if failed.partial is not None:
+                runs[name] = failed.partial, trials, size
+            failed.partial = _comparison(runs, ranking) if runs else None
+            raise
     return runs
 
 
@@ -286,6 +317,7 @@ def ranking_for(
     accuracy: float | None,
     x0: Any = None,
     measure_loss: str | int = "auto",
+    metrics: Mapping[str, Callable[[Any], float]] | None = None,
 ) -> Ranking:
     """Return what designs are ranked by; refuse, before any walk, what the problem cannot give.
 
@@ -296,9 +328,12 @@ def ranking_for(
     '1 % of the initial error'
     """
     check_problem(problem)
+    known = check_metrics(metrics)
     given = (
         None if accuracy is ACCURACY else accuracy
     )  # the very default, which is a share, was left out
+    if isinstance(rank_by, str) and rank_by not in list(Criterion):
+        return _by_recorded_metric(rank_by, given, known)
     optimum = optimum_of(problem)
     if rank_by is None:
         rank_by = Criterion.LOSS if optimum is None else Criterion.DISTANCE2
@@ -350,8 +385,31 @@ def ranking_for(
     return Ranking(name, checks.positive("accuracy", ACCURACY if accuracy is None else accuracy))
 
 
+def _by_recorded_metric(
+    name: str, accuracy: Any, metrics: Mapping[str, Callable[[Any], float]]
+) -> Ranking:
+    """Return the ranking by a metric; refuse one that no run evaluates."""
+    if name not in metrics:
+        known = ", ".join(repr(one) for one in [*(c.value for c in Criterion), *metrics])
+        missing = typed(
+            f"metrics={{{name!r}: …}}", f"--metrics {name} with a data file and --held-out 0.2"
+        )
+        raise InvalidParameter(
+            f"rank_by must be one of {known}, got {name!r}; give {missing} to rank by a metric"
+        )
+    if accuracy is not None:
+        accuracy = checks.real("accuracy", accuracy, "that is finite", low=-math.inf)
+    rises = is_rising(name, metrics[name])
+    return Ranking(name, accuracy, recorded=True, higher_is_better=rises)
+
+
 def _by_metric(metric: Callable[[Floats], float], accuracy: Any, first: list[Floats]) -> Ranking:
     name = str(getattr(metric, "__name__", type(metric).__name__))
+    if getattr(metric, "higher_is_better", False):
+        raise InvalidParameter(
+            f"rank_by as a function must be one that is better when smaller, and {name} should "
+            f"rise; give metrics={{{name!r}: …}} and rank_by={name!r}"
+        )
     if accuracy is not None:
         raise InvalidParameter(
             f"accuracy must be left out where rank_by is a function, which is evaluated at the end "

@@ -22,9 +22,10 @@ def execute(
     The comparison knows the experiment's settings, so that it can be repeated. ``resume`` is that
     of `compare`.
     """
-    network, problem, designs = experiment.build(folder)
     options = experiment.run.options()
-    result = compare(network, problem, designs, progress=progress, resume=resume, **options)
+    network, problem, designs, metrics = experiment.build_with_metrics(folder)
+    options |= {"metrics": metrics, "progress": progress, "resume": resume}
+    result = compare(network, problem, designs, **options)
     return replace(result, settings=experiment.model_dump(mode="json"))
 
 

@@ -26,7 +26,7 @@ from levywalk.experiments.sources import (
 from levywalk.experiments.spec import hints_of
 from levywalk.network import FAMILIES, Network
 from levywalk.problem import LeastSquares, Problem
-from levywalk.problem.partition import HOW
+from levywalk.problem.partition import split_partition
 from levywalk.problem.problem import IDLE
 from levywalk.registry import arguments_of, check_arguments, find, from_dict, names
 from levywalk.updates import Update
@@ -129,7 +129,7 @@ def problem_settings(
     if "loss" in given:
         loss_recipe(given["loss"])
     if "partition" in given:
-        checks.choice("partition", given["partition"], HOW)
+        split_partition(given["partition"])
     if "idle" in given:
         checks.choice("idle", given["idle"], IDLE)
     if important is not None and text != "heterogeneous":
@@ -222,6 +222,17 @@ def read_update_text(text: str) -> Update:
     """
     made: Update = from_dict("update", _recipe("update", text)[1])
     return made
+
+
+def metric_names(text: str | None) -> list[str] | None:
+    """Return the names of metrics that have commas between them.
+
+    Examples
+    --------
+    >>> metric_names("accuracy, log_loss")
+    ['accuracy', 'log_loss']
+    """
+    return None if text is None else [name.strip() for name in text.split(",")]
 
 
 def loss_recipe(text: str) -> dict[str, Any]:

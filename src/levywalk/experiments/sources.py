@@ -27,6 +27,7 @@ DATA_OPTIONS = {
     "loss": "--loss",
     "ridge": "--ridge",
     "partition": "--partition",
+    "held_out": "--held-out",
     "target": "--target",
     "node": "--node",
     "idle": "--idle",

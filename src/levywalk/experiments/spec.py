@@ -18,18 +18,28 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    field_validator,
+)
 
 from levywalk import checks, network, problem
 from levywalk.errors import InvalidSpec, LevywalkError
 from levywalk.experiments.explain import explain
+from levywalk.metrics import named_metrics
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.problem.losses import Loss
+from levywalk.problem.partition import held_out_rows, split_partition
 from levywalk.registry import arguments_of, find, from_dict, names
 from levywalk.remedy import typed
 from levywalk.schedule import Schedule
 from levywalk.trace import as_costs
+from levywalk.trace.ranking import Criterion
 from levywalk.updates import Sgd, Update
 from levywalk.walks import Walk
 
@@ -117,13 +127,27 @@ class _DataFile(_Section):
     standardise: bool = False
     missing: Literal["refuse", "drop"] = "refuse"
     idle: Literal["error", "pass"] = "error"
-    partition: Literal["iid", "label", "dirichlet", "size"] | None = None
+    partition: str | None = None
     alpha: float = 0.5
     ridge: float = 0.0
     seed: int = 0
+    held_out: float = 0.0
+
+    @field_validator("partition")
+    @classmethod
+    def _known_partition(cls, text: str | None) -> str | None:
+        if text is not None:
+            split_partition(text)
+        return text
 
     def build(self, graph: Network, folder: Path) -> Problem:
         """Read the data, and join it with the nodes or spread it over them."""
+        return self.build_with_held_out(graph, folder)[0]
+
+    def build_with_held_out(
+        self, graph: Network, folder: Path
+    ) -> tuple[Problem, tuple[Any, Any] | None]:
+        """Return the problem, and the features and targets that are held out, if there are any."""
         loss = loss_of(self.loss)
         if self.node is not None and self.partition is not None:
             names = typed("partition and node", "--partition and --node")
@@ -147,18 +171,24 @@ class _DataFile(_Section):
             missing=self.missing,
         )
         log.info(data.description)
-        if self.node is not None:
-            node = data.nodes_of(graph, idle=self.idle)
-        else:
+        node = None if self.node is None else data.nodes_of(graph, idle=self.idle)
+        features, targets, held = data.features, data.targets, None
+        if self.held_out:
+            out = held_out_rows(len(targets), self.held_out, self.seed, node)
+            held = features[out], targets[out]
+            features, targets = features[~out], targets[~out]
+            node = None if node is None else node[~out]
+        if node is None:
             node = problem.partition(
-                data.features,
-                data.targets,
+                features,
+                targets,
                 graph.n,
                 how=self.partition or "iid",
                 seed=self.seed,
                 alpha=self.alpha,
             )
-        return problem.problem_of(data.features, data.targets, loss, node, self.ridge, self.idle)
+        made = problem.problem_of(features, targets, loss, node, self.ridge, self.idle)
+        return made, held
 
 
 class _Made(_Section):
@@ -296,12 +326,28 @@ class _Run(_Section):
     measure_loss: Literal["auto", "exact"] | int = "auto"
     costs: str | None = None
     threads: int | None = None
+    metrics: list[str] = []
+    rank_by: str | None = None
+
+    @property
+    def ranks_by_share(self) -> bool:
+        """Whether the accuracy is a share of an initial value, which has a default."""
+        return self.rank_by in (None, Criterion.DISTANCE2, Criterion.EXCESS_LOSS)
 
     def options(self) -> dict[str, Any]:
-        """Return the keyword arguments of `levywalk.compare`."""
+        """Return the keyword arguments of `levywalk.compare`, without the metrics themselves."""
+        apart = ("minibatch", "metrics")
         values = {
-            name: getattr(self, name) for name in type(self).model_fields if name != "minibatch"
+            name: getattr(self, name) for name in type(self).model_fields if name not in apart
         }
+        if not self.ranks_by_share and "accuracy" not in self.model_fields_set:
+            values["accuracy"] = None
+        if not (self.ranks_by_share or self.rank_by in (Criterion.LOSS, *self.metrics)):
+            more = typed(f"metrics = [{self.rank_by!r}]", f"--metrics {self.rank_by}")
+            raise InvalidSpec(
+                f"[run] rank_by = {self.rank_by!r} must be distance2, excess_loss, loss or one of "
+                f"the metrics; give {more}"
+            )
         try:
             values["costs"] = as_costs(self.costs)
         except LevywalkError as error:
@@ -335,18 +381,37 @@ class Experiment(_Section):
 
         An impossible value names its section.
         """
+        graph, task, made, _ = self.build_with_metrics(folder, without=True)
+        return graph, task, made
+
+    def build_with_metrics(
+        self, folder: Path, without: bool = False
+    ) -> tuple[Network, Problem, dict[str, WalkOrPair], dict[str, Any]]:
+        """Make the parts, and the metrics on held-out data, unless they are not wanted."""
         where = "network"
+        metrics: dict[str, Any] = {}
         try:
             graph = self.network.build(folder)
             where = "problem"
-            task = self.problem.build(graph, folder)
+            if isinstance(self.problem, _DataFile):
+                task, held = self.problem.build_with_held_out(graph, folder)
+            else:
+                task, held = self.problem.build(graph, folder), None
+            where = "run"
+            if self.run.metrics and not without:
+                if held is None:
+                    raise InvalidSpec(
+                        "metrics are computed on held-out samples of a data file; give "
+                        + typed("[problem] held_out = 0.2", "--held-out 0.2")
+                    )
+                metrics = named_metrics(self.run.metrics, task, *held)
             made: dict[str, WalkOrPair] = {}
             for name, section in self.designs.items():
                 where = f"designs.{name}"
                 made[name] = section.build()
         except LevywalkError as error:
             raise InvalidSpec(f"[{where}] {error}") from None
-        return graph, task, made
+        return graph, task, made, metrics
 
 
 def experiment_type() -> type[Experiment]:

@@ -40,6 +40,8 @@ MOST_EXTENSIONS = 12  # three decades
 DRAWS = 200  # bootstrap samples of the tuning walks
 MOST = 0.8  # the share of draws in which the steps must suffice
 
+_METRICS = ("metrics", "measure_metrics")  # what tuning by another number does not need
+
 Found = TypeVar("Found")
 Score = tuple[float, float]  # the steps, and then the error, that most draws do not exceed
 
@@ -132,7 +134,11 @@ def tuning_values(
     A metric, which is known at the end only, has one checkpoint. All step sizes have the same
     walks. ``options`` are those of `levywalk.engine.run_step_sizes`.
     """
-    by_distance = ranking.name == Criterion.DISTANCE2 or not ranking.is_criterion
+    by_distance = ranking.name not in (Criterion.EXCESS_LOSS, Criterion.LOSS)
+    if not ranking.recorded:
+        options = {key: value for key, value in options.items() if key not in _METRICS}
+    elif ranking.accuracy is None:
+        options |= {"measure_metrics": 1}  # the value at the end decides
     trace = run_step_sizes(
         network,
         problem,
@@ -178,7 +184,8 @@ def tune_step_size(
             resume=states.file(design.name, f"tuning{exponents[0]:+d}") if states else None,
             **options,
         )
-        judged = (_Judged(step, of_size, ranking.accuracy) for of_size in values)
+        level = None if ranking.accuracy is None else ranking.oriented(ranking.accuracy)
+        judged = (_Judged(step, of_size, level) for of_size in values)
         return dict(zip(exponents, judged, strict=True))
 
     found = search_step_sizes(
@@ -188,7 +195,15 @@ def tune_step_size(
     )
     shares = _shares(list(found.values()))
     return tuple(
-        Trial(size, size * unit, judged.steps, judged.error, *judged.limits, float(share))
+        Trial(
+            size,
+            size * unit,
+            judged.steps,
+            ranking.oriented(judged.error),
+            judged.limits[0],
+            judged.limits[1],
+            float(share),
+        )
         for size, judged, share in zip(
             relative_sizes(list(found)), found.values(), shares, strict=True
         )

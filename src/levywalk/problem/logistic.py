@@ -13,6 +13,7 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.losses import LogisticLoss
+from levywalk.problem.samples import two_classes
 
 
 class Logistic(GeneralizedLinear):
@@ -23,7 +24,7 @@ class Logistic(GeneralizedLinear):
     features
         One row per sample; add a column of ones for an intercept.
     targets
-        Labels {0, 1} or {-1, 1}; they are stored as {0, 1}.
+        Labels {0, 1} or {-1, 1}, or two strings; they are stored as {0, 1}.
     node
         The node of each sample; None means one sample per node.
     ridge
@@ -31,6 +32,11 @@ class Logistic(GeneralizedLinear):
     idle
         What to do with nodes of the network that have no sample: "error" refuses them, "pass" lets
         them pass the model on without an update.
+
+    Attributes
+    ----------
+    classes
+        The two labels; the second is the one that is stored as 1.
 
     Notes
     -----
@@ -57,7 +63,8 @@ class Logistic(GeneralizedLinear):
         ridge: float = 0.0,
         idle: str = "error",
     ) -> None:
-        super().__init__(features, targets, LogisticLoss(), node, ridge, idle)
+        self.classes, codes = two_classes(targets)
+        super().__init__(features, codes, LogisticLoss(), node, ridge, idle)
 
     def _minimise(self) -> tuple[Floats, bool]:
         from levywalk.problem import logistic_fit

@@ -115,3 +115,22 @@ def flat_model(problem: Any, x0: Any) -> Any:
     if isinstance(x0, Mapping) and isinstance(problem, FlatProblem):
         return problem.arrays.pack(x0)
     return x0
+
+
+def model_form(problem: Any, vector: Floats) -> Any:
+    """Return a copy of a model in the form that a user knows it by.
+
+    It is a dict of named arrays, a matrix with one column per class or output, or a vector.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> problem = lw.Softmax([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], ["a", "b", "c"])
+    >>> model_form(problem, np.zeros(6)).shape
+    (2, 3)
+    """
+    model = np.array(vector, dtype=np.float64)
+    if isinstance(problem, FlatProblem):
+        return problem.arrays.unpack(model)
+    outputs = int(getattr(getattr(problem, "sample_loss", None), "n_outputs", 1))
+    return model if outputs == 1 else model.reshape(-1, outputs)

@@ -8,24 +8,39 @@ from typing import Any
 import numpy as np
 
 from levywalk import checks
-from levywalk.arrays import Floats, Ints
+from levywalk.arrays import Bools, Floats, Ints
 from levywalk.draws import Domain, generator
-from levywalk.errors import InvalidData
+from levywalk.errors import InvalidData, InvalidParameter
 from levywalk.problem.samples import clean_features, clean_targets
 from levywalk.remedy import typed
 
 _LABELS = 100  # integer targets with at most so many values are classes
 _BINS = 10
 
-HOW = ("iid", "label", "dirichlet", "size")
+HOW = ("iid", "label", "dirichlet", "size", "pathological")
+_OPTIONS: dict[str, dict[str, type]] = {  # what can be said after a colon, by the kind
+    "iid": {"min_size": int},
+    "label": {"min_size": int},
+    "dirichlet": {"alpha": float, "min_size": int},
+    "size": {"alpha": float, "min_size": int},
+    "pathological": {"classes": int, "min_size": int},
+}
 
 
 def partition(
-    features: Any, targets: Any, n: int, how: str = "iid", seed: int = 0, *, alpha: float = 0.5
+    features: Any,
+    targets: Any,
+    n: int,
+    how: str = "iid",
+    seed: int = 0,
+    *,
+    alpha: float = 0.5,
+    classes: int = 2,
+    min_size: int = 1,
 ) -> Ints:
     """Return the node of each sample, for ``LeastSquares(features, targets, node=...)``.
 
-    Every node gets at least one sample.
+    Every node gets at least ``min_size`` samples. docs/own-data.md has the names that Flower uses.
 
     Parameters
     ----------
@@ -41,14 +56,25 @@ def partition(
         ``"dirichlet"``: for every class, proportions over the nodes are drawn from Dirichlet(alpha,
         …, alpha), and the node of each sample of the class is drawn from these proportions. Targets
         that are not whole numbers or have more than 100 values are cut into ten classes by their
-        deciles. Then each empty node, in order, gets one random sample of the node that has the
-        most samples at that moment. ``"size"``: each node gets one sample, and the nodes of the
-        other samples are drawn from proportions ~ Dirichlet(alpha, …, alpha); the samples are
-        assigned at random, so the nodes differ only in size.
+        deciles. Then each node with fewer than ``min_size`` samples, in order, gets random samples,
+        each from the node that has the most at that moment. ``"size"``: each node gets ``min_size``
+        samples, and the nodes of the other samples are drawn from proportions ~ Dirichlet(alpha, …,
+        alpha); the samples are assigned at random, so the nodes differ only in size.
+        ``"pathological"``: each node gets samples of ``classes`` classes only (classes as for
+        "dirichlet"). The classes are dealt out in turn, in random order, to the nodes in random
+        order, and the samples of a class are cut evenly between the nodes that have it (McMahan et
+        al., 2017).
+
+        Options may also be a part of the text: ``"dirichlet:alpha=0.1"``,
+        ``"pathological:classes=3"``.
     seed
         The same seed gives the same nodes.
     alpha
         The concentration for "dirichlet" and "size": small is heterogeneous, large tends to "iid".
+    classes
+        The number of classes of each node for "pathological".
+    min_size
+        The least number of samples of a node.
 
     Examples
     --------
@@ -57,17 +83,23 @@ def partition(
     array([0, 1, 0, 1, 0, 1])
     >>> np.bincount(partition(X, y, 3)).tolist()
     [2, 2, 2]
+    >>> partition(X, [0, 0, 1, 1, 2, 2], 3, how="pathological:classes=1").tolist()
+    [2, 2, 0, 0, 1, 1]
     """
+    how, said = split_partition(how)
+    alpha, classes = said.get("alpha", alpha), said.get("classes", classes)
+    min_size = checks.integer("min_size", said.get("min_size", min_size), low=1)
     samples = len(clean_features(features))
     if _are_names(targets):
         targets = np.unique(np.asarray(targets, dtype=np.str_), return_inverse=True)[1]
     clean = clean_targets(targets, samples)
     n = checks.integer("n", n, low=2)
-    how, seed, alpha = (
-        checks.choice("how", how, HOW),
-        checks.seed(seed),
-        checks.positive("alpha", alpha),
-    )
+    seed, alpha = checks.seed(seed), checks.positive("alpha", alpha)
+    if samples < n * min_size and min_size > 1:
+        raise InvalidData(
+            f"{samples} samples cannot give each of n = {n} nodes min_size = {min_size}; use "
+            f"a min_size of at most {samples // n}"
+        )
     if samples < n:
         raise InvalidData(
             f"{samples} samples cannot give each of n = {n} nodes one; use "
@@ -79,9 +111,73 @@ def partition(
     if how == "label":
         return _by_label(rng, clean, n)
     if how == "dirichlet":
-        return _by_dirichlet(rng, _classes(clean), n, alpha)
-    sizes = 1 + rng.multinomial(samples - n, _proportions(rng, n, alpha))
+        return _by_dirichlet(rng, _classes(clean), n, alpha, min_size)
+    if how == "pathological":
+        return _pathological(rng, _classes(clean), n, classes, min_size)
+    sizes = min_size + rng.multinomial(samples - n * min_size, _proportions(rng, n, alpha))
     return rng.permutation(np.repeat(np.arange(n), sizes))
+
+
+def held_out_rows(samples: int, share: float, seed: int = 0, node: Any = None) -> Bools:
+    """Return which samples are held out for a test: a random share of them.
+
+    With ``node``, the node of each sample, every node keeps at least one sample.
+
+    Examples
+    --------
+    >>> held_out_rows(10, 0.2).sum(), held_out_rows(3, 0.9, node=[0, 1, 1]).sum()
+    (np.int64(2), np.int64(1))
+    """
+    share = checks.real(
+        typed("held_out", "--held-out"),
+        share,
+        "between 0 and 1, such as 0.2",
+        low=0.0,
+        high=1.0,
+        low_open=True,
+        high_open=True,
+    )
+    order = generator(seed, Domain.PARTITION, 1).permutation(samples)
+    if node is not None:
+        # The first sample of each node, in this order, stays.
+        _, first = np.unique(np.asarray(node)[order], return_index=True)
+        order = np.delete(order, first)
+    found = np.zeros(samples, np.bool_)
+    found[order[: max(1, round(share * samples))]] = True
+    if found.all() or not found.any():
+        raise InvalidData(
+            f"{samples} samples cannot be divided into held-out ones and others; give more samples"
+        )
+    return found
+
+
+def split_partition(text: Any) -> tuple[str, dict[str, Any]]:
+    """Return the kind of a partition and the options that follow a colon.
+
+    Examples
+    --------
+    >>> split_partition("dirichlet:alpha=0.1,min_size=5")
+    ('dirichlet', {'alpha': 0.1, 'min_size': 5})
+    """
+    name, colon, values = text.partition(":") if isinstance(text, str) else (text, "", "")
+    how = checks.choice(typed("how", "--partition"), name, HOW)
+    found: dict[str, Any] = {}
+    for piece in values.split(",") if colon else []:
+        key, equals, value = (part.strip() for part in piece.partition("="))
+        kind = _OPTIONS[how].get(key)
+        try:
+            if kind is None or not equals:
+                raise ValueError
+            found[key] = kind(value)
+        except ValueError:
+            takes = ", ".join(
+                f"{option}={'0.5' if known is float else '2'}"
+                for option, known in _OPTIONS[how].items()
+            )
+            raise InvalidParameter(
+                f"partition {how!r} takes {takes} after a colon, got {piece!r}"
+            ) from None
+    return how, found
 
 
 def _are_names(targets: Any) -> bool:
@@ -110,13 +206,42 @@ def _classes(targets: Floats) -> Ints:
     return np.searchsorted(edges, targets, side="right").astype(np.int64)
 
 
-def _by_dirichlet(rng: np.random.Generator, label: Ints, n: int, alpha: float) -> Ints:
+def _pathological(
+    rng: np.random.Generator, label: Ints, n: int, per_node: Any, min_size: int
+) -> Ints:
+    """Deal the classes out to the nodes in turn, and cut the samples of each class evenly."""
+    kinds = rng.permutation(np.unique(label))
+    per_node = checks.integer("classes", per_node, low=1, high=len(kinds))
+    if n * per_node < len(kinds):
+        raise InvalidData(
+            f"n = {n} nodes with classes = {per_node} each cannot hold the {len(kinds)} classes; "
+            f"use classes={-(-len(kinds) // n)} or more nodes"
+        )
+    owners = rng.permutation(n).repeat(per_node)  # of each slot; a node's slots differ in class
+    dealt = kinds[np.arange(n * per_node) % len(kinds)]
+    node = np.empty(len(label), dtype=np.int64)
+    for kind in kinds:
+        members, mine = np.flatnonzero(label == kind), owners[dealt == kind]
+        node[rng.permutation(members)] = mine[_even(len(members), len(mine))]
+    sizes = np.bincount(node, minlength=n)
+    if sizes.min() < min_size:
+        v = int(sizes.argmin())
+        raise InvalidData(
+            f"node {v} would get {int(sizes[v])} samples of its classes, fewer than min_size = "
+            f"{min_size}; use fewer nodes, or more classes per node than {per_node}"
+        )
+    return node
+
+
+def _by_dirichlet(
+    rng: np.random.Generator, label: Ints, n: int, alpha: float, min_size: int
+) -> Ints:
     node = np.empty(len(label), dtype=np.int64)
     for k in np.unique(label):
         members = np.flatnonzero(label == k)
         counts = rng.multinomial(len(members), _proportions(rng, n, alpha))
         node[rng.permutation(members)] = np.repeat(np.arange(n), counts)
-    return _fill_empty(rng, node, n)
+    return _fill(rng, node, n, min_size)
 
 
 def _proportions(rng: np.random.Generator, n: int, alpha: float) -> Floats:
@@ -124,17 +249,18 @@ def _proportions(rng: np.random.Generator, n: int, alpha: float) -> Floats:
     return np.asarray(proportions / proportions.sum())
 
 
-def _fill_empty(rng: np.random.Generator, node: Ints, n: int) -> Ints:
+def _fill(rng: np.random.Generator, node: Ints, n: int, min_size: int) -> Ints:
+    """Give nodes with too few samples some of the nodes that have the most."""
     sizes = np.bincount(node, minlength=n)
-    empty = np.flatnonzero(sizes == 0)
+    missing = np.repeat(np.arange(n), np.maximum(min_size - sizes, 0))
     shuffled = rng.permutation(len(node))
     by_node = shuffled[np.argsort(node[shuffled], kind="stable")]
     starts = np.cumsum(sizes) - sizes
-    largest = [(-int(size), v) for v, size in enumerate(sizes) if size > 1]
+    largest = [(-int(size), v) for v, size in enumerate(sizes) if size > min_size]
     heapq.heapify(largest)
-    for v in empty:
+    for v in missing:
         size, donor = heapq.heappop(largest)
         node[by_node[starts[donor] - size - 1]] = v
-        if size < -2:  # a node keeps its last sample
+        if size < -1 - min_size:  # a node keeps its last samples
             heapq.heappush(largest, (size + 1, donor))
     return node

@@ -27,6 +27,7 @@ from levywalk.problem.losses import (
     SquaredErrors,
     SquaredHingeLoss,
 )
+from levywalk.problem.samples import two_classes
 from levywalk.problem.softmax import Softmax
 from levywalk.remedy import typed
 
@@ -148,7 +149,12 @@ class SquaredHinge(GeneralizedLinear):
     features, node, ridge, idle
         As in `LeastSquares`; add a column of ones for an intercept.
     targets
-        Labels {0, 1} or {-1, 1}; they are stored as {0, 1}.
+        Labels {0, 1} or {-1, 1}, or two strings; they are stored as {0, 1}.
+
+    Attributes
+    ----------
+    classes
+        The two labels; the second is the one that is stored as 1.
 
     Notes
     -----
@@ -170,7 +176,8 @@ class SquaredHinge(GeneralizedLinear):
         ridge: float = 0.0,
         idle: str = "error",
     ) -> None:
-        super().__init__(features, targets, SquaredHingeLoss(), node, ridge, idle)
+        self.classes, codes = two_classes(targets)
+        super().__init__(features, codes, SquaredHingeLoss(), node, ridge, idle)
 
 
 class Quantile(GeneralizedLinear):

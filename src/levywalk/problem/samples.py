@@ -138,6 +138,38 @@ def clean_labels(targets: Floats) -> Floats:
     )
 
 
+def two_classes(targets: Any) -> tuple[AnyArray, Any]:
+    """Return the two classes of a problem, the second the positive one, and targets as numbers.
+
+    Two strings are sorted, and become 0 and 1; numbers are left to `clean_labels`.
+
+    Examples
+    --------
+    >>> two_classes(["yes", "no", "yes"])
+    (array(['no', 'yes'], dtype='<U3'), array([1., 0., 1.]))
+    >>> two_classes([-1, 1])[0]
+    array([-1,  1])
+    """
+    try:
+        found = np.asarray(targets)
+        names = found.dtype.kind in "US" or (
+            found.dtype.kind == "O" and all(isinstance(one, str) for one in found.ravel().tolist())
+        )
+    except ValueError:  # rows of different lengths, refused with the other checks
+        return np.array([0, 1]), targets
+    if not names or found.ndim != 1:
+        numbers = found.dtype.kind in "if" and bool((found == -1).any())
+        return np.array([-1, 1] if numbers else [0, 1]), targets
+    classes, codes = np.unique(found.astype(np.str_), return_inverse=True)
+    if len(classes) != 2:
+        shown = ", ".join(repr(str(one)) for one in classes[:_SHOWN])
+        raise InvalidData(
+            f"targets must have two classes, got {len(classes)} ({shown}); use "
+            f"{typed('lw.Softmax', '--loss softmax')} for more classes"
+        )
+    return read_only(classes), codes.reshape(-1).astype(np.float64)
+
+
 def clean_nodes(node: Any, samples: int, holes: bool = False) -> Ints:
     """Return the node of each sample as int64.
 

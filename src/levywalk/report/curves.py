@@ -63,11 +63,16 @@ def curve(
     values: Floats,
     accuracy: float | None,
     until: float = math.inf,
+    *,
+    rises: bool = False,
+    columns: Ints | None = None,
 ) -> Curve:
     """Return at most `MOST_POINTS` points of a trace, among them the one where the accuracy is
     reached; most of them up to step ``until``.
 
-    ``values`` are the error, or what else is drawn, of each (replica, checkpoint).
+    ``values`` are the error, or what else is drawn, of each (replica, checkpoint); if it ``rises``,
+    the accuracy is reached from below. ``columns`` are the checkpoints at which they were measured,
+    if not at all.
 
     Examples
     --------
@@ -80,9 +85,14 @@ def curve(
     """
     crossing = None
     if accuracy is not None:
-        at = float(settled_at(trace.step, mean_over_walks(values)[None], accuracy)[0])
+        sign = -1.0 if rises else 1.0
+        mean = sign * mean_over_walks(values)
+        at = float(settled_at(trace.step, mean[None], sign * accuracy)[0])
         crossing = int(np.searchsorted(trace.step, at)) if math.isfinite(at) else None
-    keep = _kept(len(trace.step), crossing, int(np.searchsorted(trace.step, until)))
+    places = np.arange(len(trace.step)) if columns is None else columns
+    step = trace.step[places]
+    also = None if crossing is None else int(np.searchsorted(places, crossing))
+    keep = places[_kept(len(places), also, int(np.searchsorted(step, until)))]
     errors = values[:, keep]
     low, high = np.quantile(
         resampled_means(errors, seed=0), [0.025, 0.975], axis=0, method="inverted_cdf"
@@ -119,14 +129,15 @@ def drawn_quantity(results: Comparison) -> str:
     """Return what the curves of a comparison show: what it is ranked by, or the loss if that has no
     curve.
     """
-    return results.ranking.quantity if results.ranking.is_criterion else "loss"
+    return results.ranking.quantity if results.ranking.has_curve else "loss"
 
 
 def curves_of(results: Comparison) -> list[Curve]:
     """Return the curves of all designs."""
-    by_end_alone = not results.ranking.is_criterion
+    ranking = results.ranking
+    by_end_alone = not ranking.has_curve
     values = {
-        name: trace.loss if by_end_alone else results.values(name)
+        name: trace.loss if by_end_alone else ranking.oriented(results.values(name))
         for name, trace in results.traces.items()
     }
     means = [
@@ -135,7 +146,15 @@ def curves_of(results: Comparison) -> list[Curve]:
     ]
     until = x_range(means, list(results.steps_to.values())).right
     return [
-        curve(name, trace, values[name], results.accuracy, until)
+        curve(
+            name,
+            trace,
+            values[name],
+            results.accuracy,
+            until,
+            rises=ranking.higher_is_better,
+            columns=np.searchsorted(trace.step, trace.metric_step) if ranking.recorded else None,
+        )
         for name, trace in results.traces.items()
     ]
 

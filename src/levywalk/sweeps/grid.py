@@ -246,6 +246,11 @@ def _try(experiment: Experiment, folder: Path, where: str, whole: bool) -> None:
         run = experiment.run
         check_sizes(run.steps, run.replicas, run.record_every)
         checks.seed(run.seed)
+        if run.options()["accuracy"] is None:
+            raise InvalidSpec(
+                f"[run] rank_by = {run.rank_by!r} needs an accuracy in a sweep, whose table has "
+                "the steps to it"
+            )
         checks.positive("accuracy", run.accuracy)
         if isinstance(run.step_size, dict):
             missing = [name for name in experiment.designs if name not in run.step_size]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from levywalk.arrays import Floats
+from levywalk.arrays import AnyArray, Floats
 from levywalk.errors import InvalidParameter
 from levywalk.extras import needs
 from levywalk.notebook import columns_html
@@ -40,11 +40,11 @@ _SUMMARY = (
 )
 
 
-def _time_at(trace: Trace, step: float) -> float:
-    """Return the mean time over walks at a checkpoint; infinity stays infinite."""
-    if trace.time is None or not math.isfinite(step):
+def _mean_at(trace: Trace, counted: AnyArray, step: float) -> float:
+    """Return the mean over walks of what is counted until a checkpoint; infinity stays infinite."""
+    if not math.isfinite(step):
         return math.inf
-    return float(trace.time[:, int(np.searchsorted(trace.step, step))].mean())
+    return float(counted[:, int(np.searchsorted(trace.step, step))].mean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,9 @@ class Trial:
         tuning walks.
     steps_limit, error_limit
         Their upper confidence limits: what four of five bootstrap samples of the tuning walks do
-        not exceed. The trial with the least ``steps_limit`` is taken; among equals, the one with
-        the least ``error_limit``.
+        not exceed (``error_limit`` is that of the negative for a metric that should rise). The
+        trial with the least ``steps_limit`` is taken; among equals, the one with the least
+        ``error_limit``.
     share
         In which share of the bootstrap samples this step size is the best.
     """
@@ -94,11 +95,11 @@ class Comparison:
         All step sizes that were tried for each design, in increasing order; empty if they were
         given.
     rank_by
-        "distance2" or "excess_loss" (``accuracy`` is a share of the initial value), "loss"
-        (``accuracy`` is a value of f, or None: ranked at the end alone), or the name of a metric
-        (at the end alone).
+        "distance2" or "excess_loss" (``accuracy`` is a share of the initial value), "loss" or a
+        metric of the traces (``accuracy`` is a value of it, or None: ranked at the end alone), or
+        the name of a function that was given as ``rank_by`` (at the end alone).
     final_metric
-        If ``rank_by`` names a metric: its value for the final model of each replica, by design.
+        If ``rank_by`` was a function: its value for the final model of each replica, by design.
     settings, command
         The content of the experiment file and the command that give the same result, if there are
         any.
@@ -136,12 +137,16 @@ class Comparison:
     @property
     def ranking(self) -> Ranking:
         """By which numbers the designs are ranked."""
-        return Ranking(self.rank_by, self.accuracy)
+        if not all(self.rank_by in trace.metrics for trace in self.traces.values()):
+            return Ranking(self.rank_by, self.accuracy)
+        told = next(iter(self.traces.values())).provenance["metrics"][self.rank_by]
+        rises = bool(told["higher_is_better"])
+        return Ranking(self.rank_by, self.accuracy, recorded=True, higher_is_better=rises)
 
     @property
     def steps_to(self) -> dict[str, float]:
         """By design, the first checkpoint after which the mean over walks stays at or below the
-        accuracy.
+        accuracy; at or above it for a metric that rises.
 
         It is infinite if that was not reached. Without an accuracy the dict is empty.
         """
@@ -167,18 +172,26 @@ class Comparison:
         return own + others
 
     def values(self, name: str) -> Floats:
-        """Return the numbers that a design is ranked by, of each (replica, checkpoint); smaller is
-        better.
+        """Return the numbers that a design is ranked by, of each (replica, checkpoint), such that
+        smaller is better: of a metric that rises the negative.
 
-        For a metric, which is known at the end alone, the shape is (replicas, 1).
+        For a function that was given as ``rank_by``, and is known at the end alone, the shape is
+        (replicas, 1).
         """
-        if not self.ranking.is_criterion:
+        if not self.ranking.has_curve:
             return self.final_metric[name][:, None]
         return self.ranking.values(self.traces[name])
 
     def final(self, name: str) -> float:
         """Return the number that a design is ranked by at the end: the mean over walks."""
-        return float(mean_over_walks(self.values(name))[-1])
+        return float(self.ranking.oriented(mean_over_walks(self.values(name))[-1]))
+
+    def final_interval(self, name: str) -> tuple[float, float] | None:
+        """Return the 95 % interval over walks of `final`; None if there is one walk."""
+        found = bootstrap_mean(self.values(name)[:, -1])
+        if found is None or not self.ranking.higher_is_better:
+            return found
+        return -found[1], -found[0]
 
     def steps_interval(
         self, name: str, accuracy: float | None = None
@@ -203,8 +216,13 @@ class Comparison:
         """Return the designs, the best first: by the steps to the accuracy, then by the value at
         the end.
         """
-        steps = self.steps_to
-        return sorted(self.traces, key=lambda name: (steps.get(name, math.inf), self.final(name)))
+        return sorted(self.traces, key=self.rank)
+
+    def rank(self, name: str) -> tuple[float, float]:
+        """Return what designs are sorted by: the steps to the accuracy, and the value at the end
+        (its negative, if it should rise).
+        """
+        return self.steps_to.get(name, math.inf), self.ranking.oriented(self.final(name))
 
     @cached_property
     def rows(self) -> dict[str, dict[str, Any]]:
@@ -226,13 +244,19 @@ class Comparison:
                 f"steps_to_{accuracy:g}_low": low,
                 f"steps_to_{accuracy:g}_high": high,
             }
+            steps = row[f"steps_to_{accuracy:g}"]
             if trace.time is not None:
-                row[f"time_to_{accuracy:g}"] = _time_at(trace, row[f"steps_to_{accuracy:g}"])
+                row[f"time_to_{accuracy:g}"] = _mean_at(trace, trace.time, steps)
+            if accuracy == self.accuracy:
+                row[f"transfers_to_{accuracy:g}"] = _mean_at(trace, trace.transfers, steps)
+                row[f"bytes_to_{accuracy:g}"] = _mean_at(trace, trace.bytes, steps)
         row[self.final_column] = self.final(name)
         if not ranking.relative:
-            low, high = bootstrap_mean(self.values(name)[:, -1]) or (math.nan, math.nan)
+            low, high = self.final_interval(name) or (math.nan, math.nan)
             row |= {f"{self.final_column}_low": low, f"{self.final_column}_high": high}
         summary = trace.summary()
+        more = [metric for metric in trace.metrics if metric != self.rank_by]
+        row |= {f"final_{metric}": summary[metric] for metric in more}
         return row | {key: summary[key] for key in _SUMMARY if key in summary}
 
     def _other_choices(self, name: str) -> OtherChoices | None:
@@ -268,8 +292,8 @@ class Comparison:
             ):
                 found.append(
                     f"{name}: no step size reached {self.ranking.goal} in four of five samples of "
-                    f"the tuning walks, so the one with the least {self.ranking.quantity} at the "
-                    f"end was taken; {self._more()}"
+                    f"the tuning walks, so the one with the {self.ranking.best} "
+                    f"{self.ranking.quantity} at the end was taken; {self._more()}"
                 )
             for trial, which in ((trials[0], "smallest"), (trials[-1], "largest")):
                 if trial.step_size == self.step_size[name]:

@@ -94,13 +94,15 @@ def load_comparison(folder: str | Path) -> Comparison:
     document = read_json(folder / RESULT)
     accuracy, rank_by, rows = _checked(document)
     settings, command = document.get("settings"), document.get("command")
+    traces = _traces(folder, rows)
+    recorded = all(rank_by in trace.metrics for trace in traces.values())
     return Comparison(
-        traces=_traces(folder, rows),
+        traces=traces,
         accuracy=accuracy,
         step_size={name: float(row["step_size"]) for name, row in rows.items()},
         sweep={name: _sweep(name, row.get("sweep", [])) for name, row in rows.items()},
         rank_by=rank_by,
-        final_metric=_final_metric(rank_by, rows),
+        final_metric={} if recorded else _final_metric(rank_by, rows),
         settings=settings if isinstance(settings, dict) else {},
         command=command if isinstance(command, str) else "",
     )

@@ -42,6 +42,8 @@ _DIMS: dict[str, tuple[str, ...]] = {
 }
 _STEP = ("checkpoint",)
 _NAMES = "node_names"
+_METRIC = "metric."  # begins the name of a metric
+_METRIC_STEP = "metric_step"
 _MEMORY = "memory."  # begins the name of what tokens and nodes remember
 # Attributes with which other programs say that the stored numbers are not the values.
 _PACKED = ("visits", "walk")
@@ -65,7 +67,7 @@ def to_xarray(trace: Trace) -> xr.Dataset:
     with needs("frames", "Trace.to_xarray()", "xarray"):
         import xarray as xr
 
-    arrays = _labelled(trace)
+    arrays = {name.removeprefix(_METRIC): array for name, array in _labelled(trace).items()}
     step = arrays.pop("step")
     names = {} if trace.node_names is None else {"node_name": ("node", list(trace.node_names))}
     return xr.Dataset(arrays, coords={"step": step, **names}, attrs=_attributes(trace))
@@ -78,9 +80,15 @@ def _labelled(trace: Trace) -> Labelled:
         f"{_MEMORY}{name}": (("replica", *(f"{name}_{i}" for i in range(1, array.ndim))), array)
         for name, array in (trace.memory or {}).items()
     }
+    metrics = {
+        f"{_METRIC}{name}": (("replica", "checkpoint"), array)
+        for name, array in trace.metrics.items()
+    }
     return {
         "step": (_STEP, trace.step),
         **{name: (dims, getattr(trace, name)) for name, dims in present.items()},
+        **metrics,
+        **({_METRIC_STEP: (("evaluated",), trace.metric_step)} if metrics else {}),
         **memory,
     }
 
@@ -191,9 +199,41 @@ def load_trace(path: str | Path) -> Trace:
         provenance=provenance,
         memory=remembered or None,
         node_names=_names(arrays, len(arrays["target"]), path),
+        **_metrics(arrays, provenance, path),
     )
     _check_contents(trace, path)
     return trace
+
+
+def _metrics(arrays: dict[str, AnyArray], provenance: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return metrics and their steps; refuse those that no run writes."""
+    found = {
+        name.removeprefix(_METRIC): array
+        for name, array in arrays.items()
+        if name.startswith(_METRIC)
+    }
+    if not found:
+        return {}
+    told, where, step = provenance.get("metrics"), arrays.get(_METRIC_STEP), arrays["step"]
+    possible = (
+        isinstance(told, dict)
+        and set(told) == set(found)
+        and all(isinstance(one, dict) for one in told.values())
+        and all(isinstance(one.get("higher_is_better"), bool) for one in told.values())
+        and all(
+            array.dtype.kind == "f" and array.shape == arrays["distance2"].shape
+            for array in found.values()
+        )
+        and where is not None
+        and where.ndim == 1
+        and where.dtype.kind in "iu"
+        and bool((np.diff(where.astype(np.int64)) > 0).all())
+        and bool(np.isin(where, step).all())
+    )
+    if not possible or where is None:
+        raise InvalidTrace(f"{path}: the metrics cannot be read; the file is damaged")
+    values = {name: array.astype(np.float64, copy=False) for name, array in found.items()}
+    return {"metrics": values, "metric_step": where.astype(np.int64)}
 
 
 def _check_contents(trace: Trace, path: Path) -> None:

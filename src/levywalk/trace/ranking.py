@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from levywalk.errors import InvalidParameter
 from levywalk.trace.statistics import OtherChoices, bootstrap_steps, mean_over_walks, settled_at
 from levywalk.trace.trace import Trace
 
-Metric = Callable[[Floats], float]
 ACCURACY = 0.01  # the default, as a share of the initial error
 
 
@@ -37,11 +37,16 @@ class Ranking:
         A `Criterion`, or the name of a metric.
     accuracy
         The level to reach: for "distance2" and "excess_loss" a share of the initial value, for
-        "loss" a value of f. None if methods are ranked by the value at the end alone.
+        "loss" and metrics a value of them. None if methods are ranked by the value at the end
+        alone.
     metric
-        For a metric: a function from a model to a number, smaller is better. It is evaluated on the
-        final models only. None for a criterion, and for a metric whose values were read from a
-        file.
+        A function from a model to a number, smaller is better, that is evaluated on the final
+        models only. None for a criterion, for a recorded metric, and for values that were read from
+        a file.
+    recorded
+        Whether it is a metric that traces have at checkpoints.
+    higher_is_better
+        Whether a metric should rise; criteria should fall.
 
     Examples
     --------
@@ -49,16 +54,29 @@ class Ranking:
     '1 % of the initial error'
     >>> Ranking("loss", 0.5).goal, Ranking("loss", None).quantity
     ('a loss of 0.5', 'loss')
+    >>> Ranking("accuracy", 0.9, recorded=True, higher_is_better=True).goal
+    'accuracy 0.9'
     """
 
     name: str
     accuracy: float | None
-    metric: Metric | None = None
+    metric: Callable[[Any], float] | None = None
+    recorded: bool = False
+    higher_is_better: bool = False
 
     @property
-    def is_criterion(self) -> bool:
-        """Whether every checkpoint of a trace has the number, so that there is a curve."""
-        return self.name in list(Criterion)
+    def has_curve(self) -> bool:
+        """Whether a trace has the number at checkpoints, and not at the end alone."""
+        return self.recorded or self.name in list(Criterion)
+
+    @property
+    def best(self) -> str:
+        """What the best value is called: the least, or the highest."""
+        return "highest" if self.higher_is_better else "least"
+
+    def oriented(self, value: Any) -> Any:
+        """Return a value, or an array of them, such that smaller is better; and back again."""
+        return -value if self.higher_is_better else value
 
     @property
     def relative(self) -> bool:
@@ -81,11 +99,16 @@ class Ranking:
             )
         if self.relative:
             return f"{100 * self.accuracy:.3g} % of the initial {self.quantity}"
-        return f"a {self.quantity} of {self.accuracy:g}"
+        if self.name == Criterion.LOSS:
+            return f"a {self.quantity} of {self.accuracy:g}"
+        return f"{self.quantity} {self.accuracy:g}"
 
     def values(self, trace: Trace) -> Floats:
-        """Return the numbers of each (replica, checkpoint); of a metric at the end only, (replicas,
-        1).
+        """Return the numbers of each (replica, checkpoint), such that smaller is better: of a
+        rising metric the negative. A metric at the end only has the shape (replicas, 1).
+
+        Between two evaluations a recorded metric keeps its last value, so an accuracy is reached at
+        a checkpoint where it was evaluated. A model that overflowed is infinitely bad.
         """
         if self.name == Criterion.DISTANCE2:
             return trace.error
@@ -94,6 +117,11 @@ class Ranking:
                 return np.asarray(trace.excess_loss / trace.excess_loss[:, :1])
         if self.name == Criterion.LOSS:
             return trace.loss
+        if self.recorded:
+            evaluated = np.isin(trace.step, trace.metric_step)
+            last = np.maximum.accumulate(np.where(evaluated, np.arange(len(trace.step)), -1))
+            found = self.oriented(trace.metrics[self.name])[:, np.maximum(last, 0)]
+            return np.where(np.isnan(found) | (last < 0), np.inf, found)
         return self.final_values(trace)[:, None]
 
     def final_values(self, trace: Trace) -> Floats:
@@ -113,7 +141,7 @@ class Ranking:
         if accuracy is None:
             return np.inf
         mean = mean_over_walks(self.values(trace))
-        return float(settled_at(trace.step, mean[None], accuracy)[0])
+        return float(settled_at(trace.step, mean[None], self.oriented(accuracy))[0])
 
     def steps_to_interval(
         self, trace: Trace, accuracy: float, others: OtherChoices | None = None
@@ -121,4 +149,5 @@ class Ranking:
         """Return the 95 % interval of `steps_to` when the walks are drawn again (bootstrap), and
         with ``others`` the tuning walks too.
         """
-        return bootstrap_steps(trace.step, self.values(trace), accuracy, 0.95, 0, others)
+        level = self.oriented(accuracy)
+        return bootstrap_steps(trace.step, self.values(trace), level, 0.95, 0, others)

@@ -124,11 +124,13 @@ def bootstrap_steps(
     others: OtherChoices | None = None,
 ) -> tuple[float, float]:
     """Return the interval of the settling time of the mean over walks; with ``others``, also over
-    the step sizes that tuning might have chosen.
+    the step sizes that tuning might have chosen. An end beyond the last step is infinite.
     """
     draws = settled_draws(step, errors, accuracy, seed)
     if others is not None:
         draws = others.spread(draws, seed)
+        # Another step size may need more steps than the run has: that is not reached within it.
+        draws = np.where(draws > step[-1], np.inf, draws)
     point = float(settled_at(step, mean_over_walks(errors)[None], accuracy)[0])
     return interval_around(point, draws, level)
 

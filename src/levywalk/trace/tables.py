@@ -68,11 +68,13 @@ def title_text(result: Comparison) -> str:
         title = f"steps to a share of the initial {ranking.quantity} [95 % interval over walks]"
     else:
         title = f"{ranking.quantity} at the end [95 % interval over walks]"
+    if ranking.recorded:
+        title += f"; higher {ranking.quantity} is better" if ranking.higher_is_better else ""
     title += f"; {sampled}" if sampled else ""
     if not result.tuned:
         return f"{title}; step sizes given, not tuned"
     if result.accuracy is None:
-        return f"{title}; step sizes tuned for the least {ranking.quantity} at the end"
+        return f"{title}; step sizes tuned for the {ranking.best} {ranking.quantity} at the end"
     return f"{title}; tuned to {quantity_text(ranking, result.accuracy)}"
 
 
@@ -80,6 +82,13 @@ def sampled_text(result: Comparison) -> str:
     """Return on how many nodes the loss was measured if that was a sample, else an empty text."""
     found = sorted({trace.sampled_loss for trace in result.traces.values()} - {""})
     return f"losses measured on a sample of {', '.join(found)}" if found else ""
+
+
+def other_metrics(result: Comparison) -> list[str]:
+    """Return the metrics that all traces have, without the one that designs are ranked by."""
+    every = [set(trace.metrics) for trace in result.traces.values()]
+    first = next(iter(result.traces.values())).metrics
+    return [name for name in first if name != result.rank_by and all(name in one for one in every)]
 
 
 def comparison_text(result: Comparison) -> tuple[list[str], list[list[str]]]:
@@ -93,6 +102,8 @@ def comparison_text(result: Comparison) -> tuple[list[str], list[list[str]]]:
     timed = result.accuracy is not None and all("seconds_per_step" in row for row in rows.values())
     headers += [f"seconds to {quantity_text(ranking, result.accuracy)}"] if timed else []
     headers += [] if ranking.relative else [f"{ranking.quantity} at the end"]
+    metrics = other_metrics(result)
+    headers += [f"{metric} at the end" for metric in metrics]
     headers += ["busiest node: share (target)"] if visits else []
     headers += ["longest dwell"] if dwell else []
     headers += ["transfers per step"]
@@ -107,6 +118,7 @@ def comparison_text(result: Comparison) -> tuple[list[str], list[list[str]]]:
             low, high = (row[f"{result.final_column}_{end}"] for end in ("low", "high"))
             known = "" if math.isnan(low) else f" [{low:.5g}, {high:.5g}]"
             cells.append(quantity_text(ranking, result.final(name)) + known)
+        cells += [f"{row[f'final_{metric}']:.5g}" for metric in metrics]
         if visits:
             share, target = 100 * row["busiest_share"], 100 * row["busiest_target"]
             node = result.traces[name].shown(row["busiest_node"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,11 @@ class Trace:
     small_messages
         Until each (replica, checkpoint): messages without a model, which are questions to
         neighbours and answers.
+    metrics
+        The metrics of each (replica, checkpoint), by name; NaN at checkpoints where they were not
+        evaluated, and for models that overflowed. Empty if the run had none.
+    metric_step
+        The checkpoints at which metrics were evaluated.
     time
         Seconds until each (replica, checkpoint), if the run was given ``costs``; else None.
     visits
@@ -98,6 +103,8 @@ class Trace:
     memory: dict[str, AnyArray] | None = None
     time: Floats | None = None
     node_names: tuple[str, ...] | None = None
+    metrics: dict[str, Floats] = field(default_factory=dict)
+    metric_step: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def replicas(self) -> int:
@@ -149,6 +156,22 @@ class Trace:
         """
         shapes = self.provenance.get("problem", {}).get("arrays")
         return {"model": self.model} if shapes is None else ModelArrays(shapes).unpack(self.model)
+
+    def final_metrics(self) -> dict[str, Floats]:
+        """Return each metric where it was evaluated last, one number per replica.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> test = {"mse": lw.metrics.mean_squared_error([[1.0, 0.0]], [1.0])}
+        >>> parts = lw.ring(5), lw.homogeneous(5, dim=2), lw.mhlj()
+        >>> lw.run(*parts, steps=9, step_size=0.1, metrics=test).final_metrics()["mse"].shape
+        (1,)
+        """
+        if not len(self.metric_step):
+            return {}
+        last = int(np.searchsorted(self.step, self.metric_step[-1]))
+        return {name: values[:, last] for name, values in self.metrics.items()}
 
     def steps_to(self, accuracy: float) -> float:
         """Return the first checkpoint after which the error's mean over walks stays at or below
@@ -258,6 +281,8 @@ class Trace:
         }
         if self.time is not None:
             out["seconds_per_step"] = float(self.time[:, -1].mean() / max(steps, 1))
+        for name, values in self.final_metrics().items():
+            out |= {name: float(values.mean()), f"{name}_interval": bootstrap_mean(values)}
         if self.visits is not None:
             node, share, aimed = self.busiest()
             out |= {"busiest_node": node, "busiest_share": share, "busiest_target": aimed}
@@ -306,6 +331,7 @@ class Trace:
                     for name in ("distance2", "excess_loss", "loss", "hops", "transfers", "bytes")
                 },
                 **({} if self.time is None else {"time": self.time.ravel()}),
+                **{name: values.ravel() for name, values in self.metrics.items()},
             }
         )
 
@@ -333,6 +359,8 @@ class Trace:
             ),
             "diverged": int((self.diverged_at >= 0).sum()),
         }
+        for name, values in self.final_metrics().items():
+            shown[f"{name} at the end"] = f"{values.mean():.4g}"
         if self.visits is not None:
             node, share, aimed = self.busiest()
             shown["busiest node"] = (

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from levywalk.errors import InvalidData, InvalidParameter
 from levywalk.problem import LeastSquares, partition
+from levywalk.problem.partition import held_out_rows
 from tests.limits import examples
 
 HOWS = ["iid", "label", "dirichlet", "size"]
@@ -123,3 +124,76 @@ def test_bad_arguments_are_refused(arguments, error, message):
         partition(*arguments)
     with pytest.raises(InvalidParameter, match="alpha must be a number above 0"):
         partition(*data(5), 2, alpha=0)
+
+
+@examples(40)
+@given(
+    n=st.integers(2, 12),
+    classes=st.integers(1, 4),
+    seed=st.integers(0, 9),
+)
+def test_pathological_nodes_have_few_classes_of_even_share(n, classes, seed):
+    kinds = min(4, n * classes)
+    targets = np.arange(40 * kinds) % kinds
+    features = np.zeros((len(targets), 1))
+    per_node = min(classes, kinds)
+    node = partition(features, targets, n, "pathological", seed, classes=per_node)
+    for v in range(n):
+        assert len(np.unique(targets[node == v])) == per_node
+    for kind in range(kinds):  # the nodes that have a class share its samples evenly
+        sizes = np.bincount(node[targets == kind], minlength=n)
+        assert np.ptp(sizes[sizes > 0]) <= 1
+        owners = int((sizes > 0).sum())
+        assert owners in (n * per_node // kinds, -(-n * per_node // kinds))
+    text = partition(features, targets, n, f"pathological:classes={per_node}", seed)
+    np.testing.assert_array_equal(text, node)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_every_node_gets_min_size_samples(how):
+    features, targets = data(200)
+    for alpha in (0.01, 1.0):
+        node = partition(features, targets, 20, how, alpha=alpha, min_size=7)
+        assert np.bincount(node, minlength=20).min() >= 7
+    small = partition(features, targets, 20, "dirichlet", alpha=0.01)
+    assert np.bincount(small, minlength=20).min() < 7
+    with pytest.raises(InvalidData, match="min_size of at most 10"):
+        partition(features, targets, 20, how, min_size=11)
+
+
+def test_impossible_pathological_partitions_are_refused():
+    features, targets = data(60, classes=6)
+    with pytest.raises(InvalidParameter, match=r"classes must be an integer in \[1, 6\], got 7"):
+        partition(features, targets, 6, "pathological", classes=7)
+    with pytest.raises(InvalidData, match="cannot hold the 6 classes; use classes=3"):
+        partition(features, targets, 2, "pathological", classes=1)
+    with pytest.raises(InvalidData, match="fewer than min_size = 1; use fewer nodes"):
+        partition(np.zeros((12, 1)), [0] * 11 + [1], 12, "pathological", classes=1)
+
+
+@pytest.mark.parametrize(
+    ("how", "match"),
+    [
+        ("iid:alpha=2", "'iid' takes min_size=2 after a colon, got 'alpha=2'"),
+        ("dirichlet:alpha", "takes alpha=0.5, min_size=2"),
+        ("dirichlet:alpha=much", "got 'alpha=much'"),
+        ("shards", "how must be one of"),
+        (3, "how must be one of"),
+    ],
+)
+def test_a_wrong_text_is_refused(how, match):
+    features, targets = data(60)
+    with pytest.raises(InvalidParameter, match=match):
+        partition(features, targets, 6, how)
+
+
+@examples(40)
+@given(samples=st.integers(4, 60), share=st.floats(0.01, 0.9), seed=st.integers(0, 9))
+def test_held_out_rows_are_a_share_and_every_node_keeps_one(samples, share, seed):
+    node = np.arange(samples) % 3
+    out = held_out_rows(samples, share, seed, node)
+    assert 1 <= out.sum() <= max(1, round(share * samples))
+    assert set(node[~out]) == {0, 1, 2}
+    free = held_out_rows(samples, min(share, 0.5), seed)
+    assert free.sum() == max(1, round(min(share, 0.5) * samples))
+    np.testing.assert_array_equal(free, held_out_rows(samples, min(share, 0.5), seed))

@@ -146,3 +146,13 @@ def test_other_choices_widen_an_interval_by_their_factors():
     assert both[1] == pytest.approx(1.5 * alone[1], abs=2.0)
     certain = OtherChoices(np.array([0.5, 1.0]), np.array([0.0, 1.0]))
     assert bootstrap_steps(step, errors, 0.2, 0.95, 0, certain) == alone
+
+
+def test_an_interval_never_ends_beyond_the_run() -> None:
+    """A step size that tuning might have chosen may need more steps than the run has."""
+    step = np.array([0, 10, 20])
+    errors = np.tile([1.0, 0.1, 0.1], (4, 1))
+    others = OtherChoices(np.array([1.0, 100.0]), np.array([0.5, 0.5]))
+    assert bootstrap_steps(step, errors, 0.5, 0.95, 0, others) == (10.0, np.inf)
+    within = OtherChoices(np.array([1.0, 2.0]), np.array([0.5, 0.5]))
+    assert bootstrap_steps(step, errors, 0.5, 0.95, 0, within) == (10.0, 20.0)

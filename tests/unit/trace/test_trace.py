@@ -18,7 +18,7 @@ NETWORK, PROBLEM = lw.ring(12), lw.homogeneous(12, dim=3)
 ARRAYS = [
     field.name
     for field in dataclasses.fields(lw.Trace)
-    if field.name not in ("provenance", "memory")
+    if field.name not in ("provenance", "memory", "metrics")
 ]
 
 

@@ -92,7 +92,8 @@ def _plain(text: str) -> str:
 
 def _error(axes: Axes, curves: Sequence[Curve], axis: str, results: Comparison) -> None:
     for i, line in enumerate(curves):
-        shown = drawable(line.mean)
+        log = not results.ranking.recorded
+        shown = drawable(line.mean) if log else np.isfinite(line.mean)
         x, colour = line.x[axis][shown], COLOURS[i % len(COLOURS)]
         axes.plot(
             x,
@@ -103,11 +104,12 @@ def _error(axes: Axes, curves: Sequence[Curve], axis: str, results: Comparison) 
             markevery=(0.03 + 0.1 * i / len(curves), 0.17) if shown.any() else None,
             label=_plain(line.name),
         )
-        high = np.where(drawable(line.high), line.high, line.mean)[shown]
+        high = np.where(np.isfinite(line.high) & (line.high < 1e300), line.high, line.mean)[shown]
         axes.fill_between(x, line.low[shown], high, color=colour, alpha=0.2, linewidth=0)
     if results.accuracy is not None:
         axes.axhline(results.accuracy, color="black", linewidth=0.6, linestyle=(0, (2, 2)))
-    axes.set_yscale("log")
+    if not results.ranking.recorded:
+        axes.set_yscale("log")
     axes.set_xlabel(X_AXES[axis])
     axes.set_ylabel(_quantity(results))
     extent = axis_range(curves, axis)

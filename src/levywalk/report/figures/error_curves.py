@@ -32,6 +32,7 @@ Y_AXES = {
     "loss": "f(x)",
 }
 _HIGHEST = 1e3  # a diverging curve leaves the figure at this multiple of where the curves begin
+_LARGEST = 1e300  # matplotlib's margins around larger values overflow
 _BETWEEN_BARS = 4.0  # points
 
 
@@ -52,9 +53,9 @@ def error_curves(
     most = max(trace.replicas for trace in traces.values())
     lines: dict[str, tuple[Floats, Floats]] = {}
     for i, (name, trace) in enumerate(traces.items()):
-        where, values = _where(trace, x), getattr(trace, y)
+        where, values = _where(trace, x), _values(trace, y)
         line = mean_over_walks(values)
-        shown = drawable(line)
+        shown = drawable(line) if y in Y_AXES else np.isfinite(line)
         axes.plot(where[shown], line[shown], label=name, linewidth=1.6, **line_style(i))
         if trace.replicas > 1:
             low, high = np.quantile(
@@ -63,21 +64,29 @@ def error_curves(
             axes.fill_between(
                 where[shown],
                 low[shown],
-                np.where(drawable(high), high, line)[shown],
+                np.where(np.isfinite(high) & (high < _LARGEST), high, line)[shown],
                 color=COLOURS[i % len(COLOURS)],
                 alpha=0.2,
                 linewidth=0,
             )
-        lines[name] = where, line
+        # Checkpoints without a metric are no part of its curve.
+        lines[name] = (where, line) if y in Y_AXES else (where[shown], line[shown])
     reached = _goal_marks(axes, traces, x, goal) if goal is not None else []
     extent = x_range(list(lines.values()), reached)
-    axes.set_yscale("log")
+    if y in Y_AXES:
+        axes.set_yscale("log")
     axes.set_xlabel(X_AXES[x])
     axes.set_ylabel(_y_label(traces, y))
     show_range(axes, extent)
-    _limit_height(axes, [line for _, line in lines.values()])
+    if y in Y_AXES:
+        _limit_height(axes, [line for _, line in lines.values()])
     axes.set_title(_title(most, extent), fontsize=9)
     tidy(axes)
+
+
+def _values(trace: Trace, y: str) -> Floats:
+    found: Floats = trace.metrics[y] if y in trace.metrics else getattr(trace, y)
+    return found
 
 
 def _where(trace: Trace, x: str) -> Floats:
@@ -114,6 +123,8 @@ def _goal_marks(axes: Axes, traces: Mapping[str, Trace], x: str, goal: Goal) -> 
 
 def _y_label(traces: Mapping[str, Trace], y: str) -> str:
     """Name the axis, and what a loss was measured on if not on all nodes."""
+    if y not in Y_AXES:
+        return y
     samples = (
         sorted({trace.sampled_loss for trace in traces.values()} - {""}) if "loss" in y else []
     )

@@ -92,8 +92,9 @@ def plot(
         error against steps and against transfers, visits against target, and where the model was
         (if the walk was recorded).
     y
-        "error" (relative distance²), "distance2", "excess_loss" or "loss". Default: what a
-        comparison is ranked by; else the error, or the loss if the optimum is not known.
+        "error" (relative distance²), "distance2", "excess_loss", "loss" or a metric of the traces,
+        such as "accuracy", which is drawn on a linear axis. Default: what a comparison is ranked
+        by; else the error, or the loss if the optimum is not known.
     ax
         Axes of yours to draw one panel into: against steps unless ``x`` says otherwise, or the
         predicted cost of a tuning. Default: a new figure.
@@ -142,7 +143,8 @@ def _comparison(
     thing: Any, x: str | None, y: str | None, ax: Axes | None, path: str | Path | None
 ) -> Axes | AxesArray:
     traces = _traces(thing)
-    y = _default_y(thing, traces) if y is None else checks.choice("y", y, Y_AXES)
+    metrics = _metrics_of(traces)
+    y = _default_y(thing, traces) if y is None else checks.choice("y", y, [*Y_AXES, *metrics])
     if x == "time" and any(trace.time is None for trace in traces.values()):
         raise InvalidParameter(
             "x = 'time' needs runs with costs; give run or compare costs='mobile' or lw.Costs()"
@@ -180,16 +182,23 @@ def _goal(thing: Any, y: str) -> Goal | None:
     """Return the accuracy that a comparison is judged by, if ``y`` is what it is ranked by."""
     if not isinstance(thing, Comparison) or thing.accuracy is None:
         return None
-    ranked = {"error": Criterion.DISTANCE2, "loss": Criterion.LOSS}.get(y)
+    ranked = {"error": Criterion.DISTANCE2, "loss": Criterion.LOSS}.get(y, y)
     if thing.rank_by != ranked:
         return None
     return Goal(thing.accuracy, {name: thing.steps_interval(name) for name in thing.traces})
 
 
 def _default_y(thing: Any, traces: Mapping[str, Trace]) -> str:
-    if isinstance(thing, Comparison) and thing.rank_by in (Criterion.EXCESS_LOSS, Criterion.LOSS):
+    drawn = (Criterion.EXCESS_LOSS, Criterion.LOSS, *_metrics_of(traces))
+    if isinstance(thing, Comparison) and thing.rank_by in drawn:
         return thing.rank_by
     return "loss" if any(trace.optimum is None for trace in traces.values()) else "error"
+
+
+def _metrics_of(traces: Mapping[str, Trace]) -> list[str]:
+    """Return the metrics that all traces have."""
+    first, *others = traces.values()
+    return [name for name in first.metrics if all(name in other.metrics for other in others)]
 
 
 def _traces(thing: Any) -> dict[str, Trace]:

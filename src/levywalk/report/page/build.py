@@ -46,7 +46,8 @@ _QUANTITIES = {
     Criterion.LOSS.value: "f(x), the mean of all nodes’ losses",
 }
 _METRIC = "the metric that designs were ranked by, evaluated on the final models; smaller is better"
-_GOAL = "the first checkpoint after which the mean over walks stays at or below this value"
+_RECORDED = "the metric that designs were ranked by, evaluated at checkpoints"
+_GOAL = "the first checkpoint after which the mean over walks stays at or {side} this value"
 
 
 def write_page(page: str, path: str | Path) -> Path:
@@ -196,7 +197,7 @@ def _curve_section(results: Comparison, lines: Sequence[Curve]) -> Markup:
         ),
         tag(
             "fieldset",
-            choice("checkbox", "logY", f"log {quantity}", True),
+            choice("checkbox", "logY", f"log {quantity}", not results.ranking.recorded),
             choice("checkbox", "logX", "log horizontal", shown.log),
             choice("checkbox", "whole", f"all {longest(results):,} steps", False)
             if shown.is_cut
@@ -381,12 +382,19 @@ def _problem_words(trace: Trace) -> str:
 
 
 def _glossary_section(results: Comparison) -> Markup:
+    ranking = results.ranking
     error = (
         {}
         if results.accuracy is None
-        else {f"steps to {quantity_text(results.ranking, results.accuracy)}": _GOAL}
+        else {
+            f"steps to {quantity_text(ranking, results.accuracy)}": _GOAL.format(
+                side="above" if ranking.higher_is_better else "below"
+            )
+        }
     )
-    words = _WORDS | {results.ranking.quantity: _QUANTITIES.get(results.rank_by, _METRIC)} | error
+    better = "more" if ranking.higher_is_better else "less"
+    metric = f"{_RECORDED}; {better} is better" if ranking.recorded else _METRIC
+    words = _WORDS | {ranking.quantity: _QUANTITIES.get(results.rank_by, metric)} | error
     return section(
         "words",
         "What the words mean",

@@ -49,7 +49,7 @@
   // --- the curves ----------------------------------------------------------------------------------------------------
   function curves(all) {
     const plot = $("plot"), tip = $("tip"), live = $("live"), legend = $("legend");
-    const state = { axis: "steps", logX: $("logX").checked, logY: true, median: false, whole: false, hidden: new Set(), at: null };
+    const state = { axis: "steps", logX: $("logX").checked, logY: $("logY").checked, median: false, whole: false, hidden: new Set(), at: null };
     let drawn = null;
 
     all.forEach((curve, i) => {

@@ -14,7 +14,7 @@ import numpy as np
 from levywalk.report.page.markup import Markup, section, tag
 from levywalk.report.page.verdict import is_server, transfers_to
 from levywalk.trace import Comparison
-from levywalk.trace.tables import percent, quantity_text, whole, with_interval
+from levywalk.trace.tables import other_metrics, percent, quantity_text, whole, with_interval
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
     c: f"\\{c}" for c in "&%$#_{}"
@@ -46,6 +46,9 @@ def _cells(results: Comparison, name: str) -> dict[str, _Cell]:
             title = f"seconds to {quantity_text(ranking, results.accuracy)}"
             cells[title] = _Cell(f"{seconds:,.4g}", seconds)
     cells[f"{ranking.quantity} at the end"] = _final_cell(results, name)
+    for metric in other_metrics(results):
+        value = float(row[f"final_{metric}"])
+        cells[f"{metric} at the end"] = _Cell(f"{value:.5g}", value)
     if row.get("busiest_share") is not None:
         share, aimed = float(row["busiest_share"]), float(row["busiest_target"])
         node = f"node {trace.shown(int(row['busiest_node']))}"
@@ -87,7 +90,9 @@ def table_section(results: Comparison) -> Markup:
     columns, table = _table(results)
     goal = columns[0]  # steps to the accuracy, or the value at the end if there is no accuracy
     walks = [name for name in table if not is_server(results.traces[name])] or list(table)
-    best = min(table[name][goal].value for name in walks)
+    # Steps are better if they are fewer; the value at the end may be one that should rise.
+    sign = -1.0 if results.accuracy is None and results.ranking.higher_is_better else 1.0
+    best = sign * min(sign * table[name][goal].value for name in walks)
     titles = ["design", *(column.replace(" %", "\u00a0%") for column in columns)]
     head = tag("tr", *[tag("th", title, scope="col") for title in titles])
     body = []
@@ -125,7 +130,7 @@ def _note(results: Comparison) -> str:
     if not results.tuned:
         sizes = "given, not tuned"
     elif results.accuracy is None:
-        sizes = f"tuned for the least {results.ranking.quantity} at the end"
+        sizes = f"tuned for the {results.ranking.best} {results.ranking.quantity} at the end"
     else:
         sizes = f"tuned to {quantity_text(results.ranking, results.accuracy)}"
         sizes += ", and used for the other accuracies too" if results.ranking.relative else ""

@@ -8,7 +8,7 @@ import numpy as np
 
 from levywalk.arrays import Floats, Ints
 from levywalk.trace import Comparison, Trace
-from levywalk.trace.statistics import bootstrap_mean, resampled_means, settled_at
+from levywalk.trace.statistics import resampled_means, settled_at
 from levywalk.trace.tables import quantity_text, whole, with_interval
 
 
@@ -41,12 +41,13 @@ def is_server(trace: Trace) -> bool:
 
 def _least_at_the_end(results: Comparison, names: list[str], server: list[str]) -> list[str]:
     """Rank designs by the value at the end, where there is no accuracy to reach."""
-    what, order = results.ranking.quantity, sorted(names, key=results.final)
+    what, order = results.ranking.quantity, sorted(names, key=results.rank)
     first = order[0]
     if not math.isfinite(results.final(first)):
         return [f"No walk has a finite {what} after {longest(results):,} steps."]
     sentences = [
-        f"After {longest(results):,} steps {first} has the least {what}, {_final(results, first)}."
+        f"After {longest(results):,} steps {first} has the {results.ranking.best} {what}, "
+        f"{_final(results, first)}."
     ]
     if len(order) > 1:
         if _alone(results):
@@ -57,7 +58,7 @@ def _least_at_the_end(results: Comparison, names: list[str], server: list[str]) 
                 f"{order[1]} is the next, and the two 95 % intervals "
                 + (
                     "do not overlap."
-                    if one[1] < other[0]
+                    if one[1] < other[0] or other[1] < one[0]
                     else "overlap, so other walks could reverse the order."
                 )
             )
@@ -78,7 +79,7 @@ _ONE_WALK = (
 
 def _final_interval(results: Comparison, name: str) -> tuple[float, float]:
     value = results.final(name)
-    return bootstrap_mean(results.values(name)[:, -1]) or (value, value)
+    return results.final_interval(name) or (value, value)
 
 
 def _final(results: Comparison, name: str) -> str:
@@ -93,14 +94,14 @@ def _final(results: Comparison, name: str) -> str:
 def _race(results: Comparison, names: list[str]) -> list[str]:
     """Rank designs by the steps to the accuracy."""
     steps = {name: results.steps_to[name] for name in names}
-    order = sorted(names, key=lambda name: (steps[name], results.final(name)))
+    order = sorted(names, key=results.rank)
     first, goal = order[0], results.ranking.goal
     within = f"within {longest(results):,} steps"
     if not math.isfinite(steps[first]):
-        left = _left(results, first)
+        left, rest = _left(results, first), _rest(results)
         if len(order) == 1:
-            return [f"{first} did not reach {goal} {within}: {left} was left."]
-        return [f"No walk reached {goal} {within}; {first} came closest, with {left} left."]
+            return [f"{first} did not reach {goal} {within}: {left}{_was(results)}."]
+        return [f"No walk reached {goal} {within}; {first} came closest, with {left}{rest}."]
     took = f"after {_steps(results, first)} steps"
     if len(order) == 1:
         return [f"{first} reached {goal} {took}."]
@@ -127,7 +128,7 @@ def _race(results: Comparison, names: list[str]) -> list[str]:
         sentences.append(f"Then came {listed}.")
     never = [name for name in order[1:] if not math.isfinite(steps[name])]
     if never:
-        ends = ", ".join(f"{name} ({_left(results, name)} left)" for name in never)
+        ends = ", ".join(f"{name} ({_left(results, name)}{_rest(results)})" for name in never)
         sentences.append(f"Not reached {within}: {ends}.")
     reached = [name for name in order if math.isfinite(steps[name])]
     return [*sentences, *_in_transfers(results, reached)]
@@ -135,6 +136,15 @@ def _race(results: Comparison, names: list[str]) -> list[str]:
 
 def _left(results: Comparison, name: str) -> str:
     return quantity_text(results.ranking, results.final(name))
+
+
+def _rest(results: Comparison) -> str:
+    """Return what follows the value at the end: an error is left, a metric is at the end."""
+    return " at the end" if results.ranking.recorded else " left"
+
+
+def _was(results: Comparison) -> str:
+    return _rest(results) if results.ranking.recorded else " was left"
 
 
 def _factor(results: Comparison, first: str, second: str) -> str:
@@ -163,7 +173,7 @@ def _certainty(results: Comparison, first: str, second: str) -> str:
 def _ratio_interval(results: Comparison, above: str, below: str) -> tuple[float, float]:
     assert results.accuracy is not None
     one, other = ((results.traces[name].step, results.values(name)) for name in (above, below))
-    return ratio_interval(one, other, results.accuracy)
+    return ratio_interval(one, other, results.ranking.oriented(results.accuracy))
 
 
 def ratio_interval(

@@ -1,0 +1,143 @@
+"""The estimators: scikit-learn's own checks, and its exact solutions as oracles."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import levywalk as lw
+from levywalk.sklearn import WalkClassifier, WalkRegressor
+
+# One check of each kind: the others have the marker `more`.
+QUICK = (
+    "check_estimator_cloneable",
+    "check_get_params_invariance",
+    "check_n_features_in",
+    "check_fit2d_1sample",
+    "check_estimators_unfitted",
+    "check_regressor_multioutput",
+    "check_estimator_sparse_matrix",
+)
+CHECKS = [
+    pytest.param(
+        estimator, check, id=f"{type(estimator).__name__}-{check.func.__name__}",
+        marks=() if check.func.__name__ in QUICK else pytest.mark.more,
+    )
+    for kind in (WalkClassifier(), WalkRegressor())
+    for estimator, check in estimator_checks_generator(kind, mark=None)
+    if check.func.__name__ != "check_array_api_input"  # needs SCIPY_ARRAY_API before scipy loads
+]  # fmt: skip
+X, Y = load_diabetes(return_X_y=True)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("estimator", "check"), CHECKS)
+def test_scikit_learns_own_checks(estimator, check) -> None:
+    check(estimator)
+
+
+def test_the_regressor_finds_the_ridge_solution() -> None:
+    """One sample per node is ordinary ridge regression: alpha/2 ‖w‖² beside a mean of squares."""
+    rows = slice(0, 60)
+    ours = WalkRegressor(nodes=60, alpha=0.2, steps=60_000, random_state=0).fit(X[rows], Y[rows])
+    scaled, spread = StandardScaler().fit(X[rows]), Y[rows].std()
+    exact = Ridge(alpha=60 * 0.2 / 2).fit(scaled.transform(X[rows]), Y[rows] / spread)
+    assert ours.coef_ == pytest.approx(exact.coef_ * spread / scaled.scale_, rel=1e-3, abs=1e-2)
+    wanted = exact.predict(scaled.transform(X)) * spread
+    assert ours.predict(X) == pytest.approx(wanted, rel=1e-3)
+    assert ours.intercept_ == pytest.approx(ours.predict(np.zeros((1, 10)))[0])
+    assert ours.n_iter_ == 60_000
+    assert ours.trace_.step[-1] == 60_000
+
+
+def test_several_outputs_and_given_nodes() -> None:
+    both = np.column_stack([Y, -2.0 * Y + 5.0])
+    node = np.arange(len(Y)) % 7
+    ours = WalkRegressor(random_state=0).fit(X, both, node=node)
+    assert ours.network_.n == 7
+    assert ours.coef_.shape == (2, 10)
+    assert ours.coef_[1] == pytest.approx(-2.0 * ours.coef_[0], rel=1e-6, abs=1e-6)
+    assert ours.predict(X).shape == both.shape
+    for wrong in (node[1:], node - 1, node.astype(float)):
+        with pytest.raises(lw.InvalidData, match="node must be one node number"):
+            WalkRegressor().fit(X, Y, node=wrong)
+    with pytest.raises(lw.InvalidParameter, match="nodes must be 7"):
+        WalkRegressor(nodes=8).fit(X, Y, node=node)
+    with pytest.raises(lw.InvalidParameter, match="nodes must be 9, the number of nodes of the"):
+        WalkRegressor(network="ring:9", nodes=8).fit(X, Y)
+
+
+def test_a_warm_start_goes_on_from_the_last_model() -> None:
+    given = {"random_state": 0, "update": "sgd", "step_size": 0.01}
+    warm = WalkRegressor(warm_start=True, steps=3000, **given).fit(X, Y)
+    first = warm.trace_.loss[0, -1]
+    warm.fit(X, Y)
+    assert warm.trace_.loss[0, 0] == pytest.approx(first)
+    cold = WalkRegressor(steps=3000, **given).fit(X, Y).fit(X, Y)
+    assert cold.trace_.loss[0, 0] > 2.0 * first
+
+
+def test_designs_updates_and_networks_are_objects_or_text() -> None:
+    text = WalkRegressor("ring:20", "mhlj:p_jump=0.2", "sgd", minibatch=1, random_state=0).fit(X, Y)
+    made = WalkRegressor(lw.ring(20), lw.mhlj(p_jump=0.2), lw.sgd(minibatch=1), random_state=0).fit(
+        X, Y
+    )
+    assert np.array_equal(text.coef_, made.coef_)
+    for wrong, match in (
+        ({"design": 3}, "design must be a design or its name"),
+        ({"update": 3}, "update must be an update or its name"),
+        ({"update": lw.sgd(), "minibatch": 2}, "must be part of the update"),
+    ):
+        with pytest.raises(lw.InvalidParameter, match=match):
+            WalkRegressor(**wrong).fit(X, Y)
+
+
+def test_it_works_in_a_pipeline_and_a_grid_search() -> None:
+    pipeline = make_pipeline(MinMaxScaler(), WalkRegressor(steps=2000, random_state=0))
+    grid = {"walkregressor__network": ["ring:20", None], "walkregressor__alpha": [1e-3, 10.0]}
+    found = GridSearchCV(pipeline, grid, cv=2).fit(X, Y)
+    assert found.best_params_["walkregressor__alpha"] == 1e-3
+    assert found.best_score_ > 0.4
+
+
+def test_two_classes_of_strings_and_sparse_features_against_scikit_learn() -> None:
+    rows, codes = load_breast_cancer(return_X_y=True)
+    labels = np.array(["malignant", "benign"])[codes]
+    train, test, given, wanted = train_test_split(rows, labels, random_state=0)
+    ours = WalkClassifier(random_state=0).fit(train, given)
+    theirs = make_pipeline(StandardScaler(), LogisticRegression()).fit(train, given)
+    assert ours.score(test, wanted) > theirs.score(test, wanted) - 0.02
+    assert ours.classes_.tolist() == ["benign", "malignant"]
+    share = ours.predict_proba(test)
+    assert share.sum(axis=1) == pytest.approx(1.0)
+    assert share[:, 1] == pytest.approx(1.0 / (1.0 + np.exp(-ours.decision_function(test))))
+    thin = WalkClassifier(random_state=0).fit(sparse.csr_array(train), given)
+    assert np.array_equal(thin.coef_, ours.coef_)
+    assert np.array_equal(thin.predict(sparse.csr_array(test)), ours.predict(test))
+
+
+@pytest.mark.more
+def test_digits_by_label_are_as_accurate_as_a_central_fit() -> None:
+    rows, codes = load_digits(return_X_y=True)
+    train, test, given, wanted = train_test_split(rows, codes, random_state=0)
+    theirs = make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)).fit(train, given)
+    for more in ({}, {"network": "ring:64", "partition": "label"}):
+        ours = WalkClassifier(random_state=0, **more).fit(train, given)
+        assert ours.score(test, wanted) > theirs.score(test, wanted) - 0.02
+
+
+def test_importing_levywalk_loads_no_scikit_learn() -> None:
+    code = (
+        "import levywalk, sys; levywalk.run; levywalk.metrics; sys.exit('sklearn' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
