@@ -38,8 +38,9 @@ from levywalk.memory import (
     token_arrays,
     token_bytes,
 )
+from levywalk.problem.l1 import soft_threshold
 from levywalk.schedule import Constant, Schedule, schedule_values
-from levywalk.updates import LocalData, Update
+from levywalk.updates import LocalData, Update, threshold_steps
 from levywalk.walks import (
     BoundDetector,
     Decision,
@@ -66,7 +67,8 @@ class StepValues:
 
     Examples
     --------
-    >>> from levywalk.schedule import Decaying
+    >>> from levywalk.problem.l1 import soft_threshold
+    from levywalk.schedule import Decaying
     >>> StepValues("p_jump", Decaying(0.1, timescale=2), high=1.0).at(2)
     0.05
     """
@@ -205,6 +207,11 @@ class Method:
     def moves_by_direction(self) -> bool:
         """Whether the update is x - γ · direction, so that the detector can use the direction."""
         return keeps(self.update, Update, "apply")
+
+    @cached_property
+    def threshold_steps(self) -> float | None:
+        """The soft threshold of l1 after an update, in units of γ l1."""
+        return threshold_steps(self.update)
 
     @cached_property
     def update_remembers(self) -> bool:
@@ -363,6 +370,12 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
         else:
             changed = update.apply(x, memory, local, weight, step_size, words)
             direction = None
+        if local.l1 > 0.0:
+            steps = method.threshold_steps
+            assert steps is not None  # an update without it was refused by `check_update`
+            smooth, changed = changed, soft_threshold(changed, steps * step_size * local.l1)
+            if direction is not None:
+                direction = direction + (smooth - changed) / step_size
         if changed.shape != x.shape:
             raise InvalidParameter(
                 f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}"

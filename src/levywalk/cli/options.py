@@ -101,6 +101,15 @@ _DATA_OPTIONS: dict[str, tuple[Any, Any]] = {
         float | None,
         typer.Option("--ridge", min=0.0, help="Ridge. Default: 0.", rich_help_panel=_DATA),
     ),
+    "l1": (
+        float | None,
+        typer.Option(
+            "--l1",
+            min=0.0,
+            help="l1 penalty, which sets entries of the model to 0. Default: 0.",
+            rich_help_panel=_DATA,
+        ),
+    ),
     "partition": (
         Literal["iid", "label", "dirichlet", "size"] | None,
         typer.Option(

@@ -20,7 +20,8 @@ from levywalk.arrays import Floats, Ints
 from levywalk.engine.prepare import checkpoints_of
 from levywalk.errors import DivergedWarning, InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import GeneralizedLinear, Problem, optimum_of
+from levywalk.problem import GeneralizedLinear, Problem, has_l1, optimum_of
+from levywalk.remedy import typed
 from levywalk.trace import Costs, Trace, as_costs
 from levywalk.version import __version__
 from levywalk.walks import check_fit, nodes_with_data
@@ -97,6 +98,11 @@ def gossip(
     checks.choice("method", method, METHODS)
     check_fit(network, problem)
     count = checks.integer("iterations", iterations, low=1)
+    if has_l1(problem):
+        raise InvalidParameter(
+            f"problem must have no l1 penalty, got l1 = {problem.l1:g}: "  # type: ignore[attr-defined]
+            f"gossip has no step for it; use {typed('lw.run', 'a walk')}, or a ridge"
+        )
     marks = checkpoints_of(count, record_every)
     models = _first_models(x0, problem, network.n)
     weights = metropolis_weights(network)

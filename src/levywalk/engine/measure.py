@@ -137,7 +137,7 @@ class Measure:
             assert isinstance(problem, GeneralizedLinear)
             losses = np.empty(len(models))
             _compiled("logistic_loss")(models, *self._samples, problem.ridge, losses)
-            return losses
+            return losses + problem.l1 * np.abs(models).sum(axis=1) if problem.l1 else losses
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(problem, GeneralizedLinear) and self._own:
                 together = max(1, _VALUES // len(self._samples[1]))
@@ -155,6 +155,8 @@ def _glm_losses(
     values = problem.sample_losses(features, targets, models)
     means = np.add.reduceat(values, offsets[:-1], axis=1) / np.diff(offsets)
     found: Floats = means.mean(axis=1) + 0.5 * problem.ridge * np.square(models).sum(axis=1)
+    if problem.l1:
+        found = found + problem.l1 * np.abs(models).sum(axis=1)
     return np.where(np.isfinite(found), found, np.inf)
 
 

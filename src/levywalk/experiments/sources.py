@@ -26,6 +26,7 @@ NETWORK_OPTIONS = {
 DATA_OPTIONS = {
     "loss": "--loss",
     "ridge": "--ridge",
+    "l1": "--l1",
     "partition": "--partition",
     "target": "--target",
     "node": "--node",

@@ -120,6 +120,7 @@ class _DataFile(_Section):
     partition: Literal["iid", "label", "dirichlet", "size"] | None = None
     alpha: float = 0.5
     ridge: float = 0.0
+    l1: float = 0.0
     seed: int = 0
 
     def build(self, graph: Network, folder: Path) -> Problem:
@@ -158,7 +159,9 @@ class _DataFile(_Section):
                 seed=self.seed,
                 alpha=self.alpha,
             )
-        return problem.problem_of(data.features, data.targets, loss, node, self.ridge, self.idle)
+        return problem.problem_of(
+            data.features, data.targets, loss, node, self.ridge, self.idle, l1=self.l1
+        )
 
 
 class _Made(_Section):

@@ -11,6 +11,7 @@ from levywalk.problem.problem import Problem, check_problem, holders_of, optimum
 from levywalk.problem.ready_made import Huber, Poisson, Quantile, SquaredHinge, problem_of
 from levywalk.problem.shortcuts import (
     follows_its_loss,
+    has_l1,
     is_logistic,
     is_logistic_regression,
     is_quadratic,
@@ -33,6 +34,7 @@ __all__ = [
     "SyntheticLeastSquares",
     "check_problem",
     "follows_its_loss",
+    "has_l1",
     "heterogeneous",
     "holders_of",
     "homogeneous",

@@ -104,7 +104,7 @@ def _polished(
 
     unique = ridge > 0.0
     for _ in range(_POLISH):
-        curvature = np.maximum(_curvatures(problem, features @ x, y), 0.0)
+        curvature = np.maximum(curvatures_of(problem, features @ x, y), 0.0)
         hessian = features.T @ (features * (weights * curvature)[:, None]) + ridge * np.eye(len(x))
         values, vectors = np.linalg.eigh(hessian)
         kept = values > _NULL * values[-1]
@@ -166,7 +166,7 @@ def _polished_by_products(
     return x
 
 
-def _curvatures(problem: GeneralizedLinear, z: Floats, y: Floats) -> Floats:
+def curvatures_of(problem: GeneralizedLinear, z: Floats, y: Floats) -> Floats:
     """Return φ'': the loss's own, or differences of slopes where a subclass has its own slopes."""
     if follows_its_loss(problem):
         return problem.sample_loss.curvature(z, y)

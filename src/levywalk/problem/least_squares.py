@@ -35,6 +35,8 @@ class LeastSquares(GeneralizedLinear):
     idle
         What to do with nodes of the network that have no sample: "error" refuses them, "pass" lets
         them pass the model on without an update.
+    l1
+        The strength of the l1 penalty: l1 ‖x‖₁ is added to f; see `GeneralizedLinear`.
 
     Examples
     --------
@@ -54,10 +56,12 @@ class LeastSquares(GeneralizedLinear):
         node: Any = None,
         ridge: float = 0.0,
         idle: str = "error",
+        *,
+        l1: float = 0.0,
     ) -> None:
         shape = np.shape(targets)
         loss = SquaredErrors(shape[1]) if len(shape) == 2 and shape[1] > 1 else SquaredError()
-        super().__init__(features, targets, loss, node, ridge, idle)
+        super().__init__(features, targets, loss, node, ridge, idle, l1=l1)
 
     @cached_property
     def _factor(self) -> Floats:
@@ -99,6 +103,8 @@ class LeastSquares(GeneralizedLinear):
         >>> problem.excess_loss([1.0 + 1e-9]) > 0, problem.excess_loss([float("inf")])
         (True, inf)
         """
+        if self.l1:
+            return super().excess_loss(x)
         with np.errstate(over="ignore", invalid="ignore"):
             error = self._model(x) - self.optimum
             if self.dim <= _DENSE_DIM:

@@ -31,6 +31,8 @@ class Logistic(GeneralizedLinear):
     idle
         What to do with nodes of the network that have no sample: "error" refuses them, "pass" lets
         them pass the model on without an update.
+    l1
+        The strength of the l1 penalty: l1 ‖x‖₁ is added to f; see `GeneralizedLinear`.
 
     Notes
     -----
@@ -56,8 +58,10 @@ class Logistic(GeneralizedLinear):
         node: Any = None,
         ridge: float = 0.0,
         idle: str = "error",
+        *,
+        l1: float = 0.0,
     ) -> None:
-        super().__init__(features, targets, LogisticLoss(), node, ridge, idle)
+        super().__init__(features, targets, LogisticLoss(), node, ridge, idle, l1=l1)
 
     def _minimise(self) -> tuple[Floats, bool]:
         from levywalk.problem import logistic_fit
@@ -83,6 +87,8 @@ class Logistic(GeneralizedLinear):
         >>> problem.excess_loss([0.0]), problem.excess_loss([1e-9])
         (0.0, 1.25e-19)
         """
+        if self.l1:
+            return super().excess_loss(x)
         from levywalk.problem import logistic_fit
 
         with np.errstate(over="ignore", invalid="ignore"):

@@ -38,7 +38,7 @@ class Huber(GeneralizedLinear):
 
     Parameters
     ----------
-    features, targets, node, ridge, idle
+    features, targets, node, ridge, idle, l1
         As in `LeastSquares`.
     delta
         δ, the residual beyond which the loss is linear.
@@ -62,9 +62,10 @@ class Huber(GeneralizedLinear):
         ridge: float = 0.0,
         idle: str = "error",
         *,
+        l1: float = 0.0,
         delta: float = 1.0,
     ) -> None:
-        super().__init__(features, targets, HuberLoss(delta), node, ridge, idle)
+        super().__init__(features, targets, HuberLoss(delta), node, ridge, idle, l1=l1)
 
 
 class Poisson(GeneralizedLinear):
@@ -72,7 +73,7 @@ class Poisson(GeneralizedLinear):
 
     Parameters
     ----------
-    features, node, ridge, idle
+    features, node, ridge, idle, l1
         As in `LeastSquares`; add a column of ones for an intercept.
     targets
         Counts, at least 0.
@@ -104,9 +105,10 @@ class Poisson(GeneralizedLinear):
         ridge: float = 0.0,
         idle: str = "error",
         *,
+        l1: float = 0.0,
         clip: float = 5.0,
     ) -> None:
-        super().__init__(features, targets, PoissonLoss(clip), node, ridge, idle)
+        super().__init__(features, targets, PoissonLoss(clip), node, ridge, idle, l1=l1)
 
     def _minimise(self) -> tuple[Floats, bool]:
         x, unique = super()._minimise()
@@ -145,7 +147,7 @@ class SquaredHinge(GeneralizedLinear):
 
     Parameters
     ----------
-    features, node, ridge, idle
+    features, node, ridge, idle, l1
         As in `LeastSquares`; add a column of ones for an intercept.
     targets
         Labels {0, 1} or {-1, 1}; they are stored as {0, 1}.
@@ -169,8 +171,10 @@ class SquaredHinge(GeneralizedLinear):
         node: Any = None,
         ridge: float = 0.0,
         idle: str = "error",
+        *,
+        l1: float = 0.0,
     ) -> None:
-        super().__init__(features, targets, SquaredHingeLoss(), node, ridge, idle)
+        super().__init__(features, targets, SquaredHingeLoss(), node, ridge, idle, l1=l1)
 
 
 class Quantile(GeneralizedLinear):
@@ -178,7 +182,7 @@ class Quantile(GeneralizedLinear):
 
     Parameters
     ----------
-    features, targets, node, ridge, idle
+    features, targets, node, ridge, idle, l1
         As in `LeastSquares`; add a column of ones for an intercept.
     level
         τ in (0, 1); 0.5 is the median.
@@ -202,10 +206,11 @@ class Quantile(GeneralizedLinear):
         ridge: float = 0.0,
         idle: str = "error",
         *,
+        l1: float = 0.0,
         level: float = 0.5,
         width: float = 0.1,
     ) -> None:
-        super().__init__(features, targets, QuantileLoss(level, width), node, ridge, idle)
+        super().__init__(features, targets, QuantileLoss(level, width), node, ridge, idle, l1=l1)
 
 
 def problem_of(
@@ -215,6 +220,8 @@ def problem_of(
     node: Any = None,
     ridge: float = 0.0,
     idle: str = "error",
+    *,
+    l1: float = 0.0,
 ) -> GeneralizedLinear:
     """Return the problem of data and a loss, of its own class where there is one.
 
@@ -226,17 +233,17 @@ def problem_of(
     """
     given = (features, targets, node, ridge, idle)
     if type(loss) is SoftmaxLoss:
-        return Softmax(*given, classes=None if loss.classes is None else range(loss.classes))
+        return Softmax(*given, l1=l1, classes=None if loss.classes is None else range(loss.classes))
     if type(loss) in (SquaredError, SquaredErrors):
-        return LeastSquares(*given)
+        return LeastSquares(*given, l1=l1)
     if type(loss) is LogisticLoss:
-        return Logistic(*given)
+        return Logistic(*given, l1=l1)
     if type(loss) is HuberLoss:
-        return Huber(*given, delta=loss.delta)
+        return Huber(*given, l1=l1, delta=loss.delta)
     if type(loss) is PoissonLoss:
-        return Poisson(*given, clip=loss.clip)
+        return Poisson(*given, l1=l1, clip=loss.clip)
     if type(loss) is SquaredHingeLoss:
-        return SquaredHinge(*given)
+        return SquaredHinge(*given, l1=l1)
     if type(loss) is QuantileLoss:
-        return Quantile(*given, level=loss.level, width=loss.width)
-    return GeneralizedLinear(features, targets, loss, node, ridge, idle)
+        return Quantile(*given, l1=l1, level=loss.level, width=loss.width)
+    return GeneralizedLinear(features, targets, loss, node, ridge, idle, l1=l1)

@@ -27,7 +27,7 @@ class Softmax(GeneralizedLinear):
 
     Parameters
     ----------
-    features, node, ridge, idle
+    features, node, ridge, idle, l1
         As in `LeastSquares`; add a column of ones for an intercept.
     labels
         The class of each sample: integers, strings or anything else that numpy can sort.
@@ -69,10 +69,11 @@ class Softmax(GeneralizedLinear):
         ridge: float = 0.0,
         idle: str = "error",
         *,
+        l1: float = 0.0,
         classes: Any = None,
     ) -> None:
         self.classes, codes = _encoded(labels, classes)
-        super().__init__(features, codes, SoftmaxLoss(len(self.classes)), node, ridge, idle)
+        super().__init__(features, codes, SoftmaxLoss(len(self.classes)), node, ridge, idle, l1=l1)
 
     @property
     def n_features(self) -> int:

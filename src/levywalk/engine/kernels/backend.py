@@ -12,7 +12,7 @@ from levywalk.engine.kernels.loop_backend import Loop
 from levywalk.engine.kernels.vector_backend import Walkers
 from levywalk.engine.kernels.walk_then_update import WalkThenUpdate, walks_ahead
 from levywalk.engine.run_state import RunPlan, RunState
-from levywalk.problem import GeneralizedLinear
+from levywalk.problem import GeneralizedLinear, has_l1
 from levywalk.walks import is_plain_design
 
 PLAIN = os.environ.get("LEVYWALK_KERNELS", "") == "plain"
@@ -60,8 +60,8 @@ def _maker(plan: RunPlan, problem: GeneralizedLinear, plain: bool) -> Any:
 def _side_by_side(plan: RunPlan, problem: GeneralizedLinear) -> bool:
     """Return whether the vector loop is possible.
 
-    It supports one phase of a design, plain SGD and the built-in losses, on a network whose nodes
-    all have data.
+    It supports one phase of a design, plain SGD and the built-in losses without l1, on a network
+    whose nodes all have data.
     """
     return (
         plan.detector is None
@@ -69,5 +69,6 @@ def _side_by_side(plan: RunPlan, problem: GeneralizedLinear) -> bool:
         and tables.fit(problem)
         and has_builtin_loss(problem)
         and is_plain_sgd(plan.update)
+        and not has_l1(problem)
         and all(is_plain_design(phase.walk) for phase in plan.method.phases)
     )

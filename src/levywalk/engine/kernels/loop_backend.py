@@ -41,6 +41,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.problem import GeneralizedLinear, is_logistic
 from levywalk.problem.losses import SoftmaxLoss, compiled_curvature, compiled_slope
 from levywalk.remedy import typed
+from levywalk.updates import threshold_steps
 from levywalk.walks import BoundDetector, is_plain_design
 from levywalk.walks.detector import WHOLE
 
@@ -79,6 +80,7 @@ class Loop:
             outputs,
             problem.sorted_targets[:1].size,
             room_of(outputs) if outputs > 1 else 0,
+            problem.l1 * (threshold_steps(plan.update) or 0.0),
         )
         self.weight = _two_rows([bound.spread(bound.weights, np.nan) for bound in bounds])
         self.ratio = _two_rows([bound.ratio for bound in bounds])

@@ -42,12 +42,14 @@ from levywalk.problem import (
     GeneralizedLinear,
     Problem,
     follows_its_loss,
+    has_l1,
     load_dataset,
     problem_of,
 )
 from levywalk.problem.losses import Loss
 from levywalk.progress import Progress
 from levywalk.registry import from_dict
+from levywalk.remedy import typed
 from levywalk.schedule import Schedule
 from levywalk.walks import Walk
 from levywalk.whole_files import sync_folder, write_whole
@@ -265,6 +267,11 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
         raise InvalidParameter(
             "problem must have one target per sample on real nodes, whose data files have one "
             "column for it; levywalk fleet simulate and levywalk run take several"
+        )
+    elif has_l1(problem):
+        raise InvalidParameter(
+            f"problem must have no l1 penalty on real nodes, got l1 = {problem.l1:g}; "  # type: ignore[attr-defined]
+            f"use {typed('a ridge', '--ridge')}, or levywalk fleet simulate, which takes it"
         )
 
 
