@@ -192,6 +192,18 @@ _DATA_OPTIONS: dict[str, tuple[Any, Any]] = {
             rich_help_panel=_DATA,
         ),
     ),
+    "dense": (
+        bool | None,
+        typer.Option(
+            "--dense/--sparse",
+            help=(
+                "Whether a LIBSVM file becomes a dense matrix. Default: no, if it has 1000 "
+                "features or more and fewer than 5 % of all entries are not 0."
+            ),
+            show_default=False,
+            rich_help_panel=_DATA,
+        ),
+    ),
     "intercept": (
         bool | None,
         typer.Option(

@@ -20,8 +20,9 @@ from levywalk.arrays import Floats, Ints
 from levywalk.engine.prepare import checkpoints_of
 from levywalk.errors import DivergedWarning, InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import GeneralizedLinear, Problem, has_l1, optimum_of
+from levywalk.problem import GeneralizedLinear, Problem, has_l1, is_sparse, optimum_of
 from levywalk.remedy import typed
+from levywalk.room import require_room
 from levywalk.trace import Costs, Trace, as_costs
 from levywalk.version import __version__
 from levywalk.walks import check_fit, nodes_with_data
@@ -337,6 +338,7 @@ def _gradients_of(problem: Problem) -> Callable[[Floats], Floats]:
         isinstance(problem, GeneralizedLinear)
         and follows_its_loss(problem)
         and problem.sample_loss.n_outputs == 1
+        and not is_sparse(problem.sorted_features)
     ):
         features, targets, loss = (
             problem.sorted_features,
@@ -461,4 +463,5 @@ def _first_models(x0: Any, problem: Problem, n: int) -> Floats:
     first = np.zeros(problem.dim) if x0 is None else np.asarray(x0, dtype=np.float64)
     if first.shape != (problem.dim,) or not np.isfinite(first).all():
         raise InvalidParameter(f"x0 must be {problem.dim} finite numbers, got {x0!r:.80}")
+    require_room("the models of all nodes", (n, problem.dim), 8, "use a walk, which has one model")
     return np.tile(first, (n, 1))

@@ -42,8 +42,10 @@ from levywalk.problem import (
     follows_its_loss,
     is_logistic,
     is_quadratic,
+    is_sparse,
     is_squared,
 )
+from levywalk.problem.sparse_fit import MOST_DENSE
 from levywalk.updates import Update
 
 SHARE = 10  # f at all checkpoints costs at most this part of the walk …
@@ -82,12 +84,15 @@ def affordable_nodes(problem: Problem, update: Update, steps: int, checkpoints: 
         # Plain Python: evaluating a node's loss costs no more than an update there.
         return _clipped(budget, problem.n)
     cost, dim = _cost(problem), problem.dim
+    sparse = is_sparse(problem.sorted_features)
+    width = problem.sorted_features.nnz / problem.n_samples if sparse else dim
     counts = np.diff(problem.offsets)
     most = getattr(update, "minibatch", None) or int(counts.max())
     read = float(np.minimum(counts, most).mean())
-    budget *= cost.step + read * (cost.slope + _PER_FEATURE * dim)
-    each = float(counts.mean()) * (cost.value + cost.feature * dim)
-    if is_quadratic(problem) and hessian_cost(dim) <= max(budget, cost.model + LEAST_NODES * each):
+    budget *= cost.step + read * (cost.slope + _PER_FEATURE * width)
+    each = float(counts.mean()) * (cost.value + cost.feature * width)
+    by_hessian = is_quadratic(problem) and not (sparse and dim > MOST_DENSE)
+    if by_hessian and hessian_cost(dim) <= max(budget, cost.model + LEAST_NODES * each):
         return problem.n
     return _clipped((budget - cost.model) / each, problem.n)
 

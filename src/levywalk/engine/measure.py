@@ -29,9 +29,12 @@ from levywalk.problem import (
     follows_its_loss,
     is_logistic,
     is_quadratic,
+    is_sparse,
     optimum_of,
 )
 from levywalk.problem.samples import read_only
+from levywalk.problem.sparse_features import frozen
+from levywalk.problem.sparse_fit import MOST_DENSE
 from levywalk.updates import Update
 
 _VALUES = 1 << 18  # losses of samples that are computed together
@@ -83,11 +86,13 @@ class Measure:
         self.nodes = nodes
         self.only_distance = only_distance
         self.optimum = optimum_of(problem)
-        self._own, self._logistic = follows_its_loss(problem), is_logistic(problem)
+        sparse = is_sparse(getattr(problem, "sorted_features", None))
+        self._own, self._logistic = follows_its_loss(problem), is_logistic(problem) and not sparse
         if self._own:
             assert isinstance(problem, GeneralizedLinear)
             self._samples = _samples_of(problem, nodes)
-        self._quadratic = is_quadratic(problem) and nodes is None
+        wide = sparse and problem.dim > MOST_DENSE
+        self._quadratic = is_quadratic(problem) and nodes is None and not wide
         self.least = np.nan
         if self.optimum is not None and not only_distance:
             self.least = float(self._losses(np.array([self.optimum]))[0])
@@ -186,7 +191,7 @@ def _samples_of(problem: GeneralizedLinear, nodes: Ints | None) -> tuple[Floats,
         chosen[nodes] = True
         rows = np.repeat(chosen, counts)
         features, targets, counts = (
-            read_only(features[rows]),
+            frozen(features[rows]),
             read_only(targets[rows]),
             counts[nodes],
         )

@@ -39,6 +39,7 @@ DATA_OPTIONS = {
     "intercept": "--intercept",
     "standardise": "--standardise",
     "missing": "--missing",
+    "dense": "--dense",
     "snr": "--snr",
 }
 _DRAWN = ("snr",)  # options of data that are drawn

@@ -116,6 +116,7 @@ class _DataFile(_Section):
     intercept: bool = False
     standardise: bool = False
     missing: Literal["refuse", "drop"] = "refuse"
+    dense: bool | None = None
     idle: Literal["error", "pass"] = "error"
     partition: Literal["iid", "label", "dirichlet", "size"] | None = None
     alpha: float = 0.5
@@ -146,6 +147,7 @@ class _DataFile(_Section):
             intercept=self.intercept,
             standardise=self.standardise,
             missing=self.missing,
+            dense=self.dense,
         )
         log.info(data.description)
         if self.node is not None:

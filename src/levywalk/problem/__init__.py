@@ -18,6 +18,7 @@ from levywalk.problem.shortcuts import (
     is_squared,
 )
 from levywalk.problem.softmax import Softmax
+from levywalk.problem.sparse_features import is_sparse
 from levywalk.problem.synthetic import SyntheticLeastSquares, heterogeneous, homogeneous
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "is_logistic",
     "is_logistic_regression",
     "is_quadratic",
+    "is_sparse",
     "is_squared",
     "load_dataset",
     "optimum_of",

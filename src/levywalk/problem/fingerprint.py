@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from levywalk.problem.losses import LogisticLoss, SquaredError
+from levywalk.problem.sparse_features import is_sparse
 
 if TYPE_CHECKING:
     from levywalk.problem.linear import GeneralizedLinear
@@ -28,7 +29,11 @@ def fingerprint_of(problem: GeneralizedLinear) -> str:
     digest = hashlib.sha256(
         f"{problem.kind} {problem.n} {problem.dim} {problem.n_samples} {problem.ridge!r}".encode()
     )
-    for array in (problem.sorted_features, problem.sorted_targets, problem.offsets):
+    features: Any = problem.sorted_features
+    entries = (
+        (features.data, features.indices, features.indptr) if is_sparse(features) else (features,)
+    )
+    for array in (*entries, problem.sorted_targets, problem.offsets):
         digest.update(array.data)
     if holders is not None and int(holders[-1]) >= problem.n:  # some numbers are missing
         digest.update(b"holders")
@@ -39,6 +44,6 @@ def fingerprint_of(problem: GeneralizedLinear) -> str:
         if type(loss) not in (SquaredError, LogisticLoss):  # which have no numbers
             digest.update(repr(loss).encode())
     elif loss.n_outputs == 1:  # a user's own loss is identified by its slopes
-        z = np.asarray(problem.sorted_features[:64].sum(axis=1)).ravel()
+        z = np.asarray(features[:64].sum(axis=1)).ravel()
         digest.update(np.ascontiguousarray(loss.slope(z, problem.sorted_targets[:64])).data)
     return digest.hexdigest()[:16]

@@ -12,6 +12,7 @@ import numpy as np
 from levywalk.arrays import Bools, Floats
 from levywalk.errors import NoMinimiser
 from levywalk.problem.fit import curvatures_of
+from levywalk.problem.sparse_features import dense_features
 from levywalk.remedy import typed
 
 if TYPE_CHECKING:
@@ -174,8 +175,7 @@ def _is_unique(problem: GeneralizedLinear, x: Floats) -> bool:
         return True
     if len(tied) > _LARGEST_CHECK:
         return True
-    a = problem.sorted_features[:, tied]
-    a = a if isinstance(a, np.ndarray) else a.toarray()
+    a = dense_features(problem.sorted_features[:, tied])
     z = problem._predictions(problem.sorted_features, x)
     bends = np.maximum(curvatures_of(problem, z, problem.sorted_targets), 0.0)
     values = np.linalg.eigvalsh(a.T @ (a * (problem._weights * bends)[:, None]))

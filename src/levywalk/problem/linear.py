@@ -21,8 +21,10 @@ from levywalk.problem.fingerprint import fingerprint_of
 from levywalk.problem.losses import Loss, SquaredErrors, check_loss
 from levywalk.problem.problem import IDLE
 from levywalk.problem.samples import clean_features, clean_nodes, clean_targets, read_only
+from levywalk.problem.sparse_features import clean_sparse, dense_features, frozen, is_sparse
 from levywalk.problem.spectra import gram_extremes, node_traces
 from levywalk.remedy import typed
+from levywalk.room import require_room
 
 _SMALLEST = (
     1e-300  # a node's curvature below is zero for float64: its importance weight would overflow
@@ -44,7 +46,7 @@ class GeneralizedLinear:
     Parameters
     ----------
     features
-        One row per sample.
+        One row per sample: an array, or a sparse matrix of scipy, which stays sparse (CSR).
     targets
         One number per sample.
     loss
@@ -65,7 +67,8 @@ class GeneralizedLinear:
     Attributes
     ----------
     features, targets
-        The samples in the caller's order, float64, read-only.
+        The samples in the caller's order, float64, read-only; sparse features as a CSR array with
+        sorted columns and without zeros.
     sample_loss
         The loss of one sample.
     node
@@ -117,14 +120,15 @@ class GeneralizedLinear:
         l1: float = 0.0,
     ) -> None:
         self.sample_loss = check_loss(loss)
-        clean = clean_features(features)
+        sparse = is_sparse(features)
+        clean = clean_sparse(features) if sparse else clean_features(features)
+        self.n_samples = int(clean.shape[0])
         several = isinstance(self.sample_loss, SquaredErrors)  # has a column for each output
-        values = self.sample_loss.clean_targets(clean_targets(targets, len(clean), several))
+        values = self.sample_loss.clean_targets(clean_targets(targets, self.n_samples, several))
         self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
         self.l1 = checks.real("l1", l1, "at least 0", low=0.0)
-        self.features: Floats = read_only(clean)
+        self.features: Any = frozen(clean)
         self.targets: Floats = read_only(values)
-        self.n_samples = len(clean)
         self.dim = clean.shape[1] * self.sample_loss.n_outputs
         passes = checks.choice("idle", idle, IDLE) == "pass"
         whose = None if node is None else clean_nodes(node, self.n_samples, holes=passes)
@@ -149,7 +153,7 @@ class GeneralizedLinear:
             self.node = read_only(node)
             if (node[1:] < node[:-1]).any():
                 order = np.argsort(node, kind="stable")
-                self.sorted_features = read_only(self.features[order])
+                self.sorted_features = frozen(self.features[order])
                 self.sorted_targets = read_only(self.targets[order])
         if self.n < 2:
             raise InvalidData(f"node must name at least 2 nodes, got {self.n}; see partition()")
@@ -333,9 +337,9 @@ class GeneralizedLinear:
         return int(rows.stop - rows.start)
 
     def node_samples(self, v: int) -> tuple[Floats, Floats]:
-        """Return node v's features and targets."""
+        """Return node v's features, as a dense matrix, and targets."""
         rows = self._rows(v)
-        return self.sorted_features[rows], self.sorted_targets[rows]
+        return dense_features(self.sorted_features[rows]), self.sorted_targets[rows]
 
     def loss(self, x: Any) -> float:
         """Return f(x), or inf if x has overflowed."""
@@ -387,7 +391,7 @@ class GeneralizedLinear:
         if samples is not None:
             chosen = self._minibatch(samples, len(y), v)
             a, y = a[chosen], y[chosen]
-        if self.sample_loss.n_outputs > 1:
+        if self.sample_loss.n_outputs > 1 or is_sparse(a):
             slopes = self._slopes(self._predictions(a, model), y)
             return (a.T @ slopes).ravel() / len(y) + self.ridge * model
         # `dot` gives the same bits as `@` and takes a third of the time for a few numbers.
@@ -404,6 +408,8 @@ class GeneralizedLinear:
 
     def local_gradients(self, x: Any) -> Floats:
         """Return the gradients of all f_v at x as rows."""
+        remedy = "ask for some nodes with local_gradient"
+        require_room("the gradients of all nodes", (self.n, self.dim), 8, remedy)
         gradients = np.empty((self.n, self.dim))
         for nodes, block in self._gradient_blocks(self._model(x)):
             gradients[nodes] = block
@@ -414,6 +420,7 @@ class GeneralizedLinear:
             start, stop = int(self.offsets[nodes.start]), int(self.offsets[nodes.stop])
             a, y = self.sorted_features[start:stop], self.sorted_targets[start:stop]
             slopes = self._slopes(self._predictions(a, x), y)
+            a = dense_features(a)
             if self.sample_loss.n_outputs > 1:
                 outer = (a[:, :, None] * slopes[:, None, :]).reshape(len(a), -1)
                 block = np.add.reduceat(outer, self.offsets[nodes] - start, axis=0)

@@ -13,6 +13,7 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.losses import LogisticLoss
+from levywalk.problem.sparse_features import is_sparse
 
 
 class Logistic(GeneralizedLinear):
@@ -66,6 +67,8 @@ class Logistic(GeneralizedLinear):
     def _minimise(self) -> tuple[Floats, bool]:
         from levywalk.problem import logistic_fit
 
+        if is_sparse(self.sorted_features):
+            return super()._minimise()
         return logistic_fit.minimise(
             self.sorted_features, self.sorted_targets, self._weights, self.ridge
         )

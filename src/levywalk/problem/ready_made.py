@@ -28,6 +28,7 @@ from levywalk.problem.losses import (
     SquaredHingeLoss,
 )
 from levywalk.problem.softmax import Softmax
+from levywalk.problem.sparse_features import dense_features
 from levywalk.remedy import typed
 
 _RARE = 1e-4  # a rate e^z below this, where the count is 0, may be on its way to 0
@@ -131,7 +132,7 @@ class Poisson(GeneralizedLinear):
         """Refuse data with a direction along which some rates go to 0 and all others stay."""
         from levywalk.problem.logistic_fit import separating_direction
 
-        features = self.sorted_features
+        features = dense_features(self.sorted_features)
         both = np.concatenate([features, features[~none]])
         signs = np.concatenate([np.ones(len(features)), -np.ones(int((~none).sum()))])
         if separating_direction(both, signs) is not None:

@@ -9,6 +9,11 @@ import numpy as np
 
 from levywalk.arrays import Floats, Ints
 from levywalk.problem.samples import row_blocks
+from levywalk.problem.sparse_features import (
+    is_sparse,
+    sparse_gram_extremes,
+    sparse_row_squares,
+)
 
 _BATCH = 1 << 21  # entries gathered at once: 16 MiB
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)  # times dim: relative rounding error
@@ -41,7 +46,7 @@ def node_traces(features: Floats, offsets: Ints) -> Floats:
     >>> node_traces(np.array([[1.0], [3.0], [2.0]]), np.array([0, 2, 3]))
     array([5., 4.])
     """
-    squares = row_squares(features)
+    squares = sparse_row_squares(features) if is_sparse(features) else row_squares(features)
     if len(squares) == len(offsets) - 1:
         return squares
     sums: Floats = np.add.reduceat(squares, offsets[:-1])
@@ -59,6 +64,8 @@ def gram_extremes(features: Floats, offsets: Ints) -> tuple[Floats, Floats]:
     >>> gram_extremes(np.array([[2.0, 0.0], [0.0, 4.0], [1.0, 1.0]]), np.array([0, 2, 3]))
     (array([8., 2.]), array([2., 0.]))
     """
+    if is_sparse(features):
+        return sparse_gram_extremes(features, offsets)
     n, dim = len(offsets) - 1, features.shape[1]
     if len(features) == n:  # the paper's case of one sample per node needs no grouping
         squares = row_squares(features)

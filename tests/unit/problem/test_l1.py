@@ -1,4 +1,4 @@
-"""The l1 penalty: optimum against scikit-learn, steps against a plain loop, zeros that are exact."""
+"""The l1 penalty: optimum against scikit-learn, steps against a plain loop, exact zeros."""
 
 from __future__ import annotations
 
@@ -92,10 +92,8 @@ def plain_walk(problem: Any, update: str, gamma: float, walk: Any, weights: Any)
         else:
             old, mean = table[v].copy(), table.mean(axis=0)
             table[v] = gradient
-            if update == "sag":
-                mean = table.mean(axis=0)
-            else:
-                mean = weights[v] * (gradient - old) + mean
+            change = weights[v] * (gradient - old)
+            mean = table.mean(axis=0) if update == "sag" else change + mean
             x, cut = x - gamma * (mean + problem.ridge * x), gamma
         cut *= problem.l1
         x = np.sign(x) * np.maximum(np.abs(x) - cut, 0.0)

@@ -95,13 +95,29 @@ class WalkThenUpdate:
         self.case = (short, is_logistic(problem), problem.ridge > 0.0, far)
         self.rule, self.kind, self.width = rule, kind, tables.width_of(2 * lines)
         own = not is_plain_design(self.phase.bound.walk)
-        self.walk: _DesignWalk | _OwnWalk = _OwnWalk(plan, problem) if own else _DesignWalk(plan)
+        self.walk: DesignWalk | OwnWalk = OwnWalk(plan, problem) if own else DesignWalk(plan)
 
     def compiled(self, width: int) -> Callable[..., None]:
         """Return the loop for this number of walkers per group."""
         return gradient_tables.compiled_tables(
             self.rule, self.kind, width, shape().chunk, *self.case
         )
+
+    def rows(self, state: RunState, keys: Words64, scale: Floats, nodes: Ints32) -> TableRows:
+        """Return the replicas' arrays in the form that the loop changes."""
+        return TableRows(
+            scale,
+            state.active,
+            state.model,
+            state.token_memory["update.sum"],
+            state.node_memory["update.slopes"],
+            state.diverged_at,
+            nodes,
+        )
+
+    def scratch(self, width: int, steps: int) -> gradient_tables.TableScratch:
+        """Return the buffers of the loop."""
+        return table_scratch(self.data, width)
 
     def block(self, state: RunState, keys: Words64, scale: Floats) -> TableBlock:
         """Return the object that advances these replicas."""
@@ -116,7 +132,7 @@ def _squares(features: Floats) -> Floats:
     return total
 
 
-class _Part(NamedTuple):
+class WalkPart(NamedTuple):
     """Replicas that are advanced by one loop, and the nodes of their updates in a piece."""
 
     width: int
@@ -131,34 +147,28 @@ def _nodes(width: int, rows: slice, steps: int) -> Ints32:
 
 
 class TableBlock:
-    """Some replicas: whole groups of them in vector lanes, the others one by one."""
+    """Some replicas: whole groups of them in vector lanes, the others one by one.
 
-    def __init__(self, made: WalkThenUpdate, state: RunState, keys: Words64, scale: Floats) -> None:
+    ``made`` is a `WalkThenUpdate`, or another class with the same methods.
+    """
+
+    def __init__(self, made: Any, state: RunState, keys: Words64, scale: Floats) -> None:
         self.made, self.state = made, state
         count = len(keys)
         self.steps = min(_LONGEST, max(_LEAST, _BUFFER // max(count, 1)), max(made.plan.steps, 2))
         whole = count - count % made.width
         self.parts = [
-            _Part(width, rows, _nodes(width, rows, self.steps))
+            WalkPart(width, rows, _nodes(width, rows, self.steps))
             for width, rows in ((made.width, slice(0, whole)), (1, slice(whole, count)))
             if rows.stop > rows.start
         ]
         self.ahead = made.walk.block(state, keys, self.parts)
         self.loops = []
         for part in self.parts:
-            some = state.rows(part.rows)
-            rows = TableRows(
-                scale[part.rows],
-                some.active,
-                some.model,
-                some.token_memory["update.sum"],
-                some.node_memory["update.slopes"],
-                some.diverged_at,
-                part.nodes,
-            )
-            self.loops.append(
-                (made.compiled(part.width), rows, table_scratch(made.data, part.width))
-            )
+            here = part.rows
+            rows = made.rows(state.rows(here), keys[here], scale[here], part.nodes)
+            scratch = made.scratch(part.width, self.steps)
+            self.loops.append((made.compiled(part.width), rows, scratch))
 
     def through(self, start: int, marks: Ints) -> Standings:
         """Advance the replicas from step ``start`` to the last mark; return their state at each."""
@@ -194,7 +204,7 @@ class TableBlock:
 Ahead = Callable[[int, Ints, Standings], None]
 
 
-class _DesignWalk:
+class DesignWalk:
     """The walk of a design, by the vector loop without a model."""
 
     def __init__(self, plan: RunPlan) -> None:
@@ -202,7 +212,7 @@ class _DesignWalk:
         self.tables, reach = tables.pack(plan.network, self.phase.bound, None, None)
         self.case = (0, False, False, self.phase.bound.table is not None, reach)
 
-    def block(self, state: RunState, keys: Words64, parts: list[_Part]) -> Ahead:
+    def block(self, state: RunState, keys: Words64, parts: list[WalkPart]) -> Ahead:
         """Return what walks to each end, counts, and writes the nodes of the parts."""
         loops: list[tuple[Any, ...]] = []
         for width, some, nodes in parts:
@@ -248,13 +258,13 @@ class _DesignWalk:
         )
 
 
-class _OwnWalk:
+class OwnWalk:
     """A walk with a compiled decision, by the plain loop with models that rest."""
 
     def __init__(self, plan: RunPlan, problem: GeneralizedLinear) -> None:
         self.loop = Loop(plan, problem, still=True)
 
-    def block(self, state: RunState, keys: Words64, parts: list[_Part]) -> Ahead:
+    def block(self, state: RunState, keys: Words64, parts: list[WalkPart]) -> Ahead:
         """Return what walks to each end, counts, and writes the nodes of the parts."""
         count = len(keys)
         buffer = np.empty((count, parts[0].nodes.shape[1]), np.int32)

@@ -15,6 +15,8 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidData, InvalidParameter, TooLarge
 from levywalk.problem import GeneralizedLinear, Problem, factor, fit, has_l1, logistic_fit
+from levywalk.problem.sparse_features import dense_features, is_sparse
+from levywalk.problem.sparse_fit import sparse_hessian
 from levywalk.remedy import typed
 from levywalk.theory.judge.closed_form import (
     has_batch_gradients,
@@ -95,6 +97,9 @@ def mean_hessian(problem: Problem, mass: Floats, x: Floats) -> Floats:
     features = linear.sorted_features
     counts = np.diff(linear.offsets)
     share = np.repeat(mass / counts, counts) * sample_curvatures(problem, x, 0.0)
+    if is_sparse(features):
+        squares = sparse_hessian(features, share)
+        return np.asarray(squares + linear.ridge * mass.sum() * np.eye(linear.dim))
     return np.asarray(
         features.T @ (share[:, None] * features) + linear.ridge * mass.sum() * np.eye(linear.dim)
     )
@@ -131,7 +136,7 @@ def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Float
     weights, ridge = np.repeat(mass / counts, counts), linear.ridge * float(mass.sum())
     if is_logistic(problem):
         x, unique = logistic_fit.minimise(
-            linear.sorted_features, linear.sorted_targets, weights, ridge
+            dense_features(linear.sorted_features), linear.sorted_targets, weights, ridge
         )
         method = "newton"
     elif not is_quadratic(problem):
@@ -139,7 +144,8 @@ def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Float
         method = "newton"
     else:
         x, unique = factor.solve(
-            factor.triangle(linear.sorted_features, linear.sorted_targets, weights), ridge
+            factor.triangle(dense_features(linear.sorted_features), linear.sorted_targets, weights),
+            ridge,
         )
         method = "factorisation"
     if not unique:
