@@ -115,7 +115,7 @@ def test_runs_diverge_at_the_same_step(update: str, l1: float, samples: int) -> 
 def test_schedules_own_walks_idle_nodes_and_pieces() -> None:
     problem = problem_of("logistic", 4, 0.05, 0.02)
     for update in (lw.sgd(minibatch=2), lw.saga()):
-        same(problem, update, step_size=lw.schedules.Decaying(0.1, power=0.5))
+        same(problem, update, step_size=lw.Decaying(0.1, timescale=100))
         same(problem, update, walk=lw.mhda())
         same(problem, update, record_every=[3, 4, 5, 499], x0=RNG.normal(size=DIM))
     holders = problem_of("logistic", 4, 0.05, 0.02, idle="pass")

@@ -289,10 +289,9 @@ def compiled_sparse_lagged(rule: int) -> Callable[..., None]:
                         chosen[b], fresh[b] = i, slope
                         changes[b] = slope if SGD else slope - kept[i]
                         safe &= abs(changes[b]) < _SAFE and abs(pull * changes[b]) < _SAFE
-                    for b in range(batch if SAG else 0):
+                    for b in range(batch if SAG and safe else 0):
                         i = chosen[b]
                         renewed = (fresh[b] - kept[i]) / count  # 0 if it was drawn twice
-                        safe &= abs(renewed) < _SAFE
                         kept[i] = fresh[b]
                         for k in range(indptr[i], indptr[i + 1]):
                             total[indices[k]] += renewed * values[k]
@@ -352,13 +351,17 @@ def compiled_sparse_lagged(rule: int) -> Callable[..., None]:
                             last[j] = now + 1
                         products[now + 1], sums[now + 1] = 1.0, 0.0
                     if not safe:  # this step on all entries, checked
-                        for b in range(batch if not SAG else 0):
+                        for b in range(batch):
                             i, by = chosen[b], changes[b]
+                            if SAG:
+                                by, kept[i] = fresh[b] - kept[i], fresh[b]
                             for k in range(indptr[i], indptr[i + 1]):
                                 work[indices[k]] += by * values[k]
                         finite = True
                         for j in range(dim):
                             before[j] = x[j]
+                            if SAG:
+                                total[j] += work[j] / count
                             y = shrink * x[j] + (0.0 if SAG else pull * work[j])
                             if not SGD:
                                 y -= gain * share * total[j]
