@@ -39,12 +39,8 @@ def sparse(scale: Scale, compiler: ReferenceC | None) -> Iterator[Row]:
         "sparse kernel, saga": Case(network, problem, steps, update=lw.saga(1)).kernel(),
         "sparse kernel, saga with l1": Case(network, with_l1, steps, update=lw.saga(1)).kernel(),
     }
-    title = (
-        f"ws({NODES}), logistic, {FEATURES} features, {NONZEROS} nonzeros a sample, one replica"
-    )
-    yield from interleave(
-        "sparse", title, contenders, scale.repetitions, unit=NS, baseline=BY_HAND
-    )
+    title = f"ws({NODES}), logistic, {FEATURES} features, {NONZEROS} nonzeros a sample, one replica"
+    yield from interleave("sparse", title, contenders, scale.repetitions, unit=NS, baseline=BY_HAND)
 
 
 def rcv1_like(l1: float = 0.0, seed: int = 0) -> Any:
@@ -57,9 +53,7 @@ def rcv1_like(l1: float = 0.0, seed: int = 0) -> Any:
     columns = (FEATURES * rng.random((SAMPLES, NONZEROS)) ** 3).astype(np.int64)
     values = rng.exponential(size=columns.shape)
     starts = NONZEROS * np.arange(SAMPLES + 1)
-    features = csr_array(
-        (values.ravel(), columns.ravel(), starts), shape=(SAMPLES, FEATURES)
-    )
+    features = csr_array((values.ravel(), columns.ravel(), starts), shape=(SAMPLES, FEATURES))
     features = features.multiply(1.0 / np.sqrt(features.multiply(features).sum(axis=1))[:, None])
     labels = rng.permutation(np.arange(SAMPLES) % 2)
     node = np.arange(SAMPLES) % NODES

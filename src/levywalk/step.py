@@ -176,6 +176,7 @@ class Method:
     detector: BoundDetector | None
     dim: int
     n: int
+    single: bool = False  # whether models are float32
 
     @cached_property
     def token_memory(self) -> dict[str, Kind]:
@@ -196,7 +197,8 @@ class Method:
     @property
     def token_bytes(self) -> int:
         """The number of bytes of a model and the memory that travels with it."""
-        return 8 * self.dim + token_bytes(self.token_memory, self.dim)
+        number = 4 if self.single else 8
+        return number * self.dim + token_bytes(self.token_memory, self.dim)
 
     @property
     def max_hops(self) -> int:
@@ -376,6 +378,8 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
             smooth, changed = changed, soft_threshold(changed, steps * step_size * local.l1)
             if direction is not None:
                 direction = direction + (smooth - changed) / step_size
+        if method.single:
+            changed = changed.astype(np.float32).astype(np.float64)
         if changed.shape != x.shape:
             raise InvalidParameter(
                 f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}"

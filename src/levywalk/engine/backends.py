@@ -16,6 +16,7 @@ from levywalk.problem import (
     GeneralizedLinear,
     follows_its_loss,
     is_logistic,
+    is_single,
     is_sparse,
     is_squared,
 )
@@ -100,6 +101,8 @@ def _walk_without_kernel(plan: RunPlan) -> str | None:
 def _without_sparse_kernel(plan: RunPlan) -> str | None:
     """Return why a plan on sparse features cannot be compiled, or None if it can."""
     update = plan.update
+    if is_single(plan.problem):
+        return "models of float32 have no kernel for sparse features"
     if plan.problem.sample_loss.n_outputs > 1:  # type: ignore[attr-defined]
         return "losses with several outputs have no kernel for sparse features"
     if sparse_rule(update) is None:

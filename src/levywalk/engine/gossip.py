@@ -20,7 +20,14 @@ from levywalk.arrays import Floats, Ints
 from levywalk.engine.prepare import checkpoints_of
 from levywalk.errors import DivergedWarning, InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import GeneralizedLinear, Problem, has_l1, is_sparse, optimum_of
+from levywalk.problem import (
+    GeneralizedLinear,
+    Problem,
+    has_l1,
+    is_single,
+    is_sparse,
+    optimum_of,
+)
 from levywalk.remedy import typed
 from levywalk.room import require_room
 from levywalk.trace import Costs, Trace, as_costs
@@ -104,6 +111,8 @@ def gossip(
             f"problem must have no l1 penalty, got l1 = {problem.l1:g}: "  # type: ignore[attr-defined]
             f"gossip has no step for it; use {typed('lw.run', 'a walk')}, or a ridge"
         )
+    if is_single(problem):
+        raise InvalidParameter("problem must have models of float64 for gossip; drop astype")
     marks = checkpoints_of(count, record_every)
     models = _first_models(x0, problem, network.n)
     weights = metropolis_weights(network)

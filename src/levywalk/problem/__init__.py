@@ -15,6 +15,7 @@ from levywalk.problem.shortcuts import (
     is_logistic,
     is_logistic_regression,
     is_quadratic,
+    is_single,
     is_squared,
 )
 from levywalk.problem.softmax import Softmax
@@ -42,6 +43,7 @@ __all__ = [
     "is_logistic",
     "is_logistic_regression",
     "is_quadratic",
+    "is_single",
     "is_sparse",
     "is_squared",
     "load_dataset",

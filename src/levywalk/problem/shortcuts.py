@@ -57,6 +57,18 @@ def is_logistic_regression(problem: object) -> bool:
     return is_logistic(problem) and isinstance(problem, Logistic) and not has_l1(problem)
 
 
+def is_single(problem: object) -> bool:
+    """Return whether a problem's models are float32.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> is_single(lw.homogeneous(5).astype("float32")), is_single(lw.homogeneous(5))
+    (True, False)
+    """
+    return getattr(problem, "model_dtype", "float64") == "float32"
+
+
 def has_l1(problem: object) -> bool:
     """Return whether a problem has an l1 penalty.
 

@@ -13,7 +13,7 @@ from levywalk.engine.kernels.sparse_backend import SparseWalk
 from levywalk.engine.kernels.vector_backend import Walkers
 from levywalk.engine.kernels.walk_then_update import WalkThenUpdate, walks_ahead
 from levywalk.engine.run_state import RunPlan, RunState
-from levywalk.problem import GeneralizedLinear, has_l1, is_sparse
+from levywalk.problem import GeneralizedLinear, has_l1, is_single, is_sparse
 from levywalk.walks import is_plain_design
 
 PLAIN = os.environ.get("LEVYWALK_KERNELS", "") == "plain"
@@ -63,8 +63,8 @@ def _maker(plan: RunPlan, problem: GeneralizedLinear, plain: bool) -> Any:
 def _side_by_side(plan: RunPlan, problem: GeneralizedLinear) -> bool:
     """Return whether the vector loop is possible.
 
-    It supports one phase of a design, plain SGD and the built-in losses without l1, on a network
-    whose nodes all have data.
+    It supports one phase of a design, plain SGD and the built-in losses without l1 and float32, on
+    a network whose nodes all have data.
     """
     return (
         plan.detector is None
@@ -73,5 +73,6 @@ def _side_by_side(plan: RunPlan, problem: GeneralizedLinear) -> bool:
         and has_builtin_loss(problem)
         and is_plain_sgd(plan.update)
         and not has_l1(problem)
+        and not is_single(problem)
         and all(is_plain_design(phase.walk) for phase in plan.method.phases)
     )

@@ -82,6 +82,7 @@ class Data(NamedTuple):
     outputs: int  # of the loss, 1 for all others
     columns: int  # of the targets
     room: int  # for the slopes of a sample with several outputs
+    rounded: bool  # whether models are float32
     l1: float  # times the step size: the soft threshold after an update
 
 
@@ -156,7 +157,7 @@ def compiled_loop(
         indptr, indices, idle = graph.indptr, graph.indices, graph.idle
         features, targets, offsets = data.features, data.targets, data.offsets
         samples = data.rows
-        minibatch, ridge, l1 = data.minibatch, data.ridge, data.l1
+        minibatch, ridge, l1, rounded = data.minibatch, data.ridge, data.l1, data.rounded
         weights, ratios, keep, other = phases.weight, phases.ratio, phases.keep, phases.other
         step_sizes, p_jumps, distances = phases.step_sizes, phases.p_jumps, phases.distances
         mean, power, mass, streak = watch.mean, watch.power, watch.mass, watch.streak
@@ -365,6 +366,9 @@ def compiled_loop(
                             )
                             if watch.threshold > 0.0 and phase == 0:
                                 gradient[j] += (smooth - x[j]) / gain
+                    if rounded:
+                        for j in range(dim):
+                            x[j] = np.float64(np.float32(x[j]))
                     if LOOKED_AT:
                         finite = True
                         for j in range(dim):

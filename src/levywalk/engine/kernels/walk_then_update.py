@@ -26,7 +26,7 @@ from levywalk.engine.kernels.rows import SHORT
 from levywalk.engine.kernels.vector_backend import part_of
 from levywalk.engine.run_state import RunPlan, RunState
 from levywalk.engine.standings import Standings
-from levywalk.problem import GeneralizedLinear, has_l1, is_logistic
+from levywalk.problem import GeneralizedLinear, has_l1, is_logistic, is_single
 from levywalk.updates import PointSaga, Sag, Saga, Update
 from levywalk.walks import is_plain_design
 
@@ -61,6 +61,7 @@ def walks_ahead(plan: RunPlan, problem: GeneralizedLinear) -> bool:
         and plan.phases[0].bound.idle is None
         and tables.fit(problem)
         and not has_l1(problem)
+        and not is_single(problem)
         and has_builtin_loss(problem)
         and table_rule(plan.update, problem) is not None
         and (is_plain_design(phase.walk) or compiled_walk(phase.walk) is not None)
