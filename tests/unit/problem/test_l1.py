@@ -9,6 +9,8 @@ import pytest
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression
 
 import levywalk as lw
+from levywalk.experiments.shorthand import problem_settings
+from levywalk.experiments.sources import build_problem
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create
 from levywalk.fleet.simulate.virtual import VirtualFleet
@@ -240,3 +242,14 @@ def test_it_is_part_of_the_problem_s_identity() -> None:
     for wrong in (-1.0, float("nan"), "much"):
         with pytest.raises(lw.LevywalkError, match="l1"):
             lw.LeastSquares(X, Y, NODE, l1=wrong)
+
+
+def test_it_is_known_to_files_and_options(tmp_path: Any) -> None:
+    file = tmp_path / "data.csv"
+    np.savetxt(file, np.column_stack([X, Y]), delimiter=",")
+    for loss in ("least_squares", "huber", "quantile"):
+        section = problem_settings(str(file), options={"loss": loss, "l1": 0.25})
+        problem: Any = build_problem(section, lw.ring(5))
+        assert problem.l1 == 0.25
+    with pytest.raises(lw.LevywalkError, match="--l1"):
+        problem_settings("heterogeneous", options={"l1": 0.25})

@@ -10,6 +10,9 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import levywalk as lw
+from levywalk.experiments.shorthand import problem_settings
+from levywalk.experiments.sources import build_problem
+from levywalk.fleet.setup.create import create
 from levywalk.problem.sparse_features import clean_sparse
 
 RNG = np.random.default_rng(29)
@@ -142,3 +145,68 @@ def test_dense_operations_ask_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lw.entrapment(network, problem, lw.mhlj()) is not None
     with pytest.raises(lw.TooLarge):
         lw.predict(network, problem, lw.mhlj())
+
+
+def libsvm(path: Any, features: int, entries: int) -> Any:
+    """Write 20 samples with so many entries each, of so many features."""
+    rng = np.random.default_rng(features)
+    lines = []
+    for i in range(20):
+        columns = np.sort(rng.choice(features, entries, replace=False))
+        columns[-1] = features - 1
+        pairs = " ".join(f"{j + 1}:{rng.integers(1, 9)}" for j in np.unique(columns))
+        lines.append(f"{'+-'[i % 2]}1 {pairs}\n")
+    path.write_text("".join(lines))
+    return path
+
+
+def test_libsvm_files_stay_sparse_where_that_pays(tmp_path: Any) -> None:
+    few = libsvm(tmp_path / "few.svm", 1000, 40)
+    data = lw.read_data(few)
+    assert sp.issparse(data.features)
+    assert data.features.shape == (20, 1000)
+    assert "kept sparse, with 4.00% of all entries (a dense matrix: dense=True)" in data.description
+    dense = lw.read_data(few, dense=True)
+    assert isinstance(dense.features, np.ndarray)
+    assert (data.features.toarray() == dense.features).all()
+    assert sp.issparse(lw.load_dataset(few)[0])
+    ones = lw.read_data(few, intercept=True)
+    assert (ones.features.toarray() == lw.read_data(few, intercept=True, dense=True).features).all()
+    some = lw.read_data(few, features="7,3-5,900", dense=False).features.toarray()
+    assert (some == dense.features[:, [6, 2, 3, 4, 899]]).all()
+    for name, features, entries in (("many", 1000, 60), ("narrow", 999, 5)):
+        file = libsvm(tmp_path / f"{name}.svm", features, entries)
+        assert isinstance(lw.read_data(file).features, np.ndarray)
+        assert sp.issparse(lw.read_data(file, dense=False).features)
+    with pytest.raises(lw.InvalidParameter, match="dense=True or leave standardise out"):
+        lw.read_data(few, standardise=True)
+    with pytest.raises(lw.InvalidParameter, match="dense must be True, False or None, got 'no'"):
+        lw.read_data(few, dense="no")  # type: ignore[arg-type]
+    table = tmp_path / "a.csv"
+    table.write_text("1,2\n3,4\n")
+    with pytest.raises(lw.InvalidParameter, match="only LIBSVM files are read as sparse"):
+        lw.read_data(table, dense=False)
+
+
+def test_options_and_partitions_of_sparse_files(tmp_path: Any) -> None:
+    file = libsvm(tmp_path / "few.svm", 1000, 40)
+    given = {"loss": "logistic", "ridge": 0.1, "partition": "label"}
+    sparse: Any = build_problem(problem_settings(str(file), options=given), lw.ring(5))
+    dense: Any = build_problem(
+        problem_settings(str(file), options=given | {"dense": True}), lw.ring(5)
+    )
+    assert sp.issparse(sparse.features)
+    assert isinstance(dense.features, np.ndarray)
+    assert sparse.smoothness == pytest.approx(dense.smoothness)
+    with pytest.raises(lw.InvalidParameter, match="dense features on real nodes"):
+        create(tmp_path / "fleet", lw.ring(5), sparse, lw.mhlj(), steps=10, step_size=0.1)
+
+
+def test_theory_of_sparse_problems_is_that_of_dense_ones() -> None:
+    network = lw.ring(N)
+    for kind in ("squares", "logistic", "huber"):
+        sparse, dense = (MADE[kind](a, ridge=0.1) for a in (CSR, DENSE))
+        one, other = (lw.predict(network, problem, lw.mhlj()) for problem in (sparse, dense))
+        assert one.steps == pytest.approx(other.steps, rel=1e-4)
+        one, other = (lw.error_floor(network, problem, lw.mhlj()) for problem in (sparse, dense))
+        assert one.bias2 == pytest.approx(other.bias2, rel=1e-5)
