@@ -134,7 +134,8 @@ def sparse_row_squares(features: Any) -> Floats:
     """Return ‖a‖² of every row of sparse features."""
     squares = np.square(features.data)
     rows = np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
-    return np.bincount(rows, squares, minlength=features.shape[0])
+    found: Floats = np.bincount(rows, squares, minlength=features.shape[0]).astype(np.float64)
+    return found
 
 
 def sparse_gram_extremes(features: Any, offsets: Ints) -> tuple[Floats, Floats]:

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import levywalk as lw
 from levywalk.engine.kernels.sparse_rows import _across_zero
+from tests.limits import mostly_more
 
 RNG = np.random.default_rng(31)
 N, DIM = 20, 15
@@ -40,7 +41,7 @@ UPDATES = {
 
 
 def ran(problem: Any, update: Any, backend: str, **more: Any) -> Any:
-    given: dict[str, Any] = {"steps": 500, "step_size": 0.05, "replicas": 2, "seed": 6} | more
+    given: dict[str, Any] = {"steps": 300, "step_size": 0.05, "replicas": 2, "seed": 6} | more
     walk, network = given.pop("walk", lw.mhlj(p_jump=0.2)), given.pop("network", NETWORK)
     return lw.run(
         network, problem, walk, update=update, backend=backend, record_walk=True, threads=1, **given
@@ -58,15 +59,17 @@ def same(problem: Any, update: Any, **more: Any) -> Any:
     return kernel
 
 
-@pytest.mark.parametrize("update", UPDATES)
-@pytest.mark.parametrize("samples", [1, 4])
-@pytest.mark.parametrize("penalty", [(0.0, 0.0), (0.1, 0.0), (0.0, 0.1), (0.1, 0.1)])
-def test_models_are_those_of_the_reference(update: str, samples: int, penalty: Any) -> None:
+PENALTIES = {"none": (1e-3, 0.0), "ridge": (0.1, 0.0), "l1": (0.0, 0.1), "both": (0.1, 0.1)}
+CASES = [(update, samples, name) for update in UPDATES for samples in (1, 4) for name in PENALTIES]
+QUICK = [("sgd", 4, "ridge"), ("sgd of 2", 4, "both"), ("sag", 1, "l1"), ("saga", 1, "both"),
+         ("saga of 2", 4, "l1"), ("saga", 4, "none")]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", mostly_more(CASES, lambda case: case in QUICK))
+def test_models_are_those_of_the_reference(case: tuple[str, int, str]) -> None:
+    update, samples, name = case
     for kind in ("logistic", "squares", "huber")[: 1 if samples == 1 else 3]:
-        # Two minimisers may differ where there is neither penalty; distances would too.
-        ridge, l1 = penalty if any(penalty) else (1e-3, 0.0)
-        problem = problem_of(kind, samples, ridge, l1)
-        same(problem, UPDATES[update])
+        same(problem_of(kind, samples, *PENALTIES[name]), UPDATES[update])
 
 
 def test_l1_zeros_and_the_minimiser() -> None:
@@ -81,9 +84,12 @@ def test_l1_zeros_and_the_minimiser() -> None:
     assert 0 < (problem.optimum == 0.0).sum() < DIM
 
 
-@pytest.mark.parametrize("update", ["sgd", "sag", "saga"])
-@pytest.mark.parametrize("l1", [0.0, 0.05])
-def test_factors_of_the_ridge_that_are_large_small_or_zero(update: str, l1: float) -> None:
+FACTORS = [(update, l1) for update in ("sgd", "sag", "saga") for l1 in (0.0, 0.05)]
+
+
+@pytest.mark.parametrize("case", mostly_more(FACTORS, lambda case: case[1] > 0.0))
+def test_factors_of_the_ridge_that_are_large_small_or_zero(case: tuple[str, float]) -> None:
+    update, l1 = case
     for ridge, gamma in ((3.0, 0.3), (10.0, 0.1), (2.5, 0.7), (30.0, 0.1)):
         with _Quiet():
             same(problem_of("logistic", 1, ridge, l1), UPDATES[update], step_size=gamma)
@@ -101,10 +107,17 @@ class _Quiet:
         self.caught.__exit__(*given)
 
 
-@pytest.mark.parametrize("update", ["sgd", "sgd of 2", "sag", "saga"])
-@pytest.mark.parametrize("l1", [0.0, 0.05])
-@pytest.mark.parametrize("samples", [1, 4])
-def test_runs_diverge_at_the_same_step(update: str, l1: float, samples: int) -> None:
+DIVERGING = [
+    (update, l1, samples)
+    for update in ("sgd", "sgd of 2", "sag", "saga")
+    for l1 in (0.0, 0.05)
+    for samples in (1, 4)
+]
+
+
+@pytest.mark.parametrize("case", mostly_more(DIVERGING, lambda case: case[1:] == (0.0, 1)))
+def test_runs_diverge_at_the_same_step(case: tuple[str, float, int]) -> None:
+    update, l1, samples = case
     with _Quiet():
         found = same(
             problem_of("squares", samples, 0.01, l1), UPDATES[update], step_size=20.0, steps=3000
@@ -117,7 +130,7 @@ def test_schedules_own_walks_idle_nodes_and_pieces() -> None:
     for update in (lw.sgd(minibatch=2), lw.saga()):
         same(problem, update, step_size=lw.Decaying(0.1, timescale=100))
         same(problem, update, walk=lw.mhda())
-        same(problem, update, record_every=[3, 4, 5, 499], x0=RNG.normal(size=DIM))
+        same(problem, update, record_every=[3, 4, 5, 299], x0=RNG.normal(size=DIM))
     holders = problem_of("logistic", 4, 0.05, 0.02, idle="pass")
     same(holders, lw.saga(), network=lw.watts_strogatz(N + 7, 4, 0.3, seed=2))
     whole, once = (ran(problem, lw.saga(), "kernel", steps=70_000, record_every=every)
