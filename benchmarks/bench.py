@@ -21,6 +21,7 @@ from benchmarks.peers import PEERS
 from benchmarks.reference_c import ReferenceC
 from benchmarks.scale import FULL, QUICK, Scale
 from benchmarks.sizes import sizes
+from benchmarks.sparse import sparse
 from benchmarks.timing import Clock, Row, machine, table
 from benchmarks.updates import chains, checkpoints, dims, threads, visits, walkers
 from benchmarks.walks import walks
@@ -58,6 +59,7 @@ SECTIONS = {
     "checkpoints": Section(checkpoints, 15, 4),
     "visits": Section(visits, 10, 4),
     "loops": Section(loops, 15, 10),
+    "sparse": Section(sparse, 20, 10),
     "growth": Section(growth, 30, 10),
     "generators": Section(generators, 40, 3),
 }

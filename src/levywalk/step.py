@@ -38,8 +38,9 @@ from levywalk.memory import (
     token_arrays,
     token_bytes,
 )
+from levywalk.problem.l1 import soft_threshold
 from levywalk.schedule import Constant, Schedule, schedule_values
-from levywalk.updates import LocalData, Update
+from levywalk.updates import LocalData, Update, threshold_steps
 from levywalk.walks import (
     BoundDetector,
     Decision,
@@ -66,7 +67,8 @@ class StepValues:
 
     Examples
     --------
-    >>> from levywalk.schedule import Decaying
+    >>> from levywalk.problem.l1 import soft_threshold
+    from levywalk.schedule import Decaying
     >>> StepValues("p_jump", Decaying(0.1, timescale=2), high=1.0).at(2)
     0.05
     """
@@ -174,6 +176,7 @@ class Method:
     detector: BoundDetector | None
     dim: int
     n: int
+    single: bool = False  # whether models are float32
 
     @cached_property
     def token_memory(self) -> dict[str, Kind]:
@@ -194,7 +197,8 @@ class Method:
     @property
     def token_bytes(self) -> int:
         """The number of bytes of a model and the memory that travels with it."""
-        return 8 * self.dim + token_bytes(self.token_memory, self.dim)
+        number = 4 if self.single else 8
+        return number * self.dim + token_bytes(self.token_memory, self.dim)
 
     @property
     def max_hops(self) -> int:
@@ -205,6 +209,11 @@ class Method:
     def moves_by_direction(self) -> bool:
         """Whether the update is x - γ · direction, so that the detector can use the direction."""
         return keeps(self.update, Update, "apply")
+
+    @cached_property
+    def threshold_steps(self) -> float | None:
+        """The soft threshold of l1 after an update, in units of γ l1."""
+        return threshold_steps(self.update)
 
     @cached_property
     def update_remembers(self) -> bool:
@@ -363,6 +372,14 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
         else:
             changed = update.apply(x, memory, local, weight, step_size, words)
             direction = None
+        if local.l1 > 0.0:
+            steps = method.threshold_steps
+            assert steps is not None  # an update without it was refused by `check_update`
+            smooth, changed = changed, soft_threshold(changed, steps * step_size * local.l1)
+            if direction is not None:
+                direction = direction + (smooth - changed) / step_size
+        if method.single:
+            changed = changed.astype(np.float32).astype(np.float64)
         if changed.shape != x.shape:
             raise InvalidParameter(
                 f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}"

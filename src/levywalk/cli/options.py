@@ -101,6 +101,15 @@ _DATA_OPTIONS: dict[str, tuple[Any, Any]] = {
         float | None,
         typer.Option("--ridge", min=0.0, help="Ridge. Default: 0.", rich_help_panel=_DATA),
     ),
+    "l1": (
+        float | None,
+        typer.Option(
+            "--l1",
+            min=0.0,
+            help="l1 penalty, which sets entries of the model to 0. Default: 0.",
+            rich_help_panel=_DATA,
+        ),
+    ),
     "partition": (
         str | None,
         typer.Option(
@@ -192,6 +201,18 @@ _DATA_OPTIONS: dict[str, tuple[Any, Any]] = {
             "--labels",
             metavar="NO,YES",
             help="Labels that become 0 and 1, such as 1,2; one alone is that class against all.",
+            rich_help_panel=_DATA,
+        ),
+    ),
+    "dense": (
+        bool | None,
+        typer.Option(
+            "--dense/--sparse",
+            help=(
+                "Whether a LIBSVM file becomes a dense matrix. Default: no, if it has 1000 "
+                "features or more and fewer than 5 % of all entries are not 0."
+            ),
+            show_default=False,
             rich_help_panel=_DATA,
         ),
     ),

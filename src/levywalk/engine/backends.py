@@ -12,9 +12,16 @@ from levywalk.contracts import keeps
 from levywalk.engine.run_state import RunPlan
 from levywalk.errors import InvalidParameter
 from levywalk.memory import Number, PerNode
-from levywalk.problem import GeneralizedLinear, follows_its_loss, is_logistic, is_squared
+from levywalk.problem import (
+    GeneralizedLinear,
+    follows_its_loss,
+    is_logistic,
+    is_single,
+    is_sparse,
+    is_squared,
+)
 from levywalk.problem.losses import SoftmaxLoss, SquaredErrors, compiled_slope
-from levywalk.updates import Sgd, Update
+from levywalk.updates import Sag, Saga, Sgd, Update
 from levywalk.walks import Walk, is_plain_design
 
 BACKENDS = ("auto", "kernel", "reference")
@@ -57,6 +64,8 @@ def without_kernel(plan: RunPlan) -> str | None:
         and compiled_slope(problem.sample_loss) is None
     ):
         return f"the loss {problem.sample_loss.name} has no compiled slope (Loss.compiled)"
+    if is_sparse(problem.sorted_features):
+        return _without_sparse_kernel(plan)
     if (
         not is_plain_sgd(update)
         and samples_update(update, problem) is None
@@ -66,6 +75,11 @@ def without_kernel(plan: RunPlan) -> str | None:
             f"the update {update.name} has no compiled form (Update.compiled), "
             "or a subclass overrides it"
         )
+    return _walk_without_kernel(plan)
+
+
+def _walk_without_kernel(plan: RunPlan) -> str | None:
+    """Return why a plan's walk cannot be compiled, or None if it can."""
     for phase in plan.method.phases:
         walk = phase.walk
         if not is_plain_design(walk) and compiled_walk(walk) is None:
@@ -81,6 +95,36 @@ def without_kernel(plan: RunPlan) -> str | None:
         for name in walk.asks_neighbours:
             if type(walk.node_memory[name]) not in (Number, PerNode):
                 return f"the walk {walk.name} asks its neighbours for {name}, which is no number"
+    return None
+
+
+def _without_sparse_kernel(plan: RunPlan) -> str | None:
+    """Return why a plan on sparse features cannot be compiled, or None if it can."""
+    update = plan.update
+    if is_single(plan.problem):
+        return "models of float32 have no kernel for sparse features"
+    if plan.problem.sample_loss.n_outputs > 1:  # type: ignore[attr-defined]
+        return "losses with several outputs have no kernel for sparse features"
+    if sparse_rule(update) is None:
+        return (
+            f"the update {update.name} has no kernel for sparse features, which exist for sgd, sag "
+            "and saga"
+        )
+    if len(plan.method.phases) > 1 or plan.detector is not None:
+        return "switching walks have no kernel for sparse features"
+    return _walk_without_kernel(plan)
+
+
+def sparse_rule(update: Update) -> int | None:
+    """Return which update of `levywalk.engine.kernels.sparse_rows` this is: 0 for plain SGD, 1 for
+    SAG, 2 for SAGA, and None for any other.
+    """
+    if is_plain_sgd(update):
+        return 0
+    shared = ("apply", "direction", "node_memory", "token_memory", "refresh", "ridge")
+    for rule, kind in ((1, Sag), (2, Saga)):
+        if keeps(update, kind, *shared):
+            return rule
     return None
 
 

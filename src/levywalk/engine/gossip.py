@@ -20,7 +20,16 @@ from levywalk.arrays import Floats, Ints
 from levywalk.engine.prepare import checkpoints_of
 from levywalk.errors import DivergedWarning, InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import GeneralizedLinear, Problem, optimum_of
+from levywalk.problem import (
+    GeneralizedLinear,
+    Problem,
+    has_l1,
+    is_single,
+    is_sparse,
+    optimum_of,
+)
+from levywalk.remedy import typed
+from levywalk.room import require_room
 from levywalk.trace import Costs, Trace, as_costs
 from levywalk.version import __version__
 from levywalk.walks import check_fit, nodes_with_data
@@ -97,6 +106,13 @@ def gossip(
     checks.choice("method", method, METHODS)
     check_fit(network, problem)
     count = checks.integer("iterations", iterations, low=1)
+    if has_l1(problem):
+        raise InvalidParameter(
+            f"problem must have no l1 penalty, got l1 = {problem.l1:g}: "  # type: ignore[attr-defined]
+            f"gossip has no step for it; use {typed('lw.run', 'a walk')}, or a ridge"
+        )
+    if is_single(problem):
+        raise InvalidParameter("problem must have models of float64 for gossip; drop astype")
     marks = checkpoints_of(count, record_every)
     models = _first_models(x0, problem, network.n)
     weights = metropolis_weights(network)
@@ -331,6 +347,7 @@ def _gradients_of(problem: Problem) -> Callable[[Floats], Floats]:
         isinstance(problem, GeneralizedLinear)
         and follows_its_loss(problem)
         and problem.sample_loss.n_outputs == 1
+        and not is_sparse(problem.sorted_features)
     ):
         features, targets, loss = (
             problem.sorted_features,
@@ -455,4 +472,5 @@ def _first_models(x0: Any, problem: Problem, n: int) -> Floats:
     first = np.zeros(problem.dim) if x0 is None else np.asarray(x0, dtype=np.float64)
     if first.shape != (problem.dim,) or not np.isfinite(first).all():
         raise InvalidParameter(f"x0 must be {problem.dim} finite numbers, got {x0!r:.80}")
+    require_room("the models of all nodes", (n, problem.dim), 8, "use a walk, which has one model")
     return np.tile(first, (n, 1))

@@ -42,8 +42,10 @@ from levywalk.problem import (
     follows_its_loss,
     is_logistic,
     is_quadratic,
+    is_sparse,
     is_squared,
 )
+from levywalk.problem.sparse_fit import MOST_DENSE
 from levywalk.updates import Update
 
 SHARE = 10  # f at all checkpoints costs at most this part of the walk …
@@ -83,10 +85,12 @@ def affordable_nodes(problem: Problem, update: Update, steps: int, checkpoints: 
         # Plain Python: evaluating a node's loss costs no more than an update there.
         return _clipped(budget, problem.n)
     cost, dim = _cost(problem), problem.dim
+    sparse, width = is_sparse(problem.sorted_features), _width(problem)
     counts = np.diff(problem.offsets)
     budget *= update_cost(problem, update)
-    each = float(counts.mean()) * (cost.value + cost.feature * dim)
-    if is_quadratic(problem) and hessian_cost(dim) <= max(budget, cost.model + LEAST_NODES * each):
+    each = float(counts.mean()) * (cost.value + cost.feature * width)
+    by_hessian = is_quadratic(problem) and not (sparse and dim > MOST_DENSE)
+    if by_hessian and hessian_cost(dim) <= max(budget, cost.model + LEAST_NODES * each):
         return problem.n
     return _clipped((budget - cost.model) / each, problem.n)
 
@@ -98,7 +102,13 @@ def update_cost(problem: Problem, update: Update) -> float:
     cost, counts = _cost(problem), np.diff(problem.offsets)
     most = getattr(update, "minibatch", None) or int(counts.max())
     read = float(np.minimum(counts, most).mean())
-    return float(cost.step + read * (cost.slope + _PER_FEATURE * problem.dim))
+    return float(cost.step + read * (cost.slope + _PER_FEATURE * _width(problem)))
+
+
+def _width(problem: GeneralizedLinear) -> float:
+    """Return how many features of a sample are read: those that are stored."""
+    features = problem.sorted_features
+    return features.nnz / problem.n_samples if is_sparse(features) else problem.dim
 
 
 def hessian_cost(dim: int) -> float:

@@ -29,9 +29,12 @@ from levywalk.problem import (
     follows_its_loss,
     is_logistic,
     is_quadratic,
+    is_sparse,
     optimum_of,
 )
 from levywalk.problem.samples import read_only
+from levywalk.problem.sparse_features import frozen
+from levywalk.problem.sparse_fit import MOST_DENSE
 from levywalk.updates import Update
 
 _VALUES = 1 << 18  # losses of samples that are computed together
@@ -83,11 +86,15 @@ class Measure:
         self.nodes = nodes
         self.only_distance = only_distance
         self.optimum = optimum_of(problem)
-        self._own, self._logistic = follows_its_loss(problem), is_logistic(problem)
+        sparse = is_sparse(getattr(problem, "sorted_features", None))
+        self._own, self._logistic = follows_its_loss(problem), is_logistic(problem) and not sparse
         if self._own:
             assert isinstance(problem, GeneralizedLinear)
             self._samples = _samples_of(problem, nodes)
-        self._quadratic = is_quadratic(problem) and nodes is None and self.optimum is not None
+        wide = sparse and problem.dim > MOST_DENSE
+        self._quadratic = (
+            is_quadratic(problem) and nodes is None and self.optimum is not None and not wide
+        )
         self.least = np.nan
         if self.optimum is not None and not only_distance:
             self.least = float(self._losses(np.array([self.optimum]))[0])
@@ -137,7 +144,7 @@ class Measure:
             assert isinstance(problem, GeneralizedLinear)
             losses = np.empty(len(models))
             _compiled("logistic_loss")(models, *self._samples, problem.ridge, losses)
-            return losses
+            return losses + problem.l1 * np.abs(models).sum(axis=1) if problem.l1 else losses
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(problem, GeneralizedLinear) and self._own:
                 together = max(1, _VALUES // len(self._samples[1]))
@@ -155,6 +162,8 @@ def _glm_losses(
     values = problem.sample_losses(features, targets, models)
     means = np.add.reduceat(values, offsets[:-1], axis=1) / np.diff(offsets)
     found: Floats = means.mean(axis=1) + 0.5 * problem.ridge * np.square(models).sum(axis=1)
+    if problem.l1:
+        found = found + problem.l1 * np.abs(models).sum(axis=1)
     return np.where(np.isfinite(found), found, np.inf)
 
 
@@ -184,7 +193,7 @@ def _samples_of(problem: GeneralizedLinear, nodes: Ints | None) -> tuple[Floats,
         chosen[nodes] = True
         rows = np.repeat(chosen, counts)
         features, targets, counts = (
-            read_only(features[rows]),
+            frozen(features[rows]),
             read_only(targets[rows]),
             counts[nodes],
         )

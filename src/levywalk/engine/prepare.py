@@ -20,7 +20,7 @@ from levywalk.engine.metric_plan import MetricPlan, metric_plan
 from levywalk.engine.run_state import RunPlan
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import Problem
+from levywalk.problem import Problem, is_single
 from levywalk.remedy import typed
 from levywalk.room import require_room
 from levywalk.schedule import Schedule
@@ -147,7 +147,7 @@ def prepare(
             "costs with per_node are computed from visits, got record_visits=False; leave it out"
         )
     measured = loss_nodes(measure_loss, problem, update, steps, len(checkpoints), seed)
-    first = _first_model(x0, replicas, problem.dim)
+    first = _first_model(x0, replicas, problem)
     return Job(
         plan,
         start_nodes(start, design, network, problem, phases[0].bound, start_keys),
@@ -282,7 +282,8 @@ def _start_law(
     return stationary(transition(network, problem, first))
 
 
-def _first_model(x0: Any, replicas: int, dim: int) -> Floats:
+def _first_model(x0: Any, replicas: int, problem: Problem) -> Floats:
+    dim = problem.dim
     if x0 is None:
         return np.zeros(dim)
     try:
@@ -295,7 +296,7 @@ def _first_model(x0: Any, replicas: int, dim: int) -> Floats:
         )
     if not np.isfinite(clean).all():
         raise InvalidParameter("x0 must be finite, got NaN or infinity")
-    return clean
+    return clean.astype(np.float32).astype(np.float64) if is_single(problem) else clean
 
 
 def threads_for(threads: int | None, updates: int) -> int:

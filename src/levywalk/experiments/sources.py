@@ -26,6 +26,7 @@ NETWORK_OPTIONS = {
 DATA_OPTIONS = {
     "loss": "--loss",
     "ridge": "--ridge",
+    "l1": "--l1",
     "partition": "--partition",
     "held_out": "--held-out",
     "target": "--target",
@@ -39,6 +40,7 @@ DATA_OPTIONS = {
     "intercept": "--intercept",
     "standardise": "--standardise",
     "missing": "--missing",
+    "dense": "--dense",
     "snr": "--snr",
 }
 _DRAWN = ("snr",)  # options of data that are drawn

@@ -126,10 +126,12 @@ class _DataFile(_Section):
     intercept: bool = False
     standardise: bool = False
     missing: Literal["refuse", "drop"] = "refuse"
+    dense: bool | None = None
     idle: Literal["error", "pass"] = "error"
     partition: str | None = None
     alpha: float = 0.5
     ridge: float = 0.0
+    l1: float = 0.0
     seed: int = 0
     held_out: float = 0.0
 
@@ -169,6 +171,7 @@ class _DataFile(_Section):
             intercept=self.intercept,
             standardise=self.standardise,
             missing=self.missing,
+            dense=self.dense,
         )
         log.info(data.description)
         node = None if self.node is None else data.nodes_of(graph, idle=self.idle)
@@ -187,7 +190,7 @@ class _DataFile(_Section):
                 seed=self.seed,
                 alpha=self.alpha,
             )
-        made = problem.problem_of(features, targets, loss, node, self.ridge, self.idle)
+        made = problem.problem_of(features, targets, loss, node, self.ridge, self.idle, l1=self.l1)
         return made, held
 
 

@@ -11,12 +11,15 @@ from levywalk.problem.problem import Problem, check_problem, holders_of, optimum
 from levywalk.problem.ready_made import Huber, Poisson, Quantile, SquaredHinge, problem_of
 from levywalk.problem.shortcuts import (
     follows_its_loss,
+    has_l1,
     is_logistic,
     is_logistic_regression,
     is_quadratic,
+    is_single,
     is_squared,
 )
 from levywalk.problem.softmax import Softmax
+from levywalk.problem.sparse_features import is_sparse
 from levywalk.problem.synthetic import SyntheticLeastSquares, heterogeneous, homogeneous
 
 __all__ = [
@@ -33,12 +36,15 @@ __all__ = [
     "SyntheticLeastSquares",
     "check_problem",
     "follows_its_loss",
+    "has_l1",
     "heterogeneous",
     "holders_of",
     "homogeneous",
     "is_logistic",
     "is_logistic_regression",
     "is_quadratic",
+    "is_single",
+    "is_sparse",
     "is_squared",
     "load_dataset",
     "optimum_of",

@@ -17,12 +17,14 @@ from levywalk.arrays import AnyArray, Floats, Ints
 from levywalk.contents import content_limit
 from levywalk.errors import DataWarning, InvalidData, InvalidParameter
 from levywalk.notebook import table_html
-from levywalk.problem.columns import Column, some, split_list
+from levywalk.problem.columns import Column, some
+from levywalk.problem.file_labels import targets_of
 from levywalk.problem.formats import FORMATS, format_of, read_libsvm, read_npz
 from levywalk.problem.frames import is_frame, read_frame
 from levywalk.problem.problem import IDLE
 from levywalk.problem.raw_data import RawData
 from levywalk.problem.samples import clean_features, read_only
+from levywalk.problem.sparse_features import clean_sparse, frozen, is_sparse, with_ones
 from levywalk.problem.text_table import read_csv
 from levywalk.remedy import typed
 
@@ -53,7 +55,7 @@ class Dataset:
     Attributes
     ----------
     features, targets : arrays
-        One row and one number per sample (float64, read-only).
+        One row and one number per sample (float64, read-only). Features may be a sparse array.
     node : array or None
         The node of each sample as the data names it, if there was a node column.
     feature_names : tuple of str
@@ -80,7 +82,7 @@ class Dataset:
     array([1, 0])
     """
 
-    features: Floats
+    features: Any
     targets: Floats
     node: AnyArray | None
     feature_names: tuple[str, ...]
@@ -205,6 +207,7 @@ def read_data(
     missing: str = "refuse",
     dim: int | None = None,
     max_bytes: int | None = None,
+    dense: bool | None = None,
 ) -> Dataset:
     r"""Read a data set from a LIBSVM, CSV or npz file, or from a data frame.
 
@@ -248,6 +251,10 @@ def read_data(
     max_bytes
         The limit of the file's size after decompression; by default 1 GiB, or what
         ``--max-file-size`` or the variable LEVYWALK_MAX_FILE_SIZE says.
+    dense
+        For LIBSVM: whether the features become a dense matrix. None decides: they stay sparse (a
+        CSR array of scipy) if there are at least 1,000 of them and fewer than 5 % of all entries
+        are not 0.
 
     Notes
     -----
@@ -271,6 +278,8 @@ def read_data(
         raise InvalidParameter(f"header must be True, False or None, got {header!r}")
     if index_base not in (None, 0, 1) or isinstance(index_base, bool):
         raise InvalidParameter(f"index_base must be 0, 1 or None, got {index_base!r}")
+    if dense is not None and not isinstance(dense, bool):
+        raise InvalidParameter(f"dense must be True, False or None, got {dense!r}")
     width = None if dim is None else checks.integer("dim", dim, low=1)
     if is_frame(source):
         kind, name = "data frame", "data frame"
@@ -280,7 +289,8 @@ def read_data(
         kind, name = format_of(path) if format is None else format, path.name
         checks.choice("format", kind, FORMATS)
         with content_limit(max_bytes):
-            raw = _read_file(path, kind, target, node, features, header, index_base, missing, width)
+            given = (target, node, features, header, index_base, missing, width, dense)
+            raw = _read_file(path, kind, *given)
     if width is not None and len(raw.feature_names) != width:
         found = len(raw.feature_names)
         raise InvalidData(f"{source}: expected dim = {width} features, found {found}")
@@ -295,7 +305,8 @@ def load_dataset(
     dim: int | None = None,
     header: bool | None = None,
     max_bytes: int | None = None,
-) -> tuple[Floats, Floats]:
+    dense: bool | None = None,
+) -> tuple[Any, Floats]:
     r"""Return the features (samples, dim) and the targets of a data file, both float64.
 
     This is `read_data` without its further options; the arguments have the same meaning.
@@ -313,7 +324,13 @@ def load_dataset(
     """
     clean = checks.existing_file(path)
     data = read_data(
-        clean, format=format, target=target, dim=dim, header=header, max_bytes=max_bytes
+        clean,
+        format=format,
+        target=target,
+        dim=dim,
+        header=header,
+        max_bytes=max_bytes,
+        dense=dense,
     )
     return data.features, data.targets
 
@@ -328,11 +345,18 @@ def _read_file(
     index_base: int | None,
     missing: str,
     dim: int | None,
+    dense: bool | None,
 ) -> RawData:
     if index_base is not None and kind != "libsvm":
         remedy = typed("index_base", "--index-base")
         raise InvalidParameter(
             f"index_base belongs to LIBSVM, and {path.name} is {kind}; drop {remedy}"
+        )
+    if dense is False and kind != "libsvm":
+        remedy = typed("dense=False", "--sparse")
+        raise InvalidParameter(
+            f"only LIBSVM files are read as sparse features, and {path.name} is {kind}; drop "
+            f"{remedy}"
         )
     if kind == "csv":
         return read_csv(
@@ -357,7 +381,7 @@ def _read_file(
             "a LIBSVM file has no column of nodes, only a label and features, got node = "
             f"{node!r}; {remedy}, or use CSV"
         )
-    return read_libsvm(path, dim=dim, index_base=index_base, features=features)
+    return read_libsvm(path, dim=dim, index_base=index_base, features=features, dense=dense)
 
 
 def _finished(
@@ -370,21 +394,28 @@ def _finished(
 ) -> Dataset:
     """Map the labels, scale the features, and describe what was read."""
     try:
-        features = clean_features(raw.features)
-        targets = _targets(raw, labels)
+        sparse = is_sparse(raw.features)
+        features = clean_sparse(raw.features) if sparse else clean_features(raw.features)
+        targets = targets_of(raw, labels)
     except InvalidData as error:
         raise InvalidData(f"{name}: {error}") from None
     names = list(raw.feature_names)
     if standardise:
+        if sparse:
+            raise InvalidParameter(
+                f"{name}: standardised features are not sparse, because their means are "
+                "subtracted; add "
+                + typed("dense=True or leave standardise out", "--dense or leave --standardise out")
+            )
         features = standardised(features)
     if intercept:
-        features = np.hstack([features, np.ones((len(features), 1))])
+        features = with_ones(features)
         names.append("intercept")
     description = _description(raw, name, kind, names, standardise)
     if raw.header_counts_columns or raw.left_out or raw.dropped:
         warnings.warn(description, DataWarning, stacklevel=3)
     return Dataset(
-        read_only(features),
+        frozen(features),
         read_only(targets),
         raw.node,
         tuple(names),
@@ -407,49 +438,6 @@ def standardised(features: Floats) -> Floats:
     mean, scale = features.mean(axis=0), features.std(axis=0)
     constant = np.ptp(features, axis=0) == 0
     return (features - np.where(constant, 0.0, mean)) / np.where(constant, 1.0, scale)
-
-
-def _targets(raw: RawData, labels: str | Iterable[Any] | None) -> Floats:
-    """Return the targets as numbers, with labels mapped to 0 and 1."""
-    if labels is None:
-        if raw.targets.dtype.kind in "biuf":
-            return raw.targets.astype(np.float64)
-        found = list(dict.fromkeys(map(str, raw.targets.tolist())))
-        two = sorted(found) if len(found) == 2 else ["no", "yes"]
-        remedy = typed(f"labels=({two[0]!r}, {two[1]!r})", f"--labels {two[0]},{two[1]}")
-        raise InvalidData(
-            f"the target {raw.target_name!r} holds text ({some(found)}), not numbers; if it is the "
-            f"label of a class, say which is 0 and which is 1, such as {remedy}"
-        )
-    wanted = [_label(label) for label in split_list(labels)]
-    if len(wanted) not in (1, 2) or len(set(wanted)) != len(wanted):
-        raise InvalidParameter(f"labels must be one or two different labels, got {labels!r}")
-    values = np.array([_label(value) for value in raw.targets.tolist()])
-    found = sorted(set(values.tolist()))
-    absent = [label for label in wanted if label not in found]
-    if absent:
-        raise InvalidData(
-            f"no sample has the label {some(absent)}; the target {raw.target_name!r} has "
-            f"{some(found)}"
-        )
-    if len(wanted) == 1:
-        return np.asarray(values == wanted[0], dtype=np.float64)
-    others = [label for label in found if label not in wanted]
-    if others:
-        remedy = typed(f"labels=[{wanted[1]!r}]", f"--labels {wanted[1]}")
-        raise InvalidData(
-            f"the target {raw.target_name!r} also has the labels {some(others)}; take one class "
-            f"against all others with {remedy}"
-        )
-    return np.asarray(values == wanted[1], dtype=np.float64)
-
-
-def _label(value: Any) -> str:
-    """Return a label as text, in which 1, 1.0 and "1" are equal."""
-    try:
-        return f"{float(value):g}"
-    except (TypeError, ValueError):
-        return str(value)
 
 
 def _description(raw: RawData, name: str, kind: str, names: list[str], standardise: bool) -> str:
@@ -484,4 +472,8 @@ def _description(raw: RawData, name: str, kind: str, names: list[str], standardi
         f"{len(names)} {'standardised ' if standardise else ''}feature"
         f"{'s' if len(names) > 1 else ''}" + (f": {listed}" if listed and kind != "libsvm" else "")
     )
+    if is_sparse(raw.features):
+        share = raw.features.nnz / (raw.features.shape[0] * raw.features.shape[1])
+        dense = typed("dense=True", "--dense")
+        parts.append(f"kept sparse, with {share:.2%} of all entries (a dense matrix: {dense})")
     return f"{name}: {'; '.join(parts)}"

@@ -14,6 +14,8 @@ from levywalk.arrays import Floats
 from levywalk.errors import NoMinimiser
 from levywalk.problem.factor import row_space, triangle
 from levywalk.problem.shortcuts import follows_its_loss
+from levywalk.problem.sparse_features import combined, is_sparse
+from levywalk.problem.sparse_fit import has_full_rank
 from levywalk.remedy import typed
 
 if TYPE_CHECKING:
@@ -35,8 +37,9 @@ def minimise(
     """Return a minimiser of f and whether it is unique, or raise `NoMinimiser`.
 
     L-BFGS finds an approximate minimiser. Newton steps then reduce the remaining gradient; for a
-    loss with several outputs, conjugate gradients solve for them. With ``weights``, one per sorted
-    sample, and ``ridge`` the minimiser is that of another weighted mean of the samples' losses.
+    loss with several outputs, and for sparse features, conjugate gradients solve for them. With
+    ``weights``, one per sorted sample, and ``ridge`` the minimiser is that of another weighted mean
+    of the samples' losses.
     """
     from scipy.optimize import minimize
     from threadpoolctl import threadpool_limits
@@ -54,23 +57,27 @@ def minimise(
     def gradient(x: Floats) -> Floats:
         slopes = problem._slopes(problem._predictions(features, x), y)
         if outputs == 1:
-            return (weights * slopes) @ features + ridge * x
+            return combined(features, weights * slopes) + ridge * x
         return (features.T @ (weights[:, None] * slopes)).ravel() + ridge * x
 
     start = np.zeros(problem.dim)
     # Newton steps by conjugate gradients are cheaper than the last digits of L-BFGS.
-    most, least = (_ITERATIONS, 1e-13) if outputs == 1 else (_ROUGH, 1e-5)
+    by_products = outputs > 1 or is_sparse(features)
+    most, least = (_ROUGH, 1e-5) if by_products else (_ITERATIONS, 1e-13)
     options = {"maxiter": most, "maxfun": 10 * most, "ftol": 0.0, "gtol": least}
     # Products with few columns gain nothing from more threads, which disturb each other.
     with threadpool_limits(1, "blas") if outputs > 1 else nullcontext():
         found: Any = minimize(value, start, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
         x = np.asarray(found.x, dtype=np.float64)
         unique = ridge > 0.0
-        if outputs == 1:
-            x, unique = _polished(problem, x, weights, ridge)
-        else:
+        if by_products:
             x = _polished_by_products(problem, x, gradient, weights, ridge)
-    scale = float(np.abs(weights).sum() * np.abs(features).max()) or 1.0
+        else:
+            x, unique = _polished(problem, x, weights, ridge)
+    if is_sparse(features) and not unique and outputs == 1:
+        bends = np.maximum(curvatures_of(problem, problem._predictions(features, x), y), 0.0)
+        unique = has_full_rank(features, weights * bends)
+    scale = float(np.abs(weights).sum() * abs(features).max()) or 1.0
     left = float(np.linalg.norm(gradient(x)))
     if not np.isfinite(x).all() or not left <= _ACCEPTED * scale * max(
         1.0, float(np.linalg.norm(x))
@@ -104,7 +111,7 @@ def _polished(
 
     unique = ridge > 0.0
     for _ in range(_POLISH):
-        curvature = np.maximum(_curvatures(problem, features @ x, y), 0.0)
+        curvature = np.maximum(curvatures_of(problem, features @ x, y), 0.0)
         hessian = features.T @ (features * (weights * curvature)[:, None]) + ridge * np.eye(len(x))
         values, vectors = np.linalg.eigh(hessian)
         kept = values > _NULL * values[-1]
@@ -143,7 +150,7 @@ def _polished_by_products(
         def product(v: Floats, z: Floats = z) -> Floats:
             along = loss.curvature_product(z, y, problem._predictions(features, v))
             if outputs == 1:
-                return np.asarray((weights * along) @ features + ridge * v)
+                return np.asarray(combined(features, weights * along) + ridge * v)
             return np.asarray((features.T @ (weights[:, None] * along)).ravel() + ridge * v)
 
         now = gradient(x)
@@ -166,7 +173,7 @@ def _polished_by_products(
     return x
 
 
-def _curvatures(problem: GeneralizedLinear, z: Floats, y: Floats) -> Floats:
+def curvatures_of(problem: GeneralizedLinear, z: Floats, y: Floats) -> Floats:
     """Return φ'': the loss's own, or differences of slopes where a subclass has its own slopes."""
     if follows_its_loss(problem):
         return problem.sample_loss.curvature(z, y)

@@ -10,6 +10,7 @@ import math
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from levywalk.problem.columns import Column, positions_of, some, split_list
 from levywalk.problem.raw_data import RawData
 from levywalk.problem.samples import clean_features, clean_targets
 from levywalk.remedy import typed
-from levywalk.room import LARGEST_ARRAY, available_bytes, require_room
+from levywalk.room import LARGEST_ARRAY, available_bytes, require_bytes, require_room
 
 FORMATS = ("libsvm", "csv", "npz")
 _SUFFIXES = {
@@ -37,6 +38,10 @@ _FOREIGN = (
     ".h5", ".hdf5", ".pkl", ".pickle", ".dta", ".sav", ".rds",
 )  # fmt: skip
 _NPZ_NAMES = (("features", "targets"), ("X", "y"))
+# A LIBSVM file with at least so many features stays sparse if less than this share of its entries
+# is not 0; below, the vectors of dense rows are faster.
+SPARSE_FEATURES, SPARSE_SHARE = 1_000, 0.05
+_NAME = 80  # bytes of a feature's name, and of its number in a model
 _MANY = 1 << 24  # features that can be listed by their indices
 _SHOWN = 60  # characters of an offending line in a message
 _LINE_MEMORY = 64  # times the length of a line that splitting it takes
@@ -124,6 +129,7 @@ def read_libsvm(
     dim: int | None = None,
     index_base: int | None = None,
     features: str | Iterable[Column] | None = None,
+    dense: bool | None = None,
 ) -> RawData:
     """Return the samples of a LIBSVM file; see `levywalk.read_data` for the arguments."""
     base = 1 if index_base is None else index_base
@@ -156,6 +162,12 @@ def read_libsvm(
     if not labels:
         raise InvalidData(f"{path}: no sample in the file")
     width = largest - base + 1 if dim is None else dim
+    if wanted is None:
+        require_bytes(
+            f"{path}: {width} features with their names",
+            _NAME * width,
+            f"select features with {typed('features=', '--features')}",
+        )
     if width == 0:
         raise InvalidData(f"{path}: no feature in the file; every line has only a label")
     if wanted is not None and max(wanted) >= base + width:
@@ -163,10 +175,21 @@ def read_libsvm(
             f"{path}: the feature {max(wanted)} is not in the file, whose largest index is "
             f"{largest}; choose features up to it"
         )
-    refuse_too_large(path, len(labels), width if wanted is None else len(wanted))
     indices = list(range(base, base + width)) if wanted is None else list(wanted)
-    table = np.zeros((len(labels), len(indices)))
-    table[np.repeat(np.arange(len(labels)), counts), np.asarray(columns, dtype=np.int64)] = values
+    few = len(indices) >= SPARSE_FEATURES and (
+        len(values) < SPARSE_SHARE * len(labels) * len(indices)
+    )
+    table: Any = None
+    if few if dense is None else not dense:
+        from scipy.sparse import csr_array
+
+        starts = np.concatenate([[0], np.cumsum(np.asarray(counts, dtype=np.int64))])
+        entries = (np.asarray(values), np.asarray(columns, dtype=np.int64), starts)
+        table = csr_array(entries, shape=(len(labels), len(indices)))
+    else:
+        refuse_too_large(path, len(labels), len(indices))
+        table, rows = np.zeros((len(labels), len(indices))), np.arange(len(labels))
+        table[np.repeat(rows, counts), np.asarray(columns, dtype=np.int64)] = values
     targets = np.asarray(labels, dtype=np.float64)
     return RawData(table, targets, None, [str(index) for index in indices], "label")
 

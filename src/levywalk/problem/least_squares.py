@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.problem import factor
+from levywalk.problem import factor, sparse_fit
 from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.losses import SquaredError, SquaredErrors
 from levywalk.problem.samples import read_only
+from levywalk.problem.sparse_features import is_sparse
 
 # Up to this dimension the excess loss is computed with the dim x dim Hessian, above it with the
 # samples.
@@ -35,6 +36,8 @@ class LeastSquares(GeneralizedLinear):
     idle
         What to do with nodes of the network that have no sample: "error" refuses them, "pass" lets
         them pass the model on without an update.
+    l1
+        The strength of the l1 penalty: l1 ‖x‖₁ is added to f; see `GeneralizedLinear`.
 
     Examples
     --------
@@ -54,10 +57,12 @@ class LeastSquares(GeneralizedLinear):
         node: Any = None,
         ridge: float = 0.0,
         idle: str = "error",
+        *,
+        l1: float = 0.0,
     ) -> None:
         shape = np.shape(targets)
         loss = SquaredErrors(shape[1]) if len(shape) == 2 and shape[1] > 1 else SquaredError()
-        super().__init__(features, targets, loss, node, ridge, idle)
+        super().__init__(features, targets, loss, node, ridge, idle, l1=l1)
 
     @cached_property
     def _factor(self) -> Floats:
@@ -66,6 +71,16 @@ class LeastSquares(GeneralizedLinear):
         return factor.triangle(self.sorted_features, first, self._weights)
 
     def _minimise(self) -> tuple[Floats, bool]:
+        if is_sparse(self.sorted_features):
+            columns = np.atleast_2d(self.sorted_targets.T)
+            found = [
+                sparse_fit.least_squares(self.sorted_features, y, self._weights, self.ridge)
+                for y in columns
+            ]
+            unique = self.ridge > 0.0 or sparse_fit.has_full_rank(
+                self.sorted_features, self._weights
+            )
+            return np.stack(found, axis=1).ravel(), unique
         if self.sorted_targets.ndim == 1:
             return factor.solve(self._factor, self.ridge)
         columns = [
@@ -76,9 +91,13 @@ class LeastSquares(GeneralizedLinear):
 
     @cached_property
     def hessian(self) -> Floats:
-        """The Hessian of f, ridge included: (dim, dim)."""
-        triangle = self._factor[:, :-1]
-        one = 2.0 * (triangle.T @ triangle) + self.ridge * np.eye(triangle.shape[1])
+        """The Hessian of f, ridge included: (dim, dim), if there is room for it."""
+        if is_sparse(self.sorted_features):
+            squares = sparse_fit.sparse_hessian(self.sorted_features, self._weights)
+        else:
+            triangle = self._factor[:, :-1]
+            squares = triangle.T @ triangle
+        one = 2.0 * squares + self.ridge * np.eye(len(squares))
         outputs = self.sample_loss.n_outputs
         whole = one if outputs == 1 else np.kron(one, np.eye(outputs))
         return read_only(np.asarray(whole, dtype=np.float64))
@@ -86,6 +105,10 @@ class LeastSquares(GeneralizedLinear):
     @cached_property
     def strong_convexity(self) -> float:
         """The strong convexity μ of f: the smallest eigenvalue of the Hessian."""
+        if is_sparse(self.sorted_features):
+            wide = self.n_samples < self.sorted_features.shape[1]
+            least = self.ridge if wide else float(np.linalg.eigvalsh(self.hessian)[0])
+            return max(least, self.ridge)
         return 2.0 * factor.smallest_singular_value(self._factor) ** 2 + self.ridge
 
     def excess_loss(self, x: Any) -> float:
@@ -99,6 +122,8 @@ class LeastSquares(GeneralizedLinear):
         >>> problem.excess_loss([1.0 + 1e-9]) > 0, problem.excess_loss([float("inf")])
         (True, inf)
         """
+        if self.l1:
+            return super().excess_loss(x)
         with np.errstate(over="ignore", invalid="ignore"):
             error = self._model(x) - self.optimum
             if self.dim <= _DENSE_DIM:

@@ -6,11 +6,11 @@ not need it.
 
 from __future__ import annotations
 
-import hashlib
+import copy
 import warnings
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,22 +18,15 @@ from levywalk import checks
 from levywalk.arrays import Floats, Ints
 from levywalk.errors import DataWarning, InvalidData, InvalidParameter
 from levywalk.notebook import table_html
-from levywalk.problem.losses import (
-    LogisticLoss,
-    Loss,
-    SquaredError,
-    SquaredErrors,
-    check_loss,
-)
-from levywalk.problem.problem import IDLE
+from levywalk.problem.fingerprint import fingerprint_of
+from levywalk.problem.losses import Loss, SquaredErrors, check_loss
+from levywalk.problem.problem import IDLE, MODEL_TYPES
 from levywalk.problem.samples import clean_features, clean_nodes, clean_targets, read_only
-from levywalk.problem.spectra import gram_extremes, node_traces
+from levywalk.problem.sparse_features import clean_sparse, dense_features, frozen, is_sparse
+from levywalk.problem.spectra import check_curvature, gram_extremes
 from levywalk.remedy import typed
+from levywalk.room import require_room
 
-_SMALLEST = (
-    1e-300  # a node's curvature below is zero for float64: its importance weight would overflow
-)
-_LARGEST = 1e300
 _BLOCK = 1 << 20  # entries of a block of local gradients: 8 MiB
 
 
@@ -50,7 +43,7 @@ class GeneralizedLinear:
     Parameters
     ----------
     features
-        One row per sample.
+        One row per sample: an array, or a sparse matrix of scipy, which stays sparse (CSR).
     targets
         One number per sample.
     loss
@@ -59,6 +52,10 @@ class GeneralizedLinear:
         The node of each sample; None means one sample per node.
     ridge
         The strength of the regularisation: (ridge/2)‖x‖² is added to every f_v.
+    l1
+        The strength of the l1 penalty: l1 ‖x‖₁ is added to f, and makes entries of the minimiser
+        exactly 0. It is no part of ``local_gradient``: an update shrinks the model's entries after
+        its step, by a soft threshold.
     idle
         What to do with nodes of the network that have no sample. "error" refuses them. With "pass"
         they pass the model on without an update; the problem's own nodes, which its methods and
@@ -67,14 +64,15 @@ class GeneralizedLinear:
     Attributes
     ----------
     features, targets
-        The samples in the caller's order, float64, read-only.
+        The samples in the caller's order, float64, read-only; sparse features as a CSR array with
+        sorted columns and without zeros.
     sample_loss
         The loss of one sample.
     node
         Each sample's node, by the problem's own numbers.
-    n, dim, n_samples, ridge
+    n, dim, n_samples, ridge, l1
         The number of nodes with data, the number of the model's entries, the total number of
-        samples, and the ridge.
+        samples, the ridge and the l1 penalty.
     holders
         The nodes of the network that hold data, in ascending order: node i of the problem is node
         ``holders[i]`` of the network. None if all do, that is, with ``idle="error"``.
@@ -97,9 +95,16 @@ class GeneralizedLinear:
     >>> trace = lw.run(lw.ring(5), problem, lw.unif_rw(), steps=50, step_size=0.1)
     >>> trace.visits[0, [0, 2, 3]], int(trace.visits.sum())
     (array([0, 0, 0]), 50)
+
+    An l1 penalty; the second feature is left out:
+
+    >>> rows, y = [[1.0, 0.1], [1.0, -0.1]], [1.0, 1.2]
+    >>> GeneralizedLinear(rows, y, lw.losses.least_squares(), l1=0.5).optimum.round(9)
+    array([0.85, 0.  ])
     """
 
     holders: Ints | None = None
+    model_dtype: str = "float64"
 
     def __init__(
         self,
@@ -109,15 +114,19 @@ class GeneralizedLinear:
         node: Any = None,
         ridge: float = 0.0,
         idle: str = "error",
+        *,
+        l1: float = 0.0,
     ) -> None:
         self.sample_loss = check_loss(loss)
-        clean = clean_features(features)
+        sparse = is_sparse(features)
+        clean = clean_sparse(features) if sparse else clean_features(features)
+        self.n_samples = int(clean.shape[0])
         several = isinstance(self.sample_loss, SquaredErrors)  # has a column for each output
-        values = self.sample_loss.clean_targets(clean_targets(targets, len(clean), several))
+        values = self.sample_loss.clean_targets(clean_targets(targets, self.n_samples, several))
         self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
-        self.features: Floats = read_only(clean)
+        self.l1 = checks.real("l1", l1, "at least 0", low=0.0)
+        self.features: Any = frozen(clean)
         self.targets: Floats = read_only(values)
-        self.n_samples = len(clean)
         self.dim = clean.shape[1] * self.sample_loss.n_outputs
         passes = checks.choice("idle", idle, IDLE) == "pass"
         whose = None if node is None else clean_nodes(node, self.n_samples, holes=passes)
@@ -127,7 +136,7 @@ class GeneralizedLinear:
                 holders, whose = np.unique(whose, return_inverse=True)
             self.holders = read_only(holders)
         self._assign(whose)
-        self._check_curvature()
+        check_curvature(self.sorted_features, self.offsets, self.ridge, self.holders)
 
     def _assign(self, node: Ints | None) -> None:
         self.sorted_features, self.sorted_targets = self.features, self.targets
@@ -142,31 +151,10 @@ class GeneralizedLinear:
             self.node = read_only(node)
             if (node[1:] < node[:-1]).any():
                 order = np.argsort(node, kind="stable")
-                self.sorted_features = read_only(self.features[order])
+                self.sorted_features = frozen(self.features[order])
                 self.sorted_targets = read_only(self.targets[order])
         if self.n < 2:
             raise InvalidData(f"node must name at least 2 nodes, got {self.n}; see partition()")
-
-    def _number(self, v: int) -> int:
-        """Return the number in the network of node v of the problem."""
-        return v if self.holders is None else int(self.holders[v])
-
-    def _check_curvature(self) -> None:
-        with np.errstate(over="ignore"):
-            traces = node_traces(self.sorted_features, self.offsets)
-        if not (traces < _LARGEST).all():
-            v = int(np.argmin(traces < _LARGEST))
-            raise InvalidData(
-                f"features of node {self._number(v)} are too large to be squared in float64; "
-                f"rescale them{typed('', ' with --standardise')}"
-            )
-        if self.ridge < _SMALLEST and not (traces > _SMALLEST).all():
-            v = int(np.argmin(traces > _SMALLEST))
-            raise InvalidData(
-                f"node {self._number(v)} has only zero features: its smoothness is 0, importance "
-                "sampling is impossible; "
-                f"drop its samples or give {typed('a ridge above 0', '--ridge 0.01')}"
-            )
 
     @property
     def kind(self) -> str:
@@ -190,6 +178,34 @@ class GeneralizedLinear:
 
         return minimise(self)
 
+    def _penalty(self, x: Floats) -> float:
+        """Return (ridge/2)‖x‖² + l1‖x‖₁."""
+        squares = 0.5 * self.ridge * float(x @ x)
+        return squares + self.l1 * float(np.abs(x).sum()) if self.l1 else squares
+
+    def astype(self, dtype: str) -> Self:
+        """Return the same problem with models of another type: "float32" or "float64".
+
+        A model of float32 is rounded to it after each update, which itself is computed in float64,
+        and counts 4 bytes per number. Kernels and the reference agree to about 1e-5 then, because
+        the last bit of a rounding may differ. Memory of updates stays float64.
+
+        Examples
+        --------
+        >>> import levywalk as lw
+        >>> problem = lw.homogeneous(5)
+        >>> given = {"steps": 50, "step_size": 0.01}
+        >>> one = lw.run(lw.ring(5), problem, lw.unif_rw(), **given)
+        >>> other = lw.run(lw.ring(5), problem.astype("float32"), lw.unif_rw(), **given)
+        >>> (other.bytes * 2 == one.bytes).all(), (other.model == other.model.astype("f4")).all()
+        (np.True_, np.True_)
+        """
+        checks.choice("dtype", dtype, MODEL_TYPES)
+        made = copy.copy(self)
+        made.model_dtype = dtype
+        made.__dict__.pop("_fingerprint", None)
+        return made
+
     def excess_loss(self, x: Any) -> float:
         """Return f(x) - f(x*), or inf if x has overflowed."""
         value = self.loss(x) - self.loss(self.optimum)
@@ -198,7 +214,7 @@ class GeneralizedLinear:
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(n={self.n}, dim={self.dim}, samples={self.n_samples}, "
-            f"ridge={self.ridge!r})"
+            f"ridge={self.ridge!r}{f', l1={self.l1!r}' if self.l1 else ''})"
         )
 
     def _repr_html_(self) -> str:
@@ -208,35 +224,21 @@ class GeneralizedLinear:
             ("samples", self.n_samples),
             ("dimension", self.dim),
             ("ridge", self.ridge),
+            *([("l1", self.l1)] if self.l1 else []),
             ("L, least to largest", f"{L.min():.3g} to {L.max():.3g}"),
             ("largest L over the mean", float(L.max() / L.mean())),
         ]
         return table_html(rows, type(self).__name__)
 
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that identify the loss, the ridge, the samples and their
-        nodes.
+        """Return 16 hexadecimal digits that identify the loss, the penalties, the samples and
+        their nodes.
         """
         return self._fingerprint
 
     @cached_property
     def _fingerprint(self) -> str:
-        digest = hashlib.sha256(
-            f"{self.kind} {self.n} {self.dim} {self.n_samples} {self.ridge!r}".encode()
-        )
-        for array in (self.sorted_features, self.sorted_targets, self.offsets):
-            digest.update(array.data)
-        if self.holders is not None and int(self.holders[-1]) >= self.n:  # some numbers are missing
-            digest.update(b"holders")
-            digest.update(self.holders.data)
-        if type(self.sample_loss).__module__.partition(".")[0] == "levywalk":
-            if type(self.sample_loss) not in (SquaredError, LogisticLoss):  # which have no numbers
-                digest.update(repr(self.sample_loss).encode())
-        else:  # a user's own loss is identified by its slopes
-            z, y = self.sorted_features[:64].sum(axis=1), self.sorted_targets[:64]
-            if self.sample_loss.n_outputs == 1:
-                digest.update(np.ascontiguousarray(self.sample_loss.slope(z, y)).data)
-        return digest.hexdigest()[:16]
+        return fingerprint_of(self)
 
     @cached_property
     def _counts(self) -> Ints:
@@ -276,7 +278,12 @@ class GeneralizedLinear:
         """The minimiser x* of f; if there are several, the one of smallest norm, with a
         `DataWarning`. Where the loss itself is flat at the minimum it is one of them.
         """
-        x, unique = self._minimise()
+        if self.l1:
+            from levywalk.problem.l1 import minimise_with_l1
+
+            x, unique = minimise_with_l1(self)
+        else:
+            x, unique = self._minimise()
         if not unique:
             which = "one of them" if self._is_flat(x) else "the one of smallest norm"
             warnings.warn(
@@ -305,7 +312,10 @@ class GeneralizedLinear:
     @cached_property
     def _noise(self) -> tuple[float, float]:
         total = largest = 0.0
+        # With l1 the gradient of f does not vanish at x*, and its noise is around the mean.
+        mean = self._gradient(self.optimum) if self.l1 else 0.0
         for _, gradients in self._gradient_blocks(self.optimum):
+            gradients = gradients - mean if self.l1 else gradients
             squares = np.einsum("ij,ij->i", gradients, gradients)
             total += float(squares.sum())
             largest = max(largest, float(squares.max()))
@@ -313,12 +323,12 @@ class GeneralizedLinear:
 
     @property
     def sigma_star2(self) -> float:
-        """The mean over nodes of ‖∇f_v(x*)‖²."""
+        """The mean over nodes of ‖∇f_v(x*)‖²; with l1, of ‖∇f_v(x*) - ∇f(x*)‖²."""
         return self._noise[0]
 
     @property
     def sigma_max2(self) -> float:
-        """The largest ‖∇f_v(x*)‖² of all nodes."""
+        """The largest ‖∇f_v(x*)‖² of all nodes; with l1, ‖∇f_v(x*) - ∇f(x*)‖²."""
         return self._noise[1]
 
     def sample_count(self, v: int) -> int:
@@ -327,9 +337,9 @@ class GeneralizedLinear:
         return int(rows.stop - rows.start)
 
     def node_samples(self, v: int) -> tuple[Floats, Floats]:
-        """Return node v's features and targets."""
+        """Return node v's features, as a dense matrix, and targets."""
         rows = self._rows(v)
-        return self.sorted_features[rows], self.sorted_targets[rows]
+        return dense_features(self.sorted_features[rows]), self.sorted_targets[rows]
 
     def loss(self, x: Any) -> float:
         """Return f(x), or inf if x has overflowed."""
@@ -340,19 +350,19 @@ class GeneralizedLinear:
             )
             if self.n_samples != self.n:
                 losses = np.add.reduceat(losses, self.offsets[:-1]) / self._counts
-            value = float(losses.mean() + 0.5 * self.ridge * (model @ model))
+            value = float(losses.mean()) + self._penalty(model)
         return value if np.isfinite(value) else float("inf")
 
     def local_loss(self, v: int, x: Any) -> float:
-        """Return f_v(x)."""
+        """Return f_v(x), the penalties included."""
         rows, model = self._rows(v), self._model(x)
         losses = self._losses(
             self._predictions(self.sorted_features[rows], model), self.sorted_targets[rows]
         )
-        return float(losses.mean() + 0.5 * self.ridge * (model @ model))
+        return float(losses.mean()) + self._penalty(model)
 
     def sample_losses(self, features: Floats, targets: Floats, models: Floats) -> Floats:
-        """Return the loss of each sample under each model, without the ridge term, a row per model.
+        """Return the loss of each sample under each model, without penalties, a row per model.
 
         The predictions of a model are computed by themselves, so that its numbers do not depend on
         the other models; the losses are computed together.
@@ -363,6 +373,8 @@ class GeneralizedLinear:
 
     def local_gradient(self, v: int, x: Any, samples: Any = None) -> Floats:
         """Return the gradient of f_v at x, over all of the node's samples or the given ones.
+
+        The l1 penalty, which has no gradient, is left out.
 
         Parameters
         ----------
@@ -379,7 +391,7 @@ class GeneralizedLinear:
         if samples is not None:
             chosen = self._minibatch(samples, len(y), v)
             a, y = a[chosen], y[chosen]
-        if self.sample_loss.n_outputs > 1:
+        if self.sample_loss.n_outputs > 1 or is_sparse(a):
             slopes = self._slopes(self._predictions(a, model), y)
             return (a.T @ slopes).ravel() / len(y) + self.ridge * model
         # `dot` gives the same bits as `@` and takes a third of the time for a few numbers.
@@ -388,8 +400,16 @@ class GeneralizedLinear:
             gradient /= len(y)
         return gradient + self.ridge * model if self.ridge else gradient
 
+    def _gradient(self, x: Floats) -> Floats:
+        """Return the gradient of f at x, without l1."""
+        slopes = self._slopes(self._predictions(self.sorted_features, x), self.sorted_targets)
+        weights = self._weights if slopes.ndim == 1 else self._weights[:, None]
+        return (self.sorted_features.T @ (weights * slopes)).ravel() + self.ridge * x
+
     def local_gradients(self, x: Any) -> Floats:
         """Return the gradients of all f_v at x as rows."""
+        remedy = "ask for some nodes with local_gradient"
+        require_room("the gradients of all nodes", (self.n, self.dim), 8, remedy)
         gradients = np.empty((self.n, self.dim))
         for nodes, block in self._gradient_blocks(self._model(x)):
             gradients[nodes] = block
@@ -400,6 +420,7 @@ class GeneralizedLinear:
             start, stop = int(self.offsets[nodes.start]), int(self.offsets[nodes.stop])
             a, y = self.sorted_features[start:stop], self.sorted_targets[start:stop]
             slopes = self._slopes(self._predictions(a, x), y)
+            a = dense_features(a)
             if self.sample_loss.n_outputs > 1:
                 outer = (a[:, :, None] * slopes[:, None, :]).reshape(len(a), -1)
                 block = np.add.reduceat(outer, self.offsets[nodes] - start, axis=0)

@@ -14,6 +14,7 @@ from levywalk.arrays import Floats
 from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.losses import LogisticLoss
 from levywalk.problem.samples import two_classes
+from levywalk.problem.sparse_features import is_sparse
 
 
 class Logistic(GeneralizedLinear):
@@ -32,6 +33,8 @@ class Logistic(GeneralizedLinear):
     idle
         What to do with nodes of the network that have no sample: "error" refuses them, "pass" lets
         them pass the model on without an update.
+    l1
+        The strength of the l1 penalty: l1 ‖x‖₁ is added to f; see `GeneralizedLinear`.
 
     Attributes
     ----------
@@ -62,13 +65,17 @@ class Logistic(GeneralizedLinear):
         node: Any = None,
         ridge: float = 0.0,
         idle: str = "error",
+        *,
+        l1: float = 0.0,
     ) -> None:
         self.classes, codes = two_classes(targets)
-        super().__init__(features, codes, LogisticLoss(), node, ridge, idle)
+        super().__init__(features, codes, LogisticLoss(), node, ridge, idle, l1=l1)
 
     def _minimise(self) -> tuple[Floats, bool]:
         from levywalk.problem import logistic_fit
 
+        if is_sparse(self.sorted_features):
+            return super()._minimise()
         return logistic_fit.minimise(
             self.sorted_features, self.sorted_targets, self._weights, self.ridge
         )
@@ -90,6 +97,8 @@ class Logistic(GeneralizedLinear):
         >>> problem.excess_loss([0.0]), problem.excess_loss([1e-9])
         (0.0, 1.25e-19)
         """
+        if self.l1:
+            return super().excess_loss(x)
         from levywalk.problem import logistic_fit
 
         with np.errstate(over="ignore", invalid="ignore"):

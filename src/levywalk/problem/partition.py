@@ -12,6 +12,7 @@ from levywalk.arrays import Bools, Floats, Ints
 from levywalk.draws import Domain, generator
 from levywalk.errors import InvalidData, InvalidParameter
 from levywalk.problem.samples import clean_features, clean_targets
+from levywalk.problem.sparse_features import is_sparse
 from levywalk.remedy import typed
 
 _LABELS = 100  # integer targets with at most so many values are classes
@@ -89,7 +90,7 @@ def partition(
     how, said = split_partition(how)
     alpha, classes = said.get("alpha", alpha), said.get("classes", classes)
     min_size = checks.integer("min_size", said.get("min_size", min_size), low=1)
-    samples = len(clean_features(features))
+    samples = features.shape[0] if is_sparse(features) else len(clean_features(features))
     if _are_names(targets):
         targets = np.unique(np.asarray(targets, dtype=np.str_), return_inverse=True)[1]
     clean = clean_targets(targets, samples)

@@ -10,6 +10,7 @@ from levywalk import checks
 from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidData
 
+MODEL_TYPES = ("float64", "float32")  # of problems made of samples and a loss
 IDLE = ("error", "pass")  # what becomes of nodes without data
 _REQUIRED = ("n", "dim", "smoothness", "local_loss", "local_gradient")
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from levywalk.arrays import AnyArray, Floats
+from levywalk.arrays import AnyArray
 
 
 @dataclass(frozen=True)
 class RawData:
     """Columns of a table: numbers as features, numbers or text as targets, text as nodes."""
 
-    features: Floats
+    features: Any  # an array, or a sparse one
     targets: AnyArray
     node: AnyArray | None
     feature_names: list[str]

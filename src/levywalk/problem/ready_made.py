@@ -29,6 +29,7 @@ from levywalk.problem.losses import (
 )
 from levywalk.problem.samples import two_classes
 from levywalk.problem.softmax import Softmax
+from levywalk.problem.sparse_features import dense_features
 from levywalk.remedy import typed
 
 _RARE = 1e-4  # a rate e^z below this, where the count is 0, may be on its way to 0
@@ -39,7 +40,7 @@ class Huber(GeneralizedLinear):
 
     Parameters
     ----------
-    features, targets, node, ridge, idle
+    features, targets, node, ridge, idle, l1
         As in `LeastSquares`.
     delta
         δ, the residual beyond which the loss is linear.
@@ -63,9 +64,10 @@ class Huber(GeneralizedLinear):
         ridge: float = 0.0,
         idle: str = "error",
         *,
+        l1: float = 0.0,
         delta: float = 1.0,
     ) -> None:
-        super().__init__(features, targets, HuberLoss(delta), node, ridge, idle)
+        super().__init__(features, targets, HuberLoss(delta), node, ridge, idle, l1=l1)
 
 
 class Poisson(GeneralizedLinear):
@@ -73,7 +75,7 @@ class Poisson(GeneralizedLinear):
 
     Parameters
     ----------
-    features, node, ridge, idle
+    features, node, ridge, idle, l1
         As in `LeastSquares`; add a column of ones for an intercept.
     targets
         Counts, at least 0.
@@ -105,9 +107,10 @@ class Poisson(GeneralizedLinear):
         ridge: float = 0.0,
         idle: str = "error",
         *,
+        l1: float = 0.0,
         clip: float = 5.0,
     ) -> None:
-        super().__init__(features, targets, PoissonLoss(clip), node, ridge, idle)
+        super().__init__(features, targets, PoissonLoss(clip), node, ridge, idle, l1=l1)
 
     def _minimise(self) -> tuple[Floats, bool]:
         x, unique = super()._minimise()
@@ -130,7 +133,7 @@ class Poisson(GeneralizedLinear):
         """Refuse data with a direction along which some rates go to 0 and all others stay."""
         from levywalk.problem.logistic_fit import separating_direction
 
-        features = self.sorted_features
+        features = dense_features(self.sorted_features)
         both = np.concatenate([features, features[~none]])
         signs = np.concatenate([np.ones(len(features)), -np.ones(int((~none).sum()))])
         if separating_direction(both, signs) is not None:
@@ -146,7 +149,7 @@ class SquaredHinge(GeneralizedLinear):
 
     Parameters
     ----------
-    features, node, ridge, idle
+    features, node, ridge, idle, l1
         As in `LeastSquares`; add a column of ones for an intercept.
     targets
         Labels {0, 1} or {-1, 1}, or two strings; they are stored as {0, 1}.
@@ -175,9 +178,11 @@ class SquaredHinge(GeneralizedLinear):
         node: Any = None,
         ridge: float = 0.0,
         idle: str = "error",
+        *,
+        l1: float = 0.0,
     ) -> None:
         self.classes, codes = two_classes(targets)
-        super().__init__(features, codes, SquaredHingeLoss(), node, ridge, idle)
+        super().__init__(features, codes, SquaredHingeLoss(), node, ridge, idle, l1=l1)
 
 
 class Quantile(GeneralizedLinear):
@@ -185,7 +190,7 @@ class Quantile(GeneralizedLinear):
 
     Parameters
     ----------
-    features, targets, node, ridge, idle
+    features, targets, node, ridge, idle, l1
         As in `LeastSquares`; add a column of ones for an intercept.
     level
         τ in (0, 1); 0.5 is the median.
@@ -209,10 +214,11 @@ class Quantile(GeneralizedLinear):
         ridge: float = 0.0,
         idle: str = "error",
         *,
+        l1: float = 0.0,
         level: float = 0.5,
         width: float = 0.1,
     ) -> None:
-        super().__init__(features, targets, QuantileLoss(level, width), node, ridge, idle)
+        super().__init__(features, targets, QuantileLoss(level, width), node, ridge, idle, l1=l1)
 
 
 def problem_of(
@@ -222,6 +228,8 @@ def problem_of(
     node: Any = None,
     ridge: float = 0.0,
     idle: str = "error",
+    *,
+    l1: float = 0.0,
 ) -> GeneralizedLinear:
     """Return the problem of data and a loss, of its own class where there is one.
 
@@ -233,17 +241,17 @@ def problem_of(
     """
     given = (features, targets, node, ridge, idle)
     if type(loss) is SoftmaxLoss:
-        return Softmax(*given, classes=None if loss.classes is None else range(loss.classes))
+        return Softmax(*given, l1=l1, classes=None if loss.classes is None else range(loss.classes))
     if type(loss) in (SquaredError, SquaredErrors):
-        return LeastSquares(*given)
+        return LeastSquares(*given, l1=l1)
     if type(loss) is LogisticLoss:
-        return Logistic(*given)
+        return Logistic(*given, l1=l1)
     if type(loss) is HuberLoss:
-        return Huber(*given, delta=loss.delta)
+        return Huber(*given, l1=l1, delta=loss.delta)
     if type(loss) is PoissonLoss:
-        return Poisson(*given, clip=loss.clip)
+        return Poisson(*given, l1=l1, clip=loss.clip)
     if type(loss) is SquaredHingeLoss:
-        return SquaredHinge(*given)
+        return SquaredHinge(*given, l1=l1)
     if type(loss) is QuantileLoss:
-        return Quantile(*given, level=loss.level, width=loss.width)
-    return GeneralizedLinear(features, targets, loss, node, ridge, idle)
+        return Quantile(*given, l1=l1, level=loss.level, width=loss.width)
+    return GeneralizedLinear(features, targets, loss, node, ridge, idle, l1=l1)

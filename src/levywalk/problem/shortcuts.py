@@ -41,7 +41,7 @@ def is_logistic(problem: object) -> bool:
 def is_quadratic(problem: object) -> bool:
     """Return whether the closed forms of `LeastSquares` are valid for a problem.
 
-    They use its losses, gradients and Hessian.
+    They use its losses, gradients and Hessian; an l1 penalty has none of them.
 
     Examples
     --------
@@ -49,12 +49,36 @@ def is_quadratic(problem: object) -> bool:
     >>> is_quadratic(lw.homogeneous(5)), is_quadratic(lw.Logistic([[1.0], [1.0]], [0, 1]))
     (True, False)
     """
-    return is_squared(problem) and keeps(problem, LeastSquares, "hessian")
+    return is_squared(problem) and keeps(problem, LeastSquares, "hessian") and not has_l1(problem)
 
 
 def is_logistic_regression(problem: object) -> bool:
     """Return whether the closed forms of `Logistic` are valid for a problem."""
-    return is_logistic(problem) and isinstance(problem, Logistic)
+    return is_logistic(problem) and isinstance(problem, Logistic) and not has_l1(problem)
+
+
+def is_single(problem: object) -> bool:
+    """Return whether a problem's models are float32.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> is_single(lw.homogeneous(5).astype("float32")), is_single(lw.homogeneous(5))
+    (True, False)
+    """
+    return getattr(problem, "model_dtype", "float64") == "float32"
+
+
+def has_l1(problem: object) -> bool:
+    """Return whether a problem has an l1 penalty.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> has_l1(lw.LeastSquares([[1.0], [2.0]], [1.0, 2.0], l1=0.1)), has_l1(lw.homogeneous(5))
+    (True, False)
+    """
+    return float(getattr(problem, "l1", 0.0)) > 0.0
 
 
 def _has_loss(problem: object, kind: type) -> bool:

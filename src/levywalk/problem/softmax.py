@@ -11,6 +11,7 @@ from levywalk.errors import InvalidData, NoMinimiser
 from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.losses import SoftmaxLoss
 from levywalk.problem.samples import read_only
+from levywalk.problem.sparse_features import dense_features, is_sparse
 from levywalk.remedy import typed
 from levywalk.room import require_bytes
 
@@ -27,7 +28,7 @@ class Softmax(GeneralizedLinear):
 
     Parameters
     ----------
-    features, node, ridge, idle
+    features, node, ridge, idle, l1
         As in `LeastSquares`; add a column of ones for an intercept.
     labels
         The class of each sample: integers, strings or anything else that numpy can sort.
@@ -69,10 +70,11 @@ class Softmax(GeneralizedLinear):
         ridge: float = 0.0,
         idle: str = "error",
         *,
+        l1: float = 0.0,
         classes: Any = None,
     ) -> None:
         self.classes, codes = _encoded(labels, classes)
-        super().__init__(features, codes, SoftmaxLoss(len(self.classes)), node, ridge, idle)
+        super().__init__(features, codes, SoftmaxLoss(len(self.classes)), node, ridge, idle, l1=l1)
 
     @property
     def n_features(self) -> int:
@@ -85,7 +87,8 @@ class Softmax(GeneralizedLinear):
 
     def predict(self, x: Any, features: Any = None) -> AnyArray:
         """Return the most likely class of each row of features; by default of the own samples."""
-        rows = self.features if features is None else np.asarray(features, dtype=np.float64)
+        rows = self.features if features is None else features
+        rows = rows if is_sparse(rows) else np.asarray(rows, dtype=np.float64)
         return np.asarray(self.classes[np.argmax(rows @ self.matrix(x), axis=1)])
 
     def _minimise(self) -> tuple[Floats, bool]:
@@ -107,7 +110,8 @@ class Softmax(GeneralizedLinear):
         """Refuse data with a direction along which no sample's class loses and some gain."""
         from levywalk.problem.logistic_fit import separating_direction
 
-        a, y, count = self.sorted_features, self.sorted_targets.astype(int), len(self.classes)
+        a, y = dense_features(self.sorted_features), self.sorted_targets.astype(int)
+        count = len(self.classes)
         rows = self.n_samples * (count - 1)
         require_bytes(
             "the search for a direction that separates the classes",

@@ -8,8 +8,17 @@ from __future__ import annotations
 import numpy as np
 
 from levywalk.arrays import Floats, Ints
+from levywalk.errors import InvalidData
 from levywalk.problem.samples import row_blocks
+from levywalk.problem.sparse_features import (
+    is_sparse,
+    sparse_gram_extremes,
+    sparse_row_squares,
+)
+from levywalk.remedy import typed
 
+# A node's curvature below is zero for float64: its importance weight would overflow.
+_SMALLEST, _LARGEST = 1e-300, 1e300
 _BATCH = 1 << 21  # entries gathered at once: 16 MiB
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)  # times dim: relative rounding error
 _BUFFER = 8192  # numbers that einsum sums at once
@@ -41,11 +50,35 @@ def node_traces(features: Floats, offsets: Ints) -> Floats:
     >>> node_traces(np.array([[1.0], [3.0], [2.0]]), np.array([0, 2, 3]))
     array([5., 4.])
     """
-    squares = row_squares(features)
+    squares = sparse_row_squares(features) if is_sparse(features) else row_squares(features)
     if len(squares) == len(offsets) - 1:
         return squares
     sums: Floats = np.add.reduceat(squares, offsets[:-1])
     return sums / np.diff(offsets)
+
+
+def check_curvature(features: Floats, offsets: Ints, ridge: float, holders: Ints | None) -> None:
+    """Refuse features that are too large to be squared, and a node that has only zeros.
+
+    ``holders`` are the numbers of the nodes in the network, if they differ.
+    """
+    with np.errstate(over="ignore"):
+        traces = node_traces(features, offsets)
+    small = traces < _LARGEST
+    v = int(np.argmin(small))
+    if not small.all():
+        raise InvalidData(
+            f"features of node {v if holders is None else int(holders[v])} are too large to be "
+            f"squared in float64; rescale them{typed('', ' with --standardise')}"
+        )
+    some = traces > _SMALLEST
+    v = int(np.argmin(some))
+    if ridge < _SMALLEST and not some.all():
+        raise InvalidData(
+            f"node {v if holders is None else int(holders[v])} has only zero features: its "
+            "smoothness is 0, importance sampling is impossible; "
+            f"drop its samples or give {typed('a ridge above 0', '--ridge 0.01')}"
+        )
 
 
 def gram_extremes(features: Floats, offsets: Ints) -> tuple[Floats, Floats]:
@@ -59,6 +92,8 @@ def gram_extremes(features: Floats, offsets: Ints) -> tuple[Floats, Floats]:
     >>> gram_extremes(np.array([[2.0, 0.0], [0.0, 4.0], [1.0, 1.0]]), np.array([0, 2, 3]))
     (array([8., 2.]), array([2., 0.]))
     """
+    if is_sparse(features):
+        return sparse_gram_extremes(features, offsets)
     n, dim = len(offsets) - 1, features.shape[1]
     if len(features) == n:  # the paper's case of one sample per node needs no grouping
         squares = row_squares(features)

@@ -10,7 +10,7 @@ import numpy as np
 
 from levywalk.draws import VERSION
 from levywalk.network import Network
-from levywalk.problem import Problem
+from levywalk.problem import Problem, has_l1, is_single
 from levywalk.schedule import Schedule
 from levywalk.updates import Update
 from levywalk.version import __version__
@@ -62,6 +62,8 @@ def told(
         "problem": {
             "kind": type(getattr(problem, "named", problem)).__name__,
             "dim": problem.dim,
+            **({"l1": problem.l1} if has_l1(problem) else {}),  # type: ignore[attr-defined]
+            **({"model_dtype": "float32"} if is_single(problem) else {}),
             **({"idle": idle} if idle else {}),  # nodes without data
             "arrays": None
             if arrays is None

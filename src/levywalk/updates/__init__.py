@@ -16,7 +16,7 @@ from levywalk.updates.sag import Sag, sag
 from levywalk.updates.saga import Saga, saga
 from levywalk.updates.sgd import Sgd, sgd
 from levywalk.updates.step_size import as_step_size
-from levywalk.updates.update import LocalData, Update, check_update
+from levywalk.updates.update import LocalData, Update, check_update, threshold_steps
 from levywalk.updates.walkman import Walkman, walkman
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "sag",
     "saga",
     "sgd",
+    "threshold_steps",
     "walkman",
 ]
 

@@ -37,6 +37,11 @@ class HeavyBall(Sgd):
         clean = checks.real("beta", self.beta, "in [0, 1)", low=0.0, high=1.0, high_open=True)
         object.__setattr__(self, "beta", clean)
 
+    @property
+    def threshold_steps(self) -> float:  # type: ignore[override]
+        """1/(1 - β): in the long run the velocity is so many times the gradient."""
+        return 1.0 / (1.0 - self.beta)
+
     def direction(
         self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words
     ) -> Floats:

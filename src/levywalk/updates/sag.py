@@ -28,6 +28,7 @@ class Sag(DrawingTable):
     """
 
     name = "sag"
+    threshold_steps = 1.0
 
     def direction(
         self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words

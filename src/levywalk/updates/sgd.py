@@ -36,6 +36,7 @@ class Sgd(Update):
 
     minibatch: int | None = None
     name = "sgd"
+    threshold_steps = 1.0
 
     def __post_init__(self) -> None:
         if self.minibatch is not None:

@@ -11,7 +11,8 @@ from levywalk.arrays import Floats, Ints
 from levywalk.draws import Words
 from levywalk.errors import InvalidParameter
 from levywalk.memory import Kind, Memory, check_declaration
-from levywalk.problem import Problem
+from levywalk.problem import Problem, has_l1
+from levywalk.remedy import typed
 
 
 class LocalData:
@@ -57,6 +58,11 @@ class LocalData:
     def ridge(self) -> float:
         """The strength of the regularisation in f_v."""
         return float(getattr(self._problem, "ridge", 0.0))
+
+    @property
+    def l1(self) -> float:
+        """The strength of the l1 penalty."""
+        return float(getattr(self._problem, "l1", 0.0))
 
     def slopes(self, model: Floats, samples: Ints | None = None) -> Floats:
         """Return φ'(aᵀx, y) of the node's samples, or of the given positions; one row per sample
@@ -134,6 +140,10 @@ class Update:
     tunable
         Whether the step size is worth tuning; an update that sets its own steps says no, and
         `levywalk.compare` then takes its default.
+    threshold_steps
+        For problems with an l1 penalty: after a step γ the model's entries are shrunk by the soft
+        threshold ``threshold_steps`` γ l1. It is 1 if the direction is ∇f once the walk has
+        settled. None, or a subclass with a direction of its own that does not state it, refuses l1.
 
     Examples
     --------
@@ -155,6 +165,7 @@ class Update:
     token_memory: Mapping[str, Kind] = {}
     local: bool = True
     tunable: bool = True
+    threshold_steps: float | None = None
 
     def fitted(self, problem: Problem) -> Update:
         """Return the update as a problem needs it: itself, unless its memory depends on that."""
@@ -229,3 +240,32 @@ def check_update(update: Update, problem: Problem) -> None:
     check_declaration(owner, "node_memory", update.node_memory)
     check_declaration(owner, "token_memory", update.token_memory)
     update.check(problem)
+    if has_l1(problem) and threshold_steps(update) is None:
+        raise InvalidParameter(
+            f"update {update.name} has no step for the l1 penalty (l1 = "
+            f"{problem.l1:g}); "  # type: ignore[attr-defined]
+            + typed(
+                "use lw.sgd(), lw.heavy_ball(), lw.sag() or lw.saga(), or a ridge instead of l1",
+                "use sgd, heavy_ball, sag or saga, or --ridge instead of --l1",
+            )
+        )
+
+
+def threshold_steps(update: Update) -> float | None:
+    """Return an update's `threshold_steps`, for the direction that it really has, or None.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> threshold_steps(lw.sgd()), threshold_steps(lw.adam())
+    (1.0, None)
+    """
+    own = getattr(update, "__dict__", {})
+    if "direction" in own or "apply" in own:
+        return None
+    for base in type(update).__mro__:
+        if "threshold_steps" in vars(base):
+            return update.threshold_steps
+        if "direction" in vars(base) or "apply" in vars(base):
+            return None
+    return None

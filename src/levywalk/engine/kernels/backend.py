@@ -9,10 +9,11 @@ from levywalk.draws import expanded_keys
 from levywalk.engine.backends import has_builtin_loss, is_plain_sgd
 from levywalk.engine.kernels import tables, walkers
 from levywalk.engine.kernels.loop_backend import Loop
+from levywalk.engine.kernels.sparse_backend import SparseWalk
 from levywalk.engine.kernels.vector_backend import Walkers
 from levywalk.engine.kernels.walk_then_update import WalkThenUpdate, walks_ahead
 from levywalk.engine.run_state import RunPlan, RunState
-from levywalk.problem import GeneralizedLinear
+from levywalk.problem import GeneralizedLinear, has_l1, is_single, is_sparse
 from levywalk.walks import is_plain_design
 
 PLAIN = os.environ.get("LEVYWALK_KERNELS", "") == "plain"
@@ -50,6 +51,8 @@ class KernelBackend:
 
 def _maker(plan: RunPlan, problem: GeneralizedLinear, plain: bool) -> Any:
     """Return what advances a plan: a vector loop if one exists for it, else the plain loop."""
+    if is_sparse(problem.sorted_features):
+        return SparseWalk(plan, problem)
     if not plain and _side_by_side(plan, problem):
         return Walkers(plan, problem)
     if not plain and walks_ahead(plan, problem):
@@ -60,8 +63,8 @@ def _maker(plan: RunPlan, problem: GeneralizedLinear, plain: bool) -> Any:
 def _side_by_side(plan: RunPlan, problem: GeneralizedLinear) -> bool:
     """Return whether the vector loop is possible.
 
-    It supports one phase of a design, plain SGD and the built-in losses, on a network whose nodes
-    all have data.
+    It supports one phase of a design, plain SGD and the built-in losses without l1 and float32, on
+    a network whose nodes all have data.
     """
     return (
         plan.detector is None
@@ -69,5 +72,7 @@ def _side_by_side(plan: RunPlan, problem: GeneralizedLinear) -> bool:
         and tables.fit(problem)
         and has_builtin_loss(problem)
         and is_plain_sgd(plan.update)
+        and not has_l1(problem)
+        and not is_single(problem)
         and all(is_plain_design(phase.walk) for phase in plan.method.phases)
     )

@@ -12,6 +12,7 @@ long as the update itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -81,6 +82,8 @@ class Data(NamedTuple):
     outputs: int  # of the loss, 1 for all others
     columns: int  # of the targets
     room: int  # for the slopes of a sample with several outputs
+    rounded: bool  # whether models are float32
+    l1: float  # times the step size: the soft threshold after an update
 
 
 class Phases(NamedTuple):
@@ -154,7 +157,7 @@ def compiled_loop(
         indptr, indices, idle = graph.indptr, graph.indices, graph.idle
         features, targets, offsets = data.features, data.targets, data.offsets
         samples = data.rows
-        minibatch, ridge = data.minibatch, data.ridge
+        minibatch, ridge, l1, rounded = data.minibatch, data.ridge, data.l1, data.rounded
         weights, ratios, keep, other = phases.weight, phases.ratio, phases.keep, phases.other
         step_sizes, p_jumps, distances = phases.step_sizes, phases.p_jumps, phases.distances
         mean, power, mass, streak = watch.mean, watch.power, watch.mass, watch.streak
@@ -354,6 +357,18 @@ def compiled_loop(
                                 padded[j] = multiply_add(change / batch, sloping[j], old * shrink)
                             if watched:
                                 sloping[j] = weight * (sloping[j] / batch + ridge * old)
+                    if l1 > 0.0:  # the soft threshold
+                        cut = gain * l1
+                        for j in range(dim):
+                            smooth = x[j]
+                            x[j] = (
+                                0.0 if abs(smooth) <= cut else smooth - math.copysign(cut, smooth)
+                            )
+                            if watch.threshold > 0.0 and phase == 0:
+                                gradient[j] += (smooth - x[j]) / gain
+                    if rounded:
+                        for j in range(dim):
+                            x[j] = np.float64(np.float32(x[j]))
                     if LOOKED_AT:
                         finite = True
                         for j in range(dim):

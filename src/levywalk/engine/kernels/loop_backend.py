@@ -38,9 +38,10 @@ from levywalk.engine.kernels.several_outputs import SOFTMAX, SQUARES, room_of
 from levywalk.engine.run_state import RunPlan, RunState
 from levywalk.engine.standings import Standings, last_finite
 from levywalk.errors import InvalidParameter
-from levywalk.problem import GeneralizedLinear, is_logistic
+from levywalk.problem import GeneralizedLinear, is_logistic, is_single
 from levywalk.problem.losses import SoftmaxLoss, compiled_curvature, compiled_slope
 from levywalk.remedy import typed
+from levywalk.updates import threshold_steps
 from levywalk.walks import BoundDetector, is_plain_design
 from levywalk.walks.detector import WHOLE
 
@@ -79,6 +80,8 @@ class Loop:
             outputs,
             problem.sorted_targets[:1].size,
             room_of(outputs) if outputs > 1 else 0,
+            is_single(problem),
+            problem.l1 * (threshold_steps(plan.update) or 0.0),
         )
         self.weight = _two_rows([bound.spread(bound.weights, np.nan) for bound in bounds])
         self.ratio = _two_rows([bound.ratio for bound in bounds])

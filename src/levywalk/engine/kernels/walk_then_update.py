@@ -26,7 +26,7 @@ from levywalk.engine.kernels.rows import SHORT
 from levywalk.engine.kernels.vector_backend import part_of
 from levywalk.engine.run_state import RunPlan, RunState
 from levywalk.engine.standings import Standings
-from levywalk.problem import GeneralizedLinear, is_logistic
+from levywalk.problem import GeneralizedLinear, has_l1, is_logistic, is_single
 from levywalk.updates import PointSaga, Sag, Saga, Update
 from levywalk.walks import is_plain_design
 
@@ -60,6 +60,8 @@ def walks_ahead(plan: RunPlan, problem: GeneralizedLinear) -> bool:
         and plan.detector is None
         and plan.phases[0].bound.idle is None
         and tables.fit(problem)
+        and not has_l1(problem)
+        and not is_single(problem)
         and has_builtin_loss(problem)
         and table_rule(plan.update, problem) is not None
         and (is_plain_design(phase.walk) or compiled_walk(phase.walk) is not None)
@@ -94,13 +96,29 @@ class WalkThenUpdate:
         self.case = (short, is_logistic(problem), problem.ridge > 0.0, far)
         self.rule, self.kind, self.width = rule, kind, tables.width_of(2 * lines)
         own = not is_plain_design(self.phase.bound.walk)
-        self.walk: _DesignWalk | _OwnWalk = _OwnWalk(plan, problem) if own else _DesignWalk(plan)
+        self.walk: DesignWalk | OwnWalk = OwnWalk(plan, problem) if own else DesignWalk(plan)
 
     def compiled(self, width: int) -> Callable[..., None]:
         """Return the loop for this number of walkers per group."""
         return gradient_tables.compiled_tables(
             self.rule, self.kind, width, shape().chunk, *self.case
         )
+
+    def rows(self, state: RunState, keys: Words64, scale: Floats, nodes: Ints32) -> TableRows:
+        """Return the replicas' arrays in the form that the loop changes."""
+        return TableRows(
+            scale,
+            state.active,
+            state.model,
+            state.token_memory["update.sum"],
+            state.node_memory["update.slopes"],
+            state.diverged_at,
+            nodes,
+        )
+
+    def scratch(self, width: int, steps: int) -> gradient_tables.TableScratch:
+        """Return the buffers of the loop."""
+        return table_scratch(self.data, width)
 
     def block(self, state: RunState, keys: Words64, scale: Floats) -> TableBlock:
         """Return the object that advances these replicas."""
@@ -115,7 +133,7 @@ def _squares(features: Floats) -> Floats:
     return total
 
 
-class _Part(NamedTuple):
+class WalkPart(NamedTuple):
     """Replicas that are advanced by one loop, and the nodes of their updates in a piece."""
 
     width: int
@@ -130,34 +148,28 @@ def _nodes(width: int, rows: slice, steps: int) -> Ints32:
 
 
 class TableBlock:
-    """Some replicas: whole groups of them in vector lanes, the others one by one."""
+    """Some replicas: whole groups of them in vector lanes, the others one by one.
 
-    def __init__(self, made: WalkThenUpdate, state: RunState, keys: Words64, scale: Floats) -> None:
+    ``made`` is a `WalkThenUpdate`, or another class with the same methods.
+    """
+
+    def __init__(self, made: Any, state: RunState, keys: Words64, scale: Floats) -> None:
         self.made, self.state = made, state
         count = len(keys)
         self.steps = min(_LONGEST, max(_LEAST, _BUFFER // max(count, 1)), max(made.plan.steps, 2))
         whole = count - count % made.width
         self.parts = [
-            _Part(width, rows, _nodes(width, rows, self.steps))
+            WalkPart(width, rows, _nodes(width, rows, self.steps))
             for width, rows in ((made.width, slice(0, whole)), (1, slice(whole, count)))
             if rows.stop > rows.start
         ]
         self.ahead = made.walk.block(state, keys, self.parts)
         self.loops = []
         for part in self.parts:
-            some = state.rows(part.rows)
-            rows = TableRows(
-                scale[part.rows],
-                some.active,
-                some.model,
-                some.token_memory["update.sum"],
-                some.node_memory["update.slopes"],
-                some.diverged_at,
-                part.nodes,
-            )
-            self.loops.append(
-                (made.compiled(part.width), rows, table_scratch(made.data, part.width))
-            )
+            here = part.rows
+            rows = made.rows(state.rows(here), keys[here], scale[here], part.nodes)
+            scratch = made.scratch(part.width, self.steps)
+            self.loops.append((made.compiled(part.width), rows, scratch))
 
     def through(self, start: int, marks: Ints) -> Standings:
         """Advance the replicas from step ``start`` to the last mark; return their state at each."""
@@ -193,7 +205,7 @@ class TableBlock:
 Ahead = Callable[[int, Ints, Standings], None]
 
 
-class _DesignWalk:
+class DesignWalk:
     """The walk of a design, by the vector loop without a model."""
 
     def __init__(self, plan: RunPlan) -> None:
@@ -201,7 +213,7 @@ class _DesignWalk:
         self.tables, reach = tables.pack(plan.network, self.phase.bound, None, None)
         self.case = (0, False, False, self.phase.bound.table is not None, reach)
 
-    def block(self, state: RunState, keys: Words64, parts: list[_Part]) -> Ahead:
+    def block(self, state: RunState, keys: Words64, parts: list[WalkPart]) -> Ahead:
         """Return what walks to each end, counts, and writes the nodes of the parts."""
         loops: list[tuple[Any, ...]] = []
         for width, some, nodes in parts:
@@ -247,13 +259,13 @@ class _DesignWalk:
         )
 
 
-class _OwnWalk:
+class OwnWalk:
     """A walk with a compiled decision, by the plain loop with models that rest."""
 
     def __init__(self, plan: RunPlan, problem: GeneralizedLinear) -> None:
         self.loop = Loop(plan, problem, still=True)
 
-    def block(self, state: RunState, keys: Words64, parts: list[_Part]) -> Ahead:
+    def block(self, state: RunState, keys: Words64, parts: list[WalkPart]) -> Ahead:
         """Return what walks to each end, counts, and writes the nodes of the parts."""
         count = len(keys)
         buffer = np.empty((count, parts[0].nodes.shape[1]), np.int32)

@@ -47,7 +47,7 @@ def own_problem(manifest: Manifest, nodefile: NodeFile) -> GeneralizedLinear | N
         _require_empty(path, nodefile.id)
         return None
     try:
-        features, targets = load_dataset(path, dim=manifest.n_features)
+        features, targets = load_dataset(path, dim=manifest.n_features, dense=True)
         return OwnProblem(features, targets, manifest.loss, ridge=manifest.ridge)
     except InvalidData as error:
         said = str(error).replace("node 0 ", f"node {nodefile.id} ")

@@ -11,6 +11,7 @@ from levywalk.arrays import Floats
 from levywalk.draws import Domain, Key, keys
 from levywalk.engine.bind import bind_phases
 from levywalk.engine.prepare import start_nodes
+from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.node_step import NodeSite, PublishedWalk
@@ -18,7 +19,7 @@ from levywalk.fleet.protocol.records import Disk, Edge, Known, Own
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.network import Network
-from levywalk.problem import Problem
+from levywalk.problem import Problem, is_single
 from levywalk.schedule import Schedule
 from levywalk.walks import Walk, nodes_with_data
 
@@ -73,6 +74,10 @@ class Fleet:
 
         The arguments are those of `levywalk.run`; ``more`` are those of `PublishedWalk.of`.
         """
+        if is_single(problem):
+            raise InvalidParameter(
+                "problem must have models of float64 in a fleet, got float32; drop astype"
+            )
         published = PublishedWalk.of(
             network, problem, design, steps=steps, step_size=step_size, **more
         )

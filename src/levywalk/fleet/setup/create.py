@@ -42,12 +42,15 @@ from levywalk.problem import (
     GeneralizedLinear,
     Problem,
     follows_its_loss,
+    has_l1,
+    is_sparse,
     load_dataset,
     problem_of,
 )
 from levywalk.problem.losses import Loss
 from levywalk.progress import Progress
 from levywalk.registry import from_dict
+from levywalk.remedy import typed
 from levywalk.schedule import Schedule
 from levywalk.walks import Walk
 from levywalk.whole_files import sync_folder, write_whole
@@ -266,6 +269,16 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
             "problem must have one target per sample on real nodes, whose data files have one "
             "column for it; levywalk fleet simulate and levywalk run take several"
         )
+    elif is_sparse(problem.sorted_features):  # type: ignore[attr-defined]
+        raise InvalidParameter(
+            "problem must have dense features on real nodes, whose data files are dense; "
+            + typed("give features.toarray()", "add --dense")
+        )
+    elif has_l1(problem):
+        raise InvalidParameter(
+            f"problem must have no l1 penalty on real nodes, got l1 = {problem.l1:g}; "  # type: ignore[attr-defined]
+            f"use {typed('a ridge', '--ridge')}, or levywalk fleet simulate, which takes it"
+        )
 
 
 def _write_fleet(
@@ -383,7 +396,7 @@ def _network(folder: Path, manifest: Manifest, nodes: list[NodeFile]) -> Network
 
 def _problem(manifest: Manifest, nodes: list[NodeFile]) -> GeneralizedLinear:
     holders = [v for v in range(len(nodes)) if v not in manifest.idle]
-    parts = [load_dataset(nodes[v].data, dim=manifest.n_features) for v in holders]
+    parts = [load_dataset(nodes[v].data, dim=manifest.n_features, dense=True) for v in holders]
     counts = [len(targets) for _, targets in parts]
     features, targets = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     alike = sum(counts) == len(nodes) == len(holders)  # one sample at every node

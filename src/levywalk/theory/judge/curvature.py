@@ -14,7 +14,9 @@ import numpy as np
 
 from levywalk.arrays import Floats
 from levywalk.errors import InvalidData, InvalidParameter, TooLarge
-from levywalk.problem import GeneralizedLinear, Problem, factor, fit, logistic_fit
+from levywalk.problem import GeneralizedLinear, Problem, factor, fit, has_l1, logistic_fit
+from levywalk.problem.sparse_features import dense_features, is_sparse
+from levywalk.problem.sparse_fit import sparse_hessian
 from levywalk.remedy import typed
 from levywalk.theory.judge.closed_form import (
     has_batch_gradients,
@@ -49,9 +51,28 @@ def local_gradients(problem: Problem, x: Floats) -> Floats:
     array([[ 2.],
            [-2.]])
     """
+    refuse_l1(problem)
     if has_batch_gradients(problem):
         return cast(GeneralizedLinear, problem).local_gradients(x)
     return np.array([problem.local_gradient(v, x) for v in range(problem.n)], dtype=np.float64)
+
+
+def refuse_l1(problem: Problem) -> None:
+    """Refuse a problem with an l1 penalty, whose steps are no linear function of the error.
+
+    Examples
+    --------
+    >>> import levywalk as lw
+    >>> refuse_l1(lw.LeastSquares([[1.0], [1.0]], [0.0, 2.0], l1=0.1))
+    Traceback (most recent call last):
+    levywalk.errors.InvalidParameter: problem has an l1 penalty (l1 = 0.1), ...
+    """
+    if has_l1(problem):
+        raise InvalidParameter(
+            f"problem has an l1 penalty (l1 = {problem.l1:g}), "  # type: ignore[attr-defined]
+            "for which theory knows the walk, the smoothness and the optimum, but neither floors "
+            f"nor forecasts: a soft threshold is not smooth at 0; {_measured()}"
+        )
 
 
 def hessian_method(problem: Problem) -> str:
@@ -69,12 +90,16 @@ def mean_hessian(problem: Problem, mass: Floats, x: Floats) -> Floats:
     >>> mean_hessian(problem, np.array([0.5, 0.5]), np.array([1.0]))
     array([[5.]])
     """
+    refuse_l1(problem)
     if hessian_method(problem) == FINITE_DIFFERENCES:
         return _numerical_hessian(problem, mass, x)
     linear = cast(GeneralizedLinear, problem)
     features = linear.sorted_features
     counts = np.diff(linear.offsets)
     share = np.repeat(mass / counts, counts) * sample_curvatures(problem, x, 0.0)
+    if is_sparse(features):
+        squares = sparse_hessian(features, share)
+        return np.asarray(squares + linear.ridge * mass.sum() * np.eye(linear.dim))
     return np.asarray(
         features.T @ (share[:, None] * features) + linear.ridge * mass.sum() * np.eye(linear.dim)
     )
@@ -103,6 +128,7 @@ def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Float
     InvalidData
         The minimiser is not unique.
     """
+    refuse_l1(problem)
     if hessian_method(problem) == FINITE_DIFFERENCES:
         return _newton(problem, mass, start), f"newton, {FINITE_DIFFERENCES}"
     linear = cast(GeneralizedLinear, problem)
@@ -110,7 +136,7 @@ def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Float
     weights, ridge = np.repeat(mass / counts, counts), linear.ridge * float(mass.sum())
     if is_logistic(problem):
         x, unique = logistic_fit.minimise(
-            linear.sorted_features, linear.sorted_targets, weights, ridge
+            dense_features(linear.sorted_features), linear.sorted_targets, weights, ridge
         )
         method = "newton"
     elif not is_quadratic(problem):
@@ -118,7 +144,8 @@ def mean_minimiser(problem: Problem, mass: Floats, start: Floats) -> tuple[Float
         method = "newton"
     else:
         x, unique = factor.solve(
-            factor.triangle(linear.sorted_features, linear.sorted_targets, weights), ridge
+            factor.triangle(dense_features(linear.sorted_features), linear.sorted_targets, weights),
+            ridge,
         )
         method = "factorisation"
     if not unique:

@@ -11,6 +11,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.notebook import table_html
 from levywalk.problem import LeastSquares, Problem
+from levywalk.problem.sparse_features import dense_features
 from levywalk.theory.chain.block_recursion import BlockRecursion
 from levywalk.theory.judge.closed_form import is_quadratic
 from levywalk.theory.judge.curvature import mean_minimiser
@@ -270,7 +271,8 @@ def _limits(
 
 def _mean_system(setting: TheoremSetting, problem: LeastSquares) -> BlockRecursion:
     scale = setting.step_size * setting.weights
-    a, offsets, counts = problem.sorted_features, problem.offsets, np.diff(problem.offsets)
+    a = dense_features(problem.sorted_features)
+    offsets, counts = problem.offsets, np.diff(problem.offsets)
 
     def local(z: Floats) -> Floats:
         """Return z_v - γw(v)H_v z_v without forming H_v."""
@@ -314,7 +316,8 @@ def _second_system(setting: TheoremSetting, problem: LeastSquares) -> BlockRecur
 
 def _average_contraction(setting: TheoremSetting, problem: LeastSquares) -> Floats:
     """Return γw(v) tr(H_v)/dim, within (0, 1]."""
-    squares = np.einsum("si,si->s", problem.sorted_features, problem.sorted_features)
+    a = dense_features(problem.sorted_features)
+    squares = np.einsum("si,si->s", a, a)
     traces = 2.0 * np.add.reduceat(squares, problem.offsets[:-1]) / np.diff(problem.offsets)
     return np.asarray(
         np.clip(

@@ -14,7 +14,8 @@ from typing import cast
 import numpy as np
 
 from levywalk.arrays import Floats
-from levywalk.problem import GeneralizedLinear, Problem
+from levywalk.problem import GeneralizedLinear, Problem, is_sparse
+from levywalk.problem.sparse_features import dense_features, sparse_row_squares
 from levywalk.theory.judge.closed_form import is_logistic, is_quadratic
 
 
@@ -68,7 +69,7 @@ def _secants(problem: GeneralizedLinear, ends: Floats, way: Floats) -> Floats:
 def model_hessians(problem: Problem, curvatures: Floats) -> Floats:
     """Return the Hessian of every node in the model, ridge included: (n, dim, dim)."""
     linear = cast(GeneralizedLinear, problem)
-    a, offsets = linear.sorted_features, linear.offsets
+    a, offsets = dense_features(linear.sorted_features), linear.offsets
     products = np.einsum("s,si,sj->sij", curvatures, a, a)
     if linear.n_samples != linear.n:
         products = np.add.reduceat(products, offsets[:-1], axis=0) / np.diff(offsets)[:, None, None]
@@ -86,6 +87,8 @@ def model_smoothness(problem: Problem, curvatures: Floats) -> Floats:
     (array([0.35, 0.5 ]), array([0.35, 1.1 ]))
     """
     linear = cast(GeneralizedLinear, problem)
-    squares = curvatures * np.einsum("si,si->s", linear.sorted_features, linear.sorted_features)
+    a = linear.sorted_features
+    each = sparse_row_squares(a) if is_sparse(a) else np.einsum("si,si->s", a, a)
+    squares = curvatures * each
     traces = np.add.reduceat(squares, linear.offsets[:-1]) / np.diff(linear.offsets)
     return np.minimum(traces + linear.ridge, np.asarray(linear.smoothness))

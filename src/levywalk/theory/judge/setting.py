@@ -18,7 +18,7 @@ from levywalk.theory.chain.stationary import stationary
 from levywalk.theory.chain.stochastic_matrix import as_chain, reversible
 from levywalk.theory.chain.transition import require_design, transition
 from levywalk.theory.judge.closed_form import is_quadratic_or_logistic, states
-from levywalk.theory.judge.curvature import gradient_scale, local_gradients
+from levywalk.theory.judge.curvature import gradient_scale, local_gradients, refuse_l1
 from levywalk.updates import as_step_size
 from levywalk.walks import Bound, Design
 
@@ -112,6 +112,7 @@ def checked_optimum(problem: Problem) -> Floats | None:
     Least squares and logistic regression compute x* themselves. Any other problem states it. A
     subclass that overrides a gradient may have inherited the optimum of another loss.
     """
+    refuse_l1(problem)
     optimum = optimum_of(problem)
     if optimum is None or is_quadratic_or_logistic(problem):
         return optimum

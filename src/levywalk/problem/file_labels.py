@@ -1,0 +1,57 @@
+"""The targets of a data file as numbers: labels that are text, or two of them, become 0 and 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from levywalk.arrays import Floats
+from levywalk.errors import InvalidData, InvalidParameter
+from levywalk.problem.columns import some, split_list
+from levywalk.problem.raw_data import RawData
+from levywalk.remedy import typed
+
+
+def targets_of(raw: RawData, labels: str | Iterable[Any] | None) -> Floats:
+    """Return the targets as numbers, with labels mapped to 0 and 1."""
+    if labels is None:
+        if raw.targets.dtype.kind in "biuf":
+            return raw.targets.astype(np.float64)
+        found = list(dict.fromkeys(map(str, raw.targets.tolist())))
+        two = sorted(found) if len(found) == 2 else ["no", "yes"]
+        remedy = typed(f"labels=({two[0]!r}, {two[1]!r})", f"--labels {two[0]},{two[1]}")
+        raise InvalidData(
+            f"the target {raw.target_name!r} holds text ({some(found)}), not numbers; if it is the "
+            f"label of a class, say which is 0 and which is 1, such as {remedy}"
+        )
+    wanted = [_label(label) for label in split_list(labels)]
+    if len(wanted) not in (1, 2) or len(set(wanted)) != len(wanted):
+        raise InvalidParameter(f"labels must be one or two different labels, got {labels!r}")
+    values = np.array([_label(value) for value in raw.targets.tolist()])
+    found = sorted(set(values.tolist()))
+    absent = [label for label in wanted if label not in found]
+    if absent:
+        raise InvalidData(
+            f"no sample has the label {some(absent)}; the target {raw.target_name!r} has "
+            f"{some(found)}"
+        )
+    if len(wanted) == 1:
+        return np.asarray(values == wanted[0], dtype=np.float64)
+    others = [label for label in found if label not in wanted]
+    if others:
+        remedy = typed(f"labels=[{wanted[1]!r}]", f"--labels {wanted[1]}")
+        raise InvalidData(
+            f"the target {raw.target_name!r} also has the labels {some(others)}; take one class "
+            f"against all others with {remedy}"
+        )
+    return np.asarray(values == wanted[1], dtype=np.float64)
+
+
+def _label(value: Any) -> str:
+    """Return a label as text, in which 1, 1.0 and "1" are equal."""
+    try:
+        return f"{float(value):g}"
+    except (TypeError, ValueError):
+        return str(value)

@@ -1,0 +1,171 @@
+"""The kernels for sparse features: the walk and the models of the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import levywalk as lw
+from levywalk.engine.kernels.sparse_rows import _across_zero
+from tests.limits import mostly_more
+
+RNG = np.random.default_rng(31)
+N, DIM = 20, 15
+
+
+def problem_of(
+    kind: str, samples: int = 1, ridge: float = 0.0, l1: float = 0.0, **more: Any
+) -> Any:
+    rng = np.random.default_rng(samples)
+    rows = N * samples
+    a = np.where(rng.random((rows, DIM)) < 0.25, rng.normal(size=(rows, DIM)), 0.0)
+    a[:, 1] += 0.2
+    node = rng.permutation(np.arange(rows) % N)
+    y = a @ np.linspace(-1, 2, DIM) + rng.normal(size=rows)
+    a = sp.csr_array(a)
+    if kind == "squares":
+        return lw.LeastSquares(a, y, node, ridge, l1=l1, **more)
+    if kind == "logistic":
+        return lw.Logistic(a, y > 0, node, ridge, l1=l1, **more)
+    return lw.Huber(a, y, node, ridge, l1=l1, **more)
+
+
+NETWORK = lw.watts_strogatz(N, 4, 0.3, seed=2)
+UPDATES = {
+    "sgd": lw.sgd(), "sgd of 2": lw.sgd(minibatch=2), "sag": lw.sag(), "sag of 2": lw.sag(2),
+    "saga": lw.saga(), "saga of 2": lw.saga(2),
+}  # fmt: skip
+
+
+def ran(problem: Any, update: Any, backend: str, **more: Any) -> Any:
+    given: dict[str, Any] = {"steps": 300, "step_size": 0.05, "replicas": 2, "seed": 6} | more
+    walk, network = given.pop("walk", lw.mhlj(p_jump=0.2)), given.pop("network", NETWORK)
+    return lw.run(
+        network, problem, walk, update=update, backend=backend, record_walk=True, threads=1, **given
+    )
+
+
+def same(problem: Any, update: Any, **more: Any) -> Any:
+    kernel, plain = (ran(problem, update, backend, **more) for backend in ("kernel", "reference"))
+    assert (kernel.walk == plain.walk).all()
+    assert kernel.model == pytest.approx(plain.model, rel=1e-9, abs=1e-10)
+    assert kernel.distance2 == pytest.approx(plain.distance2, rel=1e-9, abs=1e-12)
+    assert kernel.loss == pytest.approx(plain.loss, rel=1e-9)
+    assert (kernel.diverged_at == plain.diverged_at).all()
+    assert (kernel.transfers == plain.transfers).all()
+    return kernel
+
+
+PENALTIES = {"none": (1e-3, 0.0), "ridge": (0.1, 0.0), "l1": (0.0, 0.1), "both": (0.1, 0.1)}
+CASES = [(update, samples, name) for update in UPDATES for samples in (1, 4) for name in PENALTIES]
+QUICK = [("sgd", 4, "ridge"), ("sgd of 2", 4, "both"), ("sag", 1, "l1"), ("saga", 1, "both"),
+         ("saga of 2", 4, "l1"), ("saga", 4, "none")]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", mostly_more(CASES, lambda case: case in QUICK))
+def test_models_are_those_of_the_reference(case: tuple[str, int, str]) -> None:
+    update, samples, name = case
+    for kind in ("logistic", "squares", "huber")[: 1 if samples == 1 else 3]:
+        same(problem_of(kind, samples, *PENALTIES[name]), UPDATES[update])
+
+
+def test_l1_zeros_and_the_minimiser() -> None:
+    problem = problem_of("logistic", 4, 0.01, 0.08)
+    trace = lw.run(
+        NETWORK, problem, lw.unif_rw(), steps=60_000, step_size=0.1, update=lw.saga(),
+        record_every=[7],
+    )  # fmt: skip
+    assert trace.provenance["backend"] == "kernel"
+    assert trace.model[0] == pytest.approx(problem.optimum, abs=1e-8)
+    assert ((trace.model[0] == 0.0) == (problem.optimum == 0.0)).all()
+    assert 0 < (problem.optimum == 0.0).sum() < DIM
+
+
+FACTORS = [(update, l1) for update in ("sgd", "sag", "saga") for l1 in (0.0, 0.05)]
+
+
+@pytest.mark.parametrize("case", mostly_more(FACTORS, lambda case: case[1] > 0.0))
+def test_factors_of_the_ridge_that_are_large_small_or_zero(case: tuple[str, float]) -> None:
+    update, l1 = case
+    for ridge, gamma in ((3.0, 0.3), (10.0, 0.1), (2.5, 0.7), (30.0, 0.1)):
+        with _Quiet():
+            same(problem_of("logistic", 1, ridge, l1), UPDATES[update], step_size=gamma)
+
+
+class _Quiet:
+    def __enter__(self) -> None:
+        import warnings
+
+        self.caught = warnings.catch_warnings()
+        self.caught.__enter__()
+        warnings.simplefilter("ignore")
+
+    def __exit__(self, *given: Any) -> None:
+        self.caught.__exit__(*given)
+
+
+DIVERGING = [
+    (update, l1, samples)
+    for update in ("sgd", "sgd of 2", "sag", "saga")
+    for l1 in (0.0, 0.05)
+    for samples in (1, 4)
+]
+
+
+@pytest.mark.parametrize("case", mostly_more(DIVERGING, lambda case: case[1:] == (0.0, 1)))
+def test_runs_diverge_at_the_same_step(case: tuple[str, float, int]) -> None:
+    update, l1, samples = case
+    with _Quiet():
+        found = same(
+            problem_of("squares", samples, 0.01, l1), UPDATES[update], step_size=20.0, steps=3000
+        )
+    assert (found.diverged_at > 0).all()
+
+
+def test_schedules_own_walks_idle_nodes_and_pieces() -> None:
+    problem = problem_of("logistic", 4, 0.05, 0.02)
+    for update in (lw.sgd(minibatch=2), lw.saga()):
+        same(problem, update, step_size=lw.Decaying(0.1, timescale=100))
+        same(problem, update, walk=lw.mhda())
+        same(problem, update, record_every=[3, 4, 5, 299], x0=RNG.normal(size=DIM))
+    holders = problem_of("logistic", 4, 0.05, 0.02, idle="pass")
+    same(holders, lw.saga(), network=lw.watts_strogatz(N + 7, 4, 0.3, seed=2))
+    whole, once = (ran(problem, lw.saga(), "kernel", steps=70_000, record_every=every)
+                   for every in (None, 70_000))  # fmt: skip
+    assert whole.model == pytest.approx(once.model, rel=1e-9)
+
+
+def test_what_has_no_kernel_says_so_and_runs_in_the_reference() -> None:
+    problem = problem_of("logistic", 4, 0.05)
+    for update in (lw.adam(), lw.heavy_ball(), lw.point_saga(), lw.finito(), lw.averaged(),
+                   lw.newton_token(), lw.walkman()):  # fmt: skip
+        with pytest.raises(lw.InvalidParameter, match="no kernel for sparse features"):
+            ran(problem, update, "kernel")
+        dense = lw.Logistic(problem.features.toarray(), problem.targets, problem.node, 0.05)
+        one, other = (ran(p, update, "reference", steps=60) for p in (problem, dense))
+        assert one.model == pytest.approx(other.model, abs=1e-9)
+    with pytest.raises(lw.InvalidParameter, match="switching walks"):
+        ran(problem, lw.sgd(), "kernel", walk=lw.switching(lw.mhlj(), lw.unif_rw()))
+
+
+def test_many_steps_at_once_are_the_steps_one_by_one() -> None:
+    for trial in range(300):
+        rng = np.random.default_rng(trial)
+        count = int(rng.integers(1, 40))
+        gains = rng.uniform(0.0, 0.3, count)
+        factors = 1.0 - gains * rng.choice([0.0, 0.5])
+        products, sums = np.ones(count + 1), np.zeros(count + 1)
+        for k in range(count):
+            products[k + 1] = products[k] * factors[k]
+            sums[k + 1] = sums[k] * factors[k] + gains[k]
+        start, d, l1 = rng.normal() * rng.integers(0, 2), rng.normal() * rng.integers(0, 3), 0.5
+        m = int(rng.integers(0, count))
+        x = start
+        for k in range(m, count):
+            y = factors[k] * x - gains[k] * d
+            x = np.sign(y) * max(abs(y) - gains[k] * l1, 0.0)
+        found = _across_zero(start, d, l1, m, count, factors, gains, products, sums)
+        assert found == pytest.approx(x, abs=1e-13)
