@@ -92,10 +92,8 @@ def test_every_error_is_a_levywalk_error_that_plain_python_catches_too(name):
     ],
 )
 def test_importing_levywalk_loads_neither_numba_nor_matplotlib(statement):
-    probe = (
-        f"import sys; {statement}; "
-        f"print(sorted({{'numba', 'matplotlib', 'pandas', 'xarray', 'torch', 'jax'}} & set(sys.modules)))"
-    )
+    large = {"numba", "matplotlib", "pandas", "xarray", "torch", "jax"}
+    probe = f"import sys; {statement}; print(sorted({large!r} & set(sys.modules)))"
     found = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, text=True, check=True
     )
