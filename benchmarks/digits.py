@@ -38,7 +38,7 @@ def data() -> tuple[Any, Any, Any, Any, Any]:
 
 def networks() -> dict[str, tuple[Any, Any]]:
     """Return the networks, and the nodes that hold the data of each part."""
-    large = lw.read_network(scenes._GNUTELLA).largest_component()
+    large = scenes.network_of({"family": "gnutella"}, 0)
     spread = np.sort(np.random.default_rng(1).choice(large.n, NODES, replace=False))
     return {
         "ring": (lw.ring(NODES), np.arange(NODES)),

@@ -36,7 +36,7 @@ def save_model(path: str | Path, model: Mapping[str, Any]) -> Path:
         The file, which is replaced as a whole if it exists.
     model
         Names and arrays of float32 or float64, such as
-        ``problem.arrays.unpack(trace.model[0])``, or a module's parameters.
+        ``problem.named(trace.model[0])``, or a module's parameters.
 
     Examples
     --------

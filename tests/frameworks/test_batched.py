@@ -156,7 +156,7 @@ def test_what_has_no_batches_says_why() -> None:
 
 def test_models_are_files_that_safetensors_reads(tmp_path: Path) -> None:
     problem = network("torch")
-    named = problem.arrays.unpack(problem.x0.astype(np.float32))
+    named = problem.named(problem.x0)
     file = lw.save_model(tmp_path / "m.safetensors", named)
     loaded = lw.load_model(file)
     module = problem.module(loaded)

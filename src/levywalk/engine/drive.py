@@ -249,7 +249,7 @@ def _trace(
         visits=_sum(state.visits, plan.tokens) if plan.record_visits else None,
         walk=state.walk[:, : int(step[-1])] if plan.record_walk else None,
         final_node=ended.node[:, 0],
-        model=ended.model[:, 0],
+        model=np.asarray(ended.model[:, 0], dtype=np.float64),
         diverged_at=diverged_at,
         switched_at=_first(state.switched_at, plan.tokens),
         memory=_memory(state, plan.tokens) if plan.record_memory else None,

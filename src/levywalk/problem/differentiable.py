@@ -195,6 +195,10 @@ class DifferentiableProblem:
         """
         return self.outputs_of(self.vector(model), _numbers("features", features, self.dtype))
 
+    def named(self, model: Any) -> dict[str, AnyArray]:
+        """Return a model, such as ``trace.model[0]``, as named arrays of the problem's type."""
+        return self.arrays.unpack(self.vector(model))
+
     def vector(self, model: Any) -> AnyArray:
         """Return a model as a vector in the problem's type."""
         if isinstance(model, Mapping):
