@@ -72,6 +72,16 @@ EXTRAS = {
             "callbacks that write TensorBoard's files (lw.TensorBoard)",
         ),
         Extra(
+            "torch",
+            ("torch",),
+            "models that are torch modules (lw.torch_problem)",
+        ),
+        Extra(
+            "jax",
+            ("jax",),
+            "models that are JAX functions (lw.jax_problem)",
+        ),
+        Extra(
             "cluster",
             ("distributed",),
             "sweeps and reproductions on a Dask cluster (--scheduler)",

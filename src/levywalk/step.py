@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -67,8 +67,7 @@ class StepValues:
 
     Examples
     --------
-    >>> from levywalk.problem.l1 import soft_threshold
-    from levywalk.schedule import Decaying
+    >>> from levywalk.schedule import Decaying
     >>> StepValues("p_jump", Decaying(0.1, timescale=2), high=1.0).at(2)
     0.05
     """
@@ -176,7 +175,8 @@ class Method:
     detector: BoundDetector | None
     dim: int
     n: int
-    single: bool = False  # whether models are float32
+    itemsize: int = 8  # bytes of a number of the model
+    single: bool = False  # whether models are rounded to float32 after each update
 
     @cached_property
     def token_memory(self) -> dict[str, Kind]:
@@ -184,7 +184,8 @@ class Method:
         found = _prefixed(UPDATE, self.update.token_memory)
         for prefix, phase in zip(WALKS, self.phases, strict=False):
             found |= _prefixed(prefix, phase.walk.token_memory)
-        return found | (_prefixed(DETECTOR, _DETECTOR_MEMORY) if self.detector is not None else {})
+        found |= _prefixed(DETECTOR, _DETECTOR_MEMORY) if self.detector is not None else {}
+        return _as_the_model(found, self.itemsize)
 
     @cached_property
     def node_memory(self) -> dict[str, Kind]:
@@ -192,12 +193,12 @@ class Method:
         found = _prefixed(UPDATE, self.update.node_memory)
         for prefix, phase in zip(WALKS, self.phases, strict=False):
             found |= _prefixed(prefix, phase.walk.node_memory)
-        return found
+        return _as_the_model(found, self.itemsize)
 
     @property
     def token_bytes(self) -> int:
         """The number of bytes of a model and the memory that travels with it."""
-        number = 4 if self.single else 8
+        number = 4 if self.single else self.itemsize
         return number * self.dim + token_bytes(self.token_memory, self.dim)
 
     @property
@@ -232,6 +233,18 @@ class Method:
 
 def _prefixed(prefix: str, declared: Mapping[str, Kind]) -> dict[str, Kind]:
     return {prefix + name: kind for name, kind in declared.items()}
+
+
+def _as_the_model(declared: dict[str, Kind], itemsize: int) -> dict[str, Kind]:
+    """Return a declaration in which what is like the model has the model's type, float32 say."""
+    if itemsize == 8:
+        return declared
+    return {
+        name: replace(kind, dtype=np.float32)
+        if isinstance(kind, Like) and kind.dtype == np.float64
+        else kind
+        for name, kind in declared.items()
+    }
 
 
 class Travelling(NamedTuple):
@@ -384,6 +397,7 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
             raise InvalidParameter(
                 f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}"
             )
+        changed = changed.astype(x.dtype, copy=False)  # a float32 model stays one
         if not _all_finite(changed):
             return token._replace(step=t + 1, diverged_at=t, passes=0)
         switched_at = token.switched_at

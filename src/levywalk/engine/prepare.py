@@ -20,7 +20,7 @@ from levywalk.engine.metric_plan import MetricPlan, metric_plan
 from levywalk.engine.run_state import RunPlan
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import Problem, is_single
+from levywalk.problem import Problem, first_model, is_single
 from levywalk.remedy import typed
 from levywalk.room import require_room
 from levywalk.schedule import Schedule
@@ -285,7 +285,7 @@ def _start_law(
 def _first_model(x0: Any, replicas: int, problem: Problem) -> Floats:
     dim = problem.dim
     if x0 is None:
-        return np.zeros(dim)
+        return first_model(problem)
     try:
         clean = np.array(x0, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

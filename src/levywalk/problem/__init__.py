@@ -7,7 +7,16 @@ from levywalk.problem.least_squares import LeastSquares
 from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.logistic import Logistic
 from levywalk.problem.partition import partition
-from levywalk.problem.problem import Problem, check_problem, holders_of, optimum_of
+from levywalk.problem.problem import (
+    Problem,
+    check_problem,
+    first_model,
+    has_samples,
+    holders_of,
+    known_smoothness,
+    model_type,
+    optimum_of,
+)
 from levywalk.problem.ready_made import Huber, Poisson, Quantile, SquaredHinge, problem_of
 from levywalk.problem.shortcuts import (
     follows_its_loss,
@@ -35,8 +44,10 @@ __all__ = [
     "SquaredHinge",
     "SyntheticLeastSquares",
     "check_problem",
+    "first_model",
     "follows_its_loss",
     "has_l1",
+    "has_samples",
     "heterogeneous",
     "holders_of",
     "homogeneous",
@@ -46,7 +57,9 @@ __all__ = [
     "is_single",
     "is_sparse",
     "is_squared",
+    "known_smoothness",
     "load_dataset",
+    "model_type",
     "optimum_of",
     "partition",
     "problem_of",

@@ -91,10 +91,20 @@ class FlatProblem:
 
     def __init__(self, problem: Any) -> None:
         self.named, self.arrays = problem, ModelArrays(problem.model_arrays)
-        self.n, self.dim, self.smoothness = problem.n, self.arrays.dim, problem.smoothness
+        self.n, self.dim = problem.n, self.arrays.dim
+        self.has_smoothness = getattr(problem, "has_smoothness", True)
         self.holders = getattr(problem, "holders", None)
+        self.dtype = np.dtype(getattr(problem, "dtype", np.float64))
+        first = getattr(problem, "x0", None)
+        self.x0 = None if first is None else self.arrays.pack(first)
         optimum = getattr(problem, "optimum", None)
         self.optimum = None if optimum is None else self.arrays.pack(optimum)
+
+    @property
+    def smoothness(self) -> Floats:
+        """The smoothness constants L_v."""
+        found: Floats = self.named.smoothness
+        return found
 
     def local_loss(self, v: int, x: Floats) -> float:
         """Return f_v(x)."""
@@ -111,9 +121,10 @@ def flat_problem(problem: Any) -> Any:
 
 
 def flat_model(problem: Any, x0: Any) -> Any:
-    """Return the first model as a vector, if it was given as named arrays of a `FlatProblem`."""
-    if isinstance(x0, Mapping) and isinstance(problem, FlatProblem):
-        return problem.arrays.pack(x0)
+    """Return the first model as a vector, if it was given as the named arrays of a problem."""
+    arrays = getattr(problem, "arrays", None)
+    if isinstance(x0, Mapping) and isinstance(arrays, ModelArrays):
+        return arrays.pack(x0)
     return x0
 
 

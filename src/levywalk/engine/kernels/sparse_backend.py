@@ -17,7 +17,8 @@ from levywalk.engine.kernels.sparse_rows import (
     SparseScratch,
     sparse_scratch,
 )
-from levywalk.engine.kernels.walk_then_update import DesignWalk, OwnWalk, TableBlock
+from levywalk.engine.kernels.walk_ahead import DesignWalk, OwnWalk
+from levywalk.engine.kernels.walk_then_update import TableBlock
 from levywalk.engine.run_state import RunPlan, RunState
 from levywalk.problem import GeneralizedLinear, is_logistic
 from levywalk.problem.losses import compiled_slope
