@@ -15,7 +15,7 @@ from levywalk.memory import Number, PerNode
 from levywalk.problem import GeneralizedLinear, follows_its_loss, is_logistic, is_squared
 from levywalk.problem.losses import SoftmaxLoss, SquaredErrors, compiled_slope
 from levywalk.updates import Sgd, Update
-from levywalk.walks import Walk, is_plain_design
+from levywalk.walks import Walk, is_plain_design, is_plain_in_pieces
 
 BACKENDS = ("auto", "kernel", "reference")
 
@@ -68,7 +68,8 @@ def without_kernel(plan: RunPlan) -> str | None:
         )
     for phase in plan.method.phases:
         walk = phase.walk
-        if not is_plain_design(walk) and compiled_walk(walk) is None:
+        in_pieces = len(plan.method.phases) == 1 and is_plain_in_pieces(walk)
+        if not is_plain_design(walk) and not in_pieces and compiled_walk(walk) is None:
             return (
                 f"the walk {walk.name} has no compiled form (Walk.compiled), "
                 "or a subclass overrides it"
