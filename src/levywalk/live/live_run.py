@@ -55,6 +55,34 @@ class Since:
     curve: list[tuple[int, int, float]] = field(default_factory=list)
 
 
+class Stays:
+    """How long the model stays: now, at most so far, and how often it came to each node."""
+
+    def __init__(self, n: int) -> None:
+        self.now, self.longest = 0, 0
+        self.arrivals = np.zeros(n, np.int64)
+
+    def follow(self, nodes: Ints) -> None:
+        """Go on with the nodes of some updates, and the node after them.
+
+        Examples
+        --------
+        >>> stays = Stays(9)
+        >>> stays.follow(np.array([4, 4, 4, 7, 7]))
+        >>> stays.longest, stays.now  # three updates at node 4, and one so far at node 7
+        (3, 1)
+        """
+        moved = np.flatnonzero(nodes[1:] != nodes[:-1]) + 1
+        if len(moved):
+            stays = np.diff(np.concatenate([[-self.now], moved]))
+            self.longest = max(self.longest, int(stays.max()))
+            np.add.at(self.arrivals, nodes[moved], 1)
+            self.now = len(nodes) - 1 - int(moved[-1])
+        else:
+            self.now += len(nodes) - 1
+        self.longest = max(self.longest, self.now)
+
+
 class LiveRun:
     """A design that walks on a network, from step 0 on."""
 
@@ -72,11 +100,12 @@ class LiveRun:
         self.step_size, self.seed = step_size, seed
         self.original = self.walk = walk
         self.changes = jumps_of(walk)
-        self.done, self.dwell, self.longest = 0, 0, 0
+        self.done, self.stays, self.end = 0, Stays(network.n), MOST_STEPS
         self._through, self.state = self._engine(None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # a problem without an optimum: no curve
             self.measure = Measure(problem, only_distance=not is_quadratic(problem))
+        self.stays.arrivals[self.node] += 1
         self.since = Since()
         self.curve: list[tuple[int, int, float]] = []
         self._note(_standing(self.state), np.zeros(1, np.int64))
@@ -112,8 +141,8 @@ class LiveRun:
     def advance(self, steps: int) -> None:
         """Make some steps."""
         goal = self.done + steps
-        if goal >= MOST_STEPS:
-            raise InvalidParameter(f"steps must end before {MOST_STEPS}, got {goal}")
+        if goal > self.end:
+            raise InvalidParameter(f"steps must end at {self.end} at most, got {goal}")
         while self.done < goal:
             self._piece(min(goal, self.done + _PIECE))
 
@@ -123,7 +152,7 @@ class LiveRun:
         marks = np.arange(start + 1, stop + 1)
         seen = self._through(start, marks)
         nodes = np.concatenate([[first], seen.node[0]])
-        self._stay(nodes)
+        self.stays.follow(nodes)
         self.done = stop
         kept = slice(max(0, len(marks) - _PATH), None)
         self.since.steps += len(marks)
@@ -132,17 +161,6 @@ class LiveRun:
         self.since.hops = (self.since.hops + each.tolist())[-_PATH:]
         some = np.unique(np.linspace(0, len(marks) - 1, 3).astype(np.int64))[-2:]
         self._note(Standings(*(array[:, some] for array in seen)), marks[some])
-
-    def _stay(self, nodes: Ints) -> None:
-        """Follow how long the model stays: nodes are those of the updates, and the last one."""
-        moved = np.flatnonzero(nodes[1:] != nodes[:-1]) + 1
-        if not len(moved):
-            self.dwell += len(nodes) - 1
-        else:
-            stays = np.diff(np.concatenate([[-self.dwell], moved]))
-            self.longest = max(self.longest, int(stays.max()))
-            self.dwell = len(nodes) - 1 - int(moved[-1])
-        self.longest = max(self.longest, self.dwell)
 
     def _note(self, seen: Standings, steps: Ints) -> None:
         errors = np.full((1, 3, len(steps)), np.nan)
@@ -161,6 +179,26 @@ class LiveRun:
         return found
 
     # --- what can be changed ----------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name of the design."""
+        return self.original.name
+
+    @property
+    def transfers(self) -> int:
+        """The messages that carried the model."""
+        return int(self.state.transfers[0])
+
+    @property
+    def hops(self) -> int:
+        """The decisions so far."""
+        return int(self.state.hops[0])
+
+    @property
+    def error(self) -> float:
+        """‖x - x*‖² now."""
+        return float(self.errors[0])
 
     @property
     def node(self) -> int:
