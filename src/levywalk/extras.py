@@ -66,6 +66,11 @@ EXTRAS = {
             ("distributed",),
             "sweeps and reproductions on a Dask cluster (--scheduler)",
         ),
+        Extra(
+            "live",
+            ("starlette", "uvicorn"),
+            "the live page (levywalk live)",
+        ),
     )
 }
 
