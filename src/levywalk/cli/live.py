@@ -16,7 +16,7 @@ from levywalk.cli.options import Data, Important, SourceOptions, with_source_opt
 if TYPE_CHECKING:
     from levywalk.live.server import Player
 
-NETWORK = "ring:100"
+NETWORK = "grid:10,10"
 EXAMPLES = """Examples:
 
 levywalk live
@@ -39,7 +39,7 @@ def live(
     network: Annotated[
         str | None,
         typer.Argument(
-            help="ring:100, grid:20,20, ws:500,4,0.1, …, or a network file. Default: ring:100."
+            help="ring:100, grid:10,10, ws:500,4,0.1, …, or a network file. Default: grid:10,10."
         ),
     ] = None,
     data: Data = "heterogeneous",

@@ -21,18 +21,18 @@ from levywalk.report.page.markup import embedded, policy
 
 SCRIPTS = ("twin.js", "draw.js", "chart.js", "view.js", "explain.js")
 TITLE = "A model walks over a network"
-_DATA = {"data": "heterogeneous", "dim": 5, "important": 1, "snr": 33_000.0, "seed": 0}
+_DATA = {"data": "heterogeneous", "important": 1, "snr": 33_000.0, "seed": 0}
 SCENES: tuple[dict[str, Any], ...] = (
-    {"key": "ring", "title": "a ring of 100 nodes", "recipe": {"family": "ring", "n": 100}},
     {
         "key": "grid",
-        "title": "a grid of 12 × 12 nodes",
-        "recipe": {"family": "grid", "rows": 12, "cols": 12},
+        "title": "a grid of 10 × 10 nodes",
+        "recipe": {"family": "grid", "rows": 10, "cols": 10},
     },
+    {"key": "ring", "title": "a ring of 100 nodes", "recipe": {"family": "ring", "n": 100}},
     {
         "key": "small_world",
-        "title": "a small world of 120 nodes",
-        "recipe": {"family": "watts_strogatz", "n": 120, "k": 4, "p": 0.1, "seed": 0},
+        "title": "a small world of 100 nodes",
+        "recipe": {"family": "watts_strogatz", "n": 100, "k": 4, "p": 0.1, "seed": 0},
     },
 )
 _JUMPS = {"pDistance": 0.5, "maxHops": 3, "stepSize": "theory"}

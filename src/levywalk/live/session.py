@@ -106,6 +106,10 @@ class Session:
         for run in self.runs:
             run.advance(steps)
 
+    def restart(self, seed: Any, changes: Any = (), step: Any = 0) -> None:
+        """Begin again, with another seed where that is possible, and go to a step."""
+        raise NotImplementedError
+
     # --- what a page is told ----------------------------------------------------------------------
 
     def hello(self) -> dict[str, Any]:

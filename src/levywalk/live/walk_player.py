@@ -106,8 +106,7 @@ class WalkPlayer:
         return {"frame": self._frame()}
 
     def _restart(self, given: dict[str, Any]) -> dict[str, Any]:
-        session = self._live("restart")
-        session.restart(given.get("seed"), given.get("changes", ()), given.get("step", 0))
+        self.session.restart(given.get("seed"), given.get("changes", ()), given.get("step", 0))
         self._due = 0.0
         return {"hello": True}
 
