@@ -50,9 +50,8 @@ class WalkPlayer:
             return None
         self._due += self.speed * min(seconds, 2.0)
         steps = int(min(self._due, max(1.0, self._rate * _WORK)))
-        self._due -= steps
-        if self._due > 0.2 * self.speed:  # the machine cannot go as fast: it does not catch up
-            self._due = 0.0
+        # Where the machine cannot go as fast as it is asked to, it does not catch up later.
+        self._due = min(self._due - steps, max(1.0, 0.2 * self.speed))
         if steps == 0:
             return None
         return self._forward(steps)
