@@ -14,7 +14,10 @@ const Chart = (() => {
   }
 
   class Curves {
-    constructor(canvas, names) { this.canvas = canvas; this.names = names; this.lines = names.map(() => []); }
+    constructor(canvas, names, words) {
+      this.canvas = canvas; this.names = names; this.lines = names.map(() => []);
+      this.words = words || { across: "transfers (messages between nodes)", of: "the first error" };
+    }
     add(i, points) {  // [step, transfers, error], of which the first is that before the first step
       const line = this.lines[i];
       for (const [, sent, error] of points) if (error !== null) line.push([sent, error]);
@@ -32,7 +35,8 @@ const Chart = (() => {
       let low = all.reduce((least, [, share]) => Math.min(least, share), 1), high = all.reduce((most, [, share]) => Math.max(most, share), 1);
       low = 10 ** Math.floor(Math.log10(Math.min(low, 0.5))); high = Math.min(high * 1.15, 1e6);
       const left = 58 * k, top = 10 * k, bottom = height - 40 * k, end = width - 14 * k;
-      const x = (v) => left + (v / right) * (end - left);
+      const first = Math.min(...shares.map((line) => (line.length ? line[0][0] : Infinity)), right - 10);
+      const x = (v) => left + ((v - first) / (right - first)) * (end - left);
       const y = (v) => bottom - (Math.log10(Math.max(v, low) / low) / Math.log10(high / low)) * (bottom - top);
       pen.strokeStyle = look.rule; pen.fillStyle = look.soft; pen.lineWidth = k;
       pen.textAlign = "right"; pen.textBaseline = "middle";
@@ -43,9 +47,9 @@ const Chart = (() => {
         pen.fillText(percent(10 ** e), left - 6 * k, at);
       }
       pen.textAlign = "center"; pen.textBaseline = "top";
-      const tick = nice(right, 6);
-      for (let v = 0; v <= right; v += tick) pen.fillText(short(v), x(v), bottom + 6 * k);
-      pen.fillText("transfers (messages between nodes)", (left + end) / 2, bottom + 22 * k);
+      const tick = nice(right - first, 6);
+      for (let v = Math.ceil(first / tick) * tick; v <= right; v += tick) pen.fillText(short(v), x(v), bottom + 6 * k);
+      pen.fillText(this.words.across, (left + end) / 2, bottom + 22 * k);
       pen.lineWidth = 2 * k; pen.lineJoin = "round";
       shares.forEach((line, i) => {
         pen.strokeStyle = look.designs[i]; pen.setLineDash(DASHES[i].map((d) => d * k));
@@ -63,7 +67,7 @@ const Chart = (() => {
       return this.lines.map((line, i) => {
         if (!line.length) return `${this.names[i]}: nothing yet`;
         const [sent, error] = line[line.length - 1];
-        return `${this.names[i]}: ${percent(error / (line[0][1] || 1))} of the first error after ${sent.toLocaleString("en")} transfers`;
+        return `${this.names[i]}: ${percent(error / (line[0][1] || 1))} of ${this.words.of} after ${sent.toLocaleString("en")} ${this.words.across.split(" ")[0]}`;
       }).join("; ");
     }
     share(i) {  // the present error as a share of the first one
