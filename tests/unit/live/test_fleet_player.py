@@ -84,8 +84,15 @@ def test_a_kill_is_seen_and_so_is_the_return(folder: Path) -> None:
         eventually(lambda: looked(nodes_down=1))
         row = player.hello()["frame"]["nodes"][victim["id"]]
         assert (row["up"], row["answers"]) == (False, False)
+        named = f"node {victim['id']}"
         eventually(
-            lambda: looked() and any("gone" in line["text"] for line in player.hello()["frame"]["log"])
+            lambda: (
+                looked()
+                and any(
+                    named in line["text"] and line["node"] != victim["id"]
+                    for line in player.hello()["frame"]["log"]
+                )
+            )
         )
         fleet.up()
         eventually(lambda: looked(nodes_down=0))
