@@ -172,9 +172,11 @@ def test_all_three_networks_are_drawn(browser: Chromium) -> None:
         browser.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         assert browser.run("View.state().told.network.key") == scene["key"]
         painted = browser.run(
-            "[...document.querySelectorAll('.panel canvas')].map(canvas => canvas.getContext('2d')"
-            ".getImageData(0, 0, canvas.width, canvas.height).data.filter((x, i) => i % 4 === 3 && "
-            "x > 0).length)"
+            "[...document.querySelectorAll('.panel canvas')].map(canvas => { const copy = "
+            "document.createElement('canvas'); [copy.width, copy.height] = [canvas.width, "
+            "canvas.height]; const pen = copy.getContext('2d', {willReadFrequently: true}); "
+            "pen.drawImage(canvas, 0, 0); return pen.getImageData(0, 0, copy.width, copy.height)"
+            ".data.filter((x, i) => i % 4 === 3 && x > 0).length; })"
         )
         assert len(painted) == 3
         assert min(painted) > 3000

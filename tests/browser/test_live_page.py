@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -56,7 +55,7 @@ class Served:
         self.address = f"http://127.0.0.1:{port}/"
         config = uvicorn.Config(
             application(player, {f"127.0.0.1:{port}"}),
-            log_level="error",
+            log_level="critical",
             timeout_graceful_shutdown=1,
             ws="none",
         )
@@ -161,8 +160,11 @@ def test_the_numbers_are_those_of_the_library(browser: Chromium) -> None:
 
 def test_every_picture_is_drawn_and_changes_as_the_model_walks(browser: Chromium) -> None:
     code = (
-        "[...document.querySelectorAll('canvas')].map(canvas => { const data = canvas.getContext("
-        "'2d').getImageData(0, 0, canvas.width, canvas.height).data; let ink = 0, sum = 0; "
+        "[...document.querySelectorAll('canvas')].map(canvas => { const copy = "
+        "document.createElement('canvas'); [copy.width, copy.height] = [canvas.width, "
+        "canvas.height]; const pen = copy.getContext('2d', {willReadFrequently: true}); "
+        "pen.drawImage(canvas, 0, 0); const data = pen.getImageData(0, 0, copy.width, copy.height)"
+        ".data; let ink = 0, sum = 0; "
         "for (let i = 3; i < data.length; i += 4) { ink += data[i] > 0; "
         "sum = (sum * 31 + data[i - 3] + data[i - 2] * 7 + data[i - 1] * 13) % 1000003; } "
         "return [ink, sum]; })"
@@ -188,7 +190,6 @@ def test_the_slider_frees_the_walk_and_the_export_gives_it_again(
     slide(browser, "speed", 4)
     browser.click("#play")
     eventually(lambda: shown(browser)[0]["longest"] > 60)
-    eventually(lambda: "longest stay" in shown(browser)[0]["said"] or "trapped" in shown(browser)[0]["said"])
     slide(browser, "pJump", 0.3)
     slide(browser, "maxHops", 6)
     eventually(lambda: len(shown(browser)[0]["changes"]) >= 2)
@@ -338,4 +339,3 @@ def test_hostile_names_stay_text(browser: Chromium) -> None:
     assert browser.run("document.querySelectorAll('img').length") == 0
     names = browser.run("[...document.querySelectorAll('.panel h2')].map(n => n.textContent)")
     assert names == list(DESIGNS)
-    assert json.dumps(HOSTILE)

@@ -307,7 +307,7 @@ def serve(player: Player, host: str, port: int, ready: Callable[[str], None]) ->
         shown = socket.gethostname()
     config = uvicorn.Config(
         app,
-        log_level="error",
+        log_level="critical",
         access_log=False,
         server_header=False,
         limit_concurrency=200,

@@ -241,7 +241,7 @@ const View = (() => {
   }
   function link() {
     const changes = [];
-    runs.forEach((run, i) => run.changes.forEach(([at, ...jumps], k) => { if (k || run.given) changes.push([i, at, ...jumps].join(":")); }));
+    runs.forEach((run, i) => run.changes.forEach((piece) => changes.push([i, ...piece].join(":"))));
     const state = new URLSearchParams({ seed: told.seed, step, speed: Math.round(speed) });
     if (told.network.key) state.set("network", told.network.key);
     if (changes.length) state.set("changes", changes.join(";"));
