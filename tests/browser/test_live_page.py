@@ -16,7 +16,9 @@ from levywalk.live.walk_player import WalkPlayer
 from tests.browser.chromium import Chromium, find_chromium
 from tests.limits import PATIENCE, eventually
 
-uvicorn = pytest.importorskip("uvicorn", reason="the extra live is not installed")
+pytest.importorskip("uvicorn", reason="the extra live is not installed")
+import uvicorn
+
 from levywalk.live.server import application, bound_socket
 
 pytestmark = pytest.mark.skipif(

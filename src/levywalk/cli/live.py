@@ -91,7 +91,9 @@ def live(
         raise InvalidParameter("--trace and --fleet exclude each other; give one of them")
     if fleet is not None:
         if network is not None or designs is not None:
-            raise InvalidParameter("--fleet shows a fleet as it is; leave NETWORK and --designs out")
+            raise InvalidParameter(
+                "--fleet shows a fleet as it is; leave NETWORK and --designs out"
+            )
         player = _fleet(fleet)
     elif trace is not None:
         if designs is not None:
@@ -181,18 +183,18 @@ def _fleet(folder: Path) -> Player:
 
 @ends_by_ctrl_c(START_OVER)
 def explain(
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help="The file to write.")
-    ] = Path("explain.html"),
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write.")] = Path(
+        "explain.html"
+    ),
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed with which it begins.")] = 0,
 ) -> None:
     """Write one HTML file, on which a visitor plays with walks on three networks.
 
     It opens from disk and needs no server, so it fits a lecture or a README.
     """
+    from levywalk import checks
     from levywalk.live.explain import write_explain
     from levywalk.live.session import MOST_SEED
-    from levywalk import checks
 
     written = write_explain(out, checks.integer("seed", seed, low=0, high=MOST_SEED))
     print(f"Written: {written} ({written.stat().st_size:,} bytes). Open it in a browser.")

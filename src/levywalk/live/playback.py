@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ class TraceRun:
         self.since.curve += new
         self.since.steps += len(nodes) - 1
         last = nodes[-_PATH - 1 :]
-        far = [self._far(int(v), int(u)) for v, u in zip(last[:-1], last[1:], strict=True)]
+        far = [self._far(int(v), int(u)) for v, u in pairwise(last)]
         self.since.path = (self.since.path + last[1:].tolist())[-_PATH:]
         self.since.hops = (self.since.hops + far)[-_PATH:]
 

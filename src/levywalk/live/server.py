@@ -138,12 +138,12 @@ class Stage:
 
 
 def event(kind: str, value: dict[str, Any]) -> str:
-    """Return one server-sent event.
+    r"""Return one server-sent event.
 
     Examples
     --------
     >>> event("frame", {"step": 3})
-    'event: frame\\ndata: {"step":3}\\n\\n'
+    'event: frame\ndata: {"step":3}\n\n'
     """
     return f"event: {kind}\ndata: {json.dumps(value, separators=(',', ':'), allow_nan=False)}\n\n"
 

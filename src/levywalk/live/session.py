@@ -285,7 +285,9 @@ def _rows(changes: Any) -> list[Any]:
 
 def _is_row(row: Any) -> bool:
     return (
-        isinstance(row, (list, tuple)) and len(row) == 5 and not isinstance(row[1], (str, type(None)))
+        isinstance(row, (list, tuple))
+        and len(row) == 5
+        and not isinstance(row[1], (str, type(None)))
     )
 
 

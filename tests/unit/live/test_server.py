@@ -30,7 +30,6 @@ def ask(
     method: str = "GET",
     headers: dict[str, str] | None = None,
     body: bytes = b"",
-    pieces: int = 1,
 ) -> tuple[int, dict[str, str], bytes]:
     """Send one request to an application; of a stream, return the first piece."""
     given = {"host": HOST, **(headers or {})}
@@ -131,7 +130,13 @@ def test_hostile_commands_are_refused_and_change_nothing(
 
 @pytest.mark.parametrize(
     "path",
-    ["/asset/server.py", "/asset/../server.py", "/asset/%2e%2e/server.py", "/etc/passwd", "/static"],
+    [
+        "/asset/server.py",
+        "/asset/../server.py",
+        "/asset/%2e%2e/server.py",
+        "/etc/passwd",
+        "/static",
+    ],
 )
 def test_files_are_not_served(path: str) -> None:
     assert ask(application(player(), {HOST}), path)[0] == 404

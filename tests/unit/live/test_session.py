@@ -217,5 +217,5 @@ def test_a_trace_without_a_walk_or_of_another_network_says_what_to_do() -> None:
     network = lw.watts_strogatz(60, 4, 0.1, seed=5)
     problem = lw.homogeneous(60, dim=3)
     random = lw.run(network, problem, lw.mhlj(), steps=5, step_size=0.01, record_walk=True)
-    with pytest.raises(lw.InvalidParameter, match="levywalk live my.edges --trace a.nc"):
+    with pytest.raises(lw.InvalidParameter, match=r"levywalk live my\.edges --trace a\.nc"):
         network_of(random, Path("a.nc"))

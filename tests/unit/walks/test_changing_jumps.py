@@ -49,7 +49,7 @@ def test_until_a_change_it_is_the_plain_design() -> None:
     assert (always.walk == run(lw.mhlj(0.2)).walk).all()
 
 
-def test_the_walk_alone_is_the_same(record_every: int | None = None) -> None:
+def test_the_walk_alone_is_the_same() -> None:
     design = ChangingJumps("importance", **PIECES)
     alone = lw.walk(NETWORK, design, problem=PROBLEM, steps=1000, record_walk=True)
     assert alone.walk is not None

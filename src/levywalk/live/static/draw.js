@@ -48,14 +48,15 @@ const Draw = (() => {
       }
     }
     place(v) { return this.network.places ? this.network.places[v] : v; }  // of a dense picture, v is a place already
-    x(p) { return this.margin + p[0] * (this.canvas.width - 2 * this.margin); }
-    y(p) { return this.margin + p[1] * (this.canvas.height - 2 * this.margin); }
+    x(p) { return this.left + p[0] * this.side; }
+    y(p) { return this.top + p[1] * this.side; }
     radius(v) { return this.base * (this.size ? this.size[v] : 1); }
 
     fit() {
       if (!sized(this.canvas) && !this.stale) return;
-      const { width, height } = this.canvas, scale = width / 500;
-      this.scale = scale; this.margin = 20 * scale;
+      const { width, height } = this.canvas, least = Math.min(width, height), scale = least / 500;
+      this.scale = scale; this.side = least - 44 * scale;
+      this.left = (width - this.side) / 2; this.top = (height - this.side) / 2;
       const n = this.network.n;
       this.base = Math.max(1.1, Math.min(7, 190 / Math.sqrt(n) * 0.55)) * scale;
       if (/^ring/.test(this.network.name)) this.base = Math.max(1.1, Math.min(6, 560 / n)) * scale;
@@ -96,12 +97,12 @@ const Draw = (() => {
     }
     squares(pen, visits, target, step) {  // of a large network
       const { side, nodes } = this.network, { scale } = colours(), most = Math.max(...nodes);
-      const w = (this.nodes.width - 2 * this.margin) / side, h = (this.nodes.height - 2 * this.margin) / side;
+      const w = this.side / side;
       for (let i = 0; i < nodes.length; i++) {
         if (!nodes[i]) continue;
         pen.globalAlpha = 0.35 + 0.65 * Math.sqrt(nodes[i] / most);
         pen.fillStyle = scale[bucket(visits[i], step * target[i])];
-        pen.fillRect(this.margin + (i % side) * w, this.margin + Math.floor(i / side) * h, w + 0.5, h + 0.5);
+        pen.fillRect(this.left + (i % side) * w, this.top + Math.floor(i / side) * w, w + 0.5, w + 0.5);
       }
       pen.globalAlpha = 1;
     }

@@ -72,8 +72,8 @@ const FleetView = (() => {
     dirty = false;
     const canvas = $("picture"), look = Draw.colours();
     Draw.sized(canvas);
-    const { width, height } = canvas, k = width / 500, pen = canvas.getContext("2d"), margin = 34 * k;
-    const x = (v) => margin + network.places[v][0] * (width - 2 * margin), y = (v) => margin + network.places[v][1] * (height - 2 * margin);
+    const { width, height } = canvas, least = Math.min(width, height), k = least / 500, pen = canvas.getContext("2d"), side = least - 68 * k;
+    const x = (v) => (width - side) / 2 + network.places[v][0] * side, y = (v) => (height - side) / 2 + network.places[v][1] * side;
     const r = Math.max(4, Math.min(17, 90 / Math.sqrt(network.n))) * k, css = getComputedStyle(document.documentElement);
     const alarm = css.getPropertyValue("--alarm").trim();
     pen.clearRect(0, 0, width, height);

@@ -48,6 +48,7 @@ const View = (() => {
     document.title = hello.title;
     $("seed").value = hello.seed;
     $("panels").replaceChildren(); $("legend").replaceChildren();
+    $("panels").className = `of${hello.designs.length}`;
     runs = hello.designs.map((design, i) => panel(design, i));
     curves = new Chart.Curves($("chart"), hello.designs.map((design) => design.name));
     hello.designs.forEach((design, i) => {
@@ -274,7 +275,8 @@ const View = (() => {
         if (pen.measureText(`${line} ${word}`).width > side) { pen.fillText(line, x, y); line = word; y += 19; } else line = line ? `${line} ${word}` : word;
       }
       pen.fillText(line, x, y);
-      pen.drawImage(run.canvas, x, head, side, (side * run.canvas.height) / run.canvas.width);
+      const k = Math.min(side / run.canvas.width, side / run.canvas.height), w = k * run.canvas.width, h = k * run.canvas.height;
+      pen.drawImage(run.canvas, x + (side - w) / 2, head + (side - h) / 2, w, h);
     });
     if (chart) pen.drawImage($("chart"), gap, head + side + gap / 2, canvas.width - 2 * gap, chart - gap);
     canvas.toBlob((blob) => save(blob, `levywalk-step-${step}.png`));
