@@ -45,7 +45,7 @@ def exported(session: LiveSession, sections: Mapping[str, Any]) -> dict[str, str
     }
     check_experiment(settings, "the page")
     head = (
-        f"# The walks of the live page until step {steps:,}. Save this file as {FILE} in the folder "
-        f"in which\n# levywalk live was typed, and type: {COMMAND}\n\n"
+        f"# The walks of the live page until step {steps:,}. Save this file as {FILE} in the "
+        f"folder\n# in which levywalk live was typed, and type: {COMMAND}\n\n"
     )
     return {"command": COMMAND, "file": FILE, "toml": head + toml(settings) + "\n"}

@@ -141,9 +141,9 @@ const View = (() => {
     if (step === 0) return `starts at node ${label(run.node)}.`;
     if (trapped(run))
       return `is trapped: it has stayed at node ${label(run.node)} for ${updates(run.dwell)}; independent sampling would stay ${round(independent(run.aim))}.`;
-    const where = `is at node ${label(run.node)} and moves on;`;
-    const most = Math.max(run.longest, 1);
-    return `${where} its longest stay so far was ${updates(most)}, and ${Math.round((100 * run.transfers) / Math.max(run.hops, 1))} % of its hops went to another node.`;
+    const last = run.changes.length > 1 ? run.changes[run.changes.length - 1] : null;
+    const since = last && last[1] > 0 ? `has jumped since step ${whole(last[0])}: it` : "";
+    return `${since} is at node ${label(run.node)} and moves on; its longest stay so far was ${updates(Math.max(run.longest, 1))}.`.trim();
   }
   function say(run) {
     const text = sentenceOf(run);
