@@ -86,6 +86,11 @@ EXTRAS = {
             ("distributed",),
             "sweeps and reproductions on a Dask cluster (--scheduler)",
         ),
+        Extra(
+            "live",
+            ("starlette", "uvicorn"),
+            "the live page (levywalk live)",
+        ),
     )
 }
 

@@ -23,6 +23,8 @@ from levywalk.cli.fleet import app as fleet
 from levywalk.cli.fleet.node import NODE_EXAMPLES, node
 from levywalk.cli.inspect import inspect
 from levywalk.cli.league import league
+from levywalk.cli.live import EXAMPLES as LIVE_EXAMPLES
+from levywalk.cli.live import explain, live
 from levywalk.cli.options import (
     CostsText,
     MetricsText,
@@ -241,6 +243,8 @@ app.command(short_help="Judge a network before a run: what to use, and why.")(in
 app.command(short_help="Check the claims of the paper, and draw its figures.")(reproduce)
 app.command(short_help="Let walks and updates compete: which pair is best where.")(league)
 app.command(short_help="Write a folder of results as one HTML page.")(report)
+app.command(epilog=LIVE_EXAMPLES, short_help="Watch walks in the browser, as they go on.")(live)
+app.command(short_help="Write a page on which visitors play with walks.")(explain)
 app.command(short_help="Check this installation.")(doctor)
 app.add_typer(fleet, name="fleet")
 app.command(epilog=NODE_EXAMPLES, short_help="Run one node of a fleet in this terminal.")(node)

@@ -24,7 +24,7 @@ from levywalk.problem import (
 from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.problem.losses import SoftmaxLoss, SquaredErrors, compiled_slope
 from levywalk.updates import Sag, Saga, Sgd, Update
-from levywalk.walks import Walk, is_plain_design
+from levywalk.walks import Walk, is_plain_design, is_plain_in_pieces
 
 BACKENDS = ("auto", "kernel", "batched", "reference")
 
@@ -108,7 +108,8 @@ def _walk_without_kernel(plan: RunPlan) -> str | None:
     """Return why a plan's walk cannot be compiled, or None if it can."""
     for phase in plan.method.phases:
         walk = phase.walk
-        if not is_plain_design(walk) and compiled_walk(walk) is None:
+        in_pieces = len(plan.method.phases) == 1 and is_plain_in_pieces(walk)
+        if not is_plain_design(walk) and not in_pieces and compiled_walk(walk) is None:
             return (
                 f"the walk {walk.name} has no compiled form (Walk.compiled), "
                 "or a subclass overrides it"

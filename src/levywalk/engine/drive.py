@@ -61,7 +61,7 @@ def drive(
     with Listening() as ctrl_c, ctrl_c.held(), file or nullcontext():
         so_far = file.load(state, record) if file else RunProgress()
         before, began = so_far.seconds, time.perf_counter()
-        shares = _shares(job, state) if so_far.done < plan.steps else []
+        shares = shares_of(job, state) if so_far.done < plan.steps else []
         walks = [
             RunShare(go, state.rows(rows), measure, record, rows, so_far.done, job)
             for rows, go in shares
@@ -207,7 +207,7 @@ def _piece(job: Job) -> int:
     return max(1, min(_PIECE, int(_PIECE_SECONDS * 1e9 / nanoseconds)))
 
 
-def _shares(job: Job, state: RunState) -> list[tuple[slice, Through]]:
+def shares_of(job: Job, state: RunState) -> list[tuple[slice, Through]]:
     """Return each thread's replicas and the function that advances them.
 
     The reference backend is plain Python and uses one thread; frameworks have threads of their own.

@@ -2,6 +2,7 @@
 
 from levywalk.walks.alias import AliasTable
 from levywalk.walks.bound import Bound
+from levywalk.walks.changing_jumps import ChangingJumps, is_plain_in_pieces
 from levywalk.walks.depth_first_tour import DepthFirstTour, depth_first_tour
 from levywalk.walks.designs import (
     Design,
@@ -47,6 +48,7 @@ __all__ = [
     "AliasTable",
     "Bound",
     "BoundDetector",
+    "ChangingJumps",
     "Decision",
     "Degree",
     "DepthFirstTour",
@@ -87,6 +89,7 @@ __all__ = [
     "iid_uniform",
     "iid_weighted",
     "is_plain_design",
+    "is_plain_in_pieces",
     "jump_distance",
     "least_used_edge",
     "lifted_ring",

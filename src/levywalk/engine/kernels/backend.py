@@ -9,12 +9,13 @@ from levywalk.draws import expanded_keys
 from levywalk.engine.backends import has_builtin_loss, is_plain_sgd
 from levywalk.engine.kernels import tables, walkers
 from levywalk.engine.kernels.loop_backend import Loop
+from levywalk.engine.kernels.pieces import Pieces
 from levywalk.engine.kernels.sparse_backend import SparseWalk
 from levywalk.engine.kernels.vector_backend import Walkers
 from levywalk.engine.kernels.walk_then_update import WalkThenUpdate, walks_ahead
 from levywalk.engine.run_state import RunPlan, RunState
 from levywalk.problem import GeneralizedLinear, has_l1, is_single, is_sparse
-from levywalk.walks import is_plain_design
+from levywalk.walks import is_plain_design, is_plain_in_pieces
 
 PLAIN = os.environ.get("LEVYWALK_KERNELS", "") == "plain"
 
@@ -51,6 +52,8 @@ class KernelBackend:
 
 def _maker(plan: RunPlan, problem: GeneralizedLinear, plain: bool) -> Any:
     """Return what advances a plan: a vector loop if one exists for it, else the plain loop."""
+    if is_plain_in_pieces(plan.phases[0].bound.walk):
+        return Pieces(plan, lambda piece: _maker(piece, problem, plain))
     if is_sparse(problem.sorted_features):
         return SparseWalk(plan, problem)
     if not plain and _side_by_side(plan, problem):
