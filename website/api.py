@@ -53,6 +53,32 @@ PARTS = {  # heading: what it is about, and the modules whose names stand there
 }
 REST = "More"
 SUBMODULES = ("losses", "metrics", "sklearn", "compiled")  # those that exist; by their __all__
+IN_MOST_EXAMPLES = {"ring", "homogeneous", "heterogeneous", "run", "mhlj", "unif_rw", "weight_rw"}
+SEE_ALSO = {
+    "mhlj": ("weight_rw", "unif_rw", "entrapment", "error_floor", "tune", "mhda"),
+    "weight_rw": ("mhlj", "unif_rw", "mixed_rw", "iid_weighted", "entrapment"),
+    "unif_rw": ("weight_rw", "mhlj", "simple_rw", "mhda", "iid_uniform"),
+    "run": ("compare", "walk", "Trace", "recommended", "gossip"),
+    "compare": ("Comparison", "run", "recommended", "plot", "write_report"),
+    "walk": ("WalkRecord", "run", "entrapment"),
+    "Trace": ("run", "load_trace", "plot", "Comparison"),
+    "Comparison": ("compare", "write_report", "plot", "Trace"),
+    "plot": ("compare", "run", "write_report"),
+    "Network": ("read_network", "as_network", "ring", "watts_strogatz"),
+    "read_network": ("Network", "as_network", "read_data"),
+    "read_data": ("Dataset", "partition", "read_network", "LeastSquares", "Logistic"),
+    "LeastSquares": ("Logistic", "GeneralizedLinear", "heterogeneous", "read_data", "partition"),
+    "Logistic": ("Softmax", "LeastSquares", "GeneralizedLinear", "SquaredHinge"),
+    "heterogeneous": ("homogeneous", "LeastSquares"),
+    "homogeneous": ("heterogeneous", "LeastSquares"),
+    "entrapment": ("EntrapmentReport", "weight_rw", "mhlj", "spectral_gap"),
+    "Walk": ("LocalView", "Decision", "Memory", "Words", "register"),
+    "Update": ("LocalData", "Memory", "sgd", "register"),
+    "Loss": ("GeneralizedLinear", "register"),
+    "sgd": ("saga", "point_saga", "heavy_ball", "adam"),
+    "recommended": ("Recommendation", "compare", "predict", "tune"),
+    "gossip": ("run", "Costs"),
+}
 
 
 def part_of(name: str) -> str:
@@ -113,22 +139,23 @@ def _mentions(name: str) -> frozenset[str]:
     return frozenset((said & set(lw.__all__)) - {name, "__version__"})
 
 
-def related(name: str, at_most: int = 8) -> list[str]:
-    """Return the names to see also: those that a name mentions, or that mention it, its part first.
+def related(name: str, at_most: int = 7) -> list[str]:
+    """Return the names to see also: those chosen by hand, then those of the same part that it
+    mentions or that mention it, then its neighbours there.
 
     Examples
     --------
-    >>> "weight_rw" in related("mhlj")
-    True
+    >>> related("mhlj")[:3]
+    ['weight_rw', 'unif_rw', 'entrapment']
     """
-    used_everywhere = {"ring", "homogeneous", "heterogeneous", "run", "InvalidParameter", "losses"}
-    both = {other for other in lw.__all__ if other != "__version__" and name in _mentions(other)}
-    near = (_mentions(name) | both) - used_everywhere - {name}
     part = public_names()[part_of(name)]
-    ranked = sorted(near, key=lambda other: (other not in part, other))
+    chosen = [other for other in SEE_ALSO.get(name, ()) if other in lw.__all__]
+    near = [other for other in part if other in _mentions(name) or name in _mentions(other)]
+    said = sorted(_mentions(name) - set(part) - IN_MOST_EXAMPLES)
     position = part.index(name)
-    neighbours = [*part[max(0, position - 3) : position], *part[position + 1 : position + 4]]
-    return list(dict.fromkeys([*ranked, *neighbours]))[:at_most]
+    neighbours = [*part[max(0, position - 2) : position], *part[position + 1 : position + 3]]
+    ranked = dict.fromkeys([*chosen, *near, *said, *neighbours])
+    return [other for other in ranked if other not in (name, "losses")][:at_most]
 
 
 def _first_sentence(value: Any) -> str:
