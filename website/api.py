@@ -160,7 +160,7 @@ def related(name: str, at_most: int = 7) -> list[str]:
 
 def _first_sentence(value: Any) -> str:
     text = (inspect.getdoc(value) or "").split("\n\n")[0].replace("\n", " ")
-    sentence = re.split(r"(?<=[.:;])\s", text)[0].strip().rstrip(":;")
+    sentence = re.split(r"(?<!Eq\.)(?<=[.:;])\s", text)[0].strip().rstrip(":;")
     return escape_bars([re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", sentence)])[0]
 
 

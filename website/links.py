@@ -42,7 +42,9 @@ class Page(HTMLParser):
 def faults_of(folder: Path) -> tuple[list[str], int]:
     """Return what is wrong with the links of a site, in words, and how many links were checked."""
     pages = {
-        path.resolve(): Page(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")
+        path.resolve(): Page(path.read_text(encoding="utf-8"))
+        for path in folder.rglob("*.html")
+        if "_static" not in path.parts  # templates of the theme
     }
     faults, checked = [], 0
     for path, page in pages.items():

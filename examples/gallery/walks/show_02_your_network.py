@@ -38,11 +38,11 @@ for panel, design in zip(axes, (lw.weight_rw(), lw.mhlj()), strict=True):
     dwell = 1.0 / (1.0 - stay)
     nx.draw_networkx_edges(graph, place, ax=panel, edge_color="#bbbbbb")
     drawn = nx.draw_networkx_nodes(
-        graph, place, ax=panel, node_color=np.log10(dwell), cmap="viridis", vmin=0, vmax=2,
+        graph, place, ax=panel, node_color=np.log10(dwell), cmap="viridis", vmin=0, vmax=3,
         node_size=90,
     )  # fmt: skip
     panel.set_title(f"{design.name}: at most {dwell.max():.0f} updates in a row")
     panel.set_axis_off()
-bar = figure.colorbar(drawn, ax=axes, ticks=[0, 1, 2], shrink=0.8)
-bar.set_ticklabels(["1", "10", "100"])
+bar = figure.colorbar(drawn, ax=axes, ticks=[0, 1, 2, 3], shrink=0.8)
+bar.set_ticklabels(["1", "10", "100", "1000"])
 bar.set_label("updates in a row")
