@@ -27,7 +27,7 @@ problem = lw.torch_problem(
 )
 
 trace = lw.run(
-    lw.watts_strogatz(100, 4, 0.1, seed=1), problem, lw.unif_rw(), steps=6_000, step_size=0.2
+    lw.watts_strogatz(100, 4, 0.1, seed=1), problem, lw.unif_rw(), steps=2_000, step_size=0.5
 )
 print(f"the loss falls from {trace.loss[0, 0]:.2f} to {trace.loss[0, -1]:.3f}")
 

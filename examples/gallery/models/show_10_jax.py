@@ -34,7 +34,7 @@ problem = lw.jax_problem(
 )
 
 trace = lw.run(
-    lw.ring(120), problem, lw.non_backtracking(), steps=20_000, step_size=0.02, replicas=8
+    lw.ring(120), problem, lw.non_backtracking(), steps=8_000, step_size=0.03, replicas=8
 )
 
 # %%
