@@ -17,7 +17,7 @@ def set_address(root: Path, address: str) -> list[str]:
     """Replace the address that pyproject.toml says by another one; return the changed files."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     old, new = project["urls"]["Source"], address.rstrip("/")
-    if not new.startswith("https://") or any(mark in new for mark in " \"\\<>#?"):
+    if not new.startswith("https://") or any(mark in new for mark in ' "\\<>#?'):
         raise SystemExit(f"the address must be like https://github.com/OWNER/levywalk, got {new!r}")
     changed = []
     for place in PLACES:

@@ -109,7 +109,7 @@ def public_names() -> dict[str, list[str]]:
 
 
 def submodules() -> dict[str, ModuleType]:
-    """Return the public modules inside levywalk that exist, by the name with which they are used."""
+    """Return the public modules inside levywalk that exist, by the name under which they are used."""
     found = {}
     for name in SUBMODULES:
         if name in lw.__all__:
@@ -168,7 +168,11 @@ def _directive(value: Any, name: str) -> list[str]:
     if isinstance(value, type) and issubclass(value, (Exception, Warning, KeyboardInterrupt)):
         return [f".. autoexception:: {name}", "   :show-inheritance:"]
     if isinstance(value, type):
-        return [f".. autoclass:: {name}", "   :members:", "   :inherited-members: object, Exception"]
+        return [
+            f".. autoclass:: {name}",
+            "   :members:",
+            "   :inherited-members: object, Exception",
+        ]
     if callable(value):
         return [f".. autofunction:: {name}"]
     return [f".. autodata:: {name}"]

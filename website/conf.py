@@ -16,7 +16,7 @@ from website.sources import project_address  # noqa: E402
 
 project = "levywalk"
 author = "The levywalk developers"
-copyright = author  # noqa: A001 - Sphinx's own name
+copyright = author
 version = release = __version__
 
 extensions = [

@@ -22,7 +22,7 @@ def part_order(folder: str) -> int:
 
 
 def needs_of(example: Path) -> list[str]:
-    """Return what an example says it needs, by its comment ``# needs: torch, levywalk.jax_problem``.
+    """Return what an example needs, by its comment ``# needs: torch, levywalk.torch_problem``.
 
     Examples
     --------

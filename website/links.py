@@ -49,9 +49,11 @@ def faults_of(folder: Path) -> tuple[list[str], int]:
     faults, checked = [], 0
     for path, page in pages.items():
         here = path.relative_to(folder.resolve())
-        for target in page.loads:
-            if urlsplit(target).scheme in ("http", "https") or target.startswith("//"):
-                faults.append(f"{here} loads {target} from another host")
+        faults += [
+            f"{here} loads {target} from another host"
+            for target in page.loads
+            if urlsplit(target).scheme in ("http", "https") or target.startswith("//")
+        ]
         for target in dict.fromkeys([*page.links, *page.loads]):
             parts = urlsplit(target)
             if parts.scheme or parts.netloc:
@@ -62,7 +64,8 @@ def faults_of(folder: Path) -> tuple[list[str], int]:
                 goal /= "index.html"
             if not goal.exists():
                 faults.append(f"{here} links to {target}, which does not exist")
-            elif parts.fragment and goal in pages and goal.suffix == ".html":
-                if unquote(parts.fragment) not in pages[goal].places:
-                    faults.append(f"{here} links to {target}, a place that the page does not have")
+            elif parts.fragment and goal in pages:
+                if unquote(parts.fragment) in pages[goal].places:
+                    continue
+                faults.append(f"{here} links to {target}, a place that the page does not have")
     return faults, checked

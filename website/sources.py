@@ -69,12 +69,13 @@ def relinked(text: str, folder: str, root: Path) -> str:
 
 
 def without_empty_patterns(text: str, folder: Path) -> str:
-    """Return a page whose tables of contents name no pattern such as ``../live*`` without a page."""
+    """Return a page whose tables of contents have no pattern like ``../live*`` without a page."""
     lines = text.splitlines(keepends=True)
     return "".join(
         line
         for line in lines
-        if not re.fullmatch(r"[\w./-]+\*\n", line) or any(folder.glob(line.strip() + ".md"))
+        if not re.fullmatch(r"[\w./-]+\*\n", line)
+        or any(folder.glob(line.strip() + ".md"))
         or line.strip().removeprefix("../").removesuffix("*") + ".md" in BESIDE.values()
     )
 

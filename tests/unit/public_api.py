@@ -61,4 +61,3 @@ def lines() -> Iterator[str]:
 
 if __name__ == "__main__":
     RECORD.write_text("".join(f"{line}\n" for line in lines()), encoding="utf-8")
-    print(f"written: {RECORD}")

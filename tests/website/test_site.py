@@ -69,7 +69,9 @@ def test_every_page_of_docs_has_a_place_in_a_table_of_contents():
 
 def test_links_to_files_that_are_no_pages_become_addresses():
     address = project_address(ROOT)
-    text = "[a](../README.md) [b](../pyproject.toml) [c](theory.md#x) [d](https://e.org) [f](../src)"
+    text = (
+        "[a](../README.md) [b](../pyproject.toml) [c](theory.md#x) [d](https://e.org) [f](../src)"
+    )
     assert relinked(text, "docs", ROOT) == (
         f"[a](index.md) [b]({address}/blob/main/pyproject.toml) [c](theory.md#x) "
         f"[d](https://e.org) [f]({address}/tree/main/src)"
@@ -111,7 +113,9 @@ def test_examples_say_what_they_need(tmp_path: Path, capsys):
     (tmp_path / "show_2.py").write_text('"""B."""\n\n# needs: levywalk.ring\n')
     assert needs_of(tmp_path / "show_1.py") == ["numpy", "levywalk.no_such_name"]
     assert missing_for(tmp_path) == [r"show_1\.py"]
-    assert "show_1.py is left out, because levywalk.no_such_name is missing" in capsys.readouterr().out
+    assert (
+        "show_1.py is left out, because levywalk.no_such_name is missing" in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize(

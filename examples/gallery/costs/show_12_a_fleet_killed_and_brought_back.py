@@ -41,7 +41,11 @@ print(f"{found['updates']} updates; {found['lost_updates']} was lost and made ag
 # Where the model was.
 
 drawn = timeline_data(fleet)
-words = {"kill": ("X", "killed"), "regenerated": ("*", "restored"), "restart": ("^", "starts again")}
+words = {
+    "kill": ("X", "killed"),
+    "regenerated": ("*", "restored"),
+    "restart": ("^", "starts again"),
+}
 figure, axes = plt.subplots(figsize=(9, 4.2), layout="constrained")
 for leg, colour in zip(drawn.legs, ("#0072B2", "#D55E00", "#009E73"), strict=False):
     axes.step(leg.times, leg.nodes, where="post", linewidth=0.8, color=colour, label=leg.name)

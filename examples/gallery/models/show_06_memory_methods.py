@@ -22,7 +22,9 @@ pairs = {
 
 figure, axes = plt.subplots(figsize=(8, 4.4), layout="constrained")
 for name, (walk, update, steps) in pairs.items():
-    trace = lw.run(network, problem, walk, update=update, steps=steps, step_size="theory", replicas=4)
+    trace = lw.run(
+        network, problem, walk, update=update, steps=steps, step_size="theory", replicas=4
+    )
     error = trace.distance2.mean(axis=0) / trace.distance2[:, 0].mean()
     axes.loglog(trace.transfers.mean(axis=0)[1:], error[1:], label=name)
 axes.set_ylim(1e-14, 10)

@@ -24,9 +24,7 @@ pictures = np.column_stack([pictures / 16.0, np.ones(len(pictures))])
 rng = np.random.default_rng(0)
 hosts = rng.choice(network.n, size=len(pictures), replace=False)
 learn = np.arange(len(pictures)) % 5 > 0  # the rest is for the test
-problem = lw.Softmax(
-    pictures[learn], digits[learn], node=hosts[learn], ridge=1e-3, idle="pass"
-)
+problem = lw.Softmax(pictures[learn], digits[learn], node=hosts[learn], ridge=1e-3, idle="pass")
 
 # %%
 # One model walks; every node with a picture makes one step of SAGA.

@@ -23,7 +23,9 @@ features = sparse.csr_array(
     (np.full(rows.size, 1 / np.sqrt(length)), (rows, words.ravel())), shape=(documents, vocabulary)
 )
 features.sum_duplicates()
-meaning = rng.normal(size=vocabulary) * (rng.random(vocabulary) < 0.1)  # a tenth of the words matter
+meaning = rng.normal(size=vocabulary) * (
+    rng.random(vocabulary) < 0.1
+)  # a tenth of the words matter
 labels = (features @ meaning > 0).astype(int)
 
 network = lw.watts_strogatz(documents, 4, 0.1, seed=1)

@@ -19,10 +19,10 @@ designs = {"WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj(p_jump=0.1)}
 # Both walks begin at the same node.
 
 figure, axes = plt.subplots(2, 1, figsize=(9, 5.2), sharex=True, sharey=True, layout="constrained")
-for panel, (name, design), colour in zip(axes, designs.items(), ("#D55E00", "#009E73"), strict=True):
-    walk = lw.walk(
-        network, design, problem=problem, steps=4_000, seed=3, start=0, record_walk=True
-    )
+for panel, (name, design), colour in zip(
+    axes, designs.items(), ("#D55E00", "#009E73"), strict=True
+):
+    walk = lw.walk(network, design, problem=problem, steps=4_000, seed=3, start=0, record_walk=True)
     panel.plot(walk.walk[0], ".", markersize=2, color=colour)
     panel.set_title(
         f"{name}: its longest stay is {walk.longest_dwell[0]} steps, at node "
