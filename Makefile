@@ -5,13 +5,14 @@ BIN := .venv/bin
 PACKAGE := .venv/.package
 STAMP := .venv/.installed
 PEERS := .venv/.peers
+DOCS := .venv/.docs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # Without stored bytecode every process that a test starts would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 # Four workers on two cores: tests of fleets and of processes wait most of their time.
 PYTEST := $(BIN)/python -m pytest -q -n 4 --dist worksteal
 
-.PHONY: demo test test-more frameworks check wheel proto bench bench-page bench-theory bench-fleet league claims claims-second published phase-diagram clean help
+.PHONY: demo test test-more frameworks check wheel docs address proto bench bench-page bench-theory bench-fleet league claims claims-second published phase-diagram clean help
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +53,23 @@ check: $(STAMP)  ## ruff, mypy --strict, import-linter
 
 wheel:  ## Build sdist and wheel, and try the wheel in an empty environment without extras (minutes)
 	PYTHON=$(PYTHON) .ci/wheel
+
+# MathJax is 24 MB as it is installed; the one file of it that the site needs is 2.1 MB.
+build/mathjax/node_modules/mathjax:
+	@mkdir -p build/mathjax
+	npm install --silent --no-audit --no-fund --prefix build/mathjax mathjax@3.2.2 \
+		|| echo "npm cannot install MathJax here: formulas stay as they were typed"
+
+$(DOCS): $(PACKAGE)
+	$(PIP) -e '.[docs]'
+	@touch $@
+
+docs: $(DOCS) build/mathjax/node_modules/mathjax  ## Build the site, examples included, without a warning, and check its links (two minutes); open build/site/html/index.html
+	$(BIN)/python -m website
+
+address:  ## Set the project's address wherever it is said: make address ADDRESS=https://github.com/OWNER/levywalk
+	@test -n "$(ADDRESS)" || { echo "type: make address ADDRESS=https://github.com/OWNER/levywalk"; exit 2; }
+	$(PYTHON) -m website.address "$(ADDRESS)"
 
 proto: $(STAMP)  ## Write src/levywalk/fleet/runtime/messages_pb2.py from messages.proto, after a change there
 	$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src levywalk/fleet/runtime/messages.proto

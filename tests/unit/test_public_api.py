@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import levywalk as lw
+from tests.unit import public_api
 
 SOURCE = ast.parse(Path(lw.__file__).read_text(encoding="utf-8"))
 
@@ -135,3 +136,16 @@ def test_the_contracts_of_designs_and_compare_are_kept():
         "tuned",
         0,
     )
+
+
+def test_the_public_names_and_signatures_are_those_of_the_record():
+    assert public_api.RECORD.read_text(encoding="utf-8").splitlines() == list(public_api.lines()), (
+        f"the API has changed; if that is meant, type: {public_api.COMMAND}"
+    )
+
+
+def test_the_record_sees_a_new_argument_and_a_changed_default(monkeypatch):
+    before = list(public_api.lines())
+    monkeypatch.setattr(lw, "ring", lambda n, *, self_loops="counted": None)
+    changed = set(public_api.lines()) - set(before)
+    assert changed == {"ring(n, *, self_loops='counted')"}
