@@ -22,7 +22,8 @@ from levywalk.cli.options import Data, SourceOptions, with_source_options
 from levywalk.contents import content_limit, size_of_text
 from levywalk.experiments import shorthand
 from levywalk.experiments.folder_report import theory_beside
-from levywalk.experiments.spec import merge_overrides, read_experiment
+from levywalk.experiments.overrides import merge_overrides
+from levywalk.experiments.spec import read_experiment
 from levywalk.room import at_most
 from levywalk.sweeps.store import ResultStore
 from tests.fuzz.mutations import Rng, mutated

@@ -188,9 +188,10 @@ def run(
         write_experiment,
     )
     from levywalk.experiments.folder_report import PAGE
+    from levywalk.experiments.overrides import merge_overrides, merged
     from levywalk.experiments.shorthand import metric_names
     from levywalk.experiments.sources import with_options
-    from levywalk.experiments.spec import check_experiment, merge_overrides, merged, read_toml
+    from levywalk.experiments.spec import check_experiment, read_toml
 
     if example:
         print(

@@ -30,6 +30,7 @@ from pydantic import (
 from levywalk import checks, network, problem
 from levywalk.errors import InvalidSpec, LevywalkError
 from levywalk.experiments.explain import explain
+from levywalk.experiments.overrides import merged
 from levywalk.metrics import named_metrics
 from levywalk.network import Network
 from levywalk.problem import Problem
@@ -474,48 +475,3 @@ def check_experiment(content: Mapping[str, Any], source: str = "experiment") -> 
             f"{source} has {count} mistake{'s' if count > 1 else ''}:\n{lines}\n"
             "`levywalk run --example` prints a commented example"
         ) from None
-
-
-def parse_override(text: str) -> dict[str, Any]:
-    """Read one ``--set KEY=VALUE``: the key dotted as in TOML, the value TOML or else plain text.
-
-    Examples
-    --------
-    >>> parse_override("run.steps=500"), parse_override("run.start=target")
-    ({'run': {'steps': 500}}, {'run': {'start': 'target'}})
-    """
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise InvalidSpec(f"--set takes KEY=VALUE, such as run.steps=5000, got {text!r}")
-    for candidate in (value, '"' + value.strip().replace("\\", "\\\\").replace('"', '\\"') + '"'):
-        try:
-            return tomllib.loads(f"{key}={candidate}")
-        except (ValueError, RecursionError):
-            continue
-    raise InvalidSpec(
-        "--set takes a dotted key, such as run.steps=5000 or 'designs.\"my name\".p_jump=0.2', "
-        f"got {text!r}"
-    )
-
-
-def merge_overrides(texts: list[str]) -> dict[str, Any]:
-    """Read several ``--set``, later ones over earlier ones."""
-    found: dict[str, Any] = {}
-    for text in texts:
-        found = merged(found, parse_override(text))
-    return found
-
-
-def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested tables with the values of ``over`` laid over those of ``base``.
-
-    Examples
-    --------
-    >>> merged({"run": {"steps": 5, "seed": 1}}, {"run": {"steps": 7}})
-    {'run': {'steps': 7, 'seed': 1}}
-    """
-    out = dict(base)
-    for key, value in over.items():
-        both = isinstance(value, Mapping) and isinstance(out.get(key), Mapping)
-        out[key] = merged(out[key], value) if both else value
-    return out

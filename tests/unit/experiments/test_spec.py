@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import levywalk as lw
-from levywalk.experiments import spec
+from levywalk.experiments import overrides, spec
 
 MINIMAL = {
     "network": {"family": "ring", "n": 8},
@@ -128,10 +128,10 @@ def test_broken_toml_says_where(tmp_path: Path) -> None:
 
 
 def test_overrides_reach_names_with_spaces_and_dots() -> None:
-    assert spec.parse_override('designs."i.i.d. weighted".kind=iid_weighted') == {
+    assert overrides.parse_override('designs."i.i.d. weighted".kind=iid_weighted') == {
         "designs": {"i.i.d. weighted": {"kind": "iid_weighted"}}
     }
-    assert spec.merge_overrides(["run.steps=5", "run.seed=2", "run.steps=6"]) == {
+    assert overrides.merge_overrides(["run.steps=5", "run.seed=2", "run.steps=6"]) == {
         "run": {"steps": 6, "seed": 2}
     }
 
@@ -139,4 +139,4 @@ def test_overrides_reach_names_with_spaces_and_dots() -> None:
 @pytest.mark.parametrize("text", ["run.steps", "=5", "a b=5", "run..steps=5"])
 def test_malformed_overrides_are_refused(text: str) -> None:
     with pytest.raises(lw.InvalidSpec, match="--set"):
-        spec.parse_override(text)
+        overrides.parse_override(text)
