@@ -18,7 +18,8 @@ from levywalk.fleet.protocol.records import Began
 from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.setup.create import create, fleet_of
 from levywalk.fleet.simulate.virtual import VirtualFleet
-from levywalk.fleet.storage.reader import LogDamage, StoreReader
+from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.rows import LogDamage
 from levywalk.fleet.storage.store import NodeStore, Persist
 from tests.fleet.nodes import stored
 

@@ -30,7 +30,8 @@ from levywalk.fleet.storage.errors import (
     StoreInUse,
 )
 from levywalk.fleet.storage.limits import Limits
-from levywalk.fleet.storage.reader import StoredRow, StoreReader
+from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.rows import StoredRow
 from levywalk.fleet.storage.store import NodeStore, whole
 
 RUN = b"run"
@@ -149,7 +150,7 @@ def test_sqlite_is_asked_for_full_durability_and_agrees(tmp_path: Path) -> None:
 def test_a_setting_that_sqlite_does_not_take_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(module._SETTINGS, "synchronous", ("FULL", 3))
+    monkeypatch.setitem(module.SETTINGS, "synchronous", ("FULL", 3))
     with pytest.raises(NodeStoreError, match="needs SQLite with synchronous"):
         NodeStore(tmp_path, RUN)
 
@@ -171,7 +172,7 @@ def test_a_second_process_is_kept_away_and_told_the_folder(tmp_path: Path) -> No
 
 def test_the_log_is_read_by_others_while_the_node_runs(tmp_path: Path) -> None:
     code = f"""if True:
-        from levywalk.fleet.storage.reader import StoredRow, StoreReader
+        from levywalk.fleet.storage.reader import StoreReader
         with StoreReader({str(tmp_path)!r}, b'run') as there:
             print(sum(line.step for line in there.lines()), there.load().held.token.step)"""
     with started(tmp_path) as store:

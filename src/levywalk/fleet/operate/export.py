@@ -15,7 +15,8 @@ from levywalk.fleet.protocol.records import Began, Disk, Line
 from levywalk.fleet.protocol.tensors import Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage.errors import NodeStoreError
-from levywalk.fleet.storage.reader import LogDamage, StoreReader
+from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.rows import LogDamage
 from levywalk.whole_files import write_whole
 
 if TYPE_CHECKING:

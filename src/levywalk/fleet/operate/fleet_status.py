@@ -25,7 +25,8 @@ from levywalk.fleet.runtime.node_status import describe, running
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import NodeStoreError
-from levywalk.fleet.storage.reader import LogDamage, StoreReader
+from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.rows import LogDamage
 
 PATIENCE = 1.0  # seconds to wait for a node's answer
 _AT_ONCE = 32  # number of nodes that are asked at the same time

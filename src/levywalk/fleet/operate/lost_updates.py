@@ -87,6 +87,8 @@ def lost_updates(
     renew_after
         K.
     """
+    if winner == FIRST:
+        return LostUpdates(0, 0)  # the walk has not begun
     found = _Evidence(list(views), winner, base)
     bases, tops = found.bases, found.tops
     for epoch in bases:

@@ -97,8 +97,8 @@ def merge(logs: Logs, fleet: Fleet, *, missing: str = "refuse") -> Trace:
     if chain.missing and missing == "refuse":
         raise InvalidParameter(
             f"logs must contain every step, but {len(chain.missing)} are missing "
-            f"({_few(chain.missing)}): a disk was "
-            "lost, or a log was left out; use missing='mark' to continue without them"
+            f"({_few(chain.missing)}): a disk was lost, visits were pruned, or a log was left "
+            "out; use missing='mark' to continue without them"
         )
     return _trace(chain, logs, fleet)
 

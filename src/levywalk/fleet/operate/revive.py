@@ -20,7 +20,8 @@ from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.surviving import token_of
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime import control
-from levywalk.fleet.storage.reader import LogDamage, StoreReader
+from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.rows import LogDamage
 
 
 class SurvivingCopy(NamedTuple):

@@ -13,7 +13,8 @@ from levywalk.fleet.operate.log_text import count
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import NodeStoreError
-from levywalk.fleet.storage.reader import LogDamage, StoreReader
+from levywalk.fleet.storage.reader import StoreReader
+from levywalk.fleet.storage.rows import LogDamage
 
 
 def scrubbed(files: Iterable[NodeFile], manifest: Manifest) -> Iterator[Finding]:

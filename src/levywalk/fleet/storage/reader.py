@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.node_step import Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, HeldStatus, Line
 from levywalk.fleet.protocol.tensors import CHUNK, Incoming, Malformed
 from levywalk.fleet.protocol.token import Epoch
-from levywalk.fleet.storage.codec import SLOTS, VISITS, decode_line, decode_slot
+from levywalk.fleet.storage.codec import SLOTS, decode_line, decode_slot
 from levywalk.fleet.storage.errors import (
     DiskFull,
     NoDescriptors,
@@ -25,67 +24,13 @@ from levywalk.fleet.storage.errors import (
     StoreForeign,
 )
 from levywalk.fleet.storage.limits import ANY, Limits
+from levywalk.fleet.storage.rows import REMEDY, SHORT_SUM, LogDamage, StoredRow, note_damage
+from levywalk.fleet.storage.schema import APPLICATION, NOT_VISITS, OLDER, SCHEMA
 
-SCHEMA = 2  # 1 had longer lines and no index of those that are not visits
-OLDER = (1,)  # schemas that are read, and brought up to date when the node starts
-APPLICATION = 0x6C77666C  # the application id of our databases
 NEEDED = ("known", "own", "edges")
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _PAGE = 1000  # lines read at once, so that a reader never blocks the node
-_REMEDY = "; nothing was changed"  # with these words the remedy begins
 _TRIES = 10_000  # lines of a damaged page that are skipped one by one
-NOT_VISITS = "substr(value, 2, 1) NOT IN ({})".format(
-    ", ".join(f"x'{number:02x}'" for number in VISITS)
-)  # by the second byte of a line, as `codec` numbers them; the same words as in the index
-_SHORT_SUM = 8  # bytes of a line's checksum
-
-
-class StoredRow(NamedTuple):
-    """A slot or a log line as it is stored."""
-
-    key: str | int
-    value: bytes
-    models: bytes  # addresses of the models that are stored in files
-    sum: bytes  # checksum of the row; SQLite has none
-
-    @classmethod
-    def of(cls, key: str | int, value: bytes, models: bytes) -> StoredRow:
-        """Return the row of a value, with its checksum."""
-        return cls.summed(key, value, models, 32 if isinstance(key, str) else _SHORT_SUM)
-
-    @classmethod
-    def summed(cls, key: str | int, value: bytes, models: bytes, size: int) -> StoredRow:
-        """Return the row of a value, with a checksum of that many bytes."""
-        found = hashlib.blake2b(f"{key}|{len(value)}|".encode(), digest_size=size)
-        found.update(value)
-        found.update(models)
-        return cls(key, value, models, found.digest())
-
-    def addresses(self) -> set[bytes]:
-        """Return the addresses of the models that are stored in files."""
-        return {self.models[at : at + 32] for at in range(0, len(self.models), 32)}
-
-
-class LogDamage(NamedTuple):
-    """Lines of the log, from ``first`` to ``last``, that cannot be read, and why."""
-
-    first: int
-    last: int
-    why: str
-
-    @property
-    def lines(self) -> int:
-        """How many lines."""
-        return self.last - self.first + 1
-
-
-def _note(damage: list[LogDamage], first: int, last: int, why: str) -> None:
-    """Note damaged lines; those that follow each other are one entry."""
-    why = why.partition(_REMEDY)[0]
-    if damage and damage[-1].last + 1 == first:
-        damage[-1] = damage[-1]._replace(last=last)
-    else:
-        damage.append(LogDamage(first, last, why))
 
 
 class StoreReader:
@@ -208,7 +153,7 @@ class StoreReader:
                     raise
                 if size == 1:
                     tries, number = tries + 1, number + 1
-                    _note(damage, number, number, str(error))
+                    note_damage(damage, number, number, str(error))
                 size = max(1, size // 10)
                 continue
             for row in rows:
@@ -216,7 +161,7 @@ class StoreReader:
                 if row[0] != number + 1:
                     if damage is None:
                         raise self._damaged(f"lacks line {number + 1} of its log")
-                    _note(damage, number + 1, row[0] - 1, "missing")
+                    note_damage(damage, number + 1, row[0] - 1, "missing")
                 number = row[0]
                 line = self._read(row, damage)
                 if line is not None:
@@ -249,7 +194,7 @@ class StoreReader:
         except StoreDamaged as error:
             if damage is None:
                 raise
-            _note(damage, row[0], row[0], str(error))
+            note_damage(damage, row[0], row[0], str(error))
             return None
 
     def continued(self, node: int) -> Iterator[Epoch]:
@@ -337,7 +282,7 @@ class StoreReader:
                 not isinstance(value, bytes)
                 or not isinstance(models, bytes)
                 or not isinstance(sum_, bytes)
-                or len(sum_) not in ((32,) if isinstance(key, str) else (_SHORT_SUM, 32))
+                or len(sum_) not in ((32,) if isinstance(key, str) else (SHORT_SUM, 32))
                 or StoredRow.summed(key, value, models, len(sum_)) != row
             ):
                 raise self._damaged(f"has a wrong checksum in {table}, row {key!r}")
@@ -421,7 +366,7 @@ class StoreReader:
 
     def _damaged(self, what: str) -> StoreDamaged:
         return StoreDamaged(
-            f"{self.path} {what}{_REMEDY}: move {self.folder} away and start the node "
+            f"{self.path} {what}{REMEDY}: move {self.folder} away and start the node "
             "again "
             "without its disk (do not use a backup of the folder: it does not contain the later "
             "promises)"
@@ -429,7 +374,7 @@ class StoreReader:
 
     def _bad_model(self, path: Path, what: str) -> StoreDamaged:
         return StoreDamaged(
-            f"{path} {what}{_REMEDY}: restore this file from a backup or from a "
+            f"{path} {what}{REMEDY}: restore this file from a backup or from a "
             "neighbour's "
             f"folder, or move {self.folder} away and start the node again without its disk"
         )

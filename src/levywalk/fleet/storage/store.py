@@ -34,48 +34,25 @@ from levywalk.fleet.storage.codec import SLOTS, encode
 from levywalk.fleet.storage.errors import DiskFull, NodeStoreError, StoreRemoved
 from levywalk.fleet.storage.failpoints import failpoint
 from levywalk.fleet.storage.limits import ANY, Limits
-from levywalk.fleet.storage.reader import (
+from levywalk.fleet.storage.reader import NEEDED, NO_DESCRIPTORS, StoreReader
+from levywalk.fleet.storage.rows import StoredRow
+from levywalk.fleet.storage.schema import (
+    ADD_LINE,
     APPLICATION,
-    NEEDED,
-    NO_DESCRIPTORS,
+    INDEX,
+    MARKS,
     NOT_VISITS,
     OLDER,
+    PUT_SLOT,
     SCHEMA,
-    StoredRow,
-    StoreReader,
+    SETTINGS,
+    TABLES,
 )
 from levywalk.fleet.storage.transaction import Transaction, file_identity, locked_file
 from levywalk.whole_files import sync_folder
 
-_SETTINGS: dict[str, tuple[object, object]] = {  # the wanted value, and how SQLite reports it
-    "journal_mode": ("WAL", "wal"),
-    "synchronous": ("FULL", 2),
-    "fullfsync": ("ON", 1),
-    "checkpoint_fullfsync": ("ON", 1),
-    "locking_mode": ("NORMAL", "normal"),
-    "wal_autocheckpoint": (1000, 1000),
-    "foreign_keys": ("ON", 1),
-    "trusted_schema": ("OFF", 0),
-    "cell_size_check": ("ON", 1),
-    "temp_store": ("MEMORY", 2),
-}
-_TABLES = (
-    "CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE slots (name TEXT PRIMARY KEY, value BLOB NOT NULL, models BLOB NOT NULL, sum "
-    "BLOB NOT NULL)",
-    "CREATE TABLE lines (number INTEGER PRIMARY KEY, value BLOB NOT NULL, models BLOB NOT NULL, "
-    "sum BLOB NOT NULL)",
-    "CREATE INDEX lines_with_models ON lines (number) WHERE models <> x''",
-)
-_INDEX = f"CREATE INDEX lines_not_visits ON lines (number) WHERE {NOT_VISITS}"
-_MARKS = "CREATE TABLE marks (number INTEGER PRIMARY KEY, time REAL NOT NULL)"
 _MARK_EVERY = 3600.0  # seconds between two notes of how far the log was when
 _PRUNED_AT_ONCE = 20_000  # lines, so that the node does not wait for long
-_PUT_SLOT = (
-    "INSERT INTO slots VALUES (?, ?, ?, ?) ON CONFLICT (name) "
-    "DO UPDATE SET value = excluded.value, models = excluded.models, sum = excluded.sum"
-)
-_ADD_LINE = "INSERT INTO lines VALUES (?, ?, ?, ?)"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -192,7 +169,7 @@ class NodeStore(StoreReader):
         self._settle()
         db = self._open_db
         with Transaction(self, db, "create"):
-            for table in (*_TABLES, _INDEX, _MARKS):
+            for table in (*TABLES, INDEX, MARKS):
                 db.execute(table)
             db.execute("INSERT INTO about VALUES ('run', ?)", (self.run,))
             db.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -232,8 +209,8 @@ class NodeStore(StoreReader):
         if self._one("PRAGMA user_version") in OLDER:
             db = self._open_db
             with Transaction(self, db, "create"):
-                db.execute(_INDEX)
-                db.execute(_MARKS)
+                db.execute(INDEX)
+                db.execute(MARKS)
                 db.execute(f"PRAGMA user_version = {SCHEMA}")
         self._one(f"SELECT count(*) FROM lines WHERE {NOT_VISITS}")  # reads the index
         last = self._one("SELECT max(time) FROM marks")
@@ -241,7 +218,7 @@ class NodeStore(StoreReader):
 
     def _settle(self) -> None:
         """Set what SQLite needs to be durable, and check that it has accepted it."""
-        for name, (wanted, answer) in _SETTINGS.items():
+        for name, (wanted, answer) in SETTINGS.items():
             self._rows(f"PRAGMA {name} = {wanted}")
             found = self._one(f"PRAGMA {name}")
             if found != answer:
@@ -322,8 +299,8 @@ class NodeStore(StoreReader):
             if not slots and not lines:
                 return  # for example after a message that arrived twice
             with Transaction(self, db, "commit"):
-                db.executemany(_PUT_SLOT, slots)
-                db.executemany(_ADD_LINE, lines)
+                db.executemany(PUT_SLOT, slots)
+                db.executemany(ADD_LINE, lines)
                 if lines and time.time() > self._marked_at + _MARK_EVERY:
                     self._marked_at = time.time()
                     mark = (self._count + len(lines), self._marked_at)

@@ -1,0 +1,39 @@
+"""The database of a node's disk: its tables, its settings, and the version of both."""
+
+from __future__ import annotations
+
+from levywalk.fleet.storage.codec import VISITS
+
+SCHEMA = 2  # 1 had longer lines and no index of those that are not visits
+OLDER = (1,)  # schemas that are read, and brought up to date when the node starts
+APPLICATION = 0x6C77666C  # the application id of our databases
+NOT_VISITS = "substr(value, 2, 1) NOT IN ({})".format(
+    ", ".join(f"x'{number:02x}'" for number in VISITS)
+)  # by the second byte of a line, as `codec` numbers them; the same words as in the index
+SETTINGS: dict[str, tuple[object, object]] = {  # the wanted value, and how SQLite reports it
+    "journal_mode": ("WAL", "wal"),
+    "synchronous": ("FULL", 2),
+    "fullfsync": ("ON", 1),
+    "checkpoint_fullfsync": ("ON", 1),
+    "locking_mode": ("NORMAL", "normal"),
+    "wal_autocheckpoint": (1000, 1000),
+    "foreign_keys": ("ON", 1),
+    "trusted_schema": ("OFF", 0),
+    "cell_size_check": ("ON", 1),
+    "temp_store": ("MEMORY", 2),
+}
+TABLES = (
+    "CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE slots (name TEXT PRIMARY KEY, value BLOB NOT NULL, models BLOB NOT NULL, sum "
+    "BLOB NOT NULL)",
+    "CREATE TABLE lines (number INTEGER PRIMARY KEY, value BLOB NOT NULL, models BLOB NOT NULL, "
+    "sum BLOB NOT NULL)",
+    "CREATE INDEX lines_with_models ON lines (number) WHERE models <> x''",
+)
+INDEX = f"CREATE INDEX lines_not_visits ON lines (number) WHERE {NOT_VISITS}"
+MARKS = "CREATE TABLE marks (number INTEGER PRIMARY KEY, time REAL NOT NULL)"
+PUT_SLOT = (
+    "INSERT INTO slots VALUES (?, ?, ?, ?) ON CONFLICT (name) "
+    "DO UPDATE SET value = excluded.value, models = excluded.models, sum = excluded.sum"
+)
+ADD_LINE = "INSERT INTO lines VALUES (?, ?, ?, ?)"
