@@ -53,7 +53,7 @@ def rcv1_like(l1: float = 0.0, seed: int = 0) -> Any:
     columns = (FEATURES * rng.random((SAMPLES, NONZEROS)) ** 3).astype(np.int64)
     values = rng.exponential(size=columns.shape)
     starts = NONZEROS * np.arange(SAMPLES + 1)
-    features = csr_array((values.ravel(), columns.ravel(), starts), shape=(SAMPLES, FEATURES))
+    features: Any = csr_array((values.ravel(), columns.ravel(), starts), shape=(SAMPLES, FEATURES))
     features = features.multiply(1.0 / np.sqrt(features.multiply(features).sum(axis=1))[:, None])
     labels = rng.permutation(np.arange(SAMPLES) % 2)
     node = np.arange(SAMPLES) % NODES

@@ -58,7 +58,7 @@ def minimise(
         slopes = problem._slopes(problem._predictions(features, x), y)
         if outputs == 1:
             return combined(features, weights * slopes) + ridge * x
-        return (features.T @ (weights[:, None] * slopes)).ravel() + ridge * x
+        return np.asarray((features.T @ (weights[:, None] * slopes)).ravel() + ridge * x)
 
     start = np.zeros(problem.dim)
     # Newton steps by conjugate gradients are cheaper than the last digits of L-BFGS.
@@ -107,7 +107,7 @@ def _polished(
         features, x = features @ basis, basis.T @ x
 
     def gradient(x: Floats) -> Floats:
-        return (weights * problem._slopes(features @ x, y)) @ features + ridge * x
+        return np.asarray((weights * problem._slopes(features @ x, y)) @ features + ridge * x)
 
     unique = ridge > 0.0
     for _ in range(_POLISH):

@@ -72,10 +72,9 @@ class LeastSquares(GeneralizedLinear):
 
     def _minimise(self) -> tuple[Floats, bool]:
         if is_sparse(self.sorted_features):
-            columns = np.atleast_2d(self.sorted_targets.T)
             found = [
                 sparse_fit.least_squares(self.sorted_features, y, self._weights, self.ridge)
-                for y in columns
+                for y in np.atleast_2d(self.sorted_targets.T)
             ]
             unique = self.ridge > 0.0 or sparse_fit.has_full_rank(
                 self.sorted_features, self._weights

@@ -314,11 +314,11 @@ def test_bad_data_is_refused_with_position_and_remedy(arguments, message):
         LeastSquares(*arguments)
 
 
-def test_sparse_features_are_refused_with_the_remedy():
+def test_sparse_targets_are_refused_with_the_remedy():
     from scipy.sparse import csr_array
 
     with pytest.raises(InvalidData, match="toarray"):
-        LeastSquares(csr_array(X), Y)
+        LeastSquares(np.eye(2), csr_array(np.eye(2)))
 
 
 def test_labels_that_are_not_binary_are_listed():

@@ -86,11 +86,16 @@ class SparseScratch(NamedTuple):
 def sparse_scratch(batch: int, dim: int, steps: int) -> SparseScratch:
     """Return the buffers for nodes with up to ``batch`` samples and pieces of so many steps."""
     return SparseScratch(
-        np.empty(batch, np.int64),
-        *(np.empty(batch) for _ in range(2)),
-        *(np.zeros(dim) for _ in range(2)),
-        np.zeros(dim, np.int64),
-        *(np.empty(steps + 1) for _ in range(4)),
+        chosen=np.empty(batch, np.int64),
+        slopes=np.empty(batch),
+        changes=np.empty(batch),
+        before=np.zeros(dim),
+        work=np.zeros(dim),
+        last=np.zeros(dim, np.int64),
+        factors=np.empty(steps + 1),
+        steps=np.empty(steps + 1),
+        products=np.empty(steps + 1),
+        sums=np.empty(steps + 1),
     )
 
 

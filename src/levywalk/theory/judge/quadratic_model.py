@@ -47,7 +47,7 @@ def sample_curvatures(problem: Problem, optimum: Floats, share: float) -> Floats
     linear = cast(GeneralizedLinear, problem)
     if is_quadratic(problem):
         return np.full(linear.n_samples, 2.0)
-    ends = linear.sorted_features @ optimum
+    ends: Floats = linear.sorted_features @ optimum
     if not is_logistic(problem):
         return _secants(linear, ends, share * ends)
     sigmoid = 1.0 / (1.0 + np.exp(-ends))
