@@ -24,19 +24,7 @@ NODES, REPLICAS, PIECES, STEPS, MINIBATCH = 100, 4, 10, 2000, 4  # ten pieces of
 SIZE, SAGA_SIZE, GOSSIP_SIZE = 0.1, 0.05, 0.1
 ROUNDS = (3, 10, 30, 100)
 MODELS = ("softmax", "MLP", "CNN")
-PAGE = """# Digits, cut by label
-
-1,400 images of handwritten digits (8 × 8, scikit-learn's `load_digits`) are cut by label into 100 parts, so that most nodes have images of one or two digits only; 397 other images judge the accuracy.
-The parts lie on a ring and a Watts–Strogatz network of 100 nodes, and on 100 nodes of the Gnutella network of 2002 (6,301 nodes; those without images pass the model on, `idle="pass"`).
-Three models learn: softmax regression, an MLP 64-32-10, and a CNN with eight filters of 3 × 3; the MLP and the CNN are JAX functions ([models.md](models.md)), and their scores L_v are each node's own estimates at the first model.
-
-Walks make 20,000 updates of SGD on minibatches of four images with step size 0.1; MHDA with SAGA uses whole nodes with step size 0.05; D-SGD gossip makes up to 100 iterations with step size 0.1, and its accuracy is that of the mean model.
-Step sizes were set once and not tuned. Four walks each; a point is their mean.
-
-
-![Accuracy against transfers](figures/digits.png)
-
-"""
+PAGE = Path(__file__).with_name("digits_page.md").read_text(encoding="utf-8")
 
 
 def data() -> tuple[Any, Any, Any, Any, Any]:
