@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Four workers on two cores: tests of fleets and of processes wait most of their time.
 PYTEST := $(BIN)/python -m pytest -q -n 4 --dist worksteal
 
-.PHONY: demo test test-more frameworks check wheel docs address proto bench bench-page bench-theory bench-fleet league claims claims-second published phase-diagram clean help
+.PHONY: demo test test-more frameworks digits check wheel docs address proto bench bench-page bench-theory bench-fleet league claims claims-second published phase-diagram clean help
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -104,6 +104,9 @@ published: $(STAMP)  ## The authors' published curves against their own settings
 
 phase-diagram: $(STAMP)  ## Which method wins over signal to noise and importance ratio (40 minutes); writes docs/figures/phase-diagram.svg
 	$(BIN)/python -m benchmarks.phase_diagram --write
+
+digits: $(FRAMEWORKS)  ## Digits cut by label, with softmax, an MLP and a CNN (ten minutes); writes docs/digits.md
+	$(BIN)/python -m benchmarks.digits
 
 league: $(STAMP)  ## Let all pairs compete (about an hour), judge the goals, and write the results into docs/league.md
 	$(BIN)/levywalk league --check --out levywalk-league; found=$$?; \

@@ -1,6 +1,6 @@
 """Digits cut by label: accuracy against transfers, for softmax regression, an MLP and a CNN.
 
-``python -m benchmarks.digits`` writes docs/figures/digits.png and the table of docs/digits.md. What
+``python -m benchmarks.digits`` writes docs/digits.md and its figure. What
 has been measured is kept in a file beside it, and only what is missing is computed again.
 """
 
@@ -24,7 +24,7 @@ NODES, REPLICAS, PIECES, STEPS, MINIBATCH = 100, 4, 10, 2000, 4  # ten pieces of
 SIZE, SAGA_SIZE, GOSSIP_SIZE = 0.1, 0.05, 0.1
 ROUNDS = (3, 10, 30, 100)
 MODELS = ("softmax", "MLP", "CNN")
-START, END = "<!-- table -->\n", "<!-- end of table -->"
+PAGE = Path(__file__).with_name("digits_page.md").read_text(encoding="utf-8")
 
 
 def data() -> tuple[Any, Any, Any, Any, Any]:
@@ -229,15 +229,12 @@ def draw(found: dict[str, Any], path: Path) -> None:
 
 
 def main() -> None:
-    """Measure what is missing, then write the figure and the table."""
+    """Measure what is missing, then write the figure and the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.digits", description=__doc__)
     parser.add_argument("--kept", type=Path, default=Path("levywalk-digits.json"))
     found = measure(parser.parse_args().kept)
     draw(found, DOCS / "figures" / "digits.png")
-    page = DOCS / "digits.md"
-    before, _, rest = page.read_text(encoding="utf-8").partition(START)
-    after = rest.partition(END)[2]
-    page.write_text(before + START + "\n" + table(found) + "\n" + END + after, encoding="utf-8")
+    (DOCS / "digits.md").write_text(PAGE + table(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidData, InvalidParameter, MissingFile
 from levywalk.whole_files import write_whole
 
-_TYPES = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
-_NAMES = {np.dtype(dtype): name for name, dtype in _TYPES.items()}
+_TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
+_NAMES = {dtype: name for name, dtype in _TYPES.items()}
 _MOST_HEADER = 1 << 20  # bytes
 _MOST_AXES = 32
 

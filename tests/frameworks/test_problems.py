@@ -125,7 +125,7 @@ def test_estimated_curvatures_are_the_largest_eigenvalues(framework: str) -> Non
             ]
         )
         largest = np.abs(np.linalg.eigvalsh((hessian + hessian.T) / 4e-5)).max()
-        assert problem.smoothness[v] == pytest.approx(largest, rel=0.1)
+        assert problem.smoothness[v] == pytest.approx(largest, rel=0.01)
         assert problem.smoothness[v] <= largest * (1 + 1e-6)  # never more than it is
 
 

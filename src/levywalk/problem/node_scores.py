@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levywalk import checks
-from levywalk.arrays import Floats
+from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
@@ -98,10 +98,9 @@ def _norms(problem: DifferentiableProblem) -> Floats:
 
 
 def _eigenvalues(problem: DifferentiableProblem) -> Floats:
-    """Return the largest absolute eigenvalue of every node's Hessian at x0, by power iteration.
+    """Return the largest absolute eigenvalue of every node's Hessian at x0, by Lanczos' method.
 
-    After `PRODUCTS` products the norm of the last one is a lower estimate of it. All nodes begin
-    with the same vector.
+    `PRODUCTS` products give a lower estimate of it. All nodes begin with the same vector.
     """
     if problem.why_one_at_a_time() is not None:
         raise InvalidParameter(
@@ -110,17 +109,35 @@ def _eigenvalues(problem: DifferentiableProblem) -> Floats:
         )
     found = np.empty(problem.n)
     together = _NODES if problem.is_even or problem.is_mean_of_samples else 1
-    first = np.random.default_rng(0).standard_normal(problem.dim)
     for at in range(0, problem.n, together):
         rows = problem.node_rows[at : at + together]
         rows = rows[:, (rows >= 0).any(axis=0)]
-        vectors = np.tile(first / np.linalg.norm(first), (len(rows), 1))
-        norms = np.zeros(len(rows))
-        for _ in range(PRODUCTS):
-            products = np.asarray(
-                problem.many_products(vectors.astype(problem.dtype), rows), dtype=np.float64
-            )
-            norms = np.linalg.norm(products, axis=1)
-            vectors = products / np.maximum(norms, np.finfo(np.float32).tiny)[:, None]
-        found[at : at + len(rows)] = norms
+        found[at : at + len(rows)] = _lanczos(problem, rows)
     return found
+
+
+def _lanczos(problem: DifferentiableProblem, rows: Ints) -> Floats:
+    """Return the largest absolute eigenvalue of the Hessians on these rows of samples."""
+    count = min(PRODUCTS, problem.dim)
+    first = np.random.default_rng(0).standard_normal(problem.dim)
+    vectors = np.tile(first / np.linalg.norm(first), (len(rows), 1))
+    basis: list[Floats] = []
+    small = np.zeros((len(rows), count, count))
+    rounding = 100.0 * float(np.finfo(problem.dtype).eps)
+    for j in range(count):
+        basis.append(vectors)
+        products = np.asarray(
+            problem.many_products(vectors.astype(problem.dtype), rows), dtype=np.float64
+        )
+        small[:, j, j] = np.einsum("ij,ij->i", products, vectors)
+        for _ in range(2):  # once more, against rounding
+            for one in basis:
+                products -= np.einsum("ij,ij->i", products, one)[:, None] * one
+        norms = np.linalg.norm(products, axis=1)
+        # What is left of rounding alone is no new direction.
+        norms[norms <= rounding * np.abs(small).max(axis=(1, 2))] = 0.0
+        if j + 1 < count:
+            small[:, j, j + 1] = small[:, j + 1, j] = norms
+        vectors = np.where(norms[:, None] > 0.0, products, 0.0)
+        vectors /= np.where(norms > 0.0, norms, 1.0)[:, None]
+    return np.asarray(np.abs(np.linalg.eigvalsh(small)).max(axis=1))

@@ -157,8 +157,13 @@ class TorchProblem(DifferentiableProblem):
         gradient = func.grad(self.weighted_loss if weighted else self.batch_loss)
         first = self.tree(self._tensor(self.x0.astype(self.dtype)))
 
+        # The gradient of ∇fᵀu: forward derivatives would load torch's script compiler.
         def product(vector: dict[str, Any], *samples: Any) -> Any:
-            return func.jvp(lambda x: gradient(x, *samples), (first,), (vector,))[1]
+            def along(x: dict[str, Any]) -> Any:
+                found = gradient(x, *samples)
+                return sum((found[name] * vector[name]).sum() for name in found)
+
+            return func.grad(along)(first)
 
         found = func.vmap(product)(self.tree(self._tensor(vectors)), *batch)
         return np.asarray(self.flat(found, 1).detach().numpy())

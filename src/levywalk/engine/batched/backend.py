@@ -187,7 +187,7 @@ class BatchedBackend:
         """
         state = self.state
         models = before
-        for t in range(stretch.count):
+        for t in range(stretch.steps):
             one = Stretch(1, *(np.roll(array, -t, axis=0) for array in stretch[1:]))
             after = self.advance(models, one)
             broken = state.active & ~np.isfinite(after.model).all(axis=1)

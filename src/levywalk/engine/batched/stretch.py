@@ -8,11 +8,11 @@ from levywalk.arrays import AnyArray, Ints
 
 
 class Stretch(NamedTuple):
-    """Some steps of all replicas; the arrays have room for more than ``count`` steps.
+    """Some steps of all replicas; the arrays have room for more than ``steps`` steps.
 
     Attributes
     ----------
-    count
+    steps
         The number of steps to make.
     rows
         (steps, replicas, batch): the samples of each update; -1 is no sample.
@@ -20,7 +20,7 @@ class Stretch(NamedTuple):
         (steps, replicas): w(v) and γ of each update.
     """
 
-    count: int
+    steps: int
     rows: Ints
     weights: AnyArray
     step_sizes: AnyArray

@@ -40,7 +40,7 @@ class TorchAdvance:
         kept = problem.tree(torch.from_numpy(models.kept)) if rule.keeps_gradient else {}
         rows, weights, sizes = (torch.from_numpy(array) for array in stretch[1:])
         with torch.no_grad():
-            for t in range(stretch.count):
+            for t in range(stretch.steps):
                 batch = self._batch(rows[t].to(torch.int64))
                 gradients = self._gradients(xs, batch)
                 number = None if number is None else number + 1
