@@ -82,9 +82,7 @@ def test_a_trace_is_played(shown: list[Any], tmp_path: Path) -> None:
         (["--trace", "a.nc", "--designs", "mhlj"], "leave --designs out"),
     ],
 )
-def test_what_is_wrong_is_said_with_a_remedy(
-    shown: list[Any], words: list[str], said: str
-) -> None:
+def test_what_is_wrong_is_said_with_a_remedy(shown: list[Any], words: list[str], said: str) -> None:
     done = typed(*words)
     assert isinstance(done.exception, lw.LevywalkError), done.output
     assert said in str(done.exception)
