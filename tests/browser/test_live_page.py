@@ -50,7 +50,7 @@ SECTIONS: dict[str, Any] = {
 class Served:
     """A player and the server that shows it."""
 
-    def __init__(self, player: WalkPlayer) -> None:
+    def __init__(self, player: Any) -> None:
         self.player = player
         listening = bound_socket("127.0.0.1", 0)
         port = listening.getsockname()[1]

@@ -33,7 +33,7 @@ _QUIET = ("edge up", "edge down")  # reported by both ends, and many times at th
 class FleetPlayer:
     """Watches the fleet in a folder."""
 
-    scripts = ("draw.js", "chart.js", "fleet.js")
+    scripts: tuple[str, ...] = ("draw.js", "chart.js", "fleet.js")
     body = "fleet.html"
 
     def __init__(self, folder: Path) -> None:

@@ -125,4 +125,4 @@ class Density:
         >>> float(Density(np.array([[0.0, 0.0], [1.0, 1.0]])).sums(np.array([1.0, 2.0])).max())
         2.0
         """
-        return np.bincount(self.square, values, minlength=self.SIDE**2)
+        return np.bincount(self.square, values, minlength=self.SIDE**2).astype(np.float64)

@@ -160,7 +160,8 @@ class LiveRun:
         each = np.diff(np.concatenate([[hops], seen.hops[0]]))[kept]
         self.since.hops = (self.since.hops + each.tolist())[-_PATH:]
         some = np.unique(np.linspace(0, len(marks) - 1, 3).astype(np.int64))[-2:]
-        self._note(Standings(*(array[:, some] for array in seen)), marks[some])
+        columns: list[Any] = [array[:, some] for array in seen]
+        self._note(Standings(*columns), marks[some])
 
     def _note(self, seen: Standings, steps: Ints) -> None:
         errors = np.full((1, 3, len(steps)), np.nan)
@@ -208,7 +209,8 @@ class LiveRun:
     @property
     def visits(self) -> Ints:
         """The updates of each node."""
-        return self.state.visits[0]
+        found: Ints = self.state.visits[0]
+        return found
 
     @property
     def target(self) -> Floats:
@@ -259,9 +261,11 @@ def jumps_of(walk: Walk) -> list[Jumps]:
 def as_changing(walk: Walk, pieces: Sequence[Jumps]) -> ChangingJumps:
     """Return a design as one whose jumps change."""
     target: Any = walk.target
+    columns: list[Any] = [list(column) for column in zip(*pieces, strict=True)]
+    given = dict(zip(("begins", "p_jump", "p_distance", "max_hops"), columns, strict=True))
     return ChangingJumps(
         _WORDS[type(target)],
-        *(list(column) for column in zip(*pieces, strict=True)),
+        **given,
         mix=getattr(target, "mix", None),
         reweight=walk.reweight,
         name=walk.name,

@@ -30,7 +30,7 @@ def network_of(trace: Trace, path: Path) -> Network:
     Examples
     --------
     >>> import levywalk as lw
-    >>> trace = lw.run(lw.grid(2, 3), lw.homogeneous(6), lw.mhlj(), steps=9, step_size=0.01)
+    >>> trace = lw.run(lw.grid(2, 3), lw.homogeneous(6, dim=2), lw.mhlj(), steps=9, step_size=0.1)
     >>> network_of(trace, Path("trace.nc")).name
     'grid(2, 3)'
     """

@@ -197,7 +197,7 @@ def application(player: Player, hosts: set[str], secret: str = "") -> Starlette:
         ],
         lifespan=lifespan,
     )
-    app.add_middleware(Guard, hosts=hosts)
+    app.add_middleware(RequestGuard, hosts=hosts)
     return app
 
 
@@ -217,7 +217,7 @@ async def _command_of(request: Request) -> dict[str, Any]:
     return found
 
 
-class Guard:
+class RequestGuard:
     """Refuses what does not come from the page, before anything is read."""
 
     def __init__(self, app: ASGIApp, hosts: set[str]) -> None:

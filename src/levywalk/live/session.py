@@ -31,16 +31,31 @@ _COUNTED = 256  # steps in a frame up to which the page counts visits itself
 class Shown(Protocol):
     """A run as a page sees it: one that walks now (`LiveRun`) or one that was recorded."""
 
-    name: str
-    node: int
-    done: int
     end: int
-    transfers: int
-    hops: int
-    error: float
+    done: int
     stays: Stays
     changes: list[Jumps]
     curve: list[tuple[int, int, float]]
+
+    @property
+    def name(self) -> str:
+        """The name of the design."""
+
+    @property
+    def node(self) -> int:
+        """The node that holds the model."""
+
+    @property
+    def transfers(self) -> int:
+        """The messages that carried the model."""
+
+    @property
+    def hops(self) -> int:
+        """The decisions so far."""
+
+    @property
+    def error(self) -> float:
+        """‖x - x*‖² now."""
 
     @property
     def visits(self) -> Ints:
@@ -240,18 +255,18 @@ class LiveSession(Session):
             for name, (walk, update) in self.designs.items()
         ]
         for which, run in enumerate(runs):
-            for design, begin, *jumps in planned:
+            for design, begin, p_jump, p_distance, max_hops in planned:
                 if design == which:
                     run.advance(max(0, begin - run.done))
-                    run.jump_by(*jumps)
+                    run.jump_by(p_jump, p_distance, max_hops)
             run.advance(step - run.done)
             run.told()
         self.live, self.runs, self.seed = runs, runs, seed
 
     def change(self, design: Any, p_jump: Any, p_distance: Any, max_hops: Any) -> None:
         """Change the jumps of a design from the present step on."""
-        which, _, *jumps = _change([design, 0, p_jump, p_distance, max_hops], len(self.live), 0)
-        self.live[which].jump_by(*jumps)
+        row = _change([design, 0, p_jump, p_distance, max_hops], len(self.live), 0)
+        self.live[row[0]].jump_by(row[2], row[3], row[4])
 
 
 def independent_dwell(share: float) -> float | None:

@@ -19,7 +19,7 @@ _MOST_STEPS = 100_000  # of one press of "step"
 class WalkPlayer:
     """Plays a session; ``export`` returns the experiment file, if there is one."""
 
-    scripts = ("draw.js", "chart.js", "view.js", "remote.js")
+    scripts: tuple[str, ...] = ("draw.js", "chart.js", "view.js", "remote.js")
     body = "walk.html"
 
     def __init__(

@@ -74,7 +74,7 @@ class ChangingJumps(Walk):
 
     >>> import levywalk as lw
     >>> freed = ChangingJumps("importance", [0, 500], [0.0, 0.1], [0.5, 0.5], [3, 3])
-    >>> trace = lw.run(lw.ring(9), lw.homogeneous(9), freed, steps=900, step_size=0.01)
+    >>> trace = lw.run(lw.ring(9), lw.homogeneous(9, dim=2), freed, steps=900, step_size=0.01)
     >>> freed.piece_at(499).jump is None, freed.piece_at(500).jump.p_jump
     (True, 0.1)
     """

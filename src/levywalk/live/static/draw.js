@@ -166,6 +166,14 @@ const Draw = (() => {
       return best;
     }
   }
+  // An element. Every text goes through textContent: nothing in it can become markup.
+  function make(name, parent, attributes, text) {
+    const node = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
+    if (text !== undefined) node.textContent = text;
+    if (parent) parent.append(node);
+    return node;
+  }
   const same = (a, b) => (Array.isArray(a) ? a[0] === b[0] && a[1] === b[1] : a === b);
-  return { Picture, colours, forget, sized };
+  return { Picture, colours, forget, make, sized };
 })();

@@ -5,13 +5,7 @@ const FleetView = (() => {
   const LINES = 200;
   let network = null, now = null, curves = null, dirty = false;
 
-  function make(name, parent, attributes, text) {  // every text goes through textContent
-    const node = document.createElement(name);
-    for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
-    if (text !== undefined) node.textContent = text;
-    if (parent) parent.append(node);
-    return node;
-  }
+  const { make } = Draw;
   const whole = (v) => Math.round(v).toLocaleString("en");
   function called(v) {
     const row = now.nodes.find((one) => one.id === v);

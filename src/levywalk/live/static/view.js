@@ -7,14 +7,7 @@ const View = (() => {
   let dirty = false, slow = 0, spoke = 0, selected = null;
   const times = [];  // milliseconds of script of the last frames
 
-  // Every text goes through textContent: nothing in it can become markup.
-  function make(name, parent, attributes, text) {
-    const node = document.createElement(name);
-    for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
-    if (text !== undefined) node.textContent = text;
-    if (parent) parent.append(node);
-    return node;
-  }
+  const { make } = Draw;
   const whole = (v) => Math.round(v).toLocaleString("en");
   const label = (v) => (told.network.names ? told.network.names[v] : String(v));
   const round = (v) => (v < 10 ? String(+v.toFixed(1)) : whole(v));
