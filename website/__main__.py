@@ -24,8 +24,8 @@ def main() -> int:
     if arguments.fresh:
         shutil.rmtree(SITE, ignore_errors=True)
     began = time.monotonic()
-    assemble(ROOT, SITE / "source")
     explain_page(SITE / "extra" / "explain.html")
+    assemble(ROOT, SITE / "source", explain=(SITE / "extra" / "explain.html").exists())
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
     command += ["-c", str(ROOT / "website"), "-d", str(SITE / "doctrees")]
     done = subprocess.run([*command, str(SITE / "source"), str(SITE / "html")], check=False)

@@ -109,7 +109,7 @@ def public_names() -> dict[str, list[str]]:
 
 
 def submodules() -> dict[str, ModuleType]:
-    """Return the public modules inside levywalk that exist, by the name under which they are used."""
+    """Return the public modules inside levywalk that exist, by the names that users type."""
     found = {}
     for name in SUBMODULES:
         if name in lw.__all__:

@@ -58,6 +58,6 @@ def missing_for(folder: Path) -> list[str]:
     for example in sorted(folder.rglob("show_*.py")):
         lacking = [name for name in needs_of(example) if not is_there(name)]
         if lacking:
-            print(f"gallery: {example.name} is left out, because {', '.join(lacking)} is missing")
+            print(f"gallery: {example.name} is left out: it needs {' and '.join(lacking)}")
             patterns.append(re.escape(example.name))
     return patterns

@@ -80,8 +80,17 @@ def without_empty_patterns(text: str, folder: Path) -> str:
     )
 
 
-def assemble(root: Path, target: Path) -> None:
-    """Write all pages into the folder ``target`` and remove there what is no page any more."""
+EXPLAIN = """```{raw} html
+<iframe class="explain" src="explain.html" title="A walk to play with: ring, grid and small world"></iframe>
+```
+"""  # noqa: E501 - HTML
+
+
+def assemble(root: Path, target: Path, *, explain: bool = False) -> None:
+    """Write all pages into the folder ``target`` and remove there what is no page any more.
+
+    With ``explain`` the page ``explain.html`` is shown where a page has ``<!-- explain -->``.
+    """
     pages: dict[Path, bytes] = {}
     for source in sorted((root / "docs").rglob("*")):
         if source.is_file():
@@ -90,6 +99,8 @@ def assemble(root: Path, target: Path) -> None:
             if source.suffix == ".md":
                 folder = source.parent.relative_to(root).as_posix()
                 text = without_empty_patterns(content.decode(), source.parent)
+                if explain:
+                    text = text.replace("<!-- explain -->\n", f"{EXPLAIN}\n")
                 content = relinked(text, folder, root).encode()
             pages[inside] = content
     for name, page in BESIDE.items():

@@ -113,9 +113,7 @@ def test_examples_say_what_they_need(tmp_path: Path, capsys):
     (tmp_path / "show_2.py").write_text('"""B."""\n\n# needs: levywalk.ring\n')
     assert needs_of(tmp_path / "show_1.py") == ["numpy", "levywalk.no_such_name"]
     assert missing_for(tmp_path) == [r"show_1\.py"]
-    assert (
-        "show_1.py is left out, because levywalk.no_such_name is missing" in capsys.readouterr().out
-    )
+    assert "show_1.py is left out" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ fleet.at(1.502, PlannedFault("kill", "holder"))
 fleet.run(until=1.502)
 killed = next(told.node for told in fleet.told if told.what == "kill")
 fleet.at(3.0, PlannedFault("restart", killed))
-fleet.run()
+finished = fleet.run()
 
 # %%
 # What happened, as an operator would read it.
