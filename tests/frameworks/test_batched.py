@@ -85,15 +85,32 @@ def test_weighted_and_remembering_walks_schedules_and_idle_nodes(framework: str)
     check_same(*both(sparse), 1e-5)
 
 
+def line(framework: str) -> Any:
+    """Return f_v(w) = w² for one number w: a step of 50 multiplies it by -99."""
+    ones, zeros = np.ones((N, 1)), np.zeros((N, 1))
+    if framework == "torch":
+        torch = pytest.importorskip("torch", reason="needs levywalk[torch]")
+        return lw.torch_problem(
+            torch.nn.Linear(1, 1, bias=False), torch.nn.functional.mse_loss, ones, zeros
+        )
+    pytest.importorskip("jax", reason="needs levywalk[jax]; `make frameworks` has it")
+    return lw.jax_problem(
+        lambda params, x: x @ params["w"],
+        {"w": np.ones((1, 1))},
+        lambda outputs, targets: ((outputs - targets) ** 2).mean(),
+        ones,
+        zeros,
+    )
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_replica_that_overflows_keeps_its_last_finite_model(framework: str) -> None:
-    problem = network(framework)
-    x0 = np.tile(problem.x0, (3, 1))
-    x0[1] = 1e38  # float32 ends at 3.4e38
-    with pytest.warns(lw.DivergedWarning, match="1 of 3 replicas diverged"):
-        found, judge = both(problem, x0=x0, step_size=1e38, steps=1)
-    assert found.diverged_at.tolist() == judge.diverged_at.tolist()
-    assert np.isfinite(found.model).all()
+    x0 = np.array([[0.0], [1.0], [0.0]])
+    with pytest.warns(lw.DivergedWarning, match="1 of 3 replicas diverged, the first at step 19"):
+        found, judge = both(line(framework), x0=x0, step_size=50.0, steps=30)
+    assert found.diverged_at.tolist() == judge.diverged_at.tolist() == [-1, 19, -1]  # 99^20 > 3e38
+    assert found.model == pytest.approx(judge.model, rel=1e-4)
+    assert found.model[1, 0] == pytest.approx(-(99.0**19), rel=1e-4)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
