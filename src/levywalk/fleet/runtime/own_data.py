@@ -11,6 +11,7 @@ import numpy as np
 from levywalk.arrays import Ints
 from levywalk.errors import InvalidData, InvalidParameter, LevywalkError
 from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_data import linear_samples
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.problem.files import load_dataset
 from levywalk.problem.linear import GeneralizedLinear
@@ -47,7 +48,7 @@ def own_problem(manifest: Manifest, nodefile: NodeFile) -> GeneralizedLinear | N
         _require_empty(path, nodefile.id)
         return None
     try:
-        features, targets = load_dataset(path, dim=manifest.n_features)
+        features, targets = linear_samples(path, manifest.loss, manifest.n_features)
         return OwnProblem(features, targets, manifest.loss, ridge=manifest.ridge)
     except InvalidData as error:
         said = str(error).replace("node 0 ", f"node {nodefile.id} ")

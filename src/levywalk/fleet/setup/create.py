@@ -35,6 +35,7 @@ from levywalk.fleet.setup import deploy as deployment
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.deploy import Place
 from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_data import linear_samples
 from levywalk.fleet.setup.node_file import LONGEST_NAME, NodeFile, Peer, node_files
 from levywalk.fleet.setup.places import places_of
 from levywalk.network import Network
@@ -42,7 +43,6 @@ from levywalk.problem import (
     GeneralizedLinear,
     Problem,
     follows_its_loss,
-    load_dataset,
     problem_of,
 )
 from levywalk.problem.losses import Loss
@@ -56,12 +56,15 @@ from levywalk.whole_files import sync_folder, write_whole
 class PrivateProblem:
     """A problem whose data only the nodes' owners have.
 
-    The operator knows its dimension and an agreed L̄.
+    The operator knows the number of features and an agreed L̄. The model has a column for each
+    output of the loss.
 
     Examples
     --------
     >>> PrivateProblem(30, dim=5, mean_smoothness=2.0).smoothness.mean()
     np.float64(2.0)
+    >>> PrivateProblem(30, 5, 2.0, loss={"kind": "softmax", "classes": 3}).dim
+    15
     """
 
     def __init__(
@@ -73,13 +76,14 @@ class PrivateProblem:
         loss: str | dict[str, Any] = "least_squares",
         ridge: float = 0.0,
     ) -> None:
-        self.n, self.dim = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)
+        self.n, features = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)
         self.smoothness: Floats = np.full(
             self.n, checks.positive("mean_smoothness", mean_smoothness)
         )
         self.sample_loss: Loss = from_dict(
             "loss", {"kind": loss} if isinstance(loss, str) else loss
         )
+        self.dim = features * self.sample_loss.n_outputs
         self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
 
     def local_loss(self, v: int, x: Floats) -> float:
@@ -119,7 +123,7 @@ def create(
     folder
         A folder that does not exist, or is empty. It appears in one step, when it is complete.
     problem
-        `LeastSquares` or `Logistic`: each node gets its own samples. Or `PrivateProblem`: each
+        Any problem made of samples and a loss: each node gets its own samples. Or `PrivateProblem`: each
         owner puts a ``data.csv`` (features, and the target last) beside the node's file.
     shared_key
         Whether all nodes draw from the seed, so that a walk without faults is that of
@@ -261,11 +265,6 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
             f"problem must be made of samples and a loss, such as LeastSquares or Logistic, got "
             f"{type(problem).__name__}: a node computes its own loss"
         )
-    elif problem.sorted_targets.ndim > 1:  # type: ignore[attr-defined]
-        raise InvalidParameter(
-            "problem must have one target per sample on real nodes, whose data files have one "
-            "column for it; levywalk fleet simulate and levywalk run take several"
-        )
 
 
 def _write_fleet(
@@ -383,10 +382,11 @@ def _network(folder: Path, manifest: Manifest, nodes: list[NodeFile]) -> Network
 
 def _problem(manifest: Manifest, nodes: list[NodeFile]) -> GeneralizedLinear:
     holders = [v for v in range(len(nodes)) if v not in manifest.idle]
-    parts = [load_dataset(nodes[v].data, dim=manifest.n_features) for v in holders]
+    given = (manifest.loss, manifest.n_features)
+    parts = [linear_samples(nodes[v].data, *given) for v in holders]
     counts = [len(targets) for _, targets in parts]
     features, targets = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     alike = sum(counts) == len(nodes) == len(holders)  # one sample at every node
     whose = None if alike else np.repeat(holders, counts)
-    given = (whose, manifest.ridge, "pass" if manifest.idle else "error")
-    return problem_of(features, targets, manifest.loss, *given)
+    idle = "pass" if manifest.idle else "error"
+    return problem_of(features, targets, manifest.loss, whose, manifest.ridge, idle)
