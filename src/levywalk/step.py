@@ -38,6 +38,7 @@ from levywalk.memory import (
     token_arrays,
     token_bytes,
 )
+from levywalk.problem.named import ModelArrays
 from levywalk.schedule import Constant, Schedule, schedule_values
 from levywalk.updates import LocalData, Update
 from levywalk.walks import (
@@ -174,6 +175,7 @@ class Method:
     detector: BoundDetector | None
     dim: int
     n: int
+    arrays: ModelArrays | None = None  # of a model that is named arrays
 
     @cached_property
     def token_memory(self) -> dict[str, Kind]:
@@ -194,7 +196,8 @@ class Method:
     @property
     def token_bytes(self) -> int:
         """The number of bytes of a model and the memory that travels with it."""
-        return 8 * self.dim + token_bytes(self.token_memory, self.dim)
+        model = 8 * self.dim if self.arrays is None else self.arrays.nbytes
+        return model + token_bytes(self.token_memory, self.dim)
 
     @property
     def max_hops(self) -> int:
@@ -367,6 +370,8 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
             raise InvalidParameter(
                 f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}"
             )
+        if method.arrays is not None:
+            changed = method.arrays.rounded(changed)
         if not _all_finite(changed):
             return token._replace(step=t + 1, diverged_at=t, passes=0)
         switched_at = token.switched_at

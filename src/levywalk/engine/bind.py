@@ -14,6 +14,7 @@ from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import Problem
+from levywalk.problem.named import arrays_of
 from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
 from levywalk.step import Method, PublishedPhase, Site
 from levywalk.updates import LocalData, Update, as_step_size, as_update, check_update
@@ -79,7 +80,8 @@ def method_of(
     bound = (
         None if detector is None else detector.bind(problem.dim, float(np.mean(problem.smoothness)))
     )
-    return Method(tuple(phase.published for phase in phases), update, bound, problem.dim, problem.n)
+    published = tuple(phase.published for phase in phases)
+    return Method(published, update, bound, problem.dim, problem.n, arrays_of(problem))
 
 
 class Sites:

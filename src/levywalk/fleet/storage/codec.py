@@ -37,6 +37,7 @@ from levywalk.fleet.protocol.records import (
     Own,
     RegisterValue,
 )
+from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.tensors import Malformed, Tensor
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.storage.field_kinds import (
@@ -156,8 +157,12 @@ SLOTS: dict[str, tuple[type, ...]] = {
 LINES: tuple[type, ...] = (Visit, Archived, Began)
 
 
-def encode(value: object, put: Put = _all_inline) -> bytes:
+def encode(
+    value: object, put: Put = _all_inline, schema: TensorSchema | None = None
+) -> bytes:
     """Return a value as bytes. What `decode` would refuse cannot be written.
+
+    ``schema`` is that of models that are several named arrays.
 
     Examples
     --------
@@ -167,7 +172,7 @@ def encode(value: object, put: Put = _all_inline) -> bytes:
     number = _NUMBERS.get(type(value))
     if number is None:
         raise Malformed(f"a value that cannot be written: {value!r}")
-    out = FieldWriter(put)
+    out = FieldWriter(put, schema)
     out.parts.append(_PREFIX.pack(FORMAT, number))
     _KINDS[number][1].write(out, value)
     return b"".join(out.parts)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from levywalk.arrays import AnyArray
+from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.tensors import Incoming, Malformed, Tensor, check_writable
 from levywalk.fleet.storage.limits import Limits
 
@@ -36,9 +37,9 @@ class Get(Protocol):
 class FieldWriter:
     """The bytes that are written so far."""
 
-    def __init__(self, put: Put) -> None:
+    def __init__(self, put: Put, schema: TensorSchema | None = None) -> None:
         self.parts: list[bytes | memoryview] = []
-        self.put = put
+        self.put, self.schema = put, schema
 
 
 class FieldReader:
@@ -273,7 +274,9 @@ class ArrayField:
         """Write a value."""
         check_writable(self.name, value, self.itemsize)
         tensor = Tensor(
-            self.name, np.ascontiguousarray(value) if not value.flags.c_contiguous else value
+            self.name,
+            np.ascontiguousarray(value) if not value.flags.c_contiguous else value,
+            out.schema if self.itemsize == 8 else None,
         )
         address = out.put(tensor)
         if address is None:
@@ -295,7 +298,10 @@ class ArrayField:
             raise Malformed("it ends early")
         limits = source.limits
         most = limits.dim if self.itemsize == 8 else limits.memory
-        incoming = Incoming(self.name, size, most, hashed=False, itemsize=self.itemsize)
+        schema = limits.schema if self.itemsize == 8 else None
+        incoming = Incoming(
+            self.name, size, most, hashed=False, itemsize=self.itemsize, schema=schema
+        )
         incoming.take(source.take(size))
         return incoming.done()
 

@@ -286,7 +286,7 @@ class StoreReader:
                 if name == "memory":
                     incoming = Incoming(name, size, self.limits.memory, itemsize=1)
                 else:
-                    incoming = Incoming(name, size, self.limits.dim)
+                    incoming = Incoming(name, size, self.limits.dim, schema=self.limits.schema)
                 while chunk := file.read(CHUNK):
                     incoming.take(chunk)
                 return incoming.done(address)
