@@ -25,7 +25,7 @@ from levywalk.problem.losses import (
     SquaredErrors,
     check_loss,
 )
-from levywalk.problem.problem import IDLE
+from levywalk.problem.problem import IDLE, fewest_nodes
 from levywalk.problem.samples import clean_features, clean_nodes, clean_targets, read_only
 from levywalk.problem.spectra import gram_extremes, node_traces
 from levywalk.remedy import typed
@@ -144,7 +144,7 @@ class GeneralizedLinear:
                 order = np.argsort(node, kind="stable")
                 self.sorted_features = read_only(self.features[order])
                 self.sorted_targets = read_only(self.targets[order])
-        if self.n < 2:
+        if self.n < fewest_nodes():
             raise InvalidData(f"node must name at least 2 nodes, got {self.n}; see partition()")
 
     def _number(self, v: int) -> int:

@@ -142,7 +142,9 @@ class FlatProblem:
     def __init__(self, problem: Any) -> None:
         self.named = problem
         self.arrays = ModelArrays(problem.model_arrays, getattr(problem, "model_dtype", "float64"))
-        self.n, self.dim, self.smoothness = problem.n, self.arrays.dim, problem.smoothness
+        self.n, self.dim = problem.n, self.arrays.dim
+        if hasattr(problem, "smoothness"):
+            self.smoothness = problem.smoothness
         self.holders = getattr(problem, "holders", None)
         optimum = getattr(problem, "optimum", None)
         self.optimum = None if optimum is None else self.arrays.pack(optimum)

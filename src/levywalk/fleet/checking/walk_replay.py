@@ -38,7 +38,7 @@ def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
         i, word = fleet.index(v), partial(fleet.key(v).word, t)
         gradient = published.update.gradient(fleet.problem, i, x, word)
         scaled = here.bound.weights[i] * gradient
-        moved = x - step_size * scaled
+        moved = rounded(fleet, x - step_size * scaled)
         if not np.isfinite(moved).all():
             diverged = t
             break
@@ -50,6 +50,12 @@ def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
         raise Violation(
             "I7", f"the model is {found}, the replay of its walk gives {(x, switched, diverged)}"
         )
+
+
+def rounded(fleet: Fleet, model: Floats) -> Floats:
+    """Return a model as its own types hold it, such as float32."""
+    arrays = fleet.published.method.arrays
+    return model if arrays is None else arrays.rounded(model)
 
 
 def check_memory_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
@@ -88,6 +94,7 @@ def check_memory_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
             moved = x - size * direction
         else:
             moved = update.apply(x, *given, size, words)
+        moved = rounded(fleet, moved)
             direction = (x - moved) / size
         if not np.isfinite(moved).all():
             break

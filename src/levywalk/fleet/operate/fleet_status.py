@@ -8,6 +8,7 @@ same, except for what is only in memory: the rate, the loss, and what the node w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean, median
@@ -40,6 +41,12 @@ class NodeView(NamedTuple):
     last: Visit | None  # the last line of its log
     error: str | None  # why its disk cannot be read
     name: str | None = None  # in the network file
+    measured: dict[str, float] = {}  # noqa: RUF012  # the last metrics in its log
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Its metrics of the last model that it received, or the last ones in its log."""
+        return dict(self.about.get("metrics") or self.measured)
 
     @property
     def tokens(self) -> list[dict[str, Any]]:
@@ -70,18 +77,38 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
             pid = running(file.state)  # it may just have ended
     about = describe(Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
     lines: tuple[Archived | Began, ...] = ()
-    last, error = None, None
+    last, error, measured = None, None, {}
     try:
         if (file.state / "state.db").exists():
             with StoreReader(file.state, manifest.digest, limits=manifest.limits) as reading:
                 lines = tuple(reading.without_visits())
                 last = reading.last_visit()
+                measured = _measured(reading, manifest)
                 disk = reading.load() if answer is None else None
                 about = about if disk is None else describe(disk)
     except NodeStoreError as damage:
         error = str(damage)
     known = about if answer is None else answer
-    return NodeView(file.id, pid, answer is not None, known, lines, last, error, file.name)
+    return NodeView(
+        file.id, pid, answer is not None, known, lines, last, error, file.name, measured
+    )
+
+
+def _measured(reading: StoreReader, manifest: Manifest) -> dict[str, float]:
+    """Return the last metrics in a node's log, by name."""
+    if manifest.code is None or not manifest.code.metrics:
+        return {}
+    last = reading.last_measured()
+    if last is None or len(last.values) != len(manifest.code.metrics):
+        return {}
+    named = zip(manifest.code.metrics, last.values, strict=True)
+    return {name: value for name, value in named if math.isfinite(value)}
+
+
+def _mean_metrics(views: Sequence[NodeView]) -> dict[str, float]:
+    """Return the mean over the nodes of each metric, as far as nodes have one."""
+    names = dict.fromkeys(name for one in views for name in one.metrics)
+    return {name: fmean(one.metrics[name] for one in views if name in one.metrics) for name in names}
 
 
 def fleet_status(views: Sequence[NodeView], manifest: Manifest, *, begun: bool) -> dict[str, Any]:
@@ -109,6 +136,7 @@ def fleet_status(views: Sequence[NodeView], manifest: Manifest, *, begun: bool) 
         "lost_updates": lost_updates(views),
         "hops_per_second": None if not rates or finals else median(rates),
         "loss": fmean(losses) if losses else None,
+        "metrics": _mean_metrics(views),
         "waits": list(_waits(views, manifest, None if finals else holder, begun=begun)),
         "nodes_up": len(up),
         "nodes_down": len(views) - len(up),
@@ -137,6 +165,7 @@ def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, A
         "edges": {u: edge | {"why": edge.get("why", "")} for u, edge in edges.items()},
         "hops_per_second": about.get("hops_per_second"),
         "loss": None if loss is None else loss["value"],
+        "metrics": one.metrics,
         "waits": about.get("waits"),
         "expires": about.get("expires"),
         "version": about.get("version"),

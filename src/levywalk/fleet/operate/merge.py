@@ -9,7 +9,7 @@ logs are lost, and are counted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,10 +19,11 @@ from levywalk.arrays import Floats, Ints
 from levywalk.engine.measure import Measure, loss_nodes
 from levywalk.engine.standings import Standings
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.protocol.node_step import PublishedWalk, Visit
+from levywalk.fleet.protocol.node_step import Measured, PublishedWalk, Visit
 from levywalk.fleet.protocol.records import Archived, Began, Line
 from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.built import BuiltProblem
 from levywalk.trace import Trace
 from levywalk.trace.provenance import told
 
@@ -196,7 +197,7 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
     hops, transfers, small = counts
     errors = _errors(measure, kept, hops, transfers)
     bound = fleet.design.phases[0].bind(fleet.network, problem)
-    return Trace(
+    found = Trace(
         step=np.array([line.step for line in lines]),
         distance2=errors[:, 0],
         excess_loss=errors[:, 1],
@@ -217,6 +218,33 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
         | {"loss": measure.describe()},
         node_names=fleet.network.given_names,
     )
+    return with_metrics(found, _metrics(kept, logs, fleet))
+
+
+def _metrics(
+    kept: list[tuple[int, Visit]], logs: Logs, fleet: Fleet
+) -> dict[str, Floats]:
+    """Return the metrics at the checkpoints, (1, checkpoints) each: what the node that held the
+    model has measured on its own held-out data.
+    """
+    if not isinstance(fleet.problem, BuiltProblem) or not fleet.problem.code.metrics:
+        return {}
+    names = fleet.problem.code.metrics
+    told = {
+        (v, Epoch(*line.token_epoch), line.step): line.values
+        for v, line in _lines(logs)
+        if isinstance(line, Measured) and len(line.values) == len(names)
+    }
+    none = (np.nan,) * len(names)
+    rows = [told.get((v, Epoch(*line.token_epoch), line.step), none) for v, line in kept]
+    return {name: np.array([[row[i] for row in rows]]) for i, name in enumerate(names)}
+
+
+def with_metrics(trace: Trace, metrics: dict[str, Floats]) -> Trace:
+    """Return the trace with metrics, where traces have them."""
+    if not metrics or not any(entry.name == "metrics" for entry in fields(trace)):
+        return trace
+    return replace(trace, metrics=metrics)  # type: ignore[call-arg]
 
 
 def _errors(measure: Measure, kept: list[tuple[int, Visit]], hops: Ints, transfers: Ints) -> Floats:

@@ -1,5 +1,5 @@
-"""What a node has seen of the walk: when the token was here, how fast it moves, and the loss of the
-model.
+"""What a node has seen of the walk: when the token was here, how fast it moves, and the loss and the
+metrics of the model.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from levywalk.fleet.protocol.records import Disk, HeldStatus
 from levywalk.fleet.protocol.token import Token
+from levywalk.fleet.setup.built import OwnMetrics
 from levywalk.problem import Problem
 
 _WINDOW = 30.0  # seconds over which hand-offs are counted
@@ -19,8 +20,10 @@ _WINDOW = 30.0  # seconds over which hand-offs are counted
 class Sightings:
     """The visits of the token at one node, as far as the running process has seen them."""
 
-    def __init__(self, disk: Disk, problem: Problem | None) -> None:
-        self.problem = problem
+    def __init__(
+        self, disk: Disk, problem: Problem | None, metrics: OwnMetrics | None = None
+    ) -> None:
+        self.problem, self._metrics = problem, metrics
         self.visits: deque[tuple[float, int]] = (
             deque()
         )  # when the token was here, and its transfers
@@ -67,3 +70,16 @@ class Sightings:
             return None
         value = float(self.problem.local_loss(0, self.taken.model))
         return {"step": self.taken.step, "value": value} if math.isfinite(value) else None
+
+    def metrics(self) -> dict[str, float]:
+        """Return this node's metrics of the last model that it received, on what it has held out;
+        empty if there are none.
+        """
+        if self.taken is None or self._metrics is None:
+            return {}
+        values = self._metrics(self.taken.model)
+        return {
+            name: value
+            for name, value in zip(self._metrics.names, values, strict=True)
+            if math.isfinite(value)
+        }

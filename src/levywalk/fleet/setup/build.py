@@ -19,6 +19,7 @@ from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Token
 from levywalk.network import Network
 from levywalk.problem import Problem
+from levywalk.problem.named import flat_model, flat_problem
 from levywalk.schedule import Schedule
 from levywalk.walks import Walk, nodes_with_data
 
@@ -73,6 +74,7 @@ class Fleet:
 
         The arguments are those of `levywalk.run`; ``more`` are those of `PublishedWalk.of`.
         """
+        problem, x0 = flat_problem(problem), flat_model(flat_problem(problem), x0)
         published = PublishedWalk.of(
             network, problem, design, steps=steps, step_size=step_size, **more
         )
@@ -80,6 +82,8 @@ class Fleet:
         begin = start_nodes(
             start, design, network, problem, phases[0].bound, keys(seed, Domain.START, range(1))
         )
+        if x0 is None:
+            x0 = getattr(problem, "x0", None)
         first = np.zeros(problem.dim) if x0 is None else np.array(x0, dtype=np.float64)
         return cls(
             network,

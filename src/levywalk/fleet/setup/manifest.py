@@ -13,6 +13,7 @@ import json
 import math
 import secrets
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +24,17 @@ from levywalk.arrays import Floats
 from levywalk.draws import VERSION as DRAWS_VERSION
 from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.protocol.node_step import STOPS, PublishedWalk
+from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import Token
+from levywalk.fleet.setup.built import is_vector
 from levywalk.fleet.setup.fields import Fields, read_bytes
+from levywalk.fleet.setup.first_model import read_first_model
 from levywalk.fleet.setup.manifest_content import FORMAT, check_real, content_of, memory_schema
+from levywalk.fleet.setup.model_code import ModelCode
 from levywalk.fleet.storage.limits import Limits
 from levywalk.problem.losses import Loss
+from levywalk.problem.named import DTYPES, ModelArrays
 from levywalk.registry import from_dict, to_dict
 from levywalk.schedule import is_schedule
 from levywalk.step import Method, PublishedPhase
@@ -49,6 +55,7 @@ _MOST_SEED = 2**128
 
 _MOST_DEPTH = 8  # tables within tables in a recipe
 _SHOWN = 300  # characters of a recipe in an error
+_LONGEST_NAME = 255  # of an array
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,12 @@ class Manifest:
         The node where the walk starts.
     idle
         The nodes without data, in ascending order.
+    loss, ridge, x0
+        The loss of a sample, the ridge and the first model; loss and x0 are None if ``code`` is
+        given.
+    code, first
+        The file from which each node builds a problem of a user's own, and the hash of the first
+        model; None for a loss of the package.
 
     Examples
     --------
@@ -91,17 +104,19 @@ class Manifest:
     network: str
     nodes: int
     self_loops: str
-    loss: Loss = field(compare=False)  # its recipe is part of the text
+    loss: Loss | None = field(compare=False)  # its recipe is part of the text
     ridge: float
     mean_smoothness: float
     design: Walk
     published: PublishedWalk
     start: int
-    x0: Floats = field(repr=False, compare=False)
+    x0: Floats | None = field(repr=False, compare=False)
     seed: int
     shared: bool
     terms: HandOffTerms
     idle: tuple[int, ...] = ()
+    code: ModelCode | None = None
+    first: str | None = None
 
     @classmethod
     def of(cls, fleet: Fleet, *, name: str = "fleet", run: str | None = None) -> Manifest:
@@ -136,17 +151,35 @@ class Manifest:
 
     @property
     def n_features(self) -> int:
-        """The number of features of a sample."""
+        """The number of features of a sample, for a loss of the package."""
+        assert self.loss is not None
         return self.published.dim // self.loss.n_outputs
 
-    @property
+    @cached_property
+    def schema(self) -> TensorSchema | None:
+        """How the arrays of a model are written; None if it is one vector of float64."""
+        arrays = self.published.method.arrays
+        return None if arrays is None else TensorSchema(arrays)
+
+    @cached_property
     def limits(self) -> Limits:
         """The sizes that a message may have."""
-        return Limits(self.published.dim, len(self.published.phases), self.published.memory_bytes)
+        published = self.published
+        return Limits(
+            published.dim, len(published.phases), published.memory_bytes, self.schema
+        )
+
+    def first_model(self, folder: Path) -> Floats:
+        """Return the first model; that of a user's own problem is in a file in the folder."""
+        if self.x0 is not None:
+            return self.x0
+        assert self.first is not None
+        return read_first_model(folder, self.first, self.published.dim, self.schema)
 
     @property
     def first_token(self) -> Token:
-        """The token before step 0."""
+        """The token before step 0, if the manifest itself has the first model."""
+        assert self.x0 is not None
         return self.published.first_token(self.x0)
 
     @property
@@ -201,11 +234,11 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
     network = top.table("network", needed=("name", "nodes", "self_loops"), optional=("idle",))
     nodes = network.integer("nodes", low=2, high=_MOST_NODES)
     idle = _idle(network, nodes)
-    problem = top.table("problem", needed=("loss", "ridge", "mean_smoothness"))
-    dim, x0 = _model(top)
+    problem, code = _problem(top)
+    dim, x0, arrays, first = _model(top) if code is None else _named_model(top)
     design, update = _methods(top)
     phases = _phases(top, design)
-    published, start = _walk(top, design, update, dim, phases, nodes, idle)
+    published, start = _walk(top, design, update, (dim, arrays), phases, nodes, idle)
     draws = top.table("draws", needed=("version", "seed", "shared_key"))
     if draws.integer("version", low=0, high=_MOST_SEED) != DRAWS_VERSION:
         raise draws.bad(
@@ -218,8 +251,8 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         network.text("name"),
         nodes,
         network.choice("self_loops", SELF_LOOPS),
-        _recipe(problem, "loss", "loss"),
-        problem.number("ridge", low=0.0),
+        None if code is not None else _recipe(problem, "loss", "loss"),
+        0.0 if code is not None else problem.number("ridge", low=0.0),
         problem.number("mean_smoothness", low=0.0, low_open=True),
         design,
         published,
@@ -229,6 +262,8 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         draws.flag("shared_key"),
         _terms(top, hashlib.sha256(text).digest()),
         idle,
+        code,
+        first,
     )
 
 
@@ -264,7 +299,42 @@ def _loaded(text: bytes, source: str) -> Any:
         ) from None
 
 
-def _model(top: Fields) -> tuple[int, Floats]:
+def _problem(top: Fields) -> tuple[Fields, ModelCode | None]:
+    """Return the table of the problem, and the code that builds it if it is a user's own."""
+    given = top.values["problem"]
+    if not isinstance(given, dict) or "code" not in given:
+        return top.table("problem", needed=("loss", "ridge", "mean_smoothness")), None
+    problem = top.table("problem", needed=("code", "mean_smoothness"))
+    keys = ("file", "function", "sha256", "sample", "metrics")
+    return problem, ModelCode.parsed(problem.table("code", needed=keys))
+
+
+def _named_model(top: Fields) -> tuple[int, None, ModelArrays | None, str]:
+    """Return the arrays of a user's own model; None if it is one vector of float64."""
+    model = top.table("model", needed=("arrays", "x0"))
+    first = model.text("x0", most=64)
+    if len(first) != 64 or set(first) - set("0123456789abcdef"):
+        raise model.bad("x0", "64 hexadecimal digits, the hash of the first model")
+    shapes: dict[str, tuple[int, ...]] = {}
+    types: dict[str, str] = {}
+    for table in model.tables("arrays", needed=("name", "dtype", "shape")):
+        name, shape = table.text("name", most=_LONGEST_NAME), table.values["shape"]
+        types[name] = table.choice("dtype", DTYPES)
+        fine = isinstance(shape, list) and len(shape) <= _MOST_DEPTH
+        if not fine or not all(type(one) is int and 1 <= one <= _MOST_DIM for one in shape):
+            raise table.bad("shape", f"a list of at most {_MOST_DEPTH} lengths of at least 1")
+        if name in shapes:
+            raise table.bad("name", "different from the names of all other arrays")
+        shapes[name] = tuple(shape)
+    if not shapes:
+        raise model.bad("arrays", "a list of at least one table")
+    arrays: ModelArrays = top.make(ModelArrays, shapes, types)
+    if arrays.dim > _MOST_DIM:
+        raise model.bad("arrays", f"at most {_MOST_DIM} numbers in all")
+    return arrays.dim, None, None if is_vector(arrays) else arrays, first
+
+
+def _model(top: Fields) -> tuple[int, Floats, None, None]:
     model = top.table("model", needed=("dtype", "shape", "x0"))
     model.choice("dtype", ("float64",))
     shape = model.values["shape"]
@@ -277,7 +347,7 @@ def _model(top: Fields) -> tuple[int, Floats]:
         raise model.bad("shape", f"a list of one number from 1 to {_MOST_DIM}")
     dim: int = shape[0]
     if "x0" not in model:
-        return dim, np.zeros(dim)
+        return dim, np.zeros(dim), None, None
     numbers = model.values["x0"]
     if (
         not isinstance(numbers, list)
@@ -288,7 +358,7 @@ def _model(top: Fields) -> tuple[int, Floats]:
     x0 = np.array(numbers)
     if not np.isfinite(x0).all():
         raise model.bad("x0", "finite numbers")
-    return dim, x0
+    return dim, x0, None, None
 
 
 def _methods(top: Fields) -> tuple[Walk, Update]:
@@ -368,7 +438,7 @@ def _walk(
     top: Fields,
     design: Walk,
     update: Update,
-    dim: int,
+    model: tuple[int, ModelArrays | None],
     phases: tuple[PublishedPhase, ...],
     nodes: int,
     idle: tuple[int, ...],
@@ -393,7 +463,8 @@ def _walk(
     if design.detector is not None and stop == "detector":
         raise walk.bad("stop", "steps for a switching design: its detector tells when to switch")
     every = walk.integer("record_every", low=1, high=_MOST_STEPS)
-    method = Method(phases, update, detector, dim, nodes - len(idle))
+    dim, arrays = model
+    method = Method(phases, update, detector, dim, nodes - len(idle), arrays)
     published = PublishedWalk(method, steps, stop, every, len(idle))
     top.tables("memory", needed=("name", "dtype", "shape"))
     if top.values["memory"] != memory_schema(published):

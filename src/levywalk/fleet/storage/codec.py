@@ -24,7 +24,7 @@ import numpy as np
 
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.messages import Certificate
-from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
     Archived,
     Began,
@@ -58,6 +58,7 @@ from levywalk.fleet.storage.field_kinds import (
     Put,
     RecordField,
     ScoresField,
+    ValuesField,
 )
 from levywalk.fleet.storage.limits import ANY, Limits
 
@@ -142,6 +143,7 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
     ),
     17: (Archived, RecordField(Archived, _TOKEN, ChoiceField(_OVERTAKEN), _EPOCH, COUNT)),
     18: (Began, RecordField(Began, _EPOCH, _EPOCH, COUNT)),
+    19: (Measured, RecordField(Measured, _EPOCH, COUNT, ValuesField())),
 }
 _NUMBERS = {type_: number for number, (type_, _) in _KINDS.items()}
 _PREFIX = struct.Struct("<BB")
@@ -154,7 +156,7 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "guarded": (Guarded, NoneType),
     "final": (Token, NoneType),
 }
-LINES: tuple[type, ...] = (Visit, Archived, Began)
+LINES: tuple[type, ...] = (Visit, Archived, Began, Measured)
 
 
 def encode(

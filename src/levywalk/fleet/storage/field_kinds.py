@@ -18,6 +18,7 @@ from levywalk.fleet.protocol.tensors import Incoming, Malformed, Tensor, check_w
 from levywalk.fleet.storage.limits import Limits
 
 _MOST_SCORES = 16
+_MOST_VALUES = 32
 
 
 class Put(Protocol):
@@ -262,6 +263,33 @@ class ScoresField:
         for score in scores:
             SCORE.check(score)
         return scores
+
+
+class ValuesField:
+    """A few numbers, each finite or NaN."""
+
+    def write(self, out: FieldWriter, value: tuple[float, ...]) -> None:
+        """Write a value."""
+        _check_values(value)
+        numbers = [math.nan if one != one else one for one in value]  # one encoding of NaN
+        out.parts += [_BYTE.pack(len(value)), struct.pack(f"<{len(value)}d", *numbers)]
+
+    def read(self, source: FieldReader) -> tuple[float, ...]:
+        """Read a value."""
+        (count,) = source.numbers(_BYTE)
+        kind = struct.Struct(f"<{count}d")
+        start = source.at
+        values = source.numbers(kind)
+        _check_values(values)
+        plain = kind.pack(*(math.nan if one != one else one for one in values))
+        if plain != source.data[start : source.at]:
+            raise Malformed("NaN is written in another way than usual")
+        return values
+
+
+def _check_values(values: tuple[float, ...]) -> None:
+    if len(values) > _MOST_VALUES or any(math.isinf(one) for one in values):
+        raise Malformed(f"at most {_MOST_VALUES} numbers that are not infinite, got {values!r}")
 
 
 class ArrayField:

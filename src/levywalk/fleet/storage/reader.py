@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from levywalk.arrays import AnyArray
-from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, Line
 from levywalk.fleet.protocol.tensors import CHUNK, Incoming, Malformed
 from levywalk.fleet.storage.codec import SLOTS, decode_line, decode_slot
@@ -22,7 +22,8 @@ SCHEMA = 1
 APPLICATION = 0x6C77666C  # the application id of our databases
 NEEDED = ("known", "own", "edges")
 _PAGE = 1000  # lines read at once, so that a reader never blocks the node
-_VISIT = b"\x10"  # the second byte of a visit, as `codec` numbers it
+# The second bytes of visits and of their metrics, as `codec` numbers them.
+_VISIT, _MEASURED = b"\x10", b"\x13"
 
 
 class StoredRow(NamedTuple):
@@ -151,12 +152,23 @@ class StoreReader:
         Visits, which are most lines, are not read.
         """
         found = self._rows(
-            "SELECT number, value, models, sum FROM lines WHERE substr(value, 2, 1) <> ? ORDER BY "
-            "number",
+            "SELECT number, value, models, sum FROM lines WHERE substr(value, 2, 1) NOT IN (?, ?) "
+            "ORDER BY number",
             _VISIT,
+            _MEASURED,
         )
         for row in self._sealed("lines", found):
             yield self._line(row)
+
+    def last_measured(self) -> Measured | None:
+        """Return the last metrics in the log."""
+        found = self._rows(
+            "SELECT number, value, models, sum FROM lines WHERE substr(value, 2, 1) = ? "
+            "ORDER BY number DESC LIMIT 1",
+            _MEASURED,
+        )
+        lines = [self._line(row) for row in self._sealed("lines", found)]
+        return lines[0] if lines else None
 
     def last_visit(self) -> Visit | None:
         """Return the last line of the log if it is a visit; at the end of the walk it is."""
