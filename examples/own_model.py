@@ -25,7 +25,8 @@ class Network:
         "output.weight": (HIDDEN, CLASSES),
         "output.bias": (CLASSES,),
     }
-    model_dtype = "float32"  # of the arrays here, on the wire and on disk
+    dtype = "float32"  # of the arrays, also on the wire and on disk
+    has_smoothness = False  # so only walks that need no L_v, such as unif_rw, or with --scores
 
     def __init__(self, features, targets, node=None):
         features = np.asarray(features, np.float32) / 16.0

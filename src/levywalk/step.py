@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -38,7 +38,6 @@ from levywalk.memory import (
     token_arrays,
     token_bytes,
 )
-from levywalk.problem.named import ModelArrays
 from levywalk.schedule import Constant, Schedule, schedule_values
 from levywalk.updates import LocalData, Update
 from levywalk.walks import (
@@ -175,7 +174,7 @@ class Method:
     detector: BoundDetector | None
     dim: int
     n: int
-    arrays: ModelArrays | None = None  # of a model that is named arrays
+    itemsize: int = 8  # bytes of a number of the model
 
     @cached_property
     def token_memory(self) -> dict[str, Kind]:
@@ -183,7 +182,8 @@ class Method:
         found = _prefixed(UPDATE, self.update.token_memory)
         for prefix, phase in zip(WALKS, self.phases, strict=False):
             found |= _prefixed(prefix, phase.walk.token_memory)
-        return found | (_prefixed(DETECTOR, _DETECTOR_MEMORY) if self.detector is not None else {})
+        found |= _prefixed(DETECTOR, _DETECTOR_MEMORY) if self.detector is not None else {}
+        return _as_the_model(found, self.itemsize)
 
     @cached_property
     def node_memory(self) -> dict[str, Kind]:
@@ -191,13 +191,12 @@ class Method:
         found = _prefixed(UPDATE, self.update.node_memory)
         for prefix, phase in zip(WALKS, self.phases, strict=False):
             found |= _prefixed(prefix, phase.walk.node_memory)
-        return found
+        return _as_the_model(found, self.itemsize)
 
     @property
     def token_bytes(self) -> int:
         """The number of bytes of a model and the memory that travels with it."""
-        model = 8 * self.dim if self.arrays is None else self.arrays.nbytes
-        return model + token_bytes(self.token_memory, self.dim)
+        return self.itemsize * self.dim + token_bytes(self.token_memory, self.dim)
 
     @property
     def max_hops(self) -> int:
@@ -226,6 +225,18 @@ class Method:
 
 def _prefixed(prefix: str, declared: Mapping[str, Kind]) -> dict[str, Kind]:
     return {prefix + name: kind for name, kind in declared.items()}
+
+
+def _as_the_model(declared: dict[str, Kind], itemsize: int) -> dict[str, Kind]:
+    """Return a declaration in which what is like the model has the model's type, float32 say."""
+    if itemsize == 8:
+        return declared
+    return {
+        name: replace(kind, dtype=np.float32)
+        if isinstance(kind, Like) and kind.dtype == np.float64
+        else kind
+        for name, kind in declared.items()
+    }
 
 
 class Travelling(NamedTuple):
@@ -370,8 +381,7 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
             raise InvalidParameter(
                 f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}"
             )
-        if method.arrays is not None:
-            changed = method.arrays.rounded(changed)
+        changed = changed.astype(x.dtype, copy=False)  # a float32 model stays one
         if not _all_finite(changed):
             return token._replace(step=t + 1, diverged_at=t, passes=0)
         switched_at = token.switched_at

@@ -5,6 +5,7 @@ The kernels, the reference backend and the fleet all start from the result.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,7 @@ import numpy as np
 from levywalk.arrays import Floats, Ints
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import Problem
-from levywalk.problem.named import arrays_of
+from levywalk.problem import Problem, known_smoothness, model_type
 from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
 from levywalk.step import Method, PublishedPhase, Site
 from levywalk.updates import LocalData, Update, as_step_size, as_update, check_update
@@ -60,17 +60,29 @@ def bind_phases(
     if not isinstance(walk, Walk):
         raise InvalidParameter(f"design must be a Walk such as lw.mhlj(), got {walk!r}")
     bounds = [part.bind(network, problem) for part in walk.phases]
-    first = as_step_size(step_size, update.default_step_size(bounds[0].largest, problem))
+    first = as_step_size(step_size, _theory(step_size, update, bounds[0], problem))
     phases = [BoundPhase(bounds[0], PublishedPhase(bounds[0].walk, bounds[0].mean_score, first))]
     for then in bounds[1:]:
         second = getattr(walk, "step_size", "auto")
         if second == "auto":
             published = PublishedPhase(then.walk, then.mean_score, first, most=1.0 / then.largest)
         else:
-            size = as_step_size(second, update.default_step_size(then.largest, problem))
+            size = as_step_size(second, _theory(second, update, then, problem))
             published = PublishedPhase(then.walk, then.mean_score, size, scaled=False)
         phases.append(BoundPhase(then, published))
     return tuple(phases)
+
+
+def _theory(step_size: Any, update: Update, bound: Bound, problem: Problem) -> float:
+    """Return the value of "theory"; a problem without smoothness constants has none."""
+    if known_smoothness(problem) is not None:
+        return update.default_step_size(bound.largest, problem)
+    if isinstance(step_size, str) and step_size == "theory":
+        raise InvalidParameter(
+            "step_size='theory' needs the smoothness L_v, which this problem does not know; "
+            "give a number such as 0.1, or the problem smoothness='hessian'"
+        )
+    return math.nan
 
 
 def method_of(
@@ -81,7 +93,7 @@ def method_of(
         None if detector is None else detector.bind(problem.dim, float(np.mean(problem.smoothness)))
     )
     published = tuple(phase.published for phase in phases)
-    return Method(published, update, bound, problem.dim, problem.n, arrays_of(problem))
+    return Method(published, update, bound, problem.dim, problem.n, model_type(problem).itemsize)
 
 
 class Sites:

@@ -18,7 +18,7 @@ from levywalk.engine.measure import loss_nodes
 from levywalk.engine.run_state import RunPlan
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import Problem
+from levywalk.problem import Problem, first_model
 from levywalk.remedy import typed
 from levywalk.room import require_room
 from levywalk.schedule import Schedule
@@ -143,7 +143,7 @@ def prepare(
     return Job(
         plan,
         start_nodes(start, design, network, problem, phases[0].bound, start_keys),
-        _first_model(x0, replicas, problem.dim),
+        _first_model(x0, replicas, problem),
         checkpoints,
         threads_for(threads, steps * replicas),
         choose_backend(backend, plan),
@@ -272,9 +272,10 @@ def _start_law(
     return stationary(transition(network, problem, first))
 
 
-def _first_model(x0: Any, replicas: int, dim: int) -> Floats:
+def _first_model(x0: Any, replicas: int, problem: Problem) -> Floats:
+    dim = problem.dim
     if x0 is None:
-        return np.zeros(dim)
+        return first_model(problem)
     try:
         clean = np.array(x0, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

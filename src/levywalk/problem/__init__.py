@@ -7,7 +7,16 @@ from levywalk.problem.least_squares import LeastSquares
 from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.logistic import Logistic
 from levywalk.problem.partition import partition
-from levywalk.problem.problem import Problem, check_problem, holders_of, optimum_of
+from levywalk.problem.problem import (
+    Problem,
+    check_problem,
+    first_model,
+    has_samples,
+    holders_of,
+    known_smoothness,
+    model_type,
+    optimum_of,
+)
 from levywalk.problem.ready_made import Huber, Poisson, Quantile, SquaredHinge, problem_of
 from levywalk.problem.shortcuts import (
     follows_its_loss,
@@ -32,7 +41,9 @@ __all__ = [
     "SquaredHinge",
     "SyntheticLeastSquares",
     "check_problem",
+    "first_model",
     "follows_its_loss",
+    "has_samples",
     "heterogeneous",
     "holders_of",
     "homogeneous",
@@ -40,7 +51,9 @@ __all__ = [
     "is_logistic_regression",
     "is_quadratic",
     "is_squared",
+    "known_smoothness",
     "load_dataset",
+    "model_type",
     "optimum_of",
     "partition",
     "problem_of",

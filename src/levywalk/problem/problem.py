@@ -11,7 +11,7 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.arrays import Floats, Ints
-from levywalk.errors import InvalidData
+from levywalk.errors import InvalidData, LevywalkError
 
 IDLE = ("error", "pass")  # what becomes of nodes without data
 _FEWEST: ContextVar[int] = ContextVar("fewest nodes of a problem", default=2)
@@ -27,6 +27,11 @@ class Problem(Protocol):
     measure the error, see `optimum_of`. So is a seventh, ``holders``: if some nodes of the network
     hold no data, the problem's nodes 0 to n-1 are the others, and ``holders`` has their numbers in
     the network, in ascending order, see `holders_of`.
+
+    A problem may say ``has_smoothness = False``: then walks that need no L_v can use it. It may
+    have a first model of its own, ``x0`` (zeros otherwise), and a type of its models, ``dtype``
+    (float64 otherwise). With ``sample_count(v)``, and ``local_gradient(v, x, samples=positions)``,
+    updates can draw minibatches.
 
     Examples
     --------
@@ -130,6 +135,65 @@ def holders_of(problem: Problem) -> Ints | None:
     return clean.astype(np.int64, copy=False)
 
 
+def known_smoothness(problem: Problem) -> Floats | None:
+    """Return the smoothness constants, or None if the problem says that it has none.
+
+    Examples
+    --------
+    >>> from levywalk.problem import LeastSquares
+    >>> known_smoothness(LeastSquares([[1.0], [2.0]], [0.0, 2.0]))
+    array([2., 8.])
+    """
+    if not getattr(problem, "has_smoothness", True):
+        return None
+    try:
+        return np.asarray(problem.smoothness, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, LevywalkError):
+            raise
+        raise InvalidData(
+            f"problem.smoothness must be an array of {problem.n} numbers, got "
+            f"{problem.smoothness!r}"
+        ) from None
+
+
+def first_model(problem: Problem) -> Floats:
+    """Return the first model of a walk: the problem's own ``x0``, or zeros.
+
+    Examples
+    --------
+    >>> from levywalk.problem import LeastSquares
+    >>> first_model(LeastSquares([[1.0], [1.0]], [0.0, 2.0]))
+    array([0.])
+    """
+    x0 = getattr(problem, "x0", None)
+    return np.zeros(problem.dim) if x0 is None else _vector("problem.x0", x0, problem.dim)
+
+
+def model_type(problem: Problem) -> np.dtype[Any]:
+    """Return the type of a model's numbers: float64 unless the problem has another.
+
+    Examples
+    --------
+    >>> from levywalk.problem import LeastSquares
+    >>> model_type(LeastSquares([[1.0], [1.0]], [0.0, 2.0]))
+    dtype('float64')
+    """
+    return np.dtype(getattr(problem, "dtype", np.float64))
+
+
+def has_samples(problem: Problem) -> bool:
+    """Return whether minibatches can be drawn from the problem's samples.
+
+    Examples
+    --------
+    >>> from levywalk.problem import LeastSquares
+    >>> has_samples(LeastSquares([[1.0], [1.0]], [0.0, 2.0]))
+    True
+    """
+    return callable(getattr(problem, "sample_count", None))
+
+
 def check_problem(problem: Any) -> None:
     """Refuse an object that is not a problem, and name what is missing.
 
@@ -139,7 +203,9 @@ def check_problem(problem: Any) -> None:
     Traceback (most recent call last):
     levywalk.errors.InvalidData: problem (of type object) lacks n, dim, smoothness, ...
     """
-    missing = [name for name in _REQUIRED if not hasattr(problem, name)]
+    known = getattr(problem, "has_smoothness", True)
+    required = [name for name in _REQUIRED if known or name != "smoothness"]
+    missing = [name for name in required if not hasattr(problem, name)]
     if missing:
         raise InvalidData(
             f"problem (of type {type(problem).__name__}) lacks {', '.join(missing)}; "
@@ -152,8 +218,8 @@ def check_problem(problem: Any) -> None:
             )
     n = checks.integer("problem.n", problem.n, low=fewest_nodes())
     dim = checks.integer("problem.dim", problem.dim, low=1)
-    smoothness = _vector("problem.smoothness", problem.smoothness, n)
-    if not (smoothness > 0).all():
+    smoothness = known_smoothness(problem)
+    if smoothness is not None and not (_vector("problem.smoothness", smoothness, n) > 0).all():
         v = int(np.argmin(smoothness > 0))
         raise InvalidData(
             f"problem.smoothness must be above 0 at every node, got {float(smoothness[v])!r} at "

@@ -213,10 +213,10 @@ class Comparison:
 
     def _row(self, name: str) -> dict[str, Any]:
         trace, ranking = self.traces[name], self.ranking
-        size = self.step_size[name]
+        size, largest = self.step_size[name], trace.provenance["largest_weighted_smoothness"]
         row: dict[str, Any] = {
             "step_size": size,
-            "relative_step_size": size * trace.provenance["largest_weighted_smoothness"],
+            "relative_step_size": math.nan if largest is None else size * largest,
         }
         for accuracy in sorted(self.accuracies, reverse=True):
             others = self._other_choices(name) if accuracy == self.accuracy else None

@@ -211,7 +211,8 @@ def _traces(folder: Path, rows: dict[str, dict[str, Any]]) -> dict[str, Trace]:
             raise InvalidTrace(
                 f"{folder}: the trace of {name!r} belongs to another run than {RESULT}; run again"
             )
-        if not _is_number(same[0].provenance.get("largest_weighted_smoothness")):
+        largest = same[0].provenance.get("largest_weighted_smoothness", "")
+        if largest is not None and not _is_number(largest):
             raise InvalidTrace(f"{folder}: the trace of {name!r} has no smoothness; it is damaged")
         traces[name] = same[0]
     return traces

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Iterable
 from typing import Any
@@ -71,5 +72,5 @@ def told(
         "design": design.describe(),
         "update": repr(update),
         "step_size": [repr(step_size) for step_size in step_sizes],
-        "largest_weighted_smoothness": largest,
+        "largest_weighted_smoothness": None if math.isnan(largest) else largest,
     }

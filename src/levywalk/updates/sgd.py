@@ -12,7 +12,7 @@ from levywalk.arrays import Floats
 from levywalk.draws import MINIBATCH, Words, split
 from levywalk.errors import InvalidParameter
 from levywalk.memory import Memory
-from levywalk.problem import GeneralizedLinear, Problem
+from levywalk.problem import Problem, has_samples
 from levywalk.registry import registered
 from levywalk.updates.update import LocalData, Update
 
@@ -44,22 +44,23 @@ class Sgd(Update):
 
     def check(self, problem: Problem) -> None:
         """Refuse minibatches for a problem that has no samples to draw from."""
-        if self.minibatch is not None and not _has_samples(problem):
+        if self.minibatch is not None and not has_samples(problem):
             raise InvalidParameter(
                 f"minibatch must be None for a {type(problem).__name__}: only problems made of "
-                "samples and a loss, such as LeastSquares and Logistic, and problems with "
-                "sample_count(v) and local_gradient(v, x, samples) have samples to draw from"
+                "samples and a loss, "
+                "such as LeastSquares and Logistic, have samples to draw from"
             )
 
     def gradient(self, problem: Problem, v: int, x: Floats, word: Callable[[int], int]) -> Floats:
         """Return ∇f_v(x), or its estimate from a minibatch; ``word`` maps a slot to random bits."""
-        if self.minibatch is None or not _has_samples(problem):
+        if self.minibatch is None or not has_samples(problem):
             return np.asarray(problem.local_gradient(v, x), dtype=np.float64)
         count = problem.sample_count(v)  # type: ignore[attr-defined]
         if count <= self.minibatch:
-            return problem.local_gradient(v, x)
-        samples = [split(word(MINIBATCH + j), count)[0] for j in range(self.minibatch)]
-        return problem.local_gradient(v, x, samples=np.array(samples))  # type: ignore[call-arg]
+            return np.asarray(problem.local_gradient(v, x), dtype=np.float64)
+        samples = np.array([split(word(MINIBATCH + j), count)[0] for j in range(self.minibatch)])
+        drawn = problem.local_gradient(v, x, samples=samples)  # type: ignore[call-arg]
+        return np.asarray(drawn, dtype=np.float64)
 
     def direction(
         self, model: Floats, memory: Memory, local: LocalData, weight: float, words: Words
@@ -67,13 +68,6 @@ class Sgd(Update):
         """Return w(v) ∇f_v(x)."""
         direction: Floats = weight * self.gradient(local.problem, local.index, model, words)
         return direction
-
-
-def _has_samples(problem: Problem) -> bool:
-    """Return whether a node's gradient can be computed from some of its samples."""
-    return isinstance(problem, GeneralizedLinear) or callable(
-        getattr(problem, "sample_count", None)
-    )
 
 
 def sgd(minibatch: int | None = None) -> Sgd:

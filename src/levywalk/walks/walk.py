@@ -17,7 +17,7 @@ from levywalk.arrays import Ints
 from levywalk.draws import Words
 from levywalk.errors import InvalidParameter
 from levywalk.memory import Kind, Memory, check_declaration
-from levywalk.problem import Problem, check_problem, holders_of
+from levywalk.problem import Problem, check_problem, holders_of, known_smoothness
 from levywalk.registry import to_dict
 from levywalk.schedule import Schedule
 from levywalk.walks.bound import Bound
@@ -131,7 +131,9 @@ class Walk(ABC):
         """
         check_fit(network, problem)
         check_walk(self)
-        smoothness = np.asarray(problem.smoothness, dtype=np.float64)
+        smoothness = known_smoothness(problem)
+        if smoothness is None:  # unknown numbers make unknown scores where they are used
+            smoothness = np.full(problem.n, np.nan)
         mean = float(smoothness.mean())
         holders = nodes_with_data(network, problem)
         known = smoothness
@@ -140,6 +142,13 @@ class Walk(ABC):
             known[holders] = smoothness
         target = as_target(self.target)
         scores = np.asarray(target.scores(network.degree, known, mean), dtype=np.float64)
+        if np.isnan(scores).any() and np.isnan(mean):
+            raise InvalidParameter(
+                f"{self.name} needs the smoothness L_v of every node, which this problem does not "
+                "know; give the problem smoothness='hessian' (each node's own estimate at x0), "
+                "'gradient' or one number per node, or use a walk that needs none, such as "
+                "lw.unif_rw()"
+            )
         if scores.shape != (network.n,) or not np.isfinite(scores).all() or (scores <= 0).any():
             raise InvalidParameter(
                 f"target {target!r} must give one positive finite score per node"

@@ -87,7 +87,7 @@ def print_model(folder: Path, problem: BuiltProblem) -> None:
         f"{problem.dim} numbers"
         if arrays is None
         else ", ".join(
-            f"{name} {arrays.dtypes[name]}{list(shape)}" for name, shape in arrays.shapes.items()
+            f"{name} {problem.dtype}{list(shape)}" for name, shape in arrays.shapes.items()
         )
     )
     print(f"Each node builds its model with {code.function} of {code.file}: {named}.")

@@ -242,9 +242,9 @@ def _metrics(
 
 def with_metrics(trace: Trace, metrics: dict[str, Floats]) -> Trace:
     """Return the trace with metrics, where traces have them."""
-    if not metrics or not any(entry.name == "metrics" for entry in fields(trace)):
-        return trace
-    return replace(trace, metrics=metrics)  # type: ignore[call-arg]
+    given: dict[str, Any] = {"metrics": metrics, "metric_step": trace.step}
+    known = {entry.name for entry in fields(trace)}
+    return replace(trace, **{name: value for name, value in given.items() if name in known})
 
 
 def _errors(measure: Measure, kept: list[tuple[int, Visit]], hops: Ints, transfers: Ints) -> Floats:

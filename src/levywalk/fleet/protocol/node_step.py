@@ -292,6 +292,11 @@ class Measured(NamedTuple):
     values: tuple[float, ...]
 
 
+def _as_carried(model: AnyArray) -> Floats:
+    """Return a model as tokens carry it: float64, which holds a float32 without a loss."""
+    return sealed_model(model.astype(np.float64, copy=False))
+
+
 class Neighbour(NamedTuple):
     """What an edge record says about the node at the other end."""
 
@@ -430,7 +435,7 @@ class NodeSite:
             carried = unpacked(token.memory, published.token_memory, method.dim)
         passes = int(carried.pop(PASSES)) if published.idle else 0
         before = Travelling(
-            token.model,
+            token.model if method.itemsize == 8 else token.model.astype(np.float32),
             carried,
             token.step,
             token.hop,
@@ -452,7 +457,7 @@ class NodeSite:
         return (
             token._replace(
                 version=token.version + 1,
-                model=after.model if after.model is token.model else sealed_model(after.model),
+                model=token.model if after.model is before.model else _as_carried(after.model),
                 memory=sealed_model(packed(kept, published.token_memory)) if kept else token.memory,
                 step=after.step,
                 hop=after.hop,

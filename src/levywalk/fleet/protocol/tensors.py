@@ -86,7 +86,7 @@ class Tensor(NamedTuple):
             return self.array.view(np.uint8).data
         found = self.schema.encoded(self.array)
         if found is None:
-            raise Malformed(f"a {self.name} that its types in the manifest cannot hold")
+            raise Malformed(f"a {self.name} that its type in the manifest cannot hold")
         return found.data
 
     def chunks(self) -> Iterator[bytes | memoryview]:
@@ -174,7 +174,7 @@ class Incoming:
                     f"a {name} of {len(schema.header) + schema.nbytes} bytes, as the manifest says,"
                     f" was expected, got {size} bytes"
                 )
-            self._kind = "numbers of the manifest's types"
+            self._kind = "numbers of the manifest's type"
         elif (
             size < HEADER
             or (size - HEADER) % itemsize

@@ -89,8 +89,9 @@ def _built(
         )
     scores = None if nodefile.score is None else np.array([nodefile.score])
     problem = BuiltProblem(loaded, [shard], scores=scores, names=code.metrics)
-    found = tensors_of(problem.arrays, problem.dim)
-    expected = tensors_of(manifest.published.method.arrays, manifest.published.dim)
+    found = tensors_of(problem.arrays, problem.dim, problem.dtype.itemsize)
+    method = manifest.published.method
+    expected = tensors_of(manifest.arrays, method.dim, method.itemsize)
     if found != expected:
         raise InvalidSpec(
             f"{code.function} of {loaded.path} makes a model with the arrays {_shown(found)} from "

@@ -11,11 +11,12 @@ import numpy as np
 
 from levywalk.arrays import AnyArray, Floats
 from levywalk.errors import InvalidData, InvalidParameter, LevywalkError
+from levywalk.fleet.protocol.schema import DTYPES
 from levywalk.fleet.setup.model_code import Code, ModelCode, load_code, metric_functions
 from levywalk.fleet.setup.node_data import Shard
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.problem.named import ModelArrays, arrays_of, flat_problem
-from levywalk.problem.problem import alone, check_problem
+from levywalk.problem.problem import alone, check_problem, model_type
 from levywalk.walks import Degree, Uniform, Walk, as_target
 
 VECTOR = "model"  # the name of a model that is one vector
@@ -55,10 +56,10 @@ class BuiltProblem:
             made = code.call(code.build, features, targets, node=node)
             self.inner = _flat(code, made)
             self.n, self.dim = int(self.inner.n), int(self.inner.dim)
-            self.smoothness, self.scored = _smoothness(code, self.inner, scores)
+            self.arrays, self.dtype = arrays_of(self.inner), model_type(self.inner)
+            self.smoothness, self.scored = _smoothness(self.inner, scores)
             self._check(code, len(shards))
-        self.arrays = arrays_of(self.inner)
-        self.x0 = _first_model(code, made, self.dim, self.arrays)
+        self.x0 = _first_model(code, made, self)
         if names is None:
             names = self._metric_names(code)
         sample = tuple(int(length) for length in features.shape[1:])
@@ -80,6 +81,11 @@ class BuiltProblem:
                 f"{code.function} of {code.path} must make a problem with {nodes} "
                 f"node{'s' if nodes > 1 else ''}, one for each different number in node, got "
                 f"n = {self.n}"
+            )
+        if self.dtype.name not in DTYPES:
+            raise InvalidData(
+                f"the problem that {code.function} of {code.path} makes must have the dtype "
+                f"{' or '.join(DTYPES)}, got {self.dtype}"
             )
         try:
             check_problem(self)
@@ -113,17 +119,19 @@ class BuiltProblem:
         return getattr(self.inner, "optimum", None)
 
     def shown(self, x: Floats) -> Any:
-        """Return a model as the user's code gets it: named arrays, or the vector."""
-        return x if self.arrays is None else self.arrays.unpack(x)
+        """Return a model as the user's code gets it: named arrays, or the vector, of its type."""
+        typed = x.astype(self.dtype, copy=False)
+        return typed if self.arrays is None else self.arrays.unpack(typed)
 
     def local_loss(self, v: int, x: Floats) -> float:
         """Return f_v(x)."""
-        return float(self.inner.local_loss(v, x))
+        return float(self.inner.local_loss(v, x.astype(self.dtype, copy=False)))
 
     def local_gradient(self, v: int, x: Floats, samples: Any = None) -> Floats:
         """Return the gradient of f_v at x, over all samples or the given positions."""
         drawn = {} if samples is None else {"samples": samples}
-        return np.asarray(self.inner.local_gradient(v, x, **drawn), dtype=np.float64)
+        typed = x.astype(self.dtype, copy=False)
+        return np.asarray(self.inner.local_gradient(v, typed, **drawn), dtype=np.float64)
 
     def __repr__(self) -> str:
         return f"BuiltProblem({self.path.name}:{self.code.function}, n={self.n}, dim={self.dim})"
@@ -154,19 +162,18 @@ def require_scores(problem: BuiltProblem, design: Walk, step_size: Any) -> None:
         )
 
 
-def tensors_of(arrays: ModelArrays | None, dim: int) -> list[dict[str, Any]]:
-    """Return names, types and shapes of a model's arrays, as the manifest has them."""
-    if arrays is None:
-        arrays = ModelArrays({VECTOR: (dim,)})
+def tensors_of(arrays: ModelArrays | None, dim: int, itemsize: int) -> list[dict[str, Any]]:
+    """Return names, type and shapes of a model's arrays, as the manifest has them."""
+    shapes = {VECTOR: (dim,)} if arrays is None else arrays.shapes
     return [
-        {"name": name, "dtype": arrays.dtypes[name].name, "shape": list(shape)}
-        for name, shape in arrays.shapes.items()
+        {"name": name, "dtype": f"float{8 * itemsize}", "shape": list(shape)}
+        for name, shape in shapes.items()
     ]
 
 
-def is_vector(arrays: ModelArrays) -> bool:
-    """Return whether arrays are what `tensors_of` writes for a model that is one vector."""
-    return arrays.exact and list(arrays.shapes) == [VECTOR] and len(arrays.shapes[VECTOR]) == 1
+def is_vector(arrays: ModelArrays, itemsize: int) -> bool:
+    """Return whether arrays are what `tensors_of` writes for a vector of float64."""
+    return itemsize == 8 and list(arrays.shapes) == [VECTOR] and len(arrays.shapes[VECTOR]) == 1
 
 
 def node_code(code: ModelCode, file: NodeFile) -> Code:
@@ -215,27 +222,24 @@ def _flat(code: Code, made: Any) -> Any:
     return flat_problem(made)
 
 
-def _smoothness(code: Code, inner: Any, scores: Floats | None) -> tuple[Floats, bool]:
+def _smoothness(inner: Any, scores: Floats | None) -> tuple[Floats, bool]:
     if scores is not None:
         return scores, True
-    stated = getattr(inner, "smoothness", None)
-    if stated is None:
+    if not getattr(inner, "has_smoothness", True) or getattr(inner, "smoothness", None) is None:
         return np.ones(int(inner.n)), False
-    return np.asarray(stated, dtype=np.float64), True
+    return np.asarray(inner.smoothness, dtype=np.float64), True
 
 
-def _first_model(code: Code, made: Any, dim: int, arrays: ModelArrays | None) -> Floats:
-    given = getattr(made, "x0", None)
+def _first_model(code: Code, made: Any, problem: BuiltProblem) -> Floats:
+    given, dim = getattr(made, "x0", None), problem.dim
     if given is None:
         return np.zeros(dim)
     try:
-        if isinstance(given, Mapping) and arrays is not None:
-            found = arrays.pack({name: _plain(array) for name, array in given.items()})
-        else:
-            found = np.array(given, dtype=np.float64)
+        if isinstance(given, Mapping) and problem.arrays is not None:
+            given = problem.arrays.pack({name: _plain(array) for name, array in given.items()})
+        found: Floats = np.array(given, dtype=problem.dtype).astype(np.float64)
     except (LevywalkError, TypeError, ValueError) as error:
         raise InvalidData(f"x0 of the problem that {code.path} makes: {error}") from None
-    found = found if arrays is None else arrays.rounded(found)
     if found.shape != (dim,) or not np.isfinite(found).all():
         raise InvalidData(
             f"x0 of the problem that {code.path} makes must be {dim} finite numbers, got the shape "

@@ -24,7 +24,7 @@ from levywalk.arrays import Floats
 from levywalk.draws import VERSION as DRAWS_VERSION
 from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.protocol.node_step import STOPS, PublishedWalk
-from levywalk.fleet.protocol.schema import TensorSchema
+from levywalk.fleet.protocol.schema import DTYPES, TensorSchema
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.setup.built import is_vector
@@ -34,7 +34,7 @@ from levywalk.fleet.setup.manifest_content import FORMAT, check_real, content_of
 from levywalk.fleet.setup.model_code import ModelCode
 from levywalk.fleet.storage.limits import Limits
 from levywalk.problem.losses import Loss
-from levywalk.problem.named import DTYPES, ModelArrays
+from levywalk.problem.named import ModelArrays
 from levywalk.registry import from_dict, to_dict
 from levywalk.schedule import is_schedule
 from levywalk.step import Method, PublishedPhase
@@ -117,6 +117,7 @@ class Manifest:
     idle: tuple[int, ...] = ()
     code: ModelCode | None = None
     first: str | None = None
+    arrays: ModelArrays | None = field(default=None, compare=False)  # part of the text
 
     @classmethod
     def of(cls, fleet: Fleet, *, name: str = "fleet", run: str | None = None) -> Manifest:
@@ -158,8 +159,8 @@ class Manifest:
     @cached_property
     def schema(self) -> TensorSchema | None:
         """How the arrays of a model are written; None if it is one vector of float64."""
-        arrays = self.published.method.arrays
-        return None if arrays is None else TensorSchema(arrays)
+        itemsize = self.published.method.itemsize
+        return None if self.arrays is None else TensorSchema(self.arrays, f"float{8 * itemsize}")
 
     @cached_property
     def limits(self) -> Limits:
@@ -235,10 +236,10 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
     nodes = network.integer("nodes", low=2, high=_MOST_NODES)
     idle = _idle(network, nodes)
     problem, code = _problem(top)
-    dim, x0, arrays, first = _model(top) if code is None else _named_model(top)
+    dim, itemsize, x0, arrays, first = _model(top) if code is None else _named_model(top)
     design, update = _methods(top)
     phases = _phases(top, design)
-    published, start = _walk(top, design, update, (dim, arrays), phases, nodes, idle)
+    published, start = _walk(top, design, update, (dim, itemsize), phases, nodes, idle)
     draws = top.table("draws", needed=("version", "seed", "shared_key"))
     if draws.integer("version", low=0, high=_MOST_SEED) != DRAWS_VERSION:
         raise draws.bad(
@@ -264,6 +265,7 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         idle,
         code,
         first,
+        arrays,
     )
 
 
@@ -309,17 +311,17 @@ def _problem(top: Fields) -> tuple[Fields, ModelCode | None]:
     return problem, ModelCode.parsed(problem.table("code", needed=keys))
 
 
-def _named_model(top: Fields) -> tuple[int, None, ModelArrays | None, str]:
+def _named_model(top: Fields) -> tuple[int, int, None, ModelArrays | None, str]:
     """Return the arrays of a user's own model; None if it is one vector of float64."""
     model = top.table("model", needed=("arrays", "x0"))
     first = model.text("x0", most=64)
     if len(first) != 64 or set(first) - set("0123456789abcdef"):
         raise model.bad("x0", "64 hexadecimal digits, the hash of the first model")
     shapes: dict[str, tuple[int, ...]] = {}
-    types: dict[str, str] = {}
+    types: set[str] = set()
     for table in model.tables("arrays", needed=("name", "dtype", "shape")):
         name, shape = table.text("name", most=_LONGEST_NAME), table.values["shape"]
-        types[name] = table.choice("dtype", DTYPES)
+        types.add(table.choice("dtype", DTYPES))
         fine = isinstance(shape, list) and len(shape) <= _MOST_DEPTH
         if not fine or not all(type(one) is int and 1 <= one <= _MOST_DIM for one in shape):
             raise table.bad("shape", f"a list of at most {_MOST_DEPTH} lengths of at least 1")
@@ -328,13 +330,15 @@ def _named_model(top: Fields) -> tuple[int, None, ModelArrays | None, str]:
         shapes[name] = tuple(shape)
     if not shapes:
         raise model.bad("arrays", "a list of at least one table")
-    arrays: ModelArrays = top.make(ModelArrays, shapes, types)
-    if arrays.dim > _MOST_DIM:
-        raise model.bad("arrays", f"at most {_MOST_DIM} numbers in all")
-    return arrays.dim, None, None if is_vector(arrays) else arrays, first
+    arrays, (dtype, *more) = ModelArrays(shapes), sorted(types)
+    if arrays.dim > _MOST_DIM or more:
+        raise model.bad("arrays", f"at most {_MOST_DIM} numbers in all, of one type")
+    itemsize = 4 if dtype == "float32" else 8
+    named = None if is_vector(arrays, itemsize) else arrays
+    return arrays.dim, itemsize, None, named, first
 
 
-def _model(top: Fields) -> tuple[int, Floats, None, None]:
+def _model(top: Fields) -> tuple[int, int, Floats, None, None]:
     model = top.table("model", needed=("dtype", "shape", "x0"))
     model.choice("dtype", ("float64",))
     shape = model.values["shape"]
@@ -347,7 +351,7 @@ def _model(top: Fields) -> tuple[int, Floats, None, None]:
         raise model.bad("shape", f"a list of one number from 1 to {_MOST_DIM}")
     dim: int = shape[0]
     if "x0" not in model:
-        return dim, np.zeros(dim), None, None
+        return dim, 8, np.zeros(dim), None, None
     numbers = model.values["x0"]
     if (
         not isinstance(numbers, list)
@@ -358,7 +362,7 @@ def _model(top: Fields) -> tuple[int, Floats, None, None]:
     x0 = np.array(numbers)
     if not np.isfinite(x0).all():
         raise model.bad("x0", "finite numbers")
-    return dim, x0, None, None
+    return dim, 8, x0, None, None
 
 
 def _methods(top: Fields) -> tuple[Walk, Update]:
@@ -438,7 +442,7 @@ def _walk(
     top: Fields,
     design: Walk,
     update: Update,
-    model: tuple[int, ModelArrays | None],
+    model: tuple[int, int],
     phases: tuple[PublishedPhase, ...],
     nodes: int,
     idle: tuple[int, ...],
@@ -463,8 +467,8 @@ def _walk(
     if design.detector is not None and stop == "detector":
         raise walk.bad("stop", "steps for a switching design: its detector tells when to switch")
     every = walk.integer("record_every", low=1, high=_MOST_STEPS)
-    dim, arrays = model
-    method = Method(phases, update, detector, dim, nodes - len(idle), arrays)
+    dim, itemsize = model
+    method = Method(phases, update, detector, dim, nodes - len(idle), itemsize)
     published = PublishedWalk(method, steps, stop, every, len(idle))
     top.tables("memory", needed=("name", "dtype", "shape"))
     if top.values["memory"] != memory_schema(published):
