@@ -5,33 +5,59 @@ The kernel is used if walk, update and problem all have a compiled form.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from levywalk.contracts import keeps
 from levywalk.engine.run_state import RunPlan
-from levywalk.errors import InvalidParameter
+from levywalk.errors import DataWarning, InvalidParameter
 from levywalk.memory import Number, PerNode
 from levywalk.problem import GeneralizedLinear, follows_its_loss, is_logistic, is_squared
+from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.problem.losses import SoftmaxLoss, SquaredErrors, compiled_slope
 from levywalk.updates import Sgd, Update
 from levywalk.walks import Walk, is_plain_design
 
-BACKENDS = ("auto", "kernel", "reference")
+BACKENDS = ("auto", "kernel", "batched", "reference")
 
 
 def choose_backend(backend: str, plan: RunPlan) -> str:
-    """Return "kernel" or "reference".
+    """Return "kernel", "batched" or "reference".
 
-    If a kernel is requested that does not exist, the error names what has no compiled form.
+    If a kernel is requested that does not exist, the error names what has no compiled form; so with
+    batches.
     """
     if backend == "reference":
         return "reference"
+    if backend == "batched" or isinstance(plan.problem, DifferentiableProblem):
+        return _batched(backend, plan)
     lacking = without_kernel(plan)
     if lacking is None:
         return "kernel"
     if backend == "kernel":
         raise InvalidParameter(f"backend must be 'reference' or 'auto' here: {lacking}")
+    return "reference"
+
+
+def _batched(backend: str, plan: RunPlan) -> str:
+    """Return "batched", or "reference" with a warning that says why and what it costs."""
+    from levywalk.engine.batched import without_batches
+
+    lacking = without_batches(plan)
+    if lacking is None and backend != "kernel":
+        return "batched"
+    if backend != "auto":
+        other = "'batched', 'reference'" if lacking is None else "'reference'"
+        raise InvalidParameter(
+            f"backend must be {other} or 'auto' here: "
+            + (lacking or "kernels exist for problems made of samples and a loss")
+        )
+    warnings.warn(
+        f"one model at a time (backend 'reference', about a millisecond per update): {lacking}",
+        DataWarning,
+        stacklevel=6,
+    )
     return "reference"
 
 

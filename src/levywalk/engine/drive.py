@@ -168,19 +168,23 @@ def _piece(job: Job) -> int:
         )
         nanoseconds *= -(-plan.walkers // job.threads)
     else:
-        nanoseconds = 2e4 * plan.walkers
+        nanoseconds = (1e3 if job.backend == "batched" else 2e4) * plan.walkers
     return max(1, min(_PIECE, int(_PIECE_SECONDS * 1e9 / nanoseconds)))
 
 
 def _shares(job: Job, state: RunState) -> list[tuple[slice, Through]]:
     """Return each thread's replicas and the function that advances them.
 
-    The reference backend is plain Python and uses one thread.
+    The reference backend is plain Python and uses one thread; frameworks have threads of their own.
     """
     plan = job.plan
     if job.backend == "reference":
         advance = ReferenceBackend(plan, state).advance
         return [(slice(0, plan.walkers), partial(_by_steps, state, advance))]
+    if job.backend == "batched":
+        from levywalk.engine.batched import BatchedBackend
+
+        return [(slice(0, plan.walkers), BatchedBackend(plan, state).through)]
     from levywalk.engine.kernels import KernelBackend
 
     backend = KernelBackend(plan)

@@ -20,7 +20,15 @@ from levywalk.arrays import Floats, Ints
 from levywalk.engine.prepare import checkpoints_of
 from levywalk.errors import DivergedWarning, InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import GeneralizedLinear, Problem, optimum_of
+from levywalk.problem import (
+    GeneralizedLinear,
+    Problem,
+    first_model,
+    known_smoothness,
+    optimum_of,
+)
+from levywalk.problem.differentiable import DifferentiableProblem
+from levywalk.problem.named import flat_model
 from levywalk.trace import Costs, Trace, as_costs
 from levywalk.version import __version__
 from levywalk.walks import check_fit, nodes_with_data
@@ -270,7 +278,15 @@ def second_eigenvalue(weights: Any) -> float:
 def _prepared(
     method: str, network: Network, problem: Problem, weights: Any, step_size: float | str
 ) -> Gossip:
-    smoothness = np.asarray(problem.smoothness, dtype=np.float64)
+    smoothness = known_smoothness(problem)
+    if smoothness is None:
+        if method == "accelerated" or isinstance(step_size, str):
+            raise InvalidParameter(
+                "step_size='theory' and method='accelerated' need the smoothness L_v, which this "
+                "problem does not know; give a number such as 0.1, or the problem "
+                "smoothness='hessian'"
+            )
+        smoothness = np.ones(problem.n)
     largest = float(smoothness.max())
     # What all nodes minimise together is the mean of their losses, and an idle node's is 0.
     share = problem.n / network.n
@@ -350,6 +366,9 @@ def _gradients_of(problem: Problem) -> Callable[[Floats], Floats]:
             return np.asarray(rows + problem.ridge * models)
 
         return linear
+
+    if isinstance(problem, DifferentiableProblem):
+        return problem.all_gradients
 
     def plain(models: Floats) -> Floats:
         return np.array([problem.local_gradient(v, models[v]) for v in range(problem.n)])
@@ -446,13 +465,14 @@ def _iterate(
 
 
 def _loss(problem: Problem, x: Floats) -> float:
-    if isinstance(problem, GeneralizedLinear):
+    if isinstance(problem, (GeneralizedLinear, DifferentiableProblem)):
         return problem.loss(x)
     return float(np.mean([problem.local_loss(v, x) for v in range(problem.n)]))
 
 
 def _first_models(x0: Any, problem: Problem, n: int) -> Floats:
-    first = np.zeros(problem.dim) if x0 is None else np.asarray(x0, dtype=np.float64)
+    x0 = flat_model(problem, x0)
+    first = first_model(problem) if x0 is None else np.asarray(x0, dtype=np.float64)
     if first.shape != (problem.dim,) or not np.isfinite(first).all():
         raise InvalidParameter(f"x0 must be {problem.dim} finite numbers, got {x0!r:.80}")
     return np.tile(first, (n, 1))

@@ -31,6 +31,7 @@ from levywalk.problem import (
     is_quadratic,
     optimum_of,
 )
+from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.problem.samples import read_only
 from levywalk.updates import Update
 
@@ -91,7 +92,7 @@ class Measure:
         self.least = np.nan
         if self.optimum is not None and not only_distance:
             self.least = float(self._losses(np.array([self.optimum]))[0])
-        if self.optimum is None:
+        if self.optimum is None and not isinstance(problem, DifferentiableProblem):
             warnings.warn(
                 "problem has no optimum, so distance2 and excess_loss are NaN; give it an "
                 "attribute `optimum`, or "
@@ -143,6 +144,8 @@ class Measure:
                 together = max(1, _VALUES // len(self._samples[1]))
                 blocks = [models[i : i + together] for i in range(0, len(models), together)]
                 return np.concatenate([_glm_losses(problem, self._samples, x) for x in blocks])
+            if isinstance(problem, DifferentiableProblem):
+                return problem.mean_losses(models, self.nodes)
             nodes = range(problem.n) if self.nodes is None else self.nodes.tolist()
             return np.array([np.mean([problem.local_loss(v, x) for v in nodes]) for x in models])
 

@@ -21,7 +21,7 @@ from levywalk.experiments.state_files import StateFolder
 from levywalk.experiments.tuning import best, tune_step_size
 from levywalk.interruption import interruptible
 from levywalk.network import Network, as_network
-from levywalk.problem import Problem, check_problem, optimum_of
+from levywalk.problem import Problem, check_problem, first_model, optimum_of
 from levywalk.problem.named import flat_model, flat_problem
 from levywalk.remedy import typed
 from levywalk.trace import Costs, Trace, as_costs
@@ -376,7 +376,7 @@ def _first_models(problem: Problem, x0: Any) -> list[Floats]:
     wrong ones.
     """
     if x0 is None:
-        return [np.zeros(problem.dim)]
+        return [first_model(problem)]
     try:
         models = np.atleast_2d(np.asarray(x0, dtype=np.float64))
     except (TypeError, ValueError):

@@ -14,7 +14,7 @@ from levywalk.arrays import Floats, Ints
 from levywalk.draws import Words
 from levywalk.errors import InvalidParameter
 from levywalk.memory import Kind, Like, Memory, PerSample
-from levywalk.problem import GeneralizedLinear, Problem
+from levywalk.problem import Problem, has_samples
 from levywalk.updates.linear import drawn_samples, outputs_of
 from levywalk.updates.update import LocalData, Update
 
@@ -52,7 +52,7 @@ class GradientTable(Update):
 
     def check(self, problem: Problem) -> None:
         """Refuse minibatches for a problem that has no samples to draw from."""
-        if self.minibatch is not None and not isinstance(problem, GeneralizedLinear):
+        if self.minibatch is not None and not has_samples(problem):
             raise InvalidParameter(
                 f"minibatch must be None for a {type(problem).__name__}, which has no samples to "
                 "draw from"

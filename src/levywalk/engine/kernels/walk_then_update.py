@@ -10,20 +10,18 @@ memory, 8 bytes per (replica, sample).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from levywalk.arrays import Floats, Ints, Ints32, Words64
+from levywalk.arrays import Floats, Ints, Words64
 from levywalk.contracts import keeps
 from levywalk.engine.backends import compiled_walk, has_builtin_loss
 from levywalk.engine.kernels import gradient_tables, tables, walkers
 from levywalk.engine.kernels.gradient_tables import NodeData, TableRows, table_scratch
-from levywalk.engine.kernels.loop_backend import Loop, LoopBlock
 from levywalk.engine.kernels.machine import shape
 from levywalk.engine.kernels.rows import SHORT
 from levywalk.engine.kernels.vector_backend import part_of
+from levywalk.engine.kernels.walk_ahead import DesignWalk, OwnWalk, Part, room_for_nodes
 from levywalk.engine.run_state import RunPlan, RunState
 from levywalk.engine.standings import Standings
 from levywalk.problem import GeneralizedLinear, is_logistic
@@ -32,7 +30,6 @@ from levywalk.walks import is_plain_design
 
 _BUFFER = 1 << 19  # nodes of walks that are made ahead; a call of the two loops costs 0.2 ms
 _LEAST, _LONGEST = 256, 1 << 16  # steps of a piece
-_NO_DIARY = walkers.no_diary()
 
 
 def table_rule(update: Update, problem: GeneralizedLinear) -> int | None:
@@ -94,7 +91,7 @@ class WalkThenUpdate:
         self.case = (short, is_logistic(problem), problem.ridge > 0.0, far)
         self.rule, self.kind, self.width = rule, kind, tables.width_of(2 * lines)
         own = not is_plain_design(self.phase.bound.walk)
-        self.walk: _DesignWalk | _OwnWalk = _OwnWalk(plan, problem) if own else _DesignWalk(plan)
+        self.walk: DesignWalk | OwnWalk = OwnWalk(plan, problem) if own else DesignWalk(plan)
 
     def compiled(self, width: int) -> Callable[..., None]:
         """Return the loop for this number of walkers per group."""
@@ -115,20 +112,6 @@ def _squares(features: Floats) -> Floats:
     return total
 
 
-class _Part(NamedTuple):
-    """Replicas that are advanced by one loop, and the nodes of their updates in a piece."""
-
-    width: int
-    rows: slice
-    nodes: Ints32  # (replicas, steps)
-
-
-def _nodes(width: int, rows: slice, steps: int) -> Ints32:
-    """Return room for the nodes of a piece, in the order in which the loop reads them."""
-    order: Literal["C", "F"] = "C" if width == 1 else "F"
-    return np.empty((rows.stop - rows.start, steps), np.int32, order=order)
-
-
 class TableBlock:
     """Some replicas: whole groups of them in vector lanes, the others one by one."""
 
@@ -138,7 +121,7 @@ class TableBlock:
         self.steps = min(_LONGEST, max(_LEAST, _BUFFER // max(count, 1)), max(made.plan.steps, 2))
         whole = count - count % made.width
         self.parts = [
-            _Part(width, rows, _nodes(width, rows, self.steps))
+            Part(width, rows, room_for_nodes(width, rows, self.steps))
             for width, rows in ((made.width, slice(0, whole)), (1, slice(whole, count)))
             if rows.stop > rows.start
         ]
@@ -188,89 +171,3 @@ class TableBlock:
     def _shape(self, marks: int) -> tuple[int, int, int]:
         count, dim = self.state.model.shape
         return count, marks, dim
-
-
-Ahead = Callable[[int, Ints, Standings], None]
-
-
-class _DesignWalk:
-    """The walk of a design, by the vector loop without a model."""
-
-    def __init__(self, plan: RunPlan) -> None:
-        (self.phase,) = plan.phases
-        self.tables, reach = tables.pack(plan.network, self.phase.bound, None, None)
-        self.case = (0, False, False, self.phase.bound.table is not None, reach)
-
-    def block(self, state: RunState, keys: Words64, parts: list[_Part]) -> Ahead:
-        """Return what walks to each end, counts, and writes the nodes of the parts."""
-        loops: list[tuple[Any, ...]] = []
-        for width, some, nodes in parts:
-            here, count = state.rows(some), some.stop - some.start
-            rows = walkers.Rows(
-                keys[some],
-                np.ones(count),
-                np.ones(count, np.bool_),
-                here.node,
-                np.empty((count, 0)),
-                here.hops,
-                here.transfers,
-                here.visits,
-                nodes,
-            )
-            loops.append(
-                (
-                    walkers.compiled_walkers(walkers.WALK, width, shape().chunk, *self.case),
-                    some,
-                    rows,
-                    walkers.scratch(self.tables, self._course(0, 1), width),
-                )
-            )
-
-        def ahead(start: int, ends: Ints, seen: Standings) -> None:
-            course = self._course(start, int(ends[-1]))
-            walked = seen._replace(model=seen.model[:, :, :0].copy())
-            for compiled, some, rows, scratch in loops:
-                compiled(
-                    rows, part_of(walked, some), start, ends, self.tables, course, _NO_DIARY,
-                    scratch,
-                )  # fmt: skip
-            for name in ("node", "hops", "transfers"):
-                getattr(state, name)[...] = getattr(seen, name)[:, -1]
-            seen.small_messages[...] = state.small_messages[:, None]
-
-        return ahead
-
-    def _course(self, start: int, stop: int) -> walkers.Course:
-        phase = self.phase
-        return walkers.Course(
-            np.ones(1), phase.jump_probabilities(start, stop), phase.distances(), start
-        )
-
-
-class _OwnWalk:
-    """A walk with a compiled decision, by the plain loop with models that rest."""
-
-    def __init__(self, plan: RunPlan, problem: GeneralizedLinear) -> None:
-        self.loop = Loop(plan, problem, still=True)
-
-    def block(self, state: RunState, keys: Words64, parts: list[_Part]) -> Ahead:
-        """Return what walks to each end, counts, and writes the nodes of the parts."""
-        count = len(keys)
-        buffer = np.empty((count, parts[0].nodes.shape[1]), np.int32)
-        walking = replace(
-            state, model=np.empty((count, 0)), active=np.zeros(count, np.bool_), walk=buffer
-        )
-        block = LoopBlock(self.loop, walking, keys, np.ones(count))
-
-        def ahead(start: int, ends: Ints, seen: Standings) -> None:
-            block.records_from(start)
-            at = start
-            for i, stop in enumerate(ends.tolist()):
-                block.walk(at, stop)
-                at = stop
-                for name in ("node", "hops", "transfers", "small_messages"):
-                    getattr(seen, name)[:, i] = getattr(state, name)
-            for part in parts:
-                part.nodes[:, : at - start] = buffer[part.rows, : at - start]
-
-        return ahead

@@ -1,0 +1,240 @@
+"""The batched backend: the kernel walks a piece ahead, a framework updates all models along it.
+
+A walk does not see the model (a switching one does, and has no batches), so nodes, samples, weights
+and step sizes of many steps are known before the first update. They are written into buffers, and
+torch or JAX consumes them for all replicas at once. The walk and the samples are exactly those of
+the reference backend; the models agree to the rounding of the model's type in each update.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from levywalk.arrays import AnyArray, Bools, Ints
+from levywalk.draws import expanded_keys
+from levywalk.engine.backends import compiled_walk
+from levywalk.engine.batched.rules import NAMES, BatchRule, batch_rule
+from levywalk.engine.batched.stretch import Models, Stretch
+from levywalk.engine.run_state import RunPlan, RunState
+from levywalk.engine.standings import Standings
+from levywalk.problem import LeastSquares
+from levywalk.problem.differentiable import DifferentiableProblem
+from levywalk.problem.jax_models import JaxProblem
+from levywalk.problem.torch_models import TorchProblem
+from levywalk.step import UPDATE
+from levywalk.walks import is_plain_design
+
+_SAMPLES = 1 << 19  # samples of updates in the buffers
+_STORED = 1 << 24  # numbers in the table of stored gradients
+_LEAST, _LONGEST = 16, 1024  # steps of a piece
+
+
+def without_batches(plan: RunPlan) -> str | None:
+    """Return why the models of a plan cannot be updated together, or None if they can."""
+    problem, update = plan.problem, plan.update
+    if not isinstance(problem, DifferentiableProblem):
+        return (
+            "batches are for problems of torch and JAX (lw.torch_problem, lw.jax_problem), and "
+            f"{type(problem).__name__} is none"
+        )
+    if len(plan.method.phases) > 1 or plan.detector is not None:
+        return "a switching walk depends on the model, so it cannot run ahead"
+    if plan.meeting != "pass":
+        return "tokens that are averaged when they meet have no batches"
+    if plan.links is not None:
+        return "links that differ (costs with per_link) have no batches"
+    if batch_rule(update, problem.n) is None:
+        return f"the update {update.name} has no batches; those that have are {', '.join(NAMES)}"
+    walk = plan.method.phases[0].walk
+    if not is_plain_design(walk) and compiled_walk(walk) is None:
+        return f"the walk {walk.name} has no compiled form (Walk.compiled)"
+    if not _even(plan) and not problem.is_mean_of_samples:
+        return (
+            "nodes have different numbers of samples, and the loss of a batch is not the mean of "
+            "the losses of its samples"
+        )
+    return problem.why_one_at_a_time()
+
+
+def _used(plan: RunPlan) -> Ints:
+    """Return how many samples an update at each node of the problem reads."""
+    counts = np.diff(plan.problem.offsets)  # type: ignore[attr-defined]
+    minibatch = getattr(plan.update, "minibatch", None)
+    return counts if minibatch is None else np.minimum(counts, minibatch)
+
+
+def _even(plan: RunPlan) -> bool:
+    used = _used(plan)
+    return bool((used == used[0]).all())
+
+
+class BatchedBackend:
+    """Advances all replicas of a plan; the state is up to date after each call of `through`."""
+
+    def __init__(self, plan: RunPlan, state: RunState) -> None:
+        problem = plan.problem
+        assert isinstance(problem, DifferentiableProblem)
+        rule = batch_rule(plan.update, problem.n)
+        assert rule is not None
+        self.plan, self.state, self.problem, self.rule = plan, state, problem, rule
+        (self.phase,) = plan.phases
+        self.advance = _advance_of(problem, rule, weighted=not _even(plan))
+        self.keys = expanded_keys(plan.keys)
+        count, self.batch = plan.walkers, int(_used(plan).max())
+        steps = _SAMPLES // (count * self.batch)
+        if rule.keeps_gradient:
+            steps = min(steps, _STORED // (count * problem.dim))
+        self.steps = min(max(steps, _LEAST), _LONGEST, max(plan.steps, 2))
+        bound = self.phase.bound
+        self.position = np.arange(plan.network.n)
+        if bound.holders is not None:
+            self.position[bound.holders] = np.arange(problem.n)
+        self.weights = bound.spread(bound.weights, np.nan)
+        self.nodes, self.ahead = self._walk()
+        self.rows = np.zeros((self.steps, count, self.batch), np.int32)
+        self.gains = np.zeros((2, self.steps, count), problem.dtype)
+        self.slots = np.zeros((self.steps, count), np.int32)
+
+    def through(self, start: int, marks: Ints) -> Standings:
+        """Advance the replicas from step ``start`` to the last mark; return their state at each."""
+        state = self.state
+        seen = Standings.empty(len(state.node), len(marks), state.model.shape[1])
+        column, last = 0, int(marks[-1])
+        while start < last:
+            stop = min(start + self.steps, last)
+            inside = marks[column : int(np.searchsorted(marks, stop, side="right"))]
+            ends = inside if len(inside) and inside[-1] == stop else np.append(inside, stop)
+            walked = Standings.empty(len(state.node), len(ends), 0)
+            self.ahead(start, ends, walked)
+            nodes = np.concatenate([part.nodes[:, : stop - start] for part in self.nodes]).T
+            if state.walk.shape[1]:
+                state.walk[:, start:stop] = nodes.T
+            at = start
+            for i, end in enumerate(ends.tolist()):
+                self._update(at, nodes[at - start : end - start])
+                at = end
+                if i < len(inside):
+                    _note(seen, column + i, walked, i, state)
+            start, column = stop, column + len(inside)
+        return seen
+
+    def _walk(self) -> tuple[Any, Any]:
+        """Return the buffers for the nodes of a piece, and what walks and fills them."""
+        from levywalk.engine.kernels.machine import shape
+        from levywalk.engine.kernels.walk_ahead import DesignWalk, OwnWalk, Part, room_for_nodes
+
+        plan, bound, count = self.plan, self.phase.bound, self.plan.walkers
+        plain = is_plain_design(bound.walk) and bound.idle is None
+        group = shape().group if plain else 1
+        whole = count // group * group
+        parts = [
+            Part(width, rows, room_for_nodes(width, rows, self.steps))
+            for width, rows in ((group, slice(0, whole)), (1, slice(whole, count)))
+            if rows.stop > rows.start
+        ]
+        walk = DesignWalk(plan) if plain else OwnWalk(plan, _placeholder(self.problem))
+        return parts, walk.block(self.state, self.keys, parts)
+
+    def _update(self, start: int, nodes: Ints) -> None:
+        """Update all models at these nodes: one row per step."""
+        from levywalk.engine.kernels.minibatches import sample_rows
+
+        plan, state, count = self.plan, self.state, len(nodes)
+        own = self.position[nodes]
+        minibatch = getattr(plan.update, "minibatch", None) or 0
+        sample_rows(self.keys, start, own, self.problem.offsets, minibatch, self.rows[:count])
+        self.gains[0, :count] = self.weights[nodes]
+        sizes = self.phase.step_sizes(start, start + count)[:, None]
+        self.gains[1, :count] = sizes * plan.scale if self.phase.published.scaled else sizes
+        places = None
+        table = np.empty((plan.walkers, 0, self.problem.dim), self.problem.dtype)
+        if self.rule.keeps_gradient:
+            places = self._places(nodes)
+            table = self._stored()[np.arange(plan.walkers)[:, None], places]
+        before = Models(state.model, self._token(), table)
+        stretch = Stretch(count, self.rows, *self.gains, self.slots)
+        after = self.advance(before, stretch)
+        finite = np.isfinite(after.model).all(axis=1)
+        if not finite[state.active].all():
+            after = self._one_by_one(before, stretch, start)
+        self._keep(after, state.active)
+        if places is not None:
+            # Slots behind the last node of a replica repeat its first one, and were not written.
+            used = np.arange(places.shape[1]) <= self.slots[:count].max(axis=0)[:, None]
+            r, slot = np.nonzero(used & state.active[:, None])
+            self._stored()[r, places[r, slot]] = after.table[r, slot]
+
+    def _places(self, nodes: Ints) -> Ints:
+        """Return the nodes of each replica's slots in the table, and write the slots of the steps.
+
+        The number of slots is a power of two, so that few shapes are compiled.
+        """
+        found = [np.unique(column, return_inverse=True) for column in nodes.T]
+        most = max(len(distinct) for distinct, _ in found)
+        places = np.empty((len(found), 1 << (most - 1).bit_length()), np.int64)
+        for r, (distinct, slots) in enumerate(found):
+            places[r, : len(distinct)] = distinct
+            places[r, len(distinct) :] = distinct[0]
+            self.slots[: len(slots), r] = slots
+        return places
+
+    def _stored(self) -> AnyArray:
+        """Return the gradients that nodes store, (replicas, nodes, dim): a view of the state."""
+        stored = self.state.node_memory[f"{UPDATE}gradient"]
+        return stored.reshape(len(stored), -1, self.problem.dim)
+
+    def _token(self) -> dict[str, AnyArray]:
+        names = [*self.rule.like, *([self.rule.number] if self.rule.number else [])]
+        return {name: self.state.token_memory[f"{UPDATE}{name}"] for name in names}
+
+    def _keep(self, after: Models, rows: Bools) -> None:
+        """Write the models of some replicas, and what travels with them, into the state."""
+        self.state.model[rows] = after.model[rows]
+        for name, array in after.token.items():
+            self.state.token_memory[f"{UPDATE}{name}"][rows] = array[rows]
+
+    def _one_by_one(self, before: Models, stretch: Stretch, start: int) -> Models:
+        """Repeat a stretch step by step; a replica that overflows keeps its last finite model.
+
+        The same compiled code makes the steps, so the other replicas get the same bits.
+        """
+        state = self.state
+        models = before
+        for t in range(stretch.count):
+            one = Stretch(1, *(np.roll(array, -t, axis=0) for array in stretch[1:]))
+            after = self.advance(models, one)
+            broken = state.active & ~np.isfinite(after.model).all(axis=1)
+            if broken.any():
+                self._keep(models, broken)
+                state.diverged_at[broken], state.active[broken] = start + t, False
+            models = after
+        return models
+
+
+def _note(seen: Standings, mark: int, walked: Standings, i: int, state: RunState) -> None:
+    """Write the state of the replicas at a mark: the walk's counts, and the models."""
+    for name in ("node", "hops", "transfers", "small_messages"):
+        getattr(seen, name)[:, mark] = getattr(walked, name)[:, i]
+    seen.model[:, mark], seen.active[:, mark] = state.model, state.active
+
+
+def _advance_of(problem: DifferentiableProblem, rule: BatchRule, weighted: bool) -> Any:
+    if isinstance(problem, JaxProblem):
+        from levywalk.engine.batched.jax_advance import JaxAdvance
+
+        return JaxAdvance(problem, rule, weighted)
+    from levywalk.engine.batched.torch_advance import TorchAdvance
+
+    assert isinstance(problem, TorchProblem)
+    return TorchAdvance(problem, rule, weighted)
+
+
+def _placeholder(problem: DifferentiableProblem) -> LeastSquares:
+    """Return a problem for a loop that walks without models: the same nodes have data."""
+    if problem.holders is None:
+        return LeastSquares(np.ones((problem.n, 1)), np.zeros(problem.n))
+    return LeastSquares(
+        np.ones((problem.n, 1)), np.zeros(problem.n), node=problem.holders, idle="pass"
+    )
