@@ -85,7 +85,7 @@ def relayed(folder: Path) -> Token:
     for site, file in zip(sites, files, strict=True):
         near = sorted(peer.id for peer in file.neighbours)
         site.know([records[u] for u in near], len(near))
-    token, at = manifest.first_token, manifest.start
+    token, at = manifest.published.first_token(manifest.first_model(folder)), manifest.start
     while not manifest.published.ends(token):
         token, to = sites[at].decide(token)
         token, at = (token if to == at else token.handed_over(at, to)), to

@@ -204,7 +204,9 @@ per node.
     graph = read_network_text(network, seed=seed, options=sources.network)
     if model is not None:
         if dim is not None or mean_smoothness is not None or important is not None:
-            raise InvalidParameter("--dim, --mean-smoothness and --important do not go with --model")
+            raise InvalidParameter(
+                "--dim, --mean-smoothness and --important do not go with --model"
+            )
         problem: Problem = own_model(model, data, graph, sources.data, held_out, scores, seed)
     elif held_out is not None or scores is not None:
         raise InvalidParameter("--held-out and --scores go with --model FILE:FUNCTION")

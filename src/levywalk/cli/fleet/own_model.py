@@ -41,9 +41,7 @@ def own_model(
     return problem
 
 
-def _shards(
-    data: str, network: Network, options: Mapping[str, Any], seed: int
-) -> list[Shard]:
+def _shards(data: str, network: Network, options: Mapping[str, Any], seed: int) -> list[Shard]:
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.shorthand import read_problem_text
     from levywalk.experiments.sources import DATA_OPTIONS

@@ -30,7 +30,7 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.engine.bind import bind_phases
 from levywalk.fleet.checking.violation import Violation
-from levywalk.fleet.checking.walk_replay import check_replay, rounded
+from levywalk.fleet.checking.walk_replay import check_replay, typed
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
 from levywalk.fleet.protocol.node_step import Measured, Visit
@@ -269,7 +269,7 @@ def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> in
                 gamma = min(float(phase.step_sizes(t, t + 1)[0]), phase.published.most)
                 i, word = fleet.index(v), partial(fleet.key(v).word, t)
                 gradient = update.gradient(fleet.problem, i, x, word)
-                x = rounded(fleet, x - gamma * (phase.bound.weights[i] * gradient))
+                x = typed(fleet, x - gamma * (phase.bound.weights[i] * gradient))
         at[epoch, max(steps, default=own.base - 1) + 1] = x
     return compared
 

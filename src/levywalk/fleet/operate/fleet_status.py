@@ -108,7 +108,9 @@ def _measured(reading: StoreReader, manifest: Manifest) -> dict[str, float]:
 def _mean_metrics(views: Sequence[NodeView]) -> dict[str, float]:
     """Return the mean over the nodes of each metric, as far as nodes have one."""
     names = dict.fromkeys(name for one in views for name in one.metrics)
-    return {name: fmean(one.metrics[name] for one in views if name in one.metrics) for name in names}
+    return {
+        name: fmean(one.metrics[name] for one in views if name in one.metrics) for name in names
+    }
 
 
 def fleet_status(views: Sequence[NodeView], manifest: Manifest, *, begun: bool) -> dict[str, Any]:

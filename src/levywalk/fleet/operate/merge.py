@@ -8,6 +8,7 @@ logs are lost, and are counted.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
@@ -18,7 +19,7 @@ import numpy as np
 from levywalk.arrays import Floats, Ints
 from levywalk.engine.measure import Measure, loss_nodes
 from levywalk.engine.standings import Standings
-from levywalk.errors import InvalidParameter
+from levywalk.errors import DataWarning, InvalidParameter
 from levywalk.fleet.protocol.node_step import Measured, PublishedWalk, Visit
 from levywalk.fleet.protocol.records import Archived, Began, Line
 from levywalk.fleet.protocol.token import FIRST, Epoch
@@ -189,7 +190,10 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
         if step < last.step:
             walk[0, step] = v
     nodes = loss_nodes("auto", problem, published.update, published.steps, len(kept), fleet.seed)
-    measure = Measure(problem, nodes)
+    with warnings.catch_warnings():
+        if isinstance(problem, BuiltProblem):  # nobody expects a network's optimum to be known
+            warnings.simplefilter("ignore", DataWarning)
+        measure = Measure(problem, nodes)
     counts = (
         np.array([[getattr(line, name) for line in lines]])
         for name in ("hops", "transfers", "small_messages")
@@ -221,9 +225,7 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
     return with_metrics(found, _metrics(kept, logs, fleet))
 
 
-def _metrics(
-    kept: list[tuple[int, Visit]], logs: Logs, fleet: Fleet
-) -> dict[str, Floats]:
+def _metrics(kept: list[tuple[int, Visit]], logs: Logs, fleet: Fleet) -> dict[str, Floats]:
     """Return the metrics at the checkpoints, (1, checkpoints) each: what the node that held the
     model has measured on its own held-out data.
     """

@@ -13,7 +13,7 @@ from levywalk.arrays import Ints
 from levywalk.errors import InvalidData, InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.setup.built import BuiltProblem, OwnMetrics, node_code, tensors_of
 from levywalk.fleet.setup.manifest import Manifest
-from levywalk.fleet.setup.model_code import ModelCode, metric_functions
+from levywalk.fleet.setup.model_code import ModelCode
 from levywalk.fleet.setup.node_data import linear_samples, read_shard
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.problem import Problem
@@ -44,9 +44,7 @@ def own_problem(manifest: Manifest, nodefile: NodeFile) -> Problem | None:
     return own_part(manifest, nodefile)[0]
 
 
-def own_part(
-    manifest: Manifest, nodefile: NodeFile
-) -> tuple[Problem | None, OwnMetrics | None]:
+def own_part(manifest: Manifest, nodefile: NodeFile) -> tuple[Problem | None, OwnMetrics | None]:
     """Read a node's own data, as a problem with one node, which is node 0, and its metrics.
 
     A node that the manifest lists as one without data has none.
@@ -98,16 +96,7 @@ def _built(
             f"this node's data, but the manifest says {_shown(expected)}; the arrays must not "
             "depend on a node's own samples"
         )
-    if not code.metrics or shard.held_features is None:
-        return problem, None
-    functions = metric_functions(loaded, shard.held_features, shard.held_targets)
-    if tuple(functions) != code.metrics:
-        raise InvalidSpec(
-            f"metrics of {loaded.path} returns {', '.join(functions) or 'none'} for this node's "
-            f"held-out data, but the manifest says {', '.join(code.metrics)}; the names must not "
-            "depend on a node's own samples"
-        )
-    return problem, OwnMetrics(problem, functions)
+    return problem, problem.own_metrics(0)
 
 
 def _shown(tensors: list[dict[str, Any]]) -> str:

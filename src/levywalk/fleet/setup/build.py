@@ -17,6 +17,7 @@ from levywalk.fleet.protocol.node_step import NodeSite, PublishedWalk
 from levywalk.fleet.protocol.records import Disk, Edge, Known, Own
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Token
+from levywalk.fleet.setup.built import BuiltProblem
 from levywalk.network import Network
 from levywalk.problem import Problem
 from levywalk.problem.named import flat_model, flat_problem
@@ -127,7 +128,8 @@ class Fleet:
         """Return a node's own part of the walk: its data and its key."""
         index = self.index(v)
         problem = None if index < 0 else self.problem
-        return NodeSite(self.published, v, problem, index, self.scores_of(v), self.key(v))
+        own = problem.own_metrics(index) if isinstance(problem, BuiltProblem) else None
+        return NodeSite(self.published, v, problem, index, self.scores_of(v), self.key(v), own)
 
     def index(self, v: int) -> int:
         """Return the number of a node in the problem, -1 if it has no data."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import AnyArray, Floats
-from levywalk.errors import InvalidData, InvalidParameter, LevywalkError
+from levywalk.errors import InvalidData, InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.protocol.schema import DTYPES
 from levywalk.fleet.setup.model_code import Code, ModelCode, load_code, metric_functions
 from levywalk.fleet.setup.node_data import Shard
@@ -48,6 +48,7 @@ class BuiltProblem:
         scores: Floats | None = None,
         names: tuple[str, ...] | None = None,
     ) -> None:
+        self._loaded = code
         self.path, self.shards, self.given = code.path, tuple(shards), scores is not None
         features = np.concatenate([shard.features for shard in shards])
         targets = np.concatenate([shard.targets for shard in shards])
@@ -112,6 +113,20 @@ class BuiltProblem:
                         )
                 return tuple(found)
         return ()
+
+    def own_metrics(self, v: int) -> OwnMetrics | None:
+        """Return the metrics of a node on what it has held out; None if there are none."""
+        shard = self.shards[v]
+        if not self.code.metrics or shard.held_features is None:
+            return None
+        functions = metric_functions(self._loaded, shard.held_features, shard.held_targets)
+        if tuple(functions) != self.code.metrics:
+            raise InvalidSpec(
+                f"metrics of {self.path} returns {', '.join(functions) or 'none'} for a node's "
+                f"held-out data, but the manifest says {', '.join(self.code.metrics)}; the names "
+                "must not depend on a node's own samples"
+            )
+        return OwnMetrics(self, functions)
 
     @property
     def optimum(self) -> Any:
@@ -210,9 +225,7 @@ def _number(function: Callable[[Any], Any], shown: Any) -> float:
 
 
 def _flat(code: Code, made: Any) -> Any:
-    missing = [
-        name for name in ("n", "local_loss", "local_gradient") if not hasattr(made, name)
-    ]
+    missing = [name for name in ("n", "local_loss", "local_gradient") if not hasattr(made, name)]
     if missing or not (hasattr(made, "dim") or hasattr(made, "model_arrays")):
         lacks = ", ".join([*missing, *([] if hasattr(made, "dim") else ["dim or model_arrays"])])
         raise InvalidData(

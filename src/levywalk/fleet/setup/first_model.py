@@ -36,9 +36,7 @@ def write_first_model(folder: Path, x0: Floats, schema: TensorSchema | None) -> 
     write_whole(folder / FIRST_MODEL, b"".join(Tensor(_NAME, x0, schema).chunks()))
 
 
-def read_first_model(
-    folder: Path, sha256: str, dim: int, schema: TensorSchema | None
-) -> Floats:
+def read_first_model(folder: Path, sha256: str, dim: int, schema: TensorSchema | None) -> Floats:
     """Read the first model beside a manifest, and compare its hash with the manifest's."""
     path = folder / FIRST_MODEL
     try:

@@ -166,9 +166,7 @@ class Manifest:
     def limits(self) -> Limits:
         """The sizes that a message may have."""
         published = self.published
-        return Limits(
-            published.dim, len(published.phases), published.memory_bytes, self.schema
-        )
+        return Limits(published.dim, len(published.phases), published.memory_bytes, self.schema)
 
     def first_model(self, folder: Path) -> Floats:
         """Return the first model; that of a user's own problem is in a file in the folder."""

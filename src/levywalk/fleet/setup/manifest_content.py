@@ -71,7 +71,10 @@ def _problem(problem: Problem, x0: Floats) -> dict[str, Any]:
     dim, mean = problem.dim, float(np.mean(problem.smoothness))
     if isinstance(problem, BuiltProblem):
         return {
-            "model": {"arrays": tensors_of(problem.arrays, dim, problem.dtype.itemsize), "x0": first_hash(x0)},
+            "model": {
+                "arrays": tensors_of(problem.arrays, dim, problem.dtype.itemsize),
+                "x0": first_hash(x0),
+            },
             "problem": {"code": problem.code.written(), "mean_smoothness": mean},
         }
     loss = getattr(problem, "sample_loss", None)

@@ -159,9 +159,7 @@ SLOTS: dict[str, tuple[type, ...]] = {
 LINES: tuple[type, ...] = (Visit, Archived, Began, Measured)
 
 
-def encode(
-    value: object, put: Put = _all_inline, schema: TensorSchema | None = None
-) -> bytes:
+def encode(value: object, put: Put = _all_inline, schema: TensorSchema | None = None) -> bytes:
     """Return a value as bytes. What `decode` would refuse cannot be written.
 
     ``schema`` is that of models that are several named arrays.
