@@ -108,12 +108,6 @@ class FlatProblem:
         found: Floats = self.named.smoothness
         return found
 
-    @property
-    def smoothness(self) -> Floats:
-        """The smoothness constants L_v."""
-        found: Floats = self.named.smoothness
-        return found
-
     def local_loss(self, v: int, x: Floats) -> float:
         """Return f_v(x)."""
         return float(self.named.local_loss(v, self.arrays.unpack(x)))

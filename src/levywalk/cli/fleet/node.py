@@ -85,6 +85,6 @@ def _print_built(problem: Any, metrics: Any) -> None:
     held = 0 if shard.held_targets is None else len(shard.held_targets)
     named = "no metrics" if metrics is None else f"metrics {', '.join(metrics.names)}"
     print(
-        f"{count(len(shard.targets), 'sample')}, {count(held, 'sample')} held out, {named}; a model "
-        f"of {count(problem.dim, 'number')}"
+        f"{count(len(shard.targets), 'sample')}, {count(held, 'sample')} held out, {named}; a "
+        f"model of {count(problem.dim, 'number')}"
     )

@@ -37,6 +37,8 @@ from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import Archived, Began, HeldStatus, Line
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.storage.limits import ANY
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.updates import Sgd
 
@@ -68,9 +70,11 @@ def pieces(folder: str | Path) -> list[Piece]:
     ``node-3/state``, and disks that were moved away, ``node-3/state.lost-1``.
     """
     found = []
+    manifest = Path(folder) / "manifest.json"
+    limits = Manifest.read(manifest).limits if manifest.exists() else ANY
     for path in sorted(Path(folder).glob("node-*/state*/state.db")):
         node = int(path.parent.parent.name.removeprefix("node-"))
-        with StoreReader(path.parent) as reading:
+        with StoreReader(path.parent, limits=limits) as reading:
             disk = reading.load()
             copies = []
             if disk is not None:

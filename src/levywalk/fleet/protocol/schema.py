@@ -2,7 +2,7 @@
 
 The manifest says names, type and shapes. They determine the header completely, so a header is
 compared and never parsed. In memory a token's model is one vector of float64, whose numbers its own
-type can hold, because each step is rounded to it (`levywalk.step`); writing and reading lose nothing.
+type can hold, because each step is rounded to it (`levywalk.step`): nothing is lost.
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ def _built(
     shard = read_shard(nodefile.data)
     if shard.features.shape[1:] != code.sample:
         raise InvalidData(
-            f"{nodefile.data}: a row of features must have the shape {code.sample}, as the manifest "
-            f"says, got {shard.features.shape[1:]}"
+            f"{nodefile.data}: a row of features must have the shape {code.sample}, as the "
+            f"manifest says, got {shard.features.shape[1:]}"
         )
     scores = None if nodefile.score is None else np.array([nodefile.score])
     problem = BuiltProblem(loaded, [shard], scores=scores, names=code.metrics)

@@ -1,5 +1,5 @@
-"""What a node has seen of the walk: when the token was here, how fast it moves, and the loss and the
-metrics of the model.
+"""What a node has seen of the walk: when the token was here, how fast it moves, and the loss and
+the metrics of the model.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def read_first_model(folder: Path, sha256: str, dim: int, schema: TensorSchema |
         raise InvalidSpec(f"{path}: {error}; copy it again from the fleet's folder") from None
     if first_hash(found) != sha256:
         raise InvalidSpec(
-            f"{path}: not the first model of this fleet, whose hash the manifest has; copy it again "
-            "from the fleet's folder"
+            f"{path}: not the first model of this fleet, whose hash the manifest has; copy it "
+            "again from the fleet's folder"
         )
     return found

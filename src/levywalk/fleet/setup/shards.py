@@ -20,7 +20,7 @@ _SHOWN = 5
 
 
 def read_shards(folder: str | Path, network: Network) -> list[Shard]:
-    """Read one data file per node: ``node-3.npz``, ``3.csv``, or a node's name such as ``oslo.npz``.
+    """Read one data file per node: ``node-3.npz``, ``3.csv``, or a name such as ``oslo.npz``.
 
     Files with other suffixes than those of data files are left alone.
 
