@@ -240,7 +240,7 @@ per node.
         update=read_update_text(update),
     )
     if model is not None:
-        print_model(folder, problem)
+        print_model(folder)
     _print_next_steps(
         folder, deploy, several_machines=addresses is not None, private=data == "private"
     )

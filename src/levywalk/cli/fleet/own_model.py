@@ -72,25 +72,22 @@ def _shards(data: str, network: Network, options: Mapping[str, Any], seed: int) 
     return shards_of(table.features, table.targets, table.node, network.n)
 
 
-def print_model(folder: Path, problem: BuiltProblem) -> None:
+def print_model(folder: Path) -> None:
     """Say what every node must have before it starts."""
     from levywalk.fleet.setup.manifest import Manifest
     from levywalk.fleet.setup.node_file import NodeFile
 
-    code = Manifest.read(folder / "manifest.json").code
+    manifest = Manifest.read(folder / "manifest.json")
+    code, schema = manifest.code, manifest.schema
     assert code is not None
-    first = NodeFile.read(folder / "node-0" / "node.toml").model
-    arrays = problem.arrays
-    named = (
-        f"{problem.dim} numbers"
-        if arrays is None
-        else ", ".join(
-            f"{name} {problem.dtype}{list(shape)}" for name, shape in arrays.shapes.items()
-        )
-    )
+    named = f"{manifest.published.dim} numbers"
+    if schema is not None:
+        shapes = schema.arrays.shapes.items()
+        named = ", ".join(f"{name} {schema.dtype}{list(shape)}" for name, shape in shapes)
     print(f"Each node builds its model with {code.function} of {code.file}: {named}.")
-    if first == problem.path.absolute():
-        print(f"The nodes on this machine use {first}; do not change it while the fleet runs.")
+    path = NodeFile.read(folder / "node-0" / "node.toml").model
+    if path is not None and path.exists():
+        print(f"The nodes on this machine use {path}; do not change it while the fleet runs.")
     else:
         print(f"Install {code.file} beside each node.toml, on every machine; it is not copied.")
     print(f"A node starts only if its sha256 is {code.sha256}")

@@ -422,8 +422,8 @@ def _problem(manifest: Manifest, nodes: list[NodeFile]) -> Problem:
         return BuiltProblem(code, shards, scores=scores, names=manifest.code.metrics)
     assert manifest.loss is not None
     holders = [v for v in range(len(nodes)) if v not in manifest.idle]
-    given = (manifest.loss, manifest.n_features)
-    parts = [linear_samples(nodes[v].data, *given) for v in holders]
+    loss, count = manifest.loss, manifest.n_features
+    parts = [linear_samples(nodes[v].data, loss, count) for v in holders]
     counts = [len(targets) for _, targets in parts]
     features, targets = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     alike = sum(counts) == len(nodes) == len(holders)  # one sample at every node
