@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Four workers on two cores: tests of fleets and of processes wait most of their time.
 PYTEST := $(BIN)/python -m pytest -q -n 4 --dist worksteal
 
-.PHONY: demo test test-more check wheel proto bench bench-page bench-theory bench-fleet league claims claims-second published phase-diagram clean help
+.PHONY: demo test test-more frameworks check wheel proto bench bench-page bench-theory bench-fleet league claims claims-second published phase-diagram clean help
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,14 @@ demo: $(PACKAGE)  ## Set up and run the demo: a walk gets trapped, a jump sets i
 
 test: $(STAMP)  ## Set up and run the tests (eight minutes on two cores)
 	$(PYTEST)
+
+FRAMEWORKS := .venv/.frameworks
+$(FRAMEWORKS): $(STAMP)
+	$(PIP) -e '.[torch,jax]'
+	@touch $@
+
+frameworks: $(FRAMEWORKS)  ## Install torch (CPU) and JAX, and run the tests that need them (three minutes, 2 GB)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/frameworks src/levywalk/problem/torch_models.py src/levywalk/problem/jax_models.py
 
 test-more: $(STAMP)  ## Run the long tests: soak, random faults, kills, exhaustive search, more examples (25 minutes)
 	$(PYTEST) -m 'more or hypothesis' --hypothesis-profile=more

@@ -17,6 +17,7 @@ from benchmarks.generators import generators
 from benchmarks.growth import growth
 from benchmarks.loops import loops
 from benchmarks.memory import memory
+from benchmarks.models import models
 from benchmarks.peers import PEERS
 from benchmarks.reference_c import ReferenceC
 from benchmarks.scale import FULL, QUICK, Scale
@@ -60,6 +61,7 @@ SECTIONS = {
     "loops": Section(loops, 15, 10),
     "growth": Section(growth, 30, 10),
     "generators": Section(generators, 40, 3),
+    "models": Section(models, 90, 60),
 }
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from levywalk.experiments.folder_report import write_report
     from levywalk.league.recommend import Recommendation, recommended
     from levywalk.memory import Array, Like, Memory, Number, PerEdge, PerNode, PerSample
+    from levywalk.model_files import load_model, save_model
     from levywalk.network import (
         Network,
         as_network,
@@ -76,8 +77,10 @@ if TYPE_CHECKING:
         losses,
         read_data,
     )
+    from levywalk.problem.jax_models import jax_problem
     from levywalk.problem.losses import Loss
     from levywalk.problem.partition import partition
+    from levywalk.problem.torch_models import torch_problem
     from levywalk.registry import register
     from levywalk.report import plot
     from levywalk.schedule import Constant, Decaying, Dropping
@@ -284,7 +287,10 @@ _HOME = {
         "sgd",
         "walkman",
     ),
+    "levywalk.model_files": ("load_model", "save_model"),
+    "levywalk.problem.jax_models": ("jax_problem",),
     "levywalk.problem.losses": ("Loss",),
+    "levywalk.problem.torch_models": ("torch_problem",),
     "levywalk.registry": ("register",),
     "levywalk.memory": ("Array", "Like", "Memory", "Number", "PerEdge", "PerNode", "PerSample"),
     "levywalk.draws": ("Words",),
@@ -390,10 +396,12 @@ __all__ = [
     "iid_uniform",
     "iid_weighted",
     "is_reversible",
+    "jax_problem",
     "kemeny_constant",
     "least_used_edge",
     "lifted_ring",
     "load_dataset",
+    "load_model",
     "load_trace",
     "losses",
     "mhda",
@@ -421,6 +429,7 @@ __all__ = [
     "run",
     "sag",
     "saga",
+    "save_model",
     "sgd",
     "simple_rw",
     "spectral_gap",
@@ -429,6 +438,7 @@ __all__ = [
     "stationary",
     "stationary_report",
     "switching",
+    "torch_problem",
     "torus",
     "total_variation",
     "transition",

@@ -62,6 +62,16 @@ EXTRAS = {
             "a real fleet: levywalk fleet, levywalk node, and signed hand-offs in fleet simulate",
         ),
         Extra(
+            "torch",
+            ("torch",),
+            "models that are torch modules (lw.torch_problem)",
+        ),
+        Extra(
+            "jax",
+            ("jax",),
+            "models that are JAX functions (lw.jax_problem)",
+        ),
+        Extra(
             "cluster",
             ("distributed",),
             "sweeps and reproductions on a Dask cluster (--scheduler)",

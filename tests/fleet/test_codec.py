@@ -342,7 +342,7 @@ def test_another_format_is_refused_by_its_number() -> None:
 
 
 def test_a_kind_in_the_wrong_place_is_refused() -> None:
-    with pytest.raises(Malformed, match="Visit or Archived or Began was expected, got kind 1"):
+    with pytest.raises(Malformed, match="Visit or Archived or Began or Measured was expected, got kind 1"):
         decode_line(encode(Known(FIRST, 1)))
     with pytest.raises(Malformed, match="Held or NoneType was expected, got kind 99"):
         decode_slot("held", bytes([codec.FORMAT, 99]))

@@ -11,6 +11,7 @@ import pytest
 
 from levywalk.extras import EXTRAS, pip_command
 
+LARGE = ("torch", "jax")  # hundreds of megabytes: only for those who ask for them by name
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 HIDE = """
 import sys
@@ -28,6 +29,8 @@ USES = {
     ("graphs", "Network.to_networkx"): "network.to_networkx()",
     ("graphs", "a GraphML file"): "lw.read_network('a.graphml')",
     ("fleet", "a fleet of real nodes"): "import levywalk.fleet.runtime.process",
+    ("torch", "lw.torch_problem"): "lw.torch_problem(None, None, [[1.0]], [1.0])",
+    ("jax", "lw.jax_problem"): "lw.jax_problem(None, None, None, [[1.0]], [1.0])",
     ("cluster", "the Dask scheduler"): (
         "from levywalk.sweeps.pools import DaskCluster\nDaskCluster('tcp://127.0.0.1:1')"
     ),
@@ -79,4 +82,5 @@ def test_extras_are_those_of_the_package() -> None:
     """`EXTRAS` and pyproject.toml agree; `all` has everything that a user can need."""
     found = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert set(found) - {"test", "check", "bench"} == {*EXTRAS, "all"}
-    assert found["all"] == [f"levywalk[{','.join(EXTRAS)}]"]
+    small = [name for name in EXTRAS if name not in LARGE]
+    assert found["all"] == [f"levywalk[{','.join(small)}]"]

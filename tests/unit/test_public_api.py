@@ -88,13 +88,12 @@ def test_every_error_is_a_levywalk_error_that_plain_python_catches_too(name):
         "import levywalk",
         "import levywalk; levywalk.mhlj()",
         "import levywalk; levywalk.LevywalkError",
+        "import levywalk; levywalk.torch_problem; levywalk.jax_problem",
     ],
 )
 def test_importing_levywalk_loads_neither_numba_nor_matplotlib(statement):
-    probe = (
-        f"import sys; {statement}; "
-        f"print(sorted({{'numba', 'matplotlib', 'pandas', 'xarray'}} & set(sys.modules)))"
-    )
+    large = {"numba", "matplotlib", "pandas", "xarray", "torch", "jax"}
+    probe = f"import sys; {statement}; print(sorted({large!r} & set(sys.modules)))"
     found = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, text=True, check=True
     )

@@ -37,6 +37,7 @@ from levywalk.engine.resume_checks import contradiction
 from levywalk.engine.run_state import RunRecord, RunState
 from levywalk.errors import InvalidParameter, ResumeError, ResumeInUse, ResumeWarning
 from levywalk.problem import GeneralizedLinear, Problem, follows_its_loss, optimum_of
+from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
 from levywalk.version import __version__
 from levywalk.whole_files import sync_folder
@@ -87,6 +88,8 @@ class StateFile:
         self.job = job
         self.identity = identity(job, seed)
         self.machine = machine()
+        if isinstance(job.plan.problem, DifferentiableProblem):
+            self.machine["framework"] = job.plan.problem.framework
         self.pause = SAVE_EVERY
         self._beside = self.path.with_name(self.path.name + ".lock")
         self._lock: IO[bytes] | None = None

@@ -20,6 +20,7 @@ from levywalk.errors import DivergedWarning, Interrupted
 from levywalk.interruption import Listening
 from levywalk.network import Network, as_network
 from levywalk.problem import Problem
+from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.problem.named import flat_model, flat_problem
 from levywalk.schedule import Schedule
 from levywalk.trace import Costs, Trace, as_costs
@@ -81,12 +82,14 @@ def run(
         "uniform", "target" (π), "stationary" (the chain's own law, jumps included), a node, or one
         node per replica.
     x0
-        The first model: zeros by default, one vector, or one per replica.
+        The first model: that of the problem if it has one, otherwise zeros; one vector, one per
+        replica, or a dict of named arrays.
     threads
         The number of threads, by default one per core. The result does not depend on it.
     backend
-        "kernel" (compiled), "reference" (plain Python, supports everything), or "auto": the kernel
-        if walk, update and problem all have a compiled form.
+        "kernel" (compiled), "batched" (torch or JAX updates all replicas at once, docs/models.md),
+        "reference" (plain Python, supports everything), or "auto": the kernel if walk, update and
+        problem all have a compiled form, batches for models of torch and JAX.
     update
         What a visited node does: any `Update` or a registered name. The default is `sgd` with all
         local samples; ``lw.sgd(minibatch=8)`` draws eight of them.
@@ -327,9 +330,15 @@ def _provenance(
     ) | {
         "start": start if isinstance(start, (str, int)) else np.asarray(start).tolist(),
         **_width(job.backend),
+        **_framework(problem),
         **({} if job.costs is None else {"costs": job.costs.told(network.n)}),
         **({} if plan.tokens == 1 else {"tokens": plan.tokens, "meeting": plan.meeting}),
     }
+
+
+def _framework(problem: Problem) -> dict[str, str]:
+    """Return the framework that computes the gradients, and its version."""
+    return {"framework": problem.framework} if isinstance(problem, DifferentiableProblem) else {}
 
 
 def _width(backend: str) -> dict[str, int]:

@@ -27,7 +27,6 @@ from levywalk.step import UPDATE
 from levywalk.walks import is_plain_design
 
 _SAMPLES = 1 << 19  # samples of updates in the buffers
-_STORED = 1 << 24  # numbers in the table of stored gradients
 _LEAST, _LONGEST = 16, 1024  # steps of a piece
 
 
@@ -84,8 +83,6 @@ class BatchedBackend:
         self.keys = expanded_keys(plan.keys)
         count, self.batch = plan.walkers, int(_used(plan).max())
         steps = _SAMPLES // (count * self.batch)
-        if rule.keeps_gradient:
-            steps = min(steps, _STORED // (count * problem.dim))
         self.steps = min(max(steps, _LEAST), _LONGEST, max(plan.steps, 2))
         bound = self.phase.bound
         self.position = np.arange(plan.network.n)
@@ -95,7 +92,6 @@ class BatchedBackend:
         self.nodes, self.ahead = self._walk()
         self.rows = np.zeros((self.steps, count, self.batch), np.int32)
         self.gains = np.zeros((2, self.steps, count), problem.dtype)
-        self.slots = np.zeros((self.steps, count), np.int32)
 
     def through(self, start: int, marks: Ints) -> Standings:
         """Advance the replicas from step ``start`` to the last mark; return their state at each."""
@@ -148,37 +144,26 @@ class BatchedBackend:
         self.gains[0, :count] = self.weights[nodes]
         sizes = self.phase.step_sizes(start, start + count)[:, None]
         self.gains[1, :count] = sizes * plan.scale if self.phase.published.scaled else sizes
-        places = None
-        table = np.empty((plan.walkers, 0, self.problem.dim), self.problem.dtype)
-        if self.rule.keeps_gradient:
-            places = self._places(nodes)
-            table = self._stored()[np.arange(plan.walkers)[:, None], places]
-        before = Models(state.model, self._token(), table)
-        stretch = Stretch(count, self.rows, *self.gains, self.slots)
+        stretch = Stretch(count, self.rows, *self.gains)
+        if not self.rule.keeps_gradient:
+            self._make(start, stretch, np.empty((plan.walkers, 0), self.problem.dtype))
+            return
+        every, stored = np.arange(plan.walkers), self._stored()
+        for t, here in enumerate(nodes):
+            one = Stretch(1, *(array[t : t + 1] for array in stretch[1:]))
+            kept = self._make(start + t, one, stored[every, here])
+            rows = state.active
+            stored[every[rows], here[rows]] = kept[rows]
+
+    def _make(self, start: int, stretch: Stretch, kept: AnyArray) -> AnyArray:
+        """Make the updates of a stretch; return what its nodes keep."""
+        state = self.state
+        before = Models(state.model, self._token(), kept)
         after = self.advance(before, stretch)
-        finite = np.isfinite(after.model).all(axis=1)
-        if not finite[state.active].all():
+        if not np.isfinite(after.model[state.active]).all():
             after = self._one_by_one(before, stretch, start)
         self._keep(after, state.active)
-        if places is not None:
-            # Slots behind the last node of a replica repeat its first one, and were not written.
-            used = np.arange(places.shape[1]) <= self.slots[:count].max(axis=0)[:, None]
-            r, slot = np.nonzero(used & state.active[:, None])
-            self._stored()[r, places[r, slot]] = after.table[r, slot]
-
-    def _places(self, nodes: Ints) -> Ints:
-        """Return the nodes of each replica's slots in the table, and write the slots of the steps.
-
-        The number of slots is a power of two, so that few shapes are compiled.
-        """
-        found = [np.unique(column, return_inverse=True) for column in nodes.T]
-        most = max(len(distinct) for distinct, _ in found)
-        places = np.empty((len(found), 1 << (most - 1).bit_length()), np.int64)
-        for r, (distinct, slots) in enumerate(found):
-            places[r, : len(distinct)] = distinct
-            places[r, len(distinct) :] = distinct[0]
-            self.slots[: len(slots), r] = slots
-        return places
+        return after.kept
 
     def _stored(self) -> AnyArray:
         """Return the gradients that nodes store, (replicas, nodes, dim): a view of the state."""

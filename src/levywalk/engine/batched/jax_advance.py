@@ -32,23 +32,22 @@ class JaxAdvance:
         problem = self.problem
         with problem.types():
             found = self._compiled(*models, *stretch, problem.features, problem.targets)
-            model, token, table = found
+            model, token, kept = found
             return Models(
                 np.asarray(model),
                 {name: np.asarray(array) for name, array in token.items()},
-                np.asarray(table),
+                np.asarray(kept),
             )
 
     def _advance(
         self,
         model: Any,
         token: dict[str, Any],
-        table: Any,
+        stored: Any,
         count: Any,
         rows: Any,
         weights: Any,
         sizes: Any,
-        slots: Any,
         features: Any,
         targets: Any,
     ) -> tuple[Any, dict[str, Any], Any]:
@@ -59,7 +58,6 @@ class JaxAdvance:
         leaves, unflatten = jax.tree_util.tree_leaves, problem.tree
         one = problem.weighted_loss if self.weighted else problem.batch_loss
         gradient_of = jax.vmap(jax.grad(one))
-        every = jnp.arange(model.shape[0])
         structure = jax.tree_util.tree_structure(unflatten(model))
 
         def spread(values: Any, like: Any) -> Any:
@@ -78,13 +76,12 @@ class JaxAdvance:
             gradients = leaves(gradient_of(tree, *batch))
             number = None if number is None else number + 1
             for i, (x, gradient) in enumerate(zip(xs, gradients, strict=True)):
-                stored = kept[i][every, slots[t]] if rule.keeps_gradient else None
                 moved = rule.move(
                     jnp,
                     gradient,
                     spread(weights[t], x),
                     {name: memory[name][i] for name in rule.like},
-                    stored,
+                    kept[i] if rule.keeps_gradient else None,
                     None if number is None else spread(number, x),
                 )
                 xs = [*xs[:i], x - spread(sizes[t], x) * moved.direction, *xs[i + 1 :]]
@@ -92,15 +89,14 @@ class JaxAdvance:
                     some = memory[name]
                     memory = memory | {name: [*some[:i], moved.token[name], *some[i + 1 :]]}
                 if rule.keeps_gradient:
-                    renewed = kept[i].at[every, slots[t]].set(moved.kept)
-                    kept = [*kept[:i], renewed, *kept[i + 1 :]]
+                    kept = [*kept[:i], moved.kept, *kept[i + 1 :]]
             return xs, memory, number, kept
 
         first = (
             leaves(unflatten(model)),
             {name: leaves(unflatten(token[name])) for name in rule.like},
             token[rule.number] if rule.number else None,
-            leaves(unflatten(table)) if rule.keeps_gradient else [],
+            leaves(unflatten(stored)) if rule.keeps_gradient else [],
         )
         xs, memory, number, kept = jax.lax.fori_loop(0, count, body, first)
         carried = {name: problem.flat(memory[name], 1) for name in rule.like}
@@ -109,5 +105,5 @@ class JaxAdvance:
         return (
             problem.flat(xs, 1),
             carried,
-            problem.flat(kept, 2) if rule.keeps_gradient else table,
+            problem.flat(kept, 1) if rule.keeps_gradient else stored,
         )

@@ -18,16 +18,12 @@ class Stretch(NamedTuple):
         (steps, replicas, batch): the samples of each update; -1 is no sample.
     weights, step_sizes
         (steps, replicas): w(v) and γ of each update.
-    slots
-        (steps, replicas): where the node's stored gradient is in the table of the stretch; zeros if
-        the update stores none.
     """
 
     count: int
     rows: Ints
     weights: AnyArray
     step_sizes: AnyArray
-    slots: Ints
 
 
 class Models(NamedTuple):
@@ -39,10 +35,12 @@ class Models(NamedTuple):
         (replicas, dim).
     token
         What travels, by the update's own names: (replicas, dim), or (replicas,) for a number.
-    table
-        (replicas, slots, dim): stored gradients of the nodes of a stretch; no slots if none are.
+    kept
+        (replicas, dim): the gradients that the nodes of the replicas store, (replicas, 0) if none.
+        An update that stores gradients makes stretches of one step, since the next one is at
+        another node.
     """
 
     model: AnyArray
     token: dict[str, AnyArray]
-    table: AnyArray
+    kept: AnyArray

@@ -37,10 +37,8 @@ class TorchAdvance:
             name: problem.tree(torch.from_numpy(np.array(models.token[name]))) for name in rule.like
         }
         number = torch.from_numpy(np.array(models.token[rule.number])) if rule.number else None
-        table = torch.from_numpy(np.array(models.table))
-        kept = problem.tree(table)  # views
-        rows, weights, sizes, slots = (torch.from_numpy(array) for array in stretch[1:])
-        every = torch.arange(len(models.model))
+        kept = problem.tree(torch.from_numpy(models.kept)) if rule.keeps_gradient else {}
+        rows, weights, sizes = (torch.from_numpy(array) for array in stretch[1:])
         with torch.no_grad():
             for t in range(stretch.count):
                 batch = self._batch(rows[t].to(torch.int64))
@@ -54,20 +52,21 @@ class TorchAdvance:
                         gradients[key],
                         _spread(weights[t], x),
                         {name: memory[name][key] for name in rule.like},
-                        kept[key][every, slots[t]] if rule.keeps_gradient else None,
+                        kept.get(key),
                         None if number is None else _spread(number, x),
                     )
                     following[key] = x - _spread(sizes[t], x) * moved.direction
                     for name in rule.like:
                         carried[name][key] = moved.token[name]
                     if rule.keeps_gradient:
-                        kept[key][every, slots[t]] = moved.kept
+                        kept[key] = moved.kept
                 xs, memory = following, carried
         token = {name: problem.flat(memory[name], 1).numpy() for name in rule.like}
         if rule.number:
             assert number is not None
             token[rule.number] = number.numpy()
-        return Models(problem.flat(xs, 1).numpy(), token, table.numpy())
+        stored = problem.flat(kept, 1).numpy() if rule.keeps_gradient else models.kept
+        return Models(problem.flat(xs, 1).numpy(), token, stored)
 
     def _batch(self, index: Any) -> tuple[Any, ...]:
         features, targets = self.problem.features, self.problem.targets
