@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from levywalk.fleet.checking.running_fleet import RunningFleet
 from levywalk.fleet.operate import export
 from levywalk.fleet.operate.fleet_status import fleet_status, look
 from levywalk.fleet.operate.folder import FleetFolder
-from levywalk.fleet.operate.merge import merge
+from levywalk.fleet.operate.merge import merge, with_metrics
 from levywalk.fleet.protocol import messages
 from levywalk.fleet.protocol.node_step import Measured
 from levywalk.fleet.protocol.schema import TensorSchema
@@ -716,3 +717,16 @@ def test_eight_real_nodes_reach_the_accuracy_of_the_simulation_though_one_is_kil
     assert {about["dtype"] for about in names.values()} == {"F32"}
     if hasattr(trace, "metrics"):
         assert np.isfinite(trace.metrics["accuracy"]).all()
+
+
+def test_traces_that_have_metrics_get_them() -> None:
+    @dataclass(frozen=True)
+    class Stub:
+        step: np.ndarray
+        metrics: dict[str, Any] = field(default_factory=dict)
+        metric_step: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+
+    given = {"accuracy": np.array([[0.5, np.nan]])}
+    found: Any = with_metrics(Stub(np.array([0, 4])), given)  # type: ignore[arg-type]
+    assert found.metrics is given
+    assert found.metric_step.tolist() == [0, 4]
