@@ -244,6 +244,8 @@ def _metrics(kept: list[tuple[int, Visit]], logs: Logs, fleet: Fleet) -> dict[st
 
 def with_metrics(trace: Trace, metrics: dict[str, Floats]) -> Trace:
     """Return the trace with metrics, where traces have them."""
+    if not metrics:
+        return trace
     given: dict[str, Any] = {"metrics": metrics, "metric_step": trace.step}
     known = {entry.name for entry in fields(trace)}
     return replace(trace, **{name: value for name, value in given.items() if name in known})
