@@ -144,12 +144,12 @@ def test_private_data_of_several_outputs_have_a_column_of_the_model_for_each() -
 
 
 def test_a_node_with_another_loss_stays_lean(tmp_path: Path) -> None:
-    """Only what a loss needs is loaded, and no loss of the package needs scipy at a node."""
+    """Only what a loss needs is loaded; of the package's losses only the logistic needs scipy."""
     code = ["import sys", "from pathlib import Path"]
     code += ["from levywalk.fleet.runtime.own_data import own_problem"]
     code += ["from levywalk.fleet.setup.manifest import Manifest"]
     code += ["from levywalk.fleet.setup.node_file import NodeFile", "import numpy as np"]
-    for loss in LOSSES:
+    for loss in set(LOSSES) - {"logistic"}:
         at = create(tmp_path / loss, **how(loss, lw.adam(minibatch=2)), metrics=False)
         code.append(f"manifest = Manifest.read({str(at / 'manifest.json')!r})")
         code.append(f"file = NodeFile.read({str(at / 'node-1' / 'node.toml')!r})")

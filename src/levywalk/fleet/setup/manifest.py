@@ -24,13 +24,13 @@ from levywalk.arrays import Floats
 from levywalk.draws import VERSION as DRAWS_VERSION
 from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.protocol.node_step import STOPS, PublishedWalk
-from levywalk.fleet.protocol.schema import DTYPES, TensorSchema
+from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import Token
-from levywalk.fleet.setup.built import is_vector
 from levywalk.fleet.setup.fields import Fields, read_bytes
 from levywalk.fleet.setup.first_model import read_first_model
 from levywalk.fleet.setup.manifest_content import FORMAT, check_real, content_of, memory_schema
+from levywalk.fleet.setup.manifest_model import read_named_model, read_problem, read_vector
 from levywalk.fleet.setup.model_code import ModelCode
 from levywalk.fleet.storage.limits import Limits
 from levywalk.problem.losses import Loss
@@ -48,14 +48,12 @@ if TYPE_CHECKING:
 LARGEST = 1 << 20  # bytes of a manifest
 SELF_LOOPS = ("none", "counted")
 _MOST_NODES = 2**31 - 1
-_MOST_DIM = 1 << 27  # a model of 1 GiB
 _MOST_STEPS = 2**53
 _MOST_SECONDS = 1e9
 _MOST_SEED = 2**128
 
 _MOST_DEPTH = 8  # tables within tables in a recipe
 _SHOWN = 300  # characters of a recipe in an error
-_LONGEST_NAME = 255  # of an array
 
 
 @dataclass(frozen=True)
@@ -233,8 +231,8 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
     network = top.table("network", needed=("name", "nodes", "self_loops"), optional=("idle",))
     nodes = network.integer("nodes", low=2, high=_MOST_NODES)
     idle = _idle(network, nodes)
-    problem, code = _problem(top)
-    dim, itemsize, x0, arrays, first = _model(top) if code is None else _named_model(top)
+    problem, code = read_problem(top)
+    dim, itemsize, x0, arrays, first = read_vector(top) if code is None else read_named_model(top)
     design, update = _methods(top)
     phases = _phases(top, design)
     published, start = _walk(top, design, update, (dim, itemsize), phases, nodes, idle)
@@ -297,70 +295,6 @@ def _loaded(text: bytes, source: str) -> Any:
         raise InvalidSpec(
             f"{source}: not a manifest in JSON ({error}); copy it again from the fleet's folder"
         ) from None
-
-
-def _problem(top: Fields) -> tuple[Fields, ModelCode | None]:
-    """Return the table of the problem, and the code that builds it if it is a user's own."""
-    given = top.values["problem"]
-    if not isinstance(given, dict) or "code" not in given:
-        return top.table("problem", needed=("loss", "ridge", "mean_smoothness")), None
-    problem = top.table("problem", needed=("code", "mean_smoothness"))
-    keys = ("file", "function", "sha256", "sample", "metrics")
-    return problem, ModelCode.parsed(problem.table("code", needed=keys))
-
-
-def _named_model(top: Fields) -> tuple[int, int, None, ModelArrays | None, str]:
-    """Return the arrays of a user's own model; None if it is one vector of float64."""
-    model = top.table("model", needed=("arrays", "x0"))
-    first = model.text("x0", most=64)
-    if len(first) != 64 or set(first) - set("0123456789abcdef"):
-        raise model.bad("x0", "64 hexadecimal digits, the hash of the first model")
-    shapes: dict[str, tuple[int, ...]] = {}
-    types: set[str] = set()
-    for table in model.tables("arrays", needed=("name", "dtype", "shape")):
-        name, shape = table.text("name", most=_LONGEST_NAME), table.values["shape"]
-        types.add(table.choice("dtype", DTYPES))
-        fine = isinstance(shape, list) and len(shape) <= _MOST_DEPTH
-        if not fine or not all(type(one) is int and 1 <= one <= _MOST_DIM for one in shape):
-            raise table.bad("shape", f"a list of at most {_MOST_DEPTH} lengths of at least 1")
-        if name in shapes:
-            raise table.bad("name", "different from the names of all other arrays")
-        shapes[name] = tuple(shape)
-    if not shapes:
-        raise model.bad("arrays", "a list of at least one table")
-    arrays, (dtype, *more) = ModelArrays(shapes), sorted(types)
-    if arrays.dim > _MOST_DIM or more:
-        raise model.bad("arrays", f"at most {_MOST_DIM} numbers in all, of one type")
-    itemsize = 4 if dtype == "float32" else 8
-    named = None if is_vector(arrays, itemsize) else arrays
-    return arrays.dim, itemsize, None, named, first
-
-
-def _model(top: Fields) -> tuple[int, int, Floats, None, None]:
-    model = top.table("model", needed=("dtype", "shape", "x0"))
-    model.choice("dtype", ("float64",))
-    shape = model.values["shape"]
-    if (
-        not isinstance(shape, list)
-        or len(shape) != 1
-        or type(shape[0]) is not int
-        or not 1 <= shape[0] <= _MOST_DIM
-    ):
-        raise model.bad("shape", f"a list of one number from 1 to {_MOST_DIM}")
-    dim: int = shape[0]
-    if "x0" not in model:
-        return dim, 8, np.zeros(dim), None, None
-    numbers = model.values["x0"]
-    if (
-        not isinstance(numbers, list)
-        or len(numbers) != dim
-        or not all(type(number) is float for number in numbers)
-    ):
-        raise model.bad("x0", f"null or a list of {dim} numbers, each with a decimal point")
-    x0 = np.array(numbers)
-    if not np.isfinite(x0).all():
-        raise model.bad("x0", "finite numbers")
-    return dim, 8, x0, None, None
 
 
 def _methods(top: Fields) -> tuple[Walk, Update]:
