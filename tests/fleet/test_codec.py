@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 import tracemalloc
 from contextlib import suppress
@@ -15,7 +16,7 @@ from safetensors.numpy import load
 
 from levywalk.arrays import AnyArray, Floats
 from levywalk.fleet.protocol.messages import Certificate
-from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
     Archived,
     Began,
@@ -70,6 +71,12 @@ lines: st.SearchStrategy[Any] = st.one_of(
     st.builds(Visit, epochs, counts, counts, counts, counts, ints, ints, st.none() | floats),
     st.builds(Archived, tokens, statuses | st.sampled_from(["guarded", "final"]), epochs, counts),
     st.builds(Began, epochs, epochs, counts),
+    st.builds(
+        Measured,
+        epochs,
+        counts,
+        st.lists(st.floats(allow_infinity=False, allow_nan=False), max_size=3).map(tuple),
+    ),
 )
 kept: st.SearchStrategy[Any] = st.one_of(lines, *slots.values())
 KEPT = (*LINES, *(type_ for types in SLOTS.values() for type_ in types))
@@ -198,8 +205,10 @@ def test_the_format_is_what_it_was() -> None:
             Began(FIRST, FIRST, 3),
         ),
     ]
-    assert {type(value) for value in values} == set(codec._NUMBERS)
+    measured = Measured(FIRST, 1, (0.5, math.nan))  # a kind that was added later
+    assert {type(value) for value in values} | {Measured} == set(codec._NUMBERS)
     assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "8d50b32a9309934d"
+    assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "7d634289caf25fc7"
 
 
 # What no node could have written
@@ -363,7 +372,9 @@ def test_another_format_is_refused_by_its_number() -> None:
 
 
 def test_a_kind_in_the_wrong_place_is_refused() -> None:
-    with pytest.raises(Malformed, match="Visit or Archived or Began was expected, got kind 1"):
+    with pytest.raises(
+        Malformed, match="Visit or Archived or Began or Measured was expected, got kind 1"
+    ):
         decode_line(encode(Known(FIRST, 1)))
     with pytest.raises(Malformed, match="Held or NoneType was expected, got kind 99"):
         decode_slot("held", bytes([codec.FORMAT, 99]))

@@ -299,6 +299,7 @@ def shown(**more: Any) -> str:
         "hops_per_second": 120.3,
         "loss": 0.0123456,
         "diverged_at": None,
+        "metrics": {"accuracy": 0.98765},
         "waits": [],
         "nodes_up": 4,
         "nodes_down": 1,
@@ -317,6 +318,7 @@ def test_the_picture() -> None:
             "1,500 of 2,000 updates",
             "1,200  (120 a second)",
             "0.01235",
+            "accuracy   0.9877",
         ),
         *("1, 7 updates lost", "4 up, 1 down", "·●◆✗‖", "! node 1 waits for its guardian"),
     ):

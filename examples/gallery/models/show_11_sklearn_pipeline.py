@@ -9,12 +9,13 @@ parameters, and trains by a model that walks.
 # needs: sklearn, levywalk.sklearn.WalkClassifier
 
 import matplotlib.pyplot as plt
-from levywalk.sklearn import WalkClassifier
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+
+from levywalk.sklearn import WalkClassifier
 
 features, labels = load_breast_cancer(return_X_y=True)
 

@@ -20,7 +20,7 @@ from levywalk.errors import DataWarning, InvalidData, InvalidParameter
 from levywalk.notebook import table_html
 from levywalk.problem.fingerprint import fingerprint_of
 from levywalk.problem.losses import Loss, SquaredErrors, check_loss
-from levywalk.problem.problem import IDLE, MODEL_TYPES
+from levywalk.problem.problem import IDLE, MODEL_TYPES, fewest_nodes
 from levywalk.problem.samples import clean_features, clean_nodes, clean_targets, read_only
 from levywalk.problem.sparse_features import clean_sparse, dense_features, frozen, is_sparse
 from levywalk.problem.spectra import check_curvature, gram_extremes
@@ -153,7 +153,7 @@ class GeneralizedLinear:
                 order = np.argsort(node, kind="stable")
                 self.sorted_features = frozen(self.features[order])
                 self.sorted_targets = read_only(self.targets[order])
-        if self.n < 2:
+        if self.n < fewest_nodes():
             raise InvalidData(f"node must name at least 2 nodes, got {self.n}; see partition()")
 
     @property

@@ -99,6 +99,8 @@ class FlatProblem:
         self.x0 = None if first is None else self.arrays.pack(first)
         optimum = getattr(problem, "optimum", None)
         self.optimum = None if optimum is None else self.arrays.pack(optimum)
+        if hasattr(problem, "sample_count"):  # it has samples, so it can draw minibatches
+            self.sample_count = problem.sample_count
 
     @property
     def smoothness(self) -> Floats:
@@ -110,14 +112,21 @@ class FlatProblem:
         """Return f_v(x)."""
         return float(self.named.local_loss(v, self.arrays.unpack(x)))
 
-    def local_gradient(self, v: int, x: Floats) -> Floats:
-        """Return the gradient of f_v at x."""
-        return self.arrays.pack(self.named.local_gradient(v, self.arrays.unpack(x)))
+    def local_gradient(self, v: int, x: Floats, samples: Any = None) -> Floats:
+        """Return the gradient of f_v at x, over all samples or the given positions."""
+        drawn = {} if samples is None else {"samples": samples}
+        return self.arrays.pack(self.named.local_gradient(v, self.arrays.unpack(x), **drawn))
 
 
 def flat_problem(problem: Any) -> Any:
     """Return a problem whose model is a vector; one that declares ``model_arrays`` is wrapped."""
     return FlatProblem(problem) if hasattr(problem, "model_arrays") else problem
+
+
+def arrays_of(problem: Any) -> ModelArrays | None:
+    """Return names and shapes of a flat problem's arrays; None if its model is a vector alone."""
+    found = getattr(problem, "arrays", None)
+    return found if isinstance(found, ModelArrays) else None
 
 
 def flat_model(problem: Any, x0: Any) -> Any:

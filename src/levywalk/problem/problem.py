@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -12,6 +15,7 @@ from levywalk.errors import InvalidData, LevywalkError
 
 MODEL_TYPES = ("float64", "float32")  # of problems made of samples and a loss
 IDLE = ("error", "pass")  # what becomes of nodes without data
+_FEWEST: ContextVar[int] = ContextVar("fewest nodes of a problem", default=2)
 _REQUIRED = ("n", "dim", "smoothness", "local_loss", "local_gradient")
 
 
@@ -59,6 +63,29 @@ class Problem(Protocol):
 
     def local_gradient(self, v: int, x: Floats) -> Floats:
         """Return the gradient of f_v at x."""
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Let problems have a single node: that is what a real node of a fleet makes of its own data.
+
+    Examples
+    --------
+    >>> from levywalk.problem import LeastSquares
+    >>> with alone():
+    ...     LeastSquares([[1.0], [2.0]], [0.0, 1.0], node=[0, 0]).n
+    1
+    """
+    before = _FEWEST.set(1)
+    try:
+        yield
+    finally:
+        _FEWEST.reset(before)
+
+
+def fewest_nodes() -> int:
+    """Return the least number of nodes of a problem: 2, and 1 within `alone`."""
+    return _FEWEST.get()
 
 
 def optimum_of(problem: Problem) -> Floats | None:
@@ -190,7 +217,7 @@ def check_problem(problem: Any) -> None:
             raise InvalidData(
                 f"problem.{name} must be a method (v, x), got {getattr(problem, name)!r}"
             )
-    n = checks.integer("problem.n", problem.n, low=2)
+    n = checks.integer("problem.n", problem.n, low=fewest_nodes())
     dim = checks.integer("problem.dim", problem.dim, low=1)
     smoothness = known_smoothness(problem)
     if smoothness is not None and not (_vector("problem.smoothness", smoothness, n) > 0).all():

@@ -14,7 +14,7 @@ from levywalk.experiments.shorthand import problem_settings
 from levywalk.experiments.sources import build_problem
 from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.setup.build import Fleet
-from levywalk.fleet.setup.create import create
+from levywalk.fleet.setup.create import create, fleet_of
 from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.simulate.virtual import VirtualFleet
 
@@ -191,9 +191,9 @@ def test_samples_are_spread_by_the_names_of_classes() -> None:
     assert np.array_equal(named, coded)
 
 
-def test_real_nodes_refuse_several_targets(tmp_path: Any) -> None:
-    with pytest.raises(lw.InvalidParameter, match="one target per sample"):
-        create(tmp_path / "fleet", NETWORK, squares(), lw.unif_rw(), steps=10, step_size=0.1)
+def test_real_nodes_get_several_targets(tmp_path: Any) -> None:
+    at = create(tmp_path / "fleet", NETWORK, squares(), lw.unif_rw(), steps=10, step_size=0.1)
+    assert np.array_equal(fleet_of(at).problem.smoothness, squares().smoothness)
 
 
 def test_the_command_line_counts_the_classes(tmp_path: Any) -> None:

@@ -41,6 +41,10 @@ levywalk fleet init --network ring:3 --addresses hosts.txt --data private --dim 
 --mean-smoothness 3.5
 --step-size 0.02 ours   (each node on its own machine, whose owner puts data.csv beside node.toml)
 
+levywalk fleet init --network ring:8 --model my_model.py:build --data my_shards/ --held-out 0.2 \
+--design unif_rw --update adam:minibatch=16 --step-size 0.01 my-fleet   (a model of your own: \
+every node builds it from the file, which you install there, and measures it on its own data)
+
 Then: levywalk fleet up my-fleet"""
 
 
@@ -57,8 +61,8 @@ DataOption = Annotated[
     typer.Option(
         "--data",
         help=(
-            "Data of the nodes: heterogeneous, homogeneous, a data file, "
-            "or private (only the owners have it)."
+            "Data of the nodes: heterogeneous, homogeneous, a data file, private (only the owners "
+            "have it), or with --model a folder with one file per node (node-0.npz, node-1.csv, …)."
         ),
     ),
 ]
@@ -116,6 +120,38 @@ DaysOption = Annotated[
 ]
 
 
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="FILE:FUNCTION",
+        help=(
+            "A model of your own: a Python file with build(features, targets, node=None) that "
+            "returns a problem. It is never sent: install it at every node, which checks its hash."
+        ),
+    ),
+]
+HeldOutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--held-out",
+        metavar="SHARE",
+        help="Share of its samples that each node keeps for its metrics (only with --model).",
+    ),
+]
+ScoresOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--scores",
+        metavar="FILE",
+        help=(
+            "One number per node and line for weighted designs, if the model does not state its "
+            "smoothness (only with --model)."
+        ),
+    ),
+]
+
+
 @with_source_options
 def init(
     sources: SourceOptions,
@@ -128,6 +164,9 @@ def init(
     design: DesignText = "mhlj",
     then: Then = None,
     update: UpdateText = "sgd",
+    model: ModelOption = None,
+    held_out: HeldOutOption = None,
+    scores: ScoresOption = None,
     steps: Steps = 100_000,
     step_size: StepSize = "theory",
     stop: Stop = "steps",
@@ -148,6 +187,7 @@ def init(
 per node.
     """
     from levywalk import checks
+    from levywalk.cli.fleet.own_model import own_model, print_model
     from levywalk.errors import InvalidParameter
     from levywalk.experiments.shorthand import (
         read_network_text,
@@ -162,7 +202,15 @@ per node.
     terms = _terms(renew_after, policy, heartbeat, dead_after)
     size = read_fleet_step_size(step_size)
     graph = read_network_text(network, seed=seed, options=sources.network)
-    if data == "private":
+    if model is not None:
+        if dim is not None or mean_smoothness is not None or important is not None:
+            raise InvalidParameter(
+                "--dim, --mean-smoothness and --important do not go with --model"
+            )
+        problem: Problem = own_model(model, data, graph, sources.data, held_out, scores, seed)
+    elif held_out is not None or scores is not None:
+        raise InvalidParameter("--held-out and --scores go with --model FILE:FUNCTION")
+    elif data == "private":
         problem = _private(graph.n, dim, mean_smoothness, sources.data)
     elif dim is not None or mean_smoothness is not None:
         raise InvalidParameter(
@@ -191,6 +239,8 @@ per node.
         stop=stop,
         update=read_update_text(update),
     )
+    if model is not None:
+        print_model(folder)
     _print_next_steps(
         folder, deploy, several_machines=addresses is not None, private=data == "private"
     )

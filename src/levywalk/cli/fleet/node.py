@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -42,14 +42,14 @@ def _check(path: Path) -> None:
     from levywalk.fleet.identity.certificates import key_fingerprint
     from levywalk.fleet.identity.node_identity import Identity
     from levywalk.fleet.operate.log_text import count
-    from levywalk.fleet.runtime.own_data import own_problem, scores
+    from levywalk.fleet.runtime.own_data import own_part, scores
     from levywalk.fleet.setup.manifest import Manifest
     from levywalk.fleet.setup.node_file import NodeFile
 
     file = NodeFile.read(path)
     manifest = Manifest.read(file.manifest)
     identity = Identity.load(file.key, file.certificate, file.authority, node=file.id)
-    problem = own_problem(manifest, file)
+    problem, metrics = own_part(manifest, file)
     degree = len(file.neighbours) + (manifest.self_loops == "counted")
     found = scores(manifest, problem, degree)
     print(
@@ -62,11 +62,29 @@ def _check(path: Path) -> None:
         print(f"no data, {count(degree, 'neighbour')}: it passes the model on without an update")
         print(f"its neighbours learn the score {told}")
         return
-    print(
-        f"{count(problem.n_samples, 'sample')} of {count(problem.dim, 'feature')}, "
-        f"{count(degree, 'neighbour')}"
-    )
+    if manifest.code is not None:
+        print(f"builds its problem from {file.model}, whose sha256 is that of the manifest")
+        _print_built(problem, metrics)
+    else:
+        samples, features = problem.n_samples, manifest.n_features  # type: ignore[attr-defined]
+        print(
+            f"{count(samples, 'sample')} of {count(features, 'feature')}, "
+            f"{count(degree, 'neighbour')}"
+        )
     print(
         f"L_v = {float(problem.smoothness[0]):.6g}; its neighbours learn the score {told}, and "
         "nothing of its data"
+    )
+
+
+def _print_built(problem: Any, metrics: Any) -> None:
+    """Say what a user's own file has built from the node's data."""
+    from levywalk.fleet.operate.log_text import count
+
+    shard = problem.shards[0]
+    held = 0 if shard.held_targets is None else len(shard.held_targets)
+    named = "no metrics" if metrics is None else f"metrics {', '.join(metrics.names)}"
+    print(
+        f"{count(len(shard.targets), 'sample')}, {count(held, 'sample')} held out, {named}; a "
+        f"model of {count(problem.dim, 'number')}"
     )

@@ -26,6 +26,7 @@ levywalk fleet status my-fleet --json | jq .holder
 loss is the mean over the nodes of each node's own loss of the last model that it received; it is \
 infinite once the
 model has diverged (in JSON: null, and loss_is_infinite is true). \
+A metric is the mean of its values on the nodes' own held-out data. \
 Hand-offs per second are
 the median of what the nodes measured between two visits. The disks of nodes that are down or \
 stopped are read."""
@@ -160,6 +161,8 @@ def picture(found: dict[str, Any]) -> RenderableType:
         f"{found['transfers']:,}" + _if(found["hops_per_second"], "  ({:.0f} a second)"),
     )
     facts.add_row("loss", _if(found["loss"], "{:.4g}") or "–")
+    for name, value in found["metrics"].items():
+        facts.add_row(name, f"{value:.4g}")
     facts.add_row("epoch", f"{found['epoch']}, {_lost(found, ' updates')} lost")
     facts.add_row("nodes", f"{found['nodes_up']} up, {found['nodes_down']} down")
     facts.add_row("", strip)
@@ -192,7 +195,8 @@ def _table(found: dict[str, Any]) -> RenderableType:
     table = Table(box=None)
     named = any(node["name"] is not None for node in found["nodes"])
     columns = ["node", *(["name"] if named else []), "process", "state"]
-    for name in (*columns, "epoch", "step", "edges up", "loss"):
+    measured = list(found["metrics"])
+    for name in (*columns, "epoch", "step", "edges up", "loss", *measured):
         table.add_column(name, justify="left" if name in ("name", "state") else "right")
     for node in found["nodes"]:
         state = "down" if not node["up"] else "does not answer" if not node["answers"] else "up"
@@ -211,5 +215,6 @@ def _table(found: dict[str, Any]) -> RenderableType:
             "–" if node["step"] is None else f"{node['step']:,}",
             f"{node['edges_up']} of {len(node['edges'])}",
             _if(node["loss"], "{:.4g}") or "–",
+            *(_if(node["metrics"].get(name), "{:.4g}") or "–" for name in measured),
         )
     return table

@@ -127,7 +127,7 @@ class Invariants:
                     f"epoch {tuple(line.epoch)} began twice, from {self.began[line.epoch]} and "
                     f"{line}",
                 )
-        else:
+        elif isinstance(line, Archived):
             self.archived.append((v, line))
 
     def _guard(self, v: int, guarded: Guarded) -> None:

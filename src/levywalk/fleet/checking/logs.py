@@ -30,13 +30,15 @@ import numpy as np
 from levywalk.arrays import Floats
 from levywalk.engine.bind import bind_phases
 from levywalk.fleet.checking.violation import Violation
-from levywalk.fleet.checking.walk_replay import check_replay
+from levywalk.fleet.checking.walk_replay import check_replay, typed
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.operate.merge import winning_chain
-from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import Archived, Began, HeldStatus, Line
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.storage.limits import ANY
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.updates import Sgd
 
@@ -68,9 +70,11 @@ def pieces(folder: str | Path) -> list[Piece]:
     ``node-3/state``, and disks that were moved away, ``node-3/state.lost-1``.
     """
     found = []
+    manifest = Path(folder) / "manifest.json"
+    limits = Manifest.read(manifest).limits if manifest.exists() else ANY
     for path in sorted(Path(folder).glob("node-*/state*/state.db")):
         node = int(path.parent.parent.name.removeprefix("node-"))
-        with StoreReader(path.parent) as reading:
+        with StoreReader(path.parent, limits=limits) as reading:
             disk = reading.load()
             copies = []
             if disk is not None:
@@ -150,6 +154,8 @@ def _sorted(logs: Iterable[Piece]) -> tuple[Visits, dict[Epoch, Began], list[tup
             if isinstance(line, Archived):
                 archived.append((v, line))
                 continue
+            if isinstance(line, Measured):
+                continue  # the visit after it tells the same
             epoch = Epoch(*(line.token_epoch if isinstance(line, Visit) else line.epoch))
             if epoch < highest:
                 raise Violation(
@@ -271,7 +277,7 @@ def _check_models(fleet: Fleet, visits: Visits, began: dict[Epoch, Began]) -> in
                 gamma = min(float(phase.step_sizes(t, t + 1)[0]), phase.published.most)
                 i, word = fleet.index(v), partial(fleet.key(v).word, t)
                 gradient = update.gradient(fleet.problem, i, x, word)
-                x = x - gamma * (phase.bound.weights[i] * gradient)
+                x = typed(fleet, x - gamma * (phase.bound.weights[i] * gradient))
         at[epoch, max(steps, default=own.base - 1) + 1] = x
     return compared
 

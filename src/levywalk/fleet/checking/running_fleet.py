@@ -21,6 +21,7 @@ from levywalk.fleet.runtime.control import NoAnswer, ask
 from levywalk.fleet.runtime.launch import ENVIRONMENT, command
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import fleet_of
+from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.storage.errors import NodeStoreError
 from levywalk.fleet.storage.failpoints import VARIABLE
 from levywalk.fleet.storage.reader import StoreReader
@@ -90,6 +91,7 @@ class RunningFleet:
     def __init__(self, folder: Path, links: Links | None = None) -> None:
         self.folder, self.links = folder, links
         self.fleet: Fleet = fleet_of(folder)
+        self.limits = Manifest.read(folder / "manifest.json").limits
         self.n = self.fleet.network.n
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self.frozen: set[int] = set()
@@ -210,7 +212,10 @@ class RunningFleet:
 
     def _disk(self, v: int) -> tuple[Held | None, Guarded | None]:
         """Return what a node holds and guards, read from its disk."""
-        with suppress(NodeStoreError), StoreReader(self.state(v)) as reading:
+        with (
+            suppress(NodeStoreError),
+            StoreReader(self.state(v), limits=self.limits) as reading,
+        ):
             disk = reading.load()
             if disk is not None:
                 return disk.held, disk.guarded

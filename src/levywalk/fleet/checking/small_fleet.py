@@ -9,7 +9,7 @@ from the largest to the smallest), "back" (the other way round), "stay" or "jump
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from levywalk.arrays import AnyArray, Floats
 from levywalk.fleet.protocol.node import Node
-from levywalk.fleet.protocol.node_step import Neighbour, NodeSite
+from levywalk.fleet.protocol.node_step import Neighbour, NodeSite, Visit, visit_of
 from levywalk.fleet.protocol.records import NOBODY, Disk, Edge, Known, Own
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Token
@@ -172,6 +172,10 @@ class ScriptedSite:
     def know(self, neighbours: Sequence[Neighbour], degree: int) -> None:
         """Note which neighbours are connected."""
         self.up = [u.node for u in neighbours if u.up]
+
+    def lines(self, token: Token, keep: bool) -> Iterator[Visit]:
+        """Yield the log's line about a token."""
+        yield visit_of(token, keep)
 
     def updates(self, token: Token) -> bool:
         """Return whether the next decision begins with an update."""

@@ -31,7 +31,7 @@ def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
         return
     step_size_1 = published.phases[0].step_size
     phases = bind_phases(fleet.network, fleet.problem, fleet.design, published.update, step_size_1)
-    x, phase, switched, diverged = fleet.x0.copy(), 0, -1, -1
+    x, phase, switched, diverged = typed(fleet, fleet.x0), 0, -1, -1
     watch, detector = DetectorState.new(fleet.problem.dim), fleet.published.detector
     for t, v in enumerate(walk[:-1]):
         here = phases[phase]
@@ -39,7 +39,7 @@ def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
         i, word = fleet.index(v), partial(fleet.key(v).word, t)
         gradient = published.update.gradient(fleet.problem, i, x, word)
         scaled = here.bound.weights[i] * gradient
-        moved = x - step_size * scaled
+        moved = typed(fleet, x - step_size * scaled)
         if not np.isfinite(moved).all():
             diverged = t
             break
@@ -51,6 +51,12 @@ def check_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
         raise Violation(
             "I7", f"the model is {found}, the replay of its walk gives {(x, switched, diverged)}"
         )
+
+
+def typed(fleet: Fleet, model: Floats) -> Floats:
+    """Return a model in its own type, such as float32."""
+    with np.errstate(over="ignore"):
+        return model.astype(f"f{fleet.published.method.itemsize}", copy=False)
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -79,7 +85,7 @@ def check_memory_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
         }
         for v, local in places.items()
     }
-    x, at, averages = fleet.x0.copy(), 0, DetectorState.new(method.dim)
+    x, at, averages = typed(fleet, fleet.x0), 0, DetectorState.new(method.dim)
     for t, v in enumerate(walk[:-1]):
         phase = method.phases[at]
         weight, size = phase.weight(fleet.scores_of(v)[at]), phase.step_size_at(t, 1.0)
@@ -91,6 +97,7 @@ def check_memory_replay(fleet: Fleet, walk: list[int], final: Token) -> None:
         else:
             moved = update.apply(x, *given, size, words)
             direction = (x - moved) / size
+        moved = typed(fleet, moved)
         if not np.isfinite(moved).all():
             break
         x = moved

@@ -130,7 +130,10 @@ def _files(file: NodeFile, manifest: Manifest) -> Iterator[Finding]:
     try:
         own_problem(manifest, file)
     except LevywalkError as error:
-        yield Finding(FindingLevel.PROBLEM, f"node {file.id}: {error}", "put its data there")
+        remedy = "put its data there"
+        if manifest.code is not None:
+            remedy = f"install {manifest.code.file} and the node's data as the message says"
+        yield Finding(FindingLevel.PROBLEM, f"node {file.id}: {error}", remedy)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ExpiryWarning)
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
-from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import Began, Disk, Line
 from levywalk.fleet.protocol.tensors import Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
@@ -42,7 +42,9 @@ def model(
     now: bool = False,
     force: bool = False,
 ) -> Copy:
-    """Write a model as safetensors, under the name ``model``; return where it came from.
+    """Write a model as safetensors; return where it came from.
+
+    It is a vector named ``model``, or the named arrays of a user's own model in their own types.
 
     Parameters
     ----------
@@ -93,7 +95,7 @@ def model(
             "with a smaller --step-size (theory is stable), or write this model all the same with "
             "--force"
         )
-    write_whole(out, b"".join(Tensor("model", best.token.model).chunks()))
+    write_whole(out, b"".join(Tensor("model", best.token.model, fleet.manifest.schema).chunks()))
     return best
 
 
@@ -191,6 +193,6 @@ _NOWHERE: tuple[Epoch, int] = FIRST, 0
 
 def _place(line: Line) -> tuple[Epoch, int]:
     """Return the position of a line in the walk."""
-    if isinstance(line, Visit):
+    if isinstance(line, Visit | Measured):
         return Epoch(*line.token_epoch), line.step
     return (line.epoch, line.base) if isinstance(line, Began) else _NOWHERE

@@ -45,6 +45,12 @@ class NodeView(NamedTuple):
     error: str | None  # why its disk cannot be read
     name: str | None = None  # in the network file
     continued: frozenset[Epoch] = frozenset()  # epochs that it ended as the holder, with a new one
+    measured: dict[str, float] = {}  # noqa: RUF012  # the last metrics in its log
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Its metrics of the last model that it received, or the last ones in its log."""
+        return dict(self.about.get("metrics") or self.measured)
 
     @property
     def tokens(self) -> list[dict[str, Any]]:
@@ -75,7 +81,7 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
             pid = running(file.state)  # it may just have ended
     about = describe(Disk(Known(FIRST, 0), Own(0, 0, leaving=False), {}))
     lines: tuple[Archived | Began, ...] = ()
-    last, error = None, None
+    last, error, measured = None, None, {}
     continued: frozenset[Epoch] = frozenset()
     try:
         if (file.state / "state.db").exists():
@@ -86,14 +92,34 @@ def view(file: NodeFile, manifest: Manifest, patience: float = PATIENCE) -> Node
                 continued = frozenset(reading.continued(file.id))
                 if damage:
                     error = f"line {damage[0].first} of its log is damaged"
+                measured = _measured(reading, manifest)
                 disk = reading.load() if answer is None else None
                 about = about if disk is None else describe(disk)
     except NodeStoreError as damage:
         error = str(damage)
     known = about if answer is None else answer
     return NodeView(
-        file.id, pid, answer is not None, known, lines, last, error, file.name, continued
+        file.id, pid, answer is not None, known, lines, last, error, file.name, continued, measured
     )
+
+
+def _measured(reading: StoreReader, manifest: Manifest) -> dict[str, float]:
+    """Return the last metrics in a node's log, by name."""
+    if manifest.code is None or not manifest.code.metrics:
+        return {}
+    last = reading.last_measured()
+    if last is None or len(last.values) != len(manifest.code.metrics):
+        return {}
+    named = zip(manifest.code.metrics, last.values, strict=True)
+    return {name: value for name, value in named if math.isfinite(value)}
+
+
+def _mean_metrics(views: Sequence[NodeView]) -> dict[str, float]:
+    """Return the mean over the nodes of each metric, as far as nodes have one."""
+    names = dict.fromkeys(name for one in views for name in one.metrics)
+    return {
+        name: fmean(one.metrics[name] for one in views if name in one.metrics) for name in names
+    }
 
 
 def fleet_status(
@@ -130,6 +156,7 @@ def fleet_status(
         "hops_per_second": None if not rates or finals else median(rates),
         "loss": fmean(losses) if losses else None,
         "loss_is_infinite": math.inf in losses,
+        "metrics": _mean_metrics(views),
         "diverged_at": None if latest is None else latest.get("diverged_at"),
         "stopped": dead,
         "waits": waits if dead is None else [dead, *waits],
@@ -161,6 +188,7 @@ def _row(one: NodeView, holder: int | None, guardian: int | None) -> dict[str, A
         "hops_per_second": about.get("hops_per_second"),
         "loss": None if loss is None else loss["value"],
         "loss_is_infinite": loss is not None and loss["value"] == math.inf,
+        "metrics": one.metrics,
         "waits": about.get("waits"),
         "expires": about.get("expires"),
         "version": about.get("version"),

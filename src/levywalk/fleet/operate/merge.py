@@ -8,8 +8,9 @@ logs are lost, and are counted.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,11 +19,12 @@ import numpy as np
 from levywalk.arrays import Floats, Ints
 from levywalk.engine.measure import Measure, loss_nodes
 from levywalk.engine.standings import Standings
-from levywalk.errors import InvalidParameter
-from levywalk.fleet.protocol.node_step import PublishedWalk, Visit
+from levywalk.errors import DataWarning, InvalidParameter
+from levywalk.fleet.protocol.node_step import Measured, PublishedWalk, Visit
 from levywalk.fleet.protocol.records import Archived, Began, Line
 from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.built import BuiltProblem
 from levywalk.trace import Trace
 from levywalk.trace.provenance import told
 
@@ -189,7 +191,10 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
         if step < last.step:
             walk[0, step] = v
     nodes = loss_nodes("auto", problem, published.update, published.steps, len(kept), fleet.seed)
-    measure = Measure(problem, nodes)
+    with warnings.catch_warnings():
+        if isinstance(problem, BuiltProblem):  # nobody expects a network's optimum to be known
+            warnings.simplefilter("ignore", DataWarning)
+        measure = Measure(problem, nodes)
     counts = (
         np.array([[getattr(line, name) for line in lines]])
         for name in ("hops", "transfers", "small_messages")
@@ -197,7 +202,7 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
     hops, transfers, small = counts
     errors = _errors(measure, kept, hops, transfers)
     bound = fleet.design.phases[0].bind(fleet.network, problem)
-    return Trace(
+    found = Trace(
         step=np.array([line.step for line in lines]),
         distance2=errors[:, 0],
         excess_loss=errors[:, 1],
@@ -218,6 +223,33 @@ def _trace(chain: Chain, logs: Logs, fleet: Fleet) -> Trace:
         | {"loss": measure.describe()},
         node_names=fleet.network.given_names,
     )
+    return with_metrics(found, _metrics(kept, logs, fleet))
+
+
+def _metrics(kept: list[tuple[int, Visit]], logs: Logs, fleet: Fleet) -> dict[str, Floats]:
+    """Return the metrics at the checkpoints, (1, checkpoints) each: what the node that held the
+    model has measured on its own held-out data.
+    """
+    if not isinstance(fleet.problem, BuiltProblem) or not fleet.problem.code.metrics:
+        return {}
+    names = fleet.problem.code.metrics
+    told = {
+        (v, Epoch(*line.token_epoch), line.step): line.values
+        for v, line in _lines(logs)
+        if isinstance(line, Measured) and len(line.values) == len(names)
+    }
+    none = (np.nan,) * len(names)
+    rows = [told.get((v, Epoch(*line.token_epoch), line.step), none) for v, line in kept]
+    return {name: np.array([[row[i] for row in rows]]) for i, name in enumerate(names)}
+
+
+def with_metrics(trace: Trace, metrics: dict[str, Floats]) -> Trace:
+    """Return the trace with metrics, where traces have them."""
+    if not metrics:
+        return trace
+    given: dict[str, Any] = {"metrics": metrics, "metric_step": trace.step}
+    known = {entry.name for entry in fields(trace)}
+    return replace(trace, **{name: value for name, value in given.items() if name in known})
 
 
 def _errors(measure: Measure, kept: list[tuple[int, Visit]], hops: Ints, transfers: Ints) -> Floats:

@@ -55,7 +55,6 @@ from levywalk.fleet.protocol.messages import (
     Renew,
     Renewed,
 )
-from levywalk.fleet.protocol.node_step import visit_of
 from levywalk.fleet.protocol.records import NOBODY, Began, Guarded, Held, HeldStatus, Known
 from levywalk.fleet.protocol.token import Token
 
@@ -128,7 +127,7 @@ class HandOff(Guardian):
                 break
             self.made += 1
             if self.site.updates(token):
-                self._lines.append(visit_of(token, self.published.recorded(token.step)))
+                self._lines += self.site.lines(token, self.published.recorded(token.step))
             token, to = self.site.decide(token)
             if to != self.id:
                 break
@@ -156,7 +155,7 @@ class HandOff(Guardian):
 
     def _end(self, token: Token) -> None:
         """Keep the last token, and tell the neighbours, which tell theirs."""
-        self._lines.append(visit_of(token, True))
+        self._lines += self.site.lines(token, True)
         self._put("held", None)
         self._put("final", token)
         self._record("finished", step=token.step, epoch=token.epoch)

@@ -8,7 +8,7 @@ backend does, so that a fleet without faults replays it to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -282,6 +282,21 @@ def visit_of(token: Token, keep: bool) -> Visit:
     )
 
 
+class Measured(NamedTuple):
+    """One line of a node's log: the metrics of the model that was here before update ``step``, on
+    what the node has held out, in the order of the manifest; NaN where there is no number.
+    """
+
+    token_epoch: tuple[int, int, int]
+    step: int
+    values: tuple[float, ...]
+
+
+def _as_carried(model: AnyArray) -> Floats:
+    """Return a model as tokens carry it: float64, which holds a float32 without a loss."""
+    return sealed_model(model.astype(np.float64, copy=False))
+
+
 class Neighbour(NamedTuple):
     """What an edge record says about the node at the other end."""
 
@@ -307,6 +322,8 @@ class NodeSite:
         What the node remembers, by full name; empty for a method without memory at the nodes.
     ask
         How neighbours are asked for an entry of their memory; None where that is not possible.
+    metrics
+        What the node computes of a model on its held-out data; None if there is nothing.
     """
 
     def __init__(
@@ -317,7 +334,9 @@ class NodeSite:
         index: int,
         scores: tuple[float, ...],
         key: Key,
+        metrics: Callable[[Floats], tuple[float, ...]] | None = None,
     ) -> None:
+        self.metrics = metrics
         self.published, self.node, self.key, self.scores = published, node, key, scores
         method = published.method
         self._local = None if problem is None else LocalData(problem, index, method.n)
@@ -335,6 +354,12 @@ class NodeSite:
     def stuck(self) -> bool:
         """Whether the node has no data and no neighbour that it could pass the model on to."""
         return self.idle and not any(u != self.node for u in self.views[0].live)
+
+    def lines(self, token: Token, keep: bool) -> Iterator[Visit | Measured]:
+        """Yield the log's lines about a token that is about to be updated, or has ended."""
+        if keep and self.metrics is not None:
+            yield Measured(token.epoch, token.step, self.metrics(token.model))
+        yield visit_of(token, keep)
 
     def updates(self, token: Token) -> bool:
         """Return whether the node's next decision on a token begins with an update."""
@@ -410,7 +435,7 @@ class NodeSite:
             carried = unpacked(token.memory, published.token_memory, method.dim)
         passes = int(carried.pop(PASSES)) if published.idle else 0
         before = Travelling(
-            token.model,
+            token.model if method.itemsize == 8 else token.model.astype(np.float32),
             carried,
             token.step,
             token.hop,
@@ -432,7 +457,7 @@ class NodeSite:
         return (
             token._replace(
                 version=token.version + 1,
-                model=after.model if after.model is token.model else sealed_model(after.model),
+                model=token.model if after.model is before.model else _as_carried(after.model),
                 memory=sealed_model(packed(kept, published.token_memory)) if kept else token.memory,
                 step=after.step,
                 hop=after.hop,

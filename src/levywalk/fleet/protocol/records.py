@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.messages import Certificate
-from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.token import Epoch, Token
 
 NOBODY = -1
@@ -136,4 +136,4 @@ class Began(NamedTuple):
         return self.parent < self.epoch
 
 
-Line = Visit | Archived | Began
+Line = Visit | Archived | Began | Measured

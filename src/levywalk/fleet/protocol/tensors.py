@@ -1,7 +1,8 @@
 """Models as safetensors bytes: written without a copy, and checked and hashed while they are read.
 
 A tensor is a header of `HEADER` bytes and its numbers. Name, type and shape determine the header
-completely. So a header is compared and never parsed, and a hostile header can do no harm.
+completely. So a header is compared and never parsed, and a hostile header can do no harm. A model
+that is several named arrays has the header of its `TensorSchema` and the numbers of all of them.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ import numpy as np
 
 from levywalk.arrays import AnyArray
 from levywalk.errors import LevywalkError
+from levywalk.fleet.protocol.schema import TensorSchema
 
 HEADER = 128  # bytes before the numbers
 INLINE = 1 << 16  # bytes; a larger tensor is stored and sent separately
 CHUNK = 1 << 20  # bytes in one piece
+_SHOWN = 300  # bytes of a wrong header in a message
 
 
 class Malformed(LevywalkError, ValueError):
@@ -58,36 +61,62 @@ class Tensor(NamedTuple):
 
     name: str
     array: AnyArray  # float64, or bytes
+    schema: TensorSchema | None = None  # of a model that is several named arrays
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes after the header."""
+        return self.array.nbytes if self.schema is None else self.schema.nbytes
+
+    @property
+    def header(self) -> bytes:
+        """The bytes before the numbers."""
+        if self.schema is not None:
+            return self.schema.header
+        return _header(self.name, len(self.array), self.array.itemsize)
 
     @property
     def size(self) -> int:
         """The number of bytes, with the header."""
-        return HEADER + self.array.nbytes
+        return len(self.header) + self.nbytes
+
+    def content(self) -> memoryview:
+        """Return the bytes after the header; for float64 without a copy."""
+        if self.schema is None:
+            return self.array.view(np.uint8).data
+        found = self.schema.encoded(self.array)
+        if found is None:
+            raise Malformed(f"a {self.name} that its type in the manifest cannot hold")
+        return found.data
 
     def chunks(self) -> Iterator[bytes | memoryview]:
-        """Yield its bytes in pieces, without a copy."""
-        yield _header(self.name, len(self.array), self.array.itemsize)
-        content = self.array.view(np.uint8).data
+        """Yield its bytes in pieces."""
+        yield self.header
+        content = self.content()
         for at in range(0, len(content), CHUNK):
             yield content[at : at + CHUNK]
 
     def address(self) -> bytes:
         """Return the SHA-256 of its bytes. For a large read-only array it is computed once."""
-        known = _addresses.get((id(self.array), self.name))
+        known = _addresses.get(self._key)
         if known is not None and known[0]() is self.array:
             return known[1]
-        found = hashlib.sha256(_header(self.name, len(self.array), self.array.itemsize))
-        found.update(self.array.data)
+        found = hashlib.sha256(self.header)
+        found.update(self.content())
         return _remembered(self, found.digest())
+
+    @property
+    def _key(self) -> tuple[int, str, bool]:
+        return id(self.array), self.name, self.schema is None
 
 
 _WORTH_KEEPING = 1 << 12  # bytes; hashing a smaller array again is faster than remembering its hash
-_addresses: dict[tuple[int, str], tuple[weakref.ref[AnyArray], bytes]] = {}
+_addresses: dict[tuple[int, str, bool], tuple[weakref.ref[AnyArray], bytes]] = {}
 
 
 def _remembered(tensor: Tensor, address: bytes) -> bytes:
     if tensor.array.nbytes > _WORTH_KEEPING and not tensor.array.flags.writeable:
-        key = (id(tensor.array), tensor.name)
+        key = tensor._key
         _addresses[key] = (weakref.ref(tensor.array, lambda _: _addresses.pop(key, None)), address)
     return address
 
@@ -114,6 +143,8 @@ class Incoming:
         Whether to compute the hash for `done`.
     itemsize
         8 for numbers of type float64, 1 for bytes.
+    schema
+        The arrays of a model that is several of them.
 
     Examples
     --------
@@ -126,10 +157,25 @@ class Incoming:
     """
 
     def __init__(
-        self, name: str, size: int, dim: int | None, *, hashed: bool = True, itemsize: int = 8
+        self,
+        name: str,
+        size: int,
+        dim: int | None,
+        *,
+        hashed: bool = True,
+        itemsize: int = 8,
+        schema: TensorSchema | None = None,
     ) -> None:
         self._kind = "numbers of type float64" if itemsize == 8 else "bytes"
-        if (
+        self._schema = schema
+        if schema is not None:
+            if size != len(schema.header) + schema.nbytes:
+                raise Malformed(
+                    f"a {name} of {len(schema.header) + schema.nbytes} bytes, as the manifest says,"
+                    f" was expected, got {size} bytes"
+                )
+            self._kind = "numbers of the manifest's type"
+        elif (
             size < HEADER
             or (size - HEADER) % itemsize
             or (dim is not None and size != HEADER + itemsize * dim)
@@ -142,9 +188,13 @@ class Incoming:
             raise Malformed(f"a {name} of {expected} was expected, got {size} bytes")
         self.name, self.size, self.at = name, size, 0
         self.array: AnyArray = np.empty(
-            (size - HEADER) // itemsize, np.float64 if itemsize == 8 else np.uint8
+            (size - HEADER) // itemsize if schema is None else schema.dim,
+            np.float64 if itemsize == 8 else np.uint8,
         )
-        self._head, self._body = bytearray(HEADER), self.array.view(np.uint8).data
+        self._expected = Tensor(name, self.array, schema).header
+        self._head = bytearray(len(self._expected))
+        raw = self.array if schema is None else np.empty(schema.nbytes, np.uint8)
+        self._raw: AnyArray = raw.view(np.uint8)
         self._hash = hashlib.sha256() if hashed else None
 
     def take(self, chunk: bytes | memoryview) -> None:
@@ -153,21 +203,19 @@ class Incoming:
             raise Malformed(f"a {self.name} of {self.size} bytes is longer than announced")
         if self._hash is not None:
             self._hash.update(chunk)
-        chunk = memoryview(chunk)
-        if self.at < HEADER:
-            first = chunk[: HEADER - self.at]
+        chunk, before = memoryview(chunk), len(self._head)
+        if self.at < before:
+            first = chunk[: before - self.at]
             self._head[self.at : self.at + len(first)] = first
             self.at += len(first)
             chunk = chunk[len(first) :]
-            if self.at == HEADER and self._head != _header(
-                self.name, len(self.array), self.array.itemsize
-            ):
+            if self.at == before and self._head != self._expected:
                 raise Malformed(
                     f"a {self.name} of {len(self.array)} {self._kind} was expected, got the header "
-                    f"{bytes(self._head[8:]).strip()!r}"
+                    f"{bytes(self._head[8:]).strip()[:_SHOWN]!r}"
                 )
-        start = self.at - HEADER
-        self._body[start : start + len(chunk)] = chunk
+        start = self.at - before
+        self._raw.data[start : start + len(chunk)] = chunk
         self.at += len(chunk)
 
     def done(self, address: bytes | None = None) -> AnyArray:
@@ -180,9 +228,11 @@ class Incoming:
         found = None if self._hash is None else self._hash.digest()
         if address is not None and found != address:
             raise Malformed(f"a {self.name} does not have the announced hash")
+        if self._schema is not None:
+            self.array[:] = self._schema.decoded(self._raw)
         if self.array.itemsize == 8 and not np.isfinite(self.array).all():
             raise Malformed(f"a {self.name} contains NaN or infinity")
         array = sealed_model(self.array)
         if found is not None:
-            _remembered(Tensor(self.name, array), found)
+            _remembered(Tensor(self.name, array, self._schema), found)
         return array

@@ -52,6 +52,7 @@ _ABOUT = {
         "Hand-offs per second of the fleet, measured between two visits here.",
     ),
     "local_loss": ("gauge", "This node's own loss of the last model that it received."),
+    "metric": ("gauge", "A metric of the last model received, on this node's held-out data."),
 }  # the kind of every metric, and what it says
 
 
@@ -66,6 +67,14 @@ def text(process: Process) -> str:
             f"# HELP {full} {about}",
             f"# TYPE {full} {kind}",
             f'{full}{{node="{process.file.id}"}} {number}',
+        ]
+    own = process.sightings.metrics()
+    if own:
+        kind, about = _ABOUT["metric"]
+        lines += [f"# HELP levywalk_metric {about}", f"# TYPE levywalk_metric {kind}"]
+        lines += [
+            f'levywalk_metric{{node="{process.file.id}",metric="{name}"}} {value:.17g}'
+            for name, value in own.items()
         ]
     return "\n".join(lines) + "\n"
 

@@ -58,7 +58,9 @@ class Orders:
                 f"the walk begins at node {self.process.manifest.start}, not at node "
                 f"{self.process.file.id}"
             )
-        return self._ordered(Genesis(self.process.manifest.first_token))
+        manifest = self.process.manifest
+        first = manifest.first_model(self.process.file.manifest.parent)
+        return self._ordered(Genesis(manifest.published.first_token(first)))
 
     def _gone(self, asked: dict[str, Any]) -> dict[str, Any]:
         node = asked.get("node")
@@ -128,6 +130,7 @@ class Orders:
             "expires": self.process.identity.certificate.not_valid_after_utc.isoformat(),
             "hops_per_second": self.process.sightings.rate(),
             "loss": self.process.sightings.loss(),
+            "metrics": self.process.sightings.metrics(),
             "silence": self.process.sightings.silence(),
             "patience": self.process.sightings.patience(self.process.manifest.terms.dead_after),
             "waits": self.process.out_of_order or waits,

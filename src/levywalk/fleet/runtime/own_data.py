@@ -5,13 +5,18 @@ about them.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from levywalk.arrays import Ints
-from levywalk.errors import InvalidData, InvalidParameter, LevywalkError
+from levywalk.errors import InvalidData, InvalidParameter, InvalidSpec, LevywalkError
+from levywalk.fleet.setup.built import BuiltProblem, OwnMetrics, node_code, tensors_of
 from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.model_code import ModelCode
+from levywalk.fleet.setup.node_data import linear_samples, read_shard
 from levywalk.fleet.setup.node_file import NodeFile
+from levywalk.problem import Problem
 from levywalk.problem.files import load_dataset
 from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.samples import read_only
@@ -34,21 +39,30 @@ class OwnProblem(GeneralizedLinear):
         self.sorted_features, self.sorted_targets = self.features, self.targets
 
 
-def own_problem(manifest: Manifest, nodefile: NodeFile) -> GeneralizedLinear | None:
-    """Read a node's own data, as a problem with one node, which is node 0.
+def own_problem(manifest: Manifest, nodefile: NodeFile) -> Problem | None:
+    """Return a node's own problem; see `own_part`."""
+    return own_part(manifest, nodefile)[0]
+
+
+def own_part(manifest: Manifest, nodefile: NodeFile) -> tuple[Problem | None, OwnMetrics | None]:
+    """Read a node's own data, as a problem with one node, which is node 0, and its metrics.
 
     A node that the manifest lists as one without data has none.
 
     The file is one that `levywalk.load_dataset` reads: npz with the arrays features and targets,
-    CSV whose last column is the target, or LIBSVM.
+    CSV whose last column is the target, or LIBSVM. For a model of a user's own the node's file of
+    that model builds the problem, if it has the manifest's hash.
     """
     path = nodefile.data
     if nodefile.id in manifest.idle:
         _require_empty(path, nodefile.id)
-        return None
+        return None, None
+    if manifest.code is not None:
+        return _built(manifest, manifest.code, nodefile)
+    assert manifest.loss is not None
     try:
-        features, targets = load_dataset(path, dim=manifest.n_features, dense=True)
-        return OwnProblem(features, targets, manifest.loss, ridge=manifest.ridge)
+        features, targets = linear_samples(path, manifest.loss, manifest.n_features)
+        return OwnProblem(features, targets, manifest.loss, ridge=manifest.ridge), None
     except InvalidData as error:
         said = str(error).replace("node 0 ", f"node {nodefile.id} ")
         raise InvalidData(said if str(path) in said else f"{path}: {said}") from None
@@ -58,6 +72,36 @@ def own_problem(manifest: Manifest, nodefile: NodeFile) -> GeneralizedLinear | N
         raise InvalidData(
             f"{path}: cannot be read ({error}); give it to the user that runs the node"
         ) from None
+
+
+def _built(
+    manifest: Manifest, code: ModelCode, nodefile: NodeFile
+) -> tuple[BuiltProblem, OwnMetrics | None]:
+    """Build a node's own part of a user's own problem; it must have the manifest's arrays."""
+    loaded = node_code(code, nodefile)
+    shard = read_shard(nodefile.data)
+    if shard.features.shape[1:] != code.sample:
+        raise InvalidData(
+            f"{nodefile.data}: a row of features must have the shape {code.sample}, as the "
+            f"manifest says, got {shard.features.shape[1:]}"
+        )
+    scores = None if nodefile.score is None else np.array([nodefile.score])
+    problem = BuiltProblem(loaded, [shard], scores=scores, names=code.metrics)
+    found = tensors_of(problem.arrays, problem.dim, problem.dtype.itemsize)
+    method = manifest.published.method
+    expected = tensors_of(manifest.arrays, method.dim, method.itemsize)
+    if found != expected:
+        raise InvalidSpec(
+            f"{code.function} of {loaded.path} makes a model with the arrays {_shown(found)} from "
+            f"this node's data, but the manifest says {_shown(expected)}; the arrays must not "
+            "depend on a node's own samples"
+        )
+    return problem, problem.own_metrics(0)
+
+
+def _shown(tensors: list[dict[str, Any]]) -> str:
+    """Return names, types and shapes of arrays in words."""
+    return ", ".join(f"{one['name']} {one['dtype']}{one['shape']}" for one in tensors)
 
 
 def _require_empty(path: Path, node: int) -> None:
@@ -72,7 +116,7 @@ def _require_empty(path: Path, node: int) -> None:
     )
 
 
-def scores(manifest: Manifest, problem: GeneralizedLinear | None, degree: int) -> tuple[float, ...]:
+def scores(manifest: Manifest, problem: Problem | None, degree: int) -> tuple[float, ...]:
     """Return the node's scores t_v by phase, which its neighbours must know: 1, L_v, λL̄ +
     (1-λ)L_v, or its degree. A node without data counts as one with L_v = L̄.
     """

@@ -60,7 +60,7 @@ from levywalk.fleet.runtime.launch import ENVIRONMENT, command
 from levywalk.fleet.runtime.log_writer import LogWriter
 from levywalk.fleet.runtime.node_status import is_dead, needed_nodes
 from levywalk.fleet.runtime.orders import Orders
-from levywalk.fleet.runtime.own_data import own_problem, scores
+from levywalk.fleet.runtime.own_data import own_part, scores
 from levywalk.fleet.runtime.plausible import EpochBudget, implausible
 from levywalk.fleet.runtime.sightings import Sightings
 from levywalk.fleet.runtime.transport import Transport
@@ -93,7 +93,7 @@ class Process:
             raise InvalidParameter(
                 f"{path}: id must be below {manifest.nodes}, the manifest's nodes, got {file.id}"
             )
-        self.problem = own_problem(manifest, file)
+        self.problem, self.metrics = own_part(manifest, file)
         degree = len(file.neighbours) + (manifest.self_loops == "counted")
         self.scores = scores(manifest, self.problem, degree)
         self.store = NodeStore(file.state, manifest.digest, limits=manifest.limits)
@@ -106,7 +106,7 @@ class Process:
         self.node = self._node(disk)
         self.began = time.time()
         self.counts: Counter[str] = Counter()
-        self.sightings = Sightings(disk, self.problem)
+        self.sightings = Sightings(disk, self.problem, self.metrics)
         self.orders = Orders(self)
         self.hellos: dict[int, Hello] = {}  # the last hello of each neighbour
         self.out_of_order = self.failed = ""
@@ -149,7 +149,13 @@ class Process:
 
     def _node(self, disk: Disk) -> Node:
         site = NodeSite(
-            self.manifest.published, self.file.id, self.problem, 0, self.scores, self._key()
+            self.manifest.published,
+            self.file.id,
+            self.problem,
+            0,
+            self.scores,
+            self._key(),
+            self.metrics,
         )
         return Node(site, self.manifest.terms, disk, self.identity.signer())
 

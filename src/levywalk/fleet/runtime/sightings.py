@@ -1,5 +1,5 @@
-"""What a node has seen of the walk: when the token was here, how fast it moves, and the loss of the
-model.
+"""What a node has seen of the walk: when the token was here, how fast it moves, and the loss and
+the metrics of the model.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from levywalk.fleet.protocol.records import Disk, HeldStatus
 from levywalk.fleet.protocol.token import Token
+from levywalk.fleet.setup.built import OwnMetrics
 from levywalk.problem import Problem
 
 DEATHS = 3.0  # times ``dead_after`` without a step: the walk seems to have stopped …
@@ -23,8 +24,10 @@ _WINDOW = 30.0  # seconds over which hand-offs are counted
 class Sightings:
     """The visits of the token at one node, as far as the running process has seen them."""
 
-    def __init__(self, disk: Disk, problem: Problem | None) -> None:
-        self.problem = problem
+    def __init__(
+        self, disk: Disk, problem: Problem | None, metrics: OwnMetrics | None = None
+    ) -> None:
+        self.problem, self._metrics = problem, metrics
         self.visits: deque[tuple[float, int]] = (
             deque()
         )  # when the token was here, and its transfers
@@ -109,3 +112,16 @@ class Sightings:
         if self.taken.diverged_at >= 0 or not math.isfinite(value):
             value = math.inf
         return {"step": self.taken.step, "value": value}
+
+    def metrics(self) -> dict[str, float]:
+        """Return this node's metrics of the last model that it received, on what it has held out;
+        empty if there are none.
+        """
+        if self.taken is None or self._metrics is None:
+            return {}
+        values = self._metrics(self.taken.model)
+        return {
+            name: value
+            for name, value in zip(self._metrics.names, values, strict=True)
+            if math.isfinite(value)
+        }

@@ -230,7 +230,8 @@ class Transport:
         if link is None or not link.open:
             return
         failpoint("send:before")
-        link.put(Outgoing(*encode_frame(self.id, message, self._vouching(message))))
+        vouching, schema = self._vouching(message), self.limits.schema
+        link.put(Outgoing(*encode_frame(self.id, message, vouching, schema)))
 
     def _vouching(self, message: Message) -> bytes:
         """Return the certificate of the guardian that a message depends on, because the receiver

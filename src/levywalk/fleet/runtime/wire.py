@@ -24,6 +24,7 @@ from google.protobuf.message import DecodeError
 from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.messages import Certificate, Message
+from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.tensors import (
     CHUNK,
     HEADER,
@@ -124,6 +125,14 @@ def _check_of(field: FieldDescriptor) -> Callable[[str, Any], None] | None:
 # Named tuples and protobuf messages
 
 
+class _Following(list[Tensor]):
+    """The large tensors that follow a frame, and how models are written."""
+
+    def __init__(self, schema: TensorSchema | None) -> None:
+        super().__init__()
+        self.schema = schema
+
+
 class _WireArray:
     """A tensor of this name, inside the message or after it."""
 
@@ -131,28 +140,34 @@ class _WireArray:
         self.name = name
         self.itemsize = 1 if name == "memory" else 8
 
-    def write(self, value: AnyArray, after: list[Tensor]) -> dict[str, bytes]:
+    def write(self, value: AnyArray, after: _Following) -> dict[str, bytes]:
         check_writable(self.name, value, self.itemsize)
         tensor = Tensor(
-            self.name, np.ascontiguousarray(value) if not value.flags.c_contiguous else value
+            self.name,
+            np.ascontiguousarray(value) if not value.flags.c_contiguous else value,
+            after.schema if self.itemsize == 8 else None,
         )
-        if value.nbytes <= INLINE:
+        if tensor.nbytes <= INLINE:
             return {"inline": b"".join(tensor.chunks())}
         after.append(tensor)
         return {"address": tensor.address()}
 
     def read(self, source: Any, reader: Reader) -> AnyArray:
         count = reader.dim if self.itemsize == 8 else reader.memory
-        large = self.itemsize * count > INLINE
+        schema = reader.schema if self.itemsize == 8 else None
+        nbytes = self.itemsize * count if schema is None else schema.nbytes
+        large = nbytes > INLINE
         if source.WhichOneof("content") != ("address" if large else "inline"):
             kind = "numbers" if self.itemsize == 8 else "bytes"
             raise Malformed(
                 f"a {self.name} of {count} {kind} must come {'in chunks' if large else 'inline'}"
             )
         if large:
-            return reader.expect(self.name, source.address, count, self.itemsize)
+            return reader.expect(self.name, source.address, count, self.itemsize, schema)
         inline = source.inline
-        incoming = Incoming(self.name, len(inline), count, hashed=False, itemsize=self.itemsize)
+        incoming = Incoming(
+            self.name, len(inline), count, hashed=False, itemsize=self.itemsize, schema=schema
+        )
         incoming.take(inline)
         return incoming.done()
 
@@ -184,7 +199,7 @@ class _WireRecord:
                 )
                 self.parts.append((i, name, part))
 
-    def write(self, value: Any, after: list[Tensor]) -> dict[str, Any]:
+    def write(self, value: Any, after: _Following) -> dict[str, Any]:
         for i, name, check in self.checks:
             check(name, value[i])
         found = dict(zip(self.names, value, strict=True))
@@ -220,7 +235,7 @@ _KINDS: dict[str, _WireRecord] = {
 # Sending
 
 
-def _frame(sender: int, value: Any, guardian_certificate: bytes, after: list[Tensor]) -> bytes:
+def _frame(sender: int, value: Any, guardian_certificate: bytes, after: _Following) -> bytes:
     kind = type(value).__name__
     body = kind.lower()
     try:
@@ -234,10 +249,13 @@ def _frame(sender: int, value: Any, guardian_certificate: bytes, after: list[Ten
 
 
 def encode_frame(
-    sender: int, message: Message, guardian_certificate: bytes = b""
+    sender: int,
+    message: Message,
+    guardian_certificate: bytes = b"",
+    schema: TensorSchema | None = None,
 ) -> tuple[bytes, list[Tensor]]:
     r"""Return a message as a frame, and the large tensors whose `chunk_frames` must follow it, in
-    this order.
+    this order. ``schema`` is that of models that are several named arrays.
 
     Examples
     --------
@@ -245,13 +263,13 @@ def encode_frame(
     >>> encode_frame(3, Alive(Epoch(0, 0, 3), 7))
     (b'\x08\x03J\x06\n\x02\x18\x06\x10\x07', [])
     """
-    after: list[Tensor] = []
+    after = _Following(schema)
     return _frame(sender, message, guardian_certificate, after), after
 
 
 def hello_frame(sender: int, hello: Hello) -> bytes:
     """Return the frame with which a stream begins."""
-    return _frame(sender, hello, b"", [])
+    return _frame(sender, hello, b"", _Following(None))
 
 
 def chunk_frames(tensor: Tensor) -> Iterator[bytes]:
@@ -262,9 +280,9 @@ def chunk_frames(tensor: Tensor) -> Iterator[bytes]:
     >>> [len(frame) for frame in chunk_frames(Tensor("model", np.zeros(200_000)))]
     [1048580, 551556]
     """
-    first = CHUNK_MOST - HEADER
-    body = tensor.array.view(np.uint8).data
-    yield _chunk(next(tensor.chunks()), body[:first])
+    first = CHUNK_MOST - len(tensor.header)
+    body = tensor.content()
+    yield _chunk(tensor.header, body[:first])
     for at in range(first, len(body), CHUNK_MOST):
         yield _chunk(body[at : at + CHUNK_MOST])
 
@@ -320,7 +338,7 @@ class Reader:
             limits.memory,
             peer,
         )
-        self.greeted = False
+        self.schema, self.greeted = limits.schema, False
         self._expected: list[
             tuple[Incoming, bytes]
         ] = []  # the tensors to come, and their addresses
@@ -372,10 +390,15 @@ class Reader:
         self._whole = (value, frame.guardian_certificate)
         return None
 
-    def expect(self, name: str, address: bytes, count: int, itemsize: int) -> AnyArray:
+    def expect(
+        self, name: str, address: bytes, count: int, itemsize: int, schema: TensorSchema | None
+    ) -> AnyArray:
         """Return the array of a tensor that follows in chunks. The chunks will fill it."""
         _check_exactly("address", address, 32)
-        incoming = Incoming(name, HEADER + itemsize * count, count, itemsize=itemsize)
+        size = HEADER + itemsize * count
+        if schema is not None:
+            size = len(schema.header) + schema.nbytes
+        incoming = Incoming(name, size, count, itemsize=itemsize, schema=schema)
         self._expected.append((incoming, address))
         return incoming.array
 

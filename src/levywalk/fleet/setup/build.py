@@ -18,8 +18,10 @@ from levywalk.fleet.protocol.node_step import NodeSite, PublishedWalk
 from levywalk.fleet.protocol.records import Disk, Edge, Known, Own
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Token
+from levywalk.fleet.setup.built import BuiltProblem
 from levywalk.network import Network
 from levywalk.problem import Problem, is_single
+from levywalk.problem.named import flat_model, flat_problem
 from levywalk.schedule import Schedule
 from levywalk.walks import Walk, nodes_with_data
 
@@ -78,6 +80,7 @@ class Fleet:
             raise InvalidParameter(
                 "problem must have models of float64 in a fleet, got float32; drop astype"
             )
+        problem, x0 = flat_problem(problem), flat_model(flat_problem(problem), x0)
         published = PublishedWalk.of(
             network, problem, design, steps=steps, step_size=step_size, **more
         )
@@ -85,6 +88,8 @@ class Fleet:
         begin = start_nodes(
             start, design, network, problem, phases[0].bound, keys(seed, Domain.START, range(1))
         )
+        if x0 is None:
+            x0 = getattr(problem, "x0", None)
         first = np.zeros(problem.dim) if x0 is None else np.array(x0, dtype=np.float64)
         return cls(
             network,
@@ -128,7 +133,8 @@ class Fleet:
         """Return a node's own part of the walk: its data and its key."""
         index = self.index(v)
         problem = None if index < 0 else self.problem
-        return NodeSite(self.published, v, problem, index, self.scores_of(v), self.key(v))
+        own = problem.own_metrics(index) if isinstance(problem, BuiltProblem) else None
+        return NodeSite(self.published, v, problem, index, self.scores_of(v), self.key(v), own)
 
     def index(self, v: int) -> int:
         """Return the number of a node in the problem, -1 if it has no data."""

@@ -7,6 +7,7 @@ its own data.
     DIR/authority/        ca.key, which stays with the operator, and ca.crt
     DIR/node-3/           everything that node 3 needs, and nothing of other nodes: node.toml,
                           manifest.json, node.key, node.crt, ca.crt, data.npz; it creates state/
+    DIR/x0.safetensors    the first model of a user's own problem, also where the walk begins
 
 `fleet_of` reads such a folder, for an operator who has all of it and wants to merge the nodes' logs
 into a trace.
@@ -33,8 +34,11 @@ from levywalk.fleet.identity.key_files import CA_CERTIFICATE, NODE_CERTIFICATE, 
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.setup import deploy as deployment
 from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.setup.built import BuiltProblem, node_code, require_scores
 from levywalk.fleet.setup.deploy import Place
+from levywalk.fleet.setup.first_model import write_first_model
 from levywalk.fleet.setup.manifest import Manifest
+from levywalk.fleet.setup.node_data import linear_samples, read_shard
 from levywalk.fleet.setup.node_file import LONGEST_NAME, NodeFile, Peer, node_files
 from levywalk.fleet.setup.places import places_of
 from levywalk.network import Network
@@ -44,7 +48,6 @@ from levywalk.problem import (
     follows_its_loss,
     has_l1,
     is_sparse,
-    load_dataset,
     problem_of,
 )
 from levywalk.problem.losses import Loss
@@ -59,12 +62,15 @@ from levywalk.whole_files import sync_folder, write_whole
 class PrivateProblem:
     """A problem whose data only the nodes' owners have.
 
-    The operator knows its dimension and an agreed L̄.
+    The operator knows the number of features and an agreed L̄. The model has a column for each
+    output of the loss.
 
     Examples
     --------
     >>> PrivateProblem(30, dim=5, mean_smoothness=2.0).smoothness.mean()
     np.float64(2.0)
+    >>> PrivateProblem(30, 5, 2.0, loss={"kind": "softmax", "classes": 3}).dim
+    15
     """
 
     def __init__(
@@ -76,13 +82,14 @@ class PrivateProblem:
         loss: str | dict[str, Any] = "least_squares",
         ridge: float = 0.0,
     ) -> None:
-        self.n, self.dim = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)
+        self.n, features = checks.integer("n", n, low=2), checks.integer("dim", dim, low=1)
         self.smoothness: Floats = np.full(
             self.n, checks.positive("mean_smoothness", mean_smoothness)
         )
         self.sample_loss: Loss = from_dict(
             "loss", {"kind": loss} if isinstance(loss, str) else loss
         )
+        self.dim = features * self.sample_loss.n_outputs
         self.ridge = checks.real("ridge", ridge, "at least 0", low=0.0)
 
     def local_loss(self, v: int, x: Floats) -> float:
@@ -122,8 +129,11 @@ def create(
     folder
         A folder that does not exist, or is empty. It appears in one step, when it is complete.
     problem
-        `LeastSquares` or `Logistic`: each node gets its own samples. Or `PrivateProblem`: each
-        owner puts a ``data.csv`` (features, and the target last) beside the node's file.
+        Any problem made of samples and a loss: each node gets its own samples. Or
+        `PrivateProblem`: each
+        owner puts a ``data.csv`` (features, and the target last) beside the node's file. Or
+        `BuiltProblem`, of a user's own file: each node gets its own shard, and builds its part of
+        the problem from that file, which is not copied to other machines.
     shared_key
         Whether all nodes draw from the seed, so that a walk without faults is that of
         `levywalk.run`. Anybody who knows the seed can then predict the walk. Otherwise each node
@@ -224,7 +234,7 @@ def fleet_of(folder: str | Path) -> Fleet:
         manifest.terms,
         tuple(part.bind(network, problem).scores for part in manifest.design.phases),
         manifest.start,
-        manifest.x0,
+        manifest.first_model(folder),
         manifest.seed,
         manifest.shared,
     )
@@ -247,7 +257,10 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
     """Refuse problems that a node cannot compute alone, and step sizes that need the
     private data.
     """
-    if isinstance(problem, PrivateProblem):
+    if isinstance(problem, BuiltProblem):
+        for size in (step_size, getattr(design, "step_size", 0.0)):
+            require_scores(problem, design, size)
+    elif isinstance(problem, PrivateProblem):
         sizes = (
             [step_size]
             if design.detector is None
@@ -262,12 +275,8 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
     elif not follows_its_loss(problem):
         raise InvalidParameter(
             f"problem must be made of samples and a loss, such as LeastSquares or Logistic, got "
-            f"{type(problem).__name__}: a node computes its own loss"
-        )
-    elif problem.sorted_targets.ndim > 1:  # type: ignore[attr-defined]
-        raise InvalidParameter(
-            "problem must have one target per sample on real nodes, whose data files have one "
-            "column for it; levywalk fleet simulate and levywalk run take several"
+            f"{type(problem).__name__}: a node computes its own loss; one of your own comes from a "
+            "file that is installed at every node, see levywalk fleet init --model"
         )
     elif is_sparse(problem.sorted_features):  # type: ignore[attr-defined]
         raise InvalidParameter(
@@ -317,6 +326,9 @@ def _fill(
 ) -> None:
     """Write all files of the fleet."""
     manifest.write(folder / "manifest.json")
+    problem = fleet.problem
+    if isinstance(problem, BuiltProblem):
+        write_first_model(folder, fleet.x0, manifest.schema)
     authority = Authority.create(folder / "authority", manifest.name)
     prints = []
     for v, place in enumerate(places):
@@ -325,6 +337,11 @@ def _fill(
     for v, place in enumerate(places):
         at = folder / f"node-{v}"
         manifest.write(at / "manifest.json")
+        own: dict[str, Any] = {}
+        if isinstance(problem, BuiltProblem):
+            own = _own_model(at, problem, v, place)
+            if v == fleet.start:
+                write_first_model(at, fleet.x0, manifest.schema)
         near = [int(u) for u in fleet.network.neighbours(v) if u != v]
         NodeFile(
             v,
@@ -346,9 +363,18 @@ def _fill(
                 for u in near
             ),
             _name(fleet.network, v),
+            **own,
         ).write(at / "node.toml")
         if progress is not None:
             progress.advance(1)
+
+
+def _own_model(folder: Path, problem: BuiltProblem, v: int, place: Place) -> dict[str, Any]:
+    """Return what a node file says about a model of a user's own: where its file is, and L_v if it
+    was given. On another machine the file is beside the node file.
+    """
+    path = problem.path.absolute() if place.local else folder / problem.path.name
+    return {"model": path, "score": float(problem.smoothness[v]) if problem.given else None}
 
 
 def _name(network: Network, v: int) -> str | None:
@@ -362,6 +388,12 @@ def _write_data(folder: Path, problem: Problem, index: int) -> str:
 
     A node without data has the index -1 and gets a file without samples.
     """
+    if isinstance(problem, BuiltProblem):
+        parts = problem.shards[index]._asdict()
+        archive = io.BytesIO()
+        np.savez(archive, **{key: part for key, part in parts.items() if part is not None})
+        write_whole(folder / "data.npz", archive.getvalue(), 0o600)
+        return "data.npz"
     if not isinstance(problem, GeneralizedLinear):
         return "data.csv"
     rows = slice(0, 0)
@@ -394,12 +426,20 @@ def _network(folder: Path, manifest: Manifest, nodes: list[NodeFile]) -> Network
     return network if None in names else replace(network, labels=np.array(names))
 
 
-def _problem(manifest: Manifest, nodes: list[NodeFile]) -> GeneralizedLinear:
+def _problem(manifest: Manifest, nodes: list[NodeFile]) -> Problem:
+    if manifest.code is not None:
+        code = node_code(manifest.code, nodes[manifest.start])
+        shards = [read_shard(node.data) for node in nodes]
+        given = [node.score for node in nodes if node.score is not None]
+        scores = np.array(given) if len(given) == len(nodes) else None
+        return BuiltProblem(code, shards, scores=scores, names=manifest.code.metrics)
+    assert manifest.loss is not None
     holders = [v for v in range(len(nodes)) if v not in manifest.idle]
-    parts = [load_dataset(nodes[v].data, dim=manifest.n_features, dense=True) for v in holders]
+    loss, count = manifest.loss, manifest.n_features
+    parts = [linear_samples(nodes[v].data, loss, count) for v in holders]
     counts = [len(targets) for _, targets in parts]
     features, targets = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     alike = sum(counts) == len(nodes) == len(holders)  # one sample at every node
     whose = None if alike else np.repeat(holders, counts)
-    given = (whose, manifest.ridge, "pass" if manifest.idle else "error")
-    return problem_of(features, targets, manifest.loss, *given)
+    idle = "pass" if manifest.idle else "error"
+    return problem_of(features, targets, manifest.loss, whose, manifest.ridge, idle)

@@ -13,6 +13,7 @@ import json
 import math
 import secrets
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +24,17 @@ from levywalk.arrays import Floats
 from levywalk.draws import VERSION as DRAWS_VERSION
 from levywalk.errors import InvalidParameter, InvalidSpec, LevywalkError
 from levywalk.fleet.protocol.node_step import STOPS, PublishedWalk
+from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.setup.fields import Fields, read_bytes
+from levywalk.fleet.setup.first_model import read_first_model
 from levywalk.fleet.setup.manifest_content import FORMAT, check_real, content_of, memory_schema
+from levywalk.fleet.setup.manifest_model import read_named_model, read_problem, read_vector
+from levywalk.fleet.setup.model_code import ModelCode
 from levywalk.fleet.storage.limits import Limits
 from levywalk.problem.losses import Loss
+from levywalk.problem.named import ModelArrays
 from levywalk.registry import from_dict, to_dict
 from levywalk.schedule import is_schedule
 from levywalk.step import Method, PublishedPhase
@@ -42,7 +48,6 @@ if TYPE_CHECKING:
 LARGEST = 1 << 20  # bytes of a manifest
 SELF_LOOPS = ("none", "counted")
 _MOST_NODES = 2**31 - 1
-_MOST_DIM = 1 << 27  # a model of 1 GiB
 _MOST_STEPS = 2**53
 _MOST_SECONDS = 1e9
 _MOST_SEED = 2**128
@@ -67,6 +72,12 @@ class Manifest:
         The node where the walk starts.
     idle
         The nodes without data, in ascending order.
+    loss, ridge, x0
+        The loss of a sample, the ridge and the first model; loss and x0 are None if ``code`` is
+        given.
+    code, first
+        The file from which each node builds a problem of a user's own, and the hash of the first
+        model; None for a loss of the package.
 
     Examples
     --------
@@ -91,17 +102,20 @@ class Manifest:
     network: str
     nodes: int
     self_loops: str
-    loss: Loss = field(compare=False)  # its recipe is part of the text
+    loss: Loss | None = field(compare=False)  # its recipe is part of the text
     ridge: float
     mean_smoothness: float
     design: Walk
     published: PublishedWalk
     start: int
-    x0: Floats = field(repr=False, compare=False)
+    x0: Floats | None = field(repr=False, compare=False)
     seed: int
     shared: bool
     terms: HandOffTerms
     idle: tuple[int, ...] = ()
+    code: ModelCode | None = None
+    first: str | None = None
+    arrays: ModelArrays | None = field(default=None, compare=False)  # part of the text
 
     @classmethod
     def of(cls, fleet: Fleet, *, name: str = "fleet", run: str | None = None) -> Manifest:
@@ -136,17 +150,33 @@ class Manifest:
 
     @property
     def n_features(self) -> int:
-        """The number of features of a sample."""
+        """The number of features of a sample, for a loss of the package."""
+        assert self.loss is not None
         return self.published.dim // self.loss.n_outputs
 
-    @property
+    @cached_property
+    def schema(self) -> TensorSchema | None:
+        """How the arrays of a model are written; None if it is one vector of float64."""
+        itemsize = self.published.method.itemsize
+        return None if self.arrays is None else TensorSchema(self.arrays, f"float{8 * itemsize}")
+
+    @cached_property
     def limits(self) -> Limits:
         """The sizes that a message may have."""
-        return Limits(self.published.dim, len(self.published.phases), self.published.memory_bytes)
+        published = self.published
+        return Limits(published.dim, len(published.phases), published.memory_bytes, self.schema)
+
+    def first_model(self, folder: Path) -> Floats:
+        """Return the first model; that of a user's own problem is in a file in the folder."""
+        if self.x0 is not None:
+            return self.x0
+        assert self.first is not None
+        return read_first_model(folder, self.first, self.published.dim, self.schema)
 
     @property
     def first_token(self) -> Token:
-        """The token before step 0."""
+        """The token before step 0, if the manifest itself has the first model."""
+        assert self.x0 is not None
         return self.published.first_token(self.x0)
 
     @property
@@ -201,11 +231,11 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
     network = top.table("network", needed=("name", "nodes", "self_loops"), optional=("idle",))
     nodes = network.integer("nodes", low=2, high=_MOST_NODES)
     idle = _idle(network, nodes)
-    problem = top.table("problem", needed=("loss", "ridge", "mean_smoothness"))
-    dim, x0 = _model(top)
+    problem, code = read_problem(top)
+    dim, itemsize, x0, arrays, first = read_vector(top) if code is None else read_named_model(top)
     design, update = _methods(top)
     phases = _phases(top, design)
-    published, start = _walk(top, design, update, dim, phases, nodes, idle)
+    published, start = _walk(top, design, update, (dim, itemsize), phases, nodes, idle)
     draws = top.table("draws", needed=("version", "seed", "shared_key"))
     if draws.integer("version", low=0, high=_MOST_SEED) != DRAWS_VERSION:
         raise draws.bad(
@@ -218,8 +248,8 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         network.text("name"),
         nodes,
         network.choice("self_loops", SELF_LOOPS),
-        _recipe(problem, "loss", "loss"),
-        problem.number("ridge", low=0.0),
+        None if code is not None else _recipe(problem, "loss", "loss"),
+        0.0 if code is not None else problem.number("ridge", low=0.0),
         problem.number("mean_smoothness", low=0.0, low_open=True),
         design,
         published,
@@ -229,6 +259,9 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         draws.flag("shared_key"),
         _terms(top, hashlib.sha256(text).digest()),
         idle,
+        code,
+        first,
+        arrays,
     )
 
 
@@ -262,33 +295,6 @@ def _loaded(text: bytes, source: str) -> Any:
         raise InvalidSpec(
             f"{source}: not a manifest in JSON ({error}); copy it again from the fleet's folder"
         ) from None
-
-
-def _model(top: Fields) -> tuple[int, Floats]:
-    model = top.table("model", needed=("dtype", "shape", "x0"))
-    model.choice("dtype", ("float64",))
-    shape = model.values["shape"]
-    if (
-        not isinstance(shape, list)
-        or len(shape) != 1
-        or type(shape[0]) is not int
-        or not 1 <= shape[0] <= _MOST_DIM
-    ):
-        raise model.bad("shape", f"a list of one number from 1 to {_MOST_DIM}")
-    dim: int = shape[0]
-    if "x0" not in model:
-        return dim, np.zeros(dim)
-    numbers = model.values["x0"]
-    if (
-        not isinstance(numbers, list)
-        or len(numbers) != dim
-        or not all(type(number) is float for number in numbers)
-    ):
-        raise model.bad("x0", f"null or a list of {dim} numbers, each with a decimal point")
-    x0 = np.array(numbers)
-    if not np.isfinite(x0).all():
-        raise model.bad("x0", "finite numbers")
-    return dim, x0
 
 
 def _methods(top: Fields) -> tuple[Walk, Update]:
@@ -368,7 +374,7 @@ def _walk(
     top: Fields,
     design: Walk,
     update: Update,
-    dim: int,
+    model: tuple[int, int],
     phases: tuple[PublishedPhase, ...],
     nodes: int,
     idle: tuple[int, ...],
@@ -393,7 +399,8 @@ def _walk(
     if design.detector is not None and stop == "detector":
         raise walk.bad("stop", "steps for a switching design: its detector tells when to switch")
     every = walk.integer("record_every", low=1, high=_MOST_STEPS)
-    method = Method(phases, update, detector, dim, nodes - len(idle))
+    dim, itemsize = model
+    method = Method(phases, update, detector, dim, nodes - len(idle), itemsize)
     published = PublishedWalk(method, steps, stop, every, len(idle))
     top.tables("memory", needed=("name", "dtype", "shape"))
     if top.values["memory"] != memory_schema(published):

@@ -12,7 +12,10 @@ from levywalk.arrays import Floats
 from levywalk.draws import VERSION as DRAWS_VERSION
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.node_step import PublishedWalk, check_local
+from levywalk.fleet.setup.built import BuiltProblem, tensors_of
+from levywalk.fleet.setup.first_model import first_hash
 from levywalk.memory import Sizes
+from levywalk.problem import Problem
 from levywalk.problem.losses import Loss
 from levywalk.registry import to_dict
 from levywalk.step import PublishedPhase
@@ -28,12 +31,6 @@ FORMAT = 1
 def content_of(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
     """Return what the nodes of a fleet must know, as plain data."""
     published, design, problem, terms = fleet.published, fleet.design, fleet.problem, fleet.terms
-    loss = getattr(problem, "sample_loss", None)
-    if not isinstance(loss, Loss):
-        raise InvalidParameter(
-            f"problem must be made of samples and a loss, such as LeastSquares or Logistic, got "
-            f"{type(problem).__name__}: a node computes its own loss"
-        )
     check_real(design, published.update)
     idle = [v for v in range(fleet.network.n) if fleet.index(v) < 0] if published.idle else []
     return {
@@ -46,16 +43,7 @@ def content_of(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
             "self_loops": fleet.network.self_loops,
             **({"idle": idle} if idle else {}),
         },
-        "model": {
-            "dtype": "float64",
-            "shape": [published.dim],
-            "x0": _first(fleet.x0, published.dim),
-        },
-        "problem": {
-            "loss": to_dict("loss", loss),
-            "ridge": float(problem.ridge),  # type: ignore[attr-defined]
-            "mean_smoothness": float(np.mean(problem.smoothness)),
-        },
+        **_problem(problem, fleet.x0),
         "design": {"name": design.name, "recipe": to_dict("design", design)},
         "update": to_dict("update", published.update),
         "memory": memory_schema(published),
@@ -73,6 +61,33 @@ def content_of(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
             "shared_key": fleet.shared_key,
         },
         "handoff": {key: value for key, value in _written(terms).items() if key != "run"},
+    }
+
+
+def _problem(problem: Problem, x0: Floats) -> dict[str, Any]:
+    """Return what nodes must know of the model and of the problem: a loss of the package, or a file
+    that builds it.
+    """
+    dim, mean = problem.dim, float(np.mean(problem.smoothness))
+    if isinstance(problem, BuiltProblem):
+        return {
+            "model": {
+                "arrays": tensors_of(problem.arrays, dim, problem.dtype.itemsize),
+                "x0": first_hash(x0),
+            },
+            "problem": {"code": problem.code.written(), "mean_smoothness": mean},
+        }
+    loss = getattr(problem, "sample_loss", None)
+    if not isinstance(loss, Loss):
+        raise InvalidParameter(
+            f"problem must be made of samples and a loss, such as LeastSquares or Logistic, got "
+            f"{type(problem).__name__}: a node computes its own loss; a problem of your own comes "
+            "from a file that is installed at every node, see levywalk fleet init --model"
+        )
+    ridge = float(problem.ridge)  # type: ignore[attr-defined]
+    return {
+        "model": {"dtype": "float64", "shape": [dim], "x0": _first(x0, dim)},
+        "problem": {"loss": to_dict("loss", loss), "ridge": ridge, "mean_smoothness": mean},
     }
 
 

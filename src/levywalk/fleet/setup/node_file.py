@@ -11,6 +11,8 @@
     key = "node.key"
     certificate = "node.crt"
     authority = "ca.crt"
+    model = "my_model.py"             # optional: the file that builds a model of a user's own
+    score = 3.5                       # optional: the node's L_v, if the model does not state it
 
     [[neighbours]] id = 2 address = "127.0.0.1:21002" fingerprint = "…"                 # 64
     hexadecimal digits: `levywalk.fleet.identity.certificates.key_fingerprint` state =
@@ -84,6 +86,8 @@ class NodeFile:
     authority: Path
     neighbours: tuple[Peer, ...]
     name: str | None = None  # in the network file; only the operator's views show it
+    model: Path | None = None  # the file that builds a model of a user's own
+    score: float | None = None  # L_v, where it was given and is not computed from the data
 
     @classmethod
     def read(cls, path: str | Path) -> NodeFile:
@@ -100,7 +104,7 @@ class NodeFile:
             table,
             str(path),
             needed=("id", "listen", *_PATHS, "neighbours"),
-            optional=("metrics", "name"),
+            optional=("metrics", "name", "model", "score"),
         )
         folder = path.absolute().parent
         node, listen = top.integer("id", low=0, high=_HIGHEST), _address(top, "listen")
@@ -110,6 +114,8 @@ class NodeFile:
             _loopback(top, "metrics", listen) if "metrics" in top else None,
             neighbours=_neighbours(top, node, listen, folder),
             name=top.text("name", most=LONGEST_NAME) if "name" in top else None,
+            model=_path(top, "model", folder) if "model" in top else None,
+            score=top.number("score", low=0.0, low_open=True) if "score" in top else None,
             **{key: _path(top, key, folder) for key in _PATHS},
         )
 
@@ -127,6 +133,10 @@ class NodeFile:
         if self.metrics is not None:
             lines.append(f"metrics = {_quoted(self.metrics)}")
         lines += [f"{key} = {_quoted(_relative(getattr(self, key), folder))}" for key in _PATHS]
+        if self.model is not None:
+            lines.append(f"model = {_quoted(_relative(self.model, folder))}")
+        if self.score is not None:
+            lines.append(f"score = {self.score!r}")
         if not self.neighbours:
             lines.append("neighbours = []")
         for peer in self.neighbours:

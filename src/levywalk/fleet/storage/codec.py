@@ -24,7 +24,7 @@ import numpy as np
 
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.messages import Certificate
-from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
     REVIVED,
     Archived,
@@ -38,6 +38,7 @@ from levywalk.fleet.protocol.records import (
     Own,
     RegisterValue,
 )
+from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.tensors import Malformed, Tensor
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.storage.field_kinds import (
@@ -59,6 +60,7 @@ from levywalk.fleet.storage.field_kinds import (
     Put,
     RecordField,
     ScoresField,
+    ValuesField,
     VarintField,
 )
 from levywalk.fleet.storage.limits import ANY, Limits
@@ -156,6 +158,7 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
             OneOfField((None, None), (np.ndarray, _MODEL)),
         ),
     ),
+    20: (Measured, RecordField(Measured, _EPOCH, COUNT, ValuesField())),
 }
 _NUMBERS = {type_: number for number, (type_, _) in _KINDS.items()}
 _PREFIX = struct.Struct("<BB")
@@ -168,12 +171,14 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "guarded": (Guarded, NoneType),
     "final": (Token, NoneType),
 }
-VISITS = (16, 19)  # the numbers of visits
-LINES: tuple[type, ...] = (Visit, Archived, Began)
+VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
+LINES: tuple[type, ...] = (Visit, Archived, Began, Measured)
 
 
-def encode(value: object, put: Put = _all_inline) -> bytes:
+def encode(value: object, put: Put = _all_inline, schema: TensorSchema | None = None) -> bytes:
     """Return a value as bytes. What `decode` would refuse cannot be written.
+
+    ``schema`` is that of models that are several named arrays.
 
     Examples
     --------
@@ -183,7 +188,7 @@ def encode(value: object, put: Put = _all_inline) -> bytes:
     number = _NUMBERS.get(type(value))
     if number is None:
         raise Malformed(f"a value that cannot be written: {value!r}")
-    out = FieldWriter(put)
+    out = FieldWriter(put, schema)
     out.parts.append(_PREFIX.pack(FORMAT, number))
     _KINDS[number][1].write(out, value)
     return b"".join(out.parts)

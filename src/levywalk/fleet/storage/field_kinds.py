@@ -14,10 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from levywalk.arrays import AnyArray
+from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.tensors import Incoming, Malformed, Tensor, check_writable
 from levywalk.fleet.storage.limits import Limits
 
 _MOST_SCORES = 16
+_MOST_VALUES = 32
 
 
 class Put(Protocol):
@@ -37,9 +39,9 @@ class Get(Protocol):
 class FieldWriter:
     """The bytes that are written so far."""
 
-    def __init__(self, put: Put) -> None:
+    def __init__(self, put: Put, schema: TensorSchema | None = None) -> None:
         self.parts: list[bytes | memoryview] = []
-        self.put = put
+        self.put, self.schema = put, schema
 
 
 class FieldReader:
@@ -264,6 +266,33 @@ class ScoresField:
         return scores
 
 
+class ValuesField:
+    """A few numbers, each finite or NaN."""
+
+    def write(self, out: FieldWriter, value: tuple[float, ...]) -> None:
+        """Write a value."""
+        _check_values(value)
+        numbers = [math.nan if one != one else one for one in value]  # one encoding of NaN
+        out.parts += [_BYTE.pack(len(value)), struct.pack(f"<{len(value)}d", *numbers)]
+
+    def read(self, source: FieldReader) -> tuple[float, ...]:
+        """Read a value."""
+        (count,) = source.numbers(_BYTE)
+        kind = struct.Struct(f"<{count}d")
+        start = source.at
+        values = source.numbers(kind)
+        _check_values(values)
+        plain = kind.pack(*(math.nan if one != one else one for one in values))
+        if plain != source.data[start : source.at]:
+            raise Malformed("NaN is written in another way than usual")
+        return values
+
+
+def _check_values(values: tuple[float, ...]) -> None:
+    if len(values) > _MOST_VALUES or any(math.isinf(one) for one in values):
+        raise Malformed(f"at most {_MOST_VALUES} numbers that are not infinite, got {values!r}")
+
+
 class ArrayField:
     """A tensor, among the fields or stored separately."""
 
@@ -274,7 +303,9 @@ class ArrayField:
         """Write a value."""
         check_writable(self.name, value, self.itemsize)
         tensor = Tensor(
-            self.name, np.ascontiguousarray(value) if not value.flags.c_contiguous else value
+            self.name,
+            np.ascontiguousarray(value) if not value.flags.c_contiguous else value,
+            out.schema if self.itemsize == 8 else None,
         )
         address = out.put(tensor)
         if address is None:
@@ -296,7 +327,10 @@ class ArrayField:
             raise Malformed("it ends early")
         limits = source.limits
         most = limits.dim if self.itemsize == 8 else limits.memory
-        incoming = Incoming(self.name, size, most, hashed=False, itemsize=self.itemsize)
+        schema = limits.schema if self.itemsize == 8 else None
+        incoming = Incoming(
+            self.name, size, most, hashed=False, itemsize=self.itemsize, schema=schema
+        )
         incoming.take(source.take(size))
         return incoming.done()
 

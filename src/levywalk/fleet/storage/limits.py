@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from levywalk.fleet.protocol.schema import TensorSchema
+
 
 class Limits(NamedTuple):
     """The sizes that the run's manifest allows. None: any size that fits the bytes is accepted."""
@@ -11,6 +13,7 @@ class Limits(NamedTuple):
     dim: int | None = None
     phases: int | None = None
     memory: int | None = None  # bytes that travel with a model
+    schema: TensorSchema | None = None  # of a model that is several named arrays
 
 
 ANY = Limits()

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from levywalk.arrays import AnyArray
-from levywalk.fleet.protocol.node_step import Visit
+from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import Archived, Began, Disk, HeldStatus, Line
 from levywalk.fleet.protocol.tensors import CHUNK, Incoming, Malformed
 from levywalk.fleet.protocol.token import Epoch
@@ -31,6 +31,7 @@ NEEDED = ("known", "own", "edges")
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _PAGE = 1000  # lines read at once, so that a reader never blocks the node
 _TRIES = 10_000  # lines of a damaged page that are skipped one by one
+_MEASURED = b"\x14"  # the second byte of metrics, as `codec` numbers them
 
 
 class StoreReader:
@@ -241,6 +242,16 @@ class StoreReader:
             if not rows:
                 return
 
+    def last_measured(self) -> Measured | None:
+        """Return the last metrics in the log."""
+        found = self._rows(
+            "SELECT number, value, models, sum FROM lines WHERE substr(value, 2, 1) = ? "
+            "ORDER BY number DESC LIMIT 1",
+            _MEASURED,
+        )
+        lines = [self._line(row) for row in self._sealed("lines", found)]
+        return lines[0] if lines else None
+
     def last_visit(self, damage: list[LogDamage] | None = None) -> Visit | None:
         """Return the last line of the log if it is a visit; at the end of the walk it is."""
         found = list(self.lines(len(self) - 1, damage))
@@ -390,7 +401,7 @@ class StoreReader:
                 if name == "memory":
                     incoming = Incoming(name, size, self.limits.memory, itemsize=1)
                 else:
-                    incoming = Incoming(name, size, self.limits.dim)
+                    incoming = Incoming(name, size, self.limits.dim, schema=self.limits.schema)
                 while chunk := file.read(CHUNK):
                     incoming.take(chunk)
                 return incoming.done(address)

@@ -376,7 +376,7 @@ class NodeStore(StoreReader):
         models: list[bytes] = []
 
         def put(tensor: Tensor) -> bytes | None:
-            if tensor.array.nbytes <= self.inline:
+            if tensor.nbytes <= self.inline:
                 return None
             address = tensor.address()
             if address not in self._there:
@@ -385,7 +385,7 @@ class NodeStore(StoreReader):
             models.append(address)
             return address
 
-        data = encode(value, put)
+        data = encode(value, put, self.limits.schema)
         return StoredRow.of(key, data, b"".join(models))
 
     def _write(self, address: bytes, tensor: Tensor) -> None:

@@ -1,0 +1,83 @@
+"""Read what a manifest says about the model and the problem: a loss of the package with a vector,
+or the code of a user's own with named arrays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from levywalk.arrays import Floats
+from levywalk.fleet.protocol.schema import DTYPES
+from levywalk.fleet.setup.built import is_vector
+from levywalk.fleet.setup.fields import Fields
+from levywalk.fleet.setup.model_code import ModelCode
+from levywalk.problem.named import ModelArrays
+
+_MOST_DIM = 1 << 27  # a model of 1 GiB
+_MOST_AXES = 8
+_LONGEST_NAME = 255  # of an array
+
+
+def read_problem(top: Fields) -> tuple[Fields, ModelCode | None]:
+    """Return the table of the problem, and the code that builds it if it is a user's own."""
+    given = top.values["problem"]
+    if not isinstance(given, dict) or "code" not in given:
+        return top.table("problem", needed=("loss", "ridge", "mean_smoothness")), None
+    problem = top.table("problem", needed=("code", "mean_smoothness"))
+    keys = ("file", "function", "sha256", "sample", "metrics")
+    return problem, ModelCode.parsed(problem.table("code", needed=keys))
+
+
+def read_named_model(top: Fields) -> tuple[int, int, None, ModelArrays | None, str]:
+    """Return the arrays of a user's own model; None if it is one vector of float64."""
+    model = top.table("model", needed=("arrays", "x0"))
+    first = model.text("x0", most=64)
+    if len(first) != 64 or set(first) - set("0123456789abcdef"):
+        raise model.bad("x0", "64 hexadecimal digits, the hash of the first model")
+    shapes: dict[str, tuple[int, ...]] = {}
+    types: set[str] = set()
+    for table in model.tables("arrays", needed=("name", "dtype", "shape")):
+        name, shape = table.text("name", most=_LONGEST_NAME), table.values["shape"]
+        types.add(table.choice("dtype", DTYPES))
+        fine = isinstance(shape, list) and len(shape) <= _MOST_AXES
+        if not fine or not all(type(one) is int and 1 <= one <= _MOST_DIM for one in shape):
+            raise table.bad("shape", f"a list of at most {_MOST_AXES} lengths of at least 1")
+        if name in shapes:
+            raise table.bad("name", "different from the names of all other arrays")
+        shapes[name] = tuple(shape)
+    if not shapes:
+        raise model.bad("arrays", "a list of at least one table")
+    arrays, (dtype, *more) = ModelArrays(shapes), sorted(types)
+    if arrays.dim > _MOST_DIM or more:
+        raise model.bad("arrays", f"at most {_MOST_DIM} numbers in all, of one type")
+    itemsize = 4 if dtype == "float32" else 8
+    named = None if is_vector(arrays, itemsize) else arrays
+    return arrays.dim, itemsize, None, named, first
+
+
+def read_vector(top: Fields) -> tuple[int, int, Floats, None, None]:
+    """Return the size and the first model of a loss of the package: one vector of float64."""
+    model = top.table("model", needed=("dtype", "shape", "x0"))
+    model.choice("dtype", ("float64",))
+    shape = model.values["shape"]
+    if (
+        not isinstance(shape, list)
+        or len(shape) != 1
+        or type(shape[0]) is not int
+        or not 1 <= shape[0] <= _MOST_DIM
+    ):
+        raise model.bad("shape", f"a list of one number from 1 to {_MOST_DIM}")
+    dim: int = shape[0]
+    if "x0" not in model:
+        return dim, 8, np.zeros(dim), None, None
+    numbers = model.values["x0"]
+    if (
+        not isinstance(numbers, list)
+        or len(numbers) != dim
+        or not all(type(number) is float for number in numbers)
+    ):
+        raise model.bad("x0", f"null or a list of {dim} numbers, each with a decimal point")
+    x0 = np.array(numbers)
+    if not np.isfinite(x0).all():
+        raise model.bad("x0", "finite numbers")
+    return dim, 8, x0, None, None
