@@ -89,7 +89,7 @@ def test_status_and_doctor_print_words_of_others_as_text(
         "status",
         lambda self, patience=1.0: whole(self, patience) | {"waits": [EVIL], "name": EVIL},
     )
-    monkeypatch.setattr(doctor, "examine", lambda _: [doctor.Finding("problem", EVIL, EVIL)])
+    monkeypatch.setattr(doctor, "examine", lambda *_, **__: [doctor.Finding("problem", EVIL, EVIL)])
     for command in ("status", "doctor"):
         said = CliRunner().invoke(app, ["fleet", command, str(place)]).output
         assert "all is well" in said

@@ -18,7 +18,7 @@ from levywalk.fleet.operate.node_processes import looks
 from levywalk.fleet.operate.stopped import able_to_continue
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.surviving import token_of
-from levywalk.fleet.protocol.token import Epoch, Token
+from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.runtime import control
 from levywalk.fleet.storage.reader import StoreReader
 from levywalk.fleet.storage.rows import LogDamage
@@ -98,6 +98,8 @@ def revive(
     if status["finished"]:
         raise FleetProblem("the walk is over: there is nothing to revive")
     winner = winning_epoch(views)
+    if winner == FIRST and not fleet.begun:
+        raise FleetProblem(f"the walk has not started: levywalk fleet up {fleet.path}")
     able = able_to_continue(views, winner)
     if not force and (able or status["stopped"] is None):
         why = f"node {able[0]} can continue the walk by itself" if able else "a node saw it lately"

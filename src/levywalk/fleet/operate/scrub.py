@@ -49,4 +49,5 @@ def scrubbed(files: Iterable[NodeFile], manifest: Manifest) -> Iterator[Finding]
                 "and the memory of that machine",
             )
     if not bad:
-        yield Finding(FindingLevel.OK, f"{count(lines, 'line')} of the logs are whole")
+        said = f"{count(lines, 'line')} of the logs are whole" if lines else "the logs are empty"
+        yield Finding(FindingLevel.OK, said)
