@@ -668,6 +668,11 @@ def digits_over(nodes: int) -> list[Shard]:
     return with_held_out(shards, 0.2, seed=0)
 
 
+def _all_edges_up(live: RunningFleet) -> bool:
+    edges = [edge for one in live.statuses().values() for edge in one["edges"].values()]
+    return len(edges) == 16 and all(edge["up"] for edge in edges)
+
+
 @pytest.mark.more
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_eight_real_nodes_reach_the_accuracy_of_the_simulation_though_one_is_killed(
@@ -685,7 +690,11 @@ def test_eight_real_nodes_reach_the_accuracy_of_the_simulation_though_one_is_kil
         tmp_path / "fleet", lw.ring(8), problem, lw.unif_rw(), **given, shared_key=True, terms=terms
     )
     with RunningFleet(at) as live:
-        live.begin(PATIENCE)
+        for v in range(8):
+            live.start(v)
+        eventually(lambda: _all_edges_up(live))  # or the first moves would be stays
+        eventually(live._order_begin)
+        eventually(lambda: live.pulse().step > 0)
         victim = live.catch("holder", PATIENCE)
         before = live.pulse()
         live.kill(victim)
