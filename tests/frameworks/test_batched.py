@@ -146,7 +146,9 @@ def test_a_module_that_cannot_be_batched_runs_one_at_a_time() -> None:
             self.weight = torch.nn.Parameter(torch.ones(4, 3))
 
         def forward(self, x: Any) -> Any:
-            return x @ self.weight if float((x @ self.weight).sum()) > 0 else -x @ self.weight
+            return (
+                x @ self.weight if float((x @ self.weight).sum().detach()) > 0 else -x @ self.weight
+            )
 
     problem = lw.torch_problem(Branching(), torch.nn.functional.cross_entropy, X, Y, NODE)
     with pytest.warns(lw.DataWarning, match="one model at a time.*vmap cannot batch the module"):

@@ -133,7 +133,7 @@ class DifferentiableProblem:
     def sample_count(self, v: int) -> int:
         """Return the number of node v's samples."""
         rows = self._rows(v)
-        return rows.stop - rows.start
+        return int(rows.stop - rows.start)
 
     def node_samples(self, v: int) -> tuple[AnyArray, AnyArray]:
         """Return node v's features and targets."""

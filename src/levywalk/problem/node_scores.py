@@ -72,7 +72,7 @@ class NodeScores:
                 f"smoothness={self._way!r} found no usable number at x0: the local losses are "
                 "constant or not finite there; give one number per node"
             )
-        return np.maximum(found, LEAST * found.mean())
+        return np.asarray(np.maximum(found, LEAST * found.mean()))
 
 
 def _checked(smoothness: Any, n: int) -> Floats:

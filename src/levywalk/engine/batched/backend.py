@@ -61,7 +61,7 @@ def _used(plan: RunPlan) -> Ints:
     """Return how many samples an update at each node of the problem reads."""
     counts = np.diff(plan.problem.offsets)  # type: ignore[attr-defined]
     minibatch = getattr(plan.update, "minibatch", None)
-    return counts if minibatch is None else np.minimum(counts, minibatch)
+    return np.asarray(counts if minibatch is None else np.minimum(counts, minibatch))
 
 
 def _even(plan: RunPlan) -> bool:
@@ -159,7 +159,7 @@ class BatchedBackend:
         """Make the updates of a stretch; return what its nodes keep."""
         state = self.state
         before = Models(state.model, self._token(), kept)
-        after = self.advance(before, stretch)
+        after: Models = self.advance(before, stretch)
         if not np.isfinite(after.model[state.active]).all():
             after = self._one_by_one(before, stretch, start)
         self._keep(after, state.active)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from levywalk.arrays import AnyArray, Ints
+from levywalk.arrays import AnyArray
 
 
 class Stretch(NamedTuple):
@@ -21,7 +21,7 @@ class Stretch(NamedTuple):
     """
 
     steps: int
-    rows: Ints
+    rows: AnyArray
     weights: AnyArray
     step_sizes: AnyArray
 
