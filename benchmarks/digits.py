@@ -20,7 +20,7 @@ import levywalk as lw
 from levywalk.league import scenes
 
 DOCS = Path(__file__).parents[1] / "docs"
-NODES, REPLICAS, PIECES, STEPS, MINIBATCH = 100, 4, 10, 2000, 4  # ten pieces of so many steps
+NODES, REPLICAS, STEPS, POINTS, MINIBATCH = 100, 4, 20_000, 12, 4
 SIZE, SAGA_SIZE, GOSSIP_SIZE = 0.1, 0.05, 0.1
 ROUNDS = (3, 10, 30, 100)
 MODELS = ("softmax", "MLP", "CNN")
@@ -97,46 +97,30 @@ def methods() -> dict[str, tuple[Any, Any, float]]:
 
 
 def walked(network: Any, problem: Any, predict: Any, method: Any, test: Any) -> dict[str, Any]:
-    """Return accuracy and transfers along a walk, mean over replicas.
-
-    A trace has the models of its end, so a walk is made in pieces, each from the node and the model
-    of the one before. SAGA forgets its stored gradients between pieces, so it makes one piece for
-    each length instead.
-    """
+    """Return accuracy and transfers along a walk, mean over replicas."""
     design, update, size = method
     features, labels = test
-    curve: list[list[float]] = []
-    x0, start, sent, dwell = None, "uniform", 0.0, 0
-    for piece in range(PIECES):
-        afresh = isinstance(update, type(lw.saga()))
-        if afresh and piece not in (0, 2, 5, PIECES - 1):
-            continue
-        trace = lw.run(
-            network,
-            problem,
-            design,
-            steps=STEPS * (piece + 1) if afresh else STEPS,
-            step_size=size,
-            update=update,
-            replicas=REPLICAS,
-            seed=0 if afresh else piece,
-            x0=x0,
-            start=start,
-            record_every=STEPS * PIECES,
-            record_walk=True,
-            measure_loss=1,
-            threads=1,
-            progress=False,
-        )
-        if afresh:
-            sent = 0.0
-        else:
-            x0, start = trace.model, trace.final_node
-        sent += float(trace.transfers[:, -1].mean())
-        dwell = max(dwell, int(trace.longest_dwell()[0].max()))
-        right = [float((predict(x, features) == labels).mean()) for x in trace.model]
-        curve.append([sent, float(np.mean(right)), float(np.std(right))])
-    return {"curve": curve, "dwell": dwell}
+    trace = lw.run(
+        network,
+        problem,
+        design,
+        steps=STEPS,
+        step_size=size,
+        update=update,
+        replicas=REPLICAS,
+        record_every=np.unique(np.geomspace(100, STEPS, POINTS).astype(int)),
+        record_walk=True,
+        measure_loss=1,
+        metrics={"accuracy": lambda model: float((predict(model, features) == labels).mean())},
+        measure_metrics="all",
+        threads=1,
+        progress=False,
+    )
+    at = np.isin(trace.step, trace.metric_step)
+    right = trace.metrics["accuracy"][:, at]
+    sent = trace.transfers[:, at].mean(axis=0)
+    curve = np.column_stack([sent, right.mean(axis=0), right.std(axis=0)])[1:]
+    return {"curve": curve.tolist(), "dwell": int(trace.longest_dwell()[0].max())}
 
 
 def gossiped(network: Any, problem: Any, predict: Any, test: Any) -> dict[str, Any]:

@@ -93,11 +93,12 @@ def relayed(folder: Path) -> Token:
 
 
 def test_all_names_are_tried() -> None:
-    assert set(LOSSES) == {name for name in names("loss") if not name.startswith("test_")}
+    def ours(name: str) -> bool:  # other tests of this process may have registered their own
+        return not name.startswith("test_") and not name.endswith("_example")
+
+    assert set(LOSSES) == {name for name in names("loss") if ours(name)}
     without = {
-        name
-        for name, make in names("update").items()
-        if not name.startswith("test_") and not make().node_memory
+        name for name, make in names("update").items() if ours(name) and not make().node_memory
     }
     assert set(UPDATES) == without
 

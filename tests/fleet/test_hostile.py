@@ -1107,7 +1107,9 @@ def test_nothing_is_ever_unpickled_or_evaluated() -> None:
                 assert not (
                     isinstance(node.func, ast.Attribute) and ast.unparse(node.func) == "np.load"
                 ), path
-            assert not names & forbidden, (
+            # The one file that runs code: the operator's own, installed there, with the right hash.
+            allowed = {"exec", "compile"} if path.name == "model_code.py" else set()
+            assert not names & forbidden - allowed, (
                 f"{path}:{getattr(node, 'lineno', 0)}: {names & forbidden}"
             )
     assert looked > 20

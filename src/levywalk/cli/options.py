@@ -33,6 +33,19 @@ _NETWORK = "The network"
 _DATA = "The data (only with a data file)"
 
 
+def _known_partition(text: str | None) -> str | None:
+    """Refuse a partition that is not known, while the command line is read."""
+    from levywalk.errors import InvalidParameter
+    from levywalk.problem.partition import split_partition
+
+    if text is not None:
+        try:
+            split_partition(text)
+        except InvalidParameter as error:
+            raise typer.BadParameter(str(error).removeprefix("--partition ")) from None
+    return text
+
+
 # The parameter's name is the key of the section [network] or [problem] of an experiment file.
 # Where a word is one of a few, the type says so: a wrong one is refused with the list, and
 # completion offers them. All are None if they are not given, so that they leave a file's values.
@@ -115,6 +128,7 @@ _DATA_OPTIONS: dict[str, tuple[Any, Any]] = {
         typer.Option(
             "--partition",
             metavar="HOW",
+            callback=_known_partition,
             help=(
                 "How samples are distributed to nodes: iid (default), label, dirichlet:alpha=0.5, "
                 "size:alpha=0.5, pathological:classes=2; all take min_size=…"

@@ -108,7 +108,7 @@ def update_cost(problem: Problem, update: Update) -> float:
 def _width(problem: GeneralizedLinear) -> float:
     """Return how many features of a sample are read: those that are stored."""
     features = problem.sorted_features
-    return features.nnz / problem.n_samples if is_sparse(features) else problem.dim
+    return float(features.nnz / problem.n_samples if is_sparse(features) else problem.dim)
 
 
 def hessian_cost(dim: int) -> float:

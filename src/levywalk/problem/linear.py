@@ -193,10 +193,10 @@ class GeneralizedLinear:
         Examples
         --------
         >>> import levywalk as lw
-        >>> problem = lw.homogeneous(5)
+        >>> problem = lw.homogeneous(20)
         >>> given = {"steps": 50, "step_size": 0.01}
-        >>> one = lw.run(lw.ring(5), problem, lw.unif_rw(), **given)
-        >>> other = lw.run(lw.ring(5), problem.astype("float32"), lw.unif_rw(), **given)
+        >>> one = lw.run(lw.ring(20), problem, lw.unif_rw(), **given)
+        >>> other = lw.run(lw.ring(20), problem.astype("float32"), lw.unif_rw(), **given)
         >>> (other.bytes * 2 == one.bytes).all(), (other.model == other.model.astype("f4")).all()
         (np.True_, np.True_)
         """

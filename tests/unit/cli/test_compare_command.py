@@ -242,13 +242,14 @@ def test_a_word_that_an_option_does_not_know_is_refused_with_the_list(
     done = compare("ring:20", option, "lable")
     assert done.exit_code == 2
     assert option in done.stderr
-    assert f"'lable' is not one of {known}" in done.stderr
+    assert known in done.stderr
+    assert "'lable'" in done.stderr
 
 
 def test_the_exit_code_is_2_and_there_is_no_traceback(tmp_path: Path) -> None:
     done = levywalk("compare", "ring:20", "--designs", "mhjl", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("error: designs must be of custom")
+    assert done.stderr.startswith("error: designs must be of changing_jumps, custom")
     assert "Traceback" not in done.stderr
 
 

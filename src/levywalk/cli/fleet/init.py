@@ -131,14 +131,6 @@ ModelOption = Annotated[
         ),
     ),
 ]
-HeldOutOption = Annotated[
-    float | None,
-    typer.Option(
-        "--held-out",
-        metavar="SHARE",
-        help="Share of its samples that each node keeps for its metrics (only with --model).",
-    ),
-]
 ScoresOption = Annotated[
     Path | None,
     typer.Option(
@@ -165,7 +157,6 @@ def init(
     then: Then = None,
     update: UpdateText = "sgd",
     model: ModelOption = None,
-    held_out: HeldOutOption = None,
     scores: ScoresOption = None,
     steps: Steps = 100_000,
     step_size: StepSize = "theory",
@@ -207,8 +198,8 @@ per node.
             raise InvalidParameter(
                 "--dim, --mean-smoothness and --important do not go with --model"
             )
-        problem: Problem = own_model(model, data, graph, sources.data, held_out, scores, seed)
-    elif held_out is not None or scores is not None:
+        problem: Problem = own_model(model, data, graph, sources.data, scores, seed)
+    elif sources.data.get("held_out") is not None or scores is not None:
         raise InvalidParameter("--held-out and --scores go with --model FILE:FUNCTION")
     elif data == "private":
         problem = _private(graph.n, dim, mean_smoothness, sources.data)

@@ -17,7 +17,6 @@ def own_model(
     data: str,
     network: Network,
     options: Mapping[str, Any],
-    held_out: float | None,
     scores: Path | None,
     seed: int,
 ) -> BuiltProblem:
@@ -28,6 +27,8 @@ def own_model(
     from levywalk.fleet.setup.shards import read_scores, with_held_out
 
     path, function = split_name(model)
+    options = dict(options)
+    held_out = options.pop("held_out", None)
     shards = _shards(data, network, options, seed)
     if held_out is not None:
         shards = with_held_out(shards, held_out, seed)

@@ -83,7 +83,7 @@ class Tensor(NamedTuple):
     def content(self) -> memoryview:
         """Return the bytes after the header; for float64 without a copy."""
         if self.schema is None:
-            return self.array.view(np.uint8).data
+            return memoryview(self.array.data).cast("B")
         found = self.schema.encoded(self.array)
         if found is None:
             raise Malformed(f"a {self.name} that its type in the manifest cannot hold")
