@@ -126,7 +126,7 @@ def _lanczos(problem: DifferentiableProblem, rows: Ints) -> Floats:
     rounding = 100.0 * float(np.finfo(problem.dtype).eps)
     for j in range(count):
         basis.append(vectors)
-        products = np.asarray(
+        products = np.array(
             problem.many_products(vectors.astype(problem.dtype), rows), dtype=np.float64
         )
         small[:, j, j] = np.einsum("ij,ij->i", products, vectors)
