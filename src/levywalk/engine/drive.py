@@ -14,6 +14,7 @@ import numpy as np
 
 from levywalk.arrays import AnyArray, Floats, Ints
 from levywalk.engine.measure import Measure
+from levywalk.engine.observer import Observer
 from levywalk.engine.prepare import Job
 from levywalk.engine.reference import ReferenceBackend
 from levywalk.engine.resume import RunProgress, StateFile
@@ -21,7 +22,6 @@ from levywalk.engine.run_state import RunRecord, RunState
 from levywalk.engine.standings import Standings
 from levywalk.engine.threads import Pace, Share, equal_shares, side_by_side
 from levywalk.engine.tokens import together
-from levywalk.engine.watch import Watch
 from levywalk.errors import CallbackError, DivergedWarning, Interrupted
 from levywalk.interruption import Listening
 from levywalk.progress import Bar
@@ -56,7 +56,9 @@ def drive(
             0 if job.metrics is None else len(job.metrics.functions),
         ),
     )
-    watch = Watch(job, record, provenance["design"]["name"], partial(_models, state, plan.tokens))
+    observer = Observer(
+        job, record, provenance["design"]["name"], partial(_models, state, plan.tokens)
+    )
     failed: CallbackError | None = None
     with Listening() as ctrl_c, ctrl_c.held(), file or nullcontext():
         so_far = file.load(state, record) if file else RunProgress()
@@ -72,14 +74,14 @@ def drive(
         ) as bar:
             deadline = time.monotonic() + file.pause if file else math.inf
             if so_far.done == 0:
-                failed = _looked(watch, 0)
+                failed = _looked(observer, 0)
             while so_far.done < plan.steps and failed is None:
-                goal = watch.until(so_far.done)
+                goal = observer.until(so_far.done)
                 marks = job.checkpoints[: int(np.searchsorted(job.checkpoints, goal)) + 1]
                 pace = Pace(so_far.done, goal, _piece(job), ctrl_c, deadline)
                 so_far.done = side_by_side(walks, marks, pace, bar)
                 so_far.seconds = before + time.perf_counter() - began
-                failed = _looked(watch, so_far.done)
+                failed = _looked(observer, so_far.done)
                 ends = so_far.done == plan.steps or ctrl_c.requested or failed is not None
                 if file and (ends or time.monotonic() >= deadline):
                     file.save(state, record, so_far)
@@ -103,10 +105,10 @@ def drive(
     return trace
 
 
-def _looked(watch: Watch, done: int) -> CallbackError | None:
+def _looked(observer: Observer, done: int) -> CallbackError | None:
     """Let metrics and callbacks look at the run; return the error if one of them fails."""
     try:
-        watch.look(done)
+        observer.look(done)
     except CallbackError as error:
         return error
     return None

@@ -14,10 +14,10 @@ from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.draws import Domain, keys, token_keys
 from levywalk.engine.drive import drive
+from levywalk.engine.observer import check_callbacks
 from levywalk.engine.prepare import Job, check_sizes, prepare
 from levywalk.engine.resume import StateFile
 from levywalk.engine.tokens import check_tokens, per_token
-from levywalk.engine.watch import check_callbacks
 from levywalk.errors import CallbackError, DivergedWarning, Interrupted
 from levywalk.interruption import Listening
 from levywalk.network import Network, as_network

@@ -17,7 +17,7 @@ from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.engine import check_run, check_sizes, run
 from levywalk.engine.metric_plan import check_metrics
-from levywalk.engine.watch import check_callbacks
+from levywalk.engine.observer import check_callbacks
 from levywalk.errors import CallbackError, DataWarning, Interrupted, InvalidParameter
 from levywalk.experiments.state_files import StateFolder
 from levywalk.experiments.tuning import best, tune_step_size

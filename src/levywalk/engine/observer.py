@@ -41,7 +41,7 @@ def check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
     return tuple(callbacks)
 
 
-class Watch:
+class Observer:
     """The checkpoints at which a run stops for somebody, and what is done there.
 
     Parameters
