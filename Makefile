@@ -31,7 +31,7 @@ $(STAMP): $(PACKAGE)
 demo: $(PACKAGE)  ## Set up and run the demo: a walk gets trapped, a jump sets it free
 	$(BIN)/levywalk demo --out levywalk-demo
 
-test: $(STAMP)  ## Set up and run the tests (five minutes on two cores)
+test: $(STAMP)  ## Set up and run the tests (nine minutes on two cores)
 	$(PYTEST)
 
 FRAMEWORKS := .venv/.frameworks
@@ -42,7 +42,7 @@ $(FRAMEWORKS): $(STAMP)
 frameworks: $(FRAMEWORKS)  ## Install torch (CPU) and JAX, and run the tests that need them (three minutes, 2 GB)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/frameworks src/levywalk/problem/torch_models.py src/levywalk/problem/jax_models.py
 
-test-more: $(STAMP)  ## Run the long tests: soak, random faults, kills, exhaustive search, more examples (20 minutes)
+test-more: $(STAMP)  ## Run the long tests: soak, random faults, kills, exhaustive search, more examples (25 minutes)
 	$(PYTEST) -m 'more or hypothesis' --hypothesis-profile=more
 
 check: $(STAMP)  ## ruff, mypy --strict, import-linter
