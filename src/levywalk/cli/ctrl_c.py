@@ -56,12 +56,15 @@ class _Ending:
 
     def __init__(self, how_to_go_on: str) -> None:
         self._how_to_go_on = how_to_go_on
-        self._said = False
+        # The main thread and the watching thread may both come to the end: the first one says it.
+        self._turn = threading.Lock()
+        self._said = threading.Event()
 
     def say(self, *sentences: str) -> None:
-        """Write the line."""
-        self._said = True
-        print(self._line(*sentences), file=sys.stderr, flush=True)
+        """Write the line, unless it has been written."""
+        if self._turn.acquire(blocking=False):
+            print(self._line(*sentences), file=sys.stderr, flush=True)
+            self._said.set()
 
     def _line(self, *sentences: str) -> str:
         return " ".join(["Interrupted.", *sentences, self._how_to_go_on])
@@ -71,11 +74,13 @@ class _Ending:
         pools = sys.modules.get("levywalk.sweeps.pools")
         if pools is not None:
             pools.kill_workers()
-        if os.isatty(2):
-            os.write(2, b"\x1b[?25h\n")  # a progress bar had hidden the cursor
-        if not self._said:
+        if self._turn.acquire(blocking=False):
+            if os.isatty(2):
+                os.write(2, b"\x1b[?25h\n")  # a progress bar had hidden the cursor
             # Not by print: the main thread may be in the middle of one.
             os.write(2, f"{self._line()}\n".encode())
+            self._said.set()
+        self._said.wait(_PATIENCE)  # another thread may be about to write it
         os._exit(EXIT_CODE)
 
 

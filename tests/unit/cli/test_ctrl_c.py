@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import levywalk as lw
+from levywalk.cli.ctrl_c import _Ending
 from tests.limits import PATIENCE
 from tests.pressing import Moment, Pressed, calls, pressed, ran, spread
 
@@ -229,6 +230,19 @@ def test_a_second_press_ends_it_at_once(name: str) -> None:
         "inspect": ("theory/judge/entrapment.py:entrapment_of_chain", 1),
     }[name]
     interrupted(name, moment, presses=2)
+
+
+def test_the_line_is_said_once_by_whichever_thread_comes_first(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Both the main thread and the thread that watches may end the process."""
+    ends: list[int] = []
+    monkeypatch.setattr(os, "_exit", ends.append)
+    ending = _Ending("Go on.")
+    ending.at_once()
+    ending.at_once()
+    ending.say("A sentence.")
+    assert (capfd.readouterr().err, ends) == ("Interrupted. Go on.\n", [130, 130])
 
 
 def report(what: str, seconds: list[float]) -> None:
