@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         torus,
         watts_strogatz,
     )
+    from levywalk.privacy import Privacy
     from levywalk.problem import (
         Dataset,
         GeneralizedLinear,
@@ -227,6 +228,7 @@ _HOME = {
         "torus",
         "watts_strogatz",
     ),
+    "levywalk.privacy": ("Privacy",),
     "levywalk.problem": (
         "Dataset",
         "GeneralizedLinear",
@@ -357,6 +359,7 @@ __all__ = [
     "Poisson",
     "PowerLaw",
     "Prediction",
+    "Privacy",
     "Problem",
     "Quantile",
     "Recommendation",

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -50,6 +50,9 @@ from levywalk.walks import (
     Walk,
     is_plain_design,
 )
+
+if TYPE_CHECKING:
+    from levywalk.privacy import BoundPrivacy, NoiseSource  # it needs scipy, a fleet's node does not
 
 MOST_PASSES = 1 << 31  # of one step: a walk that needs more never reaches a node with data
 UPDATE, DETECTOR = "update.", "detector."  # prefixes of the names of memory
@@ -177,6 +180,7 @@ class Method:
     n: int
     itemsize: int = 8  # bytes of a number of the model
     single: bool = False  # whether models are rounded to float32 after each update
+    privacy: BoundPrivacy | None = None
 
     @cached_property
     def token_memory(self) -> dict[str, Kind]:
@@ -193,6 +197,7 @@ class Method:
         found = _prefixed(UPDATE, self.update.node_memory)
         for prefix, phase in zip(WALKS, self.phases, strict=False):
             found |= _prefixed(prefix, phase.walk.node_memory)
+        found |= {} if self.privacy is None else self.privacy.node_memory
         return _as_the_model(found, self.itemsize)
 
     @property
@@ -305,9 +310,11 @@ class Site:
     ask
         A function that asks neighbours for an entry of their memory. It takes the full name and the
         nodes, and returns one value per node, None for a dead node.
+    noise
+        Where the noise of this visit comes from, if the method has privacy.
     """
 
-    __slots__ = ("ask", "local", "memory", "method", "node", "scale", "views", "weights")
+    __slots__ = ("ask", "local", "memory", "method", "node", "noise", "scale", "views", "weights")
 
     def __init__(
         self,
@@ -324,6 +331,7 @@ class Site:
         self.memory: Mapping[str, AnyArray] = {}
         self.scale = 1.0
         self.ask: Ask | None = None
+        self.noise: NoiseSource | None = None
 
 
 def step(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]:
@@ -364,7 +372,8 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
     """Return the token after the node's update and the detector's check.
 
     A model whose update would overflow keeps its last value for the rest of the run, and the memory
-    of its update is not read again.
+    of its update is not read again. Under privacy the update sees noisy gradients alone, and a node
+    whose budget is spent passes the model on as it is.
     """
     t, method, x = token.step, site.method, token.model
     if token.diverged_at >= 0:
@@ -373,6 +382,12 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
     assert local is not None
     update, phase = method.update, token.phase
     step_size, weight = method.phases[phase].step_size_at(t, site.scale), site.weights[phase]
+    private = None
+    if method.privacy is not None:
+        private = method.privacy.visit(local, site.memory, weight, site.noise)
+        if private is None:
+            return token._replace(step=t + 1, passes=0)
+        local = private
     memory, carried = NO_MEMORY, token.memory
     if carried:
         carried = {name: array.copy() for name, array in carried.items()}
@@ -385,6 +400,8 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
         else:
             changed = update.apply(x, memory, local, weight, step_size, words)
             direction = None
+        if private is not None and not private.kept(site.memory):
+            return token._replace(step=t + 1, passes=0)
         if local.l1 > 0.0:
             steps = method.threshold_steps
             assert steps is not None  # an update without it was refused by `check_update`

@@ -70,6 +70,8 @@ def _batched(backend: str, plan: RunPlan) -> str:
 
 def without_kernel(plan: RunPlan) -> str | None:
     """Return why a plan cannot be compiled, or None if it can."""
+    if plan.method.privacy is not None:
+        return "privacy (clipped gradients with noise) has no kernel"
     if plan.meeting != "pass":
         return "tokens that are averaged when they meet have no kernel"
     if plan.links is not None:

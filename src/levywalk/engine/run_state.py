@@ -42,6 +42,7 @@ class RunPlan:
     tokens: int = 1  # of each replica; the rows of keys and state are tokens
     meeting: str = "pass"
     links: LinkTimes | None = None  # if links differ
+    noise_keys: Words64 | None = None  # of the noise of privacy, one row per token
 
     @property
     def update(self) -> Update:

@@ -24,6 +24,7 @@ from levywalk.experiments.tuning import best, tune_step_size
 from levywalk.interruption import interruptible
 from levywalk.metrics import is_rising
 from levywalk.network import Network, as_network
+from levywalk.privacy import Privacy, as_privacy, check_scores, scored_problem
 from levywalk.problem import Problem, check_problem, first_model, optimum_of
 from levywalk.problem.named import flat_model, flat_problem
 from levywalk.remedy import typed
@@ -59,6 +60,7 @@ def compare(
     metrics: Mapping[str, Callable[[Any], float]] | None = None,
     measure_metrics: str | int = "auto",
     callbacks: Sequence[Callable[[dict[str, Any]], object]] | None = None,
+    privacy: Privacy | str | None = None,
     resume: str | Path | None = None,
     progress: bool | None = None,
 ) -> Comparison:
@@ -102,6 +104,9 @@ def compare(
         docs/metrics.md).
     callbacks
         As in `levywalk.run`, called in the reported runs, not while step sizes are tuned.
+    privacy
+        As in `levywalk.run`, for each design. Step sizes that are tuned are functions of the data,
+        which no ε counts: a `DataWarning` says so.
     resume
         A folder for the state of every tuning and run; it is created if it is missing. If the
         comparison is interrupted, make the same call again to resume: finished parts are read, not
@@ -133,12 +138,17 @@ def compare(
     # Everything is checked and all designs are bound before the first walk: a mistake should not
     # cost an hour.
     methods = {str(name): _method(str(name), value, update) for name, value in designs.items()}
+    private = as_privacy(privacy)
+    known = scored_problem(private, problem, seed)
     largest = {
-        name: walk.phases[0].bind(network, problem).largest for name, (walk, _) in methods.items()
+        name: walk.phases[0].bind(network, known).largest for name, (walk, _) in methods.items()
     }
     default = {
-        name: own.default_step_size(largest[name], problem) for name, (_, own) in methods.items()
+        name: own.default_step_size(largest[name], known) for name, (_, own) in methods.items()
     }
+    if private is not None:
+        for walk, _ in methods.values():
+            check_scores(private, walk, step_size)
     costs = as_costs(costs)
     if costs is not None:
         costs.factors(network.n)
@@ -159,6 +169,7 @@ def compare(
         "measure_loss": measure_loss,
         "metrics": metrics,
         "measure_metrics": measure_metrics,
+        "privacy": private,
     }
     told = check_callbacks(callbacks)
     for design, own in methods.values():
@@ -182,6 +193,14 @@ def compare(
             **options,
         )
     found = _comparison(runs, ranking)
+    if private is not None and given is None:
+        size = typed("step_size=0.01", "--step-size 0.01")
+        warnings.warn(
+            "step sizes were tuned on the data, which the ε of privacy does not count; give a "
+            f"number that is no function of the data, such as {size}, where it must",
+            DataWarning,
+            stacklevel=3,
+        )
     for caution in found.cautions:
         warnings.warn(caution, DataWarning, stacklevel=3)
     return found

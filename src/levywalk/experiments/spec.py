@@ -33,6 +33,7 @@ from levywalk.experiments.explain import explain
 from levywalk.experiments.overrides import merged
 from levywalk.metrics import named_metrics
 from levywalk.network import Network
+from levywalk.privacy import as_privacy
 from levywalk.problem import Problem
 from levywalk.problem.losses import Loss
 from levywalk.problem.partition import held_out_rows, split_partition
@@ -329,6 +330,7 @@ class _Run(_Section):
     minibatch: int | None = None
     measure_loss: Literal["auto", "exact"] | int = "auto"
     costs: str | None = None
+    privacy: str | dict[str, Any] | None = None
     threads: int | None = None
     metrics: list[str] = []
     rank_by: str | None = None
@@ -354,6 +356,7 @@ class _Run(_Section):
             )
         try:
             values["costs"] = as_costs(self.costs)
+            values["privacy"] = as_privacy(self.privacy)
         except LevywalkError as error:
             raise InvalidSpec(f"[run] {error}") from None
         if self.update is None:
