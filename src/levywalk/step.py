@@ -52,7 +52,10 @@ from levywalk.walks import (
 )
 
 if TYPE_CHECKING:
-    from levywalk.privacy import BoundPrivacy, NoiseSource  # it needs scipy, a fleet's node does not
+    from levywalk.privacy import (
+        BoundPrivacy,
+        NoiseSource,
+    )  # it needs scipy, a fleet's node does not
 
 MOST_PASSES = 1 << 31  # of one step: a walk that needs more never reaches a node with data
 UPDATE, DETECTOR = "update.", "detector."  # prefixes of the names of memory

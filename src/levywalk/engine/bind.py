@@ -23,6 +23,7 @@ from levywalk.walks import Bound, Detector, Walk
 if TYPE_CHECKING:
     from levywalk.privacy import BoundPrivacy
 
+
 @dataclass(frozen=True)
 class BoundPhase:
     """One phase of a walk, bound to a network, with its step size; a switching walk has two."""

@@ -19,6 +19,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, ndtr
 
 _UP = 1.0 + 1e-12  # a root is rounded up, never down
+_HUGE = 1e4  # beyond, the closed form is a difference of equal numbers, and ε is of no use anyway
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -32,7 +33,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     if mu == 0.0:
         return 0.0
     second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2.0))
-    return max(0.0, float(ndtr(-epsilon / mu + mu / 2.0)) - math.exp(second))
+    return max(0.0, float(ndtr(-epsilon / mu + mu / 2.0)) - math.exp(min(second, 0.0)))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -46,6 +47,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     most = mu * mu / 2.0 + mu * math.sqrt(2.0 * math.log(1.0 / delta))  # by ρ-zCDP
+    if mu > _HUGE:
+        return most
     found = brentq(lambda e: gaussian_delta(mu, e) - delta, 0.0, most, xtol=1e-13, rtol=1e-13)
     return float(found) * _UP
 
@@ -74,7 +77,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     Examples
     --------
     >>> round(zcdp_epsilon(0.5, 1e-5), 3)  # a Gaussian release with μ = 1 needs 4.377
-    4.699
+    4.728
     """
     if rho == 0.0:
         return 0.0

@@ -72,7 +72,7 @@ def bind_privacy(privacy: Privacy, steps: int, tokens: int) -> BoundPrivacy:
     Examples
     --------
     >>> bind_privacy(Privacy(clip=1.0, noise=20.0, budget=2.0), steps=1000, tokens=2).cap
-    49
+    50
     """
     if privacy.budget is None:
         return BoundPrivacy(privacy, steps)
@@ -124,7 +124,9 @@ def uses_scores(design: Walk) -> bool:
 
 def check_scores(privacy: Privacy, design: Walk, step_size: Any) -> None:
     """Refuse a design or a step size that depends on L_v, unless L_v is public or released."""
-    if privacy.scores != "private" or not isinstance(design, Walk):  # what is no walk is refused later
+    if privacy.scores != "private" or not isinstance(
+        design, Walk
+    ):  # what is no walk is refused later
         return
     declared = typed(
         "declare them to be no secret by scores='public' of lw.Privacy, or publish them once with "
@@ -182,4 +184,6 @@ def scored_problem(privacy: Privacy | None, problem: Problem, seed: int) -> Prob
     low, high = np.log(privacy.score_low), np.log(privacy.score_high)
     draws = generator(seed, Domain.PRIVACY, *_SCORES).standard_normal(len(smoothness))
     noisy = np.clip(np.log(smoothness), low, high) + privacy.score_noise * (high - low) * draws
-    return Rescored(problem, np.exp(np.clip(noisy, low, high)))  # type: ignore[return-value]
+    noisy = np.clip(noisy, low, high)
+    known = np.clip(np.exp(noisy), privacy.score_low, privacy.score_high)
+    return Rescored(problem, known)  # type: ignore[return-value]

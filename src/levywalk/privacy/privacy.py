@@ -68,8 +68,8 @@ class Privacy:
     --------
     >>> import levywalk as lw
     >>> privacy = lw.Privacy(clip=1.0, noise=20.0, budget=2.0)
-    >>> privacy.updates_within(), round(privacy.epsilon(98), 4)
-    (98, 1.9961)
+    >>> privacy.updates_within(), round(privacy.epsilon(100), 4)
+    (100, 1.9931)
     >>> network, problem = lw.ring(20), lw.homogeneous(20)
     >>> trace = lw.run(
     ...     network, problem, lw.unif_rw(), steps=200, step_size=0.001, privacy=privacy
@@ -129,8 +129,7 @@ class Privacy:
             object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
         if self.score_low >= self.score_high:  # type: ignore[operator]
             raise InvalidParameter(
-                f"score_high must be above score_low = {self.score_low:g}, got "
-                f"{self.score_high:g}"
+                f"score_high must be above score_low = {self.score_low:g}, got {self.score_high:g}"
             )
         if self.budget is not None and self.epsilon(0) >= self.budget:
             raise InvalidParameter(
@@ -206,7 +205,7 @@ class Privacy:
         --------
         >>> privacy = Privacy.calibrated(clip=1.0, budget=1.0, updates=50)
         >>> round(privacy.noise, 2), privacy.updates_within()
-        (26.39, 50)
+        (26.38, 50)
         """
         updates = checks.integer("updates", updates, low=1)
         score_noise = rest.get("score_noise")

@@ -14,9 +14,15 @@ RNG = np.random.default_rng(11)
 START = RNG.normal(size=6)
 
 
+class OneSample(lw.LeastSquares):
+    """Two samples do not span six dimensions, on whose optimum nothing here depends."""
+
+    optimum = np.zeros(6)
+
+
 def returned(a: np.ndarray, y: float, replicas: int = 1, privacy: lw.Privacy | None = None):
     """The model that A = node 0 gets back from v = node 1, to which it has sent START."""
-    problem = lw.LeastSquares([np.ones(6), a], [0.0, y])
+    problem = OneSample([np.ones(6), a], [0.0, y])
     trace = lw.run(
         lw.path(2),
         problem,
@@ -47,7 +53,7 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def test_without_noise_one_return_and_the_published_score_reveal_the_whole_sample():
-    for _ in range(20):
+    for _ in range(5):
         sample = RNG.normal(size=7)
         model, smoothness = returned(sample[:6], sample[6])
         error = distance(reconstructed(model[0], smoothness), sample)

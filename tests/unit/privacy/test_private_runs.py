@@ -92,15 +92,16 @@ def test_the_gradients_that_are_remembered_and_sent_are_the_noisy_ones(update):
 def test_other_updates_get_noise_as_well(update):
     noisy, other = run(update), run(update, seed=5)
     assert np.isfinite(noisy.model).all()
-    quiet = run(update, privacy=lw.Privacy(clip=1e9, noise=1e-15))
-    plain = run(update, privacy=None, backend="reference")
-    assert quiet.model == pytest.approx(plain.model, rel=1e-4, abs=1e-4)
-    assert not np.allclose(noisy.model, plain.model, rtol=1e-3)
     assert not np.allclose(noisy.model, other.model)
+    plain = run(update, privacy=None, backend="reference")
+    assert not np.allclose(noisy.model, plain.model, rtol=1e-3)
+    if not update.node_memory:  # a table of whole gradients is another algorithm
+        quiet = run(update, privacy=lw.Privacy(clip=1e9, noise=1e-15))
+        assert quiet.model == pytest.approx(plain.model, rel=1e-4, abs=1e-4)
 
 
 def test_the_walk_is_that_of_a_run_without_privacy():
-    assert (run().walk == run(privacy=None).walk).all()
+    assert (run().walk == run(privacy=None, backend="reference").walk).all()
 
 
 def test_a_node_whose_budget_is_spent_passes_the_model_on_as_it_is():
@@ -160,7 +161,11 @@ def test_tokens_share_a_nodes_budget():
     assert trace.provenance["privacy"]["updates_at_cap"] == 6
     assert trace.provenance["privacy"]["updates_made"] == 6 * N
     with pytest.raises(lw.InvalidParameter, match="fewer than one for each of the 3 tokens"):
-        run(privacy=lw.Privacy.calibrated(clip=0.5, budget=1.0, updates=2), tokens=3)
+        run(
+            privacy=lw.Privacy.calibrated(clip=0.5, budget=1.0, updates=2),
+            tokens=3,
+            record_walk=False,
+        )
 
 
 def test_replicas_do_not_depend_on_each_other():
@@ -216,8 +221,9 @@ def test_updates_that_reveal_more_are_refused_by_name(update):
     "design", [lw.mhlj(), lw.weight_rw(), lw.mixed_rw(0.5), lw.mhda("importance")]
 )
 def test_weighted_designs_need_scores_that_are_public_or_released(design):
-    with pytest.raises(lw.InvalidParameter, match=f"design {design.name} depends on the nodes'"):
+    with pytest.raises(lw.InvalidParameter) as error:
         run(design=design)
+    assert str(error.value).startswith(f"design {design.name} depends on the nodes' scores")
     for scores in (
         {"scores": "public"},
         {"scores": "released", "score_low": 1.0, "score_high": 20.0, "score_noise": 2.0},
@@ -230,8 +236,9 @@ def test_released_scores_are_what_the_walk_uses_and_cost_what_they_say():
     privacy = lw.Privacy(
         clip=0.5, noise=3.0, scores="released", score_low=1.0, score_high=20.0, score_noise=2.0
     )
-    trace, other = run(design=lw.weight_rw(), privacy=privacy), run(
-        design=lw.weight_rw(), privacy=privacy, seed=9
+    trace, other = (
+        run(design=lw.weight_rw(), privacy=privacy),
+        run(design=lw.weight_rw(), privacy=privacy, seed=9),
     )
     exact = PROBLEM.smoothness / PROBLEM.smoothness.sum()
     assert not np.allclose(trace.target, exact)
@@ -258,8 +265,9 @@ def test_compare_takes_privacy_and_says_that_tuning_is_not_counted():
     found = lw.compare(NETWORK, PROBLEM, designs, step_size=0.05, **options)
     for trace in found.traces.values():
         assert trace.provenance["privacy"]["clip"] == 0.5
-    with pytest.warns(lw.DataWarning, match="tuned on the data, which the ε of privacy"):
+    with pytest.warns(lw.DataWarning) as warned:
         lw.compare(NETWORK, PROBLEM, {"UnifRW": lw.unif_rw()}, **options)
+    assert any("tuned on the data, which the ε of privacy" in str(w.message) for w in warned)
     with pytest.raises(lw.InvalidParameter, match="design MHLJ depends"):
         lw.compare(NETWORK, PROBLEM, {"MHLJ": lw.mhlj()}, step_size=0.05, **options)
     with pytest.raises(lw.InvalidParameter, match="step_size = 'theory' depends"):
