@@ -139,14 +139,14 @@ def privacy(
             "seed": seed,
             "steps": steps,
             "replicas": replicas,
-            "designs": {name: _plain(curve) for name, curve in curves.items()},
+            "designs": {name: curve.document() for name, curve in curves.items()},
         }
     )
     files: list[Path] = []
     if folder is not None:
         from levywalk.report.figures.privacy import plot_privacy
 
-        plot_privacy(curves, path=folder / "privacy.png")
+        plot_privacy(document["designs"], path=folder / "privacy.png")
         (folder / "privacy.json").write_text(json.dumps(document, indent=2) + "\n")
         files = [folder / "privacy.png", folder / "privacy.json"]
     if as_json:
@@ -186,15 +186,6 @@ def _settings(text: str | None) -> dict[str, Any]:
             }[name]
             raise InvalidParameter(f"--settings must not have {name}: {instead}")
     return found
-
-
-def _plain(curve: PrivacyCurve) -> dict[str, Any]:
-    return {
-        "quantity": curve.quantity,
-        "privacy": curve.privacy,
-        "without": curve.without,
-        "budgets": curve.rows,
-    }
 
 
 def _show(curves: dict[str, PrivacyCurve]) -> None:

@@ -17,7 +17,6 @@ from levywalk.privacy.pairwise import pairwise_rho
 from levywalk.privacy.privacy import SIMULATED
 from levywalk.privacy.private_data import sensitivity
 from levywalk.problem import GeneralizedLinear, follows_its_loss, has_l1, is_single
-from levywalk.problem.losses import Loss
 from levywalk.walks import is_plain_design
 
 MOST_LISTED = 10_000  # nodes whose ε is listed one by one
@@ -69,7 +68,8 @@ def privacy_record(job: Job, state: RunState, done: int) -> dict[str, Any]:
         "accountant": "pairwise, for the walk that was made (Feldman et al. 2018; Cyffers et al. "
         "2024)"
     }
-    pairs = np.stack([_pairs(plan, state.walk[r, :done], bound.cap) for r in range(plan.replicas)])
+    walks = state.walk[:, :done].astype(np.int64)
+    pairs = np.stack([_pairs(plan, walk, bound.cap) for walk in walks])
     loss = np.array([[_epsilon(float(rho), privacy.delta) for rho in row] for row in pairs.max(1)])
     record |= _by_distance(plan.network, pairs[0], privacy)
     return record | _spent(np.minimum(epsilon, loss.max(axis=0)))
@@ -109,7 +109,7 @@ def without_pairwise(plan: RunPlan, steps: int) -> str | None:
     if not isinstance(problem, GeneralizedLinear) or not follows_its_loss(problem):
         return "the problem is no linear model, whose clipped gradients are those of convex losses"
     loss = problem.sample_loss
-    if loss.n_outputs != 1 or not type(loss).__module__.startswith(Loss.__module__.split(".")[0]):
+    if loss.n_outputs != 1 or not type(loss).__module__.startswith("levywalk."):
         return f"clipped gradients of the loss {loss.name} may be those of no convex function"
     if has_l1(problem) or is_single(problem):
         return "the model is rounded or shrunk after an update"
@@ -125,7 +125,8 @@ def without_pairwise(plan: RunPlan, steps: int) -> str | None:
 
 def _step_sizes(plan: RunPlan, steps: int) -> Floats:
     """Return γ of each step."""
-    return np.broadcast_to(plan.phases[0].step_sizes(0, steps), (steps,)) * plan.scale[0]
+    sizes: Floats = np.broadcast_to(plan.phases[0].step_sizes(0, steps), (steps,)) * plan.scale[0]
+    return sizes
 
 
 def _pairs(plan: RunPlan, walk: Ints, cap: int) -> Floats:
@@ -148,7 +149,7 @@ def _pairs(plan: RunPlan, walk: Ints, cap: int) -> Floats:
 
 
 def _by_distance(network: Network, pairs: Floats, privacy: Privacy) -> dict[str, Any]:
-    """Return the mean ε of pairs of nodes by their distance in the network, of the first replica."""
+    """Return the mean ε of pairs of nodes by their distance, of the first replica."""
     if privacy.adversary == "final":
         return {}
     from scipy.sparse import csr_array

@@ -50,6 +50,16 @@ class PrivacyCurve:
     higher_is_better: bool
     privacy: dict[str, Any]
 
+    def document(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {
+            "quantity": self.quantity,
+            "higher_is_better": self.higher_is_better,
+            "privacy": self.privacy,
+            "without": self.without,
+            "budgets": self.rows,
+        }
+
 
 def privacy_curve(
     network: Network,

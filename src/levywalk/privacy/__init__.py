@@ -7,7 +7,6 @@ from levywalk.privacy.accountant import (
     zcdp_epsilon,
 )
 from levywalk.privacy.bound import (
-    RELEASES,
     BoundPrivacy,
     bind_privacy,
     check_scores,
@@ -17,6 +16,7 @@ from levywalk.privacy.bound import (
 )
 from levywalk.privacy.noise import NoiseSource, SeededNoise, SystemNoise, noise_keys
 from levywalk.privacy.privacy import Privacy, as_privacy
+from levywalk.privacy.private_data import RELEASES
 
 __all__ = [
     "RELEASES",

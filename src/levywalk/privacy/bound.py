@@ -186,4 +186,4 @@ def scored_problem(privacy: Privacy | None, problem: Problem, seed: int) -> Prob
     noisy = np.clip(np.log(smoothness), low, high) + privacy.score_noise * (high - low) * draws
     noisy = np.clip(noisy, low, high)
     known = np.clip(np.exp(noisy), privacy.score_low, privacy.score_high)
-    return Rescored(problem, known)  # type: ignore[return-value]
+    return Rescored(problem, known)

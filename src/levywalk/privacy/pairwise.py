@@ -18,16 +18,17 @@ shift, and the hull counts that; a sum over the updates, each by itself, would n
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
-from levywalk.arrays import Floats, Ints
+from levywalk.arrays import Bools, Floats, Ints
 
 
 def pairwise_rho(
     walk: Ints,
-    updates: Sequence[bool] | np.ndarray,
+    updates: Sequence[bool] | Bools,
     shift: Floats,
     variance: Floats,
     observer: int,
@@ -96,7 +97,7 @@ def hull_cost(made: Sequence[tuple[float, float]], now: float) -> float:
         height += shift
     _turn(points, now, height)
     cost = 0.0
-    for (x, y), (right, up) in zip(points[:-1], points[1:], strict=True):
+    for (x, y), (right, up) in itertools.pairwise(points):
         cost += (up - y) ** 2 / (right - x)
     return cost
 

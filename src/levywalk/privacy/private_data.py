@@ -88,7 +88,7 @@ class PrivateData(LocalData):
     @property
     def problem(self) -> Problem:
         """The problem, of which only this node's noisy gradients can be asked."""
-        return _Gradients(self)  # type: ignore[return-value]
+        return _Gradients(self)
 
     def loss(self, model: Floats) -> float:
         """Refuse: the loss is a function of the data."""
@@ -197,7 +197,7 @@ def clipped_gradient(
         found = np.mean([f * p for f, p in zip(_factors(norms, clip), parts, strict=True)], axis=0)
         return found, len(parts) if samples is None else 1
     whole = weight * np.asarray(problem.local_gradient(index, model), dtype=np.float64)
-    return whole * float(_factors(np.linalg.norm(whole)[None], clip)[0]), 1
+    return whole * float(_factors(np.array([np.linalg.norm(whole)]), clip)[0]), 1
 
 
 def _factors(norms: Floats, clip: float) -> Floats:

@@ -148,5 +148,5 @@ def test_texts_dicts_and_objects_mean_the_same():
     assert as_privacy(made) is made
     assert as_privacy(None) is None
     assert as_privacy(made.told()) == made
-    with pytest.raises(lw.InvalidParameter, match="privacy must be lw.Privacy"):
+    with pytest.raises(lw.InvalidParameter, match=r"privacy must be lw\.Privacy"):
         as_privacy(3)

@@ -255,7 +255,7 @@ def test_a_step_size_from_the_data_is_refused():
 
 
 def test_the_kernel_is_refused_with_a_reason():
-    with pytest.raises(lw.InvalidParameter, match="privacy .* has no kernel"):
+    with pytest.raises(lw.InvalidParameter, match=r"privacy .* has no kernel"):
         run(backend="kernel")
 
 
