@@ -226,4 +226,4 @@ def _show(curves: dict[str, PrivacyCurve]) -> None:
     definition = curve.privacy["definition"]
     print(f"\nThe definition: {definition}.")
     print(SIMULATED)
-    print("Step sizes were chosen on these data, and so is what is predicted here.")
+    print("Tuned step sizes were chosen on these data, which no ε counts.")

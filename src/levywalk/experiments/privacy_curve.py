@@ -23,7 +23,7 @@ from levywalk.walks import Walk
 
 BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Step sizes that are tried, as multiples of 1/L*; clipped gradients bear steps beyond it.
-TRIED = tuple(float(10.0 ** (k / 2)) for k in range(-5, 4))
+TRIED = tuple(float(10.0 ** (k / 2)) for k in range(-8, 3))
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def privacy_curve(
     updates
         How many updates a node may make; by default twice the largest number that is expected.
     step_size
-        A number, or "tuned": the best of nine, on other walks than those that are reported.
+        A number, or "tuned": the best of eleven, on other walks than those that are reported.
     settings
         Further settings of `Privacy`: delta, adjacency, adversary, scores, ….
 
