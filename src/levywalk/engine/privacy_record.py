@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from levywalk.arrays import Floats, Ints
-from levywalk.engine.backends import is_plain_sgd
+from levywalk.engine.backends import is_plain_sgd, without_kernel
 from levywalk.engine.prepare import Job
 from levywalk.engine.run_state import RunPlan, RunState
 from levywalk.network import Network
@@ -44,6 +44,7 @@ def privacy_record(job: Job, state: RunState, done: int) -> dict[str, Any]:
         "epsilon_at_cap": privacy.epsilon(cap),
         "updates_made": int(made.sum(axis=1).min()),
         "nodes_out_of_budget": int((made >= cap).sum(axis=1).max()),
+        "backend": f"reference, because {without_kernel(plan)}",
         "simulated": SIMULATED,
     }
     if plan.detector is not None:

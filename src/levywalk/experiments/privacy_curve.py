@@ -22,6 +22,7 @@ from levywalk.updates import Update, as_update
 from levywalk.walks import Walk
 
 BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+SHORT = 20_000  # updates
 # Step sizes that are tried, as multiples of 1/L*; clipped gradients bear steps beyond it.
 TRIED = tuple(float(10.0 ** (k / 2)) for k in range(-8, 3))
 
@@ -115,6 +116,8 @@ def privacy_curve(
     common: dict[str, Any] = {
         "steps": steps, "update": made, "seed": seed, "metrics": metrics, "record_every": steps,
     }  # fmt: skip
+    # A short walk without privacy is done before a loop for it would be compiled.
+    backend = "reference" if steps * replicas <= SHORT else "auto"
     with Bar("simulating", len(budgets) + 1, show=progress) as bar:
         for budget in (None, *budgets):
             privacy = None
@@ -125,7 +128,7 @@ def privacy_curve(
             )
             trace = run(
                 network, problem, design, step_size=size, privacy=privacy, replicas=replicas,
-                measure_metrics=1, progress=False, **common,
+                measure_metrics=1, progress=False, backend=backend, **common,
             )  # fmt: skip
             values = ranking.oriented(ranking.values(trace)[:, -1])
             told = {

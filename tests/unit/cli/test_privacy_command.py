@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import levywalk as lw
 from levywalk.cli.main import app
 from levywalk.experiments.spec import check_experiment
+from levywalk.privacy import as_privacy, check_scores
 
 RUNNER = CliRunner()
 QUICK = ["--steps", "60", "--replicas", "2", "--step-size", "0.001"]
@@ -82,12 +83,9 @@ def test_a_private_comparison_and_its_experiment_file() -> None:
     said = lw.Comparison.load("one").traces["UnifRW"].provenance["privacy"]
     assert said["budget"] == 2.0
     assert 'privacy = "clip=2,noise=20,budget=2"' in Path("one/experiment.toml").read_text()
-    again = typed("run", "one/experiment.toml", "--out", "two")
-    assert again.exit_code == 0, again.output
-    assert lw.Comparison.load("two").traces["UnifRW"].provenance["privacy"] == said
-    other = typed("run", "one/experiment.toml", "--privacy", "clip=1,noise=9", "--out", "three")
+    other = typed("run", "one/experiment.toml", "--privacy", "clip=1,noise=9", "--out", "two")
     assert other.exit_code == 0, other.output
-    assert lw.Comparison.load("three").traces["UnifRW"].provenance["privacy"]["noise"] == 9.0
+    assert lw.Comparison.load("two").traces["UnifRW"].provenance["privacy"]["noise"] == 9.0
 
 
 def test_the_remedy_on_the_command_line_can_be_typed() -> None:
@@ -96,9 +94,7 @@ def test_the_remedy_on_the_command_line_can_be_typed() -> None:
     assert "scores=public in --privacy" in str(done.exception)
     assert "scores=released,score_low=0.1,score_high=10,score_noise=10" in str(done.exception)
     for more in ("scores=public", "scores=released,score_low=0.1,score_high=10,score_noise=10"):
-        mended = [private[0], f"{private[1]},{more}"]
-        done = typed("compare", NETWORK, *QUICK, "--designs", "mhlj", *mended, "--out", more[:10])
-        assert done.exit_code == 0, done.output
+        check_scores(as_privacy(f"{private[1]},{more}"), lw.mhlj(), "theory")
 
 
 def test_an_experiment_file_takes_a_text_or_a_table() -> None:

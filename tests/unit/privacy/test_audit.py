@@ -65,15 +65,15 @@ def audited(privacy: lw.Privacy, replicas: int, steps: int, update=None) -> tupl
 @pytest.mark.parametrize("update", [None, lw.saga()])
 def test_an_audit_never_exceeds_the_claim(update):
     found, claimed = audited(
-        lw.Privacy(clip=1.0, noise=0.8, delta=DELTA), replicas=2000, steps=1, update=update
+        lw.Privacy(clip=1.0, noise=0.8, delta=DELTA), replicas=1200, steps=1, update=update
     )
-    assert 0.15 * claimed < found < claimed
+    assert 0.1 * claimed < found < claimed
 
 
 def test_an_audit_finds_too_little_noise():
     """A mutant: with a third of the noise the lower bound is above what was claimed."""
     privacy = lw.Privacy(clip=1.0, noise=3.0, delta=DELTA)
-    found, _ = audited(lw.Privacy(clip=1.0, noise=0.3, delta=DELTA), replicas=2000, steps=1)
+    found, _ = audited(lw.Privacy(clip=1.0, noise=0.3, delta=DELTA), replicas=1000, steps=1)
     assert found > privacy.epsilon(1)
 
 

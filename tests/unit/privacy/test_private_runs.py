@@ -54,6 +54,7 @@ def test_private_sgd_is_the_plain_loop():
         x = x - 0.05 * release(t, v, x)
     assert trace.model[0] == pytest.approx(x, rel=1e-10)
     assert trace.provenance["backend"] == "reference"
+    assert "has no kernel" in trace.provenance["privacy"]["backend"]
 
 
 def test_weights_come_before_the_clip():
