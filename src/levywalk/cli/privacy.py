@@ -57,7 +57,7 @@ def privacy(
             ),
         ),
     ] = None,
-    steps: Annotated[int, typer.Option("--steps", help="Number of updates of each walk.")] = 2000,
+    steps: Annotated[int, typer.Option("--steps", help="Number of updates of each walk.")] = 1000,
     updates: Annotated[
         int | None,
         typer.Option(
