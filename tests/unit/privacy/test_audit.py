@@ -78,10 +78,10 @@ def test_an_audit_finds_too_little_noise():
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("steps", [1, 7, 20])
-@pytest.mark.parametrize("update", [None, lw.sag(), lw.saga(), lw.heavy_ball(0.5)])
+@pytest.mark.parametrize("steps", [1, 7])
+@pytest.mark.parametrize("update", [None, lw.saga(), lw.heavy_ball(0.5)])
 def test_long_audits_never_exceed_the_claim(steps, update):
     for noise in (0.7, 2.0):
         privacy = lw.Privacy(clip=1.0, noise=noise, delta=DELTA)
-        found, claimed = audited(privacy, replicas=20_000, steps=steps, update=update)
+        found, claimed = audited(privacy, replicas=2000, steps=steps, update=update)
         assert found < claimed
