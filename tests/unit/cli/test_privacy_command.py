@@ -82,6 +82,8 @@ def test_a_private_comparison_and_its_experiment_file() -> None:
     assert done.exit_code == 0, done.output
     said = lw.Comparison.load("one").traces["UnifRW"].provenance["privacy"]
     assert said["budget"] == 2.0
+    assert f"UnifRW: ε spent {said['epsilon_spent']:.3g} (by composition)" in done.output
+    assert "protects nobody" in done.output
     assert 'privacy = "clip=2,noise=20,budget=2"' in Path("one/experiment.toml").read_text()
     other = typed("run", "one/experiment.toml", "--privacy", "clip=1,noise=9", "--out", "two")
     assert other.exit_code == 0, other.output
