@@ -24,65 +24,72 @@ levywalk privacy complete:50 --data digits.csv --loss softmax --held-out 0.2 --m
 levywalk privacy ring:50 --designs unif_rw,mhlj,unif_rw+saga --clip 5 --settings scores=public"""
 
 
+NetworkText = Annotated[
+    str,
+    typer.Argument(help="Network: ring:50, grid:5,10, er:50,0.2, ws:50,4,0.1, …, or a file."),
+]
+Designs = Annotated[
+    str, typer.Option("--designs", help="Designs, separated by commas, such as unif_rw,mhlj.")
+]
+Clip = Annotated[
+    float, typer.Option("--clip", help="Largest norm of w(v) times the gradient of a sample.")
+]
+Budgets = Annotated[
+    str,
+    typer.Option("--budgets", metavar="NUMBERS", help="ε of each node, separated by commas."),
+]
+Settings = Annotated[
+    str | None,
+    typer.Option(
+        "--settings",
+        metavar="SETTINGS",
+        help=(
+            "Further settings, such as delta=1e-6,adjacency=node,adversary=neighbour,scores=public."
+        ),
+    ),
+]
+Steps = Annotated[int, typer.Option("--steps", help="Number of updates of each walk.")]
+MostUpdates = Annotated[
+    int | None,
+    typer.Option(
+        "--updates",
+        min=1,
+        help="Updates that a node may make. Default: twice the largest expected number.",
+    ),
+]
+TunedSize = Annotated[
+    str, typer.Option("--step-size", help="tuned (for each budget), or a number.")
+]
+Replicas = Annotated[int, typer.Option("--replicas", min=1, help="Number of independent walks.")]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of the network, the data and the walks.")
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Folder for a figure and a JSON file."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON to standard output.")]
+
+
 @ends_by_ctrl_c(START_OVER)
 @with_source_options
 def privacy(
     sources: SourceOptions,
-    network: Annotated[
-        str,
-        typer.Argument(help="Network: ring:50, grid:5,10, er:50,0.2, ws:50,4,0.1, …, or a file."),
-    ],
+    network: NetworkText,
     data: Data = "heterogeneous",
     important: Important = None,
-    designs: Annotated[
-        str,
-        typer.Option("--designs", help="Designs, separated by commas, such as unif_rw,mhlj."),
-    ] = "unif_rw",
-    clip: Annotated[
-        float,
-        typer.Option("--clip", help="Largest norm of w(v) times the gradient of a sample."),
-    ] = 1.0,
-    budgets: Annotated[
-        str,
-        typer.Option("--budgets", metavar="NUMBERS", help="ε of each node, separated by commas."),
-    ] = "0.5,1,2,4,8,16",
-    settings: Annotated[
-        str | None,
-        typer.Option(
-            "--settings",
-            metavar="SETTINGS",
-            help=(
-                "Further settings, such as delta=1e-6,adjacency=node,adversary=neighbour,"
-                "scores=public."
-            ),
-        ),
-    ] = None,
-    steps: Annotated[int, typer.Option("--steps", help="Number of updates of each walk.")] = 1000,
-    updates: Annotated[
-        int | None,
-        typer.Option(
-            "--updates",
-            min=1,
-            help="Updates that a node may make. Default: twice the largest expected number.",
-        ),
-    ] = None,
-    step_size: Annotated[
-        str, typer.Option("--step-size", help="tuned (for each budget), or a number.")
-    ] = "tuned",
-    replicas: Annotated[
-        int, typer.Option("--replicas", min=1, help="Number of independent walks.")
-    ] = 4,
+    designs: Designs = "unif_rw",
+    clip: Clip = 1.0,
+    budgets: Budgets = "0.5,1,2,4,8,16",
+    settings: Settings = None,
+    steps: Steps = 1000,
+    updates: MostUpdates = None,
+    step_size: TunedSize = "tuned",
+    replicas: Replicas = 4,
     metrics: MetricsText = None,
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, help="Seed of the network, the data and the walks.")
-    ] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder for a figure and a JSON file."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print only JSON to standard output.")
-    ] = False,
+    seed: Seed = 0,
+    out: Folder = None,
+    as_json: Json = False,
 ) -> None:
     """Say what privacy costs before a run: ε against the accuracy that is reached in simulations.
 

@@ -17,6 +17,7 @@ from levywalk.network import Network
 from levywalk.privacy import Privacy, check_scores, fitted_update, scored_problem
 from levywalk.problem import Problem
 from levywalk.progress import Bar
+from levywalk.trace import Trace
 from levywalk.trace.ranking import Ranking
 from levywalk.updates import Update, as_update
 from levywalk.walks import Walk
@@ -130,22 +131,7 @@ def privacy_curve(
                 network, problem, design, step_size=size, privacy=privacy, replicas=replicas,
                 measure_metrics=1, progress=False, backend=backend, **common,
             )  # fmt: skip
-            values = ranking.oriented(ranking.values(trace)[:, -1])
-            told = {
-                "budget": budget,
-                "step_size": size,
-                "value": float(values.mean()),
-                "low": float(values.min()),
-                "high": float(values.max()),
-            }
-            if privacy is not None:
-                said = trace.provenance["privacy"]
-                told |= {"noise": privacy.noise}
-                told |= {
-                    key: said[key]
-                    for key in ("updates_at_cap", "epsilon_spent", "nodes_out_of_budget")
-                }
-            rows.append(told)
+            rows.append({"budget": budget, "step_size": size} | _reached(trace, ranking))
             bar.advance(1)
     shared = {key: v for key, v in first.told().items() if key not in ("noise", "budget")}
     return PrivacyCurve(
@@ -155,6 +141,19 @@ def privacy_curve(
         ranking.higher_is_better,
         shared | {"definition": first.definition},
     )
+
+
+def _reached(trace: Trace, ranking: Ranking) -> dict[str, Any]:
+    """Return what the walks reached, and what they spent if they were private."""
+    values = ranking.oriented(ranking.values(trace)[:, -1])
+    found = {
+        "value": float(values.mean()),
+        "low": float(values.min()),
+        "high": float(values.max()),
+    }
+    said = trace.provenance.get("privacy", {})
+    spent = ("noise", "updates_at_cap", "epsilon_spent", "nodes_out_of_budget")
+    return found | {key: said[key] for key in spent if key in said}
 
 
 def _tuned(
