@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,7 +26,6 @@ LAPS, WALKS = 40, 4
 FACTORS = (0.7, 1.4, 2.8, 5.6, 11.2)  # step sizes in units of the update's default
 FEWEST_NODES = 100  # below that every pair is quick, and compiling takes longer than any run
 MOST_WORK = 3e5  # nodes times samples per node times dimension: some seconds for all pairs
-_DEEPER = 0.25  # a step size must also reach this share of the accuracy, or it is at its limit
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,8 @@ def tried(
 ) -> Trial | None:
     """Let a pair go for some laps with each step size; None if no step size reaches the accuracy.
 
+    A step size is taken only if twice as much also reaches it, if there is such a one.
+
     Examples
     --------
     >>> import levywalk as lw
@@ -96,16 +98,26 @@ def tried(
             update=update,
             progress=False,
         )
-    found = []
+    found: list[Trial | None] = []
     for i, factor in enumerate(factors):
         own = slice(i * WALKS, (i + 1) * WALKS)
         curve = mean_over_walks(trace.error[own])
-        at, deeper = (
-            float(settled_at(marks, curve[None], level)[0])
-            for level in (accuracy, _DEEPER * accuracy)
-        )
-        if math.isfinite(at):
-            mark = int(np.searchsorted(marks, at))
-            sent, small = (a[own, mark].mean() for a in (trace.transfers, trace.small_messages))
-            found.append((math.isinf(deeper), at, Trial(factor, at, float(sent), float(small))))
-    return min(found, key=lambda one: one[:2])[2] if found else None
+        at = float(settled_at(marks, curve[None], accuracy)[0])
+        if math.isinf(at):
+            found.append(None)
+            continue
+        mark = int(np.searchsorted(marks, at))
+        sent, small = (a[own, mark].mean() for a in (trace.transfers, trace.small_messages))
+        found.append(Trial(factor, at, float(sent), float(small)))
+    return _safest(found) if update.tunable else found[0]
+
+
+def _safest(found: list[Trial | None]) -> Trial | None:
+    """Return the quickest of those for which twice the step size reaches the accuracy as well; what
+    is at the limit in these walks is beyond it in others. If there is none, the least step size.
+    """
+    safe = [one for one, next_one in pairwise(found) if one is not None and next_one is not None]
+    reached = [one for one in found if one is not None]
+    if safe:
+        return min(safe, key=lambda one: one.steps)
+    return min(reached, key=lambda one: one.factor) if reached else None

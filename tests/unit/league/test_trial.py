@@ -6,7 +6,15 @@ import networkx as nx
 import pytest
 
 import levywalk as lw
-from levywalk.league.trial import FEWEST_NODES, LAPS, MOST_WORK, can_be_tried, tried
+from levywalk.league.trial import (
+    FEWEST_NODES,
+    LAPS,
+    MOST_WORK,
+    Trial,
+    _safest,
+    can_be_tried,
+    tried,
+)
 
 N = 100
 RING = lw.ring(N)
@@ -33,6 +41,15 @@ def test_a_step_size_of_a_trial_reaches_the_accuracy_in_other_walks():
         steps=LAPS * N, replicas=4, record_every=1,
     )  # fmt: skip
     assert found.steps / 1.5 < trace.steps_to(1e-6) < 1.5 * found.steps
+
+
+def test_a_step_size_at_its_limit_is_not_taken():
+    small, middle, large = (
+        Trial(f, s, s, 0.0) for f, s in ((1.0, 900.0), (2.0, 500.0), (4.0, 300.0))
+    )
+    assert _safest([small, middle, large, None]) is middle  # eight times does not get there
+    assert _safest([None, small, None, None]) is small
+    assert _safest([None, None]) is None
 
 
 def test_what_is_too_long_for_a_trial_is_estimated_longer_than_it():
