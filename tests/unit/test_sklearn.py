@@ -25,8 +25,6 @@ QUICK = (
     "check_n_features_in",
     "check_fit2d_1sample",
     "check_estimators_unfitted",
-    "check_regressor_multioutput",
-    "check_estimator_sparse_matrix",
 )
 CHECKS = [
     pytest.param(
