@@ -324,6 +324,7 @@ def test_the_mean_that_travels_is_the_mean_of_what_is_stored(steps, update, case
     check_sum(CASES[case], trace, each=4)
 
 
+@pytest.mark.more
 @examples(40)
 @given(steps=st.integers(1, 5_000), update=st.sampled_from([lw.saga(), lw.point_saga()]))
 def test_the_compiled_mean_that_travels_is_the_mean_of_what_is_stored(steps, update):
