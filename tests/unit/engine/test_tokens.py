@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from tests.limits import mostly_more
 from levywalk.draws import HOP, Domain, Key, split
+from tests.limits import mostly_more
 
 N, DIM, TOKENS, STEPS, GAMMA = 9, 3, 3, 60, 0.05
 NETWORK = lw.watts_strogatz(N, 4, 0.3, seed=2)

@@ -187,7 +187,7 @@ def test_the_kernel_is_the_reference(pair: tuple[str, str]) -> None:
 
 @pytest.mark.more
 @pytest.mark.parametrize("name", MADE)
-@pytest.mark.parametrize("update", ("saga", "point_saga"))
+@pytest.mark.parametrize("update", ["saga", "point_saga"])
 def test_updates_that_remember_reach_the_optimum(name: str, update: str) -> None:
     problem = made(name)
     trace = lw.run(
