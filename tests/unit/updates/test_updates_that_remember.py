@@ -269,6 +269,7 @@ def test_finito_needs_no_step_size(network, walk):
     finito_on(network, walk, replicas=4)
 
 
+@pytest.mark.more
 def test_one_walk_of_finito_needs_no_step_size():
     finito_on(lw.erdos_renyi(200, 0.1, seed=1), lw.oldest_neighbour(), backend="reference")
 
