@@ -22,11 +22,8 @@ from levywalk.sklearn import WalkClassifier, WalkRegressor
 QUICK = (
     "check_estimator_cloneable",
     "check_get_params_invariance",
-    "check_n_features_in",
     "check_fit2d_1sample",
     "check_estimators_unfitted",
-    "check_regressor_multioutput",
-    "check_estimator_sparse_matrix",
 )
 CHECKS = [
     pytest.param(
@@ -60,6 +57,7 @@ def test_the_regressor_finds_the_ridge_solution() -> None:
     assert ours.trace_.step[-1] == 60_000
 
 
+@pytest.mark.more
 def test_several_outputs_and_given_nodes() -> None:
     both = np.column_stack([Y, -2.0 * Y + 5.0])
     node = np.arange(len(Y)) % 7
@@ -77,6 +75,7 @@ def test_several_outputs_and_given_nodes() -> None:
         WalkRegressor(network="ring:9", nodes=8).fit(X, Y)
 
 
+@pytest.mark.more
 def test_a_warm_start_goes_on_from_the_last_model() -> None:
     given = {"random_state": 0, "update": "sgd", "step_size": 0.01}
     warm = WalkRegressor(warm_start=True, steps=3000, **given).fit(X, Y)
@@ -110,6 +109,7 @@ def test_it_works_in_a_pipeline_and_a_grid_search() -> None:
     assert found.best_score_ > 0.4
 
 
+@pytest.mark.more
 def test_two_classes_of_strings_and_sparse_features_against_scikit_learn() -> None:
     rows, codes = load_breast_cancer(return_X_y=True)
     labels = np.array(["malignant", "benign"])[codes]
