@@ -44,6 +44,13 @@ def choose_backend(backend: str, plan: RunPlan) -> str:
         return "kernel"
     if backend == "kernel":
         raise InvalidParameter(f"backend must be 'reference' or 'auto' here: {lacking}")
+    if is_sparse(getattr(plan.problem, "sorted_features", None)):
+        warnings.warn(
+            "updates on sparse features run in plain Python (backend 'reference'), and each costs "
+            f"as much as there are features: {lacking}",
+            DataWarning,
+            stacklevel=5,
+        )
     return "reference"
 
 

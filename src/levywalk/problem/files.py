@@ -24,6 +24,7 @@ from levywalk.problem.frames import is_frame, read_frame
 from levywalk.problem.problem import IDLE
 from levywalk.problem.raw_data import RawData
 from levywalk.problem.samples import clean_features, read_only
+from levywalk.problem.scaling import standardised
 from levywalk.problem.sparse_features import clean_sparse, frozen, is_sparse, with_ones
 from levywalk.problem.text_table import read_csv
 from levywalk.remedy import typed
@@ -424,20 +425,6 @@ def _finished(
         raw.header,
         description,
     )
-
-
-def standardised(features: Floats) -> Floats:
-    """Return features with mean 0 and standard deviation 1; constant ones stay as they are.
-
-    Examples
-    --------
-    >>> standardised(np.array([[1.0, 1.0], [3.0, 1.0]]))
-    array([[-1.,  1.],
-           [ 1.,  1.]])
-    """
-    mean, scale = features.mean(axis=0), features.std(axis=0)
-    constant = np.ptp(features, axis=0) == 0
-    return (features - np.where(constant, 0.0, mean)) / np.where(constant, 1.0, scale)
 
 
 def _description(raw: RawData, name: str, kind: str, names: list[str], standardise: bool) -> str:

@@ -104,7 +104,8 @@ class GeneralizedLinear:
     """
 
     holders: Ints | None = None
-    model_dtype: str = "float64"
+    dtype: np.dtype[Any] = np.dtype(np.float64)
+    in_doubles = True  # updates compute in float64, whatever the type of the models
 
     def __init__(
         self,
@@ -202,7 +203,7 @@ class GeneralizedLinear:
         """
         checks.choice("dtype", dtype, MODEL_TYPES)
         made = copy.copy(self)
-        made.model_dtype = dtype
+        made.dtype = np.dtype(dtype)
         made.__dict__.pop("_fingerprint", None)
         return made
 

@@ -169,3 +169,22 @@ def test_many_steps_at_once_are_the_steps_one_by_one() -> None:
             x = np.sign(y) * max(abs(y) - gains[k] * l1, 0.0)
         found = _across_zero(start, d, l1, m, count, factors, gains, products, sums)
         assert found == pytest.approx(x, abs=1e-13)
+
+
+OTHERS = {
+    "heavy ball": lw.heavy_ball(), "adam": lw.adam(), "point saga": lw.point_saga(),
+    "finito": lw.finito(), "walkman": lw.walkman(), "averaged": lw.averaged(lw.sgd()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_updates_without_a_kernel_say_so_and_are_those_on_dense_features(name: str) -> None:
+    sparse = problem_of("logistic", 2, 0.1)
+    dense = lw.Logistic(sparse.features.toarray(), sparse.targets, sparse.node, 0.1)
+    given: dict[str, Any] = {"steps": 60, "step_size": 0.05, "seed": 6}
+    with pytest.warns(lw.DataWarning, match="sparse features run in plain Python.*no kernel for"):
+        found = lw.run(NETWORK, sparse, lw.mhlj(), update=OTHERS[name], **given)
+    assert found.provenance["backend"] == "reference"
+    judge = lw.run(NETWORK, dense, lw.mhlj(), update=OTHERS[name], backend="reference", **given)
+    assert found.model == pytest.approx(judge.model, rel=1e-9, abs=1e-11)
+    assert found.loss == pytest.approx(judge.loss, rel=1e-9)
