@@ -11,6 +11,9 @@ the first hop, each further call, at the next node, makes one more.
 A node without data (an idle node) does not update the model: if a move ends there, one more call
 decides the next move, with the words of the step's next pass. So step t is one update at a node
 with data, and moves until the model is at a node with data again.
+
+What a step needs (`Method`, `Site` and `Travelling`) stands in this file too, though it is long:
+it is the one place where a model is updated and moved, and can be read from top to bottom.
 """
 
 from __future__ import annotations

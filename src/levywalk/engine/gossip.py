@@ -182,9 +182,7 @@ class _Seen:
             return {}
         columns = self.plan.columns
         return {
-            "metrics": {
-                name: self.metrics[None, i] for i, name in enumerate(self.plan.functions)
-            },
+            "metrics": {name: self.metrics[None, i] for i, name in enumerate(self.plan.functions)},
             "metric_step": self.marks[columns[columns < len(self.marks)]],
         }
 

@@ -1,7 +1,8 @@
 """Generalised linear problems: the nodes' own samples and a loss, with what theory needs.
 
-scipy is imported only where it is used, because a fleet's node with a least-squares problem does
-not need it.
+It is one class with the attributes and methods that a problem has; fits, spectra, sparse features
+and fingerprints are in files of their own. scipy is imported only where it is used, because a
+fleet's node with a least-squares problem does not need it.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ class Problem(Protocol):
 
     A problem may say ``has_smoothness = False``: then walks that need no L_v can use it. It may
     have a first model of its own, ``x0`` (zeros otherwise), and a type of its models, ``dtype``
-    (float64 otherwise), see `array_type`. With ``sample_count(v)``, and ``local_gradient(v, x, samples=positions)``,
-    updates can draw minibatches.
+    (float64 otherwise), see `array_type`. With ``sample_count(v)``, and ``local_gradient(v, x,
+    samples=positions)``, updates can draw minibatches.
 
     Examples
     --------

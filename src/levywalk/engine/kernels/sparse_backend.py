@@ -105,6 +105,4 @@ def _loop_of(rule: int, l1: float, outputs: int) -> Callable[..., None]:
             if lagged
             else sparse_outputs.compiled_outputs_sgd()
         )
-    return (
-        sparse_rows.compiled_sparse_lagged(rule) if lagged else sparse_rows.compiled_sparse_sgd()
-    )
+    return sparse_rows.compiled_sparse_lagged(rule) if lagged else sparse_rows.compiled_sparse_sgd()
