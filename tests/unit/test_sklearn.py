@@ -155,16 +155,16 @@ def test_sparse_features_stay_sparse_and_give_the_dense_fit() -> None:
 
 def test_sparse_features_are_divided_by_their_spread_and_not_centred() -> None:
     """The oracle is scikit-learn's regression on such features, with a column of ones."""
-    rows = sparse_rows(80, 12, 0.3)
+    rows = sparse_rows(60, 12, 0.3)
     labels = np.asarray(rows.sum(axis=1)) > 2.0
-    ours = WalkClassifier(nodes=80, alpha=0.05, steps=60_000, random_state=0).fit(rows, labels)
+    ours = WalkClassifier(nodes=60, alpha=0.05, steps=60_000, random_state=0).fit(rows, labels)
     scale = StandardScaler(with_mean=False).fit(rows).scale_
-    made = np.column_stack([rows.toarray() / scale, np.ones(80)])
-    theirs = LogisticRegression(C=1 / (0.05 * 80), fit_intercept=False, tol=1e-10, max_iter=10**4)
+    made = np.column_stack([rows.toarray() / scale, np.ones(60)])
+    theirs = LogisticRegression(C=1 / (0.05 * 60), fit_intercept=False, tol=1e-10, max_iter=10**4)
     exact = theirs.fit(made, labels).coef_[0]
     assert ours.coef_[0] == pytest.approx(exact[:-1] / scale, rel=1e-3, abs=1e-4)
     assert ours.intercept_[0] == pytest.approx(exact[-1], rel=1e-3)
-    again = WalkClassifier(nodes=80, alpha=0.05, warm_start=True, random_state=0)
+    again = WalkClassifier(nodes=60, alpha=0.05, warm_start=True, random_state=0)
     again.coef_, again.intercept_, again.classes_ = ours.coef_, ours.intercept_, ours.classes_
     start = again.set_params(steps=1).fit(rows, labels).trace_.loss[0, 0]
     assert start == pytest.approx(ours.trace_.loss[0, -1])

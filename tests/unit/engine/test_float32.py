@@ -71,7 +71,8 @@ def test_where_it_does_not_work_it_says_so() -> None:
     sparse = lw.Logistic(sp.csr_array(X), LABELS, ridge=0.1).astype("float32")
     with pytest.raises(lw.InvalidParameter, match="float32 have no kernel for sparse features"):
         lw.run(NETWORK, sparse, lw.unif_rw(), backend="kernel", **GIVEN)
-    trace = lw.run(NETWORK, sparse, lw.unif_rw(), **GIVEN)
+    with pytest.warns(lw.DataWarning, match="plain Python.*float32"):
+        trace = lw.run(NETWORK, sparse, lw.unif_rw(), **GIVEN)
     assert (trace.model == trace.model.astype(np.float32)).all()
     with pytest.raises(lw.InvalidParameter, match="models of float64 in a fleet"):
         Fleet.of(NETWORK, SINGLE, lw.unif_rw(), steps=3, step_size=0.1)
