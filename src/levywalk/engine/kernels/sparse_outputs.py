@@ -188,14 +188,14 @@ def compiled_outputs_lagged(rule: int) -> Callable[..., None]:
                         for c in range(outputs):
                             z[c] = 0.0
                         for k in range(indptr[i], indptr[i + 1]):
-                            j = np.int64(indices[k])
-                            at, m = j * outputs, last[j]
+                            row = np.int64(indices[k])
+                            at, m = row * outputs, last[row]
                             if m < now:
                                 decay = products[now] / products[m]
                                 lag = (sums[now] - decay * sums[m]) * share
                                 for c in range(outputs):
                                     x[at + c] = decay * x[at + c] - lag * total[at + c]
-                                last[j] = now
+                                last[row] = now
                             for c in range(outputs):
                                 z[c] += values[k] * x[at + c]
                         _to_slopes(z, targets, i, loss, outputs)
@@ -220,13 +220,13 @@ def compiled_outputs_lagged(rule: int) -> Callable[..., None]:
                         for b in range(batch):
                             i = chosen[b]
                             for k in range(indptr[i], indptr[i + 1]):
-                                j = np.int64(indices[k])
-                                if last[j] <= now:
-                                    for e in range(j * outputs, (j + 1) * outputs):
+                                row = np.int64(indices[k])
+                                if last[row] <= now:
+                                    for e in range(row * outputs, (row + 1) * outputs):
                                         x[e] = shrink * x[e] + pull * work[e]
                                         x[e] -= gain * share * total[e]
                                         work[e] = 0.0
-                                    last[j] = now + 1
+                                    last[row] = now + 1
                     for b in range(batch if safe else 0):
                         i = chosen[b]
                         for c in range(outputs):  # 0 if it was drawn twice
