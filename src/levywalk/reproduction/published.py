@@ -306,9 +306,7 @@ def figure(results: Mapping[tuple[str, str, str], tuple[Ints, Floats]]) -> Figur
                         high[keep],
                     )
                 )
-            for look, points in zip(
-                range(3), (p for p in POINTS if p.graph == graph), strict=True
-            ):
+            for look, points in zip(range(3), (p for p in POINTS if p.graph == graph), strict=True):
                 x, y = np.array(points.steps), np.array(points.shares)
                 name = f"published: {points.method}"
                 lines.append(Line(name, look, x, y, y, y, points=True))
