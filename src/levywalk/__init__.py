@@ -6,6 +6,8 @@ data.
 >>> trace = lw.run(network, problem, lw.mhlj(), steps=1000, step_size="theory", replicas=4)
 
 Names are loaded when first used, so that importing levywalk loads neither numba nor matplotlib.
+This file is long because it lists every public name three times: for type checkers, in
+``__all__``, and with the module that has it.
 """
 
 from __future__ import annotations

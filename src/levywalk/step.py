@@ -11,6 +11,9 @@ the first hop, each further call, at the next node, makes one more.
 A node without data (an idle node) does not update the model: if a move ends there, one more call
 decides the next move, with the words of the step's next pass. So step t is one update at a node
 with data, and moves until the model is at a node with data again.
+
+What a step needs (`Method`, `Site` and `Travelling`) stands in this file too, though it is long:
+it is the one place where a model is updated and moved, and can be read from top to bottom.
 """
 
 from __future__ import annotations
@@ -181,8 +184,8 @@ class Method:
     detector: BoundDetector | None
     dim: int
     n: int
-    itemsize: int = 8  # bytes of a number of the model
-    single: bool = False  # whether models are rounded to float32 after each update
+    itemsize: int = 8  # bytes of a number of the model, to which every update rounds it
+    in_doubles: bool = False  # whether updates compute and remember in float64 all the same
     privacy: BoundPrivacy | None = None
 
     @cached_property
@@ -192,7 +195,7 @@ class Method:
         for prefix, phase in zip(WALKS, self.phases, strict=False):
             found |= _prefixed(prefix, phase.walk.token_memory)
         found |= _prefixed(DETECTOR, _DETECTOR_MEMORY) if self.detector is not None else {}
-        return _as_the_model(found, self.itemsize)
+        return found if self.in_doubles else _as_the_model(found, self.itemsize)
 
     @cached_property
     def node_memory(self) -> dict[str, Kind]:
@@ -201,13 +204,12 @@ class Method:
         for prefix, phase in zip(WALKS, self.phases, strict=False):
             found |= _prefixed(prefix, phase.walk.node_memory)
         found |= {} if self.privacy is None else self.privacy.node_memory
-        return _as_the_model(found, self.itemsize)
+        return found if self.in_doubles else _as_the_model(found, self.itemsize)
 
     @property
     def token_bytes(self) -> int:
         """The number of bytes of a model and the memory that travels with it."""
-        number = 4 if self.single else self.itemsize
-        return number * self.dim + token_bytes(self.token_memory, self.dim)
+        return self.itemsize * self.dim + token_bytes(self.token_memory, self.dim)
 
     @property
     def max_hops(self) -> int:
@@ -411,13 +413,13 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
             smooth, changed = changed, soft_threshold(changed, steps * step_size * local.l1)
             if direction is not None:
                 direction = direction + (smooth - changed) / step_size
-        if method.single:
-            changed = changed.astype(np.float32).astype(np.float64)
         if changed.shape != x.shape:
             raise InvalidParameter(
                 f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}"
             )
-        changed = changed.astype(x.dtype, copy=False)  # a float32 model stays one
+        if method.itemsize == 4:
+            changed = changed.astype(np.float32)
+        changed = changed.astype(x.dtype, copy=False)  # the array may be one of float64
         if not _all_finite(changed):
             return token._replace(step=t + 1, diverged_at=t, passes=0)
         switched_at = token.switched_at

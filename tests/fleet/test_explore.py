@@ -28,7 +28,7 @@ from levywalk.fleet.protocol.records import NOBODY, Guarded, Held, HeldStatus
 from levywalk.fleet.protocol.token import FIRST, Epoch
 from tests.limits import mostly_more
 
-QUICK = ("path, two silences", "path, leaving")
+QUICK = ("path, leaving",)
 ANY_DEATH = SmallFleet("any death", TRIANGLE, ("on", "on"), mortal=(0, 1, 2))
 
 

@@ -1357,7 +1357,7 @@ def test_frames_with_flipped_bits_change_nothing_or_are_messages(victim: Running
         )
     ]
     with unharmed(victim):
-        for i in range(60):
+        for i in range(30):
             frame = bytearray(frames[i % len(frames)])
             for _ in range(draw.randint(1, 3)):
                 frame[draw.randrange(len(frame))] ^= 1 << draw.randrange(8)
@@ -1368,4 +1368,4 @@ def test_frames_with_flipped_bits_change_nothing_or_are_messages(victim: Running
                 except grpc.RpcError as error:
                     assert error.code() is Code.INVALID_ARGUMENT  # noqa: PT017
                     refused += 1
-    assert refused > 20
+    assert refused > 10

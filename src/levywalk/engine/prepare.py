@@ -27,7 +27,7 @@ from levywalk.privacy import (
     fitted_update,
     scored_problem,
 )
-from levywalk.problem import Problem, first_model, is_single
+from levywalk.problem import Problem, first_model, model_type
 from levywalk.remedy import typed
 from levywalk.room import require_room
 from levywalk.schedule import Schedule
@@ -314,7 +314,7 @@ def _first_model(x0: Any, replicas: int, problem: Problem) -> Floats:
         )
     if not np.isfinite(clean).all():
         raise InvalidParameter("x0 must be finite, got NaN or infinity")
-    return clean.astype(np.float32).astype(np.float64) if is_single(problem) else clean
+    return clean.astype(model_type(problem)).astype(np.float64)
 
 
 def threads_for(threads: int | None, updates: int) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.engine import run
-from levywalk.experiments.compare import ranking_for
+from levywalk.experiments.ranking import ranking_for
 from levywalk.experiments.tuning import tuning_values
 from levywalk.network import Network
 from levywalk.privacy import Privacy, check_scores, fitted_update, scored_problem
