@@ -81,6 +81,13 @@ def test_links_to_files_that_are_no_pages_become_addresses():
     )
 
 
+def test_links_that_are_called_by_a_file_are_called_by_its_title():
+    text = "([models.md](models.md), [CHANGELOG.md](../CHANGELOG.md), [none.md](none.md))"
+    assert relinked(text, "docs", ROOT) == (
+        "([Models of torch and JAX](models.md), [Changelog](changelog.md), [none.md](none.md))"
+    )
+
+
 def test_pages_are_put_together_and_what_is_gone_is_removed(tmp_path: Path):
     assemble(ROOT, tmp_path)
     (tmp_path / "old.md").write_text("# Old")
