@@ -25,6 +25,7 @@ from levywalk.fleet.protocol.events import (
     Turn,
 )
 from levywalk.fleet.protocol.guardian import best_copy
+from levywalk.fleet.protocol.links import operators_word
 from levywalk.fleet.protocol.messages import (
     Alive,
     Fenced,
@@ -224,7 +225,8 @@ class Nodes:
         if move.what == "revive":
             copy = best_copy(node.disk)
             assert copy is not None
-            return Revive(copy)
+            counter = max(node.disk.known.epoch, copy.epoch).counter + 1
+            return Revive(copy, operators_word(copy, v, counter))
         if move.what == "retry":
             node.retry_at = 0.0
             return Timer()

@@ -1,11 +1,24 @@
 """Epochs: a token that is restored from a copy continues in a higher epoch, and tokens of lower
 epochs are archived.
+
+A node believes in an epoch only with its link (`links`), which it keeps, and sends to every node
+that is behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.links import (
+    EpochLink,
+    LinkKind,
+    Right,
+    contradicts,
+    overrides,
+    refuses_link,
+    unsigned_link,
+)
 from levywalk.fleet.protocol.membership import Membership
 from levywalk.fleet.protocol.messages import Fenced, Guard
 from levywalk.fleet.protocol.records import NOBODY, Archived, Held, HeldStatus, Known
@@ -16,31 +29,68 @@ class Epochs(Membership):
     """What a node knows about epochs, and how it begins a new one."""
 
     def _behind(self, sender: int, epoch: Epoch) -> bool:
-        """If a message is of an older epoch, tell the sender about the newer one and
-        return True.
-        """
+        """If a message is of an older epoch, send the link of the newer one and return True."""
         known = self.disk.known
         if epoch < known.epoch:
-            self._send(sender, Fenced(known.epoch, known.base))
+            if known.link is not None:
+                self._send(sender, Fenced(known.link))
+            return True
+        return False
+
+    def _ahead(self, sender: int, epoch: Epoch, now: float) -> bool:
+        """If a message is of an epoch whose link is not known here, return True and say what is
+        known here: the sender then sends the link, and later its message again.
+        """
+        if epoch > self.disk.known.epoch:
+            self._beat(sender, now)
             return True
         return False
 
     def _fenced(self, sender: int, message: Fenced, now: float) -> None:
-        self._see(message.epoch, message.base, now)
-
-    def _see(self, epoch: Epoch, base: int, now: float) -> None:
-        """Note an epoch.
+        """Note an epoch, if its link is valid.
 
         If it is higher than the known one, archive the tokens of lower epochs and tell the
         neighbours.
         """
-        if epoch > self.disk.known.epoch:
-            self._overtake(epoch, base)
-            self._announce(now)
+        link = message.link
+        if link.epoch > self.disk.known.epoch and self._believes(sender, link):
+            self._overtake(link)
+            self._announce_epoch(now)
 
-    def _overtake(self, epoch: Epoch, base: int) -> None:
+    def _announce_epoch(self, now: float) -> None:
+        """Send the link of the known epoch to the neighbours."""
+        link = self.disk.known.link
+        for u in self.neighbours:
+            if link is not None:
+                self._send(u, Fenced(link))
+            self._beat(u, now)
+
+    def _believes(self, sender: int, link: EpochLink) -> bool:
+        """Return whether a link is valid, and agrees with what is on this node's disk."""
+        why = refuses_link(link, self.terms.run, self.terms.start, self.signer)
+        one, known = link.opening, self.disk.known.link
+        if why is None and (
+            (known is not None and overrides(known.opening, link))
+            or any(contradicts(one, release) for release in self._releases())
+        ):
+            why = f"the walk went on from where epoch {tuple(one.epoch)} branches"
+        if why is not None:
+            self._record("refused", sender=sender, why=why)
+        return why is None
+
+    def _releases(self) -> Iterator[Certificate]:
+        """Yield the releases that are on this node's disk."""
+        held, guarded = self.disk.held, self.disk.guarded
+        if held is not None and held.right.release is not None:
+            yield held.right.release
+        for found in () if guarded is None else (guarded.register, guarded.activate):
+            if isinstance(found, Certificate):
+                yield found
+
+    def _overtake(self, link: EpochLink) -> None:
         """Archive the tokens and copies of lower epochs."""
         held, guarded, final = self.disk.held, self.disk.guarded, self.disk.final
+        epoch, base = link.epoch, link.opening.step
         if held is not None and held.token.epoch < epoch:
             if held.status != HeldStatus.PREPARED:
                 lost = max(0, held.token.step - base)
@@ -59,7 +109,7 @@ class Epochs(Membership):
             self._lines.append(Archived(final, "final", epoch, max(0, final.step - base)))
             self._put("final", None)
             self.told = set()
-        self._put("known", Known(epoch, base))
+        self._put("known", Known(epoch, base, link))
 
     def _next_epoch(self, token: Token) -> Epoch:
         """Return the epoch in which this node would restore a token."""
@@ -67,27 +117,49 @@ class Epochs(Membership):
         return Epoch(counter, token.seq, self.id)
 
     def _bring_back(
-        self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]
+        self,
+        token: Token,
+        reason: tuple[LinkKind, Epoch, Right],
+        to: int,
+        now: float,
+        avoid: Sequence[int],
     ) -> None:
-        """Restore a token from a copy, in a new epoch."""
-        fresh = token._replace(epoch=self._next_epoch(token), base=token.step)
-        self._seek(fresh, parent, to, now, avoid)
+        """Restore a token from a copy, in a new epoch.
 
-    def _seek(self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]) -> None:
+        The reason is the kind of its link, the parent, and the right that the link carries.
+        """
+        fresh = token._replace(epoch=self._next_epoch(token), base=token.step)
+        self._seek(fresh, reason, to, now, avoid)
+
+    def _seek(
+        self,
+        token: Token,
+        reason: tuple[LinkKind, Epoch, Right],
+        to: int,
+        now: float,
+        avoid: Sequence[int],
+    ) -> None:
         """Hold a token that has no guardian yet. It does not move before it has one."""
-        held = Held(HeldStatus.SEEKING, token, NOBODY, NOBODY, to, token.step, parent)
+        kind, parent, right = reason
+        link = unsigned_link(kind, token, parent, right)
+        held = Held(
+            HeldStatus.SEEKING, token, NOBODY, NOBODY, to, token.step, parent, right, link
+        )
         self._put("held", held)
         self._choose_guardian(held, now, avoid)
         self.retry_at = now + self.terms.retry
 
     def _choose_guardian(self, held: Held, now: float, avoid: Sequence[int] = ()) -> None:
-        """Choose a neighbour that is connected.
+        """Choose a neighbour that is connected, and sign the link that names it.
 
         The choice is persisted before it is sent, so there is never a second guardian.
         """
         around = [u for u in self.neighbours if self.disk.edges[u].up and self._hears(u, now)]
         choice = [u for u in around if u not in avoid] or around
-        if choice:
+        if choice and held.link is not None:
             guardian = max(choice, key=lambda u: (self.heard.get(u, 0.0), -u))
-            self._put("held", held._replace(guardian=guardian))
-            self._send(guardian, Guard(held.token, held.parent))
+            blank = held.link.opening._replace(guardian=guardian)
+            signature = self.signer.sign(blank.statement(self.terms.run))
+            link = held.link._replace(opening=blank._replace(signature=signature))
+            self._put("held", held._replace(guardian=guardian, link=link))
+            self._send(guardian, Guard(held.token, link))

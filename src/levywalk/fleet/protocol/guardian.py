@@ -4,7 +4,9 @@ holder is dead.
 
 from __future__ import annotations
 
+from levywalk.fleet.protocol.certificate import OPERATOR
 from levywalk.fleet.protocol.events import Revive, Silent
+from levywalk.fleet.protocol.links import LinkKind, Right, operators_word
 from levywalk.fleet.protocol.messages import (
     Alive,
     Certificate,
@@ -50,7 +52,7 @@ class Guardian(NextNode):
         certificate = guarded.register
         if certificate is None:
             blank = Certificate(
-                self.id, message.epoch, message.seq, message.to, message.digest, b""
+                self.id, message.epoch, message.seq, message.to, sender, message.digest, b""
             )
             certificate = blank._replace(
                 signature=self.signer.sign(blank.statement(self.terms.run))
@@ -112,7 +114,8 @@ class Guardian(NextNode):
         self._record(
             "regenerated", epoch=copy.epoch, seq=copy.seq, step=copy.step, holder=guarded.holder
         )
-        self._bring_back(copy, copy.epoch, NOBODY, now, avoid=(guarded.holder,))
+        reason = LinkKind.REGENERATED, copy.epoch, self._right_to_guard(guarded)
+        self._bring_back(copy, reason, NOBODY, now, avoid=(guarded.holder,))
 
     def _revive(self, event: Revive, now: float) -> None:
         """Make a copy a new epoch, on the operator's word.
@@ -125,22 +128,36 @@ class Guardian(NextNode):
         held, guarded, token = self.disk.held, self.disk.guarded, event.token
         if self.disk.final is not None or self.published.refuses(token) is not None:
             return
+        why = self._refuses_word(token, event.word)
+        if why is not None:
+            self._record("refused", sender=OPERATOR, why=why)
+            return
         if held is not None and held.status != HeldStatus.PREPARED:
             return
         if guarded is not None and guarded.register is None:
             self._put("guarded", guarded._replace(register=RegisterValue.REGENERATED))
-        self._lines.append(Archived(token, REVIVED, self._next_epoch(token), 0))
+        epoch = event.word.epoch
+        self._lines.append(Archived(token, REVIVED, epoch, 0))
         self._record("revived", epoch=token.epoch, seq=token.seq, step=token.step)
-        self._bring_back(token, token.epoch, NOBODY, now, avoid=())
+        fresh = token._replace(epoch=epoch, base=token.step)
+        reason = LinkKind.REVIVED, token.epoch, Right(event.word)
+        self._seek(fresh, reason, NOBODY, now, avoid=())
+
+    def _refuses_word(self, token: Token, word: Certificate) -> str | None:
+        """Return why the operator's word does not allow to revive a copy, or None."""
+        if word[:6] != operators_word(token, self.id, word.epoch.counter)[:6]:
+            return "the operator's word is not about this copy"
+        if not word.epoch > max(self.disk.known.epoch, token.epoch):
+            return (
+                f"the operator's word is for epoch {tuple(word.epoch)}, and epoch "
+                f"{tuple(self.disk.known.epoch)} is known: look again, and give it anew"
+            )
+        return None if self._signed(word) else "the operator has not signed this"
 
     def _guard(self, sender: int, message: Guard, now: float) -> None:
         """Become the guardian of a neighbour's token, the first one or a restored one."""
         token = message.token
         if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
-            return
-        if not message.parent < token.epoch:
-            why = f"epoch {tuple(token.epoch)} cannot come from epoch {tuple(message.parent)}"
-            self._record("refused", sender=sender, why=why)
             return
         guarded = self.disk.guarded
         if guarded is not None and guarded.copy.epoch == token.epoch:
@@ -149,16 +166,24 @@ class Guardian(NextNode):
             return
         if self.disk.held is not None and self.disk.held.token.epoch == token.epoch:
             return
+        one = message.link.opening
+        here = (token.epoch, token.seq, token.step, token.digest(), self.id)
+        if (one.epoch, *one[3:7]) != here or token.base != token.step or one.epoch.node != sender:
+            why = f"the link of epoch {tuple(one.epoch)} is not for this token, or not for this node"
+            self._record("refused", sender=sender, why=why)
+            return
+        if not self._believes(sender, message.link):
+            return
         self._overtake(
-            token.epoch, token.base
+            message.link
         )  # in one transaction with the copy, so that an announced epoch is guarded
         self._lines.append(
-            Began(token.epoch, message.parent, token.base)
+            Began(token.epoch, one.parent, token.base)
         )  # the other node may die before it logs this
         self._put("guarded", Guarded(token, sender, None, None))
         self.holder_heard, self.activated = now, True
         self._send(sender, Guarding(token.epoch, token.seq))
-        self._announce(now)
+        self._announce_epoch(now)
 
 
 def best_copy(disk: Disk) -> Token | None:

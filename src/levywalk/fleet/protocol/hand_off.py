@@ -42,6 +42,7 @@ from __future__ import annotations
 
 from levywalk.fleet.protocol.events import Again, Turn
 from levywalk.fleet.protocol.guardian import Guardian
+from levywalk.fleet.protocol.links import LinkKind
 from levywalk.fleet.protocol.messages import (
     Activate,
     Finished,
@@ -90,7 +91,8 @@ class HandOff(Guardian):
                 if held.guardian == NOBODY:
                     self._choose_guardian(held, now)
                 else:
-                    self._send(held.guardian, Guard(held.token, held.parent))
+                    assert held.link is not None
+                    self._send(held.guardian, Guard(held.token, held.link))
                 waits = True
         if guarded is not None and self._not_begun(guarded):
             assert guarded.activate is not None
@@ -216,8 +218,8 @@ class HandOff(Guardian):
         if held is None or held.status != HeldStatus.RELEASING or sender != held.guardian:
             return
         sent, digest = self._outgoing(held)
-        expected = (held.guardian, sent.epoch, held.token.seq, held.to, digest)
-        if certificate[:5] != expected or not self._signed(certificate):
+        expected = (held.guardian, sent.epoch, held.token.seq, held.to, self.id, digest)
+        if certificate[:6] != expected or not self._signed(certificate):
             return
         self._put("guarded", Guarded(sent, held.to, None, certificate))
         self._put("held", None)
@@ -254,9 +256,9 @@ class HandOff(Guardian):
             "held",
             held._replace(status=HeldStatus.ACTIVE if held.to == NOBODY else HeldStatus.MOVING),
         )
-        self._put("known", Known(token.epoch, token.base))
+        self._put("known", Known(token.epoch, token.base, held.link))
         self._record("began", epoch=token.epoch, step=token.step, guardian=sender)
-        self._announce(now)
+        self._announce_epoch(now)
         self._go_on(now)
 
     def _without_guardian(self, held: Held, now: float) -> None:
@@ -265,5 +267,11 @@ class HandOff(Guardian):
         A decision that was made is kept.
         """
         self._record("guardian gone", guardian=held.guardian, epoch=held.token.epoch)
-        parent = held.parent if held.status == HeldStatus.SEEKING else held.token.epoch
-        self._bring_back(held.token, parent, held.to, now, avoid=(held.guardian,))
+        if held.status == HeldStatus.SEEKING and held.link is not None:
+            kind = held.link.opening.kind
+            if kind == LinkKind.FIRST:  # which is for the lowest epoch alone
+                kind = LinkKind.GUARDIAN_REPLACED
+            reason = kind, held.parent, held.right
+        else:
+            reason = LinkKind.GUARDIAN_REPLACED, held.token.epoch, held.right
+        self._bring_back(held.token, reason, held.to, now, avoid=(held.guardian,))

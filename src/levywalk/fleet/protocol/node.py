@@ -27,6 +27,7 @@ from levywalk.fleet.protocol.events import (
     Turn,
 )
 from levywalk.fleet.protocol.hand_off import HandOff
+from levywalk.fleet.protocol.links import NO_RIGHT, LinkKind
 from levywalk.fleet.protocol.messages import (
     Activate,
     Alive,
@@ -154,7 +155,7 @@ class Node(HandOff):
         ):
             return
         token = event.token._replace(epoch=Epoch(0, 0, self.id))
-        self._seek(token, FIRST, NOBODY, now, avoid=())
+        self._seek(token, (LinkKind.FIRST, FIRST, NO_RIGHT), NOBODY, now, avoid=())
 
     # Timers
 
@@ -195,11 +196,11 @@ class Node(HandOff):
     # Heartbeats, the end of the walk, and the operator
 
     def _heartbeat(self, sender: int, message: Heartbeat, now: float) -> None:
-        """Handle a heartbeat: its epoch, its record of the edge, its degree.
+        """Handle a heartbeat: its record of the edge, its degree.
 
-        Send the end of the walk if the sender does not know it.
+        Send the link of the known epoch, or the end of the walk, if the sender does not know it.
         """
-        self._see(message.epoch, message.base, now)
+        self._behind(sender, message.epoch)
         self._agree(sender, self.disk.edges[sender], message, now)
         if message.finished:
             self.told.add(sender)
@@ -218,8 +219,9 @@ class Node(HandOff):
         held = self.disk.held
         if held is not None and held.token.epoch > token.epoch:
             return  # the token was restored meanwhile, and its epoch may be announced already
+        if self._ahead(sender, token.epoch, now):
+            return
         self.told.add(sender)
-        self._see(token.epoch, token.base, now)
         if self.disk.final is None:
             self._put("final", token)
             if self.disk.held is not None:

@@ -23,7 +23,8 @@ from typing import Any, cast
 import numpy as np
 
 from levywalk.arrays import AnyArray
-from levywalk.fleet.protocol.messages import Certificate
+from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
     REVIVED,
@@ -65,7 +66,7 @@ from levywalk.fleet.storage.field_kinds import (
 )
 from levywalk.fleet.storage.limits import ANY, Limits
 
-FORMAT = 1
+FORMAT = 2
 _STATUSES = tuple(HeldStatus)  # in this order: a new one goes to the end
 _OVERTAKEN = (*_STATUSES, "guarded", "final", REVIVED)
 
@@ -106,7 +107,17 @@ _NODE = NumbersField([INT])
 _EPOCH = RecordField(Epoch, COUNT, COUNT, INT)
 _DIGEST, _SIGNATURE = BytesField(32), BytesField(512)
 _MODEL = ArrayField("model")
-_SEALED = RecordField(Certificate, INT, _EPOCH, INT, INT, _DIGEST, _SIGNATURE)
+_SEALED = RecordField(Certificate, INT, _EPOCH, INT, INT, INT, _DIGEST, _SIGNATURE)
+_OPENING = RecordField(
+    Opening, ChoiceField(KINDS), _EPOCH, _EPOCH, COUNT, COUNT, _DIGEST, INT, _SIGNATURE
+)
+_RIGHT = RecordField(
+    Right,
+    OneOfField((None, None), (Certificate, _SEALED)),
+    OneOfField((None, None), (Opening, _OPENING)),
+)
+_LINK = RecordField(EpochLink, _OPENING, _RIGHT)
+_LINK_OR_NONE = OneOfField((None, None), (EpochLink, _LINK))
 _CARRIED = ArrayField("memory", itemsize=1)
 _TOKEN = RecordField(
     Token,
@@ -125,10 +136,17 @@ _EDGE = RecordField(Edge, COUNT, FLAG, COUNT, ScoresField(), FLAG)
 # written needs another `FORMAT`.
 _KINDS: dict[int, tuple[type, FieldKind]] = {
     0: (NoneType, NothingField()),
-    1: (Known, RecordField(Known, _EPOCH, COUNT)),
+    1: (Known, RecordField(Known, _EPOCH, COUNT, _LINK_OR_NONE)),
     2: (Own, RecordField(Own, COUNT, COUNT, FLAG)),
     3: (dict, EdgesField()),
-    4: (Held, RecordField(Held, ChoiceField(_STATUSES), _TOKEN, INT, INT, INT, INT, _EPOCH)),
+    4: (
+        Held,
+        RecordField(
+            Held,
+            *(ChoiceField(_STATUSES), _TOKEN, INT, INT, INT, INT, _EPOCH),
+            *(_RIGHT, _LINK_OR_NONE),
+        ),
+    ),
     5: (
         Guarded,
         RecordField(
@@ -183,7 +201,7 @@ def encode(value: object, put: Put = _all_inline, schema: TensorSchema | None = 
     Examples
     --------
     >>> encode(Known(Epoch(0, 0, 3), 7)).hex()
-    '01010000000000000000000000000000000003000000000000000700000000000000'
+    '0201000000000000000000000000000000000300000000000000070000000000000000'
     """
     number = _NUMBERS.get(type(value))
     if number is None:
