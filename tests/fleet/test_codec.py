@@ -189,7 +189,7 @@ def test_the_format_is_what_it_was() -> None:
         14,
         15,
     )
-    seal = Certificate(1, Epoch(1, 2, 3), 4, 5, b"digest", b"signature")
+    seal = Certificate(1, Epoch(1, 2, 3), 4, 5, 6, b"digest", b"signature")
     edge = Edge(1, True, 2, (0.5, 1.5), False)
     values = [
         *(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from levywalk.fleet.checking.small_fleet import SmallFleet
+from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.events import (
     Effect,
     Event,
@@ -75,6 +76,7 @@ class DiskValue(NamedTuple):
     held: Held | None
     guarded: Guarded | None
     final: Token | None
+    end: Ending | None
 
     @classmethod
     def of(cls, disk: Disk) -> DiskValue:
@@ -86,11 +88,15 @@ class DiskValue(NamedTuple):
             disk.held,
             disk.guarded,
             disk.final,
+            disk.end,
         )
 
     def disk(self) -> Disk:
         """Return a disk that a node can change."""
-        return Disk(self.known, self.own, dict(self.edges), self.held, self.guarded, self.final)
+        edges = dict(self.edges)
+        return Disk(
+            self.known, self.own, edges, self.held, self.guarded, self.final, end=self.end
+        )
 
     def with_slots(self, slots: dict[str, Any]) -> DiskValue:
         """Return the value after a commit."""

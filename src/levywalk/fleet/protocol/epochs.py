@@ -108,6 +108,7 @@ class Epochs(Membership):
         if final is not None and final.epoch < epoch:
             self._lines.append(Archived(final, "final", epoch, max(0, final.step - base)))
             self._put("final", None)
+            self._put("end", None)
             self.told = set()
         self._put("known", Known(epoch, base, link))
 

@@ -5,6 +5,7 @@ holder is dead.
 from __future__ import annotations
 
 from levywalk.fleet.protocol.certificate import OPERATOR
+from levywalk.fleet.protocol.ending import unsigned_ending
 from levywalk.fleet.protocol.events import Revive, Silent
 from levywalk.fleet.protocol.links import LinkKind, Right, operators_word
 from levywalk.fleet.protocol.messages import (
@@ -46,7 +47,7 @@ class Guardian(NextNode):
         if self._behind(sender, message.epoch):
             return
         guarded = self._mine(sender, message.epoch, message.seq)
-        if guarded is None or guarded.register == RegisterValue.REGENERATED:
+        if guarded is None or isinstance(guarded.register, RegisterValue):
             return  # a new epoch is not announced before it is guarded
         self.holder_heard, self.activated = now, True
         certificate = guarded.register
@@ -69,19 +70,37 @@ class Guardian(NextNode):
             self.holder_heard, self.activated = now, True
 
     def _renew(self, sender: int, message: Renew, now: float) -> None:
-        """Keep a newer copy, if the register is empty."""
+        """Keep a newer copy, if the register is empty; if it is the last one, the walk is over."""
         token = message.token
         if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
             return
         guarded = self._mine(sender, token.epoch, token.seq)
+        if guarded is not None and guarded.register == RegisterValue.FINISHED:
+            self._tell_end(sender)
         if guarded is None or guarded.register is not None:
             return
         self.holder_heard, self.activated = now, True
+        if message.last:
+            if token.version >= guarded.copy.version and self.published.ends(token):
+                self._finish(guarded, token)
+            return
         if token.version > guarded.copy.version:
             self._put("guarded", guarded._replace(copy=token))
             guarded = self.disk.guarded
             assert guarded is not None
         self._send(sender, Renewed(token.epoch, token.seq, guarded.copy.step))
+
+    def _finish(self, guarded: Guarded, token: Token) -> None:
+        """Write into the register that the walk is over, and tell the neighbours."""
+        blank = unsigned_ending(self.id, token, self._right_to_guard(guarded))
+        end = blank._replace(signature=self.signer.sign(blank.statement(self.terms.run)))
+        self._put("guarded", guarded._replace(copy=token, register=RegisterValue.FINISHED))
+        if self.disk.held is not None:
+            self._put("held", None)
+        self._put("final", token)
+        self._put("end", end)
+        self._record("finished", step=token.step, epoch=token.epoch)
+        self._spread()
 
     def _seems_dead(self, guarded: Guarded, now: float) -> bool:
         """Return whether the holder is silent.
@@ -100,7 +119,7 @@ class Guardian(NextNode):
         guarded = self.disk.guarded
         if (
             guarded is None
-            or guarded.register == RegisterValue.REGENERATED
+            or isinstance(guarded.register, RegisterValue)
             or self.disk.final is not None
         ):
             return

@@ -188,7 +188,9 @@ def refuses_link(link: EpochLink, run: bytes, start: int | None, keys: Verifier)
         return f"a link of epoch {tuple(one.epoch)} at hand-off {one.seq} is impossible"
     if one.guardian < 0 or one.guardian == who:
         return f"node {one.guardian} cannot guard what node {who} holds"
-    if place is None:
+    if right.release is not None and right.link is not None:
+        why: str | None = "a link carries one right"
+    elif place is None:
         why = _without_right(one, start)
     elif right.signer == who:
         why = f"node {who} has signed its right itself"

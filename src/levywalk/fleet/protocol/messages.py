@@ -14,7 +14,8 @@ message         from → to               meaning
 `Certified`     neighbour → neighbour   forward this certificate to the node that it names, because
                                         the node that should deliver it is silent
 `Alive`         holder → guardian       I hold the token and work on it
-`Renew`         holder → guardian       a newer copy, after updates without a hand-off
+`Renew`         holder → guardian       a newer copy, after updates without a hand-off; or the
+                                        last one: the walk is over
 `Renewed`       guardian → holder       the copy is on my disk
 `Guard`         seeker → neighbour      become the guardian of my token: the first one, or one that
                                         I have restored
@@ -22,7 +23,8 @@ message         from → to               meaning
 `Fenced`        any → any               your epoch is old: here is the link of a higher one
 `Heartbeat`     neighbour → neighbour   I am alive; this is the epoch that I know, and what I know
                                         of our edge
-`Finished`      neighbour → neighbour   the walk is over; this is the final token
+`Finished`      neighbour → neighbour   the walk is over, as the last guardian has signed; this is
+                                        the final token
 ==============  ======================  ============================================================
 """
 
@@ -31,6 +33,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from levywalk.fleet.protocol.certificate import Certificate as Certificate
+from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.links import EpochLink
 from levywalk.fleet.protocol.token import Epoch, Token
 
@@ -97,6 +100,7 @@ class Renew(NamedTuple):
     """A newer copy for the guardian."""
 
     token: Token
+    last: bool = False  # whether the walk is over, and the guardian is asked to say so
 
 
 class Renewed(NamedTuple):
@@ -143,9 +147,10 @@ class Heartbeat(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """The final token of the walk."""
+    """The final token of the walk, and the guardian's word that it is the final one."""
 
     token: Token
+    end: Ending
 
 
 Message = (

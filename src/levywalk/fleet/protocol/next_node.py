@@ -12,6 +12,7 @@ from levywalk.fleet.protocol.messages import (
     Alive,
     Certificate,
     Certified,
+    Finished,
     Prepare,
     Prepared,
     Refused,
@@ -173,6 +174,16 @@ class NextNode(Epochs):
             and guarded.copy.epoch == word.epoch
             and guarded.copy.seq > word.seq + 1
         )
+
+    def _spread(self) -> None:
+        """Send the end of the walk to the neighbours that do not know it."""
+        for u in self.neighbours:
+            if u not in self.told:
+                self._tell_end(u)
+
+    def _tell_end(self, u: int) -> None:
+        if self.disk.final is not None and self.disk.end is not None:
+            self._send(u, Finished(self.disk.final, self.disk.end))
 
     def _speak(self) -> None:
         """Send the certificate that is to be forwarded to all neighbours, until it is known to be

@@ -26,6 +26,7 @@ from levywalk.fleet.protocol.events import (
     Timer,
     Turn,
 )
+from levywalk.fleet.protocol.ending import refuses_ending
 from levywalk.fleet.protocol.hand_off import HandOff
 from levywalk.fleet.protocol.links import NO_RIGHT, LinkKind
 from levywalk.fleet.protocol.messages import (
@@ -204,8 +205,8 @@ class Node(HandOff):
         self._agree(sender, self.disk.edges[sender], message, now)
         if message.finished:
             self.told.add(sender)
-        elif self.disk.final is not None:
-            self._send(sender, Finished(self.disk.final))
+        else:
+            self._tell_end(sender)
 
     def _finished(self, sender: int, message: Finished, now: float) -> None:
         """Keep the final token, and send it to the neighbours."""
@@ -223,10 +224,21 @@ class Node(HandOff):
             return
         self.told.add(sender)
         if self.disk.final is None:
+            why = refuses_ending(message.end, token, self.terms.run, self.signer)
+            if why is None and any(
+                one.epoch == token.epoch and one.seq >= token.seq for one in self._releases()
+            ):
+                why = "the walk went on from what is said to be its end"
+            if why is not None:
+                self._record("refused", sender=sender, why=why)
+                return
             self._put("final", token)
-            if self.disk.held is not None:
+            self._put("end", message.end)
+            if held is not None and held.status != HeldStatus.PREPARED:
+                self._record("finished", step=token.step, epoch=token.epoch)
+            if held is not None:
                 self._put("held", None)
-            self._spread(token)
+            self._spread()
             self._announce(now)
 
     def _gone(self, event: Gone, now: float) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.token import Epoch, Token
@@ -30,6 +31,7 @@ class RegisterValue(StrEnum):
     """What a guardian's register holds if it is not a certificate."""
 
     REGENERATED = "regenerated"
+    FINISHED = "finished"
 
 
 class Held(NamedTuple):
@@ -104,6 +106,7 @@ class Disk:
     memory: dict[str, AnyArray] | None = (
         None  # what the node remembers for walk and update; None if nothing
     )
+    end: Ending | None = None  # the last guardian's word that `final` is the end
 
 
 class Archived(NamedTuple):

@@ -168,6 +168,24 @@ class Right(_message.Message):
     link: Opening
     def __init__(self, release: _Optional[_Union[Certificate, _Mapping]] = ..., link: _Optional[_Union[Opening, _Mapping]] = ...) -> None: ...
 
+class Ending(_message.Message):
+    __slots__ = ("guardian", "epoch", "seq", "step", "digest", "signature", "right")
+    GUARDIAN_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_FIELD_NUMBER: _ClassVar[int]
+    guardian: int
+    epoch: Epoch
+    seq: int
+    step: int
+    digest: bytes
+    signature: bytes
+    right: Right
+    def __init__(self, guardian: _Optional[int] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., step: _Optional[int] = ..., digest: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., right: _Optional[_Union[Right, _Mapping]] = ...) -> None: ...
+
 class EpochLink(_message.Message):
     __slots__ = ("opening", "right")
     OPENING_FIELD_NUMBER: _ClassVar[int]
@@ -245,10 +263,12 @@ class Alive(_message.Message):
     def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class Renew(_message.Message):
-    __slots__ = ("token",)
+    __slots__ = ("token", "last")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
     token: Token
-    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ...) -> None: ...
+    last: bool
+    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ..., last: _Optional[bool] = ...) -> None: ...
 
 class Renewed(_message.Message):
     __slots__ = ("epoch", "seq", "step")
@@ -303,7 +323,9 @@ class Heartbeat(_message.Message):
     def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., finished: _Optional[bool] = ..., heard: _Optional[bool] = ..., edge_version: _Optional[int] = ..., edge_up: _Optional[bool] = ..., degree: _Optional[int] = ..., known_degree: _Optional[int] = ..., scores: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Finished(_message.Message):
-    __slots__ = ("token",)
+    __slots__ = ("token", "end")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
     token: Token
-    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ...) -> None: ...
+    end: Ending
+    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ..., end: _Optional[_Union[Ending, _Mapping]] = ...) -> None: ...

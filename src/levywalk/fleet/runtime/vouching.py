@@ -8,6 +8,7 @@ from levywalk.fleet.protocol.messages import (
     Activate,
     Certified,
     Fenced,
+    Finished,
     Guard,
     Message,
     Prepare,
@@ -31,6 +32,8 @@ def signers_needed(message: Message) -> tuple[int, ...]:
         found = (message.certificate.guardian,)
     elif isinstance(message, Guard | Fenced):
         found = message.link.epoch.node, message.link.right.signer
+    elif isinstance(message, Finished):
+        found = message.end.guardian, message.end.right.signer
     else:
         found = ()
     return tuple(dict.fromkeys(v for v in found if v is not None and v >= 0))

@@ -24,6 +24,7 @@ from google.protobuf.message import DecodeError
 from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.links import EpochLink, Opening, Right
 from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.schema import TensorSchema
@@ -235,7 +236,7 @@ class _WireRecord:
 
 _OPTIONAL = ("release", "link")  # of a right
 _INNER = {
-    one.__name__: one for one in (Epoch, Token, Certificate, Opening, Right, EpochLink)
+    one.__name__: one for one in (Epoch, Token, Certificate, Opening, Right, EpochLink, Ending)
 }
 _KINDS: dict[str, _WireRecord] = {
     field.name: _WireRecord(type_, field.message_type)

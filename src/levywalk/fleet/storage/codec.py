@@ -24,6 +24,7 @@ import numpy as np
 
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
@@ -152,11 +153,12 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
         RecordField(
             Guarded,
             *(_TOKEN, INT),
-            OneOfField((None, None), (Certificate, _SEALED), (RegisterValue.REGENERATED, None)),
+            OneOfField((None, None), (Certificate, _SEALED), *((one, None) for one in RegisterValue)),
             OneOfField((None, None), (Certificate, _SEALED)),
         ),
     ),
     6: (Token, _TOKEN),
+    7: (Ending, RecordField(Ending, INT, _EPOCH, COUNT, COUNT, _DIGEST, _SIGNATURE, _RIGHT)),
     16: (
         Visit,
         RecordField(
@@ -188,6 +190,7 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "held": (Held, NoneType),
     "guarded": (Guarded, NoneType),
     "final": (Token, NoneType),
+    "end": (Ending, NoneType),
 }
 VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
 LINES: tuple[type, ...] = (Visit, Archived, Began, Measured)
