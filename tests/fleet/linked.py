@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
+from levywalk.fleet.protocol.ending import Ending, unsigned_ending
 from levywalk.fleet.protocol.links import (
     NO_RIGHT,
     EpochLink,
@@ -50,6 +51,14 @@ class Hands:
         right: Right = NO_RIGHT,
     ) -> EpochLink:
         return self.signed(unsigned_link(kind, token, parent, right, guardian))
+
+    def end(self, token: Token, guardian: int, before: int) -> Ending:
+        """Return the word of a token's guardian that it is the final one; ``before`` released the
+        token.
+        """
+        release = self.released(before, token.epoch, token.seq - 1, -1, guardian)
+        blank = unsigned_ending(guardian, token, Right(release))
+        return blank._replace(signature=self.of(guardian).sign(blank.statement(self.run)))
 
     def first(self, token: Token, guardian: int) -> EpochLink:
         """Return the link of the epoch in which a token is, as the start node made it."""

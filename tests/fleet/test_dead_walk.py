@@ -20,18 +20,19 @@ from levywalk.fleet.operate.merge import merge
 from levywalk.fleet.operate.revive import revive, surviving_copies
 from levywalk.fleet.protocol.events import Got, Notice, Revive, Send
 from levywalk.fleet.protocol.guardian import best_copy
-from levywalk.fleet.protocol.messages import Guard, Guarding, Prepare
+from levywalk.fleet.protocol.links import operators_word
+from levywalk.fleet.protocol.messages import Fenced, Guard, Guarding, Prepare
 from levywalk.fleet.protocol.node_step import PublishedWalk
 from levywalk.fleet.protocol.records import Disk, HeldStatus, RegisterValue
 from levywalk.fleet.protocol.surviving import token_of
 from levywalk.fleet.protocol.terms import HandOffTerms
-from levywalk.fleet.protocol.token import FIRST
+from levywalk.fleet.protocol.token import FIRST, Epoch
 from levywalk.fleet.runtime.sightings import DEATHS, Sightings
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create, fleet_of
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from tests.fleet.nodes import stored
-from tests.fleet.test_protocol import EPOCH, FLEET, TOKEN, given_to, sent
+from tests.fleet.test_protocol import FLEET, HANDS, TOKEN, given_to, sent
 from tests.limits import eventually
 
 N = 6
@@ -110,6 +111,7 @@ def test_silence_counts_from_the_last_step_that_was_seen(monkeypatch: pytest.Mon
     seen = Sightings(node.disk, None)
     now = 50.0
     assert (seen.silence(), seen.patience(1.0)) == (50.0, DEATHS)
+    node.receive(Got(1, Fenced(HANDS.first(TOKEN, 1))), 0.0)
     node.receive(Got(1, Prepare(TOKEN, 0)), 0.0)
     seen.look(node.disk)
     assert (seen.silence(), seen.patience(1.0)) == (0.0, 500.0)  # it may be away for that long
@@ -129,26 +131,27 @@ def test_a_copy_becomes_a_higher_epoch_that_needs_a_guardian_first() -> None:
     given_to(node, TOKEN, 1, 0)
     disk = node.disk
     assert best_copy(disk) is None  # it is used here
-    node.receive(Revive(TOKEN), 5.0)
+    node.receive(Revive(TOKEN, HANDS.word(TOKEN, 2, 1)), 5.0)
     assert disk.held is not None
     assert disk.held.status == HeldStatus.ACTIVE  # and nothing happens to it
     node = FLEET.node(2)
     for u in (1, 3):
         node.heard[u] = 5.0
-    node.receive(Got(1, Guard(TOKEN, FIRST)), 5.0)
+    begun = TOKEN._replace(epoch=Epoch(1, 1, 1), base=TOKEN.step)
+    node.receive(Got(1, Guard(begun, HANDS.regenerated(begun, 2, 0))), 5.0)
     copy = best_copy(node.disk)
     assert copy is not None
-    effects = node.receive(Revive(copy), 5.0)
+    effects = node.receive(Revive(copy, HANDS.word(copy, 2, 2)), 5.0)
     held, guarded = node.disk.held, node.disk.guarded
     assert held is not None
     assert guarded is not None
     assert (held.status, held.token.epoch, held.token.base, held.parent) == (
-        HeldStatus.SEEKING, (1, TOKEN.seq, 2), TOKEN.step, EPOCH,
+        HeldStatus.SEEKING, (2, TOKEN.seq, 2), TOKEN.step, begun.epoch,
     )  # fmt: skip
     assert guarded.register == RegisterValue.REGENERATED  # it will never release the old one
     assert [one.what for one in effects if isinstance(one, Notice)] == ["revived"]
     (guard,) = sent(effects, Guard)
-    assert guard.parent == EPOCH
+    assert guard.link.opening.parent == begun.epoch
     to = next(one.to for one in effects if isinstance(one, Send))
     node.receive(Got(to, Guarding(held.token.epoch, held.token.seq)), 5.0)
     assert node.disk.known.epoch == held.token.epoch
@@ -239,7 +242,8 @@ def test_a_revived_walk_replays_to_the_bit() -> None:
     alive = [v for v in range(N) if virtual.machines[v].node is not None]
     copies = {v: best_copy(Disk(**virtual.machines[v].disk)) for v in alive}
     best = max((v for v in alive if copies[v]), key=lambda v: (copies[v].epoch, copies[v].step))
-    virtual._tell(best, Revive(copies[best]))
+    counter = max(machine.disk["known"].epoch for machine in virtual.machines).counter + 1
+    virtual._tell(best, Revive(copies[best], operators_word(copies[best], best, counter)))
     virtual._moved_at = virtual.now
     assert virtual.run()
     trace = merge(virtual.logs, fleet)  # the dead nodes' logs are there

@@ -64,6 +64,7 @@ def fleet_of(steps: int = 200, seed: int = 0) -> Fleet:
 
 FLEET, HANDS = fleet_of(), Hands(TERMS.run)
 TOKEN = FLEET.token._replace(epoch=EPOCH, seq=1, step=5, hops=5, transfers=1)
+END = HANDS.end(TOKEN, 0, 3)
 
 
 def sent(effects: list[Effect], kind: type) -> list[Message]:
@@ -77,7 +78,7 @@ def sent(effects: list[Effect], kind: type) -> list[Message]:
 def given_to(node: Node, token: Token, giver: int, guardian: int) -> list[Effect]:
     """Hand a token over as its holder and its guardian would."""
     if node.disk.known.epoch < token.epoch:
-        node.receive(Got(giver, Fenced(HANDS.first(token, guardian))), 0.0)
+        node.receive(Got(giver, Fenced(HANDS.first(token, giver))), 0.0)
     token = token._replace(came_from=giver)
     assert sent(node.receive(Got(giver, Prepare(token, guardian)), 0.0), Prepared)
     certificate = HANDS.released(
@@ -134,7 +135,7 @@ def test_a_token_that_cannot_be_is_refused_and_nothing_is_kept(changes) -> None:
     assert FLEET.published.refuses(TOKEN) is None
     assert FLEET.published.refuses(token) is not None
     link = HANDS.first(TOKEN, 2)
-    for message in (Prepare(token, 0), Renew(token), Guard(token, link), Finished(token)):
+    for message in (Prepare(token, 0), Renew(token), Guard(token, link), Finished(token, END)):
         node = FLEET.node(2)
         before = replace(node.disk)
         effects = node.receive(Got(1, message), 0.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
 from levywalk.fleet.protocol.links import (
     EpochLink,
     LinkKind,
@@ -79,12 +79,12 @@ class Epochs(Membership):
         return why is None
 
     def _releases(self) -> Iterator[Certificate]:
-        """Yield the releases that are on this node's disk."""
+        """Yield the releases by guardians that are on this node's disk."""
         held, guarded = self.disk.held, self.disk.guarded
-        if held is not None and held.right.release is not None:
-            yield held.right.release
-        for found in () if guarded is None else (guarded.register, guarded.activate):
-            if isinstance(found, Certificate):
+        kept: list[object] = [] if held is None else [held.right.release]
+        kept += [] if guarded is None else [guarded.register, guarded.activate]
+        for found in kept:
+            if isinstance(found, Certificate) and found.guardian != OPERATOR:
                 yield found
 
     def _overtake(self, link: EpochLink) -> None:

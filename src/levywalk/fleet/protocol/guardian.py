@@ -99,7 +99,6 @@ class Guardian(NextNode):
             self._put("held", None)
         self._put("final", token)
         self._put("end", end)
-        self._record("finished", step=token.step, epoch=token.epoch)
         self._spread()
 
     def _seems_dead(self, guarded: Guarded, now: float) -> bool:

@@ -25,7 +25,7 @@ from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
-from levywalk.fleet.protocol.links import EpochLink, Opening, Right
+from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.tensors import (
@@ -107,6 +107,11 @@ def _check_exactly(name: str, value: bytes, size: int) -> None:
         raise Malformed(f"{name} must have {size} {_unit(value)}, got {len(value)}")
 
 
+def _check_kind(name: str, value: str) -> None:
+    if value not in KINDS:
+        raise Malformed(f"there is no link of the kind {value[:100]!r}")
+
+
 def _unit(value: bytes | str) -> str:
     return "characters" if isinstance(value, str) else "bytes"
 
@@ -117,6 +122,8 @@ def _check_of(field: FieldDescriptor) -> Callable[[str, Any], None] | None:
     if type_ == FieldDescriptor.TYPE_UINT64:
         return _check_count
     if type_ in (FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING):
+        if name == "kind":
+            return _check_kind
         if name in _EXACTLY:
             return partial(_check_exactly, size=_EXACTLY[name])
         return partial(_check_size, most=_MOST[name]) if name in _MOST else _check_size
