@@ -66,9 +66,7 @@ slots: dict[str, st.SearchStrategy[Any]] = {
     "own": st.builds(Own, counts, counts, st.booleans()),
     "edges": st.dictionaries(ints, edges, max_size=4),
     "held": st.none()
-    | st.builds(
-        Held, statuses, tokens, ints, ints, ints, ints, epochs, rights, st.none() | links
-    ),
+    | st.builds(Held, statuses, tokens, ints, ints, ints, ints, epochs, rights, st.none() | links),
     "guarded": st.none()
     | st.builds(
         Guarded,

@@ -26,7 +26,7 @@ from levywalk.fleet.protocol.node_step import PublishedWalk
 from levywalk.fleet.protocol.records import Disk, HeldStatus, RegisterValue
 from levywalk.fleet.protocol.surviving import token_of
 from levywalk.fleet.protocol.terms import HandOffTerms
-from levywalk.fleet.protocol.token import FIRST, Epoch
+from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.runtime.sightings import DEATHS, Sightings
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create, fleet_of

@@ -39,7 +39,6 @@ def token(epoch: Epoch, seq: int, step: int) -> Token:
 
 TO_B = HANDS.released(D, BORN, 6, B, A, bytes(32))  # makes B the holder of 7, and A its guardian
 TO_C = HANDS.released(A, BORN, 7, C, B, bytes(32))
-TO_ITSELF = HANDS.released(A, BORN, 7, A, B, bytes(32))  # the walk comes back to its guardian
 FIRST_LINK = HANDS.link(LinkKind.FIRST, token(BORN, 0, 0), A)
 OWN = Epoch(1, 7, B)
 WORD = HANDS.word(token(BORN, 7, 9), D, 5)
@@ -70,7 +69,9 @@ HONEST: dict[str, EpochLink] = {
     "guardian replaced, back again": HANDS.link(
         LinkKind.GUARDIAN_REPLACED, token(Epoch(1, 8, A), 8, 9), D, BORN, Right(TO_B)
     ),
-    "giver gone": HANDS.link(LinkKind.GIVER_GONE, token(Epoch(1, 8, C), 8, 9), D, BORN, Right(TO_C)),
+    "giver gone": HANDS.link(
+        LinkKind.GIVER_GONE, token(Epoch(1, 8, C), 8, 9), D, BORN, Right(TO_C)
+    ),
     "revived": HANDS.link(LinkKind.REVIVED, token(Epoch(5, 7, D), 7, 9), A, BORN, Right(WORD)),
     "revived, guardian gone": HANDS.link(
         LinkKind.GUARDIAN_REPLACED,

@@ -42,7 +42,6 @@ from tests.fleet.test_codec import (
     digests,
     ends,
     epochs,
-    ints,
     large,
     links,
     scores,

@@ -92,6 +92,8 @@ class Invariants:
         """Note one write, and check what it can break."""
         if "known" in slots:
             self._know(v, slots["known"].epoch)
+        if slots.get("liars"):
+            raise Violation("lie", f"node {v} says that an honest node has lied: {slots['liars']}")
         for line in lines:
             self._log(v, line)
         if "guarded" in slots and slots["guarded"] is not None:

@@ -25,6 +25,7 @@ from levywalk.fleet.protocol.events import (
     Timer,
     Turn,
 )
+from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.links import operators_word
 from levywalk.fleet.protocol.messages import (
@@ -77,6 +78,7 @@ class DiskValue(NamedTuple):
     guarded: Guarded | None
     final: Token | None
     end: Ending | None
+    liars: tuple[Lie, ...]
 
     @classmethod
     def of(cls, disk: Disk) -> DiskValue:
@@ -89,13 +91,16 @@ class DiskValue(NamedTuple):
             disk.guarded,
             disk.final,
             disk.end,
+            disk.liars,
         )
 
     def disk(self) -> Disk:
         """Return a disk that a node can change."""
         edges = dict(self.edges)
         return Disk(
-            self.known, self.own, edges, self.held, self.guarded, self.final, end=self.end
+            *(self.known, self.own, edges, self.held, self.guarded, self.final),
+            end=self.end,
+            liars=self.liars,
         )
 
     def with_slots(self, slots: dict[str, Any]) -> DiskValue:

@@ -187,10 +187,10 @@ class Guardian(NextNode):
         one = message.link.opening
         here = (token.epoch, token.seq, token.step, token.digest(), self.id)
         if (one.epoch, *one[3:7]) != here or token.base != token.step or one.epoch.node != sender:
-            why = f"the link of epoch {tuple(one.epoch)} is not for this token, or not for this node"
+            why = f"the link of epoch {tuple(one.epoch)} is not about this token and this node"
             self._record("refused", sender=sender, why=why)
             return
-        if not self._believes(sender, message.link):
+        if not self._believes(sender, message.link, now):
             return
         self._overtake(
             message.link

@@ -13,8 +13,8 @@ status       meaning                         next
 ===========  ==============================  ======================================================
 PREPARED     on disk, not in use yet         ACTIVE with the guardian's certificate; or replaced by
                                              a later token
-ACTIVE       the node updates and decides    MOVING when the decision is another node; RELEASING when
-                                             the walk is over
+ACTIVE       the node updates and decides    MOVING when the decision is another node; RELEASING
+                                             when the walk is over
 MOVING       the decision is on disk         RELEASING when the next node is prepared; ACTIVE (the
                                              model stays) if the next node is dead
 RELEASING    no more changes                 with the guardian's certificate the node becomes the

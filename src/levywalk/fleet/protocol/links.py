@@ -79,9 +79,7 @@ class Opening(NamedTuple):
         True
         """
         kind = KINDS.index(LinkKind(self.kind))
-        numbers = _OPENING.pack(
-            kind, *self.epoch, *self.parent, self.seq, self.step, self.guardian
-        )
+        numbers = _OPENING.pack(kind, *self.epoch, *self.parent, self.seq, self.step, self.guardian)
         return b"link|" + run + b"|" + numbers + self.digest
 
 
@@ -168,7 +166,9 @@ def operators_word(token: Token, node: int, counter: int) -> Certificate:
     return Certificate(OPERATOR, epoch, token.seq, node, OPERATOR, token.digest(), b"")
 
 
-def refuses_link(link: EpochLink, run: bytes, start: int | None, keys: Verifier) -> str | None:
+def refuses_link(
+    link: EpochLink, run: bytes, start: int | None, keys: Verifier, lied: int = 0
+) -> str | None:
     """Return why a stranger does not accept a link, or None.
 
     Parameters
@@ -177,6 +177,8 @@ def refuses_link(link: EpochLink, run: bytes, start: int | None, keys: Verifier)
         The run's id, which is part of what is signed.
     start
         The node where the manifest says that the walk starts; None for any node.
+    lied
+        The highest epoch of a link that is known to be a lie: an honest one must be above it.
     """
     one, right = link
     who, place = one.epoch.node, right.place
@@ -194,8 +196,10 @@ def refuses_link(link: EpochLink, run: bytes, start: int | None, keys: Verifier)
         why = _without_right(one, start)
     elif right.signer == who:
         why = f"node {who} has signed its right itself"
-    elif not place[0].counter - (one.kind == LinkKind.REVIVED) < one.epoch.counter <= (
-        place[0].counter + AHEAD
+    elif (
+        not place[0].counter - (one.kind == LinkKind.REVIVED)
+        < one.epoch.counter
+        <= (max(place[0].counter, lied) + AHEAD)
     ):
         why = f"epoch {tuple(one.epoch)} is too far from {tuple(place[0])}, of which it has a right"
     else:

@@ -21,6 +21,7 @@ message         from → to               meaning
                                         I have restored
 `Guarding`      neighbour → seeker      the copy is on my disk
 `Fenced`        any → any               your epoch is old: here is the link of a higher one
+`Exposed`       neighbour → neighbour   this node has signed two things that contradict each other
 `Heartbeat`     neighbour → neighbour   I am alive; this is the epoch that I know, and what I know
                                         of our edge
 `Finished`      neighbour → neighbour   the walk is over, as the last guardian has signed; this is
@@ -34,6 +35,7 @@ from typing import NamedTuple
 
 from levywalk.fleet.protocol.certificate import Certificate as Certificate
 from levywalk.fleet.protocol.ending import Ending
+from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.links import EpochLink
 from levywalk.fleet.protocol.token import Epoch, Token
 
@@ -131,6 +133,12 @@ class Fenced(NamedTuple):
     link: EpochLink
 
 
+class Exposed(NamedTuple):
+    """A node has lied; here is the proof."""
+
+    lie: Lie
+
+
 class Heartbeat(NamedTuple):
     """A sign of life, with the epoch that the sender knows and its record of the edge to the
     receiver. The epoch has no authority: a receiver that knows a higher one sends its link.
@@ -167,6 +175,7 @@ Message = (
     | Guard
     | Guarding
     | Fenced
+    | Exposed
     | Heartbeat
     | Finished
 )

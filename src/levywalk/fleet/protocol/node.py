@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from levywalk.fleet.protocol.ending import refuses_ending
 from levywalk.fleet.protocol.events import (
     Effect,
     Event,
@@ -26,7 +27,6 @@ from levywalk.fleet.protocol.events import (
     Timer,
     Turn,
 )
-from levywalk.fleet.protocol.ending import refuses_ending
 from levywalk.fleet.protocol.hand_off import HandOff
 from levywalk.fleet.protocol.links import NO_RIGHT, LinkKind
 from levywalk.fleet.protocol.messages import (
@@ -34,6 +34,7 @@ from levywalk.fleet.protocol.messages import (
     Alive,
     Certificate,
     Certified,
+    Exposed,
     Fenced,
     Finished,
     Guard,
@@ -87,6 +88,7 @@ class Node(HandOff):
             Guard: self._guard,
             Guarding: self._guarding,
             Fenced: self._fenced,
+            Exposed: self._exposed,
             Heartbeat: self._heartbeat,
             Finished: self._finished,
         }
@@ -123,6 +125,8 @@ class Node(HandOff):
         if event.sender not in self.disk.edges or event.sender == self.id:
             self._record("refused", sender=event.sender, why="not a neighbour")
             return
+        if any(lie.liar == event.sender for lie in self.disk.liars):
+            return
         self.heard[event.sender] = now
         self._answers[type(event.message)](event.sender, event.message, now)
 
@@ -141,6 +145,8 @@ class Node(HandOff):
         """
         if event.node in self.disk.edges:
             self.heard[event.node] = now
+            for lie in self.disk.liars:
+                self._send(event.node, Exposed(lie))
             self._beat(event.node, now)
             self._go_on(now)
 
@@ -240,6 +246,10 @@ class Node(HandOff):
                 self._put("held", None)
             self._spread()
             self._announce(now)
+
+    def _shut_out(self, node: int, now: float) -> None:
+        """Treat a node that has lied as gone for good."""
+        self._gone(Gone(node), now)
 
     def _gone(self, event: Gone, now: float) -> None:
         """The operator says that a node is gone: restore the token if that node held it, and

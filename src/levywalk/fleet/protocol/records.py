@@ -9,6 +9,7 @@ from typing import NamedTuple
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
+from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.token import Epoch, Token
@@ -107,6 +108,7 @@ class Disk:
         None  # what the node remembers for walk and update; None if nothing
     )
     end: Ending | None = None  # the last guardian's word that `final` is the end
+    liars: tuple[Lie, ...] = ()  # nodes that have signed contradictions, each once
 
 
 class Archived(NamedTuple):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from levywalk.fleet.protocol.messages import (
     Activate,
     Certified,
+    Exposed,
     Fenced,
     Finished,
     Guard,
@@ -51,6 +52,8 @@ def _epoch(message: Message) -> Epoch:
         return message.certificate.epoch
     if isinstance(message, Fenced):
         return message.link.epoch
+    if isinstance(message, Exposed):
+        return message.lie.link.epoch
     return message.epoch
 
 

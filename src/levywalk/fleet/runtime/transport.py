@@ -460,4 +460,3 @@ def _certificate(node: int, der: bytes) -> x509.Certificate:
         return x509.load_der_x509_certificate(der)
     except (ValueError, x509.InvalidVersion) as error:
         raise Malformed(f"a certificate of node {node} cannot be read: {error}") from None
-

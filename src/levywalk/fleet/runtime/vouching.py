@@ -7,6 +7,7 @@ from __future__ import annotations
 from levywalk.fleet.protocol.messages import (
     Activate,
     Certified,
+    Exposed,
     Fenced,
     Finished,
     Guard,
@@ -34,6 +35,8 @@ def signers_needed(message: Message) -> tuple[int, ...]:
         found = message.link.epoch.node, message.link.right.signer
     elif isinstance(message, Finished):
         found = message.end.guardian, message.end.right.signer
+    elif isinstance(message, Exposed):
+        found = (message.lie.liar,)
     else:
         found = ()
     return tuple(dict.fromkeys(v for v in found if v is not None and v >= 0))

@@ -25,6 +25,7 @@ from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
+from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.schema import TensorSchema
@@ -243,7 +244,7 @@ class _WireRecord:
 
 _OPTIONAL = ("release", "link")  # of a right
 _INNER = {
-    one.__name__: one for one in (Epoch, Token, Certificate, Opening, Right, EpochLink, Ending)
+    one.__name__: one for one in (Epoch, Token, Certificate, Opening, Right, EpochLink, Ending, Lie)
 }
 _KINDS: dict[str, _WireRecord] = {
     field.name: _WireRecord(type_, field.message_type)

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 
 
-def content_of(
-    fleet: Fleet, name: str, run: str, operator: bytes | None = None
-) -> dict[str, Any]:
+def content_of(fleet: Fleet, name: str, run: str, operator: bytes | None = None) -> dict[str, Any]:
     """Return what the nodes of a fleet must know, as plain data."""
     published, design, problem, terms = fleet.published, fleet.design, fleet.problem, fleet.terms
     check_real(design, published.update)

@@ -25,6 +25,7 @@ import numpy as np
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
+from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
@@ -80,6 +81,21 @@ def _none_elsewhere(name: str, address: bytes) -> AnyArray:
     raise Malformed(f"a {name} that is stored separately was not expected here")
 
 
+class LiesField:
+    """The proofs of lies, in the order in which they were found."""
+
+    def write(self, out: FieldWriter, value: tuple[Lie, ...]) -> None:
+        """Write a value."""
+        out.parts.append(LONG.pack(len(value)))
+        for lie in value:
+            _LIE.write(out, lie)
+
+    def read(self, source: FieldReader) -> tuple[Lie, ...]:
+        """Read a value."""
+        (count,) = source.numbers(LONG)
+        return tuple(_LIE.read(source) for _ in range(count))  # each takes bytes
+
+
 class EdgesField:
     """The records of a node's edges, by neighbour."""
 
@@ -117,6 +133,7 @@ _RIGHT = RecordField(
     OneOfField((None, None), (Certificate, _SEALED)),
     OneOfField((None, None), (Opening, _OPENING)),
 )
+_LIE = RecordField(Lie, _OPENING, _SEALED)
 _LINK = RecordField(EpochLink, _OPENING, _RIGHT)
 _LINK_OR_NONE = OneOfField((None, None), (EpochLink, _LINK))
 _CARRIED = ArrayField("memory", itemsize=1)
@@ -153,12 +170,15 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
         RecordField(
             Guarded,
             *(_TOKEN, INT),
-            OneOfField((None, None), (Certificate, _SEALED), *((one, None) for one in RegisterValue)),
+            OneOfField(
+                (None, None), (Certificate, _SEALED), *((one, None) for one in RegisterValue)
+            ),
             OneOfField((None, None), (Certificate, _SEALED)),
         ),
     ),
     6: (Token, _TOKEN),
     7: (Ending, RecordField(Ending, INT, _EPOCH, COUNT, COUNT, _DIGEST, _SIGNATURE, _RIGHT)),
+    8: (tuple, LiesField()),
     16: (
         Visit,
         RecordField(
@@ -191,6 +211,7 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "guarded": (Guarded, NoneType),
     "final": (Token, NoneType),
     "end": (Ending, NoneType),
+    "liars": (tuple,),
 }
 VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
 LINES: tuple[type, ...] = (Visit, Archived, Began, Measured)
