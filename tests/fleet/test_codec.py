@@ -16,6 +16,7 @@ from safetensors.numpy import load
 
 from levywalk.arrays import AnyArray, Floats
 from levywalk.fleet.protocol.ending import Ending
+from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.links import KINDS, EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Measured, Visit
@@ -77,6 +78,7 @@ slots: dict[str, st.SearchStrategy[Any]] = {
     ),
     "final": st.none() | tokens,
     "end": st.none() | ends,
+    "liars": st.lists(st.builds(Lie, openings, certificates), max_size=3).map(tuple),
 }
 lines: st.SearchStrategy[Any] = st.one_of(
     st.builds(Visit, epochs, counts, counts, counts, counts, ints, ints, st.none() | floats),
@@ -215,7 +217,7 @@ def test_the_format_is_what_it_was() -> None:
             Held("seeking", token, 1, 2, 3, 4, FIRST, Right(None, opening), link),
         ),
         *(Guarded(token, 1, seal, None), Guarded(token, 1, "regenerated", seal), token, None),
-        *(Guarded(token, 1, "finished", seal), end),
+        *(Guarded(token, 1, "finished", seal), end, (Lie(opening, seal),)),
         *(
             Visit(FIRST, 1, 2, 3, 4, 5, 6, np.ones(3)),
             Archived(token, "final", FIRST, 2),

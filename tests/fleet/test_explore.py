@@ -83,7 +83,8 @@ class GuardsAfterTheNews(Node):
         if self._behind(sender, token.epoch) or self.disk.guarded is not None:
             super()._guard(sender, message, now)
             return
-        self._see(token.epoch, token.base, now)
+        self._overtake(message.link)
+        self._announce_epoch(now)
         self._put("guarded", Guarded(token, sender, None, None))
         self._send(sender, Guarding(token.epoch, token.seq))
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol import messages
 from levywalk.fleet.protocol.ending import Ending
+from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.links import EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Certificate, Message
 from levywalk.fleet.protocol.tensors import HEADER, INLINE, Malformed, Tensor
@@ -44,6 +45,7 @@ from tests.fleet.test_codec import (
     epochs,
     large,
     links,
+    openings,
     scores,
     token_with,
     tokens,
@@ -56,6 +58,7 @@ by_field: dict[Any, st.SearchStrategy[Any]] = {
     Epoch: epochs,
     Certificate: certificates,
     EpochLink: links,
+    Lie: st.builds(Lie, openings, certificates),
     Ending: ends,
     int: counts,
     bool: st.booleans(),
@@ -109,6 +112,7 @@ EXAMPLES: dict[str, Message] = {
         messages.Guard(TOKEN, LINK),
         messages.Guarding(FIRST, 1),
         messages.Fenced(LINK),
+        messages.Exposed(Lie(OPENING, SEAL)),
         messages.Heartbeat(FIRST, True, True, 2, True, 3, 4, (0.5, 1.5)),
         messages.Finished(TOKEN, END),
     ]
