@@ -117,6 +117,7 @@ class Epochs(Membership):
         if lie.liar == self.id:
             return  # others do not listen to this node any more
         self._stop_branch(lie.link)
+        self._shut_out(lie.liar, now)  # which replaces it, if it guards the token of this node
         held = self.disk.held
         if (
             held is not None
@@ -124,8 +125,7 @@ class Epochs(Membership):
             and held.token.epoch == lie.link.parent
         ):
             reason = LinkKind.GUARDIAN_REPLACED, held.token.epoch, held.right
-            self._bring_back(held.token, reason, held.to, now, avoid=(lie.liar, held.guardian))
-        self._shut_out(lie.liar, now)
+            self._bring_back(held.token, reason, held.to, now, avoid=(held.guardian,))
 
     def _shut_out(self, node: int, now: float) -> None:
         """Treat a node as gone for good. `Node` knows how."""
