@@ -348,7 +348,7 @@ def test_a_neighbour_that_is_to_be_dialled_does_not_dial(tmp_path: Path) -> None
         (
             {"format": FORMAT + 1},
             Code.FAILED_PRECONDITION,
-            "wire format 1 was expected, got 2 (levywalk hostile)",
+            "wire format 2 was expected, got 3 (levywalk hostile)",
         ),
         ({"certificate": b""}, Code.INVALID_ARGUMENT, "a certificate of node 0 cannot be read"),
         (
@@ -688,7 +688,6 @@ def test_a_stale_epoch_is_fenced(tmp_path: Path) -> None:
             Renew(token(node)),
             guard(node, token(node, epoch=Epoch(1, 1, NEIGHBOUR))),
             Fenced(guard(node, token(node, epoch=Epoch(1, 1, NEIGHBOUR))).link),
-            heartbeat(epoch=BORN),
             Finished(token(node, step=50), END),
         ):
             caller.say(stale)
@@ -730,10 +729,10 @@ def test_counters_that_are_too_large_to_be_true_are_refused(tmp_path: Path) -> N
             signature=caller.identity.signer().sign(word.statement(victim.manifest.digest))
         )
         for lie in (
-            Fenced(guard(victim, token(victim, epoch=far, seq=0)).link),
+            Fenced(guard(victim, token(victim, epoch=far)).link),
             heartbeat(epoch=far),
             Prepare(token(victim, epoch=far), OTHER),
-            guard(victim, token(victim, epoch=far, seq=0)),
+            guard(victim, token(victim, epoch=far)),
             Finished(token(victim, epoch=far, step=50), END),
             Certified(signed),
             heartbeat(edge_version=2**63 - 1),

@@ -54,7 +54,7 @@ def split_certificates(data: bytes) -> list[bytes]:
     while data:
         size = 4 + int.from_bytes(data[2:4], "big")
         if data[:2] != b"\x30\x82" or len(data) < size:
-            raise Malformed("a certificate is not complete")
+            raise Malformed("a certificate cannot be read: it is not complete")
         found.append(data[:size])
         data = data[size:]
     return found
