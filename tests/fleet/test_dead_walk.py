@@ -13,11 +13,14 @@ from typer.testing import CliRunner
 import levywalk as lw
 from levywalk.cli.main import app
 from levywalk.fleet.checking.walk_replay import check_replay
+from levywalk.fleet.identity.node_identity import Identity
+from levywalk.fleet.identity.operator_key import OperatorKey
 from levywalk.fleet.operate import doctor
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
 from levywalk.fleet.operate.merge import merge
-from levywalk.fleet.operate.revive import revive, surviving_copies
+from levywalk.fleet.operate.revive import _signed_word, revive, surviving_copies
+from levywalk.fleet.protocol.certificate import OPERATOR
 from levywalk.fleet.protocol.events import Got, Notice, Revive, Send
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.links import operators_word
@@ -195,6 +198,27 @@ def test_without_a_node_that_runs_nothing_is_revived(tmp_path: Path) -> None:
         shutil.rmtree(fleet.files[v].state, ignore_errors=True)
     with pytest.raises(FleetProblem, match="no copy of the model is left"):
         revive(fleet, force=True)
+
+
+def test_only_the_operators_key_can_revive(tmp_path: Path) -> None:
+    fleet, _ = halfway(tmp_path / "fleet", 10_000, 1.5)
+    views = fleet.views()
+    copy = next(copy for v in fleet.files for copy in surviving_copies(fleet, v))
+    word = _signed_word(fleet, views, copy)
+    keys = Identity.open(fleet.path / "node-0").signer(fleet.manifest.operator)
+    statement = word.statement(fleet.manifest.digest)
+    assert keys.verify(OPERATOR, statement, word.signature)
+    assert not keys.verify(0, statement, word.signature)
+    assert word.epoch > max(Epoch(*one.about["epoch"]) for one in views)
+    assert (word.to, word.seq, word.digest) == (copy.node, copy.seq, copy.digest)
+    path = fleet.path / "authority" / "operator.key"
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.unlink()
+    with pytest.raises(FleetProblem, match=r"only the operator's key, .*operator\.key does not"):
+        _signed_word(fleet, views, copy)
+    OperatorKey.new().write(path.parent)
+    with pytest.raises(FleetProblem, match="is not the key that the manifest names"):
+        _signed_word(fleet, views, copy)
 
 
 @pytest.mark.more

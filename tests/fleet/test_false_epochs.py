@@ -13,11 +13,12 @@ import pytest
 
 import levywalk as lw
 from levywalk.fleet.protocol.certificate import Certificate
-from levywalk.fleet.protocol.events import Got, Notice, Send
+from levywalk.fleet.protocol.events import Got, Notice, Revive, Send
 from levywalk.fleet.protocol.evidence import Lie, refuses_lie
+from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, LinkKind, Right
 from levywalk.fleet.protocol.messages import Exposed, Fenced, Finished, Guard, Heartbeat, Prepare
-from levywalk.fleet.protocol.records import HeldStatus
+from levywalk.fleet.protocol.records import Disk, HeldStatus
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.setup.build import Fleet
@@ -247,3 +248,33 @@ def test_the_end_needs_the_guardian_of_this_very_hand_off() -> None:
         fleet.says(who, Finished(last, blank._replace(signature=sign)))
     assert not any(machine.disk["final"] for machine in virtual.machines)
     assert fleet.goes_on().epoch == BORN
+
+
+def test_nobody_else_gives_the_operators_word() -> None:
+    """A node's own signature, another copy, another node, an epoch that is not higher."""
+    fleet = Attacked()
+    me = next(
+        v
+        for v, machine in enumerate(fleet.virtual.machines)
+        if best_copy(Disk(**machine.disk)) is not None and v != fleet.holder
+    )
+    node = fleet.virtual.node(me)
+    copy = best_copy(node.disk)
+    assert copy is not None
+    word = fleet.hands.word(copy, me, 1)
+    mine = word._replace(signature=fleet.hands.of(me).sign(word.statement(TERMS.run)))
+    other = fleet.hands.word(copy._replace(step=copy.step + 1), me, 1)
+    before = replace(node.disk)
+    for wrong in (
+        mine,
+        other,
+        word._replace(signature=b""),
+        fleet.hands.word(copy, (me + 1) % N, 1),
+        fleet.hands.word(copy, me, 0)._replace(epoch=Epoch(0, copy.seq, 0)),
+        word._replace(epoch=Epoch(999_999, copy.seq, me)),
+    ):
+        effects = node.receive(Revive(copy, wrong), fleet.virtual.now)
+        assert [one.what for one in effects if isinstance(one, Notice)] == ["refused"]
+        assert node.disk == before
+    fleet.virtual._tell(me, Revive(copy, word))  # and the true one works
+    assert fleet.goes_on().epoch >= Epoch(1, copy.seq, me)

@@ -45,6 +45,8 @@ I7    a decision on disk is the one of the script
 lost  nothing that is held in a regenerated epoch is more than K + 1 updates ahead of the copy that
       continues
 disk  after an event, memory and disk agree
+lie   nobody says of another node that it has lied: all are honest (signatures are symbolic here,
+      and always valid; what links say is checked as in a real fleet)
 live  from every state, if all messages arrive from now on and no other node fails, the walk ends
       and all nodes know its end; only if the guardian of the token is dead, and the policy does not
       allow to continue without it, the walk pauses first, and ends after the operator has said that
@@ -75,6 +77,7 @@ from levywalk.fleet.checking.states import (
     bits,
 )
 from levywalk.fleet.checking.verdicts import (
+    accused,
     judge_facts,
     no_copy,
     place,
@@ -335,6 +338,7 @@ class Explorer:
             )
         return (
             two_live(memories)
+            or accused(memories)
             or (no_copy(living) if any(fact[0] == "activated" for fact in facts) else None)
             or wrong_choice(self.setting, memories)
             or wrong_end(memories, facts)
