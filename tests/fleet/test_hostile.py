@@ -783,7 +783,7 @@ def test_a_flood_of_prepares_leaves_one_token_and_a_node_that_answers(tmp_path: 
         Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node,
         node.dial(NEIGHBOUR) as caller,
     ):
-        caller.greet()
+        caller.greet().say(Fenced(hands(node.folder.parent).first(token(node), STRANGER)))
         size = (node.file.state / "state.db").stat().st_size
         for hops in range(300):
             caller.say(Prepare(token(node, hops=hops), OTHER))

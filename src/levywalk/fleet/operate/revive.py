@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from levywalk.fleet.identity.errors import IdentityError
 from levywalk.fleet.identity.operator_key import OPERATOR_KEY, OperatorKey
 from levywalk.fleet.operate.fleet_status import NodeView, winning_epoch
 from levywalk.fleet.operate.folder import PATIENCE, FleetFolder, FleetProblem, Say, nothing_said
@@ -139,18 +138,17 @@ def _signed_word(fleet: FleetFolder, views: list[NodeView], copy: SurvivingCopy)
     """Return the operator's word that a node may continue from its copy, above all epochs that are
     known here.
     """
-    manifest = fleet.manifest
-    try:
-        key = OperatorKey.load(fleet.path / "authority")
-    except IdentityError as error:
+    manifest, folder = fleet.manifest, fleet.path / "authority"
+    if not (folder / OPERATOR_KEY).exists():
         raise FleetProblem(
-            f"only the operator's key, which levywalk fleet init has made, can revive a walk: "
-            f"{error}"
-        ) from None
+            f"{folder / OPERATOR_KEY} does not exist: only the operator's key, which levywalk "
+            "fleet init has made, can revive a walk; copy it there"
+        )
+    key = OperatorKey.load(folder)
     if key.public != manifest.operator:
         raise FleetProblem(
-            f"{fleet.path / 'authority' / OPERATOR_KEY} is not the key that the manifest names: "
-            "put the key of this fleet there"
+            f"{folder / OPERATOR_KEY} is not the key that the manifest names: put the key of this "
+            "fleet there"
         )
     epochs = [Epoch(*one.about["epoch"]) for one in views]
     epochs += [Epoch(*token["epoch"]) for one in views for token in one.tokens]

@@ -165,7 +165,7 @@ class Guardian(NextNode):
         """Return why the operator's word does not allow to revive a copy, or None."""
         if word[:6] != operators_word(token, self.id, word.epoch.counter)[:6]:
             return "the operator's word is not about this copy"
-        if not word.epoch > max(self.disk.known.epoch, token.epoch):
+        if word.epoch.counter <= max(self.disk.known.epoch, token.epoch).counter:
             return (
                 f"the operator's word is for epoch {tuple(word.epoch)}, and epoch "
                 f"{tuple(self.disk.known.epoch)} is known: look again, and give it anew"

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -440,7 +440,7 @@ def _terms(top: Fields, digest: bytes, start: int) -> HandOffTerms:
     table = top.table(
         "handoff", needed=("renew_after", "policy", "heartbeat", "dead_after", "retry")
     )
-    return HandOffTerms(
+    terms = HandOffTerms(
         digest,
         table.integer("renew_after", low=1, high=_MOST_STEPS),
         table.choice("policy", tuple(GuardianPolicy)),
@@ -448,5 +448,5 @@ def _terms(top: Fields, digest: bytes, start: int) -> HandOffTerms:
             table.number(key, low=0.0, high=_MOST_SECONDS, low_open=True)
             for key in ("heartbeat", "dead_after", "retry")
         ),
-        start=start,
     )
+    return replace(terms, start=start)
