@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import secrets
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -440,13 +440,10 @@ def _terms(top: Fields, digest: bytes, start: int) -> HandOffTerms:
     table = top.table(
         "handoff", needed=("renew_after", "policy", "heartbeat", "dead_after", "retry")
     )
-    terms = HandOffTerms(
-        digest,
-        table.integer("renew_after", low=1, high=_MOST_STEPS),
-        table.choice("policy", tuple(GuardianPolicy)),
-        *(
-            table.number(key, low=0.0, high=_MOST_SECONDS, low_open=True)
-            for key in ("heartbeat", "dead_after", "retry")
-        ),
+    heartbeat, dead_after, retry = (
+        table.number(key, low=0.0, high=_MOST_SECONDS, low_open=True)
+        for key in ("heartbeat", "dead_after", "retry")
     )
-    return replace(terms, start=start)
+    renew_after = table.integer("renew_after", low=1, high=_MOST_STEPS)
+    policy = table.choice("policy", tuple(GuardianPolicy))
+    return HandOffTerms(digest, renew_after, policy, heartbeat, dead_after, retry, start)
