@@ -128,7 +128,7 @@ def test_a_right_that_is_changed_or_left_out_is_refused(name: str) -> None:
             assert refused(link._replace(right=Right(release._replace(**change)))) is not None
     if right.link is not None:
         for change in ({"guardian": D}, {"seq": 3}, {"step": 1}, {"signature": b""}):
-            changed = Right(None, right.link._replace(**change))  # type: ignore[arg-type]
+            changed = Right(None, right.link._replace(**change))
             assert refused(link._replace(right=changed)) is not None
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from levywalk.fleet.protocol.events import Genesis, Send, Start
-from levywalk.fleet.protocol.links import LinkKind, Right
+from levywalk.fleet.protocol.links import Reason
 from levywalk.fleet.protocol.messages import Certificate, Message, Prepared, Release, Released
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.records import NOBODY, Began, Held, HeldStatus, Known
-from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.protocol.token import FIRST, Token
 
 
 class AcknowledgesBeforeCommit(Node):
@@ -46,12 +46,7 @@ class AnnouncesUnguarded(Node):
     """
 
     def _bring_back(
-        self,
-        token: Token,
-        reason: tuple[LinkKind, Epoch, Right],
-        to: int,
-        now: float,
-        avoid: Sequence[int],
+        self, token: Token, reason: Reason, to: int, now: float, avoid: Sequence[int]
     ) -> None:
         super()._bring_back(token, reason, to, now, avoid)
         held = self.disk.held

@@ -15,7 +15,7 @@ from levywalk.fleet.protocol.links import (
     EpochLink,
     LinkKind,
     Opening,
-    Right,
+    Reason,
     contradicts,
     overrides,
     refuses_link,
@@ -187,27 +187,14 @@ class Epochs(Membership):
         return Epoch(max(epochs).counter + 1, token.seq, self.id)
 
     def _bring_back(
-        self,
-        token: Token,
-        reason: tuple[LinkKind, Epoch, Right],
-        to: int,
-        now: float,
-        avoid: Sequence[int],
+        self, token: Token, reason: Reason, to: int, now: float, avoid: Sequence[int]
     ) -> None:
-        """Restore a token from a copy, in a new epoch.
-
-        The reason is the kind of its link, the parent, and the right that the link carries.
-        """
+        """Restore a token from a copy, in a new epoch."""
         fresh = token._replace(epoch=self._next_epoch(token), base=token.step)
         self._seek(fresh, reason, to, now, avoid)
 
     def _seek(
-        self,
-        token: Token,
-        reason: tuple[LinkKind, Epoch, Right],
-        to: int,
-        now: float,
-        avoid: Sequence[int],
+        self, token: Token, reason: Reason, to: int, now: float, avoid: Sequence[int]
     ) -> None:
         """Hold a token that has no guardian yet. It does not move before it has one."""
         kind, parent, right = reason

@@ -122,6 +122,7 @@ class Right(NamedTuple):
 
 
 NO_RIGHT = Right()
+Reason = tuple[LinkKind, Epoch, Right]  # why a token begins a new epoch: kind, parent, right
 
 
 class EpochLink(NamedTuple):
