@@ -863,7 +863,8 @@ def test_connections_of_anybody_do_not_take_all_file_descriptors(tmp_path: Path)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     host, port = running.file.listen.split(":")
     with running as node, contextlib.ExitStack() as lines, node.dial(NEIGHBOUR) as caller:
-        caller.greet().sync()
+        caller.greet().say(Fenced(hands(node.folder.parent).first(token(node), STRANGER)))
+        caller.sync()
         for _ in range(400):
             lines.enter_context(socket.create_connection((host, int(port)), PATIENCE))
         caller.say(Prepare(token(node), OTHER))
@@ -905,7 +906,8 @@ def test_connections_to_the_metrics_do_not_take_all_file_descriptors(tmp_path: P
     assert running.file.metrics is not None
     host, port = running.file.metrics.split(":")
     with running as node, contextlib.ExitStack() as lines, node.dial(NEIGHBOUR) as caller:
-        caller.greet().sync()
+        caller.greet().say(Fenced(hands(node.folder.parent).first(token(node), STRANGER)))
+        caller.sync()
         for _ in range(400):
             lines.enter_context(socket.create_connection((host, int(port)), PATIENCE))
         caller.say(Prepare(token(node), OTHER))
@@ -1164,12 +1166,16 @@ def test_a_full_disk_stops_the_node_until_there_is_room(
         sent: list[object] = []
         monkeypatch.setattr(process.transport, "send", lambda to, message: sent.append(message))
         process.event(Start())
+        process.identity.learn((folder.parent / f"node-{NEIGHBOUR}" / "node.crt").read_bytes())
+        first = process.manifest.first_token._replace(epoch=BORN, seq=1)
+        process.got(NEIGHBOUR, Fenced(hands(folder.parent).first(first, STRANGER)))
         before = process.store.load()
+        assert before is not None
+        assert before.known.epoch == BORN
         sent.clear()
         db = process.store._open_db
         (pages,) = db.execute("PRAGMA page_count").fetchone()
         db.execute(f"PRAGMA max_page_count = {pages}")
-        first = process.manifest.first_token._replace(epoch=BORN, seq=1)
         with monkeypatch.context() as full:
             full.setattr("builtins.print", no_room)  # the log may be on the same disk
             process.got(NEIGHBOUR, Prepare(first, OTHER))
