@@ -26,7 +26,7 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.evidence import Lie
-from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
+from levywalk.fleet.protocol.links import KINDS, EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.tensors import (
@@ -232,6 +232,8 @@ class _WireRecord:
                 )
         for i, name, check in self.checks:
             check(name, values[i])
+        if self.type is Opening:
+            values[0] = LinkKind(values[0])
         for i, name, part in self.parts:
             if source.HasField(name):
                 values[i] = part.read(values[i], reader)
