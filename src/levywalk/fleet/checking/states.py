@@ -120,6 +120,7 @@ class FaultBudget(NamedTuple):
     leaving: int
     forgetful: int
     revivals: int = 0
+    told: int = 0  # the nodes, as bits, that know that another one has lost its disk
 
 
 class WorldState(NamedTuple):

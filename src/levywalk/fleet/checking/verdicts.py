@@ -9,6 +9,7 @@ from typing import Any
 
 from levywalk.fleet.checking.small_fleet import SmallFleet, applied
 from levywalk.fleet.checking.states import LIVE, DiskValue
+from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.links import EpochLink
 from levywalk.fleet.protocol.messages import Certificate, Heartbeat, Message
 from levywalk.fleet.protocol.records import NOBODY, HeldStatus
@@ -44,6 +45,8 @@ def told(message: Message) -> str:
                 f"e{part.epoch.counter}.{part.epoch.node} seq {part.seq} → {part.to} by "
                 f"{part.guardian}"
             )
+        elif isinstance(part, Lie):
+            parts.append(f"of node {part.liar}")
         elif isinstance(part, EpochLink):
             one = part.opening
             parts.append(f"{one.kind} e{one.epoch.counter}.{one.epoch.node} seq {one.seq}")
