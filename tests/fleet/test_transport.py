@@ -203,7 +203,7 @@ def test_messages_arrive_in_order_both_ways(tmp_path: Path, dim: int) -> None:
 
 def test_a_guardian_that_the_receiver_never_met_is_vouched_for(pair: Pair) -> None:
     far = pair.identity(FAR).signer()
-    word = Certificate(FAR, BORN, 0, HIGH, bytes(32), far.sign(b"a statement"))
+    word = Certificate(FAR, BORN, 0, HIGH, LOW, bytes(32), far.sign(b"a statement"))
     learned: list[tuple[int, bytes]] = []
 
     async def test() -> None:
@@ -427,7 +427,7 @@ def odd_version(der: bytes) -> bytes:
         ("message first", "Malformed: a Hello was expected first"),
         ("another's name", "Malformed: a frame from node 5 names node 9 as its sender"),
         ("another run", "Mismatch: node 5 has the manifest"),
-        ("another format", "Mismatch: wire format 1 was expected, got 7"),
+        ("another format", "Mismatch: wire format 2 was expected, got 7"),
         ("odd certificate", "Malformed: a certificate of node 5 cannot be read"),
         (
             "another's certificate",

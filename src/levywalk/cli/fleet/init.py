@@ -274,7 +274,7 @@ def _print_next_steps(
         f"Created {folder}: fleet {manifest.name}, {manifest.network}, {manifest.nodes} nodes, "
         f"{steps:,} updates."
     )
-    print(f"Keep {folder}/authority/ca.key secret: whoever has it can add nodes.")
+    print(f"Keep {folder}/authority secret: ca.key adds nodes, and operator.key revives a walk.")
     if deploy is not None:
         print(f"Next: read {folder}/INSTALL.md")
     elif several_machines:
