@@ -167,8 +167,8 @@ def recommended(
     forty laps with five step sizes each, which takes some seconds; the best one is taken. (Samples
     times dimension must be at most 300,000, and there must be an optimum to measure the error by.)
 
-    Elsewhere, and for pairs that do not reach the accuracy in the trial, a short walk without a
-    model shows how soon all nodes are seen and how many questions are asked. With that and with
+    Elsewhere, and if no pair reaches the accuracy in its trial, a short walk without a model
+    shows how soon all nodes are seen and how many questions are asked. With that and with
     what the league measured, the cost of each pair is estimated.
 
     Parameters
@@ -225,7 +225,8 @@ def recommended(
     ]
     if trial and can_be_tried(problem):
         found = [_tried(one, network, problem, accuracy, seed) for one in found]
-    ranked = sorted(found, key=lambda candidate: candidate.cost(goal))
+    # What did not get there in its trial comes last, however short its estimate.
+    ranked = sorted(found, key=lambda one: (not one.was_tried, one.cost(goal)))
     best = ranked[0]
     update = UPDATES[best.update]()
     design = WALKS[best.walk]()
