@@ -130,7 +130,7 @@ def compiled_outputs_sgd() -> Callable[..., None]:
 def compiled_outputs_lagged(rule: int) -> Callable[..., None]:
     """Return the loop of SAG or of SAGA, whose rows are made up for later.
 
-    It is one function of 120 lines for the reason that `levywalk.engine.kernels.loop` gives.
+    It is one long function for the reason that `levywalk.engine.kernels.loop` gives.
     """
     TAG, SAG, SAGA = source_tag(), rule == SPARSE_SAG, rule == SPARSE_SAGA
 
