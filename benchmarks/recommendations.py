@@ -5,7 +5,7 @@ recommended pair takes with the recommended step size, over what the best of the
 takes with its step size tuned on another instance. The goal is at most 1.5. Beside it, what the
 first-order pair takes that the rules name without a trial.
 
-    python benchmarks/recommendations.py --out FOLDER [--networks expander,cliques] [--write] [--check]
+    python benchmarks/recommendations.py --out FOLDER [--networks cliques] [--write] [--check]
 
 Results are stored in FOLDER, so an interrupted run resumes. ``--write`` renews
 benchmarks/recommendations.json, ``--check`` exits with code 1 if a goal is not met.
