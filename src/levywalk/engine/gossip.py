@@ -41,7 +41,7 @@ from levywalk.updates import sgd
 from levywalk.version import __version__
 from levywalk.walks import check_fit, nodes_with_data
 
-METHODS = ("dsgd", "extra", "tracking", "accelerated")
+METHODS = ("dsgd", "extra", "nids", "tracking", "accelerated")
 _MOST_ROUNDS = 10_000
 
 
@@ -68,16 +68,18 @@ def gossip(
     ----------
     method
         "dsgd": X ← WX - γ∇F(X) (Nedić, Ozdaglar 2009); it keeps an error that is proportional to γ.
-        "extra": EXTRA (Shi, Ling, Wu, Yin 2015). "tracking": gradient tracking (Nedić, Olshevsky,
-        Shi 2017), which sends two vectors in a message. "accelerated": Nesterov's momentum with
+        "extra": EXTRA (Shi, Ling, Wu, Yin 2015). "nids": the same correction, mixed after the step
+        and not before it, so that steps below 2/L are stable on every network (Li, Shi, Yan 2019).
+        "tracking": gradient tracking, mixed after the step (Xu, Zhu, Soh, Xie 2015), which sends
+        two vectors in a message. "accelerated": Nesterov's momentum with
         gradient tracking and Chebyshev gossip (Ye, Luo, Zhou, Zhang 2020: Mudag), several rounds of
         communication in an iteration; unlike MSDA and OPAPC it needs only f to be strongly convex,
         and not every f_v.
     iterations
         The number of iterations.
     step_size
-        γ, or "theory": 1/(2L) with L = max L_v for the first three methods, and 1/L of f for the
-        accelerated one.
+        γ, or "theory": 1/L of f for the accelerated method, and 1/(2L) with L = max L_v for the
+        others.
     record_every, x0
         As in `levywalk.run`; all nodes begin with the same model.
     metrics, measure_metrics

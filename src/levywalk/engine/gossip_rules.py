@@ -96,13 +96,24 @@ def _extra(made: Gossip, models: Floats) -> Iterator[Floats]:
         yield models
 
 
+def _nids(made: Gossip, models: Floats) -> Iterator[Floats]:
+    gradients = made.gradients(models)
+    before, models = models, models - made.step_size * gradients
+    yield models
+    while True:
+        fresh = made.gradients(models)
+        ahead = 2.0 * models - before - made.step_size * (fresh - gradients)
+        before, gradients, models = models, fresh, 0.5 * (ahead + made.mixed(ahead))
+        yield models
+
+
 def _tracking(made: Gossip, models: Floats) -> Iterator[Floats]:
     gradients = made.gradients(models)
     tracked = gradients
-    while True:
-        models = made.mixed(models) - made.step_size * tracked
+    while True:  # what is mixed has made its step: larger steps are stable than with W before it
+        models = made.mixed(models - made.step_size * tracked)
         fresh = made.gradients(models)
-        tracked = made.mixed(tracked) + fresh - gradients
+        tracked = made.mixed(tracked + fresh - gradients)
         gradients = fresh
         yield models
 
@@ -133,6 +144,7 @@ def several_rounds(made: Gossip, models: Floats) -> Floats:
 RULES: dict[str, Callable[[Gossip, Floats], Iterator[Floats]]] = {
     "dsgd": _dsgd,
     "extra": _extra,
+    "nids": _nids,
     "tracking": _tracking,
     "accelerated": _accelerated,
 }

@@ -13,7 +13,7 @@ from levywalk.registry import from_dict
 from levywalk.updates import Update, as_update
 from levywalk.walks import Walk
 
-GOSSIP = ("dsgd", "extra", "tracking", "accelerated")
+GOSSIP = ("dsgd", "extra", "nids", "tracking", "accelerated")
 _DIFFUSING = ("unif_rw", "weight_rw", "mhlj", "srrw", "rotor_router")
 _SERVER = ("reshuffling", "iid_uniform")
 

@@ -111,7 +111,8 @@ _LONG = {  # rows of the prototype's table on the ring that take millions of ste
     ("unif_rw", "sag"): 4200,
     ("mhlj", "saga"): 2400,
 }
-_ITERATIONS = {"dsgd": 6000, "extra": 12_000, "tracking": 12_000, "accelerated": 150}
+_ITERATIONS = {"dsgd": 6000, "extra": 12_000, "nids": 12_000, "tracking": 12_000,
+               "accelerated": 150}  # fmt: skip
 
 
 def budget(pair: Pair, network: str, n: int, problem: str, effort: LeagueEffort) -> int:

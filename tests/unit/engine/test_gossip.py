@@ -81,11 +81,14 @@ def iteration_matrix(method, gamma):
         return W - gamma * H
     if method == "extra":
         return np.block([[eye + W - gamma * H, -(eye + W) / 2 + gamma * H], [eye, zero]])
-    top = np.hstack([W, -gamma * eye])
-    return np.vstack([top, np.hstack([H @ (W - eye), W - gamma * H])])
+    if method == "nids":
+        half = (eye + W) / 2
+        return np.block([[half @ (2 * eye - gamma * H), half @ (gamma * H - eye)], [eye, zero]])
+    top = np.hstack([W, -gamma * W])
+    return np.vstack([top, np.hstack([W @ H @ (W - eye), W - gamma * W @ H @ W])])
 
 
-@pytest.mark.parametrize("method", ["dsgd", "extra", "tracking"])
+@pytest.mark.parametrize("method", ["dsgd", "extra", "nids", "tracking"])
 def test_the_error_shrinks_by_the_spectral_radius_of_the_iteration(method):
     gamma = 0.5 / PROBLEM.smoothness.max()
     values = np.abs(np.linalg.eigvals(iteration_matrix(method, gamma)))
@@ -116,6 +119,23 @@ def test_the_exact_methods_reach_the_optimum_and_dsgd_does_not():
             assert trace.provenance["disagreement"][-1] < 1e-6
     assert ends["dsgd"] > 1e-6
     assert max(ends[method] for method in METHODS if method != "dsgd") < 1e-12
+
+
+@pytest.mark.parametrize(("method", "times", "stable"), [
+    ("extra", 1.9, False), ("nids", 1.9, True), ("nids", 2.1, False),
+])  # fmt: skip
+def test_mixing_after_the_step_allows_steps_up_to_two_over_l(method, times, stable):
+    # Li, Shi, Yan 2019: below 2/L on every network. The path's Metropolis weights have an
+    # eigenvalue near -1/3, for which EXTRA asks for less.
+    network, problem = lw.path(9), lw.LeastSquares(np.ones((9, 1)), np.arange(9.0))
+    size = times / problem.smoothness.max()
+    if stable:
+        trace = lw.gossip(network, problem, method, iterations=4000, step_size=size)
+        assert trace.distance2[0, -1] < 1e-18 * trace.distance2[0, 0]
+        assert trace.provenance["disagreement"][-1] < 1e-9
+    else:
+        with pytest.warns(lw.DivergedWarning):
+            lw.gossip(network, problem, method, iterations=20_000, step_size=size)
 
 
 def test_acceleration_needs_fewer_iterations():
