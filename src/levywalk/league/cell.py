@@ -46,10 +46,10 @@ def measure_cell(description: Mapping[str, Any]) -> Cell:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergedWarning)  # tuning searches for the limit
-        return _Competition(description).result()
+        return Competition(description).result()
 
 
-class _Competition:
+class Competition:
     """The runs of one cell."""
 
     def __init__(self, description: Mapping[str, Any]) -> None:
