@@ -45,8 +45,10 @@ def pytest_collect_file(
 
 
 # Pages and modules whose examples compile loops that no quick test needs: seconds each.
-LONG_EXAMPLES = ("docs/metrics.md", "docs/problems.md", "docs/sklearn.md", "levywalk/sklearn.py",
-                 "updates/averaged.py", "updates/walkman.py", "figures/column.py")  # fmt: skip
+LONG_EXAMPLES = ("docs/metrics.md", "docs/problems.md", "docs/sklearn.md", "league/recommend.py",
+                 "levywalk/sklearn.py", "updates/averaged.py", "updates/finito.py",
+                 "updates/point_saga.py", "updates/sag.py", "updates/walkman.py",
+                 "figures/column.py")  # fmt: skip
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="no chromium: install it or set $CHROMIUM"
 )
 NETWORK = lw.grid(6, 10)
-PROBLEM = lw.heterogeneous(60, dim=3, important=1, seed=1, snr=33_000.0)
+PROBLEM = lw.heterogeneous(60, dim=10, important=1, seed=1, snr=33_000.0)
 HOSTILE = "<img src=x onerror=\"document.title='taken'\">"
 DESIGNS = {
     "WeightRW": lw.weight_rw(),
@@ -36,7 +36,7 @@ DESIGNS = {
 SECTIONS: dict[str, Any] = {
     "network": {"family": "grid", "rows": 6, "cols": 10},
     "problem": {
-        "data": "heterogeneous", "dim": 3, "important": 1, "seed": 1, "snr": 33_000.0,
+        "data": "heterogeneous", "dim": 10, "important": 1, "seed": 1, "snr": 33_000.0,
     },
     "designs": {
         "WeightRW": {"kind": "weight_rw"},
@@ -337,6 +337,7 @@ def test_a_wrong_command_is_said_on_the_page(browser: Chromium) -> None:
     eventually(lambda: browser.run("typeof View === 'object' && View.state().runs.length") == 4)
 
 
+@pytest.mark.more
 def test_hostile_names_stay_text(browser: Chromium) -> None:
     assert browser.run("document.querySelectorAll('img').length") == 0
     names = browser.run("[...document.querySelectorAll('.panel h2')].map(n => n.textContent)")

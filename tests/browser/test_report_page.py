@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def found() -> Comparison:
-    problem = lw.heterogeneous(60, important=2, dim=3)
+    problem = lw.heterogeneous(60, important=2)
     with warnings.catch_warnings():
         # a method that is trapped does not reach the accuracy, and the page says so too
         warnings.simplefilter("ignore", lw.DataWarning)

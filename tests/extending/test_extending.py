@@ -144,6 +144,7 @@ def test_theory_answers_or_says_why_not() -> None:
     assert lw.predict(NETWORK, HUBER, lw.unif_rw(), accuracy=0.5).curvature == "finite differences"
 
 
+@pytest.mark.more
 def test_a_twin_is_compiled_again_when_an_argument_changes() -> None:
     ball = load("heavy_ball").HeavyBall(beta=0.5)
     first = lw.run(NETWORK, HUBER, WALK, update=ball, **GIVEN)

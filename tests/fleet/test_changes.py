@@ -116,6 +116,7 @@ def test_an_edge_that_is_taken_out_of_both_files(tmp_path: Path, which: str) -> 
         assert judge_folder(live.fleet, live.folder).lost == 0
 
 
+@pytest.mark.more
 def test_an_edge_that_is_put_into_both_files(tmp_path: Path) -> None:
     """It counts at both ends, all their neighbours hear of it, and the walk takes it."""
     with RunningFleet(settle(tmp_path / "fleet", lw.ring(4), seed=1, terms=PATIENT)) as live:

@@ -170,8 +170,10 @@ END_AND_MISTAKE = SmallFleet(
         (KeepsTheCertificate, DEATHS, {"live"}),
         pytest.param(PreparesAfterTheEnd, DEATHS, {"again"}, marks=pytest.mark.more),
         (EndsWhatItBringsBack, END_AND_MISTAKE, {"I2", "live"}),
-        (EndsWhatItBringsBackAgain, END_AND_MISTAKE, {"I2", "live"}),
-        (Node, END_AND_MISTAKE, set()),
+        pytest.param(
+            EndsWhatItBringsBackAgain, END_AND_MISTAKE, {"I2", "live"}, marks=pytest.mark.more
+        ),
+        pytest.param(Node, END_AND_MISTAKE, set(), marks=pytest.mark.more),
     ],
 )
 def test_bugs_that_were_found_here_stay_found(

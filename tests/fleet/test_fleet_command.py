@@ -61,6 +61,7 @@ def test_without_faults_it_is_the_simulation(tmp_path: Path) -> None:
     assert all(Path(name).stat().st_size > 500 for name in document["files"])
 
 
+@pytest.mark.more
 def test_the_table_tells_what_happened_to_the_model(tmp_path: Path) -> None:
     faults = [
         "--kill",

@@ -143,6 +143,7 @@ def test_with_a_shared_key_the_nodes_walk_as_the_simulation_does(replay: FleetFo
     assert trace.provenance["fleet"]["shared_key"]
 
 
+@pytest.mark.more
 def test_edges_of_nodes_to_themselves_count_in_real_nodes_too(tmp_path: Path) -> None:
     network = lw.Network.from_edges([(0, 1), (1, 2), (2, 0)], self_loops="counted")
     problem = lw.heterogeneous(3, seed=2)

@@ -778,6 +778,7 @@ def test_a_node_whose_folder_is_removed_says_so_and_stops(tmp_path: Path, how: s
 # Too much of it
 
 
+@pytest.mark.more
 def test_a_flood_of_prepares_leaves_one_token_and_a_node_that_answers(tmp_path: Path) -> None:
     with (
         Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node,
@@ -795,6 +796,7 @@ def test_a_flood_of_prepares_leaves_one_token_and_a_node_that_answers(tmp_path: 
         assert (node.file.state / "state.db").stat().st_size <= size + 64 * 1024
 
 
+@pytest.mark.more
 def test_a_flood_of_epochs_does_not_fill_the_disk(tmp_path: Path) -> None:
     """Each new epoch makes the node archive the model of the one before. Two nodes that lie
     together can open as many as they like.
@@ -820,6 +822,7 @@ def test_a_flood_of_epochs_does_not_fill_the_disk(tmp_path: Path) -> None:
             assert other.hears(Guarding).epoch.counter == 400
 
 
+@pytest.mark.more
 def test_nobody_fills_the_log(tmp_path: Path) -> None:
     with Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node:
         with node.dial(NEIGHBOUR) as caller:
@@ -1409,6 +1412,7 @@ def test_nothing_that_a_neighbour_says_brings_a_token_to_life_or_the_node_down(
         assert tuple(again.status()["epoch"]) == epoch
 
 
+@pytest.mark.more
 def test_frames_with_flipped_bits_change_nothing_or_are_messages(victim: Running) -> None:
     """A frame that does not mean anything any more is refused, and nothing is on the disk of it."""
     draw = random.Random(5)

@@ -178,6 +178,7 @@ def test_after_any_faults_the_merged_walk_is_whole_and_replays_to_the_model(faul
     assert trace.hops[0, -1] == virtual.final.hops
 
 
+@pytest.mark.more
 def test_after_a_fork_the_nodes_themselves_report_what_was_lost():
     fleet = fleet_of(300, n=16, shared_key=False, seed=3)
     side = frozenset(range(8))

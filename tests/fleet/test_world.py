@@ -221,6 +221,7 @@ class Newcomers(World):
             self.receive(v, Joins(u))
 
 
+@pytest.mark.more
 def test_newcomers_do_not_break_anything():
     newcomers = 0
     for seed in range(60):

@@ -8,14 +8,14 @@ from tests.fuzz.fuzz import fuzz
 
 
 def test_some_mutated_inputs_are_read_or_refused():
-    found = fuzz(seed=0, inputs=40)
+    found = fuzz(seed=0, inputs=15)
     assert not found.failures, "\n".join(found.failures)
-    assert found.tried == 40
+    assert found.tried == 15
     assert {outcome for _, outcome in found.counts} == {"read", "refused"}
 
 
 @pytest.mark.more
 def test_many_mutated_inputs_are_read_or_refused():
-    found = fuzz(seed=1, inputs=6_000)
+    found = fuzz(seed=1, inputs=4_000)
     assert not found.failures, "\n".join(found.failures)
-    assert found.tried == 6_000
+    assert found.tried == 4_000

@@ -66,6 +66,7 @@ def instances(draw: st.DrawFn) -> tuple[lw.Network, lw.LeastSquares, lw.Design, 
     )
 
 
+@pytest.mark.more
 @given(instance=instances(), steps=st.sampled_from((1, 2, 7, 50, 1000, 20_000)))
 @examples(400, derandomize=True)
 def test_the_corrected_bound_is_never_below_the_exact_mean_error(

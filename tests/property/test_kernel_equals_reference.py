@@ -227,6 +227,7 @@ def assert_twins(kernel, reference, problem):
     )
 
 
+@pytest.mark.more  # tests/unit/engine/test_run.py and those below have some kernels, each compiled
 @examples(100, derandomize=True)
 @given(case=runs())
 def test_kernel_and_reference_make_the_same_walk_and_the_same_models(case):

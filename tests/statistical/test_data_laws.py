@@ -111,6 +111,7 @@ def places_are_uniform(counts, important, runs) -> bool:
     return bool((counts >= law.ppf(share)).all() and (counts <= law.isf(share)).all())
 
 
+@pytest.mark.more
 def test_a_fixed_number_of_important_nodes_is_placed_uniformly():
     n, important, runs = 10, 3, 2000
     counts = np.zeros(n)

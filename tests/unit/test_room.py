@@ -48,6 +48,7 @@ def test_drawn_data_check_their_size_before_they_allocate(make):
             make(*sizes)
 
 
+@pytest.mark.more
 def test_families_within_the_limit_of_a_process_do_not_run_out_of_memory():
     """Each family is asked for sizes that grow: networks come, then an error, never MemoryError."""
     code = (

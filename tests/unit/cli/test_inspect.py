@@ -29,6 +29,7 @@ def test_terminal_report_names_designs_sentence_and_assumptions() -> None:
         assert word in done.output
 
 
+@pytest.mark.more
 def test_json_is_alone_and_equals_the_library() -> None:
     done = runner.invoke(
         app, ["inspect", "ws:30,4,0.1", "--important", "2", "--seed", "3", "--json"]
@@ -75,6 +76,7 @@ def test_own_files_and_figure(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "inspect.json").read_text())["network"]
 
 
+@pytest.mark.more
 def test_tune_prints_the_best_parameters() -> None:
     done = runner.invoke(
         app, ["inspect", "ring:10", "--important", "1", "--tune", "--json", "--accuracy", "0.2"]

@@ -104,6 +104,7 @@ def test_drawn_data_have_nothing_to_hold_out(data: str) -> None:
     assert "--held-out belong to a data file" in str(done.exception)
 
 
+@pytest.mark.more
 def test_options_of_a_partition_are_typed_after_a_colon(data: str) -> None:
     done = typed(
         "compare", "ring:4", "--data", data, *QUICK, "--partition", "size:alpha=0.1,min_size=3",

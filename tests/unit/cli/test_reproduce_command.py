@@ -73,6 +73,7 @@ def test_processes_give_the_same_bits_as_this_one(tmp_path, small, monkeypatch):
     assert here == there
 
 
+@pytest.mark.more
 def test_figures_are_drawn_linked_and_inside_the_page(tmp_path):
     result = invoke("RINGMC", "--quick", "--out", str(tmp_path))
     assert result.exit_code == 0, result.output

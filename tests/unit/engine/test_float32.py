@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import levywalk as lw
 from levywalk.fleet.setup.build import Fleet
+from tests.limits import mostly_more
 
 RNG = np.random.default_rng(37)
 N, DIM = 12, 6
@@ -32,7 +33,11 @@ def test_every_update_is_rounded() -> None:
         assert (trace.model[r] == trace.model[r].astype(np.float32)).all()
 
 
-@pytest.mark.parametrize("update", [lw.sgd(), lw.saga()], ids=lambda update: update.name)
+@pytest.mark.parametrize(
+    "update",
+    mostly_more([lw.sgd(), lw.saga()], lambda update: update.name == "sgd"),
+    ids=lambda update: update.name,
+)
 def test_the_kernel_is_the_reference_to_1e_5(update: Any) -> None:
     runs = [
         lw.run(NETWORK, problem, lw.mhlj(), update=update, backend=backend, **GIVEN)

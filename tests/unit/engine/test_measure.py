@@ -91,6 +91,7 @@ def test_the_sample_is_uniform_over_seeds():
     assert times.sum() == seeds * k
 
 
+@pytest.mark.more
 def test_the_sample_belongs_to_the_seed_and_not_to_replicas_or_backend():
     one, many = go(replicas=1), go(replicas=4, threads=2)
     assert one.sampled_loss == "16 of 600 nodes"

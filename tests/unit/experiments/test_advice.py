@@ -31,6 +31,7 @@ def with_steps(found: Inspection, **steps: float | None) -> Inspection:
     return replace(found, judgements=judged)
 
 
+@pytest.mark.more
 def test_the_least_predicted_cost_is_advised(found: Inspection) -> None:
     lines = advice(with_steps(found, UnifRW=500.0, WeightRW=90.0, MHLJ=100.0))
     assert lines[0].startswith("WeightRW gets trapped here: it stays ")

@@ -116,10 +116,8 @@ def ran(problem: Any, update: Any, backend: str, **more: Any) -> Any:
 STEPS = [(update, name) for update in UPDATES for name in ("squares", "logistic")]
 
 
-# What is compiled for a loss takes seconds: the quick cases share that of least squares.
-@pytest.mark.parametrize(
-    "case", mostly_more(STEPS, lambda case: case in (("sgd", "squares"), ("saga", "squares")))
-)
+# What is compiled for a loss takes seconds: the quick case shares that of least squares.
+@pytest.mark.parametrize("case", mostly_more(STEPS, lambda case: case == ("sgd", "squares")))
 def test_steps_are_those_of_a_plain_loop_and_of_the_kernel(case: tuple[str, str]) -> None:
     update, name = case
     problem = PROBLEMS[name]
@@ -144,6 +142,7 @@ def test_the_kernel_is_the_reference_for_every_loss(name: str) -> None:
     assert (one.walk == other.walk).all()
 
 
+@pytest.mark.more
 def test_a_switching_walk_sees_the_whole_step() -> None:
     walk = lw.switching(lw.mhlj(), lw.unif_rw(), step_size=0.01)
     one, other = (

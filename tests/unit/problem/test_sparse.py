@@ -81,6 +81,7 @@ def test_wide_sparse_optima_are_those_of_scikit_learn() -> None:
     assert least == pytest.approx(np.linalg.lstsq(wide.toarray(), y)[0], abs=1e-8)
 
 
+@pytest.mark.more
 def test_large_nodes_have_the_norm_of_their_samples() -> None:
     tall = sp.random_array((2100, 2050), density=0.002, rng=np.random.default_rng(4), format="csr")
     node = np.append(np.zeros(2099, int), 1)

@@ -25,6 +25,7 @@ def figure_data(*panels, **more):
     return FigureData("some", "Some $figure$", "A note of two_words.", (panels,), **more)
 
 
+@pytest.mark.more
 def test_files_parse_and_hold_the_words(tmp_path):
     gone = np.where(X < 1000, 1.0, np.inf)
     panel = Panel(

@@ -221,6 +221,7 @@ def test_gaps_are_those_that_claims_ask_about(evidence):
     assert asked == ["gaps", "right_gap", "right_gap"]
 
 
+@pytest.mark.more
 def test_figures_are_written_in_the_formats_asked_for(evidence, tmp_path):
     paths = figure_contents.write_figures(evidence, ["grid", "ringMC"], tmp_path / "new")
     assert [path.name for path in paths] == ["grid.svg", "ringmc.svg"]

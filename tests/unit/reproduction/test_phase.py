@@ -80,6 +80,7 @@ def test_an_instance_measures_every_design_at_every_step_size(measured):
     assert numbers["spread"] > 10.0
 
 
+@pytest.mark.more
 def test_the_real_network_is_read_from_its_file():
     asked = phase.descriptions("gnutella", [0])[0] | {"steps": 5, "walks": 1, "relative": [0.1]}
     arrays, _ = measure_phase(asked, str(DATA))
@@ -105,6 +106,7 @@ def diagram(whole_diagram):
     return copy.deepcopy(whole_diagram)  # one of the tests changes it
 
 
+@pytest.mark.more
 def test_the_diagram_has_a_cell_for_each_ratio_and_can_be_drawn(diagram, tmp_path):
     cells = diagram["graphs"]["ring"]["cells"]["0.01"]
     assert (len(cells), len(cells[0])) == (8, 6)

@@ -168,6 +168,7 @@ def test_a_ratio_counts_not_reached_as_infinite_and_says_what_is_undefined():
     assert below(1.0)(neither) == PointAnswer.UNCLEAR
 
 
+@pytest.mark.more
 def test_the_interval_covers_the_median_as_often_as_it_says():
     rng = np.random.default_rng(0)
     inside = 0

@@ -289,6 +289,7 @@ def test_a_result_that_would_need_pickle_fails(store: ResultStore) -> None:
         run_all([{}], pickles, store, workers=0)
 
 
+@pytest.mark.more
 def test_a_killed_worker_is_replaced_and_its_work_done_again(store: ResultStore, log: Path) -> None:
     keys = go(about(6, dies={1: 1}), store, log, workers=2)
     assert all(store.has(key) for key in keys)
@@ -410,6 +411,7 @@ def test_ctrl_c_stops_soon_keeps_what_is_finished_and_the_same_call_goes_on(
     assert executed(log) == [0, 1, 2, 2, 3]
 
 
+@pytest.mark.more
 def test_killed_by_force_the_same_call_goes_on(store: ResultStore, log: Path) -> None:
     child = begun(store, log, about(4, stuck={2: 1}), stored=2, workers=1)
     os.killpg(child.pid, signal.SIGKILL)
@@ -424,6 +426,7 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in listed.read_text().split()] if listed.exists() else []
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 def test_workers_do_not_outlive_a_parent_that_is_killed(store: ResultStore, log: Path) -> None:
     child = begun(store, log, about(2, seconds={1: 3600.0}), stored=1, workers=1)

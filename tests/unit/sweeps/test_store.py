@@ -300,6 +300,7 @@ def write_many(folder: str) -> None:
         filled(store)
 
 
+@pytest.mark.more
 def test_two_processes_may_write_one_key(store: ResultStore) -> None:
     context = multiprocessing.get_context("spawn")
     writers = [context.Process(target=write_many, args=(str(store.folder),)) for _ in range(2)]

@@ -217,9 +217,9 @@ def test_one_failing_point_leaves_the_others(tmp_path: Path) -> None:
 
 def own_files(folder: Path, nodes: int = 12) -> Sweep:
     (folder / "graph.edges").write_text("\n".join(f"{i} {(i + 1) % nodes}" for i in range(nodes)))
-    (folder / "data.csv").write_text(
-        "\n".join(f"{i % 5}.5,{(i * 7) % 11},{i % 2}" for i in range(48))
-    )
+    # One sample a node and ten features: the loop for them is compiled for other tests as well.
+    rows = [[(i * k) % 7 + 0.5 for k in range(1, 11)] + [i % 2] for i in range(12)]
+    (folder / "data.csv").write_text("\n".join(",".join(map(str, row)) for row in rows))
     base = BASE.replace('family = "ring"\nn = 20', 'family = "file"\nfile = "graph.edges"')
     base = base.replace('data = "heterogeneous"\nimportant = 2', 'data = "file"\nfile = "data.csv"')
     return sweep_of(folder, '"run.seed" = [0]', base)
@@ -240,6 +240,7 @@ def test_another_content_of_a_file_is_another_run(tmp_path: Path) -> None:
     assert "not the one that the sweep was started with" in swept.failures[0].why
 
 
+@pytest.mark.more
 def test_results_are_the_same_bytes_in_this_process_and_in_others(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, '"run.seed" = [0, 1]')
     stores = [ResultStore(tmp_path / name) for name in ("here", "there")]

@@ -92,6 +92,7 @@ def test_hops_and_transfers_per_step_are_those_of_a_run(policy: str, design: lw.
     assert trace.transfers[:, -1].mean() / 100_000 == pytest.approx(transfers, abs=0.02)
 
 
+@pytest.mark.more
 def test_noise_floor_is_that_of_long_runs_with_small_steps() -> None:
     network, problem, design = (
         lw.ring(12, self_loops="counted"),
@@ -146,6 +147,7 @@ def test_tune_returns_the_least_of_all_it_judged_and_the_whole_curve() -> None:
     assert tuning.table()["spectral_gap"][1] == pytest.approx(1 - values[-2], rel=1e-6)
 
 
+@pytest.mark.more
 def test_tuning_by_transfers_counts_what_jumps_send() -> None:
     network, problem = lw.ring(40), lw.heterogeneous(40, important=1)
     options = {"p_jumps": [0.1, 0.5], "p_distances": [0.25], "max_hops": [10]}

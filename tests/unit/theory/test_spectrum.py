@@ -264,6 +264,7 @@ def test_independent_sampling_has_gap_one():
 # ---- what cannot be trusted ---------------------------------------------------
 
 
+@pytest.mark.more
 def test_untrusted_answer_is_a_rigorous_bound_and_says_so(monkeypatch):
     n = 2_500
     network, problem = lw.watts_strogatz(n, 4, 0.1), lw.heterogeneous(n, important=3)

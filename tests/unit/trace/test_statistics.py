@@ -72,6 +72,7 @@ def test_a_resample_with_a_diverged_walk_is_infinite_and_one_without_is_not():
     )
 
 
+@pytest.mark.more
 def test_the_interval_of_a_mean_covers_it_about_as_often_as_it_says():
     # 60 normal values: the percentile interval at 90 % covers with probability 0.88 to 0.90; 400
     # trials.
