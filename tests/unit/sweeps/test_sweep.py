@@ -230,7 +230,7 @@ def test_another_content_of_a_file_is_another_run(tmp_path: Path) -> None:
     first = own_files(tmp_path)
     assert len(run_sweep(first, store, workers=0).rows) == 2
     assert own_files(tmp_path).keys() == first.keys()
-    second = own_files(tmp_path, nodes=13)
+    second = own_files(tmp_path, nodes=11)
     assert not set(second.keys()) & set(first.keys())
     swept = run_sweep(first, store, workers=0)  # stored; the file is not looked at again
     assert not swept.failures
