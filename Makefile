@@ -60,8 +60,11 @@ build/mathjax/node_modules/mathjax:
 	npm install --silent --no-audit --no-fund --prefix build/mathjax mathjax@3.2.2 \
 		|| echo "npm cannot install MathJax here: formulas stay as they were typed"
 
+# A CPU build of torch that is in .venv already is taken as it is; else pip may bring one with CUDA.
 $(DOCS): $(PACKAGE)
 	$(PIP) -e '.[docs]'
+	$(PIP) -e '.[torch,jax]' \
+		|| echo "torch or JAX cannot be installed here: the gallery leaves out their examples, and says so"
 	@touch $@
 
 docs: $(DOCS) build/mathjax/node_modules/mathjax  ## Build the site, examples included, without a warning, and check its links (two minutes); open build/site/html/index.html
