@@ -31,6 +31,7 @@ exclude_patterns = ["**/.ipynb_checkpoints"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 default_role = "code"
 root_doc = "index"
+highlight_language = "none"  # a block that names no language is what a terminal shows
 
 # Markdown
 myst_enable_extensions = ["colon_fence", "dollarmath", "attrs_block", "deflist"]

@@ -25,7 +25,7 @@ if (ROOT / "website").exists():
     from website.api import _directive, api_pages, page_name, public_names, related
     from website.gallery import missing_for, needs_of
     from website.links import faults_of
-    from website.sources import assemble, project_address, relinked
+    from website.sources import assemble, folded, project_address, relinked
 
 NAMES = [n for n in lw.__all__ if not isinstance(getattr(lw, n), (str, ModuleType))]
 
@@ -65,6 +65,20 @@ def test_every_page_of_docs_has_a_place_in_a_table_of_contents():
             assert any(pattern.match(name) for pattern in patterns), (
                 f"docs/{name}.md is in no table of contents; add it to a page of docs/sections"
             )
+
+
+def test_lists_of_files_are_folded_and_nothing_else():
+    listed = "  walks/   " + "how the model moves " * 8
+    command = "levywalk compare ring:10      # " + "why this takes so long " * 8
+    prose = "word " * 40
+    text = f"{prose}\n```\n{listed}\n{command}\n```\n```python\n{listed}\n```\n"
+    lines = folded(text).splitlines()
+    assert all(line in lines for line in (prose, command))
+    assert lines.count(listed) == 1  # the one that says its language
+    folds = lines[2 : lines.index(command)]
+    assert len(folds) > 1
+    assert all(len(line) <= 100 and line.startswith(" " * 11) for line in folds[1:])
+    assert " ".join(" ".join(folds).split()) == " ".join(listed.split())
 
 
 def test_links_to_files_that_are_no_pages_become_addresses():
