@@ -119,6 +119,7 @@ html_theme_options = {
 MATHJAX = ROOT / "build" / "mathjax" / "node_modules" / "mathjax" / "es5" / "tex-svg.js"
 if MATHJAX.exists():
     extensions.append("sphinx.ext.mathjax")
+    html_math_renderer = "mathjax"  # Sphinx would prefer the other one
     html_static_path.append(str(MATHJAX))
     mathjax_path = "tex-svg.js"
     mathjax3_config = {"options": {"enableMenu": False}}

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(
     not (ROOT / "website").exists(), reason="an installed package has no website beside its tests"
 )
 if (ROOT / "website").exists():
+    from website.__main__ import formulas_are_shown
     from website.address import PLACES, set_address
     from website.api import _directive, api_pages, page_name, public_names, related
     from website.gallery import missing_for, needs_of
@@ -65,6 +66,16 @@ def test_every_page_of_docs_has_a_place_in_a_table_of_contents():
             assert any(pattern.match(name) for pattern in patterns), (
                 f"docs/{name}.md is in no table of contents; add it to a page of docs/sections"
             )
+
+
+def test_formulas_that_mathjax_does_not_show_are_noticed(tmp_path):
+    (tmp_path / "a.html").write_text("<pre>x^2</pre>", encoding="utf-8")
+    assert formulas_are_shown(tmp_path)  # MathJax could not be installed, which is said elsewhere
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static" / "tex-svg.js").touch()
+    assert not formulas_are_shown(tmp_path)
+    (tmp_path / "b.html").write_text('<div class="math">x^2</div>', encoding="utf-8")
+    assert formulas_are_shown(tmp_path)
 
 
 def test_lists_of_files_are_folded_and_nothing_else():
