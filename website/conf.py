@@ -74,6 +74,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "plot_gallery": os.environ.get("GALLERY", "run") != "skip",
     "capture_repr": ("_repr_html_", "__repr__"),
+    "ignore_repr_types": r"matplotlib\.|'tuple'|'list'",  # what a last line of drawing returns
     "first_notebook_cell": None,
     "nested_sections": False,
 }

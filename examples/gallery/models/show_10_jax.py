@@ -6,7 +6,7 @@ A function of parameters and features is enough; the parameters are a tree of ar
 Eight walks are computed together in one compiled loop.
 """
 
-# needs: jax, levywalk.jax_problem
+# needs: jax
 
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
