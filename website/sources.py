@@ -18,8 +18,9 @@ BESIDE = {  # texts of the repository's first folder that are pages as well
     "CONTRIBUTING.md": "contributing.md",
     "CODE_OF_CONDUCT.md": "code-of-conduct.md",
     "RELEASE.md": "release.md",
+    "SECURITY.md": "security.md",
 }
-BY_FILE = re.compile(r"\[([\w-]+\.md)\]\(([^()\s#]+)\)")  # a link whose text is a file's name
+BY_FILE = re.compile(r"\[([\w/-]+\.md)\]\(([^()\s#]+)\)")  # a link whose text is a file's name
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 
 
@@ -45,6 +46,7 @@ def relinked(text: str, folder: str, root: Path) -> str:
         The repository.
     """
     address = project_address(root)
+    up = "../" if folder.startswith("docs/") else ""  # pages of docs/sections are one folder down
 
     def fit(found: re.Match[str]) -> str:
         before, target, after = found.groups()
@@ -55,9 +57,9 @@ def relinked(text: str, folder: str, root: Path) -> str:
             return found[0]
         inside = path.relative_to(root).as_posix()
         if inside in BESIDE:
-            return f"{before}{BESIDE[inside]}{after}"
+            return f"{before}{up}{BESIDE[inside]}{after}"
         if inside == "README.md":
-            return f"{before}index.md{after}"
+            return f"{before}{up}index.md{after}"
         if inside.startswith("docs/"):
             if folder.startswith("docs"):
                 return found[0]
@@ -70,7 +72,7 @@ def relinked(text: str, folder: str, root: Path) -> str:
     def called(found: re.Match[str]) -> str:
         label, target = found.groups()
         path = (root / folder / target).resolve()
-        if path.name != label or not path.is_file():
+        if path.name != label.rpartition("/")[2] or not path.is_file():
             return found[0]
         lines = path.read_text(encoding="utf-8").splitlines()
         title = next((line[2:] for line in lines if line.startswith("# ")), label)

@@ -101,6 +101,10 @@ def test_links_to_files_that_are_no_pages_become_addresses():
         f"[a](index.md) [b]({address}/blob/main/pyproject.toml) [c](theory.md#x) "
         f"[d](https://e.org) [f]({address}/tree/main/src)"
     )
+    assert relinked("[a](../../SECURITY.md) [b](../fleet.md)", "docs/sections", ROOT) == (
+        "[a](../security.md) [b](../fleet.md)"
+    )
+    assert relinked("[docs/fleet.md](docs/fleet.md)", "", ROOT).startswith("[The fleet: how")
     assert relinked("[a](docs/fleet.md) [b](CHANGELOG.md)", "", ROOT) == (
         "[a](fleet.md) [b](changelog.md)"
     )
