@@ -91,6 +91,7 @@ html_show_sourcelink = False
 html_show_sphinx = False
 html_last_updated_fmt = None
 html_extra_path = [str(path) for path in [ROOT / "build" / "site" / "extra"] if path.exists()]
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_sidebars = {"index": [], "changelog": []}
 html_theme_options = {
     "logo": {
