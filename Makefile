@@ -39,7 +39,7 @@ $(FRAMEWORKS): $(STAMP)
 	$(PIP) -e '.[torch,jax]'
 	@touch $@
 
-frameworks: $(FRAMEWORKS)  ## Install torch (CPU) and JAX, and run the tests that need them (three minutes, 2 GB)
+frameworks: $(FRAMEWORKS)  ## Install torch and JAX, and run the tests that need them (three minutes, 2 GB)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/frameworks src/levywalk/problem/torch_models.py src/levywalk/problem/jax_models.py
 
 test-more: $(STAMP)  ## Run the long tests: soak, random faults, kills, exhaustive search, more examples (25 minutes)
