@@ -67,7 +67,7 @@ $(DOCS): $(PACKAGE)
 		|| echo "torch or JAX cannot be installed here: the gallery leaves out their examples, and says so"
 	@touch $@
 
-docs: $(DOCS) build/mathjax/node_modules/mathjax  ## Build the site, examples included, without a warning, and check its links (two minutes); open build/site/html/index.html
+docs: $(DOCS) build/mathjax/node_modules/mathjax  ## Build the site, examples included, without a warning, and check its links (some minutes the first time); open build/site/html/index.html
 	$(BIN)/python -m website
 
 address:  ## Set the project's address wherever it is said: make address ADDRESS=https://github.com/OWNER/levywalk
