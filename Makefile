@@ -39,7 +39,7 @@ $(FRAMEWORKS): $(STAMP)
 	$(PIP) -e '.[torch,jax]'
 	@touch $@
 
-frameworks: $(FRAMEWORKS)  ## Install torch (CPU) and JAX, and run the tests that need them (three minutes, 2 GB)
+frameworks: $(FRAMEWORKS)  ## Install torch and JAX, and run the tests that need them (three minutes, 2 GB)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/frameworks src/levywalk/problem/torch_models.py src/levywalk/problem/jax_models.py
 
 test-more: $(STAMP)  ## Run the long tests: soak, random faults, kills, exhaustive search, more examples (25 minutes)
@@ -60,11 +60,14 @@ build/mathjax/node_modules/mathjax:
 	npm install --silent --no-audit --no-fund --prefix build/mathjax mathjax@3.2.2 \
 		|| echo "npm cannot install MathJax here: formulas stay as they were typed"
 
+# A CPU build of torch that is in .venv already is taken as it is; else pip may bring one with CUDA.
 $(DOCS): $(PACKAGE)
 	$(PIP) -e '.[docs]'
+	$(PIP) -e '.[torch,jax]' \
+		|| echo "torch or JAX cannot be installed here: the gallery leaves out their examples, and says so"
 	@touch $@
 
-docs: $(DOCS) build/mathjax/node_modules/mathjax  ## Build the site, examples included, without a warning, and check its links (two minutes); open build/site/html/index.html
+docs: $(DOCS) build/mathjax/node_modules/mathjax  ## Build the site, examples included, without a warning, and check its links (some minutes the first time); open build/site/html/index.html
 	$(BIN)/python -m website
 
 address:  ## Set the project's address wherever it is said: make address ADDRESS=https://github.com/OWNER/levywalk

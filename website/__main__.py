@@ -32,6 +32,8 @@ def main() -> int:
     if done.returncode:
         return done.returncode
     faults, checked = faults_of(SITE / "html")
+    if not formulas_are_shown(SITE / "html"):
+        faults.append("MathJax is there, but the formulas of the pages are as they were typed")
     for fault in faults:
         print(fault)
     pages = len(list((SITE / "html").rglob("*.html")))
@@ -41,6 +43,13 @@ def main() -> int:
         f"faults, {time.monotonic() - began:.0f} s; open {SITE / 'html' / 'index.html'}"
     )
     return bool(faults)
+
+
+def formulas_are_shown(html: Path) -> bool:
+    """Say whether some page has formulas that MathJax shows, if MathJax is beside the pages."""
+    if not (html / "_static" / "tex-svg.js").exists():
+        return True
+    return any('class="math' in page.read_text(encoding="utf-8") for page in html.rglob("*.html"))
 
 
 def explain_page(path: Path) -> None:

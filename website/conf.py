@@ -31,6 +31,7 @@ exclude_patterns = ["**/.ipynb_checkpoints"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 default_role = "code"
 root_doc = "index"
+highlight_language = "none"  # a block that names no language is what a terminal shows
 
 # Markdown
 myst_enable_extensions = ["colon_fence", "dollarmath", "attrs_block", "deflist"]
@@ -73,6 +74,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "plot_gallery": os.environ.get("GALLERY", "run") != "skip",
     "capture_repr": ("_repr_html_", "__repr__"),
+    "ignore_repr_types": r"matplotlib\.|'tuple'|'list'",  # what a last line of drawing returns
     "first_notebook_cell": None,
     "nested_sections": False,
 }
@@ -89,6 +91,7 @@ html_show_sourcelink = False
 html_show_sphinx = False
 html_last_updated_fmt = None
 html_extra_path = [str(path) for path in [ROOT / "build" / "site" / "extra"] if path.exists()]
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_sidebars = {"index": [], "changelog": []}
 html_theme_options = {
     "logo": {
@@ -118,6 +121,7 @@ html_theme_options = {
 MATHJAX = ROOT / "build" / "mathjax" / "node_modules" / "mathjax" / "es5" / "tex-svg.js"
 if MATHJAX.exists():
     extensions.append("sphinx.ext.mathjax")
+    html_math_renderer = "mathjax"  # Sphinx would prefer the other one
     html_static_path.append(str(MATHJAX))
     mathjax_path = "tex-svg.js"
     mathjax3_config = {"options": {"enableMenu": False}}

@@ -7,6 +7,7 @@ is only written if its content changed, so that Sphinx reads again what is new.
 from __future__ import annotations
 
 import re
+import textwrap
 import tomllib
 from pathlib import Path
 
@@ -17,8 +18,9 @@ BESIDE = {  # texts of the repository's first folder that are pages as well
     "CONTRIBUTING.md": "contributing.md",
     "CODE_OF_CONDUCT.md": "code-of-conduct.md",
     "RELEASE.md": "release.md",
+    "SECURITY.md": "security.md",
 }
-BY_FILE = re.compile(r"\[([\w-]+\.md)\]\(([^()\s#]+)\)")  # a link whose text is a file's name
+BY_FILE = re.compile(r"\[([\w/-]+\.md)\]\(([^()\s#]+)\)")  # a link whose text is a file's name
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 
 
@@ -44,6 +46,7 @@ def relinked(text: str, folder: str, root: Path) -> str:
         The repository.
     """
     address = project_address(root)
+    up = "../" if folder.startswith("docs/") else ""  # pages of docs/sections are one folder down
 
     def fit(found: re.Match[str]) -> str:
         before, target, after = found.groups()
@@ -54,9 +57,9 @@ def relinked(text: str, folder: str, root: Path) -> str:
             return found[0]
         inside = path.relative_to(root).as_posix()
         if inside in BESIDE:
-            return f"{before}{BESIDE[inside]}{after}"
+            return f"{before}{up}{BESIDE[inside]}{after}"
         if inside == "README.md":
-            return f"{before}index.md{after}"
+            return f"{before}{up}index.md{after}"
         if inside.startswith("docs/"):
             if folder.startswith("docs"):
                 return found[0]
@@ -69,7 +72,7 @@ def relinked(text: str, folder: str, root: Path) -> str:
     def called(found: re.Match[str]) -> str:
         label, target = found.groups()
         path = (root / folder / target).resolve()
-        if path.name != label or not path.is_file():
+        if path.name != label.rpartition("/")[2] or not path.is_file():
             return found[0]
         lines = path.read_text(encoding="utf-8").splitlines()
         title = next((line[2:] for line in lines if line.startswith("# ")), label)
@@ -90,6 +93,38 @@ def without_empty_patterns(text: str, folder: Path) -> str:
     )
 
 
+def folded(text: str, width: int = 100) -> str:
+    r"""Return a page whose lists of files and what they are fit into ``width`` columns.
+
+    Such a list is a fenced block without a language.
+    A line of it that has two columns is folded under its second one; other lines, and commands with
+    a comment, stay as they are.
+
+    Examples
+    --------
+    >>> print(folded("```\nwalks/    how the model moves\n```\n", width=24), end="")
+    ```
+    walks/    how the model
+              moves
+    ```
+    """
+    lines, fence = [], ""
+    for line in text.splitlines():
+        if line.startswith("```"):
+            fence = "" if fence else line
+        columns = re.match(r"\s*\S+(?: \S+)*\s{2,}(?=[^\s#])|\s{8,}(?=\S)", line)
+        if fence == "```" and len(line) > width and columns:
+            indent = " " * columns.end()
+            pieces = textwrap.wrap(
+                line[columns.end() :], width - columns.end(), break_long_words=False,
+                break_on_hyphens=False,
+            )  # fmt: skip
+            lines += [columns[0] + pieces[0], *(indent + piece for piece in pieces[1:])]
+        else:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
 EXPLAIN = """```{raw} html
 <iframe class="explain" src="explain.html" title="A walk to play with: ring, grid and small world"></iframe>
 ```
@@ -108,7 +143,7 @@ def assemble(root: Path, target: Path, *, explain: bool = False) -> None:
             inside = source.relative_to(root / "docs")
             if source.suffix == ".md":
                 folder = source.parent.relative_to(root).as_posix()
-                text = without_empty_patterns(content.decode(), source.parent)
+                text = folded(without_empty_patterns(content.decode(), source.parent))
                 if explain:
                     text = text.replace("<!-- explain -->\n", f"{EXPLAIN}\n")
                 content = relinked(text, folder, root).encode()

@@ -21,11 +21,12 @@ pytestmark = pytest.mark.skipif(
     not (ROOT / "website").exists(), reason="an installed package has no website beside its tests"
 )
 if (ROOT / "website").exists():
+    from website.__main__ import formulas_are_shown
     from website.address import PLACES, set_address
     from website.api import _directive, api_pages, page_name, public_names, related
     from website.gallery import missing_for, needs_of
     from website.links import faults_of
-    from website.sources import assemble, project_address, relinked
+    from website.sources import assemble, folded, project_address, relinked
 
 NAMES = [n for n in lw.__all__ if not isinstance(getattr(lw, n), (str, ModuleType))]
 
@@ -67,6 +68,30 @@ def test_every_page_of_docs_has_a_place_in_a_table_of_contents():
             )
 
 
+def test_formulas_that_mathjax_does_not_show_are_noticed(tmp_path):
+    (tmp_path / "a.html").write_text("<pre>x^2</pre>", encoding="utf-8")
+    assert formulas_are_shown(tmp_path)  # MathJax could not be installed, which is said elsewhere
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static" / "tex-svg.js").touch()
+    assert not formulas_are_shown(tmp_path)
+    (tmp_path / "b.html").write_text('<div class="math">x^2</div>', encoding="utf-8")
+    assert formulas_are_shown(tmp_path)
+
+
+def test_lists_of_files_are_folded_and_nothing_else():
+    listed = "  walks/   " + "how the model moves " * 8
+    command = "levywalk compare ring:10      # " + "why this takes so long " * 8
+    prose = "word " * 40
+    text = f"{prose}\n```\n{listed}\n{command}\n```\n```python\n{listed}\n```\n"
+    lines = folded(text).splitlines()
+    assert all(line in lines for line in (prose, command))
+    assert lines.count(listed) == 1  # the one that says its language
+    folds = lines[2 : lines.index(command)]
+    assert len(folds) > 1
+    assert all(len(line) <= 100 and line.startswith(" " * 11) for line in folds[1:])
+    assert " ".join(" ".join(folds).split()) == " ".join(listed.split())
+
+
 def test_links_to_files_that_are_no_pages_become_addresses():
     address = project_address(ROOT)
     text = (
@@ -76,6 +101,10 @@ def test_links_to_files_that_are_no_pages_become_addresses():
         f"[a](index.md) [b]({address}/blob/main/pyproject.toml) [c](theory.md#x) "
         f"[d](https://e.org) [f]({address}/tree/main/src)"
     )
+    assert relinked("[a](../../SECURITY.md) [b](../fleet.md)", "docs/sections", ROOT) == (
+        "[a](../security.md) [b](../fleet.md)"
+    )
+    assert relinked("[docs/fleet.md](docs/fleet.md)", "", ROOT).startswith("[The fleet: how")
     assert relinked("[a](docs/fleet.md) [b](CHANGELOG.md)", "", ROOT) == (
         "[a](fleet.md) [b](changelog.md)"
     )

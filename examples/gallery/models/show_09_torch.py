@@ -6,7 +6,7 @@ Any ``torch.nn.Module`` can walk: here a small network with one hidden layer lea
 of which every node has seen three points.
 """
 
-# needs: torch, sklearn, levywalk.torch_problem
+# needs: torch, sklearn
 
 import matplotlib.pyplot as plt
 import numpy as np

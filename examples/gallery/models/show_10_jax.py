@@ -6,7 +6,7 @@ A function of parameters and features is enough; the parameters are a tree of ar
 Eight walks are computed together in one compiled loop.
 """
 
-# needs: jax, levywalk.jax_problem
+# needs: jax
 
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
@@ -43,6 +43,9 @@ trace = lw.run(
 figure, axes = plt.subplots(figsize=(7.5, 4), layout="constrained")
 axes.plot(place, height, ".", color="#888888", label="one point for each node")
 fine = np.linspace(-3, 3, 200, dtype=np.float32)[:, None]
-for model in trace.model:
-    axes.plot(fine[:, 0], problem.predict(model, fine), color="#0072B2", alpha=0.6)
+curves = np.stack([problem.predict(model, fine) for model in trace.model], axis=1)
+lines = axes.plot(fine[:, 0], curves, color="#0072B2", alpha=0.6)
+lines[0].set_label("the eight models")
+axes.set_xlabel("place")
+axes.set_ylabel("height")
 axes.legend(frameon=False)

@@ -6,7 +6,7 @@ In a pipeline of scikit-learn
 parameters, and trains by a model that walks.
 """
 
-# needs: sklearn, levywalk.sklearn.WalkClassifier
+# needs: sklearn
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_breast_cancer

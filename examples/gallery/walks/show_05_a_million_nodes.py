@@ -24,7 +24,8 @@ print(f"{network.n:,} nodes; {8 * steps:,} steps in {seconds:.1f} s")
 
 # %%
 # Where they have been.
-# A walk on a grid diffuses: after t steps it is about √t nodes away, so few have seen the corners.
+# A walk on a grid diffuses: after t steps it is about √t nodes away, which is here more than the
+# side of the grid, so the eight have been nearly everywhere; no one has seen the black places.
 
 visits = record.visits.sum(axis=0).reshape(side, side)
 figure, axes = plt.subplots(figsize=(6, 5.2), layout="constrained")

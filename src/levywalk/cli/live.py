@@ -153,6 +153,9 @@ def _walks(
     spec = check_experiment({**sections, "run": {"steps": 1, "step_size": size}}, "the command")
     graph, problem, made = spec.build(Path())
     session = LiveSession(graph, problem, made, step_size=size, seed=seed)
+    print("Preparing the walks; the first time, this compiles code …", file=sys.stderr, flush=True)
+    session.advance(1)  # so that nobody waits in front of a page that does not move
+    session.restart(seed)
     title = f"A model walks over {graph.name}"
     return WalkPlayer(session, title, partial(exported, session, sections))
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import levywalk as lw
 from levywalk.cli.main import app
+from levywalk.live.session import LiveSession
 
 pytest.importorskip("uvicorn", reason="the extra live is not installed")
 
@@ -43,6 +44,25 @@ def test_without_words_a_trapped_walk_stands_beside_one_that_jumps(shown: list[A
     assert trapped > 100  # the first thing that a visitor sees
     assert free < 10
     assert shown[0][0].export()["command"] == "levywalk run live.toml"
+
+
+def test_what_the_walks_need_is_compiled_before_the_page_is_there(
+    shown: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    advance = LiveSession.advance
+    monkeypatch.setattr(
+        LiveSession, "advance", lambda self, steps: (made.append(steps), advance(self, steps))[1]
+    )
+    done = typed("--no-open")
+    assert done.exit_code == 0, done.output
+    assert made == [1]
+    fresh = LiveSession(
+        lw.grid(10, 10),
+        shown[0][0].session.problem,
+        {"WeightRW": lw.weight_rw(), "MHLJ": lw.mhlj()},
+    )
+    assert shown[0][0].session.hello() == fresh.hello()  # as if no step had been made
 
 
 def test_designs_network_data_and_step_size_are_those_of_the_words(shown: list[Any]) -> None:
