@@ -92,6 +92,9 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "left": lambda a: "has left: its edges are closed",
     "kill": lambda a: "✗ is killed",
     "lose disk": lambda a: "✗ is killed, and its disk is lost",
+    "back up": lambda a: "its disk is copied",
+    "roll back": lambda a: "✗ is killed, and starts again with an old copy of its disk",
+    "rejoin": lambda a: "→ starts again without its disk",
     "restart": lambda a: "↑ starts again",
     "leave": lambda a: "← is asked to leave",
     "join": lambda a: "→ joins",
@@ -114,6 +117,8 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "lost its disk": lambda a: (
         f"node {a['neighbour']} has started again without its disk: it counts as a new node"
     ),
+    "confirmed": lambda a: "all neighbours have answered: goes on with what is on its disk",
+    "fenced": lambda a: f"is fenced: {a['why']}; see levywalk fleet rejoin",
     "process is dead": lambda a: (
         f"node {a['neighbour']}'s process does not exist any more: it counts as gone"
     ),

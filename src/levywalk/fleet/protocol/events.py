@@ -21,6 +21,8 @@ class Send(NamedTuple):
 
     to: int
     message: Message
+    start: int = 0  # the sender's start …
+    commit: int = 0  # … and the number of the write that the message depends on; 0: not told
 
 
 class SetTimer(NamedTuple):
@@ -46,6 +48,8 @@ Effect = Persist | Send | SetTimer | Again | Notice
 class Start(NamedTuple):
     """The node starts, for the first time or again with its disk."""
 
+    draw: bytes = b""  # random bytes, if a process has started; empty if one only slept
+
 
 class Genesis(NamedTuple):
     """The first token is created here."""
@@ -58,6 +62,8 @@ class Got(NamedTuple):
 
     sender: int
     message: Message
+    start: int = 0  # see `Send`
+    commit: int = 0
 
 
 class Timer(NamedTuple):
@@ -82,7 +88,17 @@ class Silent(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """The operator says that a node will never come back."""
+    """The operator says that a node will never come back.
+
+    If it is not for good, the operating system has said that its process does not exist now.
+    """
+
+    node: int
+    for_good: bool = True
+
+
+class Excused(NamedTuple):
+    """A node is not a neighbour any more: nobody waits for its answer to a greeting."""
 
     node: int
 
@@ -105,4 +121,17 @@ class Leaves(NamedTuple):
     """The operator removes this node."""
 
 
-Event = Start | Genesis | Got | Timer | Turn | Reached | Silent | Gone | Revive | Joins | Leaves
+Event = (
+    Start
+    | Genesis
+    | Got
+    | Timer
+    | Turn
+    | Reached
+    | Silent
+    | Gone
+    | Excused
+    | Revive
+    | Joins
+    | Leaves
+)

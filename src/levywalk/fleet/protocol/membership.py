@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from levywalk.fleet.protocol.events import Joins, Leaves
 from levywalk.fleet.protocol.messages import Heartbeat
-from levywalk.fleet.protocol.node_state import NodeState
 from levywalk.fleet.protocol.records import Edge
+from levywalk.fleet.protocol.witnesses import Witnesses
 
 
-class Membership(NodeState):
+class Membership(Witnesses):
     """Heartbeats, the agreement of both ends about each edge, joining and leaving."""
 
     def _announce(self, now: float) -> None:

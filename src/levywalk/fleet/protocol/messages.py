@@ -22,6 +22,8 @@ message         from → to               meaning
 `Fenced`        any → any               your epoch is old: there is a higher one
 `Heartbeat`     neighbour → neighbour   I am alive; this is what I know of epochs and of our edge
 `Finished`      neighbour → neighbour   the walk is over; this is the final token
+`Greeting`      neighbour → neighbour   I have started; what have you seen of me?
+`Sighting`      neighbour → neighbour   the answer: this is the last that I saw of you
 ==============  ======================  ============================================================
 """
 
@@ -169,6 +171,26 @@ class Finished(NamedTuple):
     token: Token
 
 
+class Greeting(NamedTuple):
+    """The starts of the sender from its present disk, and the number of its last write."""
+
+    origin: bytes  # the link of the first start
+    count: int
+    links: bytes  # the links of the last starts, 8 bytes each; the last one is of the present start
+    commits: int
+
+
+class Sighting(NamedTuple):
+    """What the sender has last seen of the receiver; a count of 0 is nothing."""
+
+    origin: bytes
+    count: int
+    link: bytes  # of that start
+    commits: int  # the highest number of a write
+    replaced: bool  # whether the greeting came from an earlier disk than the last one seen
+    answers: bytes  # the last link of the greeting
+
+
 Message = (
     Prepare
     | Prepared
@@ -185,4 +207,6 @@ Message = (
     | Fenced
     | Heartbeat
     | Finished
+    | Greeting
+    | Sighting
 )

@@ -1,8 +1,9 @@
 """One node's protocol as a pure state machine: events in, effects out, without I/O, clock or
 randomness.
 
-It is made of parts that build on each other: `NodeState` (disk and effects), `Membership`
-(heartbeats and edges), `Epochs`, `HandOff`. This file adds the start, the timers, and the table
+It is made of parts that build on each other: `NodeState` (disk and effects), `Witnesses` (what
+neighbours have seen of each other's starts), `Membership` (heartbeats and edges), `Epochs`,
+`HandOff`. This file adds the start, the timers, and the table
 that says which method takes which event.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from levywalk.fleet.protocol.events import (
     Effect,
     Event,
+    Excused,
     Genesis,
     Gone,
     Got,
@@ -34,6 +36,7 @@ from levywalk.fleet.protocol.messages import (
     Certified,
     Fenced,
     Finished,
+    Greeting,
     Guard,
     Guarding,
     Heartbeat,
@@ -44,12 +47,15 @@ from levywalk.fleet.protocol.messages import (
     Released,
     Renew,
     Renewed,
+    Sighting,
 )
 from levywalk.fleet.protocol.node_state import Signer
 from levywalk.fleet.protocol.node_step import NodeSite
 from levywalk.fleet.protocol.records import NOBODY, Disk, HeldStatus
 from levywalk.fleet.protocol.terms import GuardianPolicy, HandOffTerms
 from levywalk.fleet.protocol.token import FIRST, Epoch
+
+_AT_WORK = (HeldStatus.ACTIVE, HeldStatus.MOVING, HeldStatus.RELEASING)
 
 
 class Node(HandOff):
@@ -87,6 +93,8 @@ class Node(HandOff):
             Fenced: self._fenced,
             Heartbeat: self._heartbeat,
             Finished: self._finished,
+            Greeting: self._greeting,
+            Sighting: self._sighting,
         }
         self._events: dict[type, Callable[..., None]] = {
             Got: self._got,
@@ -97,6 +105,7 @@ class Node(HandOff):
             Reached: self._reached,
             Silent: self._silent,
             Gone: self._gone,
+            Excused: self._excused,
             Revive: self._revive,
             Joins: self._joins,
             Leaves: self._leaves,
@@ -107,7 +116,8 @@ class Node(HandOff):
     def receive(self, event: Event, now: float) -> list[Effect]:
         """Handle one event; return the effects."""
         self.out = []
-        self._events[type(event)](event, now)
+        if self._allows(event, now):
+            self._events[type(event)](event, now)
         if self._changed:  # the disk was changed, and no message was sent
             self._commit()
         at = min(self.tick_at, self.retry_at)
@@ -121,8 +131,8 @@ class Node(HandOff):
         if event.sender not in self.disk.edges or event.sender == self.id:
             self._record("refused", sender=event.sender, why="not a neighbour")
             return
-        self.heard[event.sender] = now
-        self._answers[type(event.message)](event.sender, event.message, now)
+        if self._accepts(event, now):
+            self._answers[type(event.message)](event.sender, event.message, now)
 
     # Start
 
@@ -131,7 +141,22 @@ class Node(HandOff):
         self.heard = dict.fromkeys(self.neighbours, now)
         self.holder_heard = now
         self.tick_at = now
+        self._begin_start(event.draw, now)
+        if not self.fenced:
+            self._go_on(now)
+
+    def _go_on(self, now: float) -> None:
+        if not self._waits_for_witnesses(now):
+            super()._go_on(now)
+
+    def _resume(self, now: float) -> None:
         self._go_on(now)
+        later, self.postponed = self.postponed, []
+        for event in later:
+            self._events[type(event)](event, now)
+
+    def _tell_epoch(self, u: int, now: float) -> None:
+        self._beat(u, now)
 
     def _reached(self, event: Reached, now: float) -> None:
         """Send a heartbeat to a neighbour that is connected again, and send again what needs an
@@ -139,6 +164,9 @@ class Node(HandOff):
         """
         if event.node in self.disk.edges:
             self.heard[event.node] = now
+            if self.disk.starts is not None:
+                self.ungreeted.add(event.node)
+                self._send(event.node, self._standing())
             self._beat(event.node, now)
             self._go_on(now)
 
@@ -173,6 +201,12 @@ class Node(HandOff):
                 self._set_edge(u, edge._replace(version=edge.version + 1, up=False))
                 self._record("edge down", node=u)
         held, guarded = self.disk.held, self.disk.guarded
+        if self.awaited:  # say that this node lives, and act on nothing
+            if held is not None and held.status in _AT_WORK:
+                self._send(held.guardian, Alive(held.token.epoch, held.token.seq))
+            self._announce(now)
+            return
+        self._greet()
         if held is not None and held.status != HeldStatus.PREPARED and held.guardian != NOBODY:
             if not self._hears(held.guardian, now) and self.terms.policy == GuardianPolicy.EAGER:
                 self._without_guardian(held, now)
@@ -231,6 +265,12 @@ class Node(HandOff):
         """The operator says that a node is gone: restore the token if that node held it, and
         replace that node if it guarded it.
         """
+        if event.for_good:
+            self._declared_gone(event.node, now)
+        if self.awaited:
+            if event.for_good:
+                self.postponed.append(event)
+            return
         self.heard[event.node] = float("-inf")
         edge = self.disk.edges.get(event.node)
         if edge is not None and (

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from levywalk.arrays import AnyArray
 from levywalk.fleet.protocol.messages import Certificate
 from levywalk.fleet.protocol.node_step import Measured, Visit
+from levywalk.fleet.protocol.starts import Chain, Starts
 from levywalk.fleet.protocol.token import Epoch, Token
 
 NOBODY = -1
@@ -100,6 +101,8 @@ class Disk:
     memory: dict[str, AnyArray] | None = (
         None  # what the node remembers for walk and update; None if nothing
     )
+    starts: Starts | None = None  # None before the first start that drew a random number
+    chain: Chain | None = None
 
 
 class Archived(NamedTuple):

@@ -14,15 +14,17 @@ from levywalk.fleet.protocol.messages import (
     Activate,
     Certified,
     Finished,
+    Greeting,
     Guard,
     Heartbeat,
     Message,
     Prepare,
     Released,
     Renew,
+    Sighting,
 )
 from levywalk.fleet.protocol.records import Disk
-from levywalk.fleet.protocol.token import Epoch
+from levywalk.fleet.protocol.token import FIRST, Epoch
 
 PLAUSIBLE = (
     1_000_000  # how far a neighbour's epoch or edge version may be ahead; more is certainly false
@@ -48,6 +50,8 @@ def _epoch(message: Message) -> Epoch:
         return message.token.epoch
     if isinstance(message, Released | Activate | Certified):
         return message.certificate.epoch
+    if isinstance(message, Greeting | Sighting):
+        return FIRST  # they are about no epoch
     return message.epoch
 
 

@@ -25,6 +25,7 @@ from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol.messages import Certificate, Message
 from levywalk.fleet.protocol.schema import TensorSchema
+from levywalk.fleet.protocol.starts import KEPT_LINKS, LINK
 from levywalk.fleet.protocol.tensors import (
     CHUNK,
     HEADER,
@@ -38,7 +39,7 @@ from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.storage.limits import Limits
 
-FORMAT = 1
+FORMAT = 2  # 1 had no starts of nodes
 CHUNK_MOST = CHUNK  # bytes of a tensor in one frame
 MOST_FRAME = CHUNK_MOST + 1024
 MOST_CERTIFICATE = 1 << 13
@@ -52,6 +53,7 @@ _MOST = {
     "why": 1000,
     "software": 100,
     "proof": 64,
+    "links": LINK * KEPT_LINKS,
 }  # others: 32
 _EXACTLY = {"manifest": 32, "incarnation": 16, "nonce": 16}
 
@@ -267,6 +269,14 @@ def encode_frame(
     return _frame(sender, message, guardian_certificate, after), after
 
 
+def mark_of(start: int, commit: int) -> bytes:
+    """Return the sender's start and the number of a write, as they follow a frame.
+
+    Protobuf reads the two as one message. A frame that is sent again stays the same without them.
+    """
+    return Frame(start=start, commit=commit).SerializeToString()
+
+
 def hello_frame(sender: int, hello: Hello) -> bytes:
     """Return the frame with which a stream begins."""
     return _frame(sender, hello, b"", _Following(None))
@@ -319,7 +329,7 @@ class Reader:
     >>> from levywalk.fleet.protocol.messages import Alive
     >>> reader = Reader(Limits(dim=10, phases=1, memory=0), peer=3)
     >>> reader.take(hello_frame(3, Hello(FORMAT, bytes(32), bytes(16), "levywalk 1.2", b"")))
-    Hello(format=1, manifest=..., software='levywalk 1.2', certificate=b'', ...)
+    Hello(format=2, manifest=..., software='levywalk 1.2', certificate=b'', ...)
     >>> reader.take(encode_frame(3, Alive(Epoch(0, 0, 3), 7))[0])
     (Alive(epoch=Epoch(counter=0, seq=0, node=3), seq=7), b'')
     >>> reader.take(encode_frame(5, Alive(Epoch(0, 0, 3), 7))[0])
@@ -343,6 +353,7 @@ class Reader:
             tuple[Incoming, bytes]
         ] = []  # the tensors to come, and their addresses
         self._whole: tuple[Message, bytes] | None = None  # the message that they are part of
+        self.mark = (0, 0)  # the sender's start, and the number of a write, of the last message
 
     def take(self, data: bytes) -> Hello | tuple[Message, bytes] | None:
         """Return what is complete with this frame: a Hello, a message with the guardian's
@@ -379,12 +390,15 @@ class Reader:
         kind = _KINDS[body]
         try:
             _check_size("guardian_certificate", frame.guardian_certificate, MOST_CERTIFICATE)
+            _check_count("start", frame.start)
+            _check_count("commit", frame.commit)
             value = kind.read(getattr(frame, body), self)
         except Malformed as error:
             raise Malformed(f"not a valid {kind.type.__name__}: {error}") from None
         if body == "hello":
             self.greeted = known
             return cast(Hello, value)
+        self.mark = frame.start, frame.commit
         if not self._expected:
             return value, frame.guardian_certificate
         self._whole = (value, frame.guardian_certificate)

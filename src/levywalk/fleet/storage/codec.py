@@ -39,6 +39,7 @@ from levywalk.fleet.protocol.records import (
     RegisterValue,
 )
 from levywalk.fleet.protocol.schema import TensorSchema
+from levywalk.fleet.protocol.starts import Chain, Starts
 from levywalk.fleet.protocol.tensors import Malformed, Tensor
 from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.storage.field_kinds import (
@@ -64,6 +65,7 @@ from levywalk.fleet.storage.field_kinds import (
     VarintField,
 )
 from levywalk.fleet.storage.limits import ANY, Limits
+from levywalk.fleet.storage.starts_field import ChainField, StartsField
 
 FORMAT = 1
 _STATUSES = tuple(HeldStatus)  # in this order: a new one goes to the end
@@ -139,6 +141,8 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
         ),
     ),
     6: (Token, _TOKEN),
+    7: (Starts, StartsField()),
+    8: (Chain, ChainField()),
     16: (
         Visit,
         RecordField(
@@ -170,6 +174,8 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "held": (Held, NoneType),
     "guarded": (Guarded, NoneType),
     "final": (Token, NoneType),
+    "starts": (Starts, NoneType),
+    "chain": (Chain, NoneType),
 }
 VISITS = (16, 19, 20)  # the numbers of visits and of their metrics
 LINES: tuple[type, ...] = (Visit, Archived, Began, Measured)

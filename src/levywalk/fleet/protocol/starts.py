@@ -1,0 +1,136 @@
+"""The starts of a node, chained, and what its neighbours have seen of them.
+
+A state folder that was restored from a backup, or copied to a second machine, does not contain the
+later promises of its node. It cannot tell that by itself. Its neighbours can: each start of a node
+draws a random number and hashes it together with the link of the start before; each write of the
+node has a number; and a neighbour remembers the last start and the highest number that it has seen.
+`disagreement` compares the two.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+from levywalk.fleet.protocol.messages import Greeting, Sighting
+
+LINK = 8  # bytes of a link
+KEPT_LINKS = 64  # links of so many starts are kept
+_PAST = 8  # earlier state folders of one neighbour that are remembered
+
+
+class Chain(NamedTuple):
+    """The links of a node's last starts, one after another."""
+
+    links: bytes
+
+
+class Seen(NamedTuple):
+    """What a node has last seen of a neighbour."""
+
+    origin: bytes = b""  # the link of the first start from that state folder
+    count: int = 0  # starts from it
+    link: bytes = b""  # the link of the last one
+    commits: int = 0  # the highest number of a write
+    gone: bool = False  # whether it was declared gone, and has not come back since
+    past: tuple[bytes, ...] = ()  # origins of earlier state folders
+
+    def after(self, greeting: Greeting) -> Seen:
+        """Return what is known after a greeting that does not contradict what was known."""
+        if greeting.origin == self.origin:
+            commits = max(self.commits, greeting.commits)
+            return self._replace(
+                count=greeting.count, link=greeting.links[-LINK:], commits=commits, gone=False
+            )
+        past = (*self.past, self.origin)[-_PAST:] if self.origin else self.past
+        return Seen(
+            *(greeting.origin, greeting.count, greeting.links[-LINK:], greeting.commits, False),
+            past,
+        )
+
+    def told(self, greeting: Greeting) -> Sighting:
+        """Return the answer to a greeting."""
+        if greeting.origin not in (self.origin, *self.past):
+            return Sighting(b"", 0, b"", 0, False, greeting.links[-LINK:])
+        return Sighting(
+            *(self.origin, self.count, self.link, self.commits),
+            greeting.origin != self.origin,
+            greeting.links[-LINK:],
+        )
+
+
+class Starts(NamedTuple):
+    """A node's own starts, and what it has seen of its neighbours'."""
+
+    origin: bytes
+    count: int
+    commits: int  # the number of its last write
+    fenced: str  # why it must not take part any more; empty if it may
+    seen: dict[int, Seen]
+
+
+def next_link(chain: Chain | None, draw: bytes) -> Chain:
+    """Return the chain with the link of one more start.
+
+    Examples
+    --------
+    >>> once = next_link(None, b"random")
+    >>> again = next_link(once, b"another")
+    >>> again.links.startswith(once.links), len(again.links)
+    (True, 16)
+    """
+    links = b"" if chain is None else chain.links
+    link = hashlib.blake2b(links[-LINK:] + draw, digest_size=LINK).digest()
+    return Chain((links + link)[-KEPT_LINKS * LINK :])
+
+
+def possible(greeting: Greeting) -> bool:
+    """Return whether a greeting has the right sizes.
+
+    Examples
+    --------
+    >>> possible(Greeting(bytes(8), 1, bytes(8), 0)), possible(Greeting(b"", 1, bytes(8), 0))
+    (True, False)
+    """
+    links = len(greeting.links)
+    whole = len(greeting.origin) == LINK and greeting.count >= 1 and links % LINK == 0
+    return whole and LINK <= links <= LINK * min(greeting.count, KEPT_LINKS)
+
+
+def disagreement(greeting: Greeting, seen: Sighting) -> str:
+    """Return why a node must not take part with what is on its disk, given what a neighbour has
+    seen of it; empty if the two agree.
+
+    Examples
+    --------
+    >>> links = next_link(next_link(None, b"random"), b"another").links
+    >>> now = Greeting(links[:LINK], 2, links, 640)
+    >>> disagreement(now, Sighting(links[:LINK], 1, links[:LINK], 640, False, b""))
+    ''
+    >>> disagreement(now, Sighting(links[:LINK], 1, links[:LINK], 812, False, b""))
+    'has seen its write 812, but its disk ends with write 640: the disk is an old copy'
+    >>> disagreement(now, Sighting(links[:LINK], 2, b"another.", 600, False, b""))
+    'has seen another start 2 of it: a copy of its disk was started, too'
+    """
+    if not seen.count:
+        return ""
+    if seen.replaced:
+        return "knows a newer state folder of it: the disk is an old copy"
+    if seen.origin != greeting.origin:
+        return ""
+    if seen.count > greeting.count:
+        return (
+            f"has seen its start {seen.count}, but its disk counts {greeting.count}: the disk is "
+            "an old copy, or a copy of it runs, too"
+        )
+    back = (greeting.count - seen.count + 1) * LINK
+    if back <= len(greeting.links):
+        at = len(greeting.links) - back
+        if greeting.links[at : at + LINK] != seen.link:
+            return f"has seen another start {seen.count} of it: a copy of its disk was started, too"
+    if seen.commits > greeting.commits:
+        return (
+            f"has seen its write {seen.commits}, but its disk ends with write "
+            f"{greeting.commits}: the disk is an old copy"
+        )
+    return ""
