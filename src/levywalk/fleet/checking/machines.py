@@ -174,6 +174,9 @@ class Machines:
         site.timer, site.turn, site.armed = 0, False, None
         site.node = self.make(self.fleet, v, replace(site.disk))
         self.receive(v, Start(self._drawn(v, site.life)))
+        if site.rolled_back and site.node is not None and not site.node.awaited:
+            site.rolled_back = False  # it acts at once: it has no neighbour left to ask
+            self.invariants.rollback_is_unseen(v)
         if v == self.fleet.start and not self.invariants.started:
             self.receive(v, Genesis(self.fleet.token))
         for a, b in self.joined:

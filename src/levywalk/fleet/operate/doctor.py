@@ -288,6 +288,10 @@ def _running(path: Path, views: Mapping[int, NodeView]) -> Iterator[Finding]:
     for v in up:
         yield from _one(at, views[v], set(down))
     for v, one in sorted(views.items()):
+        waits = one.waits_to_act(at)
+        if waits is not None:
+            what, _, remedy = waits.partition("; do: ")
+            yield Finding(FindingLevel.PROBLEM, what, remedy)
         if one.error is not None:
             yield Finding(FindingLevel.PROBLEM, f"node {v}'s disk cannot be read: {one.error}")
 
@@ -327,7 +331,7 @@ def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
                 f"the edge from node {one.id} to node {u} is down: {why}",
                 f"look at node {u}",
             )
-    if about["waits"]:
+    if one.waits_to_act(at) is None and about["waits"]:
         remedy = (
             f"levywalk fleet up {at}; if that node will never come back, "
             f"levywalk fleet gone {at} NODE"

@@ -16,8 +16,17 @@ All this is off for a node whose start had no random number (`Start`), as in the
 
 from __future__ import annotations
 
-from levywalk.fleet.protocol.events import Event, Excused, Genesis, Got, Leaves, Revive, Start
-from levywalk.fleet.protocol.events import Silent, Turn
+from levywalk.fleet.protocol.events import (
+    Event,
+    Excused,
+    Genesis,
+    Got,
+    Leaves,
+    Revive,
+    Silent,
+    Start,
+    Turn,
+)
 from levywalk.fleet.protocol.messages import Greeting, Heartbeat, Prepare, Refused, Sighting
 from levywalk.fleet.protocol.node_state import NodeState
 from levywalk.fleet.protocol.starts import (

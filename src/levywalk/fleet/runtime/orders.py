@@ -12,7 +12,7 @@ from levywalk.fleet.protocol.events import Event, Genesis, Gone, Leaves, Revive
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.protocol.surviving import token_of
-from levywalk.fleet.runtime.node_status import describe, waits_for
+from levywalk.fleet.runtime.node_status import describe, waits_for, waits_to_act
 from levywalk.version import __version__
 
 if TYPE_CHECKING:
@@ -44,6 +44,11 @@ class Orders:
         return order(asked)
 
     def _ordered(self, event: Event) -> dict[str, Any]:
+        if self.process.node.fenced:
+            raise InvalidParameter(
+                f"node {self.process.file.id} is fenced: {self.process.node.fenced}; do: levywalk "
+                f"fleet rejoin DIR {self.process.file.id}"
+            )
         self.process.event(event)
         if self.process.out_of_order or self.process.failed:
             raise InvalidParameter(
@@ -115,8 +120,10 @@ class Orders:
 
     def status(self) -> dict[str, Any]:
         """Return the status of this node."""
-        disk = self.process.node.disk
-        waits = waits_for(disk, self._connected(), self.process.manifest.terms.renew_after)
+        node, disk = self.process.node, self.process.node.disk
+        waits = waits_to_act(node.fenced, node.awaited) or waits_for(
+            disk, self._connected(), self.process.manifest.terms.renew_after
+        )
         found = describe(disk)
         for u, link in self.process.transport.links.items():
             about = {"connected": link.open, "why": link.why}
@@ -134,6 +141,7 @@ class Orders:
             "silence": self.process.sightings.silence(),
             "patience": self.process.sightings.patience(self.process.manifest.terms.dead_after),
             "waits": self.process.out_of_order or waits,
+            "awaits": sorted(node.awaited),
             "counts": dict(self.process.counts),
         }
 
