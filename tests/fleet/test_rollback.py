@@ -85,6 +85,11 @@ def said(effects: list[Effect]) -> list[str]:
     return [effect.what for effect in effects if isinstance(effect, Notice)]
 
 
+def done(effects: list[Effect]) -> list[Effect]:
+    """What a node writes or sends."""
+    return [effect for effect in effects if isinstance(effect, Send | Persist)]
+
+
 def started(v: int = 2, disk=None, number: int = 1) -> Node:
     """A node after a start; its neighbours are v - 1 and v + 1."""
     node = FLEET.node(v, disk)
@@ -115,31 +120,46 @@ def guardian_with_old_disk() -> Node:
 def test_a_chain_tells_a_restart_from_a_fork_and_from_an_old_copy():
     chain = None
     for number in range(5):
-        chain = next_link(chain, b"%d" % number)
+        chain = next_link(chain, b"%d" % number, 20 * number)
     links = chain.links
-    now = Greeting(links[:LINK], 5, links, 100)
-    for count in range(1, 6):
+    origin = links[:LINK]
+    now = Greeting(origin, 5, links, 90)
+    for count, ended in zip(range(1, 6), (20, 40, 60, 80, 90), strict=True):
         link = links[(count - 1) * LINK : count * LINK]
-        assert disagreement(now, Sighting(links[:LINK], count, link, 100, False, b"")) == ""
-        assert "write 101" in disagreement(
-            now, Sighting(links[:LINK], count, link, 101, False, b"")
-        )
-        other = Sighting(links[:LINK], count, b"x" * LINK, 1, False, b"")
+        assert disagreement(now, Sighting(origin, count, link, ended, False, b"")) == ""
+        more = disagreement(now, Sighting(origin, count, link, ended + 1, False, b""))
+        assert f"write {ended + 1}, but its disk ended with write {ended}" in more
+        other = Sighting(origin, count, b"x" * LINK, 1, False, b"")
         assert "a copy of its disk was started" in disagreement(now, other)
-    ahead = Sighting(links[:LINK], 6, b"x" * LINK, 1, False, b"")
+    ahead = Sighting(origin, 6, b"x" * LINK, 1, False, b"")
     assert "start 6" in disagreement(now, ahead)
     assert disagreement(now, Sighting(*NOTHING, b"")) == ""
     assert disagreement(now, Sighting(b"y" * LINK, 9, b"x" * LINK, 900, False, b"")) == ""
-    assert disagreement(now, Sighting(b"y" * LINK, 9, b"x" * LINK, 900, True, b""))
+    assert disagreement(now, Sighting(b"y" * LINK, 9, b"x" * LINK, 900, True, b"")) == ""
+    newer = Sighting(b"y" * LINK, 9, b"x" * LINK, 900, True, links[-LINK:])
+    assert "newer state folder" in disagreement(now, newer)
+
+
+def test_the_writes_of_a_start_itself_do_not_hide_what_was_lost():
+    """Each start writes, so that soon the numbers are those of the lost writes."""
+    node = started()
+    lost = node.disk.starts.commits + 1
+    for number in range(2, 9):
+        node = started(disk=node.disk, number=number)
+    assert node.disk.starts.commits > lost
+    seen = Sighting(node.disk.starts.origin, 1, links_of(node)[:LINK], lost, False, b"")
+    node.receive(Got(1, seen), 0.0)
+    assert node.fenced
 
 
 def test_a_chain_is_bounded_and_its_old_part_is_believed():
     chain = None
     for number in range(KEPT_LINKS + 10):
-        chain = next_link(chain, b"%d" % number)
+        chain = next_link(chain, b"%d" % number, 5)
     assert len(chain.links) == LINK * KEPT_LINKS
     now = Greeting(b"o" * LINK, KEPT_LINKS + 10, chain.links, 5)
     assert disagreement(now, Sighting(b"o" * LINK, 10, b"x" * LINK, 5, False, b"")) == ""
+    assert disagreement(now, Sighting(b"o" * LINK, 10, b"x" * LINK, 6, False, b""))
     assert disagreement(now, Sighting(b"o" * LINK, 11, b"x" * LINK, 5, False, b""))
     assert disagreement(now, Sighting(b"o" * LINK, 11, chain.links[:LINK], 5, False, b"")) == ""
 
@@ -207,7 +227,7 @@ def test_a_guardian_with_an_old_disk_acts_on_nothing_before_all_have_answered():
     assert node.awaited == {1, 3}
     release = Got(1, Release(EPOCH, TOKEN.seq, 3, bytes(32)))
     assert not sent(node.receive(release, 1.0), Released)
-    assert node.receive(Silent(), 1.0) == []
+    assert not done(node.receive(Silent(), 1.0))
     node.receive(Got(1, answer(node)), 1.0)
     assert node.awaited == {3}
     assert not sent(node.receive(release, 1.0), Released)
@@ -238,7 +258,7 @@ def test_a_neighbour_that_has_seen_more_fences_for_good(answered_first):
     assert node.fenced.startswith(f"node 3 has seen its write {starts.commits + 5}, but")
     release = Got(1, Release(EPOCH, TOKEN.seq, 3, bytes(32)))
     for event in (release, Silent(), Turn(), Timer(), Gone(1), Genesis(FLEET.token), Reached(1)):
-        assert not [e for e in node.receive(event, 500.0) if isinstance(e, Send | Persist)]
+        assert not done(node.receive(event, 500.0))
     again = started(disk=node.disk, number=3)
     assert again.fenced
     assert not again.ungreeted
@@ -268,6 +288,19 @@ def test_a_holder_that_is_gone_is_replaced_once_all_others_have_answered():
     assert node.disk.guarded.register == RegisterValue.REGENERATED
 
 
+def test_what_the_operator_says_is_not_lost_if_the_waiting_node_crashes():
+    node = guardian_with_old_disk()
+    node.receive(Gone(1), 1.0)
+    back = Greeting(b"9" * LINK, 1, b"9" * LINK, 2)  # node 1 is back, without its disk
+    node.receive(Got(1, back), 1.0)
+    again = started(disk=node.disk, number=3)
+    assert again.awaited == {1, 3}
+    for u in (1, 3):
+        again.receive(Got(u, answer(again)), 1.0)
+    assert again.disk.guarded.register == RegisterValue.REGENERATED
+    assert not again.disk.starts.seen[1].owed
+
+
 def test_a_node_answers_at_once_also_while_it_waits_itself():
     node = guardian_with_old_disk()
     effects = node.receive(Got(1, Greeting(b"1" * LINK, 1, b"1" * LINK, 4)), 1.0)
@@ -285,7 +318,7 @@ def test_a_waiting_holder_says_that_it_lives_and_refuses_a_model_after_a_while()
     given_to(node, TOKEN, 1, 0)
     node = started(disk=node.disk, number=2)
     assert node.disk.held.status == HeldStatus.ACTIVE
-    assert node.receive(Turn(), 0.0) == []
+    assert not done(node.receive(Turn(), 0.0))
     effects = node.receive(Timer(), 1.0)
     assert sent(effects, Alive)
     assert sent(effects, Heartbeat)
@@ -310,9 +343,9 @@ def test_what_the_operator_asks_of_a_waiting_node_is_done_later():
 def test_messages_of_an_earlier_start_are_dropped_and_the_highest_write_is_stored():
     node = started()
     guard = Guard(TOKEN, FIRST)
-    assert node.receive(Got(1, guard, 1, 9), 0.0) == []  # it has not greeted yet
+    assert not done(node.receive(Got(1, guard, 1, 9), 0.0))  # it has not greeted yet
     node.receive(Got(1, Greeting(b"1" * LINK, 2, b"0" * LINK + b"1" * LINK, 5)), 0.0)
-    assert node.receive(Got(1, guard, 1, 9), 0.0) == []
+    assert not done(node.receive(Got(1, guard, 1, 9), 0.0))
     effects = node.receive(Got(1, guard, 2, 9), 0.0)
     assert sent(effects, Guarding)
     wrote = next(effect for effect in effects if isinstance(effect, Persist))
@@ -365,13 +398,15 @@ def test_starts_are_written_and_read():
     seen = {
         1: Seen(b"1" * LINK, 3, b"2" * LINK, 99, False, (b"3" * LINK, b"4" * LINK)),
         7: Seen(gone=True),
+        8: Seen(owed=True),
+        9: Seen(b"1" * LINK, 3, b"2" * LINK, 99, True, (), True),
     }
     for starts in (
         Starts(b"o" * LINK, 1, 0, "", {}),
         Starts(b"o" * LINK, 4, 1 << 40, "node 3 has seen more – ü", seen),
     ):
         assert decode_slot("starts", encode(starts)) == starts
-    chain = next_link(next_link(None, b"a"), b"b")
+    chain = next_link(next_link(None, b"a", 0), b"b", 7)
     assert decode_slot("chain", encode(chain)) == chain
     for bad in (Chain(b""), Chain(b"123")):
         with pytest.raises(Malformed, match="cannot have"):
@@ -438,11 +473,10 @@ def test_a_node_that_trusts_its_disk_makes_two_tokens():
 )
 def test_rollbacks_with_other_faults(seeds):
     kinds = {"rollback": 6, "crash": 4, "torn": 1, "cut": 2, "silent": 1, "wipe": 1, "die": 1}
-    done: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
     for seed in seeds:
-        outcome = play(draw(seed, kinds=kinds))
-        done += outcome.faults
-    assert done["rollback"] > len(seeds)
+        faults += play(draw(seed, kinds=kinds)).faults
+    assert faults["rollback"] > len(seeds)
 
 
 def virtual_ring(steps: int = 4000) -> VirtualFleet:

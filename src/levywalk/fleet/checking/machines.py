@@ -33,7 +33,7 @@ from levywalk.fleet.protocol.events import (
     Timer,
     Turn,
 )
-from levywalk.fleet.protocol.messages import Greeting, Sighting
+from levywalk.fleet.protocol.messages import Greeting, Message, Sighting
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.records import Disk
 from levywalk.fleet.protocol.terms import GuardianPolicy
@@ -174,7 +174,8 @@ class Machines:
         site.timer, site.turn, site.armed = 0, False, None
         site.node = self.make(self.fleet, v, replace(site.disk))
         self.receive(v, Start(self._drawn(v, site.life)))
-        if site.rolled_back and site.node is not None and not site.node.awaited:
+        acts = site.node is not None and not (site.node.awaited or site.node.fenced)
+        if site.rolled_back and acts:
             site.rolled_back = False  # it acts at once: it has no neighbour left to ask
             self.invariants.rollback_is_unseen(v)
         if v == self.fleet.start and not self.invariants.started:
@@ -252,10 +253,19 @@ class Machines:
             if rng.random() < 0.02:
                 delay *= 10.0  # sometimes a message arrives much later than others
             got = Got(v, *effect[1:])
-            self._at(self.time + delay, self._deliver, to, got, self.sites[to].disks_lost)
+            disks = self._disks(v, to, effect.message)
+            self._at(self.time + delay, self._deliver, to, got, disks)
 
-    def _deliver(self, to: int, got: Got, disks_lost: int) -> None:
-        if self.sites[to].disks_lost == disks_lost and not self.blocked[got.sender, to]:
+    def _disks(self, v: int, to: int, message: Message) -> tuple[int, int]:
+        """Return the disks that a message is bound to: the receiver's, and for a greeting, with
+        which a connection begins, also the sender's.
+        """
+        greets = isinstance(message, Greeting | Sighting)
+        return self.sites[to].disks_lost, self.sites[v].disks_lost if greets else 0
+
+    def _deliver(self, to: int, got: Got, disks: tuple[int, int]) -> None:
+        same = self._disks(got.sender, to, got.message) == disks
+        if same and not self.blocked[got.sender, to]:
             self.receive(to, got)
 
     def _set_timer(self, v: int, effect: SetTimer) -> None:
@@ -311,7 +321,7 @@ class Machines:
     def _fall(self, v: int, fault: ScheduledFault) -> None:
         """Stop a node: for a while, for ever, or without its disk."""
         kind = fault.kind
-        if kind in ("die", "wipe") and not self.invariants.whole:
+        if kind in ("die", "wipe") and not self.may_lose_a_disk:
             kind = "crash"  # the promise is for one permanent death at a time
         self.stop(v, kind)
         if kind == "die":
@@ -351,6 +361,13 @@ class Machines:
             self.stop(v, "rejoins")
             self._wipe(v)
             self._start(v)
+
+    @property
+    def may_lose_a_disk(self) -> bool:
+        """Whether the promises allow that a disk is lost or rolled back: holder and guardian have
+        copies since the last time, and no node waits to hear whether its own disk is an old one.
+        """
+        return self.invariants.whole and not self.invariants.doubtful
 
     def _say_gone(self, gone: int) -> None:
         """Tell every node that one will never come back.

@@ -127,7 +127,7 @@ class World(Machines):
         if site.node is None:
             return
         self.stop(v, fault.kind)
-        if self.invariants.whole and not self.invariants.misled and not site.rolled_back:
+        if self.may_lose_a_disk and not self.invariants.misled:
             self.roll_back(v, int(fault.amount))
         self._at(self.time + fault.lasts, self._start, v)
 

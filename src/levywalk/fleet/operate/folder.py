@@ -216,7 +216,7 @@ class FleetFolder:
                     f"the walk starts at node {start}, which is not in this folder: run levywalk "
                     "fleet begin there"
                 )
-            if not silent and not down:
+            if not silent and not down and not any(one.about.get("awaits") for one in views):
                 control.ask(self.files[start].state, "begin")
                 self._mark()
                 return True

@@ -176,7 +176,7 @@ class Greeting(NamedTuple):
 
     origin: bytes  # the link of the first start
     count: int
-    links: bytes  # the links of the last starts, 8 bytes each; the last one is of the present start
+    links: bytes  # the links of the last starts; the last one is of the present start
     commits: int
 
 

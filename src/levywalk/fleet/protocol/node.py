@@ -151,6 +151,7 @@ class Node(HandOff):
 
     def _resume(self, now: float) -> None:
         self._go_on(now)
+        self._settle_debts(now)
         later, self.postponed = self.postponed, []
         for event in later:
             self._events[type(event)](event, now)
@@ -267,26 +268,24 @@ class Node(HandOff):
         """
         if event.for_good:
             self._declared_gone(event.node, now)
-        if self.awaited:
-            if event.for_good:
-                self.postponed.append(event)
-            return
-        self.heard[event.node] = float("-inf")
-        edge = self.disk.edges.get(event.node)
+        elif not self.awaited:
+            self._go_on_without(event.node, now)
+
+    def _go_on_without(self, node: int, now: float) -> None:
+        self.heard[node] = float("-inf")
+        edge = self.disk.edges.get(node)
         if edge is not None and (
             edge.up or edge.degree > 1
         ):  # if it comes back, it may have fewer edges
-            self._set_edge(
-                event.node, edge._replace(version=edge.version + edge.up, up=False, degree=1)
-            )
+            self._set_edge(node, edge._replace(version=edge.version + edge.up, up=False, degree=1))
         held, guarded = self.disk.held, self.disk.guarded
-        if held is not None and held.status == HeldStatus.PREPARED and held.giver == event.node:
+        if held is not None and held.status == HeldStatus.PREPARED and held.giver == node:
             self._put(
                 "held", held._replace(giver=NOBODY)
             )  # once activated, the token will need another guardian
-        if held is not None and held.status != HeldStatus.PREPARED and held.guardian == event.node:
+        if held is not None and held.status != HeldStatus.PREPARED and held.guardian == node:
             self._without_guardian(held, now)
-        elif guarded is not None and guarded.holder == event.node:
+        elif guarded is not None and guarded.holder == node:
             if isinstance(
                 guarded.register, Certificate
             ):  # forward the certificate from now on, also after a crash

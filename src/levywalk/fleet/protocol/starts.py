@@ -3,8 +3,8 @@
 A state folder that was restored from a backup, or copied to a second machine, does not contain the
 later promises of its node. It cannot tell that by itself. Its neighbours can: each start of a node
 draws a random number and hashes it together with the link of the start before; each write of the
-node has a number; and a neighbour remembers the last start and the highest number that it has seen.
-`disagreement` compares the two.
+node has a number, which its next start keeps in its link; and a neighbour remembers the last start
+and the highest number that it has seen. `disagreement` compares the two.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from levywalk.fleet.protocol.messages import Greeting, Sighting
 
-LINK = 8  # bytes of a link
+_HASH = 8  # bytes of a hash
+LINK = 16  # bytes of a link: the hash, and the number of the last write before the start
 KEPT_LINKS = 64  # links of so many starts are kept
 _PAST = 8  # earlier state folders of one neighbour that are remembered
 
@@ -34,6 +35,7 @@ class Seen(NamedTuple):
     commits: int = 0  # the highest number of a write
     gone: bool = False  # whether it was declared gone, and has not come back since
     past: tuple[bytes, ...] = ()  # origins of earlier state folders
+    owed: bool = False  # whether it was declared gone, and that was not acted on yet
 
     def after(self, greeting: Greeting) -> Seen:
         """Return what is known after a greeting that does not contradict what was known."""
@@ -45,7 +47,7 @@ class Seen(NamedTuple):
         past = (*self.past, self.origin)[-_PAST:] if self.origin else self.past
         return Seen(
             *(greeting.origin, greeting.count, greeting.links[-LINK:], greeting.commits, False),
-            past,
+            *(past, self.owed),
         )
 
     def told(self, greeting: Greeting) -> Sighting:
@@ -69,18 +71,19 @@ class Starts(NamedTuple):
     seen: dict[int, Seen]
 
 
-def next_link(chain: Chain | None, draw: bytes) -> Chain:
-    """Return the chain with the link of one more start.
+def next_link(chain: Chain | None, draw: bytes, commits: int) -> Chain:
+    """Return the chain with the link of one more start, of a disk that ends with that write.
 
     Examples
     --------
-    >>> once = next_link(None, b"random")
-    >>> again = next_link(once, b"another")
+    >>> once = next_link(None, b"random", 0)
+    >>> again = next_link(once, b"another", 640)
     >>> again.links.startswith(once.links), len(again.links)
-    (True, 16)
+    (True, 32)
     """
     links = b"" if chain is None else chain.links
-    link = hashlib.blake2b(links[-LINK:] + draw, digest_size=LINK).digest()
+    hashed = hashlib.blake2b(links[-LINK:] + draw, digest_size=_HASH).digest()
+    link = hashed + commits.to_bytes(LINK - _HASH, "big")
     return Chain((links + link)[-KEPT_LINKS * LINK :])
 
 
@@ -89,7 +92,7 @@ def possible(greeting: Greeting) -> bool:
 
     Examples
     --------
-    >>> possible(Greeting(bytes(8), 1, bytes(8), 0)), possible(Greeting(b"", 1, bytes(8), 0))
+    >>> possible(Greeting(bytes(16), 1, bytes(16), 0)), possible(Greeting(b"", 1, bytes(16), 0))
     (True, False)
     """
     links = len(greeting.links)
@@ -103,18 +106,18 @@ def disagreement(greeting: Greeting, seen: Sighting) -> str:
 
     Examples
     --------
-    >>> links = next_link(next_link(None, b"random"), b"another").links
-    >>> now = Greeting(links[:LINK], 2, links, 640)
+    >>> links = next_link(next_link(None, b"random", 0), b"another", 640).links
+    >>> now = Greeting(links[:LINK], 2, links, 641)
     >>> disagreement(now, Sighting(links[:LINK], 1, links[:LINK], 640, False, b""))
     ''
     >>> disagreement(now, Sighting(links[:LINK], 1, links[:LINK], 812, False, b""))
-    'has seen its write 812, but its disk ends with write 640: the disk is an old copy'
-    >>> disagreement(now, Sighting(links[:LINK], 2, b"another.", 600, False, b""))
+    'has seen its write 812, but its disk ended with write 640: the disk is an old copy'
+    >>> disagreement(now, Sighting(links[:LINK], 2, b"another", 600, False, b""))
     'has seen another start 2 of it: a copy of its disk was started, too'
     """
     if not seen.count:
         return ""
-    if seen.replaced:
+    if seen.replaced and seen.answers == greeting.links[-LINK:]:
         return "knows a newer state folder of it: the disk is an old copy"
     if seen.origin != greeting.origin:
         return ""
@@ -123,14 +126,16 @@ def disagreement(greeting: Greeting, seen: Sighting) -> str:
             f"has seen its start {seen.count}, but its disk counts {greeting.count}: the disk is "
             "an old copy, or a copy of it runs, too"
         )
-    back = (greeting.count - seen.count + 1) * LINK
-    if back <= len(greeting.links):
-        at = len(greeting.links) - back
-        if greeting.links[at : at + LINK] != seen.link:
-            return f"has seen another start {seen.count} of it: a copy of its disk was started, too"
-    if seen.commits > greeting.commits:
+    at = len(greeting.links) - (greeting.count - seen.count + 1) * LINK
+    if at >= 0 and greeting.links[at : at + LINK] != seen.link:
+        return f"has seen another start {seen.count} of it: a copy of its disk was started, too"
+    ended = greeting.commits
+    if seen.count < greeting.count:  # what the disk held when the next start began
+        after = max(0, at + LINK)
+        ended = int.from_bytes(greeting.links[after + _HASH : after + LINK], "big")
+    if seen.commits > ended:
         return (
-            f"has seen its write {seen.commits}, but its disk ends with write "
-            f"{greeting.commits}: the disk is an old copy"
+            f"has seen its write {seen.commits}, but its disk ended with write {ended}: the disk "
+            "is an old copy"
         )
     return ""

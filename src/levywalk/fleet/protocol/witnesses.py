@@ -97,7 +97,7 @@ class Witnesses(NodeState):
         if not draw:
             return
         starts = self.disk.starts
-        chain = next_link(self.disk.chain, draw)
+        chain = next_link(self.disk.chain, draw, 0 if starts is None else starts.commits)
         self._put("chain", chain)
         if starts is None:  # a new disk, without promises
             self._put("starts", Starts(chain.links[-LINK:], 1, 0, "", {}))
@@ -211,9 +211,25 @@ class Witnesses(NodeState):
             self._changed["starts"] = self.disk.starts
 
     def _declared_gone(self, node: int, now: float) -> None:
-        """The operator says that a neighbour will never come back: its answer is not awaited."""
-        if self.disk.starts is not None and node in self.disk.edges:
-            seen = self.sightings.get(node, Seen())
-            if not seen.gone:
-                self._see_neighbour(node, seen._replace(gone=True))
-            self._answered(node, now)
+        """The operator says that a neighbour will never come back: its answer is not awaited, and
+        the node goes on without it, as soon as it may act.
+        """
+        if self.disk.starts is None or node not in self.disk.edges:
+            self._go_on_without(node, now)
+            return
+        seen = self.sightings.get(node, Seen())
+        self._see_neighbour(node, seen._replace(gone=True, owed=True))
+        self._answered(node, now)
+        if not self.awaited:
+            self._settle_debts(now)
+
+    def _settle_debts(self, now: float) -> None:
+        """Go on without the neighbours of which the operator has said so."""
+        for node, seen in list(self.sightings.items()):
+            if seen.owed:
+                self._see_neighbour(node, seen._replace(owed=False))
+                self._go_on_without(node, now)
+
+    def _go_on_without(self, node: int, now: float) -> None:
+        """Replace a node that is gone in what it held and guarded."""
+        raise NotImplementedError

@@ -49,6 +49,12 @@ class Orders:
                 f"node {self.process.file.id} is fenced: {self.process.node.fenced}; do: levywalk "
                 f"fleet rejoin DIR {self.process.file.id}"
             )
+        if self.process.node.awaited and not isinstance(event, Gone):
+            why = waits_to_act("", self.process.node.awaited)
+            raise InvalidParameter(
+                f"node {self.process.file.id} {why} Start those nodes, or say that they are gone "
+                "(levywalk fleet gone), and try again"
+            )
         self.process.event(event)
         if self.process.out_of_order or self.process.failed:
             raise InvalidParameter(

@@ -13,7 +13,7 @@ from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.storage.field_kinds import BytesField, FieldReader, FieldWriter
 
 _OWN = struct.Struct(f"<{LINK}sqqI")  # origin, starts, writes, number of neighbours
-_SEEN = struct.Struct(f"<q{LINK}sq{LINK}sqBB")  # node; what was seen; how many earlier folders
+_SEEN = struct.Struct(f"<q{LINK}sq{LINK}sqBB")  # node; what was seen; flags; earlier folders
 _NOTHING = bytes(LINK)
 _MOST_WHY = 400  # bytes of the reason why a node is fenced
 _WHY = BytesField(_MOST_WHY)
@@ -28,8 +28,9 @@ class StartsField:
         try:
             parts.append(_OWN.pack(value.origin, value.count, value.commits, len(value.seen)))
             for node in sorted(value.seen):
-                origin, count, link, commits, gone, past = value.seen[node]
-                parts.append(_SEEN.pack(node, origin, count, link, commits, gone, len(past)))
+                origin, count, link, commits, gone, past, owed = value.seen[node]
+                flags = gone + 2 * owed
+                parts.append(_SEEN.pack(node, origin, count, link, commits, flags, len(past)))
                 parts += past
         except struct.error as error:
             raise Malformed(f"starts that cannot be written ({error}): {value!r}") from None
@@ -43,14 +44,14 @@ class StartsField:
         seen: dict[int, Seen] = {}
         last = -math.inf
         for _ in range(many):  # each takes bytes, so a false count soon comes to their end
-            node, first, starts, link, writes, gone, past = source.numbers(_SEEN)
-            if node <= last or starts < 0 or writes < 0 or gone > 1:
+            node, first, starts, link, writes, flags, past = source.numbers(_SEEN)
+            if node <= last or starts < 0 or writes < 0 or flags > 3:
                 raise Malformed(f"what was seen of node {node} is not possible")
             if (starts == 0) != (first == _NOTHING) or (starts == 0 and link != _NOTHING):
                 raise Malformed(f"what was seen of node {node} contradicts itself")
             before = tuple(source.take(LINK) for _ in range(past))
             known = (first, starts, link) if starts else (b"", 0, b"")
-            seen[node] = Seen(*known, writes, bool(gone), before)
+            seen[node] = Seen(*known, writes, bool(flags & 1), before, bool(flags & 2))
             last = node
         try:
             why = _WHY.read(source).decode()
