@@ -30,6 +30,7 @@ from levywalk.fleet.protocol.records import (
     Own,
     RegisterValue,
 )
+from levywalk.fleet.protocol.starts import LINK, Chain, Seen, Starts
 from levywalk.fleet.protocol.tensors import CHUNK, HEADER, INLINE, Incoming, Malformed, Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.storage import codec
@@ -52,6 +53,11 @@ tokens = st.builds(
 certificates = st.builds(Certificate, ints, epochs, ints, ints, digests, st.binary(max_size=64))
 edges = st.builds(Edge, counts, st.booleans(), counts, scores, st.booleans())
 statuses = st.sampled_from(HeldStatus)
+links = st.binary(min_size=LINK, max_size=LINK).map(lambda link: b"\x01" + link[1:])
+past = st.lists(links, max_size=8).map(tuple)
+sightings = st.builds(
+    Seen, links, st.integers(1, 2**63 - 1), links, counts, st.booleans(), past, st.booleans()
+) | st.builds(Seen, gone=st.booleans(), owed=st.booleans())
 slots: dict[str, st.SearchStrategy[Any]] = {
     "known": st.builds(Known, epochs, counts),
     "own": st.builds(Own, counts, counts, st.booleans()),
@@ -66,6 +72,16 @@ slots: dict[str, st.SearchStrategy[Any]] = {
         st.none() | certificates,
     ),
     "final": st.none() | tokens,
+    "starts": st.none()
+    | st.builds(
+        Starts,
+        links,
+        st.integers(1, 2**63 - 1),
+        counts,
+        st.text(max_size=80),
+        st.dictionaries(ints, sightings, max_size=4),
+    ),
+    "chain": st.none() | st.builds(Chain, st.lists(links, min_size=1, max_size=5).map(b"".join)),
 }
 lines: st.SearchStrategy[Any] = st.one_of(
     st.builds(Visit, epochs, counts, counts, counts, counts, ints, ints, st.none() | floats),
@@ -205,10 +221,14 @@ def test_the_format_is_what_it_was() -> None:
             Began(FIRST, FIRST, 3),
         ),
     ]
-    measured = Measured(FIRST, 1, (0.5, math.nan))  # a kind that was added later
-    assert {type(value) for value in values} | {Measured} == set(codec._NUMBERS)
+    measured = Measured(FIRST, 1, (0.5, math.nan))
+    seen = {3: Seen(b"a" * LINK, 2, b"b" * LINK, 9, True, (b"c" * LINK,), True), 5: Seen()}
+    starts = (Starts(b"o" * LINK, 4, 77, "why", seen), Chain(b"l" * 3 * LINK))
+    later = {Measured, Starts, Chain}  # kinds that were added later
+    assert {type(value) for value in values} | later == set(codec._NUMBERS)
     assert hashlib.sha256(b"".join(map(encode, values))).hexdigest()[:16] == "8d50b32a9309934d"
     assert hashlib.sha256(encode(measured)).hexdigest()[:16] == "7d634289caf25fc7"
+    assert hashlib.sha256(b"".join(map(encode, starts))).hexdigest()[:16] == ""
 
 
 # What no node could have written

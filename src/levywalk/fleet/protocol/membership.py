@@ -88,6 +88,7 @@ class Membership(Witnesses):
         self.acknowledged.clear()
         self._put("own", own._replace(pending=max(own.degree, own.pending) + 1))
         self._set_edge(event.node, Edge(0, False, 1, self.site.scores, joined=False))
+        self._greet_newcomer(event.node)
         self._beat(event.node, now)
 
     def _leaves(self, event: Leaves, now: float) -> None:

@@ -165,9 +165,7 @@ class Node(HandOff):
         """
         if event.node in self.disk.edges:
             self.heard[event.node] = now
-            if self.disk.starts is not None:
-                self.ungreeted.add(event.node)
-                self._send(event.node, self._standing())
+            self._greet_newcomer(event.node)
             self._beat(event.node, now)
             self._go_on(now)
 

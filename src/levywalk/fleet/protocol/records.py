@@ -98,11 +98,11 @@ class Disk:
     held: Held | None = None
     guarded: Guarded | None = None
     final: Token | None = None
+    starts: Starts | None = None  # None before the first start that drew a random number
+    chain: Chain | None = None
     memory: dict[str, AnyArray] | None = (
         None  # what the node remembers for walk and update; None if nothing
     )
-    starts: Starts | None = None  # None before the first start that drew a random number
-    chain: Chain | None = None
 
 
 class Archived(NamedTuple):

@@ -114,6 +114,12 @@ class Witnesses(NodeState):
         for u in sorted(self.ungreeted):
             self._send(u, self._standing())
 
+    def _greet_newcomer(self, node: int) -> None:
+        """Greet one neighbour, which may have forgotten this node or never seen it."""
+        if self.disk.starts is not None:
+            self.ungreeted.add(node)
+            self._send(node, self._standing())
+
     def _standing(self) -> Greeting:
         """Return the greeting of this node, as of its last write."""
         if self._changed:
