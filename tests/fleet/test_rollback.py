@@ -59,6 +59,7 @@ from levywalk.fleet.protocol.starts import (
     disagreement,
     next_link,
     possible,
+    start_name,
 )
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.protocol.token import FIRST
@@ -343,18 +344,19 @@ def test_what_the_operator_asks_of_a_waiting_node_is_done_later():
 def test_messages_of_an_earlier_start_are_dropped_and_the_highest_write_is_stored():
     node = started()
     guard = Guard(TOKEN, FIRST)
-    assert not done(node.receive(Got(1, guard, 1, 9), 0.0))  # it has not greeted yet
+    old, new = start_name(b"0" * LINK), start_name(b"1" * LINK)
+    assert not done(node.receive(Got(1, guard, new, 9), 0.0))  # it has not greeted yet
     node.receive(Got(1, Greeting(b"1" * LINK, 2, b"0" * LINK + b"1" * LINK, 5)), 0.0)
-    assert not done(node.receive(Got(1, guard, 1, 9), 0.0))
-    effects = node.receive(Got(1, guard, 2, 9), 0.0)
+    assert not done(node.receive(Got(1, guard, old, 9), 0.0))
+    effects = node.receive(Got(1, guard, new, 9), 0.0)
     assert sent(effects, Guarding)
     wrote = next(effect for effect in effects if isinstance(effect, Persist))
     assert wrote.slots["starts"].seen[1].commits == 9  # in the transaction that owes to it
-    node.receive(Got(1, Alive(EPOCH, TOKEN.seq), 2, 12), 0.0)
+    node.receive(Got(1, Alive(EPOCH, TOKEN.seq), new, 12), 0.0)
     assert node.disk.starts.seen[1].commits == 9  # nothing owes to it
     assert node.sightings[1].commits == 12
     word = Certificate(1, EPOCH, TOKEN.seq, 5, bytes(32), b"")
-    effects = node.receive(Got(1, Certified(word), 2, 13), 0.0)
+    effects = node.receive(Got(1, Certified(word), new, 13), 0.0)
     kinds = [type(effect) for effect in effects]
     assert kinds.index(Persist) < kinds.index(Send)  # what is forwarded owes to it
     assert node.disk.starts.seen[1].commits == 13
@@ -371,7 +373,7 @@ def test_writes_are_numbered_and_messages_name_the_write_that_they_need():
         if isinstance(effect, Persist):
             written += 1
         elif isinstance(effect, Send):
-            assert (effect.start, effect.commit) == (1, written)
+            assert (effect.start, effect.commit) == (start_name(links_of(node)), written)
     waiting = guardian_with_old_disk()
     beats = [e for e in waiting.receive(Timer(), 1.0) if isinstance(e, Send)]
     assert {effect.commit for effect in beats} == {0}  # it may be a copy that does not count

@@ -21,7 +21,7 @@ class Send(NamedTuple):
 
     to: int
     message: Message
-    start: int = 0  # the sender's start …
+    start: int = 0  # the name of the sender's start …
     commit: int = 0  # … and the number of the write that the message depends on; 0: not told
 
 

@@ -11,7 +11,7 @@ from levywalk.fleet.protocol.events import Effect, Event, Notice, Persist, Send
 from levywalk.fleet.protocol.messages import Certificate, Message
 from levywalk.fleet.protocol.node_step import Neighbour, NodeSite, PublishedWalk
 from levywalk.fleet.protocol.records import Disk, Held, HeldStatus, Line
-from levywalk.fleet.protocol.starts import Seen
+from levywalk.fleet.protocol.starts import Seen, start_name
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.protocol.token import Token
 
@@ -79,6 +79,7 @@ class NodeState:
         self.ungreeted: set[int] = set()  # neighbours that have not answered the greeting
         self.postponed: list[Event] = []  # what the operator asked for while answers are awaited
         self.started_at = 0.0
+        self.start_name = 0 if disk.chain is None else start_name(disk.chain.links)
         self.out: list[Effect] = []
         self._changed: dict[str, object] = {}
         self._lines: list[Line] = []
@@ -110,7 +111,7 @@ class NodeState:
             self.out.append(Send(to, message))
         else:
             commit = 0 if self.awaited else starts.commits
-            self.out.append(Send(to, message, starts.count, commit))
+            self.out.append(Send(to, message, self.start_name, commit))
 
     def _record(self, what: str, **about: object) -> None:
         self.out.append(Notice(what, about))

@@ -87,6 +87,17 @@ def next_link(chain: Chain | None, draw: bytes, commits: int) -> Chain:
     return Chain((links + link)[-KEPT_LINKS * LINK :])
 
 
+def start_name(links: bytes) -> int:
+    """Return the number that names the last start of a chain in every message.
+
+    Examples
+    --------
+    >>> start_name(b""), start_name(bytes(15) + b"\x01" + bytes([0] * 7 + [6]) + bytes(8))
+    (0, 3)
+    """
+    return int.from_bytes(links[-LINK : _HASH - LINK], "big") >> 1  # below 2**63
+
+
 def possible(greeting: Greeting) -> bool:
     """Return whether a greeting has the right sizes.
 

@@ -36,6 +36,7 @@ from levywalk.fleet.protocol.starts import (
     disagreement,
     next_link,
     possible,
+    start_name,
 )
 
 _LATER = (Genesis, Revive, Leaves)  # what the operator asks of a node that waits is done later
@@ -75,7 +76,7 @@ class Witnesses(NodeState):
             return True
         if event.start and self.disk.starts is not None:
             seen = self.sightings.get(sender)
-            if seen is None or seen.count != event.start:
+            if seen is None or start_name(seen.link) != event.start:
                 return False  # of an earlier start, or of one that has not greeted yet
             if event.commit > seen.commits:
                 self.sightings[sender] = seen._replace(commits=event.commit)
@@ -99,6 +100,7 @@ class Witnesses(NodeState):
         starts = self.disk.starts
         chain = next_link(self.disk.chain, draw, 0 if starts is None else starts.commits)
         self._put("chain", chain)
+        self.start_name = start_name(chain.links)
         if starts is None:  # a new disk, without promises
             self._put("starts", Starts(chain.links[-LINK:], 1, 0, "", {}))
         else:
