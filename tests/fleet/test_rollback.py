@@ -170,7 +170,7 @@ def test_a_neighbour_remembers_earlier_folders():
     seen = Seen().after(Greeting(first, 1, first, 7)).after(Greeting(second, 1, second, 3))
     assert (seen.origin, seen.commits, seen.past) == (second, 3, (first,))
     assert seen.told(Greeting(first, 2, first + b"3" * LINK, 9)).replaced
-    assert seen.told(Greeting(b"4" * LINK, 1, b"4" * LINK, 0)).count == 0  # a new one
+    assert seen.told(Greeting(b"4" * LINK, 1, b"4" * LINK, 0)).number == 0  # a new one
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_the_first_start_needs_no_answer_and_greets():
     assert isinstance(effects[0], Persist)  # before it is said
     greetings = sent(effects, Greeting)
     assert len(greetings) == 2
-    assert (greetings[0].count, greetings[0].commits) == (1, node.disk.starts.commits)
+    assert (greetings[0].number, greetings[0].commits) == (1, node.disk.starts.commits)
 
 
 def test_two_starts_from_one_disk_are_a_fork():
@@ -306,12 +306,12 @@ def test_a_node_answers_at_once_also_while_it_waits_itself():
     node = guardian_with_old_disk()
     effects = node.receive(Got(1, Greeting(b"1" * LINK, 1, b"1" * LINK, 4)), 1.0)
     (told,) = sent(effects, Sighting)
-    assert told.count == 0
+    assert told.number == 0
     assert node.disk.starts.seen[1].commits == 4
     kinds = [type(effect) for effect in effects]
     assert kinds.index(Persist) < kinds.index(Send)  # what it says it has seen is on the disk
     (told,) = sent(node.receive(Got(1, Greeting(b"1" * LINK, 1, b"1" * LINK, 4)), 1.0), Sighting)
-    assert (told.count, told.commits, told.answers) == (1, 4, b"1" * LINK)
+    assert (told.number, told.commits, told.answers) == (1, 4, b"1" * LINK)
 
 
 def test_a_waiting_holder_says_that_it_lives_and_refuses_a_model_after_a_while():
@@ -460,18 +460,17 @@ def test_a_restored_backup_in_the_middle_of_a_walk(role, writes):
 def test_a_node_that_trusts_its_disk_makes_two_tokens():
     """What happens without the answers of neighbours; it is what the tests above would miss."""
     broken: Counter[str] = Counter()
-    for seed in range(60):
-        schedule = draw(seed, kinds={"rollback": 1}, loss=0.0, policy="wait")
+    for seed in range(30):
+        world = World(draw(seed, kinds={"rollback": 1}, loss=0.0), made_of(TrustsItsDisk))
         try:
-            play(schedule, made_of(TrustsItsDisk))
+            world.run(world.schedule.until)
         except Violation as why:
             broken[str(why).split(":")[0]] += 1
-    assert broken["I1"] or broken["I4"]
-    assert broken.total() > 20
+    assert broken["I1"] >= 3, broken
 
 
 @pytest.mark.parametrize(
-    "seeds", mostly_more([range(25), range(25, 300)], lambda seeds: 0 in seeds), ids=str
+    "seeds", mostly_more([range(12), range(12, 300)], lambda seeds: 0 in seeds), ids=str
 )
 def test_rollbacks_with_other_faults(seeds):
     kinds = {"rollback": 6, "crash": 4, "torn": 1, "cut": 2, "silent": 1, "wipe": 1, "die": 1}
@@ -481,7 +480,7 @@ def test_rollbacks_with_other_faults(seeds):
     assert faults["rollback"] > len(seeds)
 
 
-def virtual_ring(steps: int = 4000) -> VirtualFleet:
+def virtual_ring(steps: int = 800) -> VirtualFleet:
     fleet = FLEET.of(
         lw.ring(6),
         lw.homogeneous(6),
@@ -496,8 +495,8 @@ def virtual_ring(steps: int = 4000) -> VirtualFleet:
 def test_a_restart_of_the_whole_fleet_does_not_block():
     virtual = virtual_ring()
     for v in range(6):
-        virtual.at(2.0, PlannedFault("kill", v))
-        virtual.at(3.0 + 0.1 * v, PlannedFault("restart", v))
+        virtual.at(1.0, PlannedFault("kill", v))
+        virtual.at(2.0 + 0.1 * v, PlannedFault("restart", v))
     assert virtual.run()
     assert Counter(told.what for told in virtual.told)["confirmed"] == 6
     assert virtual.final.epoch.counter == 0
@@ -505,23 +504,23 @@ def test_a_restart_of_the_whole_fleet_does_not_block():
 
 def test_a_virtual_node_that_is_rolled_back_is_fenced_and_rejoins():
     virtual = virtual_ring()
-    virtual.at(1.0, PlannedFault("back up", 2))
-    virtual.at(3.0, PlannedFault("roll back", 2))
-    virtual.at(8.0, PlannedFault("rejoin", 2))
-    virtual.run(until=7.0)
+    virtual.at(0.2, PlannedFault("back up", 2))
+    virtual.at(1.0, PlannedFault("roll back", 2))
+    virtual.at(2.0, PlannedFault("rejoin", 2))
+    virtual.run(until=1.5)
     assert "has seen its write" in virtual.node(2).fenced
     assert virtual.run()
     assert not virtual.node(2).fenced
 
 
 def test_a_guardian_that_restarts_beside_a_dead_node_waits_until_it_is_gone():
-    virtual = virtual_ring(20_000)
-    virtual.run(until=2.0)
+    virtual = virtual_ring()
+    virtual.run(until=1.0)
     guardian, holder = virtual.whose("guardian"), virtual.whose("holder")
-    virtual.at(2.0, PlannedFault("kill", holder))
-    virtual.at(2.1, PlannedFault("kill", guardian))
-    virtual.at(3.0, PlannedFault("restart", guardian))
-    assert not virtual.run(patience=300.0)
+    virtual.at(1.0, PlannedFault("kill", holder))
+    virtual.at(1.1, PlannedFault("kill", guardian))
+    virtual.at(2.0, PlannedFault("restart", guardian))
+    assert not virtual.run()
     assert virtual.node(guardian).awaited == {holder}
     virtual.at(virtual.now, PlannedFault("gone", holder))
     assert virtual.run()

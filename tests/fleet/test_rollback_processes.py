@@ -98,7 +98,7 @@ def test_a_restart_of_the_whole_fleet_does_not_block(live: RunningFleet) -> None
 
 def test_a_guardian_that_restarts_beside_a_dead_node_waits_and_says_so(live: RunningFleet) -> None:
     guardian = live.catch("guardian", PATIENCE)
-    held, guarded = live._disk(guardian)
+    _, guarded = live._disk(guardian)
     assert guarded is not None
     holder = guarded.holder
     live.kill(holder)

@@ -175,16 +175,16 @@ class Greeting(NamedTuple):
     """The starts of the sender from its present disk, and the number of its last write."""
 
     origin: bytes  # the link of the first start
-    count: int
+    number: int
     links: bytes  # the links of the last starts; the last one is of the present start
     commits: int
 
 
 class Sighting(NamedTuple):
-    """What the sender has last seen of the receiver; a count of 0 is nothing."""
+    """What the sender has last seen of the receiver; a number of 0 is nothing."""
 
     origin: bytes
-    count: int
+    number: int
     link: bytes  # of that start
     commits: int  # the highest number of a write
     replaced: bool  # whether the greeting came from an earlier disk than the last one seen

@@ -30,7 +30,7 @@ class Seen(NamedTuple):
     """What a node has last seen of a neighbour."""
 
     origin: bytes = b""  # the link of the first start from that state folder
-    count: int = 0  # starts from it
+    number: int = 0  # starts from it
     link: bytes = b""  # the link of the last one
     commits: int = 0  # the highest number of a write
     gone: bool = False  # whether it was declared gone, and has not come back since
@@ -42,11 +42,11 @@ class Seen(NamedTuple):
         if greeting.origin == self.origin:
             commits = max(self.commits, greeting.commits)
             return self._replace(
-                count=greeting.count, link=greeting.links[-LINK:], commits=commits, gone=False
+                number=greeting.number, link=greeting.links[-LINK:], commits=commits, gone=False
             )
         past = (*self.past, self.origin)[-_PAST:] if self.origin else self.past
         return Seen(
-            *(greeting.origin, greeting.count, greeting.links[-LINK:], greeting.commits, False),
+            *(greeting.origin, greeting.number, greeting.links[-LINK:], greeting.commits, False),
             *(past, self.owed),
         )
 
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
         if greeting.origin not in (self.origin, *self.past):
             return Sighting(b"", 0, b"", 0, False, greeting.links[-LINK:])
         return Sighting(
-            *(self.origin, self.count, self.link, self.commits),
+            *(self.origin, self.number, self.link, self.commits),
             greeting.origin != self.origin,
             greeting.links[-LINK:],
         )
@@ -65,7 +65,7 @@ class Starts(NamedTuple):
     """A node's own starts, and what it has seen of its neighbours'."""
 
     origin: bytes
-    count: int
+    number: int
     commits: int  # the number of its last write
     fenced: str  # why it must not take part any more; empty if it may
     seen: dict[int, Seen]
@@ -92,7 +92,7 @@ def start_name(links: bytes) -> int:
 
     Examples
     --------
-    >>> start_name(b""), start_name(bytes(15) + b"\x01" + bytes([0] * 7 + [6]) + bytes(8))
+    >>> start_name(b""), start_name(bytes([0] * 7 + [6]) + bytes(8))
     (0, 3)
     """
     return int.from_bytes(links[-LINK : _HASH - LINK], "big") >> 1  # below 2**63
@@ -107,8 +107,8 @@ def possible(greeting: Greeting) -> bool:
     (True, False)
     """
     links = len(greeting.links)
-    whole = len(greeting.origin) == LINK and greeting.count >= 1 and links % LINK == 0
-    return whole and LINK <= links <= LINK * min(greeting.count, KEPT_LINKS)
+    whole = len(greeting.origin) == LINK and greeting.number >= 1 and links % LINK == 0
+    return whole and LINK <= links <= LINK * min(greeting.number, KEPT_LINKS)
 
 
 def disagreement(greeting: Greeting, seen: Sighting) -> str:
@@ -126,22 +126,22 @@ def disagreement(greeting: Greeting, seen: Sighting) -> str:
     >>> disagreement(now, Sighting(links[:LINK], 2, b"another", 600, False, b""))
     'has seen another start 2 of it: a copy of its disk was started, too'
     """
-    if not seen.count:
+    if not seen.number:
         return ""
     if seen.replaced and seen.answers == greeting.links[-LINK:]:
         return "knows a newer state folder of it: the disk is an old copy"
     if seen.origin != greeting.origin:
         return ""
-    if seen.count > greeting.count:
+    if seen.number > greeting.number:
         return (
-            f"has seen its start {seen.count}, but its disk counts {greeting.count}: the disk is "
+            f"has seen its start {seen.number}, but its disk counts {greeting.number}: the disk is "
             "an old copy, or a copy of it runs, too"
         )
-    at = len(greeting.links) - (greeting.count - seen.count + 1) * LINK
+    at = len(greeting.links) - (greeting.number - seen.number + 1) * LINK
     if at >= 0 and greeting.links[at : at + LINK] != seen.link:
-        return f"has seen another start {seen.count} of it: a copy of its disk was started, too"
+        return f"has seen another start {seen.number} of it: a copy of its disk was started, too"
     ended = greeting.commits
-    if seen.count < greeting.count:  # what the disk held when the next start began
+    if seen.number < greeting.number:  # what the disk held when the next start began
         after = max(0, at + LINK)
         ended = int.from_bytes(greeting.links[after + _HASH : after + LINK], "big")
     if seen.commits > ended:

@@ -104,7 +104,7 @@ class Witnesses(NodeState):
         if starts is None:  # a new disk, without promises
             self._put("starts", Starts(chain.links[-LINK:], 1, 0, "", {}))
         else:
-            self._put("starts", starts._replace(count=starts.count + 1))
+            self._put("starts", starts._replace(number=starts.number + 1))
             gone = {u for u, seen in self.sightings.items() if seen.gone}
             self.awaited = set() if starts.fenced else set(self.neighbours) - gone
         if not self.fenced:
@@ -129,7 +129,7 @@ class Witnesses(NodeState):
         starts, chain = self.disk.starts, self.disk.chain
         assert starts is not None
         assert chain is not None
-        return Greeting(starts.origin, starts.count, chain.links, starts.commits)
+        return Greeting(starts.origin, starts.number, chain.links, starts.commits)
 
     def _waits_for_witnesses(self, now: float) -> bool:
         """Return whether the node must wait; then greet again."""
@@ -154,7 +154,7 @@ class Witnesses(NodeState):
             after = seen.after(message)
             if after != seen:
                 self._see_neighbour(sender, after)
-            if (after.origin, after.count) != (seen.origin, seen.count):
+            if (after.origin, after.number) != (seen.origin, seen.number):
                 self.ungreeted.add(sender)  # it may have forgotten this node
         if self.disk.starts is None:
             self._send(sender, answer)

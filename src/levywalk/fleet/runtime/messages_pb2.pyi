@@ -283,29 +283,29 @@ class Finished(_message.Message):
     def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ...) -> None: ...
 
 class Greeting(_message.Message):
-    __slots__ = ("origin", "count", "links", "commits")
+    __slots__ = ("origin", "number", "links", "commits")
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
-    COUNT_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     LINKS_FIELD_NUMBER: _ClassVar[int]
     COMMITS_FIELD_NUMBER: _ClassVar[int]
     origin: bytes
-    count: int
+    number: int
     links: bytes
     commits: int
-    def __init__(self, origin: _Optional[bytes] = ..., count: _Optional[int] = ..., links: _Optional[bytes] = ..., commits: _Optional[int] = ...) -> None: ...
+    def __init__(self, origin: _Optional[bytes] = ..., number: _Optional[int] = ..., links: _Optional[bytes] = ..., commits: _Optional[int] = ...) -> None: ...
 
 class Sighting(_message.Message):
-    __slots__ = ("origin", "count", "link", "commits", "replaced", "answers")
+    __slots__ = ("origin", "number", "link", "commits", "replaced", "answers")
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
-    COUNT_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     LINK_FIELD_NUMBER: _ClassVar[int]
     COMMITS_FIELD_NUMBER: _ClassVar[int]
     REPLACED_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
     origin: bytes
-    count: int
+    number: int
     link: bytes
     commits: int
     replaced: bool
     answers: bytes
-    def __init__(self, origin: _Optional[bytes] = ..., count: _Optional[int] = ..., link: _Optional[bytes] = ..., commits: _Optional[int] = ..., replaced: _Optional[bool] = ..., answers: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, origin: _Optional[bytes] = ..., number: _Optional[int] = ..., link: _Optional[bytes] = ..., commits: _Optional[int] = ..., replaced: _Optional[bool] = ..., answers: _Optional[bytes] = ...) -> None: ...

@@ -26,7 +26,7 @@ class StartsField:
         """Write a value."""
         parts: list[bytes | memoryview] = out.parts
         try:
-            parts.append(_OWN.pack(value.origin, value.count, value.commits, len(value.seen)))
+            parts.append(_OWN.pack(value.origin, value.number, value.commits, len(value.seen)))
             for node in sorted(value.seen):
                 origin, count, link, commits, gone, past, owed = value.seen[node]
                 flags = gone + 2 * owed
@@ -50,8 +50,9 @@ class StartsField:
             if (starts == 0) != (first == _NOTHING) or (starts == 0 and link != _NOTHING):
                 raise Malformed(f"what was seen of node {node} contradicts itself")
             before = tuple(source.take(LINK) for _ in range(past))
-            known = (first, starts, link) if starts else (b"", 0, b"")
-            seen[node] = Seen(*known, writes, bool(flags & 1), before, bool(flags & 2))
+            first, link = (first, link) if starts else (b"", b"")
+            gone, owed = bool(flags & 1), bool(flags & 2)
+            seen[node] = Seen(first, starts, link, writes, gone, before, owed)
             last = node
         try:
             why = _WHY.read(source).decode()
