@@ -51,7 +51,7 @@ class Ear:
     def closed(self, node: int, why: str) -> None:
         self.told.append(("closed", node, why))
 
-    def got(self, node: int, message: Message) -> None:
+    def got(self, node: int, message: Message, start: int, commit: int) -> None:
         self.told.append(("got", node, message))
 
     def part_received(self, node: int) -> None:

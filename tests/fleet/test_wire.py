@@ -103,6 +103,8 @@ EXAMPLES: dict[str, Message] = {
         messages.Fenced(FIRST, 1),
         messages.Heartbeat(FIRST, 1, True, True, 2, True, 3, 4, (0.5, 1.5)),
         messages.Finished(TOKEN),
+        messages.Greeting(b"o" * 16, 2, b"l" * 32, 3),
+        messages.Sighting(b"o" * 16, 2, b"l" * 16, 3, True, b"a" * 16),
     ]
 }
 
