@@ -25,10 +25,15 @@ class StartsField:
     def write(self, out: FieldWriter, value: Starts) -> None:
         """Write a value."""
         parts: list[bytes | memoryview] = out.parts
+        if len(value.origin) != LINK or value.number < 1:
+            raise Malformed(f"starts that cannot be written: {value!r}")
         try:
             parts.append(_OWN.pack(value.origin, value.number, value.commits, len(value.seen)))
             for node in sorted(value.seen):
                 origin, count, link, commits, gone, past, owed = value.seen[node]
+                size = LINK if count else 0
+                if not len(origin) == len(link) == size or any(len(one) != LINK for one in past):
+                    raise Malformed(f"what was seen of node {node} has links of a wrong size")
                 flags = gone + 2 * owed
                 parts.append(_SEEN.pack(node, origin, count, link, commits, flags, len(past)))
                 parts += past
