@@ -400,7 +400,7 @@ def test_only_a_fault_of_the_link_itself_ends_a_stream_and_it_is_said(pair: Pair
 
     async def test() -> None:
         async with pair.running(HIGH) as (high, above), pair.calling(LOW) as call:
-            above.got = lambda node, message: 1 // 0  # type: ignore[assignment, method-assign, misc]
+            above.got = lambda *_: 1 // 0  # type: ignore[assignment, method-assign, misc]
             await call.write(pair.hello(LOW))
             await until(lambda: high.links[LOW].open)
             await call.write(encode_frame(LOW, Alive(BORN, 1))[0])
@@ -427,7 +427,7 @@ def odd_version(der: bytes) -> bytes:
         ("message first", "Malformed: a Hello was expected first"),
         ("another's name", "Malformed: a frame from node 5 names node 9 as its sender"),
         ("another run", "Mismatch: node 5 has the manifest"),
-        ("another format", "Mismatch: wire format 1 was expected, got 7"),
+        ("another format", "Mismatch: wire format 2 was expected, got 7"),
         ("odd certificate", "Malformed: a certificate of node 5 cannot be read"),
         (
             "another's certificate",
