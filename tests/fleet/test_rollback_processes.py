@@ -31,6 +31,7 @@ def live(tmp_path: Path) -> Iterator[RunningFleet]:
     """Five nodes on a ring, at work for as long as the test takes."""
     with RunningFleet(make(tmp_path / "fleet", 5, steps=1_000_000, terms=TERMS)) as fleet:
         fleet.begin(PATIENCE)
+        eventually(lambda: all(confirmed(fleet, v) for v in range(5)))  # all have started
         (fleet.folder / "begun").touch()
         yield fleet
         FleetFolder.open(fleet.folder).stop(force=True)  # also those that a command has started
