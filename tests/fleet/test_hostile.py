@@ -1131,7 +1131,7 @@ def test_a_full_disk_stops_the_node_until_there_is_room(
     async def live() -> None:
         process = Process(folder / "node.toml")
         sent: list[object] = []
-        monkeypatch.setattr(process.transport, "send", lambda to, message: sent.append(message))
+        monkeypatch.setattr(process.transport, "send", lambda to, message, *_: sent.append(message))
         process.event(Start())
         before = process.store.load()
         sent.clear()
@@ -1190,7 +1190,7 @@ def test_a_hello_that_comes_while_the_disk_is_full_is_not_lost(
         hello = process.transport.hello
         sent: list[tuple[int, Message]] = []
         monkeypatch.setattr(
-            process.transport, "send", lambda to, message: sent.append((to, message))
+            process.transport, "send", lambda to, message, *_: sent.append((to, message))
         )
         process.event(Start())
         for node, life in ((NEIGHBOUR, lives[0]), (OTHER, lives[1])):
@@ -1235,7 +1235,7 @@ def test_a_disk_that_fails_ends_the_node_and_nothing_more_is_said(
     async def live() -> None:
         process = Process(folder / "node.toml")
         sent: list[object] = []
-        monkeypatch.setattr(process.transport, "send", lambda to, message: sent.append(message))
+        monkeypatch.setattr(process.transport, "send", lambda to, message, *_: sent.append(message))
         process.event(Start())
         first = process.manifest.first_token._replace(epoch=BORN, seq=1)
         process.got(NEIGHBOUR, Guard(first, FIRST))
