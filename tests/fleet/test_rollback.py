@@ -450,11 +450,10 @@ ROLES = {"holder": HOLDER, "guardian": GUARDIAN, "next": NEXT, "node 0": 0, "nod
 @pytest.mark.parametrize("writes", [1, 5, 30])
 @pytest.mark.parametrize("role", ROLES)
 def test_a_restored_backup_in_the_middle_of_a_walk(role, writes):
-    for at in (12.0, 17.3):
-        fault = ScheduledFault(at, "rollback", (ROLES[role],), 3.0, writes)
-        world = World(replace(CALM, faults=(fault,)))
-        cost = see(world)  # I1 to I7, and the walk comes to its end
-        assert cost is not None
+    fault = ScheduledFault(12.0, "rollback", (ROLES[role],), 3.0, writes)
+    world = World(replace(CALM, faults=(fault,)))
+    assert see(world) is not None  # I1 to I7, and the walk comes to its end
+    assert world.done["rollback"] == 1
 
 
 def test_a_node_that_trusts_its_disk_makes_two_tokens():
@@ -470,7 +469,7 @@ def test_a_node_that_trusts_its_disk_makes_two_tokens():
 
 
 @pytest.mark.parametrize(
-    "seeds", mostly_more([range(12), range(12, 300)], lambda seeds: 0 in seeds), ids=str
+    "seeds", mostly_more([range(8), range(8, 300)], lambda seeds: 0 in seeds), ids=str
 )
 def test_rollbacks_with_other_faults(seeds):
     kinds = {"rollback": 6, "crash": 4, "torn": 1, "cut": 2, "silent": 1, "wipe": 1, "die": 1}

@@ -17,7 +17,7 @@ from levywalk.fleet.operate.doctor import examine
 from levywalk.fleet.operate.folder import FleetFolder
 from levywalk.fleet.protocol.terms import HandOffTerms
 from tests.fleet.nodes import Running, free_ports, make
-from tests.limits import PATIENCE, eventually
+from tests.limits import PATIENCE, eventually, mostly_more
 
 TERMS = HandOffTerms(run=b"", renew_after=5, heartbeat=0.3, dead_after=4.0, retry=0.2)
 
@@ -45,7 +45,9 @@ def confirmed(live: RunningFleet, v: int) -> bool:
     return live.is_fenced(v) is False
 
 
-@pytest.mark.parametrize("role", ["holder", "guardian", "bystander"])
+@pytest.mark.parametrize(
+    "role", mostly_more(["holder", "guardian", "bystander"], lambda role: role == "guardian")
+)
 def test_a_restored_backup_is_fenced_and_rejoins(live: RunningFleet, role: str) -> None:
     if role == "bystander":
         busy = {live.roles().get("holder"), live.roles().get("guardian")}
@@ -86,6 +88,7 @@ def takes_part(live: RunningFleet, v: int) -> bool:
     return one["answers"] and one["fenced"] is None and one["edges_up"] == 2
 
 
+@pytest.mark.more
 def test_a_restart_of_the_whole_fleet_does_not_block(live: RunningFleet) -> None:
     for v in range(5):
         live.kill(v)
@@ -97,6 +100,7 @@ def test_a_restart_of_the_whole_fleet_does_not_block(live: RunningFleet) -> None
     assert live.pulse().epoch[0] == 0
 
 
+@pytest.mark.more
 def test_a_guardian_that_restarts_beside_a_dead_node_waits_and_says_so(live: RunningFleet) -> None:
     guardian = live.catch("guardian", PATIENCE)
     _, guarded = live._disk(guardian)
@@ -118,6 +122,7 @@ def test_a_guardian_that_restarts_beside_a_dead_node_waits_and_says_so(live: Run
     live.wait(pulse, PATIENCE)
 
 
+@pytest.mark.more
 def test_two_clones_of_one_machine(live: RunningFleet) -> None:
     """Node 0 opens the connections to both of its neighbours, so both copies reach them."""
     live.kill(0)

@@ -277,6 +277,8 @@ class FaultInjector:
             self.live.kill(v)
             self.live.back_up(v)
             self.live.start(v)
+            while self.live.is_fenced(v) is None:
+                yield POLL
             yield span
             self.live.kill(v)
             self.live.roll_back(v)
