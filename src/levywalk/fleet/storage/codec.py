@@ -141,8 +141,8 @@ _KINDS: dict[int, tuple[type, FieldKind]] = {
         ),
     ),
     6: (Token, _TOKEN),
-    7: (Starts, StartsField()),
-    8: (Chain, ChainField()),
+    9: (Starts, StartsField()),
+    10: (Chain, ChainField()),
     16: (
         Visit,
         RecordField(
