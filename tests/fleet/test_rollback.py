@@ -72,6 +72,7 @@ from levywalk.fleet.runtime.wire import (
     hello_frame,
     mark_of,
 )
+from levywalk.fleet.simulate.timeline import stuck
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.fleet.storage.codec import decode_slot, encode
 from levywalk.fleet.storage.limits import Limits
@@ -521,5 +522,7 @@ def test_a_guardian_that_restarts_beside_a_dead_node_waits_until_it_is_gone():
     virtual.at(2.0, PlannedFault("restart", guardian))
     assert not virtual.run()
     assert virtual.node(guardian).awaited == {holder}
+    assert f"node {guardian} has started again and waits" in stuck(virtual)
+    assert f"--gone {holder}@TIME" in stuck(virtual)
     virtual.at(virtual.now, PlannedFault("gone", holder))
     assert virtual.run()
