@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from _pytest.doctest import DoctestModule
+from _pytest.doctest import DoctestItem, DoctestModule
 
 # Tests run in two processes beside each other: linear algebra with two threads in each would only
 # wait for the other.
@@ -42,6 +42,19 @@ def pytest_collect_file(
     """Look for doctests in `src` and `docs`, and not in each of the tests' own files."""
     found = yield
     return [one for one in found if not isinstance(one, DoctestModule)]
+
+
+# Pages and modules whose examples compile loops that no quick test needs: seconds each.
+LONG_EXAMPLES = ("docs/metrics.md", "docs/problems.md", "docs/sklearn.md", "levywalk/sklearn.py",
+                 "updates/averaged.py", "updates/walkman.py", "figures/column.py")  # fmt: skip
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave long examples to `make test-more`."""
+    for item in items:
+        if isinstance(item, DoctestItem) and item.path.as_posix().endswith(LONG_EXAMPLES):
+            item.add_marker(pytest.mark.more)
 
 
 def pytest_collection_finish() -> None:

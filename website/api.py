@@ -168,14 +168,26 @@ def _directive(value: Any, name: str) -> list[str]:
     if isinstance(value, type) and issubclass(value, (Exception, Warning, KeyboardInterrupt)):
         return [f".. autoexception:: {name}", "   :show-inheritance:"]
     if isinstance(value, type):
-        return [
+        lines = [
             f".. autoclass:: {name}",
             "   :members:",
             "   :inherited-members: object, Exception",
         ]
+        others = _of_scikit_learn(value)
+        return [*lines, f"   :exclude-members: {', '.join(others)}"] if others else lines
     if callable(value):
         return [f".. autofunction:: {name}"]
     return [f".. autodata:: {name}"]
+
+
+def _of_scikit_learn(value: type) -> list[str]:
+    """Return the methods that scikit-learn gives every estimator; its own pages describe them."""
+    return [
+        name
+        for name, member in inspect.getmembers(value, callable)
+        if not name.startswith("_")
+        and (getattr(member, "__module__", None) or "").startswith("sklearn.")
+    ]
 
 
 def _heading(text: str, line: str = "=") -> list[str]:

@@ -18,6 +18,7 @@ BESIDE = {  # texts of the repository's first folder that are pages as well
     "CODE_OF_CONDUCT.md": "code-of-conduct.md",
     "RELEASE.md": "release.md",
 }
+BY_FILE = re.compile(r"\[([\w-]+\.md)\]\(([^()\s#]+)\)")  # a link whose text is a file's name
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 
 
@@ -30,8 +31,8 @@ def project_address(root: Path) -> str:
 def relinked(text: str, folder: str, root: Path) -> str:
     """Return a Markdown page whose links fit the site.
 
-    A link to a page stays one; a link to a file of the repository that is no page becomes its
-    address.
+    A link to a page stays one, and is called by the page's title if it was called by its file; a
+    link to a file of the repository that is no page becomes its address.
 
     Parameters
     ----------
@@ -65,7 +66,16 @@ def relinked(text: str, folder: str, root: Path) -> str:
         kind = "tree" if path.is_dir() else "blob"
         return f"{before}{address}/{kind}/main/{inside}{after}"
 
-    return LINK.sub(fit, text)
+    def called(found: re.Match[str]) -> str:
+        label, target = found.groups()
+        path = (root / folder / target).resolve()
+        if path.name != label or not path.is_file():
+            return found[0]
+        lines = path.read_text(encoding="utf-8").splitlines()
+        title = next((line[2:] for line in lines if line.startswith("# ")), label)
+        return f"[{title}]({target})"
+
+    return LINK.sub(fit, BY_FILE.sub(called, text))
 
 
 def without_empty_patterns(text: str, folder: Path) -> str:

@@ -6,6 +6,8 @@ data.
 >>> trace = lw.run(network, problem, lw.mhlj(), steps=1000, step_size="theory", replicas=4)
 
 Names are loaded when first used, so that importing levywalk loads neither numba nor matplotlib.
+This file is long because it lists every public name three times: for type checkers, in
+``__all__``, and with the module that has it.
 """
 
 from __future__ import annotations
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
         torus,
         watts_strogatz,
     )
+    from levywalk.privacy import Privacy
     from levywalk.problem import (
         Dataset,
         GeneralizedLinear,
@@ -227,6 +230,7 @@ _HOME = {
         "torus",
         "watts_strogatz",
     ),
+    "levywalk.privacy": ("Privacy",),
     "levywalk.problem": (
         "Dataset",
         "GeneralizedLinear",
@@ -357,6 +361,7 @@ __all__ = [
     "Poisson",
     "PowerLaw",
     "Prediction",
+    "Privacy",
     "Problem",
     "Quantile",
     "Recommendation",

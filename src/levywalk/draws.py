@@ -71,6 +71,7 @@ class Domain(IntEnum):
     TUNING_START = 7
     LOSS = 8
     FLEET = 9
+    PRIVACY = 10
 
 
 def mix64(z: int) -> int:

@@ -9,6 +9,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from levywalk import checks
 from levywalk.arrays import AnyArray, Floats
@@ -19,7 +20,8 @@ from levywalk.experiments.spec import update_of
 from levywalk.extras import needs
 from levywalk.network import Network, as_network, complete, random_regular
 from levywalk.problem import GeneralizedLinear, LeastSquares, Logistic, Softmax, partition
-from levywalk.room import require_bytes
+from levywalk.problem.scaling import divided, spreads
+from levywalk.problem.sparse_features import is_sparse, sparse_row_squares, with_ones
 from levywalk.updates import Update
 from levywalk.walks import Walk
 
@@ -78,7 +80,7 @@ class _WalkEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
-    def _problem(self, features: Floats, targets: AnyArray, node: Any) -> GeneralizedLinear:
+    def _problem(self, features: Any, targets: AnyArray, node: Any) -> GeneralizedLinear:
         raise NotImplementedError
 
     def _walk(self, X: Any, targets: AnyArray, labels: AnyArray, node: Any) -> Floats:
@@ -88,9 +90,9 @@ class _WalkEstimator(BaseEstimator):  # type: ignore[misc]
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
         mean, scale = self._scales(X)
-        features = (X - mean) / scale
+        features = divided(X if is_sparse(X) else X - mean, scale)
         if self.fit_intercept:
-            features = np.column_stack([features, np.ones(len(features))])
+            features = with_ones(features)
         graph, node = self._nodes(features, labels, node, seed)
         problem = self._problem(features, targets, node)
         outputs = problem.sample_loss.n_outputs
@@ -118,16 +120,16 @@ class _WalkEstimator(BaseEstimator):  # type: ignore[misc]
         shift = -(mean @ weights)
         return np.vstack([weights, (model[-1] if self.fit_intercept else 0.0) + shift])
 
-    def _scales(self, X: Floats) -> tuple[Floats, Floats]:
-        """Return what features are centred by and divided by; 0 and 1 where nothing is changed."""
+    def _scales(self, X: Any) -> tuple[Floats, Floats]:
+        """Return what features are centred by and divided by; 0 and 1 where nothing is changed.
+
+        Sparse features are not centred, because they would not be sparse any more.
+        """
         width = X.shape[1]
         if not self.standardise:
             return np.zeros(width), np.ones(width)
-        spread = X.std(axis=0)
-        # A constant feature has a spread of rounding errors; dividing by it would be nonsense.
-        flat = spread <= 1e-12 * np.abs(X).max(axis=0)
-        mean = X.mean(axis=0) if self.fit_intercept else np.zeros(width)
-        return mean, np.where(flat, 1.0, spread)
+        centred = self.fit_intercept and not is_sparse(X)
+        return X.mean(axis=0) if centred else np.zeros(width), spreads(X)
 
     def _scaled(self, mean: Floats, scale: Floats, dim: int, outputs: int) -> Floats | None:
         """Return the fitted model for features of other units; None if it does not fit."""
@@ -141,16 +143,14 @@ class _WalkEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the fitted weights (features, outputs) and intercepts."""
         return np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_)
 
-    def _nodes(
-        self, features: Floats, labels: AnyArray, node: Any, seed: int
-    ) -> tuple[Network, Any]:
+    def _nodes(self, features: Any, labels: AnyArray, node: Any, seed: int) -> tuple[Network, Any]:
         """Return the network, and the node of each sample."""
-        count = self.nodes
+        count, samples = self.nodes, features.shape[0]
         if node is not None:
             node = np.asarray(node)
-            if node.shape != (len(features),) or node.dtype.kind not in "iu" or node.min() < 0:
+            if node.shape != (samples,) or node.dtype.kind not in "iu" or node.min() < 0:
                 raise InvalidData(
-                    f"node must be one node number for each of the {len(features)} samples, got "
+                    f"node must be one node number for each of the {samples} samples, got "
                     f"{node!r:.80}"
                 )
             count = int(node.max()) + 1
@@ -160,7 +160,7 @@ class _WalkEstimator(BaseEstimator):  # type: ignore[misc]
                     f"{self.nodes!r}"
                 )
         if self.network is None:
-            count = min(NODES, len(features)) if count is None else count
+            count = min(NODES, samples) if count is None else count
             graph = _default_network(checks.integer("nodes", count, low=2), seed)
         else:
             graph = _network_of(self.network, seed)
@@ -213,6 +213,7 @@ class WalkClassifier(ClassifierMixin, _WalkEstimator):  # type: ignore[misc]
         Whether there is an intercept, and whether features are centred and divided by their
         standard deviations before the walk (``coef_`` is in the units of the given features).
         Nodes must agree on these numbers beforehand, which two sums per feature suffice for.
+        Sparse features stay sparse: they are divided, and not centred.
     warm_start
         Whether ``fit`` begins with the model of the last fit.
     random_state
@@ -254,11 +255,11 @@ class WalkClassifier(ClassifierMixin, _WalkEstimator):  # type: ignore[misc]
                 if hasattr(self, name):
                     delattr(self, name)
         self.classes_ = classes
-        model = self._walk(_dense(X), codes, codes, node)
+        model = self._walk(_features(X), codes, codes, node)
         self.coef_, self.intercept_ = model[:-1].T.copy(), model[-1].copy()
         return self
 
-    def _problem(self, features: Floats, targets: AnyArray, node: Any) -> GeneralizedLinear:
+    def _problem(self, features: Any, targets: AnyArray, node: Any) -> GeneralizedLinear:
         if len(self.classes_) == 2:
             return Logistic(features, targets, node, ridge=self.alpha)
         return Softmax(features, targets, node, self.alpha, classes=range(len(self.classes_)))
@@ -336,7 +337,7 @@ class WalkRegressor(RegressorMixin, _WalkEstimator):  # type: ignore[misc]
         targets = (columns - self._middle) / self._spread
         # A partition by target looks at the first one.
         model = self._walk(
-            _dense(X), targets[:, 0] if targets.shape[1] == 1 else targets, columns[:, 0], node
+            _features(X), targets[:, 0] if targets.shape[1] == 1 else targets, columns[:, 0], node
         )
         coef = (model[:-1] * self._spread).T
         intercept = model[-1] * self._spread + self._middle
@@ -344,7 +345,7 @@ class WalkRegressor(RegressorMixin, _WalkEstimator):  # type: ignore[misc]
         self.coef_, self.intercept_ = (coef[0], float(intercept[0])) if alone else (coef, intercept)
         return self
 
-    def _problem(self, features: Floats, targets: AnyArray, node: Any) -> GeneralizedLinear:
+    def _problem(self, features: Any, targets: AnyArray, node: Any) -> GeneralizedLinear:
         return LeastSquares(features, targets, node, ridge=self.alpha)
 
     def _scaled(self, mean: Floats, scale: Floats, dim: int, outputs: int) -> Floats | None:
@@ -363,16 +364,13 @@ class WalkRegressor(RegressorMixin, _WalkEstimator):  # type: ignore[misc]
         return z[:, 0] if np.ndim(self.coef_) == 1 else z
 
 
-def _dense(X: Any) -> Floats:
-    """Return features as a dense matrix; sparse ones only if there is room for them."""
-    if not hasattr(X, "toarray"):
+def _features(X: Any) -> Any:
+    """Return checked features as a dense array, or as a CSR array that stays sparse."""
+    if not is_sparse(X):
         return np.asarray(X)
-    require_bytes(
-        "dense features, which the walk needs",
-        3 * 8 * X.shape[0] * X.shape[1],
-        "use fewer columns, such as TruncatedSVD gives",
-    )
-    return np.asarray(X.toarray())
+    found = csr_array(X, copy=not X.has_canonical_format)  # the caller's arrays stay as they are
+    found.sum_duplicates()
+    return found
 
 
 def _without_optimum(problem: GeneralizedLinear) -> GeneralizedLinear:
@@ -436,7 +434,8 @@ def _step_size(
     if getattr(update, "minibatch", None) is None:
         return step_size
     largest = design.phases[0].bind(graph, problem).largest
-    lengths = np.square(problem.features).sum(axis=1)
+    rows = problem.features
+    lengths = sparse_row_squares(rows) if is_sparse(rows) else np.square(rows).sum(axis=1)
     sample = problem.sample_loss.curvature_max * float(lengths.max()) + problem.ridge
     steeper = max(1.0, sample / float(problem.smoothness.max()))
     return update.default_step_size(largest * steeper, problem)

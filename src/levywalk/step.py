@@ -11,6 +11,9 @@ the first hop, each further call, at the next node, makes one more.
 A node without data (an idle node) does not update the model: if a move ends there, one more call
 decides the next move, with the words of the step's next pass. So step t is one update at a node
 with data, and moves until the model is at a node with data again.
+
+What a step needs (`Method`, `Site` and `Travelling`) stands in this file too, though it is long:
+it is the one place where a model is updated and moved, and can be read from top to bottom.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -50,6 +53,12 @@ from levywalk.walks import (
     Walk,
     is_plain_design,
 )
+
+if TYPE_CHECKING:
+    from levywalk.privacy import (
+        BoundPrivacy,
+        NoiseSource,
+    )  # it needs scipy, a fleet's node does not
 
 MOST_PASSES = 1 << 31  # of one step: a walk that needs more never reaches a node with data
 UPDATE, DETECTOR = "update.", "detector."  # prefixes of the names of memory
@@ -175,8 +184,9 @@ class Method:
     detector: BoundDetector | None
     dim: int
     n: int
-    itemsize: int = 8  # bytes of a number of the model
-    single: bool = False  # whether models are rounded to float32 after each update
+    itemsize: int = 8  # bytes of a number of the model, to which every update rounds it
+    in_doubles: bool = False  # whether updates compute and remember in float64 all the same
+    privacy: BoundPrivacy | None = None
 
     @cached_property
     def token_memory(self) -> dict[str, Kind]:
@@ -185,7 +195,7 @@ class Method:
         for prefix, phase in zip(WALKS, self.phases, strict=False):
             found |= _prefixed(prefix, phase.walk.token_memory)
         found |= _prefixed(DETECTOR, _DETECTOR_MEMORY) if self.detector is not None else {}
-        return _as_the_model(found, self.itemsize)
+        return found if self.in_doubles else _as_the_model(found, self.itemsize)
 
     @cached_property
     def node_memory(self) -> dict[str, Kind]:
@@ -193,13 +203,13 @@ class Method:
         found = _prefixed(UPDATE, self.update.node_memory)
         for prefix, phase in zip(WALKS, self.phases, strict=False):
             found |= _prefixed(prefix, phase.walk.node_memory)
-        return _as_the_model(found, self.itemsize)
+        found |= {} if self.privacy is None else self.privacy.node_memory
+        return found if self.in_doubles else _as_the_model(found, self.itemsize)
 
     @property
     def token_bytes(self) -> int:
         """The number of bytes of a model and the memory that travels with it."""
-        number = 4 if self.single else self.itemsize
-        return number * self.dim + token_bytes(self.token_memory, self.dim)
+        return self.itemsize * self.dim + token_bytes(self.token_memory, self.dim)
 
     @property
     def max_hops(self) -> int:
@@ -305,9 +315,11 @@ class Site:
     ask
         A function that asks neighbours for an entry of their memory. It takes the full name and the
         nodes, and returns one value per node, None for a dead node.
+    noise
+        Where the noise of this visit comes from, if the method has privacy.
     """
 
-    __slots__ = ("ask", "local", "memory", "method", "node", "scale", "views", "weights")
+    __slots__ = ("ask", "local", "memory", "method", "node", "noise", "scale", "views", "weights")
 
     def __init__(
         self,
@@ -324,6 +336,7 @@ class Site:
         self.memory: Mapping[str, AnyArray] = {}
         self.scale = 1.0
         self.ask: Ask | None = None
+        self.noise: NoiseSource | None = None
 
 
 def step(site: Site, token: Travelling, words: Words) -> tuple[Travelling, int]:
@@ -364,7 +377,8 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
     """Return the token after the node's update and the detector's check.
 
     A model whose update would overflow keeps its last value for the rest of the run, and the memory
-    of its update is not read again.
+    of its update is not read again. Under privacy the update sees noisy gradients alone, and a node
+    whose budget is spent passes the model on as it is.
     """
     t, method, x = token.step, site.method, token.model
     if token.diverged_at >= 0:
@@ -373,6 +387,12 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
     assert local is not None
     update, phase = method.update, token.phase
     step_size, weight = method.phases[phase].step_size_at(t, site.scale), site.weights[phase]
+    private = None
+    if method.privacy is not None:
+        private = method.privacy.visit(local, site.memory, weight, site.noise)
+        if private is None:
+            return token._replace(step=t + 1, passes=0)
+        local = private
     memory, carried = NO_MEMORY, token.memory
     if carried:
         carried = {name: array.copy() for name, array in carried.items()}
@@ -385,19 +405,21 @@ def updated(site: Site, token: Travelling, words: Words) -> Travelling:
         else:
             changed = update.apply(x, memory, local, weight, step_size, words)
             direction = None
+        if private is not None and not private.kept(site.memory):
+            return token._replace(step=t + 1, passes=0)
         if local.l1 > 0.0:
             steps = method.threshold_steps
             assert steps is not None  # an update without it was refused by `check_update`
             smooth, changed = changed, soft_threshold(changed, steps * step_size * local.l1)
             if direction is not None:
                 direction = direction + (smooth - changed) / step_size
-        if method.single:
-            changed = changed.astype(np.float32).astype(np.float64)
         if changed.shape != x.shape:
             raise InvalidParameter(
                 f"update {update.name} must return a model of shape {x.shape}, got {changed.shape}"
             )
-        changed = changed.astype(x.dtype, copy=False)  # a float32 model stays one
+        if method.itemsize == 4:
+            changed = changed.astype(np.float32)
+        changed = changed.astype(x.dtype, copy=False)  # the array may be one of float64
         if not _all_finite(changed):
             return token._replace(step=t + 1, diverged_at=t, passes=0)
         switched_at = token.switched_at

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from levywalk.cli.main import app
 from tests.browser.chromium import Chromium, find_chromium
-from tests.browser.test_live_page import Served, window
+from tests.browser.test_live_page import HOSTILE, Served, window
 from tests.limits import eventually
 
 pytest.importorskip("grpc", reason="the extra fleet is not installed")
@@ -41,6 +41,7 @@ def test_a_kill_and_the_return_are_seen(tmp_path: Path) -> None:
     assert made.exit_code == 0, made.output
     player = Replayed(folder)
     player.changed = {"up": range(6), "holder": 2, "guardian": 5, "waits": [], "nodes_down": 0}
+    player.changed |= {"metrics": {"accuracy": 0.975, HOSTILE: None}}
     program = find_chromium()
     assert program is not None
     served = Served(player)
@@ -51,6 +52,9 @@ def test_a_kill_and_the_return_are_seen(tmp_path: Path) -> None:
             said = "document.getElementById('sentence').textContent"
             eventually(lambda: "All 6 nodes run" in browser.run(said))
             assert "The model is at node 2; node 5 guards a copy." in browser.run(said)
+            numbers = browser.run("document.getElementById('numbers').textContent")
+            assert "accuracy0.975" in numbers
+            assert f"{HOSTILE}–" in numbers  # as text
             picture = "document.getElementById('picture').toDataURL()"
             before = browser.run(picture)
             player.changed = {**player.changed, "up": [0, 1, 2, 3, 5], "nodes_down": 1}

@@ -72,6 +72,7 @@ def make(
         step_size="theory",
         name="test",
         seed=3,
+        start=0,
         metrics=metrics,
         terms=HandOffTerms(run=b"", dead_after=PATIENCE)
         if terms is None

@@ -113,7 +113,7 @@ def test_each_node_has_what_it_needs_and_nothing_of_others(tmp_path):
     network, problem = lw.ring(5), several(lw.LeastSquares, 5)
     folder = create(tmp_path / "fleet", network, problem, lw.mhlj(), name="five", days=30, **WAYS)
     assert names_in(folder) == ["authority", "manifest.json", *(f"node-{v}" for v in range(5))]
-    assert names_in(folder / "authority") == ["ca.crt", "ca.key"]
+    assert names_in(folder / "authority") == ["ca.crt", "ca.key", "operator.key"]
     assert Authority.load(folder / "authority").fleet == "five"
     text = (folder / "manifest.json").read_bytes()
     for v in range(5):
@@ -315,7 +315,7 @@ def test_terms_and_host_are_taken(tmp_path):
         host="localhost",
     )
     kept = Manifest.read(folder / "manifest.json")
-    assert kept.terms == HandOffTerms(kept.digest, 7, "eager", 0.25, 2.5, 0.5)
+    assert kept.terms == HandOffTerms(kept.digest, 7, "eager", 0.25, 2.5, 0.5, start=kept.start)
     assert NodeFile.read(folder / "node-1" / "node.toml").listen.startswith("localhost:")
 
 

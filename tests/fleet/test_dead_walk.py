@@ -13,25 +13,29 @@ from typer.testing import CliRunner
 import levywalk as lw
 from levywalk.cli.main import app
 from levywalk.fleet.checking.walk_replay import check_replay
+from levywalk.fleet.identity.node_identity import Identity
+from levywalk.fleet.identity.operator_key import OperatorKey
 from levywalk.fleet.operate import doctor
 from levywalk.fleet.operate.fleet_status import NodeView, fleet_status
 from levywalk.fleet.operate.folder import FleetFolder, FleetProblem
 from levywalk.fleet.operate.merge import merge
-from levywalk.fleet.operate.revive import revive, surviving_copies
+from levywalk.fleet.operate.revive import _signed_word, revive, surviving_copies
+from levywalk.fleet.protocol.certificate import OPERATOR
 from levywalk.fleet.protocol.events import Got, Notice, Revive, Send
 from levywalk.fleet.protocol.guardian import best_copy
-from levywalk.fleet.protocol.messages import Guard, Guarding, Prepare
+from levywalk.fleet.protocol.links import operators_word
+from levywalk.fleet.protocol.messages import Fenced, Guard, Guarding, Prepare
 from levywalk.fleet.protocol.node_step import PublishedWalk
 from levywalk.fleet.protocol.records import Disk, HeldStatus, RegisterValue
 from levywalk.fleet.protocol.surviving import token_of
 from levywalk.fleet.protocol.terms import HandOffTerms
-from levywalk.fleet.protocol.token import FIRST
+from levywalk.fleet.protocol.token import Epoch
 from levywalk.fleet.runtime.sightings import DEATHS, Sightings
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.setup.create import create, fleet_of
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from tests.fleet.nodes import stored
-from tests.fleet.test_protocol import EPOCH, FLEET, TOKEN, given_to, sent
+from tests.fleet.test_protocol import FLEET, HANDS, TOKEN, given_to, sent
 from tests.limits import eventually
 
 N = 6
@@ -110,6 +114,7 @@ def test_silence_counts_from_the_last_step_that_was_seen(monkeypatch: pytest.Mon
     seen = Sightings(node.disk, None)
     now = 50.0
     assert (seen.silence(), seen.patience(1.0)) == (50.0, DEATHS)
+    node.receive(Got(1, Fenced(HANDS.first(TOKEN, 1))), 0.0)
     node.receive(Got(1, Prepare(TOKEN, 0)), 0.0)
     seen.look(node.disk)
     assert (seen.silence(), seen.patience(1.0)) == (0.0, 500.0)  # it may be away for that long
@@ -129,26 +134,27 @@ def test_a_copy_becomes_a_higher_epoch_that_needs_a_guardian_first() -> None:
     given_to(node, TOKEN, 1, 0)
     disk = node.disk
     assert best_copy(disk) is None  # it is used here
-    node.receive(Revive(TOKEN), 5.0)
+    node.receive(Revive(TOKEN, HANDS.word(TOKEN, 2, 1)), 5.0)
     assert disk.held is not None
     assert disk.held.status == HeldStatus.ACTIVE  # and nothing happens to it
     node = FLEET.node(2)
     for u in (1, 3):
         node.heard[u] = 5.0
-    node.receive(Got(1, Guard(TOKEN, FIRST)), 5.0)
+    begun = TOKEN._replace(epoch=Epoch(1, 1, 1), base=TOKEN.step)
+    node.receive(Got(1, Guard(begun, HANDS.regenerated(begun, 2, 0))), 5.0)
     copy = best_copy(node.disk)
     assert copy is not None
-    effects = node.receive(Revive(copy), 5.0)
+    effects = node.receive(Revive(copy, HANDS.word(copy, 2, 2)), 5.0)
     held, guarded = node.disk.held, node.disk.guarded
     assert held is not None
     assert guarded is not None
     assert (held.status, held.token.epoch, held.token.base, held.parent) == (
-        HeldStatus.SEEKING, (1, TOKEN.seq, 2), TOKEN.step, EPOCH,
+        HeldStatus.SEEKING, (2, TOKEN.seq, 2), TOKEN.step, begun.epoch,
     )  # fmt: skip
     assert guarded.register == RegisterValue.REGENERATED  # it will never release the old one
     assert [one.what for one in effects if isinstance(one, Notice)] == ["revived"]
     (guard,) = sent(effects, Guard)
-    assert guard.parent == EPOCH
+    assert guard.link.opening.parent == begun.epoch
     to = next(one.to for one in effects if isinstance(one, Send))
     node.receive(Got(to, Guarding(held.token.epoch, held.token.seq)), 5.0)
     assert node.disk.known.epoch == held.token.epoch
@@ -192,6 +198,29 @@ def test_without_a_node_that_runs_nothing_is_revived(tmp_path: Path) -> None:
         shutil.rmtree(fleet.files[v].state, ignore_errors=True)
     with pytest.raises(FleetProblem, match="no copy of the model is left"):
         revive(fleet, force=True)
+
+
+def test_only_the_operators_key_can_revive(tmp_path: Path) -> None:
+    fleet, _ = halfway(tmp_path / "fleet", 10_000, 1.5)
+    views = fleet.views()
+    copy = next(copy for v in fleet.files for copy in surviving_copies(fleet, v))
+    word = _signed_word(fleet, views, copy)
+    keys = Identity.open(fleet.path / "node-0").signer(fleet.manifest.operator)
+    statement = word.statement(fleet.manifest.digest)
+    assert keys.verify(OPERATOR, statement, word.signature)
+    assert not keys.verify(0, statement, word.signature)
+    assert word.epoch > max(Epoch(*one.about["epoch"]) for one in views)
+    assert (word.to, word.seq, word.digest) == (copy.node, copy.seq, copy.digest)
+    path = fleet.path / "authority" / "operator.key"
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.unlink()
+    with pytest.raises(
+        FleetProblem, match=r"operator\.key does not exist: only the operator's key"
+    ):
+        _signed_word(fleet, views, copy)
+    OperatorKey.new().write(path.parent)
+    with pytest.raises(FleetProblem, match="is not the key that the manifest names"):
+        _signed_word(fleet, views, copy)
 
 
 @pytest.mark.more
@@ -239,7 +268,8 @@ def test_a_revived_walk_replays_to_the_bit() -> None:
     alive = [v for v in range(N) if virtual.machines[v].node is not None]
     copies = {v: best_copy(Disk(**virtual.machines[v].disk)) for v in alive}
     best = max((v for v in alive if copies[v]), key=lambda v: (copies[v].epoch, copies[v].step))
-    virtual._tell(best, Revive(copies[best]))
+    counter = max(machine.disk["known"].epoch for machine in virtual.machines).counter + 1
+    virtual._tell(best, Revive(copies[best], operators_word(copies[best], best, counter)))
     virtual._moved_at = virtual.now
     assert virtual.run()
     trace = merge(virtual.logs, fleet)  # the dead nodes' logs are there

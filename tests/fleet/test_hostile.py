@@ -38,7 +38,10 @@ from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.authority import Authority
 from levywalk.fleet.identity.certificates import key_fingerprint
 from levywalk.fleet.identity.node_identity import Identity, Tls
+from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.events import Genesis, Start
+from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.messages import (
     Activate,
     Alive,
@@ -65,9 +68,11 @@ from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.runtime.plausible import PLAUSIBLE
 from levywalk.fleet.runtime.process import Process
 from levywalk.fleet.runtime.wire import FORMAT, MOST_FRAME, chunk_frames, encode_frame
+from levywalk.fleet.setup.manifest import Manifest
 from levywalk.fleet.setup.node_file import NodeFile
 from levywalk.fleet.storage.errors import NodeStoreError
 from levywalk.fleet.storage.reader import StoreReader
+from tests.fleet.linked import Hands
 from tests.fleet.nodes import Caller, Running, make, tls_of
 from tests.limits import PATIENCE, eventually, mostly_more
 
@@ -78,6 +83,7 @@ VICTIM, NEIGHBOUR, OTHER, STRANGER = (
     1,
 )  # of a ring of four; a neighbour with a lower id dials
 BORN = Epoch(0, 0, 0)
+END = Ending(OTHER, BORN, 1, 50, bytes(32), bytes(64), Right())
 Code = grpc.StatusCode
 
 
@@ -120,7 +126,24 @@ def token(node: Running, **changes: Any) -> Token:
 
 
 def heartbeat(**changes: Any) -> Heartbeat:
-    return Heartbeat(FIRST, 0, False, True, 1, True, 2, 2, (1.0,))._replace(**changes)
+    return Heartbeat(FIRST, False, True, 1, True, 2, 2, (1.0,))._replace(**changes)
+
+
+def hands(folder: Path) -> Hands:
+    """Return what signs in the name of every node of a fleet."""
+    keys = {v: Identity.open(folder / f"node-{v}").signer() for v in range(4)}
+    return Hands(Manifest.read(folder / "manifest.json").digest, keys)
+
+
+def guard(node: Running, of: Token) -> Guard:
+    """Return the request of the neighbour to guard a token that it has restored; another node, not
+    a neighbour of the victim, has signed its right.
+    """
+    return Guard(of, hands(node.folder.parent).regenerated(of, VICTIM, STRANGER))
+
+
+def right_of(node: Running) -> bytes:
+    return der(node.folder.parent / f"node-{STRANGER}")
 
 
 # Who may speak at all
@@ -577,12 +600,13 @@ def test_a_forged_certificate_brings_nothing_to_life(tmp_path: Path) -> None:
         Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node,
         node.dial(NEIGHBOUR) as caller,
     ):
-        caller.greet().say(
+        caller.greet().say(Fenced(hands(node.folder.parent).first(token(node), STRANGER)))
+        caller.say(
             Prepare(token(node), OTHER), certificate=der(node.folder.parent / f"node-{OTHER}")
         )
         prepared = caller.hears(Prepared)
         before = node.state()
-        right = Certificate(OTHER, BORN, 0, VICTIM, prepared.digest, b"")
+        right = Certificate(OTHER, BORN, 0, VICTIM, NEIGHBOUR, prepared.digest, b"")
         statement = right.statement(node.manifest.digest)
         signed = caller.identity.signer().sign(
             statement
@@ -605,9 +629,8 @@ def test_a_forged_certificate_brings_nothing_to_life(tmp_path: Path) -> None:
         caller.say(
             Activate(right._replace(signature=guardian.sign(statement)))
         )  # so the forgeries were near
-        assert (
-            caller.hears(Finished).token.transfers == 1
-        )  # no edge is up, so it walks to the end alone
+        last = caller.hears(Renew)  # no edge is up, so it walks to the end alone
+        assert (last.last, last.token.transfers) == (True, 1)
 
 
 def test_what_was_said_before_changes_nothing_when_it_is_said_again(tmp_path: Path) -> None:
@@ -618,26 +641,28 @@ def test_what_was_said_before_changes_nothing_when_it_is_said_again(tmp_path: Pa
         Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node,
         node.dial(NEIGHBOUR) as caller,
     ):
-        caller.greet().say(Guard(token(node), FIRST))
-        assert caller.hears(Guarding) == Guarding(BORN, 1)
+        now = Epoch(1, 1, NEIGHBOUR)
+        first = token(node, epoch=now)
+        caller.greet().say(guard(node, first), certificate=right_of(node))
+        assert caller.hears(Guarding) == Guarding(now, 1)
         before = node.state()
         with node.dial(OTHER) as other:  # which is not the holder
             other.greet().say(
-                Release(BORN, 1, OTHER, bytes(32)), Renew(token(node, version=9, step=9))
+                Release(now, 1, OTHER, bytes(32)), Renew(first._replace(version=9, step=9))
             )
             other.sync()
         assert node.state() == before
-        newer = token(node, version=5, step=5)
-        caller.say(Renew(newer), Release(BORN, 1, OTHER, bytes(32)))
+        caller.say(Renew(first._replace(version=5, step=5)), Release(now, 1, OTHER, bytes(32)))
         caller.sync()
         before = node.state()
         caller.say(
-            Release(BORN, 1, STRANGER, bytes(32)),  # the register is written once
-            Release(BORN, 1, OTHER, bytes([1]) * 32),
-            Renew(token(node, version=3, step=3)),
-            Renew(token(node, version=9, step=9)),
-            Guard(token(node), FIRST),
-            Prepare(token(node), OTHER),  # it is guarded here, so it was here before
+            Release(now, 1, STRANGER, bytes(32)),  # the register is written once
+            Release(now, 1, OTHER, bytes([1]) * 32),
+            Renew(first._replace(version=3, step=3)),
+            Renew(first._replace(version=9, step=9)),
+            Renew(first._replace(version=9, step=50), last=True),
+            guard(node, first),
+            Prepare(first, OTHER),  # it is guarded here, so it was here before
         )
         caller.sync()
         assert node.state() == before
@@ -649,10 +674,11 @@ def test_a_stale_epoch_is_fenced(tmp_path: Path) -> None:
         Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node,
         node.dial(NEIGHBOUR) as caller,
     ):
-        caller.greet().say(Guard(token(node, epoch=now), BORN))
+        newest = guard(node, token(node, epoch=now))
+        caller.greet().say(newest, certificate=right_of(node))
         caller.hears(Guarding)
         before = node.state()
-        word = Certificate(NEIGHBOUR, BORN, 0, VICTIM, bytes(32), b"")
+        word = Certificate(NEIGHBOUR, BORN, 0, VICTIM, NEIGHBOUR, bytes(32), b"")
         for stale in (
             Prepare(token(node), OTHER),
             Activate(word),
@@ -660,11 +686,13 @@ def test_a_stale_epoch_is_fenced(tmp_path: Path) -> None:
             Release(BORN, 1, OTHER, bytes(32)),
             Alive(BORN, 1),
             Renew(token(node)),
-            Guard(token(node), FIRST),
-            Finished(token(node, step=50)),
+            guard(node, token(node, epoch=Epoch(1, 1, NEIGHBOUR))),
+            Fenced(guard(node, token(node, epoch=Epoch(1, 1, NEIGHBOUR))).link),
+            Finished(token(node, step=50), END),
         ):
             caller.say(stale)
-            assert caller.hears(Fenced) == Fenced(now, 0)
+            if not isinstance(stale, Fenced):
+                assert caller.hears(Fenced) == Fenced(newest.link)
         assert node.state() == before
 
 
@@ -683,7 +711,8 @@ def test_a_stale_epoch_is_fenced(tmp_path: Path) -> None:
 def test_a_token_that_cannot_be_is_refused(victim: Running, changes: dict[str, int]) -> None:
     with unharmed(victim), victim.dial(NEIGHBOUR) as caller:
         bad = token(victim, **changes)
-        caller.greet().say(Renew(bad), Guard(bad, FIRST), Finished(bad), Prepare(bad, OTHER))
+        link = guard(victim, token(victim, epoch=Epoch(1, 1, NEIGHBOUR))).link
+        caller.greet().say(Renew(bad), Guard(bad, link), Finished(bad, END), Prepare(bad, OTHER))
         refused = caller.hears(Refused)
         assert (refused.epoch, refused.digest) == (bad.epoch, bad.digest())
         assert "impossible" in refused.why or "expected" in refused.why or "must be" in refused.why
@@ -693,18 +722,18 @@ def test_counters_that_are_too_large_to_be_true_are_refused(tmp_path: Path) -> N
     """They never fall again: one message could end the walk, or this node, for good."""
     far = Epoch(PLAUSIBLE + 1, 0, NEIGHBOUR)
     victim = Running(make(tmp_path / "fleet") / f"node-{VICTIM}")
-    word = Certificate(NEIGHBOUR, far, 0, VICTIM, bytes(32), b"")
+    word = Certificate(NEIGHBOUR, far, 0, VICTIM, NEIGHBOUR, bytes(32), b"")
     with victim, unharmed(victim), victim.dial(NEIGHBOUR) as caller:
         caller.greet()
         signed = word._replace(
             signature=caller.identity.signer().sign(word.statement(victim.manifest.digest))
         )
         for lie in (
-            Fenced(far, 0),
+            Fenced(guard(victim, token(victim, epoch=far)).link),
             heartbeat(epoch=far),
             Prepare(token(victim, epoch=far), OTHER),
-            Guard(token(victim, epoch=far), FIRST),
-            Finished(token(victim, epoch=far, step=50)),
+            guard(victim, token(victim, epoch=far)),
+            Finished(token(victim, epoch=far, step=50), END),
             Certified(signed),
             heartbeat(edge_version=2**63 - 1),
             heartbeat(edge_version=PLAUSIBLE + 1),
@@ -754,7 +783,7 @@ def test_a_flood_of_prepares_leaves_one_token_and_a_node_that_answers(tmp_path: 
         Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node,
         node.dial(NEIGHBOUR) as caller,
     ):
-        caller.greet()
+        caller.greet().say(Fenced(hands(node.folder.parent).first(token(node), STRANGER)))
         size = (node.file.state / "state.db").stat().st_size
         for hops in range(300):
             caller.say(Prepare(token(node, hops=hops), OTHER))
@@ -766,17 +795,18 @@ def test_a_flood_of_prepares_leaves_one_token_and_a_node_that_answers(tmp_path: 
         assert (node.file.state / "state.db").stat().st_size <= size + 64 * 1024
 
 
-@pytest.mark.parametrize("kind", ["guard", "finished"])
-def test_a_flood_of_epochs_does_not_fill_the_disk(tmp_path: Path, kind: str) -> None:
-    """Each new epoch makes the node archive the model of the one before."""
+def test_a_flood_of_epochs_does_not_fill_the_disk(tmp_path: Path) -> None:
+    """Each new epoch makes the node archive the model of the one before. Two nodes that lie
+    together can open as many as they like.
+    """
     with (
         Running(make(tmp_path / "fleet", dim=1000, steps=50) / f"node-{VICTIM}") as node,
         node.dial(NEIGHBOUR) as caller,
     ):
         caller.greet().sync()
         for counter in range(1, 301):
-            told = token(node, epoch=Epoch(counter, 0, NEIGHBOUR), step=50 * (kind == "finished"))
-            caller.say(Guard(told, FIRST) if kind == "guard" else Finished(told))
+            told = token(node, epoch=Epoch(counter, 1, NEIGHBOUR))
+            caller.say(guard(node, told), certificate=right_of(node))
         eventually(lambda: node.status()["counts"].get("refused", 0) >= 300 - 32 - 1)
         with StoreReader(node.file.state) as reading:
             assert 30 < len(reading) < 70
@@ -785,7 +815,8 @@ def test_a_flood_of_epochs_does_not_fill_the_disk(tmp_path: Path, kind: str) -> 
         assert any("one of too many" in why for why in refusals)
         with node.dial(OTHER) as other:  # another neighbour has a budget of its own
             other.greet()
-            other.say(Guard(token(node, epoch=Epoch(400, 0, OTHER)), FIRST))
+            told = token(node, epoch=Epoch(400, 1, OTHER))
+            other.say(guard(node, told), certificate=right_of(node))
             assert other.hears(Guarding).epoch.counter == 400
 
 
@@ -832,7 +863,8 @@ def test_connections_of_anybody_do_not_take_all_file_descriptors(tmp_path: Path)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     host, port = running.file.listen.split(":")
     with running as node, contextlib.ExitStack() as lines, node.dial(NEIGHBOUR) as caller:
-        caller.greet().sync()
+        caller.greet().say(Fenced(hands(node.folder.parent).first(token(node), STRANGER)))
+        caller.sync()
         for _ in range(400):
             lines.enter_context(socket.create_connection((host, int(port)), PATIENCE))
         caller.say(Prepare(token(node), OTHER))
@@ -874,7 +906,8 @@ def test_connections_to_the_metrics_do_not_take_all_file_descriptors(tmp_path: P
     assert running.file.metrics is not None
     host, port = running.file.metrics.split(":")
     with running as node, contextlib.ExitStack() as lines, node.dial(NEIGHBOUR) as caller:
-        caller.greet().sync()
+        caller.greet().say(Fenced(hands(node.folder.parent).first(token(node), STRANGER)))
+        caller.sync()
         for _ in range(400):
             lines.enter_context(socket.create_connection((host, int(port)), PATIENCE))
         caller.say(Prepare(token(node), OTHER))
@@ -1133,12 +1166,16 @@ def test_a_full_disk_stops_the_node_until_there_is_room(
         sent: list[object] = []
         monkeypatch.setattr(process.transport, "send", lambda to, message, *_: sent.append(message))
         process.event(Start())
+        process.identity.learn((folder.parent / f"node-{NEIGHBOUR}" / "node.crt").read_bytes())
+        first = process.manifest.first_token._replace(epoch=BORN, seq=1)
+        process.got(NEIGHBOUR, Fenced(hands(folder.parent).first(first, STRANGER)))
         before = process.store.load()
+        assert before is not None
+        assert before.known.epoch == BORN
         sent.clear()
         db = process.store._open_db
         (pages,) = db.execute("PRAGMA page_count").fetchone()
         db.execute(f"PRAGMA max_page_count = {pages}")
-        first = process.manifest.first_token._replace(epoch=BORN, seq=1)
         with monkeypatch.context() as full:
             full.setattr("builtins.print", no_room)  # the log may be on the same disk
             process.got(NEIGHBOUR, Prepare(first, OTHER))
@@ -1237,12 +1274,17 @@ def test_a_disk_that_fails_ends_the_node_and_nothing_more_is_said(
         sent: list[object] = []
         monkeypatch.setattr(process.transport, "send", lambda to, message, *_: sent.append(message))
         process.event(Start())
-        first = process.manifest.first_token._replace(epoch=BORN, seq=1)
-        process.got(NEIGHBOUR, Guard(first, FIRST))
+        now = Epoch(1, 1, NEIGHBOUR)
+        first = process.manifest.first_token._replace(epoch=now, seq=1)
+        for v in (NEIGHBOUR, STRANGER):
+            process.identity.learn((folder.parent / f"node-{v}" / "node.crt").read_bytes())
+        link = hands(folder.parent).regenerated(first, VICTIM, STRANGER)
+        process.got(NEIGHBOUR, Guard(first, link))
+        assert sent
         sent.clear()
         monkeypatch.setattr(process.store, "persist", broken)
         for _ in range(2):
-            process.got(NEIGHBOUR, Release(BORN, 1, OTHER, bytes(32)))
+            process.got(NEIGHBOUR, Release(now, 1, OTHER, bytes(32)))
         assert (sent, process.over.is_set(), process.failed) == ([], True, "disk I/O error")
         process.store.close()
 
@@ -1285,15 +1327,38 @@ class Chance:
             self.epoch(),
             self.small(),
             self.small(),
+            self.small(),
             self.draw.randbytes(32),
             bytes(64),
         )
+
+    def opening(self) -> Opening:
+        kind, digest = self.draw.choice(KINDS), self.draw.randbytes(32)
+        places = (self.epoch(), self.epoch(), self.small(), self.small())
+        return Opening(kind, *places, digest, self.small(), bytes(64))
+
+    def right(self) -> Right:
+        return self.draw.choice(
+            [
+                Right(),
+                Right(self.certificate()),
+                Right(None, self.opening()),
+                Right(self.certificate(), self.opening()),
+            ]
+        )
+
+    def end(self) -> Ending:
+        places = (self.small(), self.epoch(), self.small(), self.small())
+        return Ending(*places, self.draw.randbytes(32), bytes(64), self.right())
 
     def field(self, hint: Any) -> Any:
         drawn: dict[Any, Callable[[], Any]] = {
             Token: self.token,
             Epoch: self.epoch,
             Certificate: self.certificate,
+            EpochLink: lambda: EpochLink(self.opening(), self.right()),
+            Ending: self.end,
+            Lie: lambda: Lie(self.opening(), self.certificate()),
             int: lambda: self.small() if self.draw.random() < 0.8 else self.count(),
             bool: lambda: self.draw.random() < 0.5,
             bytes: lambda: self.draw.randbytes(self.draw.choice([0, 32])),
@@ -1311,8 +1376,8 @@ class Chance:
 def test_nothing_that_a_neighbour_says_brings_a_token_to_life_or_the_node_down(
     tmp_path: Path, seed: int
 ) -> None:
-    """No certificate is signed by its guardian here, so whatever is held is inert; epochs only
-    rise.
+    """No certificate, link or end is signed here, so no epoch is believed, and whatever is held is
+    inert.
     """
     with Running(make(tmp_path / "fleet") / f"node-{VICTIM}") as node:
         chance = Chance(node, seed)
@@ -1338,7 +1403,7 @@ def test_nothing_that_a_neighbour_says_brings_a_token_to_life_or_the_node_down(
             assert "fault" not in status["counts"], node.log()[-1]
         assert statuses <= {None, "prepared"}
         assert kinds == set(get_args(Message))
-        assert epoch.counter == 3
+        assert epoch == FIRST
         assert node.kill(15) == 0
     with Running(node.folder) as again:  # its disk is whole
         assert tuple(again.status()["epoch"]) == epoch
@@ -1357,7 +1422,7 @@ def test_frames_with_flipped_bits_change_nothing_or_are_messages(victim: Running
         )
     ]
     with unharmed(victim):
-        for i in range(60):
+        for i in range(30):
             frame = bytearray(frames[i % len(frames)])
             for _ in range(draw.randint(1, 3)):
                 frame[draw.randrange(len(frame))] ^= 1 << draw.randrange(8)
@@ -1368,4 +1433,4 @@ def test_frames_with_flipped_bits_change_nothing_or_are_messages(victim: Running
                 except grpc.RpcError as error:
                     assert error.code() is Code.INVALID_ARGUMENT  # noqa: PT017
                     refused += 1
-    assert refused > 20
+    assert refused > 10

@@ -44,7 +44,7 @@ def held(status: str, token: Token = TOKEN, guardian: int = 1, to: int = NOBODY)
 
 
 def certificate(token: Token, to: int) -> Certificate:
-    return Certificate(1, token.epoch, token.seq, to, b"", b"")
+    return Certificate(1, token.epoch, token.seq, to, 0, b"", b"")
 
 
 @pytest.fixture

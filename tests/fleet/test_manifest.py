@@ -112,8 +112,12 @@ def test_everything_else_is_kept(more):
         terms.heartbeat,
         terms.dead_after,
         terms.retry,
+        start=fleet.start,
     )
     assert found.terms == kept
+    key = bytes(range(32))
+    assert found.operator is None
+    assert Manifest.parse(Manifest.of(fleet, operator=key).text).operator == key
 
 
 def test_the_hash_is_of_the_bytes_and_every_run_has_its_own(tmp_path):
@@ -204,8 +208,11 @@ def _at(content, path):
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
-        (("format",), 2, "format must be 1"),
-        (("format",), True, "format must be 1"),
+        (("format",), 1, "format must be 2"),
+        (("format",), True, "format must be 2"),
+        (("operator",), "ab", "operator must be the 64 hexadecimal digits"),
+        (("operator",), "A" * 64, "operator must be the 64 hexadecimal digits"),
+        (("operator",), 5, "operator"),
         (("model", "shape"), [10**9], "shape"),
         (("model", "shape"), [3, 4], "shape"),
         (("model", "x0"), [1.0], "10 numbers"),

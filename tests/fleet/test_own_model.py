@@ -147,6 +147,29 @@ def test_a_loss_of_the_package_in_a_file_of_ones_own_is_the_same_walk(tmp_path: 
     assert Manifest.read(at / "manifest.json").schema is None  # one vector of float64, as before
 
 
+def test_a_loss_of_the_package_with_models_of_float32_is_rounded_on_nodes_too(
+    tmp_path: Path,
+) -> None:
+    path = written(
+        tmp_path,
+        "import levywalk as lw\n"
+        "def build(features, targets, node=None):\n"
+        "    made = lw.LeastSquares(features[:, :9], targets, node=node, ridge=0.1)\n"
+        "    return made.astype('float32')\n",
+    )
+    problem = built(path, held_out=None)
+    for update, tolerance in ((lw.sgd(), 0.0), (lw.heavy_ball(minibatch=2), 1e-6)):
+        given = HOW | {"step_size": 1e-4, "update": update}
+        at = make(tmp_path / update.name, problem, **given)
+        direct = lw.run(lw.ring(N), together(problem), lw.unif_rw(), **given, backend="reference")
+        model = relayed(at).model
+        assert np.array_equal(model, model.astype(np.float32))
+        assert np.abs(model - direct.model[0]).max() <= tolerance * np.abs(model).max()
+        schema = Manifest.read(at / "manifest.json").schema
+        assert schema is not None
+        assert schema.dtype == np.float32
+
+
 def test_metrics_are_those_of_the_node_that_has_the_model(tmp_path: Path) -> None:
     problem = built()
     fleet = Fleet.of(lw.ring(N), problem, lw.unif_rw(), **HOW)

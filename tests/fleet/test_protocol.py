@@ -27,6 +27,7 @@ from levywalk.fleet.protocol.messages import (
     Alive,
     Certificate,
     Certified,
+    Fenced,
     Finished,
     Guard,
     Guarding,
@@ -47,6 +48,7 @@ from levywalk.fleet.protocol.token import FIRST, Epoch, Token
 from levywalk.fleet.setup.build import Fleet
 from levywalk.fleet.simulate.virtual import PlannedFault, VirtualFleet
 from levywalk.memory import packed
+from tests.fleet.linked import Hands
 
 EPOCH = Epoch(0, 0, 0)
 RING = lw.ring(6)
@@ -60,8 +62,9 @@ def fleet_of(steps: int = 200, seed: int = 0) -> Fleet:
     )
 
 
-FLEET = fleet_of()
+FLEET, HANDS = fleet_of(), Hands(TERMS.run)
 TOKEN = FLEET.token._replace(epoch=EPOCH, seq=1, step=5, hops=5, transfers=1)
+END = HANDS.end(TOKEN, 0, 3)
 
 
 def sent(effects: list[Effect], kind: type) -> list[Message]:
@@ -74,8 +77,13 @@ def sent(effects: list[Effect], kind: type) -> list[Message]:
 
 def given_to(node: Node, token: Token, giver: int, guardian: int) -> list[Effect]:
     """Hand a token over as its holder and its guardian would."""
+    if node.disk.known.epoch < token.epoch:
+        node.receive(Got(giver, Fenced(HANDS.first(token, giver))), 0.0)
+    token = token._replace(came_from=giver)
     assert sent(node.receive(Got(giver, Prepare(token, guardian)), 0.0), Prepared)
-    certificate = Certificate(guardian, token.epoch, token.seq - 1, node.id, token.digest(), b"")
+    certificate = HANDS.released(
+        guardian, token.epoch, token.seq - 1, node.id, giver, token.digest()
+    )
     return node.receive(Got(giver, Activate(certificate)), 0.0)
 
 
@@ -88,7 +96,7 @@ def test_a_newcomer_whose_edges_do_not_count_yet_keeps_the_token() -> None:
     for u in (1, 3):
         node.receive(Joins(u), 0.0)
         node.receive(
-            Got(u, Heartbeat(FIRST, 0, False, True, 0, False, 2, u // 2, FLEET.scores_of(u))), 0.0
+            Got(u, Heartbeat(FIRST, False, True, 0, False, 2, u // 2, FLEET.scores_of(u))), 0.0
         )
     assert node.disk.own == Own(0, 2, leaving=False)
     given_to(node, TOKEN, 1, 0)
@@ -126,7 +134,8 @@ def test_a_token_that_cannot_be_is_refused_and_nothing_is_kept(changes) -> None:
     token = TOKEN._replace(**changes)
     assert FLEET.published.refuses(TOKEN) is None
     assert FLEET.published.refuses(token) is not None
-    for message in (Prepare(token, 0), Renew(token), Guard(token, FIRST), Finished(token)):
+    link = HANDS.first(TOKEN, 2)
+    for message in (Prepare(token, 0), Renew(token), Guard(token, link), Finished(token, END)):
         node = FLEET.node(2)
         before = replace(node.disk)
         effects = node.receive(Got(1, message), 0.0)
@@ -136,13 +145,16 @@ def test_a_token_that_cannot_be_is_refused_and_nothing_is_kept(changes) -> None:
 
 @pytest.mark.parametrize("parent", [EPOCH, Epoch(1, 0, 0), Epoch(0, 0, 1)], ids=str)
 def test_an_epoch_does_not_come_from_itself_or_from_a_later_one(parent: Epoch) -> None:
-    node = FLEET.node(2)
+    node = FLEET.node(1)
     before = replace(node.disk)
-    effects = node.receive(Got(1, Guard(TOKEN, parent)), 0.0)
+    right = HANDS.first(FLEET.token._replace(epoch=EPOCH), 1)
+    wrong = HANDS.signed(right._replace(opening=right.opening._replace(parent=parent)))
+    token = FLEET.token._replace(epoch=EPOCH)
+    effects = node.receive(Got(0, Guard(token, wrong)), 0.0)
     assert node.disk == before
     assert not sent(effects, Guarding)
     assert [one.what for one in effects if isinstance(one, Notice)] == ["refused"]
-    assert sent(node.receive(Got(1, Guard(TOKEN, FIRST)), 0.0), Guarding)
+    assert sent(node.receive(Got(0, Guard(token, right)), 0.0), Guarding)
 
 
 @pytest.mark.parametrize(
@@ -186,8 +198,8 @@ def test_a_stranger_has_nothing_to_say() -> None:
     before = replace(node.disk)
     for message in (
         Prepare(TOKEN, 0),
-        Guard(TOKEN, FIRST),
-        Certified(Certificate(0, EPOCH, 0, 2, b"", b"")),
+        Guard(TOKEN, HANDS.first(TOKEN, 2)),
+        Certified(Certificate(0, EPOCH, 0, 2, 1, b"", b"")),
     ):
         (effect,) = node.receive(Got(5, message), 0.0)
         assert effect == Notice("refused", {"sender": 5, "why": "not a neighbour"})
@@ -260,7 +272,7 @@ def test_who_was_gone_may_come_back_with_fewer_edges() -> None:
     fleet = Fleet.of(network, problem, lw.mhlj(), steps=100, step_size="theory", terms=TERMS)
     node = fleet.node(2)
     node.receive(Start(), 0.0)
-    says = Heartbeat(FIRST, 0, False, True, 0, True, 3, 4, fleet.scores_of(1))
+    says = Heartbeat(FIRST, False, True, 0, True, 3, 4, fleet.scores_of(1))
     node.receive(Got(1, says), 0.0)
     assert (node.disk.edges[1].up, node.disk.edges[1].degree) == (True, 4)
     node.receive(Gone(1), 0.0)

@@ -111,6 +111,7 @@ def test_an_injected_bug_is_caught(mutant):
     caught(mutant, **how)
 
 
+@pytest.mark.more
 def test_what_is_caught_is_made_short_and_readable():
     schedule = caught(RedrawsAfterCrash)
     short = shrink(schedule, made_of(RedrawsAfterCrash))

@@ -203,7 +203,7 @@ def test_messages_arrive_in_order_both_ways(tmp_path: Path, dim: int) -> None:
 
 def test_a_guardian_that_the_receiver_never_met_is_vouched_for(pair: Pair) -> None:
     far = pair.identity(FAR).signer()
-    word = Certificate(FAR, BORN, 0, HIGH, bytes(32), far.sign(b"a statement"))
+    word = Certificate(FAR, BORN, 0, HIGH, LOW, bytes(32), far.sign(b"a statement"))
     learned: list[tuple[int, bytes]] = []
 
     async def test() -> None:

@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.protocol import messages
+from levywalk.fleet.protocol.ending import Ending
+from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.links import EpochLink, LinkKind, Opening, Right
 from levywalk.fleet.protocol.messages import Certificate, Message
 from levywalk.fleet.protocol.tensors import HEADER, INLINE, Malformed, Tensor
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
@@ -35,11 +38,14 @@ from tests.fleet.test_codec import (
     LIMITS,
     MEMORY,
     bits,
+    certificates,
     counts,
     digests,
+    ends,
     epochs,
-    ints,
     large,
+    links,
+    openings,
     scores,
     token_with,
     tokens,
@@ -47,11 +53,13 @@ from tests.fleet.test_codec import (
 
 PEER = 3
 HELLO = Hello(FORMAT, bytes(range(32)), bytes(range(16)), "levywalk 0.1", b"certificate")
-certificates = st.builds(Certificate, ints, epochs, counts, ints, digests, st.binary(max_size=64))
 by_field: dict[Any, st.SearchStrategy[Any]] = {
     Token: tokens,
     Epoch: epochs,
     Certificate: certificates,
+    EpochLink: links,
+    Lie: st.builds(Lie, openings, certificates),
+    Ending: ends,
     int: counts,
     bool: st.booleans(),
     bytes: digests,
@@ -84,7 +92,10 @@ TOKEN = Token(
     14,
     15,
 )
-SEAL = Certificate(1, Epoch(1, 2, 3), 4, 5, b"digest", b"signature")
+SEAL = Certificate(1, Epoch(1, 2, 3), 4, 5, 6, b"digest", b"signature")
+OPENING = Opening(LinkKind.GIVER_GONE, Epoch(1, 2, 3), FIRST, 4, 5, b"digest", 6, b"signature")
+LINK = EpochLink(OPENING, Right(SEAL, OPENING))  # a link carries one right; the wire takes both
+END = Ending(1, Epoch(1, 2, 3), 4, 5, b"digest", b"signature", Right(None, OPENING))
 EXAMPLES: dict[str, Message] = {
     type(message).__name__: message
     for message in [
@@ -98,15 +109,20 @@ EXAMPLES: dict[str, Message] = {
         messages.Alive(FIRST, 1),
         messages.Renew(TOKEN),
         messages.Renewed(FIRST, 1, 2),
-        messages.Guard(TOKEN, FIRST),
+        messages.Guard(TOKEN, LINK),
         messages.Guarding(FIRST, 1),
-        messages.Fenced(FIRST, 1),
-        messages.Heartbeat(FIRST, 1, True, True, 2, True, 3, 4, (0.5, 1.5)),
-        messages.Finished(TOKEN),
+        messages.Fenced(LINK),
+        messages.Exposed(Lie(OPENING, SEAL)),
+        messages.Heartbeat(FIRST, True, True, 2, True, 3, 4, (0.5, 1.5)),
+        messages.Finished(TOKEN, END),
         messages.Greeting(b"o" * 16, 2, b"l" * 32, 3),
         messages.Sighting(b"o" * 16, 2, b"l" * 16, 3, True, b"a" * 16),
     ]
 }
+
+
+def linked(**changes: Any) -> EpochLink:
+    return LINK._replace(opening=OPENING._replace(**changes))
 
 
 def greeted(limits: Limits = LIMITS) -> Reader:
@@ -151,7 +167,7 @@ def test_the_format_is_what_it_was() -> None:
     ]
     frames += chunk_frames(Tensor("model", np.arange(10_000.0)))
     frames += chunk_frames(Tensor("memory", np.arange(80_000).astype(np.uint8)))
-    assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "8fd5c1bd0ccf88a9"
+    assert hashlib.sha256(b"".join(frames)).hexdigest()[:16] == "6f39ee049a66ecfe"
 
 
 def test_a_large_model_follows_its_message_in_chunks() -> None:
@@ -387,7 +403,9 @@ BAD: dict[int, list[tuple[Any, str]]] = {
         (2**64 - 1, "at least 0 and below"),
     ],
     FieldDescriptor.TYPE_BYTES: [(bytes(1100), "at most (32|512|1024) bytes, got 1100")],
-    FieldDescriptor.TYPE_STRING: [("é" * 1001, "at most 1000 characters, got 1001")],
+    FieldDescriptor.TYPE_STRING: [
+        ("é" * 1001, "at most 1000 characters, got 1001|there is no link of the kind 'éé")
+    ],
     FieldDescriptor.TYPE_DOUBLE: [(bad, "must be finite") for bad in (np.nan, np.inf, -np.inf)],
     FieldDescriptor.TYPE_MESSAGE: [(None, "is missing")],
 }
@@ -397,6 +415,7 @@ EVERY = [
     for path, field in paths(Frame.DESCRIPTOR.fields_by_name[name.lower()].message_type)
     for i, (bad, says) in enumerate(BAD.get(field.type, []))
     if path.split("__")[-1] not in ("inline", "address", "scores")
+    and not path.endswith(("right__release", "right__link"))  # which may be missing
 ]
 
 
@@ -650,7 +669,7 @@ def test_nobody_speaks_for_another(sender: int, begun: bool) -> None:
 
 def test_a_frame_has_one_body() -> None:
     alive, fenced = (
-        frames_of(message)[0] for message in (messages.Alive(FIRST, 1), messages.Fenced(FIRST, 1))
+        frames_of(message)[0] for message in (messages.Alive(FIRST, 1), messages.Fenced(LINK))
     )
     with pytest.raises(Malformed, match="one message or one chunk alone was expected"):
         greeted().take(b"\x08\x03")
@@ -736,7 +755,7 @@ def test_a_hello_says_everything_once_and_nothing_else() -> None:
         Reader(LIMITS, PEER).take(hello_frame(PEER, HELLO) + b"\xf8\x07\x01")
 
 
-@pytest.mark.parametrize("format_", [0, 1, 3, 2**32 - 1])
+@pytest.mark.parametrize("format_", [0, 1, FORMAT + 1, 2**32 - 1])
 def test_another_format_is_known_by_its_number_and_nothing_after_it_is_taken(format_: int) -> None:
     reader = Reader(LIMITS, PEER)
     other = HELLO._replace(format=format_)
@@ -775,7 +794,7 @@ def test_what_would_be_refused_is_not_sent(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "bad",
     [messages.Refused(FIRST, 1, b"", "x" * 1001), messages.Refused(FIRST, 1, b"", "\ud800"),
-     messages.Fenced(FIRST, -1), EXAMPLES["Heartbeat"]._replace(scores=(np.nan, 1.0)),
+     messages.Fenced(linked(step=-1)), EXAMPLES["Heartbeat"]._replace(scores=(np.nan, 1.0)),
      messages.Released(SEAL._replace(signature=bytes(513)))],
 )  # fmt: skip
 def test_what_would_be_refused_is_not_sent_either(bad: Message) -> None:
@@ -785,9 +804,9 @@ def test_what_would_be_refused_is_not_sent_either(bad: Message) -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [messages.Fenced(FIRST, -(2**63)), messages.Fenced(Epoch(-1, 0, 0), 0),
-     messages.Fenced(Epoch(0, -1, 0), 0), EXAMPLES["Heartbeat"]._replace(base=-1),
-     messages.Guard(token_with(base=-1), FIRST)],
+    [messages.Fenced(linked(step=-(2**63))), messages.Fenced(linked(epoch=Epoch(-1, 0, 0))),
+     messages.Fenced(linked(parent=Epoch(0, -1, 0))), messages.Fenced(linked(seq=-1)),
+     messages.Guard(token_with(base=-1), LINK)],
 )  # fmt: skip
 def test_where_an_epoch_began_is_not_before_the_first_step(bad: Message) -> None:
     """What is lost is counted from there, and the count must fit onto the disk."""

@@ -18,7 +18,7 @@ from scipy import stats
 from levywalk import network as lw
 from levywalk.errors import InvalidNetwork
 from levywalk.network.edge_sets import distinct_pairs
-from tests.limits import quick
+from tests.limits import mostly_more, quick
 
 LEVEL = 1e-8  # far below the share of one test in the suite's false-alarm budget of 1e-6
 DRAWS = 3_000 if quick() else 8_000
@@ -83,7 +83,7 @@ def er_sample(n, p):
 
 
 # The first draws pairs, the others one coin per pair.
-@pytest.mark.parametrize("p", [0.1, 0.3, pytest.param(0.7, marks=pytest.mark.more)])
+@pytest.mark.parametrize("p", mostly_more([0.1, 0.3, 0.7], lambda p: p == 0.1))
 def test_erdos_renyi_has_the_exact_law(p):
     assert fit(er_sample(4, p), er_law(4, p)) > LEVEL
 

@@ -22,7 +22,7 @@ NETWORK, PROBLEM = lw.barbell(5, 1), lw.heterogeneous(11, dim=3, important=1, se
 def test_hitting_times_are_those_of_the_matrix(design):
     exact = lw.hitting_times(lw.transition(NETWORK, PROBLEM, design), 10)[0]
     walks = lw.walk(
-        NETWORK, design, problem=PROBLEM, steps=60_000, replicas=4000, start=0, record_first=True
+        NETWORK, design, problem=PROBLEM, steps=60_000, replicas=1000, start=0, record_first=True
     )
     first = walks.first_visit[:, 10]
     assert (first >= 0).all()

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 )
 if (ROOT / "website").exists():
     from website.address import PLACES, set_address
-    from website.api import api_pages, page_name, public_names, related
+    from website.api import _directive, api_pages, page_name, public_names, related
     from website.gallery import missing_for, needs_of
     from website.links import faults_of
     from website.sources import assemble, project_address, relinked
@@ -78,6 +78,13 @@ def test_links_to_files_that_are_no_pages_become_addresses():
     )
     assert relinked("[a](docs/fleet.md) [b](CHANGELOG.md)", "", ROOT) == (
         "[a](fleet.md) [b](changelog.md)"
+    )
+
+
+def test_links_that_are_called_by_a_file_are_called_by_its_title():
+    text = "([models.md](models.md), [CHANGELOG.md](../CHANGELOG.md), [none.md](none.md))"
+    assert relinked(text, "docs", ROOT) == (
+        "([Models of torch and JAX](models.md), [Changelog](changelog.md), [none.md](none.md))"
     )
 
 
@@ -174,3 +181,14 @@ def test_the_address_is_said_nowhere_else():
 def test_the_version_is_said_alike():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {lw.__version__}\n" in citation
+
+
+def test_the_page_of_an_estimator_leaves_out_what_scikit_learn_describes():
+    pytest.importorskip("sklearn", reason="the extra sklearn is not installed")
+    from levywalk.sklearn import WalkClassifier
+
+    (excluded,) = (line for line in _directive(WalkClassifier, "X") if "exclude-members" in line)
+    names = excluded.partition("members: ")[2].split(", ")
+    assert {"set_fit_request", "get_metadata_routing", "score"} <= set(names)
+    assert not {"fit", "predict", "predict_proba"} & set(names)
+    assert not any("exclude-members" in line for line in _directive(lw.Trace, "Trace"))

@@ -14,6 +14,7 @@ from levywalk.cli.options import (
     Data,
     Important,
     MetricsText,
+    PrivacyText,
     RankBy,
     SourceOptions,
     typed_command,
@@ -92,6 +93,7 @@ def compare(
     rank_by: RankBy = None,
     step_size: TunedSize = "tuned",
     costs: CostsText = None,
+    privacy: PrivacyText = None,
     seed: Seed = 0,
     threads: Threads = None,
     out: Out = None,
@@ -117,6 +119,7 @@ def compare(
         problem_settings,
         step_size_setting,
     )
+    from levywalk.privacy import as_privacy
     from levywalk.trace import as_costs
 
     if network is None:
@@ -139,6 +142,7 @@ def compare(
         "designs": design_settings(designs),
     }
     as_costs(costs)  # refuses a wrong text before anything is written
+    as_privacy(privacy)
     if out is not None:
         may_write(out)
     run = {
@@ -150,6 +154,7 @@ def compare(
         "metrics": metric_names(metrics),
         "rank_by": rank_by,
         "costs": costs,
+        "privacy": privacy,
         "threads": threads,
     }
     wanted = Path(FOLDER) if out is None else out

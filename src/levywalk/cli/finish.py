@@ -122,19 +122,44 @@ def finish(
     )
     files += pages(result) if pages is not None else []
     names = [str(path) for path in files]
+    private = _privacy(result)
     if as_json:
         more: dict[str, Any] = {
             "command": command,
             "seed": spec.run.seed,
             "sentence": note,
             "files": names,
+            **({"privacy": private} if private else {}),
         }
         print(json.dumps(result.document() | more, indent=2))
     else:
         _show(result)
         if note:
             print(f"\n{note}")
+        _show_privacy(private)
         print(f"\nSeed {spec.run.seed}. Written: " + ", ".join(names))
+
+
+def _privacy(result: Comparison) -> dict[str, dict[str, Any]]:
+    """Return what each design's nodes have spent, if the runs were private."""
+    wanted = (
+        "epsilon_spent", "epsilon_at_cap", "updates_at_cap", "nodes_out_of_budget", "accountant",
+    )  # fmt: skip
+    told = {name: trace.provenance.get("privacy") for name, trace in result.traces.items()}
+    return {name: {key: said[key] for key in wanted} for name, said in told.items() if said}
+
+
+def _show_privacy(private: dict[str, dict[str, Any]]) -> None:
+    from levywalk.privacy.privacy import SIMULATED
+
+    for name, said in private.items():
+        print(
+            f"\n{name}: ε spent {said['epsilon_spent']:.3g} (by {said['accountant']}), and "
+            f"{said['epsilon_at_cap']:.3g} at the cap of {said['updates_at_cap']} updates per "
+            f"node, which {said['nodes_out_of_budget']} nodes reached."
+        )
+    if private:
+        print(SIMULATED)
 
 
 def _show(result: Comparison) -> None:

@@ -28,11 +28,13 @@ from levywalk.cli.live import explain, live
 from levywalk.cli.options import (
     CostsText,
     MetricsText,
+    PrivacyText,
     RankBy,
     SourceOptions,
     typed_command,
     with_source_options,
 )
+from levywalk.cli.privacy import PRIVACY_EXAMPLES, privacy
 from levywalk.cli.report import report, write_on_one_core
 from levywalk.cli.reproduce import reproduce
 from levywalk.cli.sweep import sweep
@@ -173,6 +175,7 @@ def run(
     costs: CostsText = None,
     metrics: MetricsText = None,
     rank_by: RankBy = None,
+    privacy: PrivacyText = None,
     out: Out = None,
     fresh: Fresh = False,
     as_json: Json = False,
@@ -209,6 +212,7 @@ def run(
         )
     named = None if metrics is None else json.dumps(metric_names(metrics))
     given = {"seed": seed, "costs": costs, "metrics": named, "rank_by": rank_by}
+    given |= {"privacy": None if privacy is None else json.dumps(privacy)}
     changes = list(override or []) + [f"run.{k}={v}" for k, v in given.items() if v is not None]
     content = merged(read_toml(experiment)[0], merge_overrides(changes))
     content = with_options(content, sources.network, sources.data)
@@ -241,6 +245,7 @@ def run(
 app.command(epilog=EXAMPLES, short_help="Compare designs, each at its tuned step size.")(compare)
 app.command(short_help="Run an experiment for every point of a grid of values.")(sweep)
 app.command(short_help="Judge a network before a run: what to use, and why.")(inspect)
+app.command(epilog=PRIVACY_EXAMPLES, short_help="Say what privacy costs before a run.")(privacy)
 app.command(short_help="Check the claims of the paper, and draw its figures.")(reproduce)
 app.command(short_help="Let walks and updates compete: which pair is best where.")(league)
 app.command(short_help="Write a folder of results as one HTML page.")(report)

@@ -400,6 +400,18 @@ CostsText = Annotated[
         ),
     ),
 ]
+PrivacyText = Annotated[
+    str | None,
+    typer.Option(
+        "--privacy",
+        metavar="PRIVACY",
+        help=(
+            "Clipped gradients with noise, and a budget ε of each node, such as "
+            "clip=1,noise=20,budget=2; also delta=1e-5, adjacency=sample or node, "
+            "adversary=colluding, neighbour or final, scores=private, public or released."
+        ),
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option(

@@ -16,6 +16,7 @@ from levywalk.memory import Number, PerNode
 from levywalk.problem import (
     GeneralizedLinear,
     follows_its_loss,
+    has_l1,
     is_logistic,
     is_single,
     is_sparse,
@@ -44,6 +45,13 @@ def choose_backend(backend: str, plan: RunPlan) -> str:
         return "kernel"
     if backend == "kernel":
         raise InvalidParameter(f"backend must be 'reference' or 'auto' here: {lacking}")
+    if is_sparse(getattr(plan.problem, "sorted_features", None)):
+        warnings.warn(
+            "updates on sparse features run in plain Python (backend 'reference'), and each costs "
+            f"as much as there are features: {lacking}",
+            DataWarning,
+            stacklevel=5,
+        )
     return "reference"
 
 
@@ -70,6 +78,8 @@ def _batched(backend: str, plan: RunPlan) -> str:
 
 def without_kernel(plan: RunPlan) -> str | None:
     """Return why a plan cannot be compiled, or None if it can."""
+    if plan.method.privacy is not None:
+        return "privacy (clipped gradients with noise) has no kernel"
     if plan.meeting != "pass":
         return "tokens that are averaged when they meet have no kernel"
     if plan.links is not None:
@@ -130,8 +140,8 @@ def _without_sparse_kernel(plan: RunPlan) -> str | None:
     update = plan.update
     if is_single(plan.problem):
         return "models of float32 have no kernel for sparse features"
-    if plan.problem.sample_loss.n_outputs > 1:  # type: ignore[attr-defined]
-        return "losses with several outputs have no kernel for sparse features"
+    if plan.problem.sample_loss.n_outputs > 1 and has_l1(plan.problem):  # type: ignore[attr-defined]
+        return "l1 has no kernel for losses with several outputs on sparse features"
     if sparse_rule(update) is None:
         return (
             f"the update {update.name} has no kernel for sparse features, which exist for sgd, sag "

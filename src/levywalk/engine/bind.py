@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from levywalk.schedule import Constant, Schedule, is_schedule, schedule_values
 from levywalk.step import Method, PublishedPhase, Site
 from levywalk.updates import LocalData, Update, as_step_size, as_update, check_update
 from levywalk.walks import Bound, Detector, Walk
+
+if TYPE_CHECKING:
+    from levywalk.privacy import BoundPrivacy
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,11 @@ def _theory(step_size: Any, update: Update, bound: Bound, problem: Problem) -> f
 
 
 def method_of(
-    phases: tuple[BoundPhase, ...], update: Update, detector: Detector | None, problem: Problem
+    phases: tuple[BoundPhase, ...],
+    update: Update,
+    detector: Detector | None,
+    problem: Problem,
+    privacy: BoundPrivacy | None = None,
 ) -> Method:
     """Return the published constants of bound phases and an update."""
     bound = (
@@ -101,6 +108,7 @@ def method_of(
         problem.n,
         model_type(problem).itemsize,
         is_single(problem),
+        privacy,
     )
 
 

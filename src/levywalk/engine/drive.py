@@ -16,6 +16,7 @@ from levywalk.arrays import AnyArray, Floats, Ints
 from levywalk.engine.measure import Measure
 from levywalk.engine.observer import Observer
 from levywalk.engine.prepare import Job
+from levywalk.engine.privacy_record import privacy_record
 from levywalk.engine.reference import ReferenceBackend
 from levywalk.engine.resume import RunProgress, StateFile
 from levywalk.engine.run_state import RunRecord, RunState
@@ -96,6 +97,8 @@ def drive(
         provenance["interrupted"] = so_far.done < plan.steps
         provenance["resumed_at"] = so_far.resumed_at
         provenance["seconds"] = so_far.seconds
+        if plan.method.privacy is not None:
+            provenance["privacy"] = privacy_record(job, state, so_far.done)
         trace = _trace(job, state, measure, step, record, provenance)
         if failed is not None:
             failed.partial = trace

@@ -9,48 +9,40 @@ from __future__ import annotations
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from levywalk import checks
 from levywalk.arrays import Floats, Ints
+from levywalk.engine.gossip_rules import RULES, Gossip, metropolis_weights, second_eigenvalue
+from levywalk.engine.metric_plan import MetricPlan, metric_plan
 from levywalk.engine.prepare import checkpoints_of
-from levywalk.errors import DivergedWarning, InvalidParameter
+from levywalk.errors import CallbackError, DivergedWarning, InvalidParameter
 from levywalk.network import Network
 from levywalk.problem import (
     GeneralizedLinear,
     Problem,
     first_model,
     has_l1,
-    is_single,
     is_sparse,
     known_smoothness,
+    model_type,
     optimum_of,
 )
 from levywalk.problem.differentiable import DifferentiableProblem
-from levywalk.problem.named import flat_model
+from levywalk.problem.named import flat_model, flat_problem
 from levywalk.remedy import typed
 from levywalk.room import require_room
 from levywalk.trace import Costs, Trace, as_costs
+from levywalk.updates import sgd
 from levywalk.version import __version__
 from levywalk.walks import check_fit, nodes_with_data
 
 METHODS = ("dsgd", "extra", "tracking", "accelerated")
 _MOST_ROUNDS = 10_000
-
-
-class Gossip(NamedTuple):
-    """What a method needs: weights, gradients, and the constants of its step sizes."""
-
-    weights: Any  # the matrix W of Metropolis weights
-    gradients: Callable[[Floats], Floats]  # of all nodes, each at its own model
-    step_size: float
-    strong_convexity: float
-    rounds: int  # of communication in an iteration
-    damping: float  # of Chebyshev gossip
 
 
 def gossip(
@@ -63,6 +55,8 @@ def gossip(
     record_every: Any = None,
     x0: Any = None,
     costs: Costs | str | None = None,
+    metrics: Mapping[str, Callable[[Any], float]] | None = None,
+    measure_metrics: str | int = "auto",
 ) -> Trace:
     """Run decentralised gradient descent with gossip, the alternative to a walking model.
 
@@ -86,6 +80,8 @@ def gossip(
         accelerated one.
     record_every, x0
         As in `levywalk.run`; all nodes begin with the same model.
+    metrics, measure_metrics
+        As in `levywalk.run`, of the mean model; "auto" takes an iteration for n updates.
     costs
         As in `levywalk.run`. In an iteration a node computes its gradient, then in each round of
         communication it sends to all its neighbours at once and waits for all of theirs. The time
@@ -95,7 +91,8 @@ def gossip(
     -------
     Trace
         One replica. ``step`` counts iterations, ``transfers`` messages that carry a model (2 x
-        edges in each round of communication), ``bytes`` what they carry. The error is that of the
+        edges in each round of communication), ``bytes`` what they carry: numbers of the model's
+        type, to which they are rounded when they are sent. The error is that of the
         mean model; ``trace.provenance["disagreement"]`` has the largest distance of a node's model
         from it at each checkpoint.
 
@@ -108,6 +105,7 @@ def gossip(
     (True, 60000)
     """
     checks.choice("method", method, METHODS)
+    problem = flat_problem(problem)
     check_fit(network, problem)
     count = checks.integer("iterations", iterations, low=1)
     if has_l1(problem):
@@ -115,25 +113,93 @@ def gossip(
             f"problem must have no l1 penalty, got l1 = {problem.l1:g}: "  # type: ignore[attr-defined]
             f"gossip has no step for it; use {typed('lw.run', 'a walk')}, or a ridge"
         )
-    if is_single(problem):
-        raise InvalidParameter("problem must have models of float64 for gossip; drop astype")
     marks = checkpoints_of(count, record_every)
     models = _first_models(x0, problem, network.n)
-    weights = metropolis_weights(network)
-    made = _prepared(method, network, problem, weights, step_size)
+    made = _prepared(method, network, problem, metropolis_weights(network), step_size)
     spent = as_costs(costs)
-    began = time.perf_counter()
-    errors, disagreement, last, diverged_at = _iterate(
-        _RULES[method](made, models), marks, problem, models
+    plan = metric_plan(
+        metrics, measure_metrics, problem, sgd(), models[0], count * problem.n, marks
     )
-    transfers = (marks * (2 * network.n_edges * made.rounds))[None]
-    vectors = 2 if method == "tracking" else 1
-    if diverged_at >= 0:
+    began = time.perf_counter()
+    seen = _Seen.before(marks, plan)
+    failed = _iterate(RULES[method](made, models), seen, problem, models)
+    if seen.diverged_at >= 0:
         warnings.warn(
-            f"the gossip diverged at iteration {diverged_at}; give a smaller step_size",
+            f"the gossip diverged at iteration {seen.diverged_at}; give a smaller step_size",
             DivergedWarning,
             stacklevel=2,
         )
+    told = {
+        "update": method,
+        "step_size": [repr(made.step_size)],
+        "rounds": made.rounds,
+        **({} if plan is None else {"metrics": plan.told()}),
+        "interrupted": failed is not None,
+        **({} if spent is None else {"costs": spent.told(network.n)}),
+        "seconds": time.perf_counter() - began,
+    }
+    vectors = 2 if method == "tracking" else 1
+    trace = _trace(network, problem, count, made, seen, vectors, spent, told)
+    if failed is not None:
+        failed.partial = trace
+        raise failed
+    return trace
+
+
+@dataclass
+class _Seen:
+    """What is recorded at the checkpoints."""
+
+    marks: Ints
+    plan: MetricPlan | None
+    errors: Floats  # (3, checkpoints): distance2, excess loss and loss of the mean model
+    metrics: Floats  # (metrics, checkpoints); NaN where they are not evaluated
+    disagreement: Floats
+    last: Floats  # the mean model
+    diverged_at: int = -1
+
+    @classmethod
+    def before(cls, marks: Ints, plan: MetricPlan | None) -> _Seen:
+        """Return the record before the first iteration."""
+        count = 0 if plan is None else len(plan.functions)
+        return cls(
+            marks,
+            plan,
+            np.full((3, len(marks)), np.inf),
+            np.full((count, len(marks)), np.nan),
+            np.full(len(marks), np.inf),
+            np.empty(0),
+        )
+
+    def until(self, count: int) -> None:
+        """Keep the first checkpoints alone."""
+        self.marks, self.errors = self.marks[:count], self.errors[:, :count]
+        self.metrics, self.disagreement = self.metrics[:, :count], self.disagreement[:count]
+
+    def told(self) -> dict[str, Any]:
+        """Return the metrics, and where they were evaluated, as a trace holds them."""
+        if self.plan is None:
+            return {}
+        columns = self.plan.columns
+        return {
+            "metrics": {name: self.metrics[None, i] for i, name in enumerate(self.plan.functions)},
+            "metric_step": self.marks[columns[columns < len(self.marks)]],
+        }
+
+
+def _trace(
+    network: Network,
+    problem: Problem,
+    iterations: int,
+    made: Gossip,
+    seen: _Seen,
+    vectors: int,
+    costs: Costs | None,
+    told: dict[str, Any],
+) -> Trace:
+    """Return the trace; a message carries one vector or two."""
+    message = vectors * made.dtype.itemsize * problem.dim
+    transfers = (seen.marks * (2 * network.n_edges * made.rounds))[None]
     provenance = {
         "levywalk": __version__,
         "numpy": np.__version__,
@@ -141,7 +207,7 @@ def gossip(
         "machine": platform.machine(),
         "backend": "gossip",
         "seed": 0,
-        "steps": count,
+        "steps": iterations,
         "replicas": 1,
         "network": {
             "name": network.name,
@@ -150,71 +216,36 @@ def gossip(
             "self_loops": network.self_loops,
             "fingerprint": network.fingerprint(),
         },
-        "problem": {"kind": type(problem).__name__, "dim": problem.dim},
-        "design": {"name": f"gossip ({method})", "local": True, "recipe": None},
-        "update": method,
-        "step_size": [repr(made.step_size)],
-        "rounds": made.rounds,
-        "disagreement": [float(value) for value in disagreement],
-        "interrupted": False,
-        **({} if spent is None else {"costs": spent.told(network.n)}),
-        "seconds": time.perf_counter() - began,
+        "problem": {"kind": type(getattr(problem, "named", problem)).__name__, "dim": problem.dim},
+        "design": {"name": f"gossip ({told['update']})", "local": True, "recipe": None},
+        "disagreement": [float(value) for value in seen.disagreement],
+        **told,
     }
+    seconds = None
+    if costs is not None:
+        holders = nodes_with_data(network, problem)
+        seconds = gossip_time(network, costs, made.rounds, message, seen.marks, holders)[None]
     return Trace(
-        step=marks,
-        distance2=errors[None, 0],
-        excess_loss=errors[None, 1],
-        loss=errors[None, 2],
+        step=seen.marks,
+        distance2=seen.errors[None, 0],
+        excess_loss=seen.errors[None, 1],
+        loss=seen.errors[None, 2],
         hops=transfers.copy(),
         transfers=transfers,
-        bytes=transfers * (8 * problem.dim * vectors),
+        bytes=transfers * message,
         small_messages=np.zeros_like(transfers),
         visits=None,
         walk=None,
         final_node=np.full(1, -1),
-        model=last[None],
-        diverged_at=np.array([diverged_at]),
+        model=seen.last[None],
+        diverged_at=np.array([seen.diverged_at]),
         switched_at=np.full(1, -1),
         target=np.full(network.n, 1.0 / network.n),
         optimum=optimum_of(problem),
         provenance=provenance,
-        time=None
-        if spent is None
-        else gossip_time(
-            network,
-            spent,
-            made.rounds,
-            8 * problem.dim * vectors,
-            marks,
-            nodes_with_data(network, problem),
-        )[None],
+        time=seconds,
         node_names=network.given_names,
-    )
-
-
-def metropolis_weights(network: Network) -> Any:
-    """Return W: W_uv = 1/(1 + max(d_u, d_v)) for neighbours, and rows that sum to one.
-
-    Examples
-    --------
-    >>> import levywalk as lw
-    >>> metropolis_weights(lw.path(3)).toarray().round(3).tolist()
-    [[0.667, 0.333, 0.0], [0.333, 0.333, 0.333], [0.0, 0.333, 0.667]]
-    """
-    source = np.repeat(np.arange(network.n), network.degree)
-    target = network.indices.astype(np.int64)
-    others = source != target
-    source, target = source[others], target[others]
-    degree = np.bincount(source, minlength=network.n)
-    values = 1.0 / (1.0 + np.maximum(degree[source], degree[target]))
-    stay = 1.0 - np.bincount(source, values, minlength=network.n)
-    nodes = np.arange(network.n)
-    return sparse.csr_array(
-        (
-            np.concatenate([values, stay]),
-            (np.concatenate([source, nodes]), np.concatenate([target, nodes])),
-        ),
-        shape=(network.n, network.n),
+        **seen.told(),
     )
 
 
@@ -264,29 +295,6 @@ def gossip_time(
     return found
 
 
-def second_eigenvalue(weights: Any) -> float:
-    """Return the second largest absolute value of an eigenvalue of W.
-
-    Examples
-    --------
-    >>> import levywalk as lw
-    >>> round(second_eigenvalue(metropolis_weights(lw.complete(5))), 9)
-    0.0
-    """
-    n = weights.shape[0]
-    if n <= 500:
-        values = np.linalg.eigvalsh(weights.toarray())
-        return float(max(abs(values[0]), abs(values[-2])))
-    ones = np.ones(n) / n
-
-    def without_mean(x: Floats) -> Floats:
-        return np.asarray(weights @ x - ones * x.sum())
-
-    operator = sparse.linalg.LinearOperator((n, n), matvec=without_mean, dtype=np.float64)
-    found = sparse.linalg.eigsh(operator, k=1, which="LM", return_eigenvectors=False, tol=1e-9)
-    return float(min(abs(found[0]), 1.0))
-
-
 def _prepared(
     method: str, network: Network, problem: Problem, weights: Any, step_size: float | str
 ) -> Gossip:
@@ -324,7 +332,7 @@ def _prepared(
     else:
         size = checks.positive("step_size", step_size)
     gradients = _of_all_nodes(_gradients_of(problem), nodes_with_data(network, problem))
-    return Gossip(weights, gradients, size, strong, rounds, damping)
+    return Gossip(weights, gradients, size, strong, rounds, damping, model_type(problem))
 
 
 def _of_all_nodes(
@@ -389,92 +397,37 @@ def _gradients_of(problem: Problem) -> Callable[[Floats], Floats]:
     return plain
 
 
-# ---- the methods: each yields the models of all nodes after every iteration ----------------------
-
-
-def _dsgd(made: Gossip, models: Floats) -> Iterator[Floats]:
-    while True:
-        models = made.weights @ models - made.step_size * made.gradients(models)
-        yield models
-
-
-def _extra(made: Gossip, models: Floats) -> Iterator[Floats]:
-    gradients = made.gradients(models)
-    before, models = models, made.weights @ models - made.step_size * gradients
-    yield models
-    mixed_before = made.weights @ before
-    while True:
-        mixed, fresh = made.weights @ models, made.gradients(models)
-        following = models + mixed - 0.5 * (before + mixed_before)
-        following -= made.step_size * (fresh - gradients)
-        before, mixed_before, gradients, models = models, mixed, fresh, following
-        yield models
-
-
-def _tracking(made: Gossip, models: Floats) -> Iterator[Floats]:
-    gradients = made.gradients(models)
-    tracked = gradients
-    while True:
-        models = made.weights @ models - made.step_size * tracked
-        fresh = made.gradients(models)
-        tracked = made.weights @ tracked + fresh - gradients
-        gradients = fresh
-        yield models
-
-
-def _accelerated(made: Gossip, models: Floats) -> Iterator[Floats]:
-    share = np.sqrt(made.strong_convexity * made.step_size)
-    momentum = (1.0 - share) / (1.0 + share)
-    gradients = made.gradients(models)
-    before = ahead = models
-    tracked = models - made.step_size * gradients  # what is mixed: a model after its own step
-    while True:
-        models = _mixed(made, tracked)
-        following = models + momentum * (models - before)
-        fresh = made.gradients(following)
-        tracked = following + (models - ahead) - made.step_size * (fresh - gradients)
-        before, ahead, gradients = models, following, fresh
-        yield models
-
-
-def _mixed(made: Gossip, models: Floats) -> Floats:
-    """Return the models after several rounds of gossip with Chebyshev's acceleration."""
-    before, now = models, models
-    for _ in range(made.rounds):
-        before, now = now, (1.0 + made.damping) * (made.weights @ now) - made.damping * before
-    return np.asarray(now)
-
-
-_RULES: dict[str, Callable[[Gossip, Floats], Iterator[Floats]]] = {
-    "dsgd": _dsgd,
-    "extra": _extra,
-    "tracking": _tracking,
-    "accelerated": _accelerated,
-}
-
-
 def _iterate(
-    rule: Iterator[Floats], marks: Ints, problem: Problem, models: Floats
-) -> tuple[Floats, Floats, Floats, int]:
-    """Return the errors of the mean model at the marks, the disagreement, and the last mean."""
-    optimum = optimum_of(problem)
-    errors, disagreement = np.full((3, len(marks)), np.inf), np.full(len(marks), np.inf)
+    rule: Iterator[Floats], seen: _Seen, problem: Problem, models: Floats
+) -> CallbackError | None:
+    """Go through all checkpoints and record what is seen of the mean model.
+
+    Returns the error if a metric fails; the record then ends at its checkpoint.
+    """
+    optimum, plan = optimum_of(problem), seen.plan
     least = np.nan if optimum is None else _loss(problem, optimum)
-    last, k = models.mean(axis=0), 0
+    seen.last, k = models.mean(axis=0), 0
     with np.errstate(over="ignore", invalid="ignore"):
-        for i, mark in enumerate(marks.tolist()):
+        for i, mark in enumerate(seen.marks.tolist()):
             while k < mark:
                 models = next(rule)
                 k += 1
             mean = models.mean(axis=0)
             if not np.isfinite(models).all():
-                return errors, disagreement, last, k
-            last = mean
+                seen.diverged_at = k
+                return None
+            seen.last = mean
             loss = _loss(problem, mean)
             distance2 = np.nan if optimum is None else float(np.sum((mean - optimum) ** 2))
-            errors[:, i] = distance2, loss - least, loss
-            disagreement[i] = np.sqrt(((models - mean) ** 2).sum(axis=1).max())
-    return errors, disagreement, last, -1
+            seen.errors[:, i] = distance2, loss - least, loss
+            seen.disagreement[i] = np.sqrt(((models - mean) ** 2).sum(axis=1).max())
+            if plan is not None and i in plan.columns:
+                try:
+                    seen.metrics[:, i] = plan.values(mean[None], np.ones(1, np.bool_), mark)[0]
+                except CallbackError as error:
+                    seen.until(i + 1)
+                    return error
+    return None
 
 
 def _loss(problem: Problem, x: Floats) -> float:

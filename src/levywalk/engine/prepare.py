@@ -20,7 +20,14 @@ from levywalk.engine.metric_plan import MetricPlan, metric_plan
 from levywalk.engine.run_state import RunPlan
 from levywalk.errors import InvalidParameter
 from levywalk.network import Network
-from levywalk.problem import Problem, first_model, is_single
+from levywalk.privacy import (
+    Privacy,
+    bind_privacy,
+    check_scores,
+    fitted_update,
+    scored_problem,
+)
+from levywalk.problem import Problem, first_model, model_type
 from levywalk.remedy import typed
 from levywalk.room import require_room
 from levywalk.schedule import Schedule
@@ -108,20 +115,30 @@ def prepare(
     metrics: Any = None,
     measure_metrics: Any = "auto",
     callbacks: tuple[Callable[[dict[str, Any]], object], ...] = (),
+    privacy: Privacy | None = None,
+    noise_keys: Words64 | None = None,
 ) -> Job:
     """Check every argument and bind the design; allocate nothing large.
 
-    The seed is used to draw the nodes on which f is measured.
+    The seed is used to draw the nodes on which f is measured, and the noise of released scores.
     """
     replicas = len(keys)
     checks.choice("backend", backend, BACKENDS)
-    update = as_update(update).fitted(problem)
+    update = as_update(update)
+    known = problem
+    if privacy is None:
+        update = update.fitted(problem)
+    else:
+        check_scores(privacy, design, step_size)
+        update = fitted_update(privacy, update, problem)
+        known = scored_problem(privacy, problem, seed)
     checkpoints = checkpoints_of(steps, record_every)
     nodes = network.n if record_visits and isinstance(network, Network) else 0
     _require_records(replicas, nodes, steps if record_walk else 0, len(checkpoints))
-    phases = bind_phases(network, problem, design, update, step_size)
+    phases = bind_phases(network, known, design, update, step_size)
     check_update(update, problem)
-    method = method_of(phases, update, design.detector, problem)
+    bound = None if privacy is None else bind_privacy(privacy, steps, tokens)
+    method = method_of(phases, update, design.detector, known, bound)
     plan = RunPlan(
         network,
         problem,
@@ -136,6 +153,7 @@ def prepare(
         tokens,
         meeting,
         LinkTimes.of(costs, network, method.token_bytes),
+        noise_keys,
     )
     if method.node_memory:
         require_room(
@@ -296,7 +314,7 @@ def _first_model(x0: Any, replicas: int, problem: Problem) -> Floats:
         )
     if not np.isfinite(clean).all():
         raise InvalidParameter("x0 must be finite, got NaN or infinity")
-    return clean.astype(np.float32).astype(np.float64) if is_single(problem) else clean
+    return clean.astype(model_type(problem)).astype(np.float64)
 
 
 def threads_for(threads: int | None, updates: int) -> int:

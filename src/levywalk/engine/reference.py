@@ -19,6 +19,7 @@ from levywalk.draws import Key, Words
 from levywalk.engine.run_state import RunPlan, RunState
 from levywalk.engine.tokens import average_where_they_meet
 from levywalk.memory import NodeMemory
+from levywalk.privacy import SeededNoise
 from levywalk.step import Travelling, step
 
 
@@ -60,6 +61,9 @@ class ReferenceBackend:
         asks = any(phase.walk.asks_neighbours for phase in plan.method.phases)
         idle = plan.phases[0].bound.idle
         links, asked = plan.links, _Asked()
+        noise_key = None
+        if plan.noise_keys is not None:
+            noise_key = Key(int(plan.noise_keys[r, 0]), int(plan.noise_keys[r, 1]))
 
         for t in range(start, stop):
             if plan.record_visits:
@@ -70,6 +74,7 @@ class ReferenceBackend:
             while True:  # one hop, or several if the walk decides so or the next node has no data
                 site = sites(v)
                 site.scale = scale
+                site.noise = None if noise_key is None else SeededNoise(noise_key, t)
                 if memory is not None:
                     site.memory = memory.at(r, v)
                     site.ask = partial(ask_nodes, memory, r) if asks else None

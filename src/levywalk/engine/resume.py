@@ -305,6 +305,7 @@ def identity(job: Job, seed: int) -> dict[str, Any]:
         "loss": "exact" if job.loss_nodes is None else _digest(job.loss_nodes),
         **({} if job.costs is None else {"costs": _digest(job.costs.told(plan.network.n))}),
         **({} if job.metrics is None else {"metrics": job.metrics.identity()}),
+        **({} if plan.method.privacy is None else {"privacy": repr(plan.method.privacy)}),
     }
 
 

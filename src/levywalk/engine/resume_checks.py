@@ -10,6 +10,7 @@ import numpy as np
 from levywalk.arrays import AnyArray
 from levywalk.engine.prepare import Job
 from levywalk.engine.run_state import RunRecord, RunState
+from levywalk.privacy import RELEASES
 from levywalk.problem import optimum_of
 
 
@@ -57,6 +58,7 @@ def contradiction(job: Job, state: RunState, record: RunRecord, done: int) -> st
             <= np.stack([state.hops, state.transfers, state.small_messages], axis=1)[:, :, None]
         ).all(),
         "time runs backwards": _possible_time(job, record, seen),
+        "a node has made more updates than its budget allows": _possible_releases(job, state),
         "a distance is negative or unknown": optimum_of(plan.problem) is None
         or (errors[:, 0] >= 0).all(),
     }
@@ -69,6 +71,12 @@ def _possible_time(job: Job, record: RunRecord, seen: int) -> bool:
         return True
     time = record.time[:, :seen]
     return bool(np.isfinite(time).all() and (time[:, :1] == 0).all() and (np.diff(time) >= 0).all())
+
+
+def _possible_releases(job: Job, state: RunState) -> bool:
+    """Return whether the counters of privacy are within the budget."""
+    privacy = job.plan.method.privacy
+    return privacy is None or _within(state.node_memory[RELEASES], 0, privacy.cap)
 
 
 def _possible_detector(state: RunState, done: int) -> bool:

@@ -16,11 +16,13 @@ from levywalk.draws import Domain, keys, token_keys
 from levywalk.engine.drive import drive
 from levywalk.engine.observer import check_callbacks
 from levywalk.engine.prepare import Job, check_sizes, prepare
+from levywalk.engine.privacy_record import needs_the_walk
 from levywalk.engine.resume import StateFile
 from levywalk.engine.tokens import check_tokens, per_token
 from levywalk.errors import CallbackError, DivergedWarning, Interrupted
 from levywalk.interruption import Listening
 from levywalk.network import Network, as_network
+from levywalk.privacy import Privacy, as_privacy, noise_keys
 from levywalk.problem import Problem
 from levywalk.problem.differentiable import DifferentiableProblem
 from levywalk.problem.named import flat_model, flat_problem
@@ -56,6 +58,7 @@ def run(
     metrics: Mapping[str, Callable[[Any], float]] | None = None,
     measure_metrics: str | int = "auto",
     callbacks: Sequence[Callable[[dict[str, Any]], object]] | None = None,
+    privacy: Privacy | str | None = None,
     resume: str | Path | None = None,
     progress: bool | None = None,
 ) -> Trace:
@@ -139,6 +142,11 @@ def run(
         ``metrics`` (where they were evaluated). They are called in the thread that called `run`. A
         resumed run calls them for new checkpoints only. See `levywalk.JsonLines` and
         `levywalk.TensorBoard`.
+    privacy
+        Clip and noise of what leaves a node, and its budget: `Privacy`, or a text such as
+        "clip=1,noise=20,budget=2". A node whose budget is spent passes the model on without an
+        update; ``provenance["privacy"]`` has ε at the cap and ε spent. It runs on the reference
+        backend; against "neighbour" and "final" the walk is recorded.
     resume
         A file for the state of the run (.npz), written about once a minute, at Ctrl-C and at the
         end. If the file exists, the run is resumed from it and ends with the same bits as a run
@@ -191,6 +199,7 @@ def run(
         steps, replicas = check_sizes(steps, replicas, record_every)
         seed = checks.seed(seed)
         tokens = check_tokens(tokens, meeting, design, resume, record_walk)
+        private = as_privacy(privacy)
         start, x0 = per_token(start, x0, replicas, tokens)
         job = prepare(
             network,
@@ -203,7 +212,7 @@ def run(
             start=start,
             x0=x0,
             record_every=record_every,
-            record_walk=record_walk,
+            record_walk=record_walk or needs_the_walk(private, tokens),
             record_visits=record_visits,
             threads=threads,
             backend=backend,
@@ -217,6 +226,10 @@ def run(
             metrics=metrics,
             measure_metrics=measure_metrics,
             callbacks=check_callbacks(callbacks),
+            privacy=private,
+            noise_keys=None
+            if private is None
+            else noise_keys(seed, Domain.WALK, range(replicas), tokens),
         )
         provenance = _provenance(network, problem, design, seed, step_size, start, job)
         return drive(
@@ -241,6 +254,7 @@ def check_run(
     measure_loss: str | int,
     metrics: Mapping[str, Callable[[Any], float]] | None = None,
     measure_metrics: str | int = "auto",
+    privacy: Privacy | None = None,
 ) -> None:
     """Raise the error that `run` would raise for these arguments, without making a step."""
     if isinstance(start, str):  # a check does not compute a start distribution
@@ -266,6 +280,7 @@ def check_run(
         seed=seed,
         metrics=metrics,
         measure_metrics=measure_metrics,
+        privacy=privacy,
     )
 
 
@@ -288,6 +303,7 @@ def run_step_sizes(
     measure_loss: str | int | None = None,
     metrics: Mapping[str, Callable[[Any], float]] | None = None,
     measure_metrics: str | int = "auto",
+    privacy: Privacy | None = None,
 ) -> Trace:
     """Return one trace of a whole grid of step sizes, for tuning.
 
@@ -326,6 +342,10 @@ def run_step_sizes(
         only_distance=measure_loss is None,
         metrics=metrics,
         measure_metrics=measure_metrics,
+        privacy=privacy,
+        noise_keys=None
+        if privacy is None
+        else np.tile(noise_keys(seed, Domain.TUNING, range(replicas)), (count, 1)),
     )
     provenance = {"design": {"name": f"{design.name}: tuning"}}
     with warnings.catch_warnings():

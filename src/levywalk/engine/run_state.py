@@ -16,7 +16,7 @@ from levywalk.engine.bind import BoundPhase, Sites, sample_counts
 from levywalk.engine.links import LinkTimes
 from levywalk.memory import NodeMemory, node_memory_bytes
 from levywalk.network import Network
-from levywalk.problem import Problem, model_type
+from levywalk.problem import Problem, array_type
 from levywalk.schedule import Constant, is_schedule
 from levywalk.step import Method
 from levywalk.updates import Update
@@ -42,6 +42,7 @@ class RunPlan:
     tokens: int = 1  # of each replica; the rows of keys and state are tokens
     meeting: str = "pass"
     links: LinkTimes | None = None  # if links differ
+    noise_keys: Words64 | None = None  # of the noise of privacy, one row per token
 
     @property
     def update(self) -> Update:
@@ -122,7 +123,7 @@ class RunState:
             # In C order: a copy of a broadcast array would put the replicas next to each other in
             # memory, and two threads that write into the same cache line are slower than one.
             model=np.array(
-                np.broadcast_to(x0, (count, dim)), dtype=model_type(plan.problem), order="C"
+                np.broadcast_to(x0, (count, dim)), dtype=array_type(plan.problem), order="C"
             ),
             hops=np.zeros(count, np.int64),
             transfers=np.zeros(count, np.int64),

@@ -10,21 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from levywalk import checks
 from levywalk.arrays import Floats
 from levywalk.engine import check_run, check_sizes, run
-from levywalk.engine.metric_plan import check_metrics
 from levywalk.engine.observer import check_callbacks
 from levywalk.errors import CallbackError, DataWarning, Interrupted, InvalidParameter
+from levywalk.experiments.ranking import ranking_for
 from levywalk.experiments.state_files import StateFolder
 from levywalk.experiments.tuning import best, tune_step_size
 from levywalk.interruption import interruptible
-from levywalk.metrics import is_rising
 from levywalk.network import Network, as_network
-from levywalk.problem import Problem, check_problem, first_model, optimum_of
+from levywalk.privacy import Privacy, as_privacy, check_scores, scored_problem
+from levywalk.problem import Problem
 from levywalk.problem.named import flat_model, flat_problem
 from levywalk.remedy import typed
 from levywalk.trace import Costs, Trace, as_costs
@@ -59,6 +58,7 @@ def compare(
     metrics: Mapping[str, Callable[[Any], float]] | None = None,
     measure_metrics: str | int = "auto",
     callbacks: Sequence[Callable[[dict[str, Any]], object]] | None = None,
+    privacy: Privacy | str | None = None,
     resume: str | Path | None = None,
     progress: bool | None = None,
 ) -> Comparison:
@@ -102,6 +102,9 @@ def compare(
         docs/metrics.md).
     callbacks
         As in `levywalk.run`, called in the reported runs, not while step sizes are tuned.
+    privacy
+        As in `levywalk.run`, for each design. Step sizes that are tuned are functions of the data,
+        which no ε counts: a `DataWarning` says so.
     resume
         A folder for the state of every tuning and run; it is created if it is missing. If the
         comparison is interrupted, make the same call again to resume: finished parts are read, not
@@ -133,12 +136,17 @@ def compare(
     # Everything is checked and all designs are bound before the first walk: a mistake should not
     # cost an hour.
     methods = {str(name): _method(str(name), value, update) for name, value in designs.items()}
+    private = as_privacy(privacy)
+    known = scored_problem(private, problem, seed)
     largest = {
-        name: walk.phases[0].bind(network, problem).largest for name, (walk, _) in methods.items()
+        name: walk.phases[0].bind(network, known).largest for name, (walk, _) in methods.items()
     }
     default = {
-        name: own.default_step_size(largest[name], problem) for name, (_, own) in methods.items()
+        name: own.default_step_size(largest[name], known) for name, (_, own) in methods.items()
     }
+    if private is not None:
+        for walk, _ in methods.values():
+            check_scores(private, walk, step_size)
     costs = as_costs(costs)
     if costs is not None:
         costs.factors(network.n)
@@ -159,6 +167,7 @@ def compare(
         "measure_loss": measure_loss,
         "metrics": metrics,
         "measure_metrics": measure_metrics,
+        "privacy": private,
     }
     told = check_callbacks(callbacks)
     for design, own in methods.values():
@@ -182,6 +191,14 @@ def compare(
             **options,
         )
     found = _comparison(runs, ranking)
+    if private is not None and given is None:
+        size = typed("step_size=0.01", "--step-size 0.01")
+        warnings.warn(
+            "step sizes were tuned on the data, which the ε of privacy does not count; give a "
+            f"number that is no function of the data, such as {size}, where it must",
+            DataWarning,
+            stacklevel=3,
+        )
     for caution in found.cautions:
         warnings.warn(caution, DataWarning, stacklevel=3)
     return found
@@ -309,148 +326,3 @@ def _given_sizes(step_size: Any, default: Mapping[str, float]) -> dict[str, floa
         return dict(default)
     size = checks.positive("step_size", step_size)
     return dict.fromkeys(default, size)
-
-
-def ranking_for(
-    problem: Problem,
-    rank_by: str | Callable[[Floats], float] | None,
-    accuracy: float | None,
-    x0: Any = None,
-    measure_loss: str | int = "auto",
-    metrics: Mapping[str, Callable[[Any], float]] | None = None,
-) -> Ranking:
-    """Return what designs are ranked by; refuse, before any walk, what the problem cannot give.
-
-    Examples
-    --------
-    >>> import levywalk as lw
-    >>> ranking_for(lw.homogeneous(20), rank_by=None, accuracy=0.01).goal
-    '1 % of the initial error'
-    """
-    check_problem(problem)
-    known = check_metrics(metrics)
-    given = (
-        None if accuracy is ACCURACY else accuracy
-    )  # the very default, which is a share, was left out
-    if isinstance(rank_by, str) and rank_by not in list(Criterion):
-        return _by_recorded_metric(rank_by, given, known)
-    optimum = optimum_of(problem)
-    if rank_by is None:
-        rank_by = Criterion.LOSS if optimum is None else Criterion.DISTANCE2
-        if optimum is None:
-            warnings.warn(
-                "the optimum of the problem is not known, so designs are ranked by the loss"
-                + typed(
-                    "; give rank_by='loss' to say so, or the problem an attribute `optimum`", ""
-                ),
-                DataWarning,
-                stacklevel=4,
-            )
-    first = _first_models(problem, x0)
-    if callable(rank_by):
-        return _by_metric(rank_by, given, first)
-    name = str(checks.choice("rank_by", rank_by, [criterion.value for criterion in Criterion]))
-    if name == Criterion.LOSS:
-        if given is not None:
-            given = checks.real("accuracy", given, "that is finite", low=-math.inf)
-        return Ranking(name, given)
-    if optimum is None:
-        raise InvalidParameter(
-            f"rank_by = {name!r} needs a problem with a known optimum; give the problem an "
-            f"attribute "
-            "`optimum`, or rank_by='loss'"
-        )
-    if name == Criterion.EXCESS_LOSS:
-        if measure_loss not in ("auto", "exact"):
-            raise InvalidParameter(
-                "rank_by = 'excess_loss' needs the exact loss; give measure_loss='exact', "
-                f"got {measure_loss!r}"
-            )
-        start, least = _losses(problem, first), _losses(problem, [optimum])[0]
-        if not all(math.isfinite(loss) and loss > least for loss in start):
-            raise InvalidParameter(
-                "rank_by = 'excess_loss' is undefined: x0 is an optimum or too far from it; "
-                "give another x0"
-            )
-    with np.errstate(over="ignore"):
-        distances = [float(np.sum((x - optimum) ** 2)) for x in first]
-    if not all(0.0 < distance < math.inf for distance in distances):
-        raise InvalidParameter(
-            "the relative error is undefined: x0 is the optimum or too far from it; "
-            + typed(
-                "give another x0, or rank_by='loss'",
-                "the walk begins at 0, so take another --target, or smaller numbers",
-            )
-        )
-    return Ranking(name, checks.positive("accuracy", ACCURACY if accuracy is None else accuracy))
-
-
-def _by_recorded_metric(
-    name: str, accuracy: Any, metrics: Mapping[str, Callable[[Any], float]]
-) -> Ranking:
-    """Return the ranking by a metric; refuse one that no run evaluates."""
-    if name not in metrics:
-        known = ", ".join(repr(one) for one in [*(c.value for c in Criterion), *metrics])
-        missing = typed(
-            f"metrics={{{name!r}: …}}", f"--metrics {name} with a data file and --held-out 0.2"
-        )
-        raise InvalidParameter(
-            f"rank_by must be one of {known}, got {name!r}; give {missing} to rank by a metric"
-        )
-    if accuracy is not None:
-        accuracy = checks.real("accuracy", accuracy, "that is finite", low=-math.inf)
-    rises = is_rising(name, metrics[name])
-    return Ranking(name, accuracy, recorded=True, higher_is_better=rises)
-
-
-def _by_metric(metric: Callable[[Floats], float], accuracy: Any, first: list[Floats]) -> Ranking:
-    name = str(getattr(metric, "__name__", type(metric).__name__))
-    if getattr(metric, "higher_is_better", False):
-        raise InvalidParameter(
-            f"rank_by as a function must be one that is better when smaller, and {name} should "
-            f"rise; give metrics={{{name!r}: …}} and rank_by={name!r}"
-        )
-    if accuracy is not None:
-        raise InvalidParameter(
-            f"accuracy must be left out where rank_by is a function, which is evaluated at the end "
-            f"only; "
-            f"got {accuracy!r}"
-        )
-    if name in list(Criterion):
-        raise InvalidParameter(f"rank_by must be a function of another name than {name!r}")
-    try:
-        float(metric(first[0].copy()))
-    except Exception as error:  # a user's function may raise anything
-        raise InvalidParameter(
-            f"rank_by must be a function from a model (an array of {len(first[0])} numbers) to a "
-            f"number; "
-            f"{name} raised {type(error).__name__} at x0: {error}"
-        ) from error
-    return Ranking(name, None, metric)
-
-
-def _first_models(problem: Problem, x0: Any) -> list[Floats]:
-    """Return the first models: zeros, one, or one per replica. `run` checks their shape and refuses
-    wrong ones.
-    """
-    if x0 is None:
-        return [first_model(problem)]
-    try:
-        models = np.atleast_2d(np.asarray(x0, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise InvalidParameter(
-            f"x0 must be an array of {problem.dim} numbers, got {x0!r}"
-        ) from None
-    if models.ndim != 2 or models.shape[1] != problem.dim:
-        raise InvalidParameter(
-            f"x0 must have {problem.dim} numbers, or as many for each replica, "
-            f"got an array of shape {np.shape(x0)}"
-        )
-    return list(models)
-
-
-def _losses(problem: Problem, models: list[Floats]) -> list[float]:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return [
-            float(np.mean([problem.local_loss(v, x) for v in range(problem.n)])) for x in models
-        ]

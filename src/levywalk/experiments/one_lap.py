@@ -20,18 +20,7 @@ TRAPPED, FREED, LAP = "WeightRW", "MHLJ", "oldest neighbour + Newton token"
 
 
 def one_lap(result: Comparison, threads: int | None = None) -> Trace:
-    """Let a walk and an update that remember go two laps on the network and data of the demo.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from levywalk.experiments.demo import demo
-    >>> with warnings.catch_warnings():  # so few steps are not enough for the others
-    ...     warnings.simplefilter("ignore")
-    ...     lap = one_lap(demo(steps=400, replicas=2))
-    >>> bool((lap.error[:, -1] < 1e-6).all()), int(lap.transfers[0, -1])
-    (True, 2000)
-    """
+    """Let a walk and an update that remember go two laps on the network and data of the demo."""
     experiment = check_experiment(result.settings, "the demo")
     network, problem, _ = experiment.build(Path())
     steps = 2 * network.n

@@ -17,13 +17,13 @@ import numpy as np
 
 from levywalk import checks
 from levywalk.errors import InvalidParameter
+from levywalk.experiments.recipe_sections import hints_of
 from levywalk.experiments.sources import (
     build_network,
     build_problem,
     with_data_options,
     with_network_options,
 )
-from levywalk.experiments.spec import hints_of
 from levywalk.network import FAMILIES, Network
 from levywalk.problem import LeastSquares, Problem
 from levywalk.problem.partition import split_partition

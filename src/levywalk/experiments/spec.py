@@ -7,20 +7,15 @@ takes as arguments are the keys of its section, for the package's own names and 
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 import tomllib
-from collections.abc import Callable, Mapping
-from functools import lru_cache, reduce
-from operator import or_
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     ValidationError,
     create_model,
@@ -31,26 +26,22 @@ from levywalk import checks, network, problem
 from levywalk.errors import InvalidSpec, LevywalkError
 from levywalk.experiments.explain import explain
 from levywalk.experiments.overrides import merged
+from levywalk.experiments.recipe_sections import FileSection, RecipeSection, sections_of
 from levywalk.metrics import named_metrics
 from levywalk.network import Network
+from levywalk.privacy import as_privacy
 from levywalk.problem import Problem
 from levywalk.problem.losses import Loss
 from levywalk.problem.partition import held_out_rows, split_partition
-from levywalk.registry import arguments_of, find, from_dict, names
+from levywalk.registry import find, from_dict, names
 from levywalk.remedy import typed
-from levywalk.schedule import Schedule
 from levywalk.trace import as_costs
 from levywalk.trace.ranking import Criterion
 from levywalk.updates import Sgd, Update
 from levywalk.walks import Walk
 
 log = logging.getLogger("levywalk.data")  # the command line shows what is said here
-_PLAIN = (bool, int, float, str, NoneType)
 WalkOrPair = Walk | tuple[Walk, Update]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 # --- sections from the registry -------------------------------------------------------------------
@@ -70,7 +61,7 @@ def seen_from_here(path: Path) -> Path:
     return Path(os.path.relpath(path.resolve()))
 
 
-class _NetworkFile(_Section):
+class _NetworkFile(FileSection):
     """A network from a file."""
 
     family: Literal["file"]
@@ -93,7 +84,7 @@ class _NetworkFile(_Section):
         )
 
 
-class _Family(_Section):
+class _Family(FileSection):
     family: str
     largest_component: bool = False
 
@@ -104,7 +95,7 @@ class _Family(_Section):
         return made.largest_component() if self.largest_component else made
 
 
-class _DataSource(_Section):
+class _DataSource(FileSection):
     data: str
 
     def build(self, graph: Network, folder: Path) -> Problem:
@@ -113,7 +104,7 @@ class _DataSource(_Section):
         return made
 
 
-class _DataFile(_Section):
+class _DataFile(FileSection):
     data: Literal["file"]
     file: str
     loss: str | dict[str, Any] = "least_squares"
@@ -195,17 +186,7 @@ class _DataFile(_Section):
         return made, held
 
 
-class _Made(_Section):
-    """A design, an update or a schedule by its recipe."""
-
-    kind: str
-
-    def recipe(self) -> dict[str, Any]:
-        """Return the recipe: what was given, and the defaults."""
-        return self.model_dump(exclude={"update"} if "update" in type(self).model_fields else None)
-
-
-class _DesignBase(_Made):
+class _DesignBase(RecipeSection):
     update: str | dict[str, Any] | None = None  # of this design; the one in [run] if there is none
 
     def build(self) -> WalkOrPair:
@@ -244,79 +225,10 @@ def update_of(recipe: str | Mapping[str, Any], minibatch: int | None = None) -> 
     return made
 
 
-def _section_of(
-    kind: str, key: str, name: str, make: Callable[..., Any], base: Any, skip: int = 0
-) -> Any:
-    """Derive a section from the arguments of a factory: one spelling for Python and TOML."""
-    hints = hints_of(make)
-    fields: dict[str, Any] = {key: (Literal[name], ...)}
-    for argument, parameter in list(arguments_of(make).items())[skip:]:
-        if argument in ("name", "update") and kind == "design":
-            continue
-        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        fields[argument] = (_field_type(hints.get(argument, Any)), default)
-    return create_model(f"_{kind}_{name}", __base__=base, **fields)
-
-
-def hints_of(make: Callable[..., Any]) -> dict[str, Any]:
-    """Return the types of a factory's arguments, as far as they can be looked up."""
-    try:
-        return get_type_hints(make.__init__ if inspect.isclass(make) else make)
-    except Exception:  # annotations of a user's own may name anything
-        return {}
-
-
-def _is_walk(hint: Any) -> bool:
-    return inspect.isclass(hint) and issubclass(hint, Walk)
-
-
-def _field_type(hint: Any) -> Any:
-    """Return a type that pydantic checks strictly; objects of the package are recipes in a file."""
-    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    if all(part in _PLAIN or get_origin(part) is Literal for part in parts):
-        return hint
-    optional = NoneType in parts
-    if any(_is_walk(part) for part in parts):
-        return _union("design", "kind", _Made, plain=True)
-    if Schedule in parts:
-        return (
-            _union("schedule", "kind", _Made) | None
-            if optional
-            else _union("schedule", "kind", _Made)
-        )
-    return Any
-
-
-@lru_cache(maxsize=32)
-def _unions(
-    kind: str, known: tuple[tuple[str, Any], ...], key: str, base: Any, skip: int, first: Any
-) -> Any:
-    sections = [_section_of(kind, key, name, make, base, skip) for name, make in known]
-    if first is not None:
-        sections.insert(0, first)
-    either = reduce(or_, sections)
-    return Annotated[either, Field(discriminator=key)] if len(sections) > 1 else either
-
-
-def _union(
-    kind: str, key: str, base: Any, skip: int = 0, first: Any = None, plain: bool = False
-) -> Any:
-    """Return all sections of a kind, users' own included, told apart by a key; ``plain`` ones
-    contain no walks.
-    """
-    known = tuple(
-        (name, make)
-        for name, make in sorted(names(kind).items())
-        if not plain
-        or not any(_is_walk(hint) for key, hint in hints_of(make).items() if key != "return")
-    )
-    return _unions(kind, known, key, base, skip, first)
-
-
 # --- [run] and [output] ---------------------------------------------------------------------------
 
 
-class _Run(_Section):
+class _Run(FileSection):
     steps: int
     replicas: int = 16
     seed: int = 0
@@ -329,8 +241,9 @@ class _Run(_Section):
     minibatch: int | None = None
     measure_loss: Literal["auto", "exact"] | int = "auto"
     costs: str | None = None
+    privacy: str | dict[str, Any] | None = None
     threads: int | None = None
-    metrics: list[str] = []
+    metrics: list[str] = Field(default_factory=list)
     rank_by: str | None = None
 
     @property
@@ -354,6 +267,7 @@ class _Run(_Section):
             )
         try:
             values["costs"] = as_costs(self.costs)
+            values["privacy"] = as_privacy(self.privacy)
         except LevywalkError as error:
             raise InvalidSpec(f"[run] {error}") from None
         if self.update is None:
@@ -364,14 +278,14 @@ class _Run(_Section):
             raise InvalidSpec(f"[run] update: {error}") from None
 
 
-class _Output(_Section):
+class _Output(FileSection):
     folder: str = "out"
     traces: bool = True
     table: bool = True
     figure: Literal["png", "pdf", "svg", "none"] = "png"
 
 
-class Experiment(_Section):
+class Experiment(FileSection):
     """A whole experiment: what `levywalk run` carries out."""
 
     network: Any
@@ -428,12 +342,12 @@ def experiment_type() -> type[Experiment]:
 
 @lru_cache(maxsize=8)
 def _experiment_type(known: tuple[tuple[str, str], ...]) -> type[Experiment]:
-    designs: Any = dict[str, _union("design", "kind", _DesignBase)]  # type: ignore[misc]
+    designs: Any = dict[str, sections_of("design", "kind", _DesignBase)]  # type: ignore[misc]
     made: type[Experiment] = create_model(
         "Experiment",
         __base__=Experiment,
-        network=(_union("network", "family", _Family, first=_NetworkFile), ...),
-        problem=(_union("data", "data", _DataSource, skip=1, first=_DataFile), ...),
+        network=(sections_of("network", "family", _Family, first=_NetworkFile), ...),
+        problem=(sections_of("data", "data", _DataSource, skip=1, first=_DataFile), ...),
         designs=(designs, Field(min_length=1)),
     )
     return made

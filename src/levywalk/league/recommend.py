@@ -1,20 +1,23 @@
-"""`recommended`: which walk and update to take on a network, by the rules that the league taught.
+"""`recommended`: which walk and update to take on a network, by a trial on the problem itself, or
+by the rules that the league taught.
 
 The rules were made on ring, grid, WS and ER with 1,000 nodes, least squares and logistic
-regression; `benchmarks/recommendations.py` judges them on ten other networks.
+regression; `benchmarks/recommendations.py` judges recommendations on ten other networks.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from levywalk import checks
 from levywalk.errors import InvalidParameter
 from levywalk.league.pilot import Pilot, pilot
+from levywalk.league.trial import LAPS, can_be_tried, tried
+from levywalk.league.trial import WALKS as TRIAL_WALKS
 from levywalk.network import Network, as_network
 from levywalk.notebook import table_html
 from levywalk.problem import Problem, check_problem, is_quadratic
@@ -58,7 +61,7 @@ _POINT_SAGA = {
 }
 # The same along a walk whose laps are all alike, as around a ring: this share of moves repeats. If
 # it also goes to and fro, so that it covers no sooner than in 1.2 n steps, it is like a tour.
-_SAME_LAPS, _TO_AND_FRO, _ALIKE = 0.8, 1.2, ((3.0, 3.3, 7.8), (1.4, 4.2, 9.8))
+_SAME_LAPS, _TO_AND_FRO, _ALIKE = 0.7, 1.2, ((3.0, 3.3, 7.8), (1.4, 4.2, 9.8))
 _COVERS = (0.6, 1.5)  # a walk that covers slowly takes at least so many cover times …
 _RARE = (1.0, 2.5)  # … and at least so many times the mean gap between visits of rare nodes
 _SAGA_SLOWER = 2.5  # SAGA takes about this many times as long as Point-SAGA
@@ -78,7 +81,7 @@ class Recommendation:
     why
         The reasons, in a few sentences.
     estimate
-        What it is estimated to take, in units of the goal.
+        What it took in the trial or, without one, is estimated to take, in units of the goal.
     others
         The estimates of the other pairs, the best first.
 
@@ -117,14 +120,16 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A pair with its estimated costs."""
+    """A pair with its costs, estimated or as a trial found them."""
 
     walk: str
     update: str
     factor: float
+    steps: float
     transfers: float
     small_messages: float
     token: int  # bytes
+    was_tried: bool = False
 
     @property
     def name(self) -> str:
@@ -132,7 +137,7 @@ class _Candidate:
 
     def cost(self, goal: str) -> float:
         if goal in ("transfers", "steps"):
-            return self.transfers
+            return self.transfers if goal == "transfers" else self.steps
         sent = self.transfers * self.token
         if goal == "bytes":
             return sent
@@ -154,12 +159,17 @@ def recommended(
     accuracy: float = 1e-6,
     allow: Collection[str] | str | None = None,
     seed: int = 0,
+    trial: bool = True,
 ) -> Recommendation:
     """Recommend a walk, an update and a step size for a network and a problem.
 
-    Each candidate walk makes a short pilot without a model, which shows how soon it has seen all
-    nodes and how many questions it asks. With that and with what the league measured, the cost of
-    each pair is estimated, and the least one is taken.
+    With 100 nodes or more, each candidate pair makes a trial on the problem itself: four walks of
+    forty laps with five step sizes each, which takes some seconds; the best one is taken. (Samples
+    times dimension must be at most 300,000, and there must be an optimum to measure the error by.)
+
+    Elsewhere, and if no pair reaches the accuracy in its trial, a short walk without a model
+    shows how soon all nodes are seen and how many questions are asked. With that and with
+    what the league measured, the cost of each pair is estimated.
 
     Parameters
     ----------
@@ -173,8 +183,11 @@ def recommended(
     allow
         Names of walks and updates that may be used; "first-order" is every update but the Newton
         token. If no walk (or no update) is named, all are allowed. None: everything.
+    trial
+        Whether to try the pairs on the problem; without it, or where that would take long, the
+        rules of the league estimate what they take.
     seed
-        Seed of the pilots.
+        Seed of the trials and of the walks without a model.
 
     Returns
     -------
@@ -210,7 +223,10 @@ def recommended(
         for name in walks
         for update in updates
     ]
-    ranked = sorted(found, key=lambda candidate: candidate.cost(goal))
+    if trial and can_be_tried(problem):
+        found = [_tried(one, network, problem, accuracy, seed) for one in found]
+    # What did not get there in its trial comes last, however short its estimate.
+    ranked = sorted(found, key=lambda one: (not one.was_tried, one.cost(goal)))
     best = ranked[0]
     update = UPDATES[best.update]()
     design = WALKS[best.walk]()
@@ -265,7 +281,7 @@ def _estimated(
     else:
         kind = 0 if quadratic else 1
         size, loose, tight = _POINT_SAGA[walk][kind]
-        if walk in ("oldest_neighbour", "mhda") and seen.repeats >= _SAME_LAPS:
+        if walk != "depth_first_tour" and seen.repeats >= _SAME_LAPS:
             swings = seen.cover >= _TO_AND_FRO * n
             size, loose, tight = (_POINT_SAGA["depth_first_tour"] if swings else _ALIKE)[kind]
         worse = (1.0 + math.sqrt(_condition(problem) / n)) / (1.0 + math.sqrt(_KAPPA[kind]))
@@ -277,8 +293,33 @@ def _estimated(
         factor, token = size, 16 * dim
         if update == "saga":
             transfers, factor = _SAGA_SLOWER * transfers, 1.0
-    return _Candidate(
-        walk, update, factor, transfers, seen.small_messages(transfers), token + seen.token_bytes
+    small, token = seen.small_messages(transfers), token + seen.token_bytes
+    return _Candidate(walk, update, factor, transfers, transfers, small, token)
+
+
+def _tried(
+    guess: _Candidate, network: Network, problem: Problem, accuracy: float, seed: int
+) -> _Candidate:
+    """Return a pair with what it takes in a trial; if that is too short for it, with an estimate
+    that is at least as long.
+    """
+    walk, update = WALKS[guess.walk](), UPDATES[guess.update]()
+    found = tried(network, problem, walk, update, accuracy, seed)
+    if found is None:
+        longer = max(1.0, LAPS * network.n / guess.transfers)
+        return replace(
+            guess,
+            steps=longer * guess.steps,
+            transfers=longer * guess.transfers,
+            small_messages=longer * guess.small_messages,
+        )
+    return replace(
+        guess,
+        factor=found.factor,
+        steps=found.steps,
+        transfers=found.transfers,
+        small_messages=found.small_messages,
+        was_tried=True,
     )
 
 
@@ -320,9 +361,10 @@ def _why(
     seen: Pilot,
 ) -> str:
     unit = {"transfers": "transfers", "steps": "steps", "bytes": "bytes", "time": "seconds"}[goal]
+    took = f"took {best.cost(goal):,.3g} {unit} to {accuracy:g} in a trial of {TRIAL_WALKS} walks"
+    guess = f"is estimated to take {best.cost(goal):,.3g} {unit} to {accuracy:g}"
     lines = [
-        f"{best.name} is estimated to take {best.cost(goal):,.3g} {unit} to {accuracy:g}, "
-        f"the least of {len(ranked)} pairs"
+        f"{best.name} {took if best.was_tried else guess}, the least of {len(ranked)} pairs"
         + (f" (next: {ranked[1].name}, {ranked[1].cost(goal):,.3g})." if ranked[1:] else ".")
     ]
     if math.isfinite(seen.cover):
@@ -347,8 +389,13 @@ def _why(
     elif best.update == "point_saga":
         lines.append(
             f"The step size is {best.factor:g} times Defazio's, whose theorem asks for independent "
-            "draws and strongly convex f_v and so does not hold here; the league measured that "
-            "walks allow more for least squares, and less for other losses and along a tour."
+            "draws and strongly convex f_v and so does not hold here; "
+            + (
+                "it was the best of five in the trial."
+                if best.was_tried
+                else "the league measured that walks allow more for least squares, and less for "
+                "other losses and along a tour."
+            )
         )
     if goal == "time":
         lines.append(

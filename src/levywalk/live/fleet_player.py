@@ -95,6 +95,7 @@ class FleetPlayer:
         told = {key: status[key] for key in kept}
         return told | {
             "loss": None if status["loss"] is None else finite(status["loss"]),
+            "metrics": {name: finite(value) for name, value in status["metrics"].items()},
             "rate": status["hops_per_second"],
             "nodes": [_row(row) for row in status["nodes"]],
             "recent": recent(views),

@@ -1,4 +1,8 @@
-"""The network: nodes 0..n-1 and their neighbours, immutable, in compressed sparse rows."""
+"""The network: nodes 0..n-1 and their neighbours, immutable, in compressed sparse rows.
+
+It is one class with the constructors and views that users know by its name; what they compute is in
+the other files of this folder.
+"""
 
 from __future__ import annotations
 

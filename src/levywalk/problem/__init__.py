@@ -9,6 +9,7 @@ from levywalk.problem.logistic import Logistic
 from levywalk.problem.partition import partition
 from levywalk.problem.problem import (
     Problem,
+    array_type,
     check_problem,
     first_model,
     has_samples,
@@ -43,6 +44,7 @@ __all__ = [
     "Softmax",
     "SquaredHinge",
     "SyntheticLeastSquares",
+    "array_type",
     "check_problem",
     "first_model",
     "follows_its_loss",

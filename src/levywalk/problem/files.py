@@ -18,19 +18,20 @@ from levywalk.contents import content_limit
 from levywalk.errors import DataWarning, InvalidData, InvalidParameter
 from levywalk.notebook import table_html
 from levywalk.problem.columns import Column, some
+from levywalk.problem.data_description import description_of
 from levywalk.problem.file_labels import targets_of
 from levywalk.problem.formats import FORMATS, format_of, read_libsvm, read_npz
 from levywalk.problem.frames import is_frame, read_frame
 from levywalk.problem.problem import IDLE
 from levywalk.problem.raw_data import RawData
 from levywalk.problem.samples import clean_features, read_only
+from levywalk.problem.scaling import standardised
 from levywalk.problem.sparse_features import clean_sparse, frozen, is_sparse, with_ones
 from levywalk.problem.text_table import read_csv
 from levywalk.remedy import typed
 
 MISSING_VALUES = ("refuse", "drop")
 log = logging.getLogger("levywalk.data")
-_NAMED = 6  # features that a description names
 
 
 class NamedNodes(Protocol):
@@ -411,7 +412,7 @@ def _finished(
     if intercept:
         features = with_ones(features)
         names.append("intercept")
-    description = _description(raw, name, kind, names, standardise)
+    description = description_of(raw, name, kind, names, standardise)
     if raw.header_counts_columns or raw.left_out or raw.dropped:
         warnings.warn(description, DataWarning, stacklevel=3)
     return Dataset(
@@ -424,56 +425,3 @@ def _finished(
         raw.header,
         description,
     )
-
-
-def standardised(features: Floats) -> Floats:
-    """Return features with mean 0 and standard deviation 1; constant ones stay as they are.
-
-    Examples
-    --------
-    >>> standardised(np.array([[1.0, 1.0], [3.0, 1.0]]))
-    array([[-1.,  1.],
-           [ 1.,  1.]])
-    """
-    mean, scale = features.mean(axis=0), features.std(axis=0)
-    constant = np.ptp(features, axis=0) == 0
-    return (features - np.where(constant, 0.0, mean)) / np.where(constant, 1.0, scale)
-
-
-def _description(raw: RawData, name: str, kind: str, names: list[str], standardise: bool) -> str:
-    count = len(raw.targets)
-    parts = [f"{count} sample{'s' if count > 1 else ''}"]
-    if raw.dropped:
-        parts.append(f"{raw.dropped} with missing values left out")
-    if kind == "csv":
-        no = typed("header=False", "--no-header")
-        parts.append(
-            "no header"
-            if raw.header is None
-            else "line 1 counts the columns and was taken as the header (a sample: " + no + ")"
-            if raw.header_counts_columns
-            else "line 1 is the header"
-        )
-    if kind == "libsvm":
-        parts.append("the label is the target")
-    elif kind == "csv" and raw.header is None:
-        parts.append(f"target column {raw.target_name}")
-    else:
-        parts.append(f"target {raw.target_name!r}")
-    if raw.node_name is not None:
-        parts.append(f"node {raw.node_name!r}")
-    if raw.left_out:
-        parts.append(
-            f"{raw.left_out} column{'s' if raw.left_out > 1 else ''} without a name left out"
-        )
-    shown = names if kind != "libsvm" or names[-1] == "intercept" else []
-    listed = ", ".join(map(repr, shown[:_NAMED])) + (", …" if len(shown) > _NAMED else "")
-    parts.append(
-        f"{len(names)} {'standardised ' if standardise else ''}feature"
-        f"{'s' if len(names) > 1 else ''}" + (f": {listed}" if listed and kind != "libsvm" else "")
-    )
-    if is_sparse(raw.features):
-        share = raw.features.nnz / (raw.features.shape[0] * raw.features.shape[1])
-        dense = typed("dense=True", "--dense")
-        parts.append(f"kept sparse, with {share:.2%} of all entries (a dense matrix: {dense})")
-    return f"{name}: {'; '.join(parts)}"

@@ -40,8 +40,8 @@ def fingerprint_of(problem: GeneralizedLinear) -> str:
         digest.update(holders.data)
     if problem.l1:
         digest.update(f"l1 {problem.l1!r}".encode())
-    if problem.model_dtype != "float64":
-        digest.update(problem.model_dtype.encode())
+    if problem.dtype != np.float64:
+        digest.update(problem.dtype.name.encode())
     if type(loss).__module__.partition(".")[0] == "levywalk":
         if type(loss) not in (SquaredError, LogisticLoss):  # which have no numbers
             digest.update(repr(loss).encode())

@@ -1,7 +1,8 @@
 """Generalised linear problems: the nodes' own samples and a loss, with what theory needs.
 
-scipy is imported only where it is used, because a fleet's node with a least-squares problem does
-not need it.
+It is one class with the attributes and methods that a problem has; fits, spectra, sparse features
+and fingerprints are in files of their own. scipy is imported only where it is used, because a
+fleet's node with a least-squares problem does not need it.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ class GeneralizedLinear:
     """
 
     holders: Ints | None = None
-    model_dtype: str = "float64"
+    dtype: np.dtype[Any] = np.dtype(np.float64)
+    in_doubles = True  # updates compute in float64, whatever the type of the models
 
     def __init__(
         self,
@@ -202,7 +204,7 @@ class GeneralizedLinear:
         """
         checks.choice("dtype", dtype, MODEL_TYPES)
         made = copy.copy(self)
-        made.model_dtype = dtype
+        made.dtype = np.dtype(dtype)
         made.__dict__.pop("_fingerprint", None)
         return made
 

@@ -31,8 +31,8 @@ class Problem(Protocol):
 
     A problem may say ``has_smoothness = False``: then walks that need no L_v can use it. It may
     have a first model of its own, ``x0`` (zeros otherwise), and a type of its models, ``dtype``
-    (float64 otherwise). With ``sample_count(v)``, and ``local_gradient(v, x, samples=positions)``,
-    updates can draw minibatches.
+    (float64 otherwise), see `array_type`. With ``sample_count(v)``, and ``local_gradient(v, x,
+    samples=positions)``, updates can draw minibatches.
 
     Examples
     --------
@@ -181,6 +181,23 @@ def model_type(problem: Problem) -> np.dtype[Any]:
     dtype('float64')
     """
     return np.dtype(getattr(problem, "dtype", np.float64))
+
+
+def array_type(problem: Problem) -> np.dtype[Any]:
+    """Return the type of the arrays that hold a model and the memory of updates in a simulation.
+
+    It is the model's own type, or float64 for a problem that says ``in_doubles``: its updates are
+    computed in float64 and the model is rounded to its type when they are done.
+
+    Examples
+    --------
+    >>> from levywalk.problem import LeastSquares
+    >>> single = LeastSquares([[1.0], [1.0]], [0.0, 2.0]).astype("float32")
+    >>> model_type(single), array_type(single)
+    (dtype('float32'), dtype('float64'))
+    """
+    doubles = getattr(problem, "in_doubles", False)
+    return np.dtype(np.float64) if doubles else model_type(problem)
 
 
 def has_samples(problem: Problem) -> bool:

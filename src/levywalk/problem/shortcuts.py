@@ -7,6 +7,7 @@ from levywalk.problem.least_squares import LeastSquares
 from levywalk.problem.linear import GeneralizedLinear
 from levywalk.problem.logistic import Logistic
 from levywalk.problem.losses import LogisticLoss, SquaredError
+from levywalk.problem.problem import Problem, array_type, model_type
 
 _LOSSES = ("local_loss", "local_gradient", "loss", "_losses", "_slopes", "_predictions")
 
@@ -57,8 +58,8 @@ def is_logistic_regression(problem: object) -> bool:
     return is_logistic(problem) and isinstance(problem, Logistic) and not has_l1(problem)
 
 
-def is_single(problem: object) -> bool:
-    """Return whether a problem's models are float32.
+def is_single(problem: Problem) -> bool:
+    """Return whether a problem's models are float32 while its updates compute in float64.
 
     Examples
     --------
@@ -66,7 +67,7 @@ def is_single(problem: object) -> bool:
     >>> is_single(lw.homogeneous(5).astype("float32")), is_single(lw.homogeneous(5))
     (True, False)
     """
-    return getattr(problem, "model_dtype", "float64") == "float32"
+    return array_type(problem) != model_type(problem)
 
 
 def has_l1(problem: object) -> bool:

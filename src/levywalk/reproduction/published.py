@@ -306,18 +306,18 @@ def figure(results: Mapping[tuple[str, str, str], tuple[Ints, Floats]]) -> Figur
                         high[keep],
                     )
                 )
-            for look, points in zip(
-                (7, 6, 5), (p for p in POINTS if p.graph == graph), strict=True
-            ):
+            for look, points in zip(range(3), (p for p in POINTS if p.graph == graph), strict=True):
                 x, y = np.array(points.steps), np.array(points.shares)
-                lines.append(Line(f"published: {points.method}", look, x, y, y, y))
+                name = f"published: {points.method}"
+                lines.append(Line(name, look, x, y, y, y, points=True))
             title = f"{graph}, {source}" + ("" if graph == "ring" else ", printed jumps")
             panels.append(Panel(title, "steps", "error/first error", tuple(lines), top=2.0))
         rows.append(tuple(panels))
     note = (
         "Lines: median over 8 instances of the mean over 50 paths; bands: 10 to 90 % of instances. "
-        "Above: the settings of the published notebook; below: those of the text. Published: "
-        "points that we read off the vector figures of the earlier version’s extended PDF."
+        "Above: the settings of the published notebook; below: those of the text. Open marks: "
+        "points that we read off the vector figures of the earlier version’s extended PDF, in the "
+        "colour of their method."
     )
     return FigureData("published", "Their figures from their settings", note, tuple(rows))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from levywalk.draws import VERSION
 from levywalk.network import Network
-from levywalk.problem import Problem, has_l1, is_single
+from levywalk.problem import Problem, has_l1, model_type
 from levywalk.schedule import Schedule
 from levywalk.updates import Update
 from levywalk.version import __version__
@@ -42,6 +42,7 @@ def told(
     """
     fingerprint = getattr(problem, "fingerprint", None)
     idle = network.n - problem.n
+    dtype = model_type(problem).name
     arrays = getattr(problem, "arrays", None)  # of a model that is several named arrays
     return {
         "levywalk": __version__,
@@ -64,7 +65,7 @@ def told(
             "kind": type(getattr(problem, "named", problem)).__name__,
             "dim": problem.dim,
             **({"l1": problem.l1} if has_l1(problem) else {}),  # type: ignore[attr-defined]
-            **({"model_dtype": "float32"} if is_single(problem) else {}),
+            **({} if dtype == "float64" else {"model_dtype": dtype}),
             **({"idle": idle} if idle else {}),  # nodes without data
             "arrays": None
             if arrays is None

@@ -141,6 +141,7 @@ def test_json_is_alone_on_stdout(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.more
 def test_an_experiment_file_changed_by_hand_is_never_lost(tmp_path: Path) -> None:
     out, arguments = (
         tmp_path / "out",

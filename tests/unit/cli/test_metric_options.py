@@ -33,6 +33,7 @@ def typed(*words: str) -> Result:
     return RUNNER.invoke(app, list(words))
 
 
+@pytest.mark.more
 def test_a_comparison_by_a_metric_and_its_experiment_file(data: str) -> None:
     ranked = ["--rank-by", "mean_squared_error", "--accuracy", "0.5"]
     done = typed("compare", "ring:30", "--data", data, *QUICK, *METRIC, *ranked, "--out", "one")

@@ -71,9 +71,33 @@ def test_where_it_does_not_work_it_says_so() -> None:
     sparse = lw.Logistic(sp.csr_array(X), LABELS, ridge=0.1).astype("float32")
     with pytest.raises(lw.InvalidParameter, match="float32 have no kernel for sparse features"):
         lw.run(NETWORK, sparse, lw.unif_rw(), backend="kernel", **GIVEN)
-    trace = lw.run(NETWORK, sparse, lw.unif_rw(), **GIVEN)
+    with pytest.warns(lw.DataWarning, match="plain Python.*float32"):
+        trace = lw.run(NETWORK, sparse, lw.unif_rw(), **GIVEN)
     assert (trace.model == trace.model.astype(np.float32)).all()
-    with pytest.raises(lw.InvalidParameter, match="models of float64 for gossip"):
-        lw.gossip(NETWORK, SINGLE, iterations=3)
     with pytest.raises(lw.InvalidParameter, match="models of float64 in a fleet"):
         Fleet.of(NETWORK, SINGLE, lw.unif_rw(), steps=3, step_size=0.1)
+
+
+def test_there_is_one_way_to_say_the_type_of_a_model() -> None:
+    """A problem's ``dtype`` is that of its models, whether or not updates compute in it."""
+
+    class Own:
+        n, dim, smoothness, dtype = N, DIM, np.ones(N), np.dtype("float32")
+
+        def local_loss(self, v: int, x: Any) -> float:
+            return float(((x - v) ** 2).sum())
+
+        def local_gradient(self, v: int, x: Any) -> Any:
+            return 2.0 * (x - v)
+
+    with pytest.warns(lw.DataWarning, match="no optimum"):
+        trace = lw.run(NETWORK, Own(), lw.unif_rw(), update=lw.heavy_ball(), **GIVEN)
+    assert trace.provenance["problem"]["model_dtype"] == "float32"
+    assert (trace.bytes == trace.transfers * 8 * DIM).all()  # the velocity is float32 too
+    assert SINGLE.dtype == np.float32
+    assert DOUBLE.dtype == np.float64
+    trace = lw.run(
+        NETWORK, SINGLE, lw.unif_rw(), update=lw.heavy_ball(), backend="reference", **GIVEN
+    )
+    assert trace.provenance["problem"]["model_dtype"] == "float32"
+    assert (trace.bytes == trace.transfers * 12 * DIM).all()  # computed and kept in float64

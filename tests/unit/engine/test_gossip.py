@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import levywalk as lw
-from levywalk.engine.gossip import METHODS, _mixed, _prepared, metropolis_weights, second_eigenvalue
+from levywalk.engine.gossip import METHODS, _prepared
+from levywalk.engine.gossip_rules import metropolis_weights, second_eigenvalue, several_rounds
 
 NETWORK = lw.watts_strogatz(8, 4, 0.3, seed=1)
 PROBLEM = lw.homogeneous(8, dim=2, seed=3)
@@ -61,7 +62,7 @@ def test_chebyshev_gossip_shrinks_faster_than_plain_gossip():
     plain = x
     for _ in range(made.rounds):
         plain = made.weights @ plain
-    fast = _mixed(made, x)
+    fast = several_rounds(made, x)
     assert abs(fast.mean()) < 1e-12
     assert np.linalg.norm(fast) < 0.1 * np.linalg.norm(plain)
 
@@ -149,3 +150,74 @@ def test_wrong_arguments_are_named():
         trace = lw.gossip(NETWORK, PROBLEM, "dsgd", iterations=4000, step_size=10.0)
     assert trace.diverged_at[0] > 0
     assert np.isinf(trace.distance2[0, -1])
+
+
+def test_metrics_are_those_of_the_mean_model(tmp_path):
+    rows = np.random.default_rng(4).normal(size=(9, 2))
+    wanted = {"mse": lw.metrics.mean_squared_error(rows, rows[:, 0]), "first": lambda x: x[0]}
+    given = {"iterations": 60, "step_size": 0.05, "record_every": 20}
+    trace = lw.gossip(NETWORK, PROBLEM, "extra", metrics=wanted, **given)
+    for k, step in enumerate(trace.step.tolist()[1:], 1):
+        alone = lw.gossip(NETWORK, PROBLEM, "extra", iterations=step, step_size=0.05)
+        x = alone.model[0]
+        assert trace.metrics["first"][0, k] == x[0]
+        assert trace.metrics["mse"][0, k] == pytest.approx(np.mean((rows @ x - rows[:, 0]) ** 2))
+    assert trace.metric_step.tolist() == [0, 20, 40, 60]
+    assert trace.final_metrics()["first"] == trace.model[0, 0]
+    again = lw.load_trace(trace.save(tmp_path / "gossip.h5"))
+    assert np.array_equal(again.metrics["mse"], trace.metrics["mse"])
+    last = lw.gossip(NETWORK, PROBLEM, "extra", metrics=wanted, measure_metrics=1, **given)
+    assert np.isnan(last.metrics["mse"][0]).tolist() == [True, True, True, False]
+    assert last.metric_step.tolist() == [60]
+
+
+def test_a_metric_that_fails_ends_the_gossip_and_leaves_what_was_done():
+    calls = []
+
+    def fragile(x):
+        calls.append(x)
+        if len(calls) > 3:  # one of them is the trial before the first iteration
+            raise OSError("no")
+        return 1.0
+
+    given = {"iterations": 30, "record_every": 10}
+    with pytest.raises(lw.CallbackError, match="metric 'own' raised OSError at step 20") as failed:
+        lw.gossip(NETWORK, PROBLEM, metrics={"own": fragile}, **given)
+    partial = failed.value.partial
+    assert partial.step.tolist() == [0, 10, 20]
+    assert partial.provenance["interrupted"]
+    assert partial.metrics["own"][0].tolist()[:2] == [1.0, 1.0]
+    with pytest.raises(lw.InvalidParameter, match="metrics must not be called 'loss'"):
+        lw.gossip(NETWORK, PROBLEM, metrics={"loss": fragile}, **given)
+
+
+def test_a_model_of_named_arrays_is_measured_under_its_names():
+    class Bowls:
+        n, smoothness, model_arrays = 8, np.ones(8), {"a": (2,), "b": ()}
+
+        def local_loss(self, v, x):
+            return 0.5 * float((x["a"] ** 2).sum() + (x["b"] - v) ** 2)
+
+        def local_gradient(self, v, x):
+            return {"a": x["a"], "b": x["b"] - v}
+
+    trace = lw.gossip(
+        NETWORK, Bowls(), "extra", iterations=400, metrics={"b": lambda x: float(x["b"])}
+    )
+    assert trace.metrics["b"][0, -1] == pytest.approx(3.5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_models_of_float32_are_rounded_when_they_are_sent(method):
+    single = PROBLEM.astype("float32")
+    one, other = (lw.gossip(NETWORK, p, method, iterations=200) for p in (single, PROBLEM))
+    assert (2 * one.bytes == other.bytes).all()
+    assert one.model == pytest.approx(other.model, rel=1e-4)
+    assert (one.model != other.model).any()
+    if method == "dsgd":  # the oracle: two lines of numpy
+        weights, size = metropolis_weights(NETWORK).toarray(), 0.5 / PROBLEM.smoothness.max()
+        x = np.zeros((8, PROBLEM.dim))
+        for _ in range(200):
+            slopes = 2 * (np.sum(PROBLEM.features * x, axis=1) - PROBLEM.targets)
+            x = weights @ x.astype(np.float32) - size * slopes[:, None] * PROBLEM.features
+        assert one.model[0] == pytest.approx(x.mean(axis=0), rel=1e-6)

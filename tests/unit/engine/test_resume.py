@@ -271,7 +271,8 @@ step_size=0.001, replicas=3,
 """
 
 
-@pytest.mark.parametrize("threads", mostly_more([1, 2], lambda threads: threads == 2))
+@pytest.mark.more  # tests/unit/cli/test_resume_command.py kills a quick one
+@pytest.mark.parametrize("threads", [1, 2])
 def test_a_run_killed_by_force_while_it_writes_goes_on_to_the_same_bits(tmp_path, threads):
     path = tmp_path / "walk.npz"
     for lines in (3, 40, 17):  # so many saves are seen; the kill meets whatever it does then

@@ -94,9 +94,10 @@ def test_a_decision_that_32_bits_do_not_settle_is_made_by_the_ratios(replicas):
     assert {(-(2.0**-36), 0), (0.0, 0), (2.0**-36, 1)} <= decided
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "design",
-    mostly_more([lw.mhlj(), lw.iid_weighted(), lw.unif_rw()], lambda one: one.name == "UnifRW"),
+    [lw.mhlj(), lw.iid_weighted(), lw.unif_rw()],
     ids=lambda design: design.name,
 )
 def test_tables_beyond_the_cache_give_the_same_walks(design):

@@ -17,7 +17,7 @@ from levywalk.experiments.inspect import Inspection, inspect
 
 @pytest.fixture(scope="module")
 def found() -> Inspection:
-    return inspect(lw.ring(60), lw.heterogeneous(60, important=1))
+    return inspect(lw.ring(30), lw.heterogeneous(30, dim=4, important=1))
 
 
 def with_steps(found: Inspection, **steps: float | None) -> Inspection:

@@ -81,6 +81,7 @@ def test_tuning_never_sees_a_reported_instance():
         assert not set(effort.seeds) & set(effort.tuning_seeds)
 
 
+@pytest.mark.more
 def test_a_cell_is_what_a_plain_run_takes():
     told = described("oldest_neighbour + point_saga", seeds=[0, 1], also=[1.0])
     arrays, numbers = measure_cell(told)

@@ -113,9 +113,16 @@ def ran(problem: Any, update: Any, backend: str, **more: Any) -> Any:
     return lw.run(NETWORK, problem, lw.mhlj(), update=update, backend=backend, **given)
 
 
-@pytest.mark.parametrize("update", UPDATES)
-def test_steps_are_those_of_a_plain_loop_and_of_the_kernel(update: str) -> None:
-    problem = PROBLEMS["logistic"]
+STEPS = [(update, name) for update in UPDATES for name in ("squares", "logistic")]
+
+
+# What is compiled for a loss takes seconds: the quick cases share that of least squares.
+@pytest.mark.parametrize(
+    "case", mostly_more(STEPS, lambda case: case in (("sgd", "squares"), ("saga", "squares")))
+)
+def test_steps_are_those_of_a_plain_loop_and_of_the_kernel(case: tuple[str, str]) -> None:
+    update, name = case
+    problem = PROBLEMS[name]
     trace = ran(problem, UPDATES[update], "reference")
     for r in range(2):
         weights = 1.0 / (N * trace.target)
@@ -129,7 +136,7 @@ def test_steps_are_those_of_a_plain_loop_and_of_the_kernel(update: str) -> None:
     assert trace.loss[0, -1] == pytest.approx(problem.loss(trace.model[0]), abs=1e-12)
 
 
-@cases
+@pytest.mark.parametrize("name", mostly_more(PROBLEMS, lambda name: name == "squares"))
 def test_the_kernel_is_the_reference_for_every_loss(name: str) -> None:
     problem = PROBLEMS[name]
     one, other = (ran(problem, lw.sgd(minibatch=1), backend) for backend in ("kernel", "reference"))
@@ -150,7 +157,7 @@ def test_a_switching_walk_sees_the_whole_step() -> None:
 REACHED = [(name, update) for name in PROBLEMS for update in ("sag", "saga")]
 
 
-@pytest.mark.parametrize("case", mostly_more(REACHED, lambda case: case[1] == "saga"))
+@pytest.mark.parametrize("case", mostly_more(REACHED, lambda case: case == ("squares", "saga")))
 def test_sag_and_saga_reach_the_minimiser_with_its_zeros(case: tuple[str, str]) -> None:
     name, update = case
     problem = PROBLEMS[name]
@@ -163,7 +170,7 @@ def test_sag_and_saga_reach_the_minimiser_with_its_zeros(case: tuple[str, str]) 
     assert ((trace.model[0] == 0.0) == (problem.optimum == 0.0)).all()
 
 
-@pytest.mark.parametrize("update", ["sgd", "heavy_ball"])
+@pytest.mark.parametrize("update", mostly_more(["sgd", "heavy_ball"], lambda name: name == "sgd"))
 def test_small_steps_of_sgd_come_near_the_minimiser(update: str) -> None:
     # A weighted walk: a threshold that were multiplied by w(v), or forgot β, would miss it.
     problem = lw.LeastSquares(X * np.linspace(0.3, 2.0, 2 * N)[:, None], Y, NODE, l1=0.3)

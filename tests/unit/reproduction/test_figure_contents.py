@@ -9,7 +9,13 @@ import pytest
 
 import levywalk as lw
 from levywalk.engine.kernels import tables
-from levywalk.reproduction import figure_contents, figure_recipes, paper
+from levywalk.reproduction import (
+    figure_contents,
+    figure_lines,
+    figure_recipes,
+    figure_sweeps,
+    paper,
+)
 from levywalk.reproduction.evidence import Evidence
 from levywalk.reproduction.figure_recipes import FIGURES, figures_of
 from levywalk.reproduction.measurement import measure
@@ -88,7 +94,7 @@ def test_a_line_is_the_median_over_instances_of_the_curves_that_were_run(evidenc
     scene = RING
     tuned = evidence.walks(scene, METHODS[MHLJ])
     common = report(
-        scene, METHODS[MHLJ], figure_contents.drawn(TINY), [COMMON], evidence.runner, of="mean"
+        scene, METHODS[MHLJ], figure_lines.drawn(TINY), [COMMON], evidence.runner, of="mean"
     )
     for column, walks in ((0, tuned), (2, common)):
         line = line_of(ring.rows[0][column], MHLJ)
@@ -110,13 +116,11 @@ def test_the_axis_of_transfers_has_transfers(evidence, ring):
 
 
 def test_a_method_that_diverges_is_kept_and_marked(evidence):
-    walks = report(
-        SCENES["ring"], METHODS[UNIF], figure_contents.drawn(TINY), [1e4], evidence.runner
-    )
-    line = figure_contents.curve(UNIF, 0, walks, 0, "steps")
+    walks = report(SCENES["ring"], METHODS[UNIF], figure_lines.drawn(TINY), [1e4], evidence.runner)
+    line = figure_lines.curve(UNIF, 0, walks, 0, "steps")
     assert line.fate == "diverges"
-    assert not line.y[-1] < figure_contents.DIVERGED
-    calm = figure_contents.curve(UNIF, 0, evidence.walks(SCENES["ring"], METHODS[UNIF]), 0, "steps")
+    assert not line.y[-1] < figure_lines.DIVERGED
+    calm = figure_lines.curve(UNIF, 0, evidence.walks(SCENES["ring"], METHODS[UNIF]), 0, "steps")
     assert calm.fate == ""
 
 
@@ -182,7 +186,7 @@ def test_the_toy_chain_is_that_of_the_ruling():
 def test_costs_fall_with_looser_accuracies_and_end_where_the_floor_is(evidence, monkeypatch):
     # As if the edges were in a fast cache: the same numbers by a loop that other tests compile.
     monkeypatch.setattr(tables, "_NEAR_EDGES", 2**30)
-    costs = figure_contents.costs_of(evidence, "er@115", METHODS[MHLJ])
+    costs = figure_sweeps.costs_of(evidence, "er@115", METHODS[MHLJ])
     steps, transfers = costs["steps"], costs["transfers"]
     assert (np.diff(steps.y[np.isfinite(steps.y)]) >= 0).all()
     assert np.isfinite(steps.y[0])
@@ -198,7 +202,7 @@ def test_stability_shows_where_uniform_sampling_blows_up(evidence):
     assert 0.0 < stable.marks[0].at < 1.0
     line = line_of(stable, UNIF)
     assert line.x.tolist() == list(figure_recipes.STABILITY)
-    assert not line.y[-1] < figure_contents.DIVERGED
+    assert not line.y[-1] < figure_lines.DIVERGED
     assert (line.y[:3] < 2.0).all()
 
 
@@ -211,9 +215,9 @@ def test_gaps_are_those_that_claims_ask_about(evidence):
 
     asked = []
     told = Evidence(TINY, run)
-    assert figure_contents.gaps_of(told, "ring", METHODS[MHLJ]).tolist() == [0.1]
-    assert figure_contents.gaps_of(told, "ring", figure_contents._jumping(0.4)).tolist() == [0.2]
-    assert figure_contents.gaps_of(told, "er", METHODS[MHLJ]).tolist() == [0.1]
+    assert figure_sweeps.gaps_of(told, "ring", METHODS[MHLJ]).tolist() == [0.1]
+    assert figure_sweeps.gaps_of(told, "ring", figure_sweeps._jumping(0.4)).tolist() == [0.2]
+    assert figure_sweeps.gaps_of(told, "er", METHODS[MHLJ]).tolist() == [0.1]
     assert asked == ["gaps", "right_gap", "right_gap"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from pathlib import Path
@@ -88,8 +89,8 @@ def test_the_real_network_is_read_from_its_file():
     network.require_connected()
 
 
-@pytest.fixture
-def diagram(measured):
+@pytest.fixture(scope="module")
+def whole_diagram(measured):
     arrays, _ = measured
     count = len(phase.SNRS) * len(phase.RATIOS) * len(phase.SEEDS)
     results = [
@@ -97,6 +98,11 @@ def diagram(measured):
         for k in range(count)
     ]
     return phase_diagram.document({"ring": results, "er": results})
+
+
+@pytest.fixture
+def diagram(whole_diagram):
+    return copy.deepcopy(whole_diagram)  # one of the tests changes it
 
 
 def test_the_diagram_has_a_cell_for_each_ratio_and_can_be_drawn(diagram, tmp_path):

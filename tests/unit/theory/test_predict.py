@@ -30,6 +30,7 @@ def test_asymptotic_covariance_equals_the_sum_over_lags() -> None:
     )
 
 
+@pytest.mark.more
 def test_iterations_give_the_covariance_of_the_factors(monkeypatch: pytest.MonkeyPatch) -> None:
     poisson = import_module("levywalk.theory.chain.poisson")
     problem = lw.heterogeneous(3000, dim=3, important=3)

@@ -269,6 +269,7 @@ def test_finito_needs_no_step_size(network, walk):
     finito_on(network, walk, replicas=4)
 
 
+@pytest.mark.more
 def test_one_walk_of_finito_needs_no_step_size():
     finito_on(lw.erdos_renyi(200, 0.1, seed=1), lw.oldest_neighbour(), backend="reference")
 
@@ -324,6 +325,7 @@ def test_the_mean_that_travels_is_the_mean_of_what_is_stored(steps, update, case
     check_sum(CASES[case], trace, each=4)
 
 
+@pytest.mark.more
 @examples(40)
 @given(steps=st.integers(1, 5_000), update=st.sampled_from([lw.saga(), lw.point_saga()]))
 def test_the_compiled_mean_that_travels_is_the_mean_of_what_is_stored(steps, update):

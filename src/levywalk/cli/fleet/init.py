@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levywalk.cli.fleet.common import read_fleet_design, read_fleet_step_size, typed
+from levywalk.cli.fleet.common import (
+    read_fleet_design,
+    read_fleet_step_size,
+    refuse_privacy,
+    typed,
+)
 from levywalk.cli.options import (
     DesignText,
     Important,
     Policy,
+    PrivacyText,
     RenewAfter,
     SourceOptions,
     Steps,
@@ -173,6 +179,7 @@ def init(
     deploy: DeployOption = None,
     name: NameOption = None,
     days: DaysOption = 365,
+    privacy: PrivacyText = None,
 ) -> None:
     """Create a fleet: write the keys, the certificates, the manifest and one data folder \
 per node.
@@ -188,6 +195,7 @@ per node.
     from levywalk.fleet.setup.create import create
     from levywalk.fleet.setup.deploy import KINDS
 
+    refuse_privacy(privacy)
     if deploy is not None:
         checks.choice("--for", deploy, KINDS)
     terms = _terms(renew_after, policy, heartbeat, dead_after)
@@ -266,7 +274,7 @@ def _print_next_steps(
         f"Created {folder}: fleet {manifest.name}, {manifest.network}, {manifest.nodes} nodes, "
         f"{steps:,} updates."
     )
-    print(f"Keep {folder}/authority/ca.key secret: whoever has it can add nodes.")
+    print(f"Keep {folder}/authority secret: ca.key adds nodes, and operator.key revives a walk.")
     if deploy is not None:
         print(f"Next: read {folder}/INSTALL.md")
     elif several_machines:

@@ -11,12 +11,13 @@ import typer
 
 from levywalk.cli.ctrl_c import START_OVER, ends_by_ctrl_c
 from levywalk.cli.finish import Json, Out
-from levywalk.cli.fleet.common import read_fleet_design, read_fleet_step_size
+from levywalk.cli.fleet.common import read_fleet_design, read_fleet_step_size, refuse_privacy
 from levywalk.cli.options import (
     Data,
     DesignText,
     Important,
     Policy,
+    PrivacyText,
     RenewAfter,
     SourceOptions,
     Steps,
@@ -161,6 +162,7 @@ def simulate(
     seed: SeedOption = 0,
     own_keys: OwnKeysOption = False,
     signed: SignedOption = False,
+    privacy: PrivacyText = None,
     out: Out = Path(FOLDER),
     as_json: Json = False,
 ) -> None:
@@ -183,6 +185,7 @@ def simulate(
         raise InvalidParameter(
             "levywalk fleet simulate needs a network, such as ring:30; --help has examples"
         )
+    refuse_privacy(privacy)
     size = read_fleet_step_size(step_size)
     graph = read_network_text(network, seed=seed, options=sources.network)
     problem = read_problem_text(data, graph, important=important, seed=seed, options=sources.data)

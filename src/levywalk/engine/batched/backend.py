@@ -40,6 +40,8 @@ def without_batches(plan: RunPlan) -> str | None:
         )
     if len(plan.method.phases) > 1 or plan.detector is not None:
         return "a switching walk depends on the model, so it cannot run ahead"
+    if plan.method.privacy is not None:
+        return "privacy (clipped gradients with noise) has no batches"
     if plan.meeting != "pass":
         return "tokens that are averaged when they meet have no batches"
     if plan.links is not None:

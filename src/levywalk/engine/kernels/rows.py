@@ -25,7 +25,8 @@ bits, in groups and alone.
 The functions write instructions directly: numba compiles them in a fraction of the time that it
 needs for loops over lanes. ``LINES`` is the number of lines if it is a constant of the compiled
 code; else it is `LONG` for rows of more than `SHORT` lines, and `ANY_SHORT` for the others.
-``CHUNK`` is how many numbers an instruction handles: 8, 4 or 2.
+``CHUNK`` is how many numbers an instruction handles: 8, 4 or 2. All of them are in this file, so
+that the one order of summation can be seen in one place.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ import numpy as np
 from levywalk.arrays import Floats, Ints32, Words64
 from levywalk.engine.backends import has_builtin_loss, sparse_rule
 from levywalk.engine.bind import sample_counts
-from levywalk.engine.kernels import sparse_rows, twins
+from levywalk.engine.kernels import sparse_outputs, sparse_rows, twins
+from levywalk.engine.kernels.several_outputs import SOFTMAX, SQUARES
 from levywalk.engine.kernels.sparse_rows import (
     SPARSE_SGD,
     SparseData,
@@ -21,7 +22,7 @@ from levywalk.engine.kernels.walk_ahead import DesignWalk, OwnWalk
 from levywalk.engine.kernels.walk_then_update import TableBlock
 from levywalk.engine.run_state import RunPlan, RunState
 from levywalk.problem import GeneralizedLinear, is_logistic
-from levywalk.problem.losses import compiled_slope
+from levywalk.problem.losses import SoftmaxLoss, compiled_slope
 from levywalk.walks import is_plain_design
 
 
@@ -34,14 +35,12 @@ class SparseWalk:
         self.plan, (self.phase,) = plan, plan.phases
         rule, bound = sparse_rule(plan.update), self.phase.bound
         assert rule is not None
-        lagged = rule != SPARSE_SGD or problem.l1 > 0.0
-        self.loop = (
-            sparse_rows.compiled_sparse_lagged(rule)
-            if lagged
-            else sparse_rows.compiled_sparse_sgd()
-        )
+        self.outputs = problem.sample_loss.n_outputs
+        self.loop = _loop_of(rule, problem.l1, self.outputs)
         self.slope, number = None, int(is_logistic(problem))
-        if not has_builtin_loss(problem):
+        if self.outputs > 1:
+            number = SOFTMAX if isinstance(problem.sample_loss, SoftmaxLoss) else SQUARES
+        elif not has_builtin_loss(problem):
             loss = problem.sample_loss
             slope = compiled_slope(loss)
             assert slope is not None
@@ -57,7 +56,7 @@ class SparseWalk:
             features.indptr.astype(np.int64),
             features.indices.astype(np.int32, copy=False),
             features.data,
-            problem.sorted_targets,
+            problem.sorted_targets.reshape(-1),
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
             np.asarray(bound.spread(bound.weights, np.nan), dtype=np.float64),
             np.array([number], np.int64),
@@ -65,6 +64,7 @@ class SparseWalk:
             problem.ridge,
             problem.l1,
             float(problem.n),
+            self.outputs,
         )
         own = bound.idle is not None or not is_plain_design(bound.walk)
         self.walk: DesignWalk | OwnWalk = OwnWalk(plan, problem) if own else DesignWalk(plan)
@@ -89,8 +89,20 @@ class SparseWalk:
 
     def scratch(self, width: int, steps: int) -> SparseScratch:
         """Return the buffers of the loop."""
-        return sparse_scratch(self.most_samples, self.plan.problem.dim, steps)
+        return sparse_scratch(self.most_samples, self.plan.problem.dim, steps, self.outputs)
 
     def block(self, state: RunState, keys: Words64, scale: Floats) -> TableBlock:
         """Return the object that advances these replicas."""
         return TableBlock(self, state, keys, scale)
+
+
+def _loop_of(rule: int, l1: float, outputs: int) -> Callable[..., None]:
+    """Return the loop of an update, for a loss with one output or several."""
+    lagged = rule != SPARSE_SGD or l1 > 0.0
+    if outputs > 1:
+        return (
+            sparse_outputs.compiled_outputs_lagged(rule)
+            if lagged
+            else sparse_outputs.compiled_outputs_sgd()
+        )
+    return sparse_rows.compiled_sparse_lagged(rule) if lagged else sparse_rows.compiled_sparse_sgd()

@@ -34,9 +34,9 @@ from levywalk.engine.kernels.source import source_tag
 from levywalk.engine.kernels.words import MINIBATCH, slot_word, split, step_hash
 
 SPARSE_SGD, SPARSE_SAG, SPARSE_SAGA = 0, 1, 2
-_SAFE = 1e100  # a change below this cannot make a number overflow: features are below 1e150
-_SMALL = 1e-100  # below this, products of factors are begun anew
-_SCALE = 1e-9  # below this, the factor of the whole model is multiplied into it
+SAFE = 1e100  # a change below this cannot make a number overflow: features are below 1e150
+SMALL = 1e-100  # below this, products of factors are begun anew
+SCALE = 1e-9  # below this, the factor of the whole model is multiplied into it
 
 
 class SparseReplicas(NamedTuple):
@@ -66,6 +66,7 @@ class SparseData(NamedTuple):
     ridge: float
     l1: float
     n: float  # nodes with data
+    outputs: int  # of the loss; above 1 in `levywalk.engine.kernels.sparse_outputs`
 
 
 class SparseScratch(NamedTuple):
@@ -74,6 +75,7 @@ class SparseScratch(NamedTuple):
     chosen: Ints
     slopes: Floats
     changes: Floats
+    predictions: Floats  # of one sample
     before: Floats
     work: Floats
     last: Ints
@@ -83,15 +85,16 @@ class SparseScratch(NamedTuple):
     sums: Floats
 
 
-def sparse_scratch(batch: int, dim: int, steps: int) -> SparseScratch:
+def sparse_scratch(batch: int, dim: int, steps: int, outputs: int) -> SparseScratch:
     """Return the buffers for nodes with up to ``batch`` samples and pieces of so many steps."""
     return SparseScratch(
         chosen=np.empty(batch, np.int64),
-        slopes=np.empty(batch),
-        changes=np.empty(batch),
+        slopes=np.empty(batch * outputs),
+        changes=np.empty(batch * outputs),
+        predictions=np.zeros(-(-outputs // 4) * 4),
         before=np.zeros(dim),
         work=np.zeros(dim),
-        last=np.zeros(dim, np.int64),
+        last=np.zeros(dim // outputs, np.int64),
         factors=np.empty(steps + 1),
         steps=np.empty(steps + 1),
         products=np.empty(steps + 1),
@@ -137,7 +140,7 @@ def _across_zero(x, d, l1, m, k, factors, steps, products, sums):  # type: ignor
 
 
 @njit(inline="always")
-def _sample(h, first, count, minibatch, b):  # type: ignore[no-untyped-def]
+def drawn_sample(h, first, count, minibatch, b):  # type: ignore[no-untyped-def]
     """Return the b-th sample of an update: of all of a node's, or of those that are drawn."""
     if not 0 < minibatch < count:
         return first + b
@@ -173,16 +176,16 @@ def compiled_sparse_sgd() -> Callable[..., None]:
                     shrink = 1.0 + change * ridge
                     safe = -1.0 <= shrink <= 1.0
                     for b in range(batch):
-                        i = _sample(h, first, count, minibatch, b)
+                        i = drawn_sample(h, first, count, minibatch, b)
                         z = 0.0
                         for k in range(indptr[i], indptr[i + 1]):
                             z += values[k] * x[indices[k]]
                         slope = slope_of(loss, s * z, targets[i])
                         chosen[b], slopes[b] = i, slope
-                        safe &= abs(slope) < _SAFE and abs(slope * change) < _SAFE
+                        safe &= abs(slope) < SAFE and abs(slope * change) < SAFE
                     if safe:
                         s *= shrink
-                        if abs(s) < _SCALE:
+                        if abs(s) < SCALE:
                             for j in range(dim):
                                 x[j] *= s
                             s = 1.0
@@ -249,7 +252,7 @@ def compiled_sparse_lagged(rule: int) -> Callable[..., None]:
             hot = False  # whether numbers may overflow: all steps are then made on all entries
             if not SGD:
                 for j in range(dim):
-                    hot |= not abs(total[j]) < _SAFE
+                    hot |= not abs(total[j]) < SAFE
             mark = 0
             for j in range(dim):
                 last[j] = 0
@@ -269,7 +272,7 @@ def compiled_sparse_lagged(rule: int) -> Callable[..., None]:
                     pull = -gain * weights[v] / batch
                     safe = not hot and 0.0 < shrink <= 1.0
                     for b in range(batch):
-                        i = _sample(h, first, count, minibatch, b)
+                        i = drawn_sample(h, first, count, minibatch, b)
                         z = 0.0
                         for k in range(indptr[i], indptr[i + 1]):
                             j = indices[k]
@@ -293,7 +296,7 @@ def compiled_sparse_lagged(rule: int) -> Callable[..., None]:
                         slope = slope_of(loss, z, targets[i])
                         chosen[b], fresh[b] = i, slope
                         changes[b] = slope if SGD else slope - kept[i]
-                        safe &= abs(changes[b]) < _SAFE and abs(pull * changes[b]) < _SAFE
+                        safe &= abs(changes[b]) < SAFE and abs(pull * changes[b]) < SAFE
                     for b in range(batch if SAG and safe else 0):
                         i = chosen[b]
                         renewed = (fresh[b] - kept[i]) / count  # 0 if it was drawn twice
@@ -334,7 +337,7 @@ def compiled_sparse_lagged(rule: int) -> Callable[..., None]:
                                 kept[i] = fresh[b]
                                 for k in range(indptr[i], indptr[i + 1]):
                                     total[indices[k]] += renewed * values[k]
-                    whole = t + 1 == marks[mark] or products[now + 1] < _SMALL
+                    whole = t + 1 == marks[mark] or products[now + 1] < SMALL
                     if whole or not safe:  # bring all entries up to date
                         until = now + 1 if safe else now
                         for j in range(dim):

@@ -19,8 +19,9 @@ happen at any time.
   guard the copy.
 - Limited by a budget: a node considers a neighbour dead; the operator says of a living node that it
   is gone; a node leaves; a node loses its disk and all messages to it (a connection must not
-  outlive a disk) and starts again without it. What only its register said is then also forgotten by
-  I3 and by the count of lost updates.
+  outlive a disk) and starts again without it. It and another node exchange messages only after the
+  other one was told, once, that the earlier node is gone, as the transport does by incarnations.
+  What only its register said is then also forgotten by I3 and by the count of lost updates.
 
 What an event does at a node depends only on its disk and the event. It is computed once, and states
 are tuples of small numbers. Three reductions keep their number small and hide nothing. Since a sent
@@ -45,6 +46,8 @@ I7    a decision on disk is the one of the script
 lost  nothing that is held in a regenerated epoch is more than K + 1 updates ahead of the copy that
       continues
 disk  after an event, memory and disk agree
+lie   nobody says of another node that it has lied: all are honest (signatures are symbolic here,
+      and always valid; what links say is checked as in a real fleet)
 live  from every state, if all messages arrive from now on and no other node fails, the walk ends
       and all nodes know its end; only if the guardian of the token is dead, and the policy does not
       allow to continue without it, the walk pauses first, and ends after the operator has said that
@@ -75,6 +78,7 @@ from levywalk.fleet.checking.states import (
     bits,
 )
 from levywalk.fleet.checking.verdicts import (
+    accused,
     judge_facts,
     no_copy,
     place,
@@ -183,7 +187,10 @@ class Explorer:
         """Yield the states after an event: completed, or interrupted between its effects by a crash
         or by death.
         """
-        outcomes = self.nodes.outcomes(v, state.nodes[v], move)
+        outcomes = [
+            one._replace(sent=self._passes(v, one.sent, budget))
+            for one in self.nodes.outcomes(v, state.nodes[v], move)
+        ]
         after = self._settled(_changed(state, v, outcomes[-1], budget))
         if outcomes[-1].facts & state.facts:
             way = [*self.trace(state), self._line(ExploredStep(state, v, move, "", 0))]
@@ -198,12 +205,29 @@ class Explorer:
         for outcome in outcomes[:-1]:
             broken = _changed(state, v, outcome, budget)
             start = self.nodes.outcomes(v, broken.nodes[v], Move("start"))[-1]
+            start = start._replace(sent=self._passes(v, start.sent, budget))
             yield (
                 self._settled(_changed(broken, v, start, budget)),
                 ExploredStep(state, v, move, "crash", outcome.effects),
             )
             if state.dead == NOBODY and v in self.setting.mortal:
                 yield self._dead(broken, v), ExploredStep(state, v, move, "death", outcome.effects)
+
+    def _has_forgotten(self, state: WorldState, v: int) -> bool:
+        return v == self.setting.forgetful != NOBODY and state.budget.forgetful == NOBODY
+
+    def _passes(self, v: int, sent: int, budget: FaultBudget) -> int:
+        """Return the messages that leave a node: none between a node that has lost its disk and one
+        that does not know it yet, since a connection begins with the incarnations of both ends.
+        """
+        lost = self.setting.forgetful
+        if lost == NOBODY or budget.forgetful != NOBODY or not sent:
+            return sent
+        for u in range(self.setting.n):
+            if u != lost and not budget.told >> u & 1:
+                sent &= ~self.nodes.to[u] if v == lost else ~0
+                sent &= ~self.nodes.to[lost] if v == u else ~0
+        return sent
 
     def _settled(self, state: WorldState) -> WorldState:
         """Return the state without the messages that can never have an effect again."""
@@ -252,7 +276,7 @@ class Explorer:
         if moves is None:
             moves = self._moves[key] = list(self._own_moves(*key))
         for move in moves:
-            paid = self._paid(state, move)
+            paid = self._paid(state, v, move)
             if paid is not None:
                 yield move, paid
         if budget.leaving >> v & 1:
@@ -282,7 +306,7 @@ class Explorer:
             yield Move("suspects", u)
             yield from (Move("gone", u, w) for w in (*up, NOBODY) if w != u)
 
-    def _paid(self, state: WorldState, move: Move) -> FaultBudget | None:
+    def _paid(self, state: WorldState, v: int, move: Move) -> FaultBudget | None:
         """Return the budget after a move, or None if the budget does not allow it."""
         budget = state.budget
         if move.what == "silent":
@@ -293,6 +317,9 @@ class Explorer:
             return budget._replace(suspicions=budget.suspicions - 1) if budget.suspicions else None
         if move.what == "genesis" and budget.forgetful != self.setting.forgetful:
             return None  # a node that lost its disk does not know whether there was a token before
+        told = budget.told >> v & 1
+        if move.what == "gone" and self._has_forgotten(state, move.about) and not told:
+            return budget._replace(told=budget.told | 1 << v)
         if move.what == "gone" and move.about != state.dead:
             return budget._replace(mistakes=budget.mistakes - 1) if budget.mistakes else None
         return budget
@@ -335,6 +362,7 @@ class Explorer:
             )
         return (
             two_live(memories)
+            or accused(memories)
             or (no_copy(living) if any(fact[0] == "activated" for fact in facts) else None)
             or wrong_choice(self.setting, memories)
             or wrong_end(memories, facts)
@@ -377,7 +405,7 @@ class Explorer:
 def _no_more(one: FaultBudget, other: FaultBudget) -> bool:
     """Return whether the second budget allows everything that the first one allows."""
     fewer = one[0] <= other[0] and one[1] <= other[1] and one[2] <= other[2]
-    fewer = fewer and one.revivals <= other.revivals
+    fewer = fewer and one.revivals <= other.revivals and one.told == other.told
     return fewer and not one.leaving & ~other.leaving and one.forgetful == other.forgetful
 
 

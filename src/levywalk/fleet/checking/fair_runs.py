@@ -47,6 +47,8 @@ class FairRuns:
 
     def _run(self, dead: int, forgot: int, disks: list[Disk]) -> str | None:
         run = FairRun(self.setting, self.kind, dead, forgot, disks)
+        if forgot != NOBODY:  # all hear it with the first hello, before anything else
+            run.queue.extendleft((v, Gone(forgot)) for v in run.nodes if v != forgot)
         if run.until_quiet():
             return None
         lost = forgot if dead == NOBODY else dead

@@ -13,6 +13,7 @@ every write to any disk, and raises `Violation` as soon as an invariant is broke
 - I3, I4: a register is written once and by one guardian; once it says REGENERATED, no later token
   of that epoch becomes active; each (epoch, seq) becomes active once.
 - I5: the epoch that a disk knows never falls.
+- No node is said to have lied: all nodes are honest here, and their signatures are symbolic.
 - I6: each (epoch, step) is logged once, and no decision that is on disk is made again with another
   result.
 
@@ -96,6 +97,8 @@ class Invariants:
         self.writes[v] += 1
         if "known" in slots:
             self._know(v, slots["known"].epoch)
+        if slots.get("liars"):
+            raise Violation("lie", f"node {v} says that an honest node has lied: {slots['liars']}")
         for line in lines:
             self._log(v, line)
         if "guarded" in slots and slots["guarded"] is not None:

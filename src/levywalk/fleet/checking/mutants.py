@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from levywalk.fleet.protocol.events import Genesis, Send, Start
+from levywalk.fleet.protocol.links import Reason
 from levywalk.fleet.protocol.messages import Certificate, Message, Prepared, Release, Released
 from levywalk.fleet.protocol.node import Node
 from levywalk.fleet.protocol.records import NOBODY, Began, Held, HeldStatus, Known
-from levywalk.fleet.protocol.token import FIRST, Epoch, Token
+from levywalk.fleet.protocol.token import FIRST, Token
 
 
 class AcknowledgesBeforeCommit(Node):
@@ -30,7 +31,9 @@ class ReleasesWithoutRegister(Node):
             or self._mine(sender, message.epoch, message.seq) is None
         ):
             return
-        blank = Certificate(self.id, message.epoch, message.seq, message.to, message.digest, b"")
+        blank = Certificate(
+            self.id, message.epoch, message.seq, message.to, sender, message.digest, b""
+        )
         self._send(
             sender,
             Released(blank._replace(signature=self.signer.sign(blank.statement(self.terms.run)))),
@@ -43,9 +46,9 @@ class AnnouncesUnguarded(Node):
     """
 
     def _bring_back(
-        self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]
+        self, token: Token, reason: Reason, to: int, now: float, avoid: Sequence[int]
     ) -> None:
-        super()._bring_back(token, parent, to, now, avoid)
+        super()._bring_back(token, reason, to, now, avoid)
         held = self.disk.held
         if held is not None and held.guardian != NOBODY:
             self._begin(held, now)
@@ -56,8 +59,8 @@ class AnnouncesUnguarded(Node):
             "held",
             held._replace(status=HeldStatus.ACTIVE if held.to == NOBODY else HeldStatus.MOVING),
         )
-        self._put("known", Known(held.token.epoch, held.token.base))
-        self._announce(now)
+        self._put("known", Known(held.token.epoch, held.token.base, held.link))
+        self._announce_epoch(now)
         self._go_on(now)
 
 
@@ -84,7 +87,7 @@ class GenesisWithoutGuardian(Node):
         held = self.disk.held
         if fresh and held is not None and held.guardian != NOBODY:
             self._put("held", held._replace(status=HeldStatus.ACTIVE))
-            self._put("known", Known(held.token.epoch, held.token.base))
+            self._put("known", Known(held.token.epoch, held.token.base, held.link))
             self._go_on(now)
 
 

@@ -104,7 +104,13 @@ class SmallFleet:
     def terms(self) -> HandOffTerms:
         """Return times with which a fair run needs few rounds."""
         return HandOffTerms(
-            b"tiny", self.renew_after, self.policy, heartbeat=1.0, dead_after=2.5, retry=1.0
+            b"tiny",
+            self.renew_after,
+            self.policy,
+            heartbeat=1.0,
+            dead_after=2.5,
+            retry=1.0,
+            start=self.start,
         )
 
     def disk(self, v: int) -> Disk:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from levywalk.fleet.checking.small_fleet import SmallFleet
+from levywalk.fleet.protocol.ending import Ending
 from levywalk.fleet.protocol.events import (
     Effect,
     Event,
@@ -24,7 +25,9 @@ from levywalk.fleet.protocol.events import (
     Timer,
     Turn,
 )
+from levywalk.fleet.protocol.evidence import Lie
 from levywalk.fleet.protocol.guardian import best_copy
+from levywalk.fleet.protocol.links import operators_word
 from levywalk.fleet.protocol.messages import (
     Alive,
     Fenced,
@@ -74,6 +77,8 @@ class DiskValue(NamedTuple):
     held: Held | None
     guarded: Guarded | None
     final: Token | None
+    end: Ending | None
+    liars: tuple[Lie, ...]
 
     @classmethod
     def of(cls, disk: Disk) -> DiskValue:
@@ -85,11 +90,18 @@ class DiskValue(NamedTuple):
             disk.held,
             disk.guarded,
             disk.final,
+            disk.end,
+            disk.liars,
         )
 
     def disk(self) -> Disk:
         """Return a disk that a node can change."""
-        return Disk(self.known, self.own, dict(self.edges), self.held, self.guarded, self.final)
+        edges = dict(self.edges)
+        return Disk(
+            *(self.known, self.own, edges, self.held, self.guarded, self.final),
+            end=self.end,
+            liars=self.liars,
+        )
 
     def with_slots(self, slots: dict[str, Any]) -> DiskValue:
         """Return the value after a commit."""
@@ -108,6 +120,7 @@ class FaultBudget(NamedTuple):
     leaving: int
     forgetful: int
     revivals: int = 0
+    told: int = 0  # the nodes, as bits, that know that another one has lost its disk
 
 
 class WorldState(NamedTuple):
@@ -224,7 +237,8 @@ class Nodes:
         if move.what == "revive":
             copy = best_copy(node.disk)
             assert copy is not None
-            return Revive(copy)
+            counter = max(node.disk.known.epoch, copy.epoch).counter + 1
+            return Revive(copy, operators_word(copy, v, counter))
         if move.what == "retry":
             node.retry_at = 0.0
             return Timer()

@@ -9,6 +9,8 @@ from typing import Any
 
 from levywalk.fleet.checking.small_fleet import SmallFleet, applied
 from levywalk.fleet.checking.states import LIVE, DiskValue
+from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.links import EpochLink
 from levywalk.fleet.protocol.messages import Certificate, Heartbeat, Message
 from levywalk.fleet.protocol.records import NOBODY, HeldStatus
 from levywalk.fleet.protocol.token import Epoch, Token
@@ -43,6 +45,11 @@ def told(message: Message) -> str:
                 f"e{part.epoch.counter}.{part.epoch.node} seq {part.seq} → {part.to} by "
                 f"{part.guardian}"
             )
+        elif isinstance(part, Lie):
+            parts.append(f"of node {part.liar}")
+        elif isinstance(part, EpochLink):
+            one = part.opening
+            parts.append(f"{one.kind} e{one.epoch.counter}.{one.epoch.node} seq {one.seq}")
     if not parts:
         epoch: Any = getattr(message, "epoch", None)
         parts.append(f"e{epoch.counter}.{epoch.node}")
@@ -126,6 +133,14 @@ def _can_continue(memory: DiskValue, epoch: Epoch, digests: set[bytes]) -> bool:
         or (guarded is not None and guarded.register is None and guarded.copy.epoch >= epoch)
         or (final is not None and final.epoch >= epoch)
     )
+
+
+def accused(memories: list[DiskValue]) -> tuple[str, str] | None:
+    """Check that nobody is said to have lied: all nodes are honest here."""
+    for v, memory in enumerate(memories):
+        if memory.liars:
+            return "lie", f"node {v} says that node {memory.liars[0].liar} has lied"
+    return None
 
 
 def wrong_choice(setting: SmallFleet, memories: list[DiskValue]) -> tuple[str, str] | None:

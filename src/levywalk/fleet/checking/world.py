@@ -26,6 +26,7 @@ from levywalk.fleet.protocol.events import (
     Silent,
 )
 from levywalk.fleet.protocol.guardian import best_copy
+from levywalk.fleet.protocol.links import operators_word
 from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.protocol.token import Epoch
 
@@ -197,7 +198,10 @@ class World(Machines):
         if copy is not None and self.sites[fault.nodes[0]].node is not None:
             self.invariants.misled = True
             self.invariants.revived[copy.epoch, copy.seq] = fault.nodes[0]
-            self.receive(fault.nodes[0], Revive(copy))
+            known = self.sites[fault.nodes[0]].disk.known.epoch
+            counter = max(known, copy.epoch).counter + 1
+            word = operators_word(copy, fault.nodes[0], counter)
+            self.receive(fault.nodes[0], Revive(copy, word))
 
     def _join(self, fault: ScheduledFault) -> None:
         a, b = fault.nodes

@@ -42,6 +42,7 @@ from levywalk.fleet.identity.library import (
     x509,
 )
 from levywalk.fleet.identity.signing import Ed25519
+from levywalk.fleet.protocol.certificate import OPERATOR
 
 # gRPC also accepts TLS 1.2, and Python has no option against that. This cipher suite of TLS 1.2
 # needs an RSA certificate, which no fleet has, and the suites of TLS 1.3 cannot be configured. So
@@ -144,11 +145,14 @@ class Identity:
             certificate_pem(self.authority),
         )
 
-    def signer(self) -> Ed25519:
+    def signer(self, operator: bytes | None = None) -> Ed25519:
         """Return this node's `Signer`.
 
-        It accepts signatures of this node and of all nodes that are known, now or later.
+        It accepts signatures of this node, of all nodes that are known, now or later, and of the
+        operator, if its public key is given.
         """
+        if operator is not None:
+            self._public[OPERATOR] = Ed25519PublicKey.from_public_bytes(operator)
         return Ed25519(self._signing, self._public)
 
     def learn(

@@ -331,6 +331,13 @@ def _one(at: str, one: NodeView, down: set[int]) -> Iterator[Finding]:
                 f"the edge from node {one.id} to node {u} is down: {why}",
                 f"look at node {u}",
             )
+    for liar in about.get("liars", ()):
+        yield Finding(
+            FindingLevel.PROBLEM,
+            f"node {one.id} has proof that node {liar} has lied about its register, and takes "
+            "nothing from it any more",
+            f"remove node {liar} from the node files, and find out who has its keys",
+        )
     if one.waits_to_act(at) is None and about["waits"]:
         remedy = (
             f"levywalk fleet up {at}; if that node will never come back, "

@@ -2,8 +2,8 @@
 
 Copies that a node does not use itself are on many disks: what it guarded before, what was prepared
 and never used, what was archived, and the models that the log records. The newest becomes a new
-epoch, as if a guardian had restored it. If the walk is alive after all, it is archived: the higher
-epoch always wins.
+epoch, as if a guardian had restored it, with the operator's signature. If the walk is alive after
+all, it is archived: the higher epoch always wins.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from levywalk.fleet.identity.operator_key import OPERATOR_KEY, OperatorKey
 from levywalk.fleet.operate.fleet_status import NodeView, winning_epoch
 from levywalk.fleet.operate.folder import PATIENCE, FleetFolder, FleetProblem, Say, nothing_said
 from levywalk.fleet.operate.node_processes import looks
 from levywalk.fleet.operate.stopped import able_to_continue
+from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
 from levywalk.fleet.protocol.guardian import best_copy
 from levywalk.fleet.protocol.surviving import token_of
 from levywalk.fleet.protocol.token import FIRST, Epoch, Token
@@ -32,6 +34,7 @@ class SurvivingCopy(NamedTuple):
     seq: int
     node: int
     line: int | None  # its line in the log, or None if it is guarded or prepared
+    digest: bytes  # hash of the token
 
     @property
     def where(self) -> str:
@@ -55,7 +58,7 @@ def surviving_copies(fleet: FleetFolder, node: int) -> Iterator[SurvivingCopy]:
         return
 
     def of(token: Token, line: int | None) -> SurvivingCopy:
-        return SurvivingCopy(token.epoch, token.step, token.seq, node, line)
+        return SurvivingCopy(token.epoch, token.step, token.seq, node, line, token.digest())
 
     with StoreReader(file.state, manifest.digest, limits=manifest.limits) as reading:
         disk = reading.load()
@@ -92,7 +95,8 @@ def revive(
     Raises
     ------
     FleetProblem
-        If the walk has not stopped, no copy is left, or no neighbour answers.
+        If the walk has not stopped, no copy is left, no neighbour answers, or the operator's key
+        is not here.
     """
     views, status = fleet.views(), fleet.status()
     if status["finished"]:
@@ -109,7 +113,15 @@ def revive(
         )
     best = _chosen(fleet, views, force=force)
     reached = max([best.step, *(step for one in views for step in _steps(one))])
-    done = control.ask(fleet.files[best.node].state, "revive", line=best.line)
+    word = _signed_word(fleet, views, best)
+    done = control.ask(
+        fleet.files[best.node].state,
+        "revive",
+        line=best.line,
+        counter=word.epoch.counter,
+        digest=word.digest.hex(),
+        signature=word.signature.hex(),
+    )
     for _ in looks(time.monotonic() + timeout):
         say("waiting for a neighbour that guards the model")
         after = fleet.views()
@@ -120,6 +132,30 @@ def revive(
         f"node {best.node} has the model, but no neighbour guards it yet: start its neighbours "
         f"with levywalk fleet up {fleet.path}; then the walk continues by itself"
     )
+
+
+def _signed_word(fleet: FleetFolder, views: list[NodeView], copy: SurvivingCopy) -> Certificate:
+    """Return the operator's word that a node may continue from its copy, above all epochs that are
+    known here.
+    """
+    manifest, folder = fleet.manifest, fleet.path / "authority"
+    if not (folder / OPERATOR_KEY).exists():
+        raise FleetProblem(
+            f"{folder / OPERATOR_KEY} does not exist: only the operator's key, which levywalk "
+            "fleet init has made, can revive a walk; copy it there"
+        )
+    key = OperatorKey.load(folder)
+    if key.public != manifest.operator:
+        raise FleetProblem(
+            f"{folder / OPERATOR_KEY} is not the key that the manifest names: put the key of this "
+            "fleet there"
+        )
+    epochs = [Epoch(*one.about["epoch"]) for one in views]
+    epochs += [Epoch(*token["epoch"]) for one in views for token in one.tokens]
+    counter = max(epochs).counter + 1
+    epoch = Epoch(counter, copy.seq, copy.node)
+    blank = Certificate(OPERATOR, epoch, copy.seq, copy.node, OPERATOR, copy.digest, b"")
+    return key.signed(blank, manifest.digest)
 
 
 def _chosen(fleet: FleetFolder, views: list[NodeView], *, force: bool) -> SurvivingCopy:

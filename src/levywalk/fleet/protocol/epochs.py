@@ -1,13 +1,28 @@
 """Epochs: a token that is restored from a copy continues in a higher epoch, and tokens of lower
 epochs are archived.
+
+A node believes in an epoch only with its link (`links`), which it keeps, and sends to every node
+that is behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from levywalk.fleet.protocol.certificate import OPERATOR, Certificate
+from levywalk.fleet.protocol.evidence import Lie, refuses_lie
+from levywalk.fleet.protocol.links import (
+    EpochLink,
+    LinkKind,
+    Opening,
+    Reason,
+    contradicts,
+    overrides,
+    refuses_link,
+    unsigned_link,
+)
 from levywalk.fleet.protocol.membership import Membership
-from levywalk.fleet.protocol.messages import Fenced, Guard
+from levywalk.fleet.protocol.messages import Exposed, Fenced, Guard
 from levywalk.fleet.protocol.records import NOBODY, Archived, Held, HeldStatus, Known
 from levywalk.fleet.protocol.token import Epoch, Token
 
@@ -16,31 +31,135 @@ class Epochs(Membership):
     """What a node knows about epochs, and how it begins a new one."""
 
     def _behind(self, sender: int, epoch: Epoch) -> bool:
-        """If a message is of an older epoch, tell the sender about the newer one and
-        return True.
-        """
+        """If a message is of an older epoch, send the link of the newer one and return True."""
         known = self.disk.known
         if epoch < known.epoch:
-            self._send(sender, Fenced(known.epoch, known.base))
+            self._send_link(sender)
+            return True
+        return False
+
+    def _send_link(self, u: int) -> None:
+        """Send the link of the known epoch to a neighbour, and before it the lies that it may have
+        to know.
+        """
+        for lie in self.disk.liars:
+            self._send(u, Exposed(lie))
+        if self.disk.known.link is not None:
+            self._send(u, Fenced(self.disk.known.link))
+
+    def _ahead(self, sender: int, epoch: Epoch, now: float) -> bool:
+        """If a message is of an epoch whose link is not known here, return True and say what is
+        known here: the sender then sends the link, and later its message again.
+        """
+        if epoch > self.disk.known.epoch:
+            self._beat(sender, now)
             return True
         return False
 
     def _fenced(self, sender: int, message: Fenced, now: float) -> None:
-        self._see(message.epoch, message.base, now)
-
-    def _see(self, epoch: Epoch, base: int, now: float) -> None:
-        """Note an epoch.
+        """Note an epoch, if its link is valid.
 
         If it is higher than the known one, archive the tokens of lower epochs and tell the
         neighbours.
         """
-        if epoch > self.disk.known.epoch:
-            self._overtake(epoch, base)
-            self._announce(now)
+        link = message.link
+        if link.epoch > self.disk.known.epoch and self._believes(sender, link, now):
+            self._overtake(link)
+            self._announce_epoch(now)
 
-    def _overtake(self, epoch: Epoch, base: int) -> None:
+    def _announce_epoch(self, now: float) -> None:
+        """Send the link of the known epoch to the neighbours."""
+        for u in self.neighbours:
+            self._send_link(u)
+            self._beat(u, now)
+
+    def _believes(self, sender: int, link: EpochLink, now: float) -> bool:
+        """Return whether a link is valid, and agrees with what is on this node's disk.
+
+        A node that denies its own release is found out here.
+        """
+        one, known = link.opening, self.disk.known.link
+        lied = max((lie.link.epoch.counter for lie in self.disk.liars), default=0)
+        why = refuses_link(link, self.terms.run, self.terms.start, self.signer, lied)
+        if why is None and any(lie.liar == one.epoch.node for lie in self.disk.liars):
+            why = f"node {one.epoch.node} has lied about its register"
+        denied = [release for release in self._releases() if contradicts(one, release)]
+        if why is None and (denied or (known is not None and overrides(known.opening, link))):
+            why = f"the walk went on from where epoch {tuple(one.epoch)} branches"
+            for release in denied:
+                if release.guardian == one.epoch.node:
+                    self._expose(Lie(one, release), now)
+                    break
+        if why is not None:
+            self._record("refused", sender=sender, why=why)
+        return why is None
+
+    # Lies
+
+    def _exposed(self, sender: int, message: Exposed, now: float) -> None:
+        """Note that a node has lied, if it is proved."""
+        lie = message.lie
+        if any(one.liar == lie.liar for one in self.disk.liars):
+            return
+        why = refuses_lie(lie, self.terms.run, self.signer)
+        if why is None:
+            self._expose(lie, now)
+        else:
+            self._record("refused", sender=sender, why=why)
+
+    def _expose(self, lie: Lie, now: float) -> None:
+        """Keep the proof of a lie, tell the neighbours, stop its branch and continue above it."""
+        self._put("liars", (*self.disk.liars, lie))
+        self._record("lied", node=lie.liar, epoch=lie.link.parent, seq=lie.link.seq)
+        for u in self.neighbours:
+            if u != lie.liar:
+                self._send(u, Exposed(lie))
+        if lie.liar == self.id:
+            return  # others do not listen to this node any more
+        self._stop_branch(lie.link)
+        self._shut_out(lie.liar, now)  # which replaces it, if it guards the token of this node
+        held = self.disk.held
+        if (
+            held is not None
+            and held.status not in (HeldStatus.PREPARED, HeldStatus.SEEKING)
+            and held.token.epoch == lie.link.parent
+        ):
+            reason = LinkKind.GUARDIAN_REPLACED, held.token.epoch, held.right
+            self._bring_back(held.token, reason, held.to, now, avoid=(held.guardian,))
+
+    def _shut_out(self, node: int, now: float) -> None:
+        """Treat a node as gone for good. `Node` knows how."""
+        raise NotImplementedError
+
+    def _stop_branch(self, false: Opening) -> None:
+        """Archive what this node holds or guards of an epoch that a lie has opened. The number of
+        the epoch stays known.
+        """
+        known, held, guarded = self.disk.known.link, self.disk.held, self.disk.guarded
+        if known is None or false.epoch not in (known.epoch, known.opening.parent):
+            return
+        if held is not None and held.token.epoch == known.epoch:
+            lost = max(0, held.token.step - false.step)
+            self._lines.append(Archived(held.token, held.status, known.epoch, lost))
+            self._put("held", None)
+        if guarded is not None and guarded.copy.epoch == known.epoch:
+            lost = max(0, guarded.copy.step - false.step)
+            self._lines.append(Archived(guarded.copy, "guarded", known.epoch, lost))
+            self._put("guarded", None)
+
+    def _releases(self) -> Iterator[Certificate]:
+        """Yield the releases by guardians that are on this node's disk."""
+        held, guarded = self.disk.held, self.disk.guarded
+        kept: list[object] = [] if held is None else [held.right.release]
+        kept += [] if guarded is None else [guarded.register, guarded.activate]
+        for found in kept:
+            if isinstance(found, Certificate) and found.guardian != OPERATOR:
+                yield found
+
+    def _overtake(self, link: EpochLink) -> None:
         """Archive the tokens and copies of lower epochs."""
         held, guarded, final = self.disk.held, self.disk.guarded, self.disk.final
+        epoch, base = link.epoch, link.opening.step
         if held is not None and held.token.epoch < epoch:
             if held.status != HeldStatus.PREPARED:
                 lost = max(0, held.token.step - base)
@@ -58,36 +177,44 @@ class Epochs(Membership):
         if final is not None and final.epoch < epoch:
             self._lines.append(Archived(final, "final", epoch, max(0, final.step - base)))
             self._put("final", None)
+            self._put("end", None)
             self.told = set()
-        self._put("known", Known(epoch, base))
+        self._put("known", Known(epoch, base, link))
 
     def _next_epoch(self, token: Token) -> Epoch:
         """Return the epoch in which this node would restore a token."""
-        counter = max(self.disk.known.epoch.counter, token.epoch.counter) + 1
-        return Epoch(counter, token.seq, self.id)
+        epochs = (self.disk.known.epoch, token.epoch, *(lie.link.epoch for lie in self.disk.liars))
+        return Epoch(max(epochs).counter + 1, token.seq, self.id)
 
     def _bring_back(
-        self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]
+        self, token: Token, reason: Reason, to: int, now: float, avoid: Sequence[int]
     ) -> None:
         """Restore a token from a copy, in a new epoch."""
         fresh = token._replace(epoch=self._next_epoch(token), base=token.step)
-        self._seek(fresh, parent, to, now, avoid)
+        self._seek(fresh, reason, to, now, avoid)
 
-    def _seek(self, token: Token, parent: Epoch, to: int, now: float, avoid: Sequence[int]) -> None:
+    def _seek(
+        self, token: Token, reason: Reason, to: int, now: float, avoid: Sequence[int]
+    ) -> None:
         """Hold a token that has no guardian yet. It does not move before it has one."""
-        held = Held(HeldStatus.SEEKING, token, NOBODY, NOBODY, to, token.step, parent)
+        kind, parent, right = reason
+        link = unsigned_link(kind, token, parent, right)
+        held = Held(HeldStatus.SEEKING, token, NOBODY, NOBODY, to, token.step, parent, right, link)
         self._put("held", held)
         self._choose_guardian(held, now, avoid)
         self.retry_at = now + self.terms.retry
 
     def _choose_guardian(self, held: Held, now: float, avoid: Sequence[int] = ()) -> None:
-        """Choose a neighbour that is connected.
+        """Choose a neighbour that is connected, and sign the link that names it.
 
         The choice is persisted before it is sent, so there is never a second guardian.
         """
         around = [u for u in self.neighbours if self.disk.edges[u].up and self._hears(u, now)]
         choice = [u for u in around if u not in avoid] or around
-        if choice:
+        if choice and held.link is not None:
             guardian = max(choice, key=lambda u: (self.heard.get(u, 0.0), -u))
-            self._put("held", held._replace(guardian=guardian))
-            self._send(guardian, Guard(held.token, held.parent))
+            blank = held.link.opening._replace(guardian=guardian)
+            signature = self.signer.sign(blank.statement(self.terms.run))
+            link = held.link._replace(opening=blank._replace(signature=signature))
+            self._put("held", held._replace(guardian=guardian, link=link))
+            self._send(guardian, Guard(held.token, link))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.records import Line
 from levywalk.fleet.protocol.token import Token
@@ -109,6 +110,7 @@ class Revive(NamedTuple):
     """
 
     token: Token
+    word: Certificate  # of the operator; see `levywalk.fleet.protocol.links.operators_word`
 
 
 class Joins(NamedTuple):

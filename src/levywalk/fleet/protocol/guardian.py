@@ -4,7 +4,10 @@ holder is dead.
 
 from __future__ import annotations
 
+from levywalk.fleet.protocol.certificate import OPERATOR
+from levywalk.fleet.protocol.ending import unsigned_ending
 from levywalk.fleet.protocol.events import Revive, Silent
+from levywalk.fleet.protocol.links import LinkKind, Right, operators_word
 from levywalk.fleet.protocol.messages import (
     Alive,
     Certificate,
@@ -44,13 +47,13 @@ class Guardian(NextNode):
         if self._behind(sender, message.epoch):
             return
         guarded = self._mine(sender, message.epoch, message.seq)
-        if guarded is None or guarded.register == RegisterValue.REGENERATED:
+        if guarded is None or isinstance(guarded.register, RegisterValue):
             return  # a new epoch is not announced before it is guarded
         self.holder_heard, self.activated = now, True
         certificate = guarded.register
         if certificate is None:
             blank = Certificate(
-                self.id, message.epoch, message.seq, message.to, message.digest, b""
+                self.id, message.epoch, message.seq, message.to, sender, message.digest, b""
             )
             certificate = blank._replace(
                 signature=self.signer.sign(blank.statement(self.terms.run))
@@ -67,19 +70,36 @@ class Guardian(NextNode):
             self.holder_heard, self.activated = now, True
 
     def _renew(self, sender: int, message: Renew, now: float) -> None:
-        """Keep a newer copy, if the register is empty."""
+        """Keep a newer copy, if the register is empty; if it is the last one, the walk is over."""
         token = message.token
         if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
             return
         guarded = self._mine(sender, token.epoch, token.seq)
+        if guarded is not None and guarded.register == RegisterValue.FINISHED:
+            self._tell_end(sender)
         if guarded is None or guarded.register is not None:
             return
         self.holder_heard, self.activated = now, True
+        if message.last:
+            if token.version >= guarded.copy.version and self.published.ends(token):
+                self._finish(guarded, token)
+            return
         if token.version > guarded.copy.version:
             self._put("guarded", guarded._replace(copy=token))
             guarded = self.disk.guarded
             assert guarded is not None
         self._send(sender, Renewed(token.epoch, token.seq, guarded.copy.step))
+
+    def _finish(self, guarded: Guarded, token: Token) -> None:
+        """Write into the register that the walk is over, and tell the neighbours."""
+        blank = unsigned_ending(self.id, token, self._right_to_guard(guarded))
+        end = blank._replace(signature=self.signer.sign(blank.statement(self.terms.run)))
+        self._put("guarded", guarded._replace(copy=token, register=RegisterValue.FINISHED))
+        if self.disk.held is not None:
+            self._put("held", None)
+        self._put("final", token)
+        self._put("end", end)
+        self._spread()
 
     def _seems_dead(self, guarded: Guarded, now: float) -> bool:
         """Return whether the holder is silent.
@@ -98,7 +118,7 @@ class Guardian(NextNode):
         guarded = self.disk.guarded
         if (
             guarded is None
-            or guarded.register == RegisterValue.REGENERATED
+            or isinstance(guarded.register, RegisterValue)
             or self.disk.final is not None
         ):
             return
@@ -112,7 +132,8 @@ class Guardian(NextNode):
         self._record(
             "regenerated", epoch=copy.epoch, seq=copy.seq, step=copy.step, holder=guarded.holder
         )
-        self._bring_back(copy, copy.epoch, NOBODY, now, avoid=(guarded.holder,))
+        reason = LinkKind.REGENERATED, copy.epoch, self._right_to_guard(guarded)
+        self._bring_back(copy, reason, NOBODY, now, avoid=(guarded.holder,))
 
     def _revive(self, event: Revive, now: float) -> None:
         """Make a copy a new epoch, on the operator's word.
@@ -125,22 +146,36 @@ class Guardian(NextNode):
         held, guarded, token = self.disk.held, self.disk.guarded, event.token
         if self.disk.final is not None or self.published.refuses(token) is not None:
             return
+        why = self._refuses_word(token, event.word)
+        if why is not None:
+            self._record("refused", sender=OPERATOR, why=why)
+            return
         if held is not None and held.status != HeldStatus.PREPARED:
             return
         if guarded is not None and guarded.register is None:
             self._put("guarded", guarded._replace(register=RegisterValue.REGENERATED))
-        self._lines.append(Archived(token, REVIVED, self._next_epoch(token), 0))
+        epoch = event.word.epoch
+        self._lines.append(Archived(token, REVIVED, epoch, 0))
         self._record("revived", epoch=token.epoch, seq=token.seq, step=token.step)
-        self._bring_back(token, token.epoch, NOBODY, now, avoid=())
+        fresh = token._replace(epoch=epoch, base=token.step)
+        reason = LinkKind.REVIVED, token.epoch, Right(event.word)
+        self._seek(fresh, reason, NOBODY, now, avoid=())
+
+    def _refuses_word(self, token: Token, word: Certificate) -> str | None:
+        """Return why the operator's word does not allow to revive a copy, or None."""
+        if word[:6] != operators_word(token, self.id, word.epoch.counter)[:6]:
+            return "the operator's word is not about this copy"
+        if word.epoch.counter <= max(self.disk.known.epoch, token.epoch).counter:
+            return (
+                f"the operator's word is for epoch {tuple(word.epoch)}, and epoch "
+                f"{tuple(self.disk.known.epoch)} is known: look again, and give it anew"
+            )
+        return None if self._signed(word) else "the operator has not signed this"
 
     def _guard(self, sender: int, message: Guard, now: float) -> None:
         """Become the guardian of a neighbour's token, the first one or a restored one."""
         token = message.token
         if self._behind(sender, token.epoch) or self.published.refuses(token) is not None:
-            return
-        if not message.parent < token.epoch:
-            why = f"epoch {tuple(token.epoch)} cannot come from epoch {tuple(message.parent)}"
-            self._record("refused", sender=sender, why=why)
             return
         guarded = self.disk.guarded
         if guarded is not None and guarded.copy.epoch == token.epoch:
@@ -149,16 +184,24 @@ class Guardian(NextNode):
             return
         if self.disk.held is not None and self.disk.held.token.epoch == token.epoch:
             return
+        one = message.link.opening
+        here = (token.epoch, token.seq, token.step, token.digest(), self.id)
+        if (one.epoch, *one[3:7]) != here or token.base != token.step or one.epoch.node != sender:
+            why = f"the link of epoch {tuple(one.epoch)} is not about this token and this node"
+            self._record("refused", sender=sender, why=why)
+            return
+        if not self._believes(sender, message.link, now):
+            return
         self._overtake(
-            token.epoch, token.base
+            message.link
         )  # in one transaction with the copy, so that an announced epoch is guarded
         self._lines.append(
-            Began(token.epoch, message.parent, token.base)
+            Began(token.epoch, one.parent, token.base)
         )  # the other node may die before it logs this
         self._put("guarded", Guarded(token, sender, None, None))
         self.holder_heard, self.activated = now, True
         self._send(sender, Guarding(token.epoch, token.seq))
-        self._announce(now)
+        self._announce_epoch(now)
 
 
 def best_copy(disk: Disk) -> Token | None:

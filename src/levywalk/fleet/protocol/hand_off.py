@@ -13,12 +13,13 @@ status       meaning                         next
 ===========  ==============================  ======================================================
 PREPARED     on disk, not in use yet         ACTIVE with the guardian's certificate; or replaced by
                                              a later token
-ACTIVE       the node updates and decides    MOVING when the decision is another node; final when
-                                             the walk is over
+ACTIVE       the node updates and decides    MOVING when the decision is another node; RELEASING
+                                             when the walk is over
 MOVING       the decision is on disk         RELEASING when the next node is prepared; ACTIVE (the
                                              model stays) if the next node is dead
 RELEASING    no more changes                 with the guardian's certificate the node becomes the
-                                             guardian and holds nothing
+                                             guardian and holds nothing; if the walk is over (there
+                                             is no next node), the guardian says that it is finished
 SEEKING      the first token, or a restored  ACTIVE, or MOVING to repeat a decision, once another
              one; it has no guardian         node guards a copy
 ===========  ==============================  ======================================================
@@ -31,6 +32,7 @@ None           the holder works; if it is silent for longer than ``dead_after``,
 Certificate    released: the holder may hand the token over, and then becomes the guardian; if it
                is silent, neighbours forward the certificate to the next node, which may not have it
 REGENERATED    the copy continues in a new epoch, held by this node with the status SEEKING
+FINISHED       the copy is the final token
 =============  ====================================================================================
 
 A node that learns of a higher epoch archives what it holds and guards of lower ones. A new epoch is
@@ -42,9 +44,9 @@ from __future__ import annotations
 
 from levywalk.fleet.protocol.events import Again, Turn
 from levywalk.fleet.protocol.guardian import Guardian
+from levywalk.fleet.protocol.links import LinkKind
 from levywalk.fleet.protocol.messages import (
     Activate,
-    Finished,
     Guard,
     Guarding,
     Prepare,
@@ -82,6 +84,9 @@ class HandOff(Guardian):
             elif held.status == HeldStatus.MOVING:
                 self._send(held.to, Prepare(self._outgoing(held)[0], held.guardian))
                 waits = True
+            elif held.status == HeldStatus.RELEASING and held.to == NOBODY:
+                self._send(held.guardian, Renew(held.token, last=True))
+                waits = True
             elif held.status == HeldStatus.RELEASING:
                 sent, digest = self._outgoing(held)
                 self._send(held.guardian, Release(sent.epoch, held.token.seq, held.to, digest))
@@ -90,7 +95,8 @@ class HandOff(Guardian):
                 if held.guardian == NOBODY:
                     self._choose_guardian(held, now)
                 else:
-                    self._send(held.guardian, Guard(held.token, held.parent))
+                    assert held.link is not None
+                    self._send(held.guardian, Guard(held.token, held.link))
                 waits = True
         if guarded is not None and self._not_begun(guarded):
             assert guarded.activate is not None
@@ -138,8 +144,9 @@ class HandOff(Guardian):
             self._put("held", held)
             self._send(to, Prepare(self._outgoing(held)[0], held.guardian))
         elif self._over(token):
-            self._end(token)
-            return
+            self._lines += self.site.lines(token, True)
+            self._put("held", held._replace(status=HeldStatus.RELEASING, token=token, to=NOBODY))
+            self._send(held.guardian, Renew(token, last=True))
         else:
             held = held._replace(token=token)
             self._put("held", held)
@@ -152,19 +159,6 @@ class HandOff(Guardian):
                 return
             self._send(held.guardian, Renew(token))
         self.retry_at = now + self.terms.retry
-
-    def _end(self, token: Token) -> None:
-        """Keep the last token, and tell the neighbours, which tell theirs."""
-        self._lines += self.site.lines(token, True)
-        self._put("held", None)
-        self._put("final", token)
-        self._record("finished", step=token.step, epoch=token.epoch)
-        self._spread(token)
-
-    def _spread(self, token: Token) -> None:
-        for u in self.neighbours:
-            if u not in self.told:
-                self._send(u, Finished(token))
 
     def _prepared(self, sender: int, message: Prepared, now: float) -> None:
         """The next node has the token: change nothing any more, and ask the guardian to
@@ -215,9 +209,11 @@ class HandOff(Guardian):
         held, certificate = self.disk.held, message.certificate
         if held is None or held.status != HeldStatus.RELEASING or sender != held.guardian:
             return
+        if held.to == NOBODY:
+            return
         sent, digest = self._outgoing(held)
-        expected = (held.guardian, sent.epoch, held.token.seq, held.to, digest)
-        if certificate[:5] != expected or not self._signed(certificate):
+        expected = (held.guardian, sent.epoch, held.token.seq, held.to, self.id, digest)
+        if certificate[:6] != expected or not self._signed(certificate):
             return
         self._put("guarded", Guarded(sent, held.to, None, certificate))
         self._put("held", None)
@@ -254,9 +250,9 @@ class HandOff(Guardian):
             "held",
             held._replace(status=HeldStatus.ACTIVE if held.to == NOBODY else HeldStatus.MOVING),
         )
-        self._put("known", Known(token.epoch, token.base))
+        self._put("known", Known(token.epoch, token.base, held.link))
         self._record("began", epoch=token.epoch, step=token.step, guardian=sender)
-        self._announce(now)
+        self._announce_epoch(now)
         self._go_on(now)
 
     def _without_guardian(self, held: Held, now: float) -> None:
@@ -265,5 +261,11 @@ class HandOff(Guardian):
         A decision that was made is kept.
         """
         self._record("guardian gone", guardian=held.guardian, epoch=held.token.epoch)
-        parent = held.parent if held.status == HeldStatus.SEEKING else held.token.epoch
-        self._bring_back(held.token, parent, held.to, now, avoid=(held.guardian,))
+        if held.status == HeldStatus.SEEKING and held.link is not None:
+            kind = held.link.opening.kind
+            if kind == LinkKind.FIRST:  # which is for the lowest epoch alone
+                kind = LinkKind.GUARDIAN_REPLACED
+            reason = kind, held.parent, held.right
+        else:
+            reason = LinkKind.GUARDIAN_REPLACED, held.token.epoch, held.right
+        self._bring_back(held.token, reason, held.to, now, avoid=(held.guardian,))

@@ -21,7 +21,6 @@ class Membership(Witnesses):
             u,
             Heartbeat(
                 disk.known.epoch,
-                disk.known.base,
                 disk.final is not None,
                 self._hears(u, now) and not self._has_left(),
                 edge.version,

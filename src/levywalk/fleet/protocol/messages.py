@@ -14,14 +14,18 @@ message         from → to               meaning
 `Certified`     neighbour → neighbour   forward this certificate to the node that it names, because
                                         the node that should deliver it is silent
 `Alive`         holder → guardian       I hold the token and work on it
-`Renew`         holder → guardian       a newer copy, after updates without a hand-off
+`Renew`         holder → guardian       a newer copy, after updates without a hand-off; or the
+                                        last one: the walk is over
 `Renewed`       guardian → holder       the copy is on my disk
 `Guard`         seeker → neighbour      become the guardian of my token: the first one, or one that
                                         I have restored
 `Guarding`      neighbour → seeker      the copy is on my disk
-`Fenced`        any → any               your epoch is old: there is a higher one
-`Heartbeat`     neighbour → neighbour   I am alive; this is what I know of epochs and of our edge
-`Finished`      neighbour → neighbour   the walk is over; this is the final token
+`Fenced`        any → any               your epoch is old: here is the link of a higher one
+`Exposed`       neighbour → neighbour   this node has signed two things that contradict each other
+`Heartbeat`     neighbour → neighbour   I am alive; this is the epoch that I know, and what I know
+                                        of our edge
+`Finished`      neighbour → neighbour   the walk is over, as the last guardian has signed; this is
+                                        the final token
 `Greeting`      neighbour → neighbour   I have started; what have you seen of me?
 `Sighting`      neighbour → neighbour   the answer: this is the last that I saw of you
 ==============  ======================  ============================================================
@@ -31,31 +35,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from levywalk.fleet.protocol.certificate import Certificate as Certificate
+from levywalk.fleet.protocol.ending import Ending
+from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.links import EpochLink
 from levywalk.fleet.protocol.token import Epoch, Token
-
-
-class Certificate(NamedTuple):
-    """A signed statement of a guardian: the token of (epoch, seq) goes to that node and to no
-    other.
-    """
-
-    guardian: int
-    epoch: Epoch
-    seq: int
-    to: int
-    digest: bytes  # hash of the token that is prepared there
-    signature: bytes
-
-    def statement(self, run: bytes) -> bytes:
-        """Return the bytes that are signed."""
-        return b"%b|%d|%d|%d|%d|%d|%d|%b" % (
-            run,
-            self.guardian,
-            *self.epoch,
-            self.seq,
-            self.to,
-            self.digest,
-        )
 
 
 class Prepare(NamedTuple):
@@ -120,6 +104,7 @@ class Renew(NamedTuple):
     """A newer copy for the guardian."""
 
     token: Token
+    last: bool = False  # whether the walk is over, and the guardian is asked to say so
 
 
 class Renewed(NamedTuple):
@@ -134,7 +119,7 @@ class Guard(NamedTuple):
     """Keep this copy and be its guardian."""
 
     token: Token
-    parent: Epoch  # the previous epoch
+    link: EpochLink  # which opens the token's epoch, and names the receiver as its guardian
 
 
 class Guarding(NamedTuple):
@@ -145,17 +130,23 @@ class Guarding(NamedTuple):
 
 
 class Fenced(NamedTuple):
-    """There is a higher epoch, which began at step ``base``."""
+    """There is a higher epoch, which this link has opened."""
 
-    epoch: Epoch
-    base: int
+    link: EpochLink
+
+
+class Exposed(NamedTuple):
+    """A node has lied; here is the proof."""
+
+    lie: Lie
 
 
 class Heartbeat(NamedTuple):
-    """A sign of life, with what the sender knows of epochs and of the edge to the receiver."""
+    """A sign of life, with the epoch that the sender knows and its record of the edge to the
+    receiver. The epoch has no authority: a receiver that knows a higher one sends its link.
+    """
 
     epoch: Epoch
-    base: int
     finished: bool
     heard: bool  # whether the sender has heard the receiver lately
     edge_version: int
@@ -166,9 +157,10 @@ class Heartbeat(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """The final token of the walk."""
+    """The final token of the walk, and the guardian's word that it is the final one."""
 
     token: Token
+    end: Ending
 
 
 class Greeting(NamedTuple):
@@ -205,6 +197,7 @@ Message = (
     | Guard
     | Guarding
     | Fenced
+    | Exposed
     | Heartbeat
     | Finished
     | Greeting

@@ -6,16 +6,18 @@ from __future__ import annotations
 
 from levywalk.fleet.protocol.epochs import Epochs
 from levywalk.fleet.protocol.events import Again
+from levywalk.fleet.protocol.links import NO_RIGHT, LinkKind, Right
 from levywalk.fleet.protocol.messages import (
     Activate,
     Alive,
     Certificate,
     Certified,
+    Finished,
     Prepare,
     Prepared,
     Refused,
 )
-from levywalk.fleet.protocol.records import NOBODY, Held, HeldStatus
+from levywalk.fleet.protocol.records import NOBODY, Guarded, Held, HeldStatus
 from levywalk.fleet.protocol.token import FIRST
 
 
@@ -30,11 +32,14 @@ class NextNode(Epochs):
         why = self.published.refuses(token) or (
             "the node is leaving" if self.disk.own.leaving else None
         )
+        if why is None and message.guardian == sender:
+            why = f"node {sender} cannot guard what it holds itself"
         if why is not None:
             self._record("refused", sender=sender, why=why)
             self._send(sender, Refused(token.epoch, token.seq, token.digest(), why))
             return
-        self._see(token.epoch, token.base, now)
+        if self._ahead(sender, token.epoch, now):
+            return
         held, guarded = self.disk.held, self.disk.guarded
         if self.disk.final is not None:
             return  # an old message: the walk is over
@@ -86,30 +91,56 @@ class NextNode(Epochs):
         If the node that sent the token is gone, do so in a new epoch.
         """
         token = held.token
-        if certificate[:5] != (
+        if certificate[:6] != (
             held.guardian,
             token.epoch,
             token.seq - 1,
             self.id,
+            token.came_from,
             self._digest(token),
         ):
             return
         if not self._signed(certificate):
             self._record("refused", sender=held.giver, why="the certificate is not the guardian's")
             return
+        right = self._right_to_hold(certificate)
         if held.giver == NOBODY:
-            self._bring_back(token, token.epoch, NOBODY, now, avoid=())
+            reason = LinkKind.GIVER_GONE, token.epoch, right
+            self._bring_back(token, reason, NOBODY, now, avoid=())
             return
         self._put(
-            "held", Held(HeldStatus.ACTIVE, token, held.giver, NOBODY, NOBODY, token.step, FIRST)
+            "held",
+            Held(HeldStatus.ACTIVE, token, held.giver, NOBODY, NOBODY, token.step, FIRST, right),
         )
         self.out.append(
             Again()
         )  # the next message to the giver, or the answer to its next one, tells it
 
+    def _right_to_hold(self, certificate: Certificate) -> Right:
+        """Return what shows others that this node holds the token: the certificate, or, if this
+        node has signed it itself, what made it the guardian before.
+        """
+        if certificate.guardian != self.id:
+            return Right(certificate)
+        guarded = self.disk.guarded
+        mine = guarded is not None and (guarded.copy.epoch, guarded.copy.seq) == certificate[1:3]
+        return self._right_to_guard(guarded) if guarded is not None and mine else NO_RIGHT
+
+    def _right_to_guard(self, guarded: Guarded) -> Right:
+        """Return what shows others that this node is the guardian: the release that made it so, or
+        the link that names it.
+        """
+        if guarded.activate is not None:
+            return Right(guarded.activate)
+        known = self.disk.known
+        if known.link is None or known.epoch != guarded.copy.epoch:
+            return NO_RIGHT
+        return Right(None, known.link.opening)
+
     def _certified(self, sender: int, message: Certified, now: float) -> None:
         """Use or forward a certificate that the silent sender of a token could not deliver."""
-        if not self._behind(sender, message.certificate.epoch):
+        epoch = message.certificate.epoch
+        if not self._behind(sender, epoch) and not self._ahead(sender, epoch, now):
             self._pass_on(message.certificate, now)
 
     def _pass_on(self, certificate: Certificate, now: float) -> None:
@@ -145,6 +176,16 @@ class NextNode(Epochs):
             and guarded.copy.epoch == word.epoch
             and guarded.copy.seq > word.seq + 1
         )
+
+    def _spread(self) -> None:
+        """Send the end of the walk to the neighbours that do not know it."""
+        for u in self.neighbours:
+            if u not in self.told:
+                self._tell_end(u)
+
+    def _tell_end(self, u: int) -> None:
+        if self.disk.final is not None and self.disk.end is not None:
+            self._send(u, Finished(self.disk.final, self.disk.end))
 
     def _speak(self) -> None:
         """Send the certificate that is to be forwarded to all neighbours, until it is known to be

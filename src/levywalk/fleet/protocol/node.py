@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from levywalk.fleet.protocol.ending import refuses_ending
 from levywalk.fleet.protocol.events import (
     Effect,
     Event,
@@ -29,11 +30,13 @@ from levywalk.fleet.protocol.events import (
     Turn,
 )
 from levywalk.fleet.protocol.hand_off import HandOff
+from levywalk.fleet.protocol.links import NO_RIGHT, LinkKind
 from levywalk.fleet.protocol.messages import (
     Activate,
     Alive,
     Certificate,
     Certified,
+    Exposed,
     Fenced,
     Finished,
     Greeting,
@@ -91,6 +94,7 @@ class Node(HandOff):
             Guard: self._guard,
             Guarding: self._guarding,
             Fenced: self._fenced,
+            Exposed: self._exposed,
             Heartbeat: self._heartbeat,
             Finished: self._finished,
             Greeting: self._greeting,
@@ -131,6 +135,8 @@ class Node(HandOff):
         if event.sender not in self.disk.edges or event.sender == self.id:
             self._record("refused", sender=event.sender, why="not a neighbour")
             return
+        if any(lie.liar == event.sender for lie in self.disk.liars):
+            return
         if self._accepts(event, now):
             self._answers[type(event.message)](event.sender, event.message, now)
 
@@ -166,6 +172,8 @@ class Node(HandOff):
         if event.node in self.disk.edges:
             self.heard[event.node] = now
             self._greet_newcomer(event.node)
+            for lie in self.disk.liars:
+                self._send(event.node, Exposed(lie))
             self._beat(event.node, now)
             self._go_on(now)
 
@@ -181,7 +189,7 @@ class Node(HandOff):
         ):
             return
         token = event.token._replace(epoch=Epoch(0, 0, self.id))
-        self._seek(token, FIRST, NOBODY, now, avoid=())
+        self._seek(token, (LinkKind.FIRST, FIRST, NO_RIGHT), NOBODY, now, avoid=())
 
     # Timers
 
@@ -228,16 +236,16 @@ class Node(HandOff):
     # Heartbeats, the end of the walk, and the operator
 
     def _heartbeat(self, sender: int, message: Heartbeat, now: float) -> None:
-        """Handle a heartbeat: its epoch, its record of the edge, its degree.
+        """Handle a heartbeat: its record of the edge, its degree.
 
-        Send the end of the walk if the sender does not know it.
+        Send the link of the known epoch, or the end of the walk, if the sender does not know it.
         """
-        self._see(message.epoch, message.base, now)
+        self._behind(sender, message.epoch)
         self._agree(sender, self.disk.edges[sender], message, now)
         if message.finished:
             self.told.add(sender)
-        elif self.disk.final is not None:
-            self._send(sender, Finished(self.disk.final))
+        else:
+            self._tell_end(sender)
 
     def _finished(self, sender: int, message: Finished, now: float) -> None:
         """Keep the final token, and send it to the neighbours."""
@@ -251,14 +259,30 @@ class Node(HandOff):
         held = self.disk.held
         if held is not None and held.token.epoch > token.epoch:
             return  # the token was restored meanwhile, and its epoch may be announced already
+        if self._ahead(sender, token.epoch, now):
+            return
         self.told.add(sender)
-        self._see(token.epoch, token.base, now)
         if self.disk.final is None:
+            why = refuses_ending(message.end, token, self.terms.run, self.signer)
+            if why is None and any(
+                one.epoch == token.epoch and one.seq >= token.seq for one in self._releases()
+            ):
+                why = "the walk went on from what is said to be its end"
+            if why is not None:
+                self._record("refused", sender=sender, why=why)
+                return
             self._put("final", token)
-            if self.disk.held is not None:
+            self._put("end", message.end)
+            if held is not None and held.status != HeldStatus.PREPARED:
+                self._record("finished", step=token.step, epoch=token.epoch)
+            if held is not None:
                 self._put("held", None)
-            self._spread(token)
+            self._spread()
             self._announce(now)
+
+    def _shut_out(self, node: int, now: float) -> None:
+        """Treat a node that has lied as gone for good."""
+        self._gone(Gone(node), now)
 
     def _gone(self, event: Gone, now: float) -> None:
         """The operator says that a node is gone: restore the token if that node held it, and

@@ -7,7 +7,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from levywalk.arrays import AnyArray
-from levywalk.fleet.protocol.messages import Certificate
+from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.ending import Ending
+from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.starts import Chain, Starts
 from levywalk.fleet.protocol.token import Epoch, Token
@@ -30,6 +33,7 @@ class RegisterValue(StrEnum):
     """What a guardian's register holds if it is not a certificate."""
 
     REGENERATED = "regenerated"
+    FINISHED = "finished"
 
 
 class Held(NamedTuple):
@@ -42,6 +46,8 @@ class Held(NamedTuple):
     to: int  # the node that was chosen, or NOBODY
     copied: int  # the step of the guardian's copy
     parent: Epoch  # the previous epoch, if the token was restored
+    right: Right = NO_RIGHT  # what made this node its holder
+    link: EpochLink | None = None  # that opens its epoch; signed once a guardian is chosen
 
 
 class Guarded(NamedTuple):
@@ -56,10 +62,11 @@ class Guarded(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The highest epoch that a node knows, and the step at which it began."""
+    """The highest epoch that a node knows, the step at which it began, and its link."""
 
     epoch: Epoch
     base: int
+    link: EpochLink | None = None  # None if no epoch is known
 
 
 class Edge(NamedTuple):
@@ -103,6 +110,8 @@ class Disk:
     memory: dict[str, AnyArray] | None = (
         None  # what the node remembers for walk and update; None if nothing
     )
+    end: Ending | None = None  # the last guardian's word that `final` is the end
+    liars: tuple[Lie, ...] = ()  # nodes that have signed contradictions, each once
 
 
 class Archived(NamedTuple):

@@ -31,6 +31,8 @@ class HandOffTerms:
     heartbeat, dead_after, retry
         Seconds between heartbeats; seconds of silence after which a node is considered dead;
         seconds after which an unanswered message is sent again.
+    start
+        The node where the walk starts, which alone may open the first epoch; None for any node.
 
     Examples
     --------
@@ -44,6 +46,7 @@ class HandOffTerms:
     heartbeat: float = 5.0
     dead_after: float = 60.0
     retry: float = 1.0
+    start: int | None = None
 
     def __post_init__(self) -> None:
         checks.integer("renew_after", self.renew_after, low=1)

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Frame(_message.Message):
-    __slots__ = ("sender", "start", "commit", "guardian_certificate", "chunk", "prepare", "prepared", "release", "released", "activate", "alive", "renew", "renewed", "heartbeat", "hello", "refused", "certified", "guard", "guarding", "fenced", "finished", "greeting", "sighting")
+    __slots__ = ("sender", "start", "commit", "guardian_certificate", "chunk", "prepare", "prepared", "release", "released", "activate", "alive", "renew", "renewed", "heartbeat", "hello", "refused", "certified", "guard", "guarding", "fenced", "finished", "exposed", "greeting", "sighting")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
@@ -29,6 +29,7 @@ class Frame(_message.Message):
     GUARDING_FIELD_NUMBER: _ClassVar[int]
     FENCED_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
+    EXPOSED_FIELD_NUMBER: _ClassVar[int]
     GREETING_FIELD_NUMBER: _ClassVar[int]
     SIGHTING_FIELD_NUMBER: _ClassVar[int]
     sender: int
@@ -52,9 +53,10 @@ class Frame(_message.Message):
     guarding: Guarding
     fenced: Fenced
     finished: Finished
+    exposed: Exposed
     greeting: Greeting
     sighting: Sighting
-    def __init__(self, sender: _Optional[int] = ..., start: _Optional[int] = ..., commit: _Optional[int] = ..., guardian_certificate: _Optional[bytes] = ..., chunk: _Optional[bytes] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., activate: _Optional[_Union[Activate, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., certified: _Optional[_Union[Certified, _Mapping]] = ..., guard: _Optional[_Union[Guard, _Mapping]] = ..., guarding: _Optional[_Union[Guarding, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ..., sighting: _Optional[_Union[Sighting, _Mapping]] = ...) -> None: ...
+    def __init__(self, sender: _Optional[int] = ..., start: _Optional[int] = ..., commit: _Optional[int] = ..., guardian_certificate: _Optional[bytes] = ..., chunk: _Optional[bytes] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., released: _Optional[_Union[Released, _Mapping]] = ..., activate: _Optional[_Union[Activate, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., certified: _Optional[_Union[Certified, _Mapping]] = ..., guard: _Optional[_Union[Guard, _Mapping]] = ..., guarding: _Optional[_Union[Guarding, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ..., exposed: _Optional[_Union[Exposed, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ..., sighting: _Optional[_Union[Sighting, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("format", "manifest", "incarnation", "software", "certificate", "nonce", "proof")
@@ -131,20 +133,76 @@ class Token(_message.Message):
     def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., base: _Optional[int] = ..., seq: _Optional[int] = ..., version: _Optional[int] = ..., step: _Optional[int] = ..., hop: _Optional[int] = ..., distance: _Optional[int] = ..., model: _Optional[_Union[Tensor, _Mapping]] = ..., phase: _Optional[int] = ..., memory: _Optional[_Union[Tensor, _Mapping]] = ..., switched_at: _Optional[int] = ..., diverged_at: _Optional[int] = ..., hops: _Optional[int] = ..., transfers: _Optional[int] = ..., chain: _Optional[bytes] = ..., came_from: _Optional[int] = ..., small_messages: _Optional[int] = ...) -> None: ...
 
 class Certificate(_message.Message):
-    __slots__ = ("guardian", "epoch", "seq", "to", "digest", "signature")
+    __slots__ = ("guardian", "epoch", "seq", "to", "giver", "digest", "signature")
     GUARDIAN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     TO_FIELD_NUMBER: _ClassVar[int]
+    GIVER_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     guardian: int
     epoch: Epoch
     seq: int
     to: int
+    giver: int
     digest: bytes
     signature: bytes
-    def __init__(self, guardian: _Optional[int] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., to: _Optional[int] = ..., digest: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, guardian: _Optional[int] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., to: _Optional[int] = ..., giver: _Optional[int] = ..., digest: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class Opening(_message.Message):
+    __slots__ = ("kind", "epoch", "parent", "seq", "step", "digest", "guardian", "signature")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    GUARDIAN_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    epoch: Epoch
+    parent: Epoch
+    seq: int
+    step: int
+    digest: bytes
+    guardian: int
+    signature: bytes
+    def __init__(self, kind: _Optional[str] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., parent: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., step: _Optional[int] = ..., digest: _Optional[bytes] = ..., guardian: _Optional[int] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class Right(_message.Message):
+    __slots__ = ("release", "link")
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    release: Certificate
+    link: Opening
+    def __init__(self, release: _Optional[_Union[Certificate, _Mapping]] = ..., link: _Optional[_Union[Opening, _Mapping]] = ...) -> None: ...
+
+class Ending(_message.Message):
+    __slots__ = ("guardian", "epoch", "seq", "step", "digest", "signature", "right")
+    GUARDIAN_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_FIELD_NUMBER: _ClassVar[int]
+    guardian: int
+    epoch: Epoch
+    seq: int
+    step: int
+    digest: bytes
+    signature: bytes
+    right: Right
+    def __init__(self, guardian: _Optional[int] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., step: _Optional[int] = ..., digest: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., right: _Optional[_Union[Right, _Mapping]] = ...) -> None: ...
+
+class EpochLink(_message.Message):
+    __slots__ = ("opening", "right")
+    OPENING_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_FIELD_NUMBER: _ClassVar[int]
+    opening: Opening
+    right: Right
+    def __init__(self, opening: _Optional[_Union[Opening, _Mapping]] = ..., right: _Optional[_Union[Right, _Mapping]] = ...) -> None: ...
 
 class Prepare(_message.Message):
     __slots__ = ("token", "guardian")
@@ -215,10 +273,12 @@ class Alive(_message.Message):
     def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class Renew(_message.Message):
-    __slots__ = ("token",)
+    __slots__ = ("token", "last")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
     token: Token
-    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ...) -> None: ...
+    last: bool
+    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ..., last: _Optional[bool] = ...) -> None: ...
 
 class Renewed(_message.Message):
     __slots__ = ("epoch", "seq", "step")
@@ -231,12 +291,12 @@ class Renewed(_message.Message):
     def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ..., step: _Optional[int] = ...) -> None: ...
 
 class Guard(_message.Message):
-    __slots__ = ("token", "parent")
+    __slots__ = ("token", "link")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
-    PARENT_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
     token: Token
-    parent: Epoch
-    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ..., parent: _Optional[_Union[Epoch, _Mapping]] = ...) -> None: ...
+    link: EpochLink
+    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ..., link: _Optional[_Union[EpochLink, _Mapping]] = ...) -> None: ...
 
 class Guarding(_message.Message):
     __slots__ = ("epoch", "seq")
@@ -247,17 +307,28 @@ class Guarding(_message.Message):
     def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class Fenced(_message.Message):
-    __slots__ = ("epoch", "base")
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    BASE_FIELD_NUMBER: _ClassVar[int]
-    epoch: Epoch
-    base: int
-    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., base: _Optional[int] = ...) -> None: ...
+    __slots__ = ("link",)
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    link: EpochLink
+    def __init__(self, link: _Optional[_Union[EpochLink, _Mapping]] = ...) -> None: ...
+
+class Lie(_message.Message):
+    __slots__ = ("link", "release")
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    link: Opening
+    release: Certificate
+    def __init__(self, link: _Optional[_Union[Opening, _Mapping]] = ..., release: _Optional[_Union[Certificate, _Mapping]] = ...) -> None: ...
+
+class Exposed(_message.Message):
+    __slots__ = ("lie",)
+    LIE_FIELD_NUMBER: _ClassVar[int]
+    lie: Lie
+    def __init__(self, lie: _Optional[_Union[Lie, _Mapping]] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("epoch", "base", "finished", "heard", "edge_version", "edge_up", "degree", "known_degree", "scores")
+    __slots__ = ("epoch", "finished", "heard", "edge_version", "edge_up", "degree", "known_degree", "scores")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
-    BASE_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     HEARD_FIELD_NUMBER: _ClassVar[int]
     EDGE_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -266,7 +337,6 @@ class Heartbeat(_message.Message):
     KNOWN_DEGREE_FIELD_NUMBER: _ClassVar[int]
     SCORES_FIELD_NUMBER: _ClassVar[int]
     epoch: Epoch
-    base: int
     finished: bool
     heard: bool
     edge_version: int
@@ -274,13 +344,15 @@ class Heartbeat(_message.Message):
     degree: int
     known_degree: int
     scores: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., base: _Optional[int] = ..., finished: _Optional[bool] = ..., heard: _Optional[bool] = ..., edge_version: _Optional[int] = ..., edge_up: _Optional[bool] = ..., degree: _Optional[int] = ..., known_degree: _Optional[int] = ..., scores: _Optional[_Iterable[float]] = ...) -> None: ...
+    def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ..., finished: _Optional[bool] = ..., heard: _Optional[bool] = ..., edge_version: _Optional[int] = ..., edge_up: _Optional[bool] = ..., degree: _Optional[int] = ..., known_degree: _Optional[int] = ..., scores: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Finished(_message.Message):
-    __slots__ = ("token",)
+    __slots__ = ("token", "end")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
     token: Token
-    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ...) -> None: ...
+    end: Ending
+    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ..., end: _Optional[_Union[Ending, _Mapping]] = ...) -> None: ...
 
 class Greeting(_message.Message):
     __slots__ = ("origin", "number", "links", "commits")

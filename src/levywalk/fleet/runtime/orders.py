@@ -8,10 +8,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from levywalk.errors import InvalidParameter
+from levywalk.fleet.protocol.certificate import Certificate
 from levywalk.fleet.protocol.events import Event, Genesis, Gone, Leaves, Revive
 from levywalk.fleet.protocol.guardian import best_copy
+from levywalk.fleet.protocol.links import operators_word
 from levywalk.fleet.protocol.records import HeldStatus
 from levywalk.fleet.protocol.surviving import token_of
+from levywalk.fleet.protocol.token import Token
 from levywalk.fleet.runtime.node_status import describe, waits_for, waits_to_act
 from levywalk.version import __version__
 
@@ -108,7 +111,19 @@ class Orders:
         why = self.process.manifest.published.refuses(token)
         if why is not None:
             raise InvalidParameter(f"the copy of node {self.process.file.id} is not valid: {why}")
-        return self._ordered(Revive(token)) | {"step": token.step, "epoch": list(token.epoch)}
+        word = _word(asked, token, self.process.file.id)
+        if word.digest != token.digest():
+            raise InvalidParameter(
+                f"the copy of node {self.process.file.id} has changed meanwhile: look again"
+            )
+        before = disk.held
+        done = self._ordered(Revive(token, word))
+        if self.process.node.disk.held is before:
+            raise InvalidParameter(
+                f"node {self.process.file.id} does not accept the operator's word: it is not "
+                "signed with the key that the manifest names, or a higher epoch is known there"
+            )
+        return done | {"step": token.step, "epoch": list(token.epoch)}
 
     def _prune(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Remove old visits from the log."""
@@ -153,3 +168,17 @@ class Orders:
 
     def _connected(self) -> set[int]:
         return {u for u, link in self.process.transport.links.items() if link.open}
+
+
+def _word(asked: dict[str, Any], token: Token, node: int) -> Certificate:
+    """Return the operator's word in an order to revive a copy."""
+    counter, digest, signature = (asked.get(key) for key in ("counter", "digest", "signature"))
+    if (
+        type(counter) is not int
+        or not 0 <= counter < 1 << 62
+        or not isinstance(digest, str)
+        or not isinstance(signature, str)
+    ):
+        raise InvalidParameter("an order to revive a walk needs the operator's word")
+    blank = operators_word(token, node, counter)
+    return blank._replace(digest=bytes.fromhex(digest), signature=bytes.fromhex(signature))

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from levywalk.fleet.protocol.messages import (
     Activate,
     Certified,
+    Exposed,
+    Fenced,
     Finished,
     Greeting,
     Guard,
@@ -50,6 +52,10 @@ def _epoch(message: Message) -> Epoch:
         return message.token.epoch
     if isinstance(message, Released | Activate | Certified):
         return message.certificate.epoch
+    if isinstance(message, Fenced):
+        return message.link.epoch
+    if isinstance(message, Exposed):
+        return message.lie.link.epoch
     if isinstance(message, Greeting | Sighting):
         return FIRST  # they are about no epoch
     return message.epoch
@@ -88,7 +94,8 @@ class EpochBudget:
     def refuses(self, disk: Disk, node: int, message: Message) -> str | None:
         """Return why a message of a new epoch comes too soon, or None."""
         epoch = _epoch(message)
-        if epoch > disk.known.epoch and self.exhausted(node):
+        opens = isinstance(message, Fenced | Guard)  # no other message brings about an epoch
+        if opens and epoch > disk.known.epoch and self.exhausted(node):
             return f"epoch {tuple(epoch)} is one of too many: at most {self.burst} at once"
         return None
 

@@ -160,26 +160,26 @@ class Process:
             self._key(),
             self.metrics,
         )
-        return Node(site, self.manifest.terms, disk, self.identity.signer())
+        signer = self.identity.signer(self.manifest.operator)
+        return Node(site, self.manifest.terms, disk, signer)
 
     # Certificates of neighbours, so that a restarted node can prove who a guardian is
 
     def _certificates(self) -> dict[int, bytes]:
-        """Return the stored certificates of the neighbours."""
+        """Return the stored certificates of other nodes."""
         found = {}
-        for peer in self.file.neighbours:
-            with contextlib.suppress(FileNotFoundError):
-                found[peer.id] = (self.file.state / PEERS / f"{peer.id}.der").read_bytes()
+        for path in sorted((self.file.state / PEERS).glob("*.der")):
+            if path.stem.isdecimal():
+                found[int(path.stem)] = path.read_bytes()
         return found
 
     def _keep_certificate(self, node: int, der: bytes) -> None:
-        """Store a neighbour's certificate.
+        """Store the certificate of a neighbour, or of another node that was guardian.
 
-        The certificate of a guardian that is not a neighbour comes with every message that needs
-        it.
+        After a restart this node may have to send a link that such a node has signed.
         """
         path = self.file.state / PEERS / f"{node}.der"
-        if node in self.transport.links and not (path.exists() and path.read_bytes() == der):
+        if not (path.exists() and path.read_bytes() == der):
             self._keep(path, der)
 
     def _keep(self, path: Path, content: bytes) -> None:

@@ -38,10 +38,11 @@ from levywalk.errors import LevywalkError
 from levywalk.fleet.identity.certificates import key_fingerprint, parse, server_name
 from levywalk.fleet.identity.errors import IdentityError
 from levywalk.fleet.identity.node_identity import Identity
-from levywalk.fleet.protocol.messages import Activate, Certified, Message, Prepare
+from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.tensors import Malformed
 from levywalk.fleet.runtime.doorkeeper import Address, Doorkeeper, address_of, connections_allowed
 from levywalk.fleet.runtime.link import Call, Flood, Late, Link, Outgoing, first_frame, send_waiting
+from levywalk.fleet.runtime.vouching import signers_needed, split_certificates
 from levywalk.fleet.runtime.wire import (
     FORMAT,
     MOST_FRAME,
@@ -236,14 +237,20 @@ class Transport:
         link.put(Outgoing(frame, tensors, mark_of(start, commit)))
 
     def _vouching(self, message: Message) -> bytes:
-        """Return the certificate of the guardian that a message depends on, because the receiver
-        may not know it.
+        """Return the certificates of the nodes whose signatures a message depends on, because the
+        receiver may not know them.
         """
-        if isinstance(message, Prepare):
-            return self._certificates.get(message.guardian, b"")
-        if isinstance(message, Activate | Certified):
-            return self._certificates.get(message.certificate.guardian, b"")
-        return b""
+        return b"".join(self._certificates.get(v, b"") for v in signers_needed(message))
+
+    def _whose(self, der: bytes, needed: tuple[int, ...]) -> int:
+        """Return which of the needed nodes a certificate belongs to; the first one if it belongs
+        to none, which `_learn` refuses.
+        """
+        for node in needed:
+            if self._certificates.get(node) == der:
+                return node
+        found = self.identity.peer_id(_certificate(needed[0], der)) if len(needed) > 1 else -1
+        return found if found in needed else needed[0]
 
     def _learn(self, node: int, der: bytes) -> None:
         """Check a certificate once, and remember the node's signing key."""
@@ -392,10 +399,15 @@ class Transport:
     def _take(
         self, node: int, message: Message, certificate: bytes, start: int, commit: int
     ) -> None:
-        """Pass a message on, if the certificate that came with it is that of the right guardian."""
+        """Pass a message on, if the certificates that came with it are those of the right nodes."""
         if certificate:
             try:
-                self._learn(_guardian(message), certificate)
+                needed = signers_needed(message)
+                if not needed:
+                    name = type(message).__name__
+                    raise Malformed(f"a {name} does not come with a certificate")
+                for der in split_certificates(certificate):
+                    self._learn(self._whose(der, needed), der)
             except (IdentityError, Stranger) as error:
                 self.heard.certificate_refused(node, message, str(error))
                 return
@@ -452,11 +464,3 @@ def _certificate(node: int, der: bytes) -> x509.Certificate:
         return x509.load_der_x509_certificate(der)
     except (ValueError, x509.InvalidVersion) as error:
         raise Malformed(f"a certificate of node {node} cannot be read: {error}") from None
-
-
-def _guardian(message: Message) -> int:
-    if isinstance(message, Prepare):
-        return message.guardian
-    if isinstance(message, Activate | Certified):
-        return message.certificate.guardian
-    raise Malformed(f"a {type(message).__name__} does not come with a certificate")

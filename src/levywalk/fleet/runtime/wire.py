@@ -23,7 +23,11 @@ from google.protobuf.message import DecodeError
 
 from levywalk.arrays import AnyArray
 from levywalk.errors import InvalidParameter
-from levywalk.fleet.protocol.messages import Certificate, Message
+from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.ending import Ending
+from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.links import KINDS, EpochLink, LinkKind, Opening, Right
+from levywalk.fleet.protocol.messages import Message
 from levywalk.fleet.protocol.schema import TensorSchema
 from levywalk.fleet.protocol.starts import KEPT_LINKS, LINK
 from levywalk.fleet.protocol.tensors import (
@@ -39,7 +43,7 @@ from levywalk.fleet.protocol.token import Epoch, Token
 from levywalk.fleet.runtime.messages_pb2 import Frame
 from levywalk.fleet.storage.limits import Limits
 
-FORMAT = 2  # 1 had no starts of nodes
+FORMAT = 2  # 1 had no links of epochs and no starts of nodes
 CHUNK_MOST = CHUNK  # bytes of a tensor in one frame
 MOST_FRAME = CHUNK_MOST + 1024
 MOST_CERTIFICATE = 1 << 13
@@ -106,6 +110,11 @@ def _check_exactly(name: str, value: bytes, size: int) -> None:
         raise Malformed(f"{name} must have {size} {_unit(value)}, got {len(value)}")
 
 
+def _check_kind(name: str, value: str) -> None:
+    if value not in KINDS:
+        raise Malformed(f"there is no link of the kind {value[:100]!r}")
+
+
 def _unit(value: bytes | str) -> str:
     return "characters" if isinstance(value, str) else "bytes"
 
@@ -116,6 +125,8 @@ def _check_of(field: FieldDescriptor) -> Callable[[str, Any], None] | None:
     if type_ == FieldDescriptor.TYPE_UINT64:
         return _check_count
     if type_ in (FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING):
+        if name == "kind":
+            return _check_kind
         if name in _EXACTLY:
             return partial(_check_exactly, size=_EXACTLY[name])
         return partial(_check_size, most=_MOST[name]) if name in _MOST else _check_size
@@ -180,6 +191,7 @@ class _WireRecord:
     def __init__(self, type_: Any, descriptor: Any) -> None:
         fields = descriptor.fields_by_name
         self.type, self.names = type_, type_._fields
+        self.optional = _OPTIONAL if type_ is Right else ()
         assert set(self.names) == set(fields), type_
         self.values = attrgetter(
             *self.names, self.names[0]
@@ -206,7 +218,10 @@ class _WireRecord:
             check(name, value[i])
         found = dict(zip(self.names, value, strict=True))
         for _, name, part in self.parts:
-            found[name] = part.write(found[name], after)
+            if found[name] is None and name in self.optional:
+                del found[name]
+            else:
+                found[name] = part.write(found[name], after)
         return found
 
     def read(self, source: Any, reader: Reader) -> Any:
@@ -219,14 +234,22 @@ class _WireRecord:
                 )
         for i, name, check in self.checks:
             check(name, values[i])
+        if self.type is Opening:
+            values[0] = LinkKind(values[0])
         for i, name, part in self.parts:
-            if not source.HasField(name):
+            if source.HasField(name):
+                values[i] = part.read(values[i], reader)
+            elif name in self.optional:
+                values[i] = None
+            else:
                 raise Malformed(f"{name} is missing")
-            values[i] = part.read(values[i], reader)
         return self.type._make(values)
 
 
-_INNER = {"Epoch": Epoch, "Token": Token, "Certificate": Certificate}
+_OPTIONAL = ("release", "link")  # of a right
+_INNER = {
+    one.__name__: one for one in (Epoch, Token, Certificate, Opening, Right, EpochLink, Ending, Lie)
+}
 _KINDS: dict[str, _WireRecord] = {
     field.name: _WireRecord(type_, field.message_type)
     for type_ in (Hello, *get_args(Message))

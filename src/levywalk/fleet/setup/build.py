@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,7 @@ class Fleet:
             problem,
             design,
             published,
-            terms or HandOffTerms(run=b"levywalk"),
+            replace(terms or HandOffTerms(run=b"levywalk"), start=int(begin[0])),
             tuple(phase.bound.scores for phase in phases),
             int(begin[0]),
             first,

@@ -4,7 +4,7 @@ its own data.
 ::
 
     DIR/manifest.json     the same on every node
-    DIR/authority/        ca.key, which stays with the operator, and ca.crt
+    DIR/authority/        ca.key and operator.key, which stay with the operator, and ca.crt
     DIR/node-3/           everything that node 3 needs, and nothing of other nodes: node.toml,
                           manifest.json, node.key, node.crt, ca.crt, data.npz; it creates state/
     DIR/x0.safetensors    the first model of a user's own problem, also where the walk begins
@@ -18,7 +18,7 @@ from __future__ import annotations
 import io
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from levywalk.errors import InvalidParameter, InvalidSpec
 from levywalk.fleet.identity.authority import NODE_DAYS, Authority
 from levywalk.fleet.identity.certificates import key_fingerprint
 from levywalk.fleet.identity.key_files import CA_CERTIFICATE, NODE_CERTIFICATE, NODE_KEY
+from levywalk.fleet.identity.operator_key import OperatorKey
 from levywalk.fleet.protocol.terms import HandOffTerms
 from levywalk.fleet.setup import deploy as deployment
 from levywalk.fleet.setup.build import Fleet
@@ -188,9 +189,15 @@ def create(
         terms=terms,
         **more,
     )
-    manifest = Manifest.of(fleet, name=name)
+    operator = OperatorKey.new()
+    manifest = Manifest.of(fleet, name=name, operator=operator.public)
     places = places_of(network.n, name, host, port, addresses, metrics, deploy)
-    _write_fleet(folder, fleet, manifest, places, days, deploy, progress)
+
+    def fill(beside: Path) -> None:
+        _fill(beside, fleet, manifest, places, days, progress)
+        operator.write(beside / "authority")
+
+    _write_fleet(folder, fill, deploy)
     return folder
 
 
@@ -290,21 +297,13 @@ def _check_problem(problem: Problem, design: Walk, step_size: float | str | Sche
         )
 
 
-def _write_fleet(
-    folder: Path,
-    fleet: Fleet,
-    manifest: Manifest,
-    places: list[Place],
-    days: int,
-    deploy: str | None,
-    progress: Progress | None,
-) -> None:
+def _write_fleet(folder: Path, fill: Callable[[Path], None], deploy: str | None) -> None:
     """Write a fleet's folder under another name, and rename it when it is complete."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     try:
         beside.mkdir(mode=0o700)
-        _fill(beside, fleet, manifest, places, days, progress)
+        fill(beside)
         if deploy is not None:
             for path, text in deployment.files(beside, deploy).items():
                 write_whole(beside / path, text.encode())

@@ -75,6 +75,9 @@ class Manifest:
     loss, ridge, x0
         The loss of a sample, the ridge and the first model; loss and x0 are None if ``code`` is
         given.
+    operator
+        The public key with which the operator signs the word that revives a walk; None if there
+        is none, and then nobody can.
     code, first
         The file from which each node builds a problem of a user's own, and the hash of the first
         model; None for a loss of the package.
@@ -115,12 +118,20 @@ class Manifest:
     idle: tuple[int, ...] = ()
     code: ModelCode | None = None
     first: str | None = None
+    operator: bytes | None = None
     arrays: ModelArrays | None = field(default=None, compare=False)  # part of the text
 
     @classmethod
-    def of(cls, fleet: Fleet, *, name: str = "fleet", run: str | None = None) -> Manifest:
+    def of(
+        cls,
+        fleet: Fleet,
+        *,
+        name: str = "fleet",
+        run: str | None = None,
+        operator: bytes | None = None,
+    ) -> Manifest:
         """Return the manifest of a fleet; ``run`` is drawn at random unless it is given."""
-        content = content_of(fleet, name, secrets.token_hex(16) if run is None else run)
+        content = content_of(fleet, name, secrets.token_hex(16) if run is None else run, operator)
         text = (json.dumps(content, sort_keys=True, indent=2, allow_nan=False) + "\n").encode()
         if len(text) > LARGEST:
             raise InvalidParameter(
@@ -220,7 +231,7 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         source,
         needed=(
             *("format", "run", "name", "network", "model", "problem", "design", "update", "memory"),
-            *("phases", "walk", "draws", "handoff"),
+            *("phases", "walk", "draws", "handoff", "operator"),
         ),
     )
     if top.values["format"] != FORMAT or type(top.values["format"]) is not int:
@@ -257,12 +268,23 @@ def _parsed(cls: type[Manifest], text: bytes, source: str) -> Manifest:
         x0,
         draws.integer("seed", low=0, high=_MOST_SEED),
         draws.flag("shared_key"),
-        _terms(top, hashlib.sha256(text).digest()),
+        _terms(top, hashlib.sha256(text).digest(), start),
         idle,
         code,
         first,
+        _operator(top),
         arrays,
     )
+
+
+def _operator(top: Fields) -> bytes | None:
+    """Return the operator's public key."""
+    if top.values["operator"] is None:
+        return None
+    text = top.text("operator", most=64)
+    if len(text) != 64 or set(text) - set("0123456789abcdef"):
+        raise top.bad("operator", "the 64 hexadecimal digits of an Ed25519 key, or null")
+    return bytes.fromhex(text)
 
 
 def _idle(network: Fields, nodes: int) -> tuple[int, ...]:
@@ -414,16 +436,14 @@ def _walk(
     return published, start
 
 
-def _terms(top: Fields, digest: bytes) -> HandOffTerms:
+def _terms(top: Fields, digest: bytes, start: int) -> HandOffTerms:
     table = top.table(
         "handoff", needed=("renew_after", "policy", "heartbeat", "dead_after", "retry")
     )
-    return HandOffTerms(
-        digest,
-        table.integer("renew_after", low=1, high=_MOST_STEPS),
-        table.choice("policy", tuple(GuardianPolicy)),
-        *(
-            table.number(key, low=0.0, high=_MOST_SECONDS, low_open=True)
-            for key in ("heartbeat", "dead_after", "retry")
-        ),
+    heartbeat, dead_after, retry = (
+        table.number(key, low=0.0, high=_MOST_SECONDS, low_open=True)
+        for key in ("heartbeat", "dead_after", "retry")
     )
+    renew_after = table.integer("renew_after", low=1, high=_MOST_STEPS)
+    policy = table.choice("policy", tuple(GuardianPolicy))
+    return HandOffTerms(digest, renew_after, policy, heartbeat, dead_after, retry, start)

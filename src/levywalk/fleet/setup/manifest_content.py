@@ -25,10 +25,10 @@ from levywalk.walks import Scores, Walk
 if TYPE_CHECKING:
     from levywalk.fleet.setup.build import Fleet
 
-FORMAT = 1
+FORMAT = 2
 
 
-def content_of(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
+def content_of(fleet: Fleet, name: str, run: str, operator: bytes | None = None) -> dict[str, Any]:
     """Return what the nodes of a fleet must know, as plain data."""
     published, design, problem, terms = fleet.published, fleet.design, fleet.problem, fleet.terms
     check_real(design, published.update)
@@ -37,6 +37,7 @@ def content_of(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
         "format": FORMAT,
         "run": run,
         "name": name,
+        "operator": None if operator is None else operator.hex(),
         "network": {
             "name": fleet.network.name,
             "nodes": fleet.network.n,
@@ -60,7 +61,9 @@ def content_of(fleet: Fleet, name: str, run: str) -> dict[str, Any]:
             "seed": int(fleet.seed),
             "shared_key": fleet.shared_key,
         },
-        "handoff": {key: value for key, value in _written(terms).items() if key != "run"},
+        "handoff": {
+            key: value for key, value in _written(terms).items() if key not in ("run", "start")
+        },
     }
 
 

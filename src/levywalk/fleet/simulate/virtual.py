@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from levywalk import checks
 from levywalk.errors import InvalidParameter
 from levywalk.fleet.identity.signing import new_signers
+from levywalk.fleet.protocol.certificate import OPERATOR
 from levywalk.fleet.protocol.events import (
     Again,
     Effect,
@@ -157,7 +158,9 @@ class VirtualFleet:
             raise InvalidParameter(
                 f"node {fleet.start} cannot be absent at the beginning: the walk starts there"
             )
-        self.signers: dict[int, Signer] = dict(new_signers(range(n))) if signed else {}
+        self.signers: dict[int, Signer] = {}  # the operator's among them
+        if signed:
+            self.signers = dict(new_signers([OPERATOR, *range(n)]))
         self.now = 0.0
         self.messages = 0
         self.told: list[Told] = []

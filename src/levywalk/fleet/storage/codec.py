@@ -23,7 +23,10 @@ from typing import Any, cast
 import numpy as np
 
 from levywalk.arrays import AnyArray
-from levywalk.fleet.protocol.messages import Certificate
+from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.ending import Ending
+from levywalk.fleet.protocol.evidence import Lie
+from levywalk.fleet.protocol.links import KINDS, EpochLink, Opening, Right
 from levywalk.fleet.protocol.node_step import Measured, Visit
 from levywalk.fleet.protocol.records import (
     REVIVED,
@@ -67,7 +70,7 @@ from levywalk.fleet.storage.field_kinds import (
 from levywalk.fleet.storage.limits import ANY, Limits
 from levywalk.fleet.storage.starts_field import ChainField, StartsField
 
-FORMAT = 1
+FORMAT = 2
 _STATUSES = tuple(HeldStatus)  # in this order: a new one goes to the end
 _OVERTAKEN = (*_STATUSES, "guarded", "final", REVIVED)
 
@@ -78,6 +81,21 @@ def _all_inline(tensor: Tensor) -> bytes | None:
 
 def _none_elsewhere(name: str, address: bytes) -> AnyArray:
     raise Malformed(f"a {name} that is stored separately was not expected here")
+
+
+class LiesField:
+    """The proofs of lies, in the order in which they were found."""
+
+    def write(self, out: FieldWriter, value: tuple[Lie, ...]) -> None:
+        """Write a value."""
+        out.parts.append(LONG.pack(len(value)))
+        for lie in value:
+            _LIE.write(out, lie)
+
+    def read(self, source: FieldReader) -> tuple[Lie, ...]:
+        """Read a value."""
+        (count,) = source.numbers(LONG)
+        return tuple(_LIE.read(source) for _ in range(count))  # each takes bytes
 
 
 class EdgesField:
@@ -108,7 +126,18 @@ _NODE = NumbersField([INT])
 _EPOCH = RecordField(Epoch, COUNT, COUNT, INT)
 _DIGEST, _SIGNATURE = BytesField(32), BytesField(512)
 _MODEL = ArrayField("model")
-_SEALED = RecordField(Certificate, INT, _EPOCH, INT, INT, _DIGEST, _SIGNATURE)
+_SEALED = RecordField(Certificate, INT, _EPOCH, INT, INT, INT, _DIGEST, _SIGNATURE)
+_OPENING = RecordField(
+    Opening, ChoiceField(KINDS), _EPOCH, _EPOCH, COUNT, COUNT, _DIGEST, INT, _SIGNATURE
+)
+_RIGHT = RecordField(
+    Right,
+    OneOfField((None, None), (Certificate, _SEALED)),
+    OneOfField((None, None), (Opening, _OPENING)),
+)
+_LIE = RecordField(Lie, _OPENING, _SEALED)
+_LINK = RecordField(EpochLink, _OPENING, _RIGHT)
+_LINK_OR_NONE = OneOfField((None, None), (EpochLink, _LINK))
 _CARRIED = ArrayField("memory", itemsize=1)
 _TOKEN = RecordField(
     Token,
@@ -127,20 +156,31 @@ _EDGE = RecordField(Edge, COUNT, FLAG, COUNT, ScoresField(), FLAG)
 # written needs another `FORMAT`.
 _KINDS: dict[int, tuple[type, FieldKind]] = {
     0: (NoneType, NothingField()),
-    1: (Known, RecordField(Known, _EPOCH, COUNT)),
+    1: (Known, RecordField(Known, _EPOCH, COUNT, _LINK_OR_NONE)),
     2: (Own, RecordField(Own, COUNT, COUNT, FLAG)),
     3: (dict, EdgesField()),
-    4: (Held, RecordField(Held, ChoiceField(_STATUSES), _TOKEN, INT, INT, INT, INT, _EPOCH)),
+    4: (
+        Held,
+        RecordField(
+            Held,
+            *(ChoiceField(_STATUSES), _TOKEN, INT, INT, INT, INT, _EPOCH),
+            *(_RIGHT, _LINK_OR_NONE),
+        ),
+    ),
     5: (
         Guarded,
         RecordField(
             Guarded,
             *(_TOKEN, INT),
-            OneOfField((None, None), (Certificate, _SEALED), (RegisterValue.REGENERATED, None)),
+            OneOfField(
+                (None, None), (Certificate, _SEALED), *((one, None) for one in RegisterValue)
+            ),
             OneOfField((None, None), (Certificate, _SEALED)),
         ),
     ),
     6: (Token, _TOKEN),
+    7: (Ending, RecordField(Ending, INT, _EPOCH, COUNT, COUNT, _DIGEST, _SIGNATURE, _RIGHT)),
+    8: (tuple, LiesField()),
     9: (Starts, StartsField()),
     10: (Chain, ChainField()),
     16: (
@@ -174,6 +214,8 @@ SLOTS: dict[str, tuple[type, ...]] = {
     "held": (Held, NoneType),
     "guarded": (Guarded, NoneType),
     "final": (Token, NoneType),
+    "end": (Ending, NoneType),
+    "liars": (tuple,),
     "starts": (Starts, NoneType),
     "chain": (Chain, NoneType),
 }
@@ -189,7 +231,7 @@ def encode(value: object, put: Put = _all_inline, schema: TensorSchema | None = 
     Examples
     --------
     >>> encode(Known(Epoch(0, 0, 3), 7)).hex()
-    '01010000000000000000000000000000000003000000000000000700000000000000'
+    '0201000000000000000000000000000000000300000000000000070000000000000000'
     """
     number = _NUMBERS.get(type(value))
     if number is None:

@@ -7,6 +7,7 @@ const FleetView = (() => {
 
   const { make } = Draw;
   const whole = (v) => Math.round(v).toLocaleString("en");
+  const number = (v) => (v === null ? "–" : String(+v.toPrecision(4)));
   function called(v) {
     const row = now.nodes.find((one) => one.id === v);
     return row && row.name ? `${v} (${row.name})` : String(v);
@@ -26,7 +27,7 @@ const FleetView = (() => {
     for (const entry of news.log) {
       const item = make("li", null, { class: entry.level === "error" || entry.level === "warning" ? "bad" : "" });
       make("time", item, {}, entry.time.slice(11, 19));
-      make("b", item, {}, `node ${entry.node} `);
+      make("b", item, {}, `node ${entry.node}: `);
       make("span", item, {}, entry.text);
       $("log").prepend(item);
     }
@@ -56,7 +57,7 @@ const FleetView = (() => {
     const rows = [
       ["updates", `${whole(now.step)} of ${whole(now.steps)}`], ["transfers", whole(now.transfers)], ["epoch", whole(now.epoch)],
       ["lost updates", whole(now.lost_updates)], ["hand-offs a second", now.rate === null ? "–" : String(+now.rate.toPrecision(3))],
-      ["loss", now.loss === null ? "–" : String(+now.loss.toPrecision(4))], ["nodes", `${now.nodes_up} run, ${now.nodes_down} do not`],
+      ["loss", number(now.loss)], ...Object.entries(now.metrics).map(([name, value]) => [name, number(value)]), ["nodes", `${now.nodes_up} run, ${now.nodes_down} do not`],
     ];
     $("numbers").replaceChildren();
     for (const [name, value] of rows) { make("dt", $("numbers"), {}, name); make("dd", $("numbers"), {}, value); }

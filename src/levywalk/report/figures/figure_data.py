@@ -17,6 +17,8 @@ class Line:
         Number of the colour, dashes and marks; a method has the same in every figure.
     fate
         What happens where the line ends, such as "diverges"; it is written into the figure.
+    points
+        Whether these are single points from elsewhere: drawn as large open marks.
     """
 
     name: str
@@ -26,6 +28,7 @@ class Line:
     low: Floats
     high: Floats
     fate: str = ""
+    points: bool = False
 
 
 @dataclass(frozen=True)

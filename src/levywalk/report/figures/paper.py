@@ -174,6 +174,9 @@ def _line(axes: Axes, line: Line, panel: Panel, offset: float) -> None:
         "linestyle": DASHES[line.look % len(DASHES)],
         "marker": MARKS[line.look % len(MARKS)],
     }
+    if line.points:
+        style |= {"linestyle": "none", "markersize": 6, "zorder": 4}
+        style |= {"markerfacecolor": "white", "markeredgecolor": colour, "markeredgewidth": 1.6}
     axes.plot(line.x[shown], y[shown], color=colour, label=line.name, markevery=every, **style)
     band = np.flatnonzero(shown & (line.low > 0))
     if len(band) > _MANY:  # every other point is enough for a band

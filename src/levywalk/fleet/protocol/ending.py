@@ -1,0 +1,59 @@
+"""The end of a walk: the value *finished* of the guardian's register, signed.
+
+The holder asks its guardian, which has no other way to go on then: what is finished is neither
+released nor regenerated. A stranger believes in the end with the guardian's signature and the
+`Right` that made it the guardian, signed by another node.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from levywalk.fleet.protocol.links import Right, Verifier
+from levywalk.fleet.protocol.token import Epoch, Token
+
+_END = struct.Struct("<6q")
+
+
+class Ending(NamedTuple):
+    """A guardian's statement that the walk is over, with what made it the guardian."""
+
+    guardian: int
+    epoch: Epoch
+    seq: int
+    step: int
+    digest: bytes  # hash of the final token
+    signature: bytes
+    right: Right
+
+    def statement(self, run: bytes) -> bytes:
+        """Return the bytes that are signed."""
+        numbers = _END.pack(self.guardian, *self.epoch, self.seq, self.step)
+        return b"end|" + run + b"|" + numbers + self.digest
+
+
+def unsigned_ending(guardian: int, token: Token, right: Right) -> Ending:
+    """Return the statement about a final token, without a signature yet."""
+    return Ending(guardian, token.epoch, token.seq, token.step, token.digest(), b"", right)
+
+
+def refuses_ending(end: Ending, token: Token, run: bytes, keys: Verifier) -> str | None:
+    """Return why a stranger does not believe that the walk is over with this token, or None."""
+    right = end.right
+    signed = right.release or right.link
+    if (end.epoch, end.seq, end.step, end.digest) != (
+        *(token.epoch, token.seq, token.step),
+        token.digest(),
+    ):
+        return "the end is that of another token"
+    if signed is None or right.signer in (None, end.guardian) or (right.release and right.link):
+        return f"node {end.guardian} shows nothing that made it the guardian"
+    if right.place != (end.epoch, end.seq) or right.guardian != end.guardian:
+        return f"node {end.guardian} was not made the guardian of {tuple(end.epoch)}/{end.seq}"
+    assert right.signer is not None
+    if not keys.verify(end.guardian, end.statement(run), end.signature):
+        return f"the end is not signed by node {end.guardian}"
+    if not keys.verify(right.signer, signed.statement(run), signed.signature):
+        return f"the right of the guardian is not signed by node {right.signer}"
+    return None

@@ -1,0 +1,280 @@
+"""Who can open an epoch that is not true: a stranger, a neighbour, a former guardian, the present
+guardian and the holder try, with heartbeats and with forged links.
+
+Nodes sign with real keys here. An attacker is an honest node's key in other hands: the node itself
+takes part in the walk as usual, and says one thing more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import levywalk as lw
+from levywalk.fleet.protocol.certificate import Certificate
+from levywalk.fleet.protocol.events import Got, Notice, Revive, Send
+from levywalk.fleet.protocol.evidence import Lie, refuses_lie
+from levywalk.fleet.protocol.guardian import best_copy
+from levywalk.fleet.protocol.links import NO_RIGHT, EpochLink, LinkKind, Right
+from levywalk.fleet.protocol.messages import Exposed, Fenced, Finished, Guard, Heartbeat, Prepare
+from levywalk.fleet.protocol.records import Disk, HeldStatus
+from levywalk.fleet.protocol.terms import HandOffTerms
+from levywalk.fleet.protocol.token import Epoch, Token
+from levywalk.fleet.setup.build import Fleet
+from levywalk.fleet.simulate.virtual import VirtualFleet
+from tests.fleet.linked import Hands
+
+N = 8
+TERMS = HandOffTerms(b"false epochs", heartbeat=0.1, dead_after=1.0, retry=0.05, renew_after=20)
+FLEET = Fleet.of(
+    lw.ring(N), lw.homogeneous(N, dim=2, seed=1), lw.mhlj(), steps=300, step_size="theory",
+    seed=2, start=0, terms=TERMS,
+)  # fmt: skip
+BORN = Epoch(0, 0, 0)
+AHEAD = Epoch(999_999, 5, 3)
+
+
+class Attacked:
+    """A signed fleet in the midst of its walk: node ``holder`` works, ``guardian`` guards."""
+
+    def __init__(self) -> None:
+        self.virtual = VirtualFleet(FLEET, signed=True)
+        self.hands = Hands(TERMS.run, self.virtual.signers)
+        self.former: dict[int, tuple[Certificate, Right]] = {}
+        while not self._ready():
+            self.virtual.step()
+
+    def _ready(self) -> bool:
+        for v, machine in enumerate(self.virtual.machines):
+            guarded = machine.disk["guarded"]
+            if guarded is not None and isinstance(guarded.register, Certificate):
+                activate = guarded.activate
+                if activate is not None:
+                    self.former.setdefault(v, (guarded.register, Right(activate)))
+            held = machine.disk["held"]
+            if (
+                held is not None
+                and held.status == HeldStatus.ACTIVE
+                and held.token.seq >= 12
+                and len(self.former) >= 4
+                and held.right.release is not None
+                and held.right.release.seq == held.token.seq - 1
+                and held.right.release.guardian not in (v, held.guardian)
+            ):
+                self.holder, self.guardian, self.token = v, held.guardian, held.token
+                return True
+        return False
+
+    def known(self) -> set[Epoch]:
+        return {machine.disk["known"].epoch for machine in self.virtual.machines}
+
+    def says(self, who: int, message: object) -> None:
+        """Let a node say something to its neighbours, besides what it does as usual."""
+        for u in lw.ring(N).neighbours(who).tolist():
+            self.virtual._tell(u, Got(who, message))  # type: ignore[arg-type]
+
+    def goes_on(self) -> Token:
+        """The walk comes to its end."""
+        assert self.virtual.run()
+        return self.virtual.final
+
+    def link(self, who: int, kind: LinkKind, right: Right, counter: int, seq: int) -> EpochLink:
+        made = self.token._replace(epoch=Epoch(counter, seq, who), seq=seq, step=3, base=3)
+        near = lw.ring(N).neighbours(who).tolist()
+        return self.hands.link(kind, made, near[0], BORN, right)
+
+
+def attackers(fleet: Attacked) -> dict[str, int]:
+    used = {fleet.holder, fleet.guardian}
+    former = next(v for v in fleet.former if v not in used)
+    idle = [v for v in range(1, N) if v not in used | set(fleet.former)]
+    near = [v for v in lw.ring(N).neighbours(fleet.holder).tolist() if v != fleet.guardian]
+    return {
+        "holder": fleet.holder,
+        "guardian": fleet.guardian,
+        "former guardian": former,
+        "neighbour": near[0],
+        "stranger": idle[0] if idle else near[0],
+    }
+
+
+WHO = ["stranger", "neighbour", "former guardian", "guardian", "holder"]
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_a_heartbeat_has_no_authority(who: str) -> None:
+    """The attack of the red team: epoch + 999,999, and no token of that epoch exists."""
+    fleet = Attacked()
+    says = Heartbeat(AHEAD, False, True, 0, True, 2, 2, FLEET.scores_of(0))
+    fleet.says(attackers(fleet)[who], says)
+    assert fleet.known() == {BORN}
+    assert fleet.goes_on().epoch == BORN
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_a_token_of_an_epoch_that_nobody_opened_goes_nowhere(who: str) -> None:
+    fleet = Attacked()
+    me = attackers(fleet)[who]
+    made = fleet.token._replace(epoch=Epoch(1, 12, me), seq=12)
+    fleet.says(me, Prepare(made, (me + 2) % N))
+    end = fleet.hands.end(made._replace(step=300), me, (me + 2) % N)
+    fleet.says(me, Finished(made._replace(step=300), end))
+    assert fleet.known() == {BORN}
+    assert fleet.goes_on().epoch == BORN
+
+
+@pytest.mark.parametrize("kind", LinkKind)
+@pytest.mark.parametrize("who", ["stranger", "neighbour"])
+def test_whoever_has_not_held_the_model_opens_no_epoch(who: str, kind: LinkKind) -> None:
+    """Not with nothing, not with a right that it signs itself, not with the right of others."""
+    fleet = Attacked()
+    me = attackers(fleet)[who]
+    fleet.former.pop(me, None)
+    own = fleet.hands.released(me, BORN, 6, me, me)
+    rights = [NO_RIGHT, Right(own), *(right for _, right in fleet.former.values())]
+    for right in rights:
+        for counter in (1, 999_999):
+            for seq in (0, 7, 12):
+                link = fleet.link(me, kind, right, counter, seq)
+                fleet.says(me, Fenced(link))
+                made = fleet.token._replace(epoch=link.epoch, seq=seq, step=3, base=3)
+                fleet.says(me, Guard(made, link))
+    assert fleet.known() == {BORN}
+    assert fleet.goes_on().epoch == BORN
+
+
+@pytest.mark.parametrize("who", ["guardian", "holder"])
+def test_the_present_guardian_and_the_holder_cannot_jump_ahead(who: str) -> None:
+    """They may open the next epoch, which is their right, and no other one."""
+    fleet = Attacked()
+    me = attackers(fleet)[who]
+    held = fleet.virtual.machines[fleet.holder].disk["held"]
+    kind = LinkKind.REGENERATED if who == "guardian" else LinkKind.GUARDIAN_REPLACED
+    for right in (held.right, NO_RIGHT):
+        far = fleet.link(me, kind, right, 999_999, fleet.token.seq)
+        fleet.says(me, Fenced(far))
+    for seq in (fleet.token.seq - 2, fleet.token.seq + 1):
+        fleet.says(me, Fenced(fleet.link(me, kind, held.right, 1, seq)))
+    assert fleet.known() == {BORN}
+    assert fleet.goes_on().epoch == BORN
+
+
+def test_a_former_guardian_that_denies_its_release_is_found_out() -> None:
+    """It signs that it has regenerated what it has released. Nodes that were not there accept the
+    epoch; one that holds the release does not, and tells all; the holder continues above it.
+    """
+    fleet = Attacked()
+    virtual = fleet.virtual
+    held = virtual.machines[fleet.holder].disk["held"]
+    release = held.right.release
+    liar = release.guardian
+    right = next(
+        Right(guarded.activate)
+        for machine in virtual.machines[liar : liar + 1]
+        if (guarded := machine.disk["guarded"]) is not None
+    )
+    false = fleet.link(liar, LinkKind.REGENERATED, right, 1, release.seq)
+    assert liar not in (fleet.holder, fleet.guardian)
+    fleet.says(liar, Fenced(false))
+    final = fleet.goes_on()
+    assert final.step == 300
+    assert final.epoch.counter == 2
+    assert final.epoch.node == fleet.holder
+    for v, machine in enumerate(virtual.machines):
+        assert [lie.liar for lie in machine.disk["liars"]] == [liar]
+        known = machine.disk["known"].link
+        assert known is not None
+        assert false.opening not in (known.opening, known.right.link), v
+    assert {told.node for told in virtual.told if told.what == "lied"} == set(range(N))
+    assert final.base >= fleet.token.step  # nothing is lost
+
+
+def test_a_lie_needs_two_signatures_of_one_node() -> None:
+    fleet = Attacked()
+    held = fleet.virtual.machines[fleet.holder].disk["held"]
+    release = held.right.release
+    liar, keys = release.guardian, fleet.virtual.signers[0]
+    false = fleet.link(liar, LinkKind.REGENERATED, NO_RIGHT, 1, release.seq).opening
+    assert refuses_lie(Lie(false, release), TERMS.run, keys) is None
+    other = fleet.link((liar + 1) % N, LinkKind.REGENERATED, NO_RIGHT, 1, release.seq).opening
+    before = fleet.link(liar, LinkKind.REGENERATED, NO_RIGHT, 1, release.seq + 1).opening
+    for wrong in (
+        Lie(other, release),
+        Lie(before, release),
+        Lie(false._replace(signature=bytes(64)), release),
+        Lie(false, release._replace(signature=bytes(64))),
+        Lie(false._replace(step=4), release),
+        Lie(false, release._replace(to=liar)),
+    ):
+        assert refuses_lie(wrong, TERMS.run, keys) is not None
+        fleet.says(fleet.guardian, Exposed(wrong))
+    assert not any(machine.disk["liars"] for machine in fleet.virtual.machines)
+    assert fleet.goes_on().epoch == BORN
+
+
+def test_a_liar_is_not_heard_any_more_and_says_so_itself_to_nobody() -> None:
+    fleet = Attacked()
+    held = fleet.virtual.machines[fleet.holder].disk["held"]
+    release = held.right.release
+    liar = release.guardian
+    false = fleet.link(liar, LinkKind.REGENERATED, NO_RIGHT, 1, release.seq).opening
+    node = fleet.virtual.node(fleet.guardian)  # which is a neighbour of the liar
+    assert node.disk.edges[liar].up
+    node.receive(Got(fleet.holder, Exposed(Lie(false, release))), fleet.virtual.now)
+    before = replace(node.disk)
+    assert not node.disk.edges[liar].up
+    effects = node.receive(
+        Got(liar, Heartbeat(BORN, False, True, 9, True, 2, 2, FLEET.scores_of(0))),
+        fleet.virtual.now,
+    )
+    assert not [one for one in effects if isinstance(one, Send | Notice)]
+    assert node.disk == before
+
+
+def test_the_end_needs_the_guardian_of_this_very_hand_off() -> None:
+    fleet = Attacked()
+    virtual = fleet.virtual
+    last = fleet.token._replace(step=300)
+    held = virtual.machines[fleet.holder].disk["held"]
+    for who, right in (
+        (fleet.holder, held.right),
+        ((fleet.holder + 4) % N, held.right),
+        (fleet.guardian, NO_RIGHT),
+        *((v, right) for v, (_, right) in fleet.former.items() if v != fleet.guardian),
+    ):
+        blank = fleet.hands.end(last, who, who)._replace(right=right)
+        sign = fleet.hands.of(who).sign(blank.statement(TERMS.run))
+        fleet.says(who, Finished(last, blank._replace(signature=sign)))
+    assert not any(machine.disk["final"] for machine in virtual.machines)
+    assert fleet.goes_on().epoch == BORN
+
+
+def test_nobody_else_gives_the_operators_word() -> None:
+    """A node's own signature, another copy, another node, an epoch that is not higher."""
+    fleet = Attacked()
+    me = next(
+        v
+        for v, machine in enumerate(fleet.virtual.machines)
+        if best_copy(Disk(**machine.disk)) is not None and v != fleet.holder
+    )
+    node = fleet.virtual.node(me)
+    copy = best_copy(node.disk)
+    assert copy is not None
+    word = fleet.hands.word(copy, me, 1)
+    mine = word._replace(signature=fleet.hands.of(me).sign(word.statement(TERMS.run)))
+    other = fleet.hands.word(copy._replace(step=copy.step + 1), me, 1)
+    before = replace(node.disk)
+    for wrong in (
+        mine,
+        other,
+        word._replace(signature=b""),
+        fleet.hands.word(copy, (me + 1) % N, 1),
+        fleet.hands.word(copy, me, 0)._replace(epoch=Epoch(0, copy.seq, 0)),
+        word._replace(epoch=Epoch(999_999, copy.seq, me)),
+    ):
+        effects = node.receive(Revive(copy, wrong), fleet.virtual.now)
+        assert [one.what for one in effects if isinstance(one, Notice)] == ["refused"]
+        assert node.disk == before
+    fleet.virtual._tell(me, Revive(copy, word))  # and the true one works
+    assert fleet.goes_on().epoch >= Epoch(1, copy.seq, me)

@@ -1,0 +1,123 @@
+"""``levywalk privacy`` and ``--privacy`` as a user types them, right and wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+import levywalk as lw
+from levywalk.cli.main import app
+from levywalk.experiments.spec import check_experiment
+from levywalk.privacy import as_privacy, check_scores
+
+RUNNER = CliRunner()
+QUICK = ["--steps", "60", "--replicas", "2", "--step-size", "0.001"]
+NETWORK = "complete:10"
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def typed(*words: str) -> Result:
+    return RUNNER.invoke(app, list(words))
+
+
+def test_the_curve_as_a_table_a_picture_and_json() -> None:
+    done = typed("privacy", NETWORK, *QUICK, "--budgets", "1,8", "--clip", "2", "--out", "costs")
+    assert done.exit_code == 0, done.output
+    assert "UnifRW: what each ε costs" in done.output
+    assert "protects nobody" in done.output
+    assert "one sample of one node replaced" in done.output
+    assert Path("costs/privacy.png").stat().st_size > 5000
+    found = json.loads(Path("costs/privacy.json").read_text())["designs"]["UnifRW"]
+    rows = found["budgets"]
+    assert [row["budget"] for row in rows] == [1.0, 8.0]
+    for row in rows:
+        privacy = lw.Privacy(clip=2.0, noise=row["noise"], budget=row["budget"])
+        assert privacy.updates_within() == row["updates_at_cap"] == 12
+        assert row["epsilon_spent"] <= row["budget"]
+    assert rows[0]["noise"] > rows[1]["noise"]
+
+
+def test_settings_reach_every_design() -> None:
+    done = typed(
+        "privacy", NETWORK, *QUICK, "--budgets", "4", "--designs", "mhlj,unif_rw+saga",
+        "--settings", "scores=public,adjacency=node,delta=1e-6", "--json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)["designs"]
+    assert list(found) == ["MHLJ", "UnifRW + saga"]
+    for curve in found.values():
+        assert curve["privacy"]["adjacency"] == "node"
+        assert curve["privacy"]["delta"] == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--budgets", "1,x"], "--budgets must be numbers above 0"),
+        (["--budgets", "0"], "--budgets must be a number above 0"),
+        (["--clip", "-1"], "clip must be a number above 0"),
+        (["--settings", "noise=3"], "--settings must not have noise"),
+        (["--settings", "adjacency=both"], "adjacency must be one of"),
+        (["--designs", "mhlj"], "design MHLJ depends on the nodes' scores"),
+        (["--designs", "unif_rw+newton_token"], "update newton_token is refused under privacy"),
+    ],
+)
+def test_mistakes_are_named(words: list[str], said: str) -> None:
+    done = typed("privacy", NETWORK, *QUICK, *words)
+    assert done.exit_code != 0
+    assert said in str(done.exception)
+
+
+def test_a_private_comparison_and_its_experiment_file() -> None:
+    private = ["--privacy", "clip=2,noise=20,budget=2"]
+    done = typed("compare", NETWORK, *QUICK, "--designs", "unif_rw", *private, "--out", "one")
+    assert done.exit_code == 0, done.output
+    said = lw.Comparison.load("one").traces["UnifRW"].provenance["privacy"]
+    assert said["budget"] == 2.0
+    assert f"UnifRW: ε spent {said['epsilon_spent']:.3g} (by composition)" in done.output
+    assert "protects nobody" in done.output
+    assert 'privacy = "clip=2,noise=20,budget=2"' in Path("one/experiment.toml").read_text()
+    other = typed("run", "one/experiment.toml", "--privacy", "clip=1,noise=9", "--out", "two")
+    assert other.exit_code == 0, other.output
+    assert lw.Comparison.load("two").traces["UnifRW"].provenance["privacy"]["noise"] == 9.0
+
+
+def test_the_remedy_on_the_command_line_can_be_typed() -> None:
+    private = ["--privacy", "clip=2,noise=20"]
+    done = typed("compare", NETWORK, *QUICK, "--designs", "mhlj", *private)
+    assert "scores=public in --privacy" in str(done.exception)
+    assert "scores=released,score_low=0.1,score_high=10,score_noise=10" in str(done.exception)
+    for more in ("scores=public", "scores=released,score_low=0.1,score_high=10,score_noise=10"):
+        check_scores(as_privacy(f"{private[1]},{more}"), lw.mhlj(), "theory")
+
+
+def test_an_experiment_file_takes_a_text_or_a_table() -> None:
+    parts = {
+        "network": {"family": "complete", "n": 10},
+        "problem": {"data": "homogeneous"},
+        "designs": {"a": {"kind": "unif_rw"}},
+    }
+    made = lw.Privacy(clip=1.0, noise=5.0, scores="public")
+    for given in ("clip=1,noise=5,scores=public", {"clip": 1, "noise": 5, "scores": "public"}):
+        spec = check_experiment(parts | {"run": {"steps": 9, "privacy": given}})
+        assert spec.run.options()["privacy"] == made
+    wrong = check_experiment(parts | {"run": {"steps": 9, "privacy": "clip=1"}})
+    with pytest.raises(lw.InvalidSpec, match=r"\[run\] privacy must have a number for noise"):
+        wrong.run.options()
+
+
+@pytest.mark.parametrize("words", [["fleet", "init", "--network", "ring:4", "mine"],
+                                   ["fleet", "simulate", "ring:4"]])  # fmt: skip
+def test_a_fleet_refuses_privacy(words: list[str]) -> None:
+    done = typed(*words, "--privacy", "clip=1,noise=5")
+    assert done.exit_code != 0
+    assert "is not available for a fleet yet" in str(done.exception)
+    assert not Path("mine").exists()
